@@ -213,12 +213,14 @@ impl Shard {
                     self.add_record(handle, record, batch, now_ms);
                 }
             }
-            // A repeated record adds nothing that a restart would have to read.
+            // A repeated record adds nothing that a restart would have to read, unless the partition
+            // of the first one has gone: then this one stands for it.
             let is_news = self.evidence(handle) != evidence;
-            if let Some(trace) =
-                self.get_mut(handle).filter(|it| is_news || it.spans.claims.is_empty())
-            {
-                trace.spans.claims.join(batch.claims_of(trace_id));
+            if let Some(trace) = self.get_mut(handle) {
+                let claims = &mut trace.spans.claims;
+                if is_news || claims.is_empty() || claims.has_retired() {
+                    claims.join(batch.claims_of(trace_id));
+                }
             }
             self.recount(handle);
         }

@@ -8,6 +8,7 @@ use opentelemetry::metrics::Meter;
 use crate::PipelineIntake;
 use spanscore_assemble::HoldingTrace;
 use spanscore_base::model::Memory;
+use spanscore_emit::Exporters;
 use spanscore_kafka::{FetchedRequest, KafkaReceiver, KafkaStartError, RecordSink, Untaken};
 use spanscore_net::metrics;
 use spanscore_receive::settings::ReceiversSettings;
@@ -81,14 +82,19 @@ impl PartitionMetrics {
 /// Entry of the records of topics.
 pub(crate) struct TopicIntake {
     intake: Arc<PipelineIntake>,
+    exporters: Arc<Exporters>,
     account: Arc<ConnectionAccount>,
     accepted: AcceptedItems,
 }
 
 impl TopicIntake {
-    pub(crate) fn new(intake: Arc<PipelineIntake>, meter: &Meter) -> Self {
+    pub(crate) fn new(
+        intake: Arc<PipelineIntake>,
+        exporters: &Arc<Exporters>,
+        meter: &Meter,
+    ) -> Self {
         let accepted = AcceptedItems::of(meter, "kafka");
-        Self { intake, account: Arc::default(), accepted }
+        Self { intake, exporters: Arc::clone(exporters), account: Arc::default(), accepted }
     }
 
     /// Starts to receive, if topics are named.
@@ -107,6 +113,10 @@ impl TopicIntake {
 
 impl RecordSink for TopicIntake {
     async fn take(&self, fetched: FetchedRequest) -> Result<(), Untaken> {
+        // The topic keeps records for longer than a queue can keep what is made of them.
+        if self.exporters.are_behind() {
+            return Err(Untaken::NoRoom);
+        }
         let FetchedRequest { signal, request, claims } = fetched;
         let received = Received::protobuf(signal, request);
         let taken = self.intake.accept_of_topic(&received, claims, &self.account).await;

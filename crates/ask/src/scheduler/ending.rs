@@ -29,15 +29,17 @@ impl<B: SchedulerBackend> Scheduler<B> {
         is_superseded
     }
 
-    /// Closes the scheduler. With `leaves`, requests that wait are left to the next process;
-    /// otherwise they stop settling.
+    /// Closes the scheduler. With `leaves`, requests that wait are left to the next process, as are
+    /// those whose records others read; the rest stops settling.
     pub(crate) fn close(&mut self, now_ms: u64, leaves: bool) {
         self.is_leaving = leaves;
         let timed: Vec<u64> = self.timers.iter().map(|(_, id)| *id).collect();
-        if leaves {
-            let queued = self.queues.iter().flatten().copied();
-            let waiting: Vec<u64> = timed.into_iter().chain(queued).collect();
-            return waiting.into_iter().for_each(|id| self.leave(id));
+        let queued = self.queues.iter().flatten().copied();
+        let waiting: Vec<u64> = timed.iter().copied().chain(queued).collect();
+        for id in waiting {
+            if self.is_left(id) {
+                self.leave(id);
+            }
         }
         for id in timed {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
@@ -54,13 +56,20 @@ impl<B: SchedulerBackend> Scheduler<B> {
         let mut ids: Vec<u64> = self.entries.keys().copied().collect();
         ids.sort_unstable();
         for id in ids {
-            if self.is_leaving {
+            if self.is_left(id) {
                 self.leave(id);
             } else {
                 self.stop(id, not_sent::<B::Request>(Reason::Shutdown));
             }
         }
         std::mem::take(&mut self.actions)
+    }
+
+    /// Returns true if the end of the process leaves a request to another: to the next one, or to
+    /// the one that reads its records by now, which asks the same under the same identity.
+    fn is_left(&self, id: u64) -> bool {
+        let receipt = self.entries.get(&id).and_then(|entry| entry.receipt.as_ref());
+        self.is_leaving || receipt.is_some_and(|receipt| receipt.claims().are_retired())
     }
 
     /// Leaves a request to the next process.

@@ -58,7 +58,7 @@ pub struct ClaimedRecords {
 }
 
 impl Source {
-    /// Claims a record of this many bytes. The claim is cheap to clone: a clone is the same claim.
+    /// Claims a record of so many bytes in a log, else of none. A clone is the same claim.
     pub fn claim(self: &Arc<Self>, position: u64, bytes: u64) -> Claim {
         let mut claimed = self.claimed();
         let entry = claimed.records.entry(position).or_default();
@@ -293,7 +293,7 @@ impl Claims {
         self.iter().map(Claim::position)
     }
 
-    /// Returns the bytes of the claimed records, which others may claim as well.
+    /// Returns the bytes of the claimed records in logs, which others may claim as well.
     pub fn record_bytes(&self) -> u64 {
         self.iter().map(|claim| claim.0.bytes).sum()
     }
@@ -309,6 +309,11 @@ impl Claims {
     /// Returns true if others read all of the records from now on.
     pub fn are_retired(&self) -> bool {
         !self.is_empty() && self.iter().all(|claim| claim.0.source.is_retired())
+    }
+
+    /// Returns true if others read some of the records from now on.
+    pub fn has_retired(&self) -> bool {
+        self.iter().any(|claim| claim.0.source.is_retired())
     }
 
     /// Returns true if all of the records are of this source.
@@ -468,7 +473,7 @@ mod tests {
         assert!(!claims.are_of(&sources[0]) && !Claims::default().are_retired());
         for (source, are_retired) in sources.iter().zip([false, true]) {
             source.retire();
-            assert_eq!(claims.are_retired(), are_retired);
+            assert_eq!((claims.has_retired(), claims.are_retired()), (true, are_retired));
         }
     }
 

@@ -96,7 +96,7 @@ pub struct SenderId {
     pub group: ClientGroup,
     /// Its client, or its address where clients are not known.
     pub peer: u32,
-    /// Its connection.
+    /// Its connection; 0 for records that came by none, as those of topics and files.
     pub connection: u16,
 }
 

@@ -136,6 +136,12 @@ impl Exporters {
         }
     }
 
+    /// Returns true while one that must deliver is behind: half of its queue is taken.
+    pub fn are_behind(&self) -> bool {
+        let running = self.running();
+        running.iter().filter_map(|it| it.started.queue.as_ref()).any(|end| end.queue.is_behind())
+    }
+
     /// Returns the evaluations that each exporter has lost since its start, for any reason.
     pub fn lost(&self) -> Vec<Undelivered> {
         let unsent = |(name, count)| Undelivered { name, count };

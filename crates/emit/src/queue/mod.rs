@@ -224,11 +224,16 @@ impl Queue {
         }
     }
 
+    /// Returns true while it must deliver and half of its room is taken: more should not be read.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.must_deliver && self.shared.held.is_filling(self.bytes_max)
+    }
+
     /// Leaves evaluations to the next process where the log keeps what they are made of, else
-    /// counts them as lost.
+    /// counts them as lost: a partition would have to be held back for them without end.
     fn find_no_room(&self, count: u64, receipt: Option<&Receipt>) {
         let bytes_max = self.bytes_max;
-        let Some(receipt) = receipt.filter(|receipt| !receipt.claims().is_empty()) else {
+        let Some(receipt) = receipt.filter(|receipt| receipt.claims().record_bytes() > 0) else {
             let is_last_resort = self.overflow.is_some() && receipt.is_some();
             let reason = if is_last_resort { Loss::OverflowFull } else { Loss::QueueFull };
             self.shared.counters.lost(reason, count);

@@ -200,7 +200,8 @@ impl Collector {
         let past = journal.as_ref().zip(past);
         let restoring = past.and_then(|past| pipeline.restore(past, dispatchers.handles().judge));
         let inputs = (&settings.receivers, has_sessions, data_dir);
-        let inputs = start_inputs(inputs, &pipeline, &memory, &meter).await?;
+        let stages = (&pipeline, &exporters);
+        let inputs = start_inputs(inputs, stages, &memory, &meter).await?;
         let (receivers, files, kafka) = inputs;
         make_ready(&telemetry, &pipeline, works(journal.as_ref(), &kafka));
         let (rereader, rereading) = reread(&receivers, &telemetry, &meter);
@@ -331,19 +332,20 @@ impl Collector {
     }
 }
 
-/// Starts everything that takes records in. Evaluators may judge sessions (`has_sessions`), and
-/// files remember their positions in a folder.
+/// Starts everything that takes records in, receivers last: what they acknowledge is lost if a
+/// start that is refused ends the process. Evaluators may judge sessions (`has_sessions`), and files
+/// remember their positions in a folder.
 async fn start_inputs(
     (settings, has_sessions, data_dir): (&ReceiversSettings, bool, Option<&Path>),
-    pipeline: &Pipeline,
+    (pipeline, exporters): (&Pipeline, &Arc<Exporters>),
     memory: &Memory,
     meter: &Meter,
 ) -> Result<(Receivers, FileReceiver, KafkaReceiver), CollectorStartError> {
+    let sink = TopicIntake::new(pipeline.intake(), exporters, meter);
+    let kafka = sink.receive(settings, has_sessions, memory, meter).await?;
     let receivers = Receivers::start(settings, pipeline.intake(), memory, meter).await?;
     let files = settings.file.as_ref();
     let files = FileReceiver::start(files, pipeline.intake(), memory, meter, data_dir);
-    let sink = TopicIntake::new(pipeline.intake(), meter);
-    let kafka = sink.receive(settings, has_sessions, memory, meter).await?;
     Ok((receivers, files, kafka))
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{PendingTraces, UnansweredLetters};
 use crate::Outlet;
 use crate::metrics::PipelineMetrics;
-use spanscore_base::model::{Evaluation, EvaluationId, GivenVerdict, Receipt, Recent};
+use spanscore_base::model::{Evaluation, EvaluationId, GivenVerdict, Outcome, Receipt, Recent};
 
 /// Limit of remembered verdicts, by which a revision names the one that it supersedes.
 const GIVEN_MAX: usize = 65_536;
@@ -40,8 +40,15 @@ impl AskedOutlet {
         Arc::new(move |evaluations: Vec<_>, receipt| self.emit(evaluations, receipt))
     }
 
-    /// Passes on the evaluations of one inquiry.
+    /// Passes on the evaluations of one inquiry. One that ended without an answer is not told of if
+    /// others read its records by now: they ask the same, under the same identity.
     fn emit(&self, mut evaluations: Vec<Evaluation>, receipt: Option<Receipt>) {
+        let left = receipt.as_ref().filter(|receipt| receipt.claims().are_retired());
+        let is_answered = evaluations.iter().any(|it| matches!(it.outcome, Outcome::Scored(_)));
+        if let Some(receipt) = left.filter(|_| !is_answered) {
+            receipt.leave();
+            return self.pending.told(&evaluations);
+        }
         self.supersede(&mut evaluations);
         self.metrics.evaluations(&evaluations);
         self.pending.told(&evaluations);
@@ -58,6 +65,84 @@ impl AskedOutlet {
             let revised = evaluation.revises.and_then(|id| given.get(&id).copied());
             evaluation.supersedes = evaluation.supersedes.or(revised);
             given.keep(evaluation.id, evaluation.verdict(), 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::WorkerContext;
+    use spanscore_base::model::{
+        ClientGroup, Completion, EvaluatorInfo, Explanation, Level, Reason, Resource, Score,
+        Source, SpanId, Target, TraceId,
+    };
+    use spanscore_base::value::Value;
+    use spanscore_telemetry::Telemetry;
+
+    fn evaluation(outcome: Outcome) -> Evaluation {
+        let target = Target {
+            trace_id: TraceId([1; 16]),
+            group: ClientGroup::default(),
+            session_id: None,
+            resource: Arc::new(Resource::default()),
+            agent_name: None,
+            response: None,
+            completion: Completion::RootEnded,
+            is_partial: false,
+            time_ns: 0,
+            started_ns: 0,
+            ended_ns: 0,
+        };
+        let evaluator = EvaluatorInfo {
+            kind: "rubric",
+            name: "rubric".into(),
+            threshold: 1.0,
+            level: Level::Trace,
+            digest: [0; 16],
+            case: None,
+            own_version: None,
+        };
+        Evaluation {
+            id: EvaluationId([1; 16]),
+            evaluator: Arc::new(evaluator),
+            target: Arc::new(target),
+            span_id: SpanId([1; 8]),
+            outcome,
+            revision: 0,
+            revises: None,
+            supersedes: None,
+            judge: None,
+        }
+    }
+
+    #[test]
+    fn unanswered_inquiry_is_left_to_whoever_reads_its_records() {
+        let telemetry = Telemetry::without_endpoints().unwrap();
+        let (context, _) = WorkerContext::of(&telemetry, Vec::new());
+        let told = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&told);
+        let outlet: Outlet = Arc::new(move |evaluations, _| {
+            *count.lock().unwrap() += evaluations.len();
+        });
+        let pending = Arc::new(PendingTraces::new(Arc::clone(&context.forwards)));
+        let emit = AskedOutlet::new(&context.metrics, &outlet, &pending, None).into_outlet();
+        let unanswered =
+            || Outcome::NotEvaluable { reason: Reason::Shutdown, explanation: String::new() };
+        let score = Outcome::Scored(Score {
+            value: 1.0,
+            explanation: Explanation::default(),
+            details: Value::Null,
+            label: None,
+        });
+        let [here, elsewhere]: [Arc<Source>; 2] = Default::default();
+        elsewhere.retire();
+        for (source, outcome, expected) in
+            [(&here, unanswered(), 1), (&elsewhere, score, 2), (&elsewhere, unanswered(), 2)]
+        {
+            let receipt = Receipt::new(source.claim(1, 0).into(), || ());
+            emit(vec![evaluation(outcome)], Some(receipt));
+            assert_eq!((*told.lock().unwrap(), source.lowest()), (expected, None));
         }
     }
 }

@@ -91,9 +91,10 @@ impl LongTraces {
         self.holds_key((sender.peer, sender.connection.into()))
     }
 
-    /// Returns the same for the peer and connection of a sender.
+    /// Returns the same for the peer and connection of a sender. What comes by no connection, of
+    /// topics and files, is of many senders: it does not wait for the long traces of one.
     pub(super) fn holds_key(&self, sender: SenderKey) -> bool {
-        self.by_sender.get(&sender).is_some_and(|count| *count >= HOLDING_MAX)
+        sender.1 != 0 && self.by_sender.get(&sender).is_some_and(|count| *count >= HOLDING_MAX)
     }
 
     /// Returns true if a trace waits or is judged: its next judgement comes after that one.

@@ -47,14 +47,14 @@ impl ConnectionAccount {
     /// Opens the account of a connection from an address. Those of one network of IPv6 are one: a
     /// host has them all.
     pub(crate) fn from(self, address: Option<IpAddr>) -> Self {
-        /// Number of the next connection: those at hand differ.
+        /// Number of the next connection: those at hand differ, and none is 0.
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let peer = match address.map(|address| address.to_canonical()) {
             None => 0,
             Some(IpAddr::V4(address)) => fingerprint(&address.octets()),
             Some(IpAddr::V6(address)) => fingerprint(&address.octets()[..8]),
         };
-        let connection = NEXT.fetch_add(1, Ordering::Relaxed);
+        let connection = NEXT.fetch_add(1, Ordering::Relaxed) % u16::MAX + 1;
         Self { id: SenderId { peer, connection, ..self.id }, ..self }
     }
 

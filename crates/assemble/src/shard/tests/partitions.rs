@@ -42,6 +42,22 @@ fn partition_that_comes_back_says_nothing_twice_and_revises_what_it_said() {
 }
 
 #[test]
+fn partition_that_comes_back_before_its_traces_went_is_held_anew() {
+    let [before, after]: [Arc<Source>; 2] = Default::default();
+    let mut shard = shard(|_, _| {});
+    let spans = [(1, 1, ROOT), (1, 2, TOOL)];
+    for (now_ms, span) in (0..).zip(&spans) {
+        add_of(&mut shard, &before, now_ms, std::slice::from_ref(span));
+    }
+    before.retire();
+    for (now_ms, span) in (2..).zip(&spans) {
+        add_of(&mut shard, &after, now_ms, std::slice::from_ref(span));
+    }
+    assert_eq!((shard.drop_revoked(4), after.claim_count()), (0, 2));
+    assert_eq!(tick(&mut shard, 5_000).len(), 1);
+}
+
+#[test]
 fn endless_trace_holds_its_partition_back_no_longer_than_its_age_allows() {
     let source: Arc<Source> = Arc::default();
     let mut shard = shard(|_, _| {});

@@ -230,6 +230,24 @@ async fn what_finds_no_room_anywhere_stays_in_the_log_for_the_next_start() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_finds_no_room_and_is_in_no_log_is_lost_and_holds_its_partition_back_no_more() {
+    let source = Arc::new(spanscore_base::model::Source::default());
+    let (there, remote) = Remote::new(false);
+    let mut fixture = Fixture::start_with(LIMITS, None, remote.clone());
+    for offset in 0..100 {
+        let receipt = Receipt::new(source.claim(offset, 0).into(), || ());
+        let some: Arc<[_]> = vec![sample::scored(1.0); 2].into();
+        fixture.queue.offer(&some, 20, Some(&receipt));
+    }
+    fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="queue_full"}} 100"#));
+    there.send_replace(true);
+    until(|| remote.taken() == 100 && source.lowest().is_none()).await;
+    assert_eq!(fixture.queue.left(), 0);
+    fixture.adds_up();
+    fixture.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn log_keeps_what_a_task_held_that_was_stopped_while_the_process_goes_on() {
     let source = Arc::new(spanscore_base::model::Source::default());
     let (_there, remote) = Remote::new(false);

@@ -170,10 +170,12 @@ fn requests_of_a_sender_wait_while_many_of_its_traces_do() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let (mut worker, mut thread, kept) = costly(&telemetry);
     let mut due = Vec::new();
+    let named = SenderId { connection: 1, ..SenderId::default() };
     for number in 0..6 {
-        assert_eq!(worker.long.holds(SenderId::default()), number > 4);
+        assert_eq!(worker.long.holds(named), number > 4);
         let id = format!("5b8efff798038103d269b633813fc6{number}c");
-        let batch = sample_with(&worker, &[("5b8efff798038103d269b633813fc60c", &id)]);
+        let mut batch = sample_with(&worker, &[("5b8efff798038103d269b633813fc60c", &id)]);
+        Arc::get_mut(&mut batch).unwrap().sender = named;
         worker.take_in(batch, false, 0, &mut due);
         worker.judge_all(Completion::Idle, 0, &mut due);
         worker.begin_long();
@@ -184,5 +186,19 @@ fn requests_of_a_sender_wait_while_many_of_its_traces_do() {
         worker.begin_long();
     }
     assert_eq!(kept.lock().unwrap().len(), 12);
-    assert!(worker.long.is_empty() && !worker.long.holds(SenderId::default()));
+    assert!(worker.long.is_empty() && !worker.long.holds(named));
+}
+
+#[test]
+fn what_comes_by_no_connection_waits_for_no_long_traces() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let (mut worker, _thread, _) = costly(&telemetry);
+    let mut due = Vec::new();
+    for number in 0..6 {
+        let id = format!("5b8efff798038103d269b633813fc6{number}c");
+        let batch = sample_with(&worker, &[("5b8efff798038103d269b633813fc60c", &id)]);
+        worker.take_in(batch, false, 0, &mut due);
+        worker.judge_all(Completion::Idle, 0, &mut due);
+    }
+    assert_eq!((worker.long.len(), worker.long.holds(SenderId::default())), (6, false));
 }

@@ -11,8 +11,8 @@ use crate::judge::settings::{JudgeSettings, JudgingSettings};
 use crate::judge::wire::{Fault, Finish, Reply, TokenUsage};
 use crate::scheduler::{Action, SilentEnd, WaitLimits};
 use spanscore_base::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Outcome, Reason, Score,
-    SpanId, Target, TraceId, WaitingRoom,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Outcome, Reason, Receipt,
+    Score, SpanId, Target, TraceId, WaitingRoom,
 };
 use spanscore_base::value::Value;
 use spanscore_evaluate::JudgeRequest;
@@ -197,8 +197,12 @@ impl Harness {
     }
 
     pub(super) fn arrive(&mut self, asked: JudgeRequest) {
+        self.arrive_with(asked, None);
+    }
+
+    pub(super) fn arrive_with(&mut self, asked: JudgeRequest, receipt: Option<Receipt>) {
         let place = self.load.enter(asked.bytes()).expect("room");
-        self.core.arrive(self.now_ms, asked, None, place);
+        self.core.arrive(self.now_ms, asked, receipt, place);
     }
 
     /// Polls, renders at once, and returns requests as inquiry, judge and question.

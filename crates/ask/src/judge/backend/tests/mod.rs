@@ -18,7 +18,7 @@ use self::harness::{Harness, OneStatement, asked, plan, reply, score, small, wit
 use super::{JudgeCount, JudgeEffect};
 use crate::judge::wire::{Fault, Finish, Reply};
 use crate::scheduler::{Action, Emission, SilentEnd};
-use spanscore_base::model::Outcome;
+use spanscore_base::model::{Outcome, Receipt, Source};
 use spanscore_evaluate::JudgeRequest;
 
 #[test]
@@ -291,6 +291,31 @@ fn at_the_end_it_is_answered_told_or_left() {
     harness.poll();
     assert!(harness.core.is_empty() && harness.emitted.is_empty());
     assert_eq!(harness.ends, vec![SilentEnd::Left; 3]);
+}
+
+#[test]
+fn at_the_end_it_is_left_to_whoever_reads_its_records() {
+    let mut harness = Harness::new(with(json!({"limits": {"concurrency": 1}})));
+    let source = Arc::<Source>::default();
+    for n in 0..3 {
+        let receipt = Receipt::new(source.claim(n, 0).into(), || ());
+        harness.arrive_with(asked(n, 0, plan(json!({}))), Some(receipt));
+    }
+    harness.arrive(asked(3, 0, plan(json!({}))));
+    harness.now_ms += 10_000;
+    assert_eq!(harness.poll().len(), 1);
+    source.retire();
+    harness.core.close(harness.now_ms, false);
+    harness.poll();
+    for action in harness.core.abandon() {
+        match action {
+            Action::Emit(Emission { evaluations, .. }) => harness.emitted.extend(evaluations),
+            Action::Count(end) => harness.ends.push(end),
+            Action::Effect(_) => {}
+        }
+    }
+    assert_eq!(harness.reasons(), BTreeMap::from([("shutdown", 1)]));
+    assert_eq!((harness.ends, source.lowest()), (vec![SilentEnd::Left; 3], None));
 }
 
 #[test]
