@@ -46,7 +46,7 @@ impl GatewayConfig {
     /// Checks a config, and resolves it.
     ///
     /// # Errors
-    /// All mistakes found; also that this build has no Kafka.
+    /// All mistakes found.
     pub fn resolve(loaded: &Loaded) -> Result<GatewaySettings, ConfigError> {
         let node = &loaded.node;
         let mut errors = Vec::new();
@@ -76,9 +76,6 @@ impl GatewayConfig {
             section.get(key).unwrap_or(section).place
         };
         errors.extend(self.kafka.check().err().map(|(key, error)| error.at(place(key))));
-        if let Err(error) = spanscore_kafka::check_built_in() {
-            errors.push(error.at(kafka.unwrap_or(node).place));
-        }
         let protocols = &self.receivers.otlp.protocols;
         if protocols.grpc.is_none() && protocols.http.is_none() {
             let error = SettingsError::new("no receiver is on");
@@ -115,12 +112,10 @@ mod tests {
             Ok(_) => String::new(),
             Err(error) => error.to_string(),
         };
-        let is_expected = match expected {
-            // A build without Kafka says so beside any other mistake.
-            "" => found.is_empty() || found.contains(spanscore_kafka::NOT_BUILT_IN),
-            _ => found.contains(expected),
-        };
-        assert!(is_expected, "{text}: {found}");
+        assert!(
+            found.contains(expected) && found.is_empty() == expected.is_empty(),
+            "{text}: {found}"
+        );
     }
 
     #[test]

@@ -364,9 +364,14 @@ impl ResolvedConfig {
     /// Returns warnings about settings that are valid but hardly meant, for people.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = listeners::warnings(&self.config);
-        if self.config.receivers.kafka.is_some() && !spanscore_kafka::IS_BUILT_IN {
-            warnings.push(format!("`receivers.kafka`: {}", spanscore_kafka::NOT_BUILT_IN));
-        }
+        let receiver = self.config.receivers.kafka.as_ref();
+        let missing = receiver.and_then(|_| spanscore_kafka::missing_client());
+        warnings.extend(missing.map(|missing| format!("`receivers.kafka`: {missing}")));
+        warnings.extend(self.exporters.iter().filter_map(
+            |ExporterSettings { name, exporter, .. }| {
+                exporter.missing_part().map(|missing| format!("`exporters.{name}`: {missing}"))
+            },
+        ));
         warnings
     }
 

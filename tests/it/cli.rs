@@ -162,6 +162,33 @@ fn a_wrong_config_is_78_and_shows_its_mistakes() {
 }
 
 #[test]
+fn kafka_is_checked_by_every_build_and_started_by_those_that_have_it() {
+    const ENDPOINTS: [&str; 4] = [
+        "telemetry.metrics",
+        "telemetry.health",
+        "receivers.otlp.protocols.grpc",
+        "receivers.otlp.protocols.http",
+    ];
+    let ports = ENDPOINTS.map(|place| format!("--set={place}.endpoint=127.0.0.1:0"));
+    let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
+    let missing = spanscore_kafka::missing_client();
+    for (command, checking, setting) in [
+        ("serve", &["check"][..], "receivers.kafka"),
+        ("serve", &["check"], "exporters.kafka"),
+        ("gateway", &["gateway", "--check"], "kafka"),
+    ] {
+        let set = format!("{setting}.brokers=[kafka:9092]");
+        let set = ["--set", set.as_str()];
+        let warning = missing.map(|missing| format!("`{setting}`: {missing}"));
+        check(&[checking, &set].concat(), 0, "", &warning.unwrap_or_default());
+        if let Some(missing) = missing {
+            let alone = if command == "serve" { &["--set", "store=false"][..] } else { &[] };
+            check(&[&[command], &ports[..], alone, &set].concat(), 1, "", missing);
+        }
+    }
+}
+
+#[test]
 fn a_good_config_is_0_and_is_summed_up() {
     check(&["check"], 0, "tool_error (each trace, passes from 1)", "");
     let secret = "exporters.otlp_grpc.headers.x-api-key=hunter2";

@@ -63,8 +63,13 @@ pub trait Exporter: fmt::Debug + Send + Sync {
     /// The reason that it cannot start.
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError>;
 
-    /// Returns a requirement that this machine or this build does not meet, with the remedy.
+    /// Returns a requirement that this machine does not meet, with the remedy.
     fn missing(&self) -> Option<SettingsError> {
+        None
+    }
+
+    /// Returns a part that it needs and this build does not have, with the remedy.
+    fn missing_part(&self) -> Option<&'static str> {
         None
     }
 
@@ -237,8 +242,8 @@ mod tests {
         check(r#"{"kafka/a": {}}"#, "kafka/a");
         check(r#"{"kafka": {"encoding": "json", "producer": {"compression": "zstd"}}}"#, "kafka");
         let node = Node::from_value(&json::parse(r#"{"kafka": {}}"#).unwrap_or_default());
-        let missing = read(&node).map(|read| read[0].exporter.missing());
-        assert_eq!(missing, Ok(spanscore_kafka::check_built_in().err()));
+        let missing = read(&node).map(|read| read[0].exporter.missing_part());
+        assert_eq!(missing, Ok(spanscore_kafka::missing_client()));
         let with = |setting: &str, expected: &str| {
             check(&format!(r#"{{"kafka": {{{setting}}}}}"#), expected);
         };

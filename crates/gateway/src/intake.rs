@@ -195,8 +195,7 @@ impl GatewayIntake {
 fn produced(message: &TraceMessage, signal: Signal, group: ClientGroup) -> Message {
     let mut headers = vec![(SIGNAL_HEADER, signal.as_str().to_owned())];
     if !group.is_everybody() {
-        let hex = |byte: u8| format!("{byte:02x}");
-        headers.push((GROUP_HEADER, group.to_bytes().map(hex).concat()));
+        headers.push((GROUP_HEADER, group.to_hex()));
     }
     Message { key: key_of(message.trace_id), headers, payload: message.payload.clone() }
 }

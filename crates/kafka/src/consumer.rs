@@ -25,6 +25,8 @@ mod done;
 #[cfg(feature = "client")]
 mod group;
 #[cfg(feature = "client")]
+mod headers;
+#[cfg(feature = "client")]
 mod lane;
 #[cfg(feature = "client")]
 mod metrics;
@@ -45,7 +47,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use spanscore_base::model::{Claim, ClaimsByTrace};
+use spanscore_base::model::{Claim, ClaimsByTrace, ClientGroup};
 use spanscore_base::otlp::Signal;
 
 /// A running receiver; by default none.
@@ -60,6 +62,8 @@ pub struct KafkaReceiver {
 pub struct FetchedRequest {
     /// Kind of its items.
     pub signal: Signal,
+    /// Group of the clients that sent all of it.
+    pub group: ClientGroup,
     /// OTLP in protobuf.
     pub request: Bytes,
     /// Claims on the offsets of its records.

@@ -23,21 +23,14 @@ pub use producer::{
 };
 pub use settings::{ClusterSettings, SaslMechanism, SaslSettings, SignInSettings};
 
-use spanscore_base::settings::SettingsError;
-
-/// True if this build holds the client.
-pub const IS_BUILT_IN: bool = cfg!(feature = "client");
-
-/// Fault of a config that needs Kafka, in a build without it, with the remedy.
+/// Fault of the start with a config that needs Kafka, in a build without it, with the remedy.
 pub const NOT_BUILT_IN: &str = "this build has no Kafka: the packages for x86_64 Linux have it, \
                                 and so has one made with `--features kafka`";
 
-/// Checks that this build holds the client.
-///
-/// # Errors
-/// It does not: the message names builds that do.
-pub fn check_built_in() -> Result<(), SettingsError> {
-    if IS_BUILT_IN { Ok(()) } else { Err(SettingsError::new(NOT_BUILT_IN)) }
+/// Returns [`NOT_BUILT_IN`] in a build without the client: a warning of checks, since a config may
+/// be checked elsewhere than it runs.
+pub fn missing_client() -> Option<&'static str> {
+    (!cfg!(feature = "client")).then_some(NOT_BUILT_IN)
 }
 
 /// Header of a message that holds OTLP: the signal, `traces` or `logs`. So one topic holds both.

@@ -82,7 +82,7 @@ enum RequestOrigin<'a> {
     /// Log record, with its arrival on the clock of the shards.
     Log { claim: Claim, at_ms: u64, sender: SenderId },
     /// Record of a topic, which is its log.
-    Topic { claims: RecordClaims },
+    Topic { claims: RecordClaims, sender: SenderId },
 }
 
 impl PipelineIntake {
@@ -223,12 +223,12 @@ impl PipelineIntake {
             }
             RequestOrigin::Sender(received) => (None, None, received.sender),
             RequestOrigin::Log { claim, at_ms, sender } => (Some(claim), Some(at_ms), sender),
-            RequestOrigin::Topic { claims: RecordClaims::One(claim) } => {
-                (Some(claim), None, SenderId::default())
+            RequestOrigin::Topic { claims: RecordClaims::One(claim), sender } => {
+                (Some(claim), None, sender)
             }
-            RequestOrigin::Topic { claims: RecordClaims::ByTrace(claims) } => {
+            RequestOrigin::Topic { claims: RecordClaims::ByTrace(claims), sender } => {
                 by_trace = Some(claims);
-                (None, None, SenderId::default())
+                (None, None, sender)
             }
         };
         let claims = claim.clone().map(Claims::from).unwrap_or_default();
@@ -317,7 +317,8 @@ impl PipelineIntake {
         self.is_used.store(true, Ordering::Relaxed);
         let room = self.room_for(received.request.len(), sender, deadline).await?;
         let (batches, extracted) = self.read(received.signal, &received.request, deadline).await?;
-        self.hand_over(batches, room, deadline, RequestOrigin::Topic { claims }).await?;
+        let origin = RequestOrigin::Topic { claims, sender: received.sender };
+        self.hand_over(batches, room, deadline, origin).await?;
         self.metrics.extracted(&extracted);
         self.pass_on(received, &extracted, None);
         Ok(extracted)

@@ -7,7 +7,7 @@ use opentelemetry::metrics::Meter;
 
 use crate::PipelineIntake;
 use spanscore_assemble::HoldingTrace;
-use spanscore_base::model::Memory;
+use spanscore_base::model::{Memory, SenderId};
 use spanscore_emit::Exporters;
 use spanscore_kafka::{FetchedRequest, KafkaReceiver, KafkaStartError, RecordSink, Untaken};
 use spanscore_net::metrics;
@@ -117,8 +117,9 @@ impl RecordSink for TopicIntake {
         if self.exporters.are_behind() {
             return Err(Untaken::NoRoom);
         }
-        let FetchedRequest { signal, request, claims } = fetched;
-        let received = Received::protobuf(signal, request);
+        let FetchedRequest { signal, group, request, claims } = fetched;
+        let sender = SenderId::of_group(group);
+        let received = Received { sender, ..Received::protobuf(signal, request) };
         let taken = self.intake.accept_of_topic(&received, claims, &self.account).await;
         match taken {
             Ok(extracted) => {

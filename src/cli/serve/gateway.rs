@@ -37,6 +37,9 @@ pub(in crate::cli) fn run(args: &GatewayArgs) -> Result<Exit, CommandError> {
     let loaded = args.config.load_without_built_in()?;
     let mut settings = GatewayConfig::resolve(&loaded)?;
     if args.check {
+        if let Some(missing) = spanscore_kafka::missing_client() {
+            output::note(format_args!("`kafka`: {missing}"));
+        }
         output::line(format_args!("{}: ok", args.config.name()))?;
         return Ok(Exit::Success);
     }

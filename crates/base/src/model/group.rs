@@ -4,6 +4,9 @@ use sha2::{Digest, Sha256};
 
 use super::TraceId;
 
+/// Digits of a group in hexadecimal.
+const HEX_DIGITS: usize = 16;
+
 /// A group of clients by its name, of which only a hash is held; the default is that of everybody,
 /// where clients are not known.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
@@ -23,6 +26,18 @@ impl ClientGroup {
     /// Returns the bytes that it is stored as.
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
+    }
+
+    /// Returns the group of these 16 hexadecimal digits, as [`to_hex`](Self::to_hex) gave them.
+    pub fn from_hex(digits: &[u8]) -> Option<Self> {
+        let is_hex = digits.len() == HEX_DIGITS && digits.iter().all(u8::is_ascii_hexdigit);
+        let digits = std::str::from_utf8(digits).ok().filter(|_| is_hex)?;
+        u64::from_str_radix(digits, 16).ok().map(Self)
+    }
+
+    /// Returns the bytes that it is stored as, in hexadecimal.
+    pub fn to_hex(self) -> String {
+        format!("{:0HEX_DIGITS$x}", self.0)
     }
 
     /// Returns true if it is that of everybody.
@@ -61,6 +76,22 @@ mod tests {
             assert_eq!(key.0[8..], sent.0[8..]);
             assert_eq!(group.key(sent), key);
             assert_eq!(ClientGroup::from_bytes(group.to_bytes()), *group);
+            assert_eq!(ClientGroup::from_hex(group.to_hex().as_bytes()), Some(*group));
+        }
+    }
+
+    #[test]
+    fn hexadecimal_form_has_sixteen_digits_and_nothing_else() {
+        for (digits, expected) in [
+            (&b"00000000000000ff"[..], Some(ClientGroup(255))),
+            (b"00000000000000FF", Some(ClientGroup(255))),
+            (b"", None),
+            (b"ff", None),
+            (b"+0000000000000ff", None),
+            (b"00000000000000ff0", None),
+            (b"00000000000000f\xff", None),
+        ] {
+            assert_eq!(ClientGroup::from_hex(digits), expected, "{digits:?}");
         }
     }
 }

@@ -100,6 +100,13 @@ pub struct SenderId {
     pub connection: u16,
 }
 
+impl SenderId {
+    /// Returns all clients of a group as one sender.
+    pub fn of_group(group: ClientGroup) -> Self {
+        Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
+    }
+}
+
 /// The records that one request brought for one shard, in arrival order.
 #[derive(Default, Debug)]
 pub struct SpanBatch {

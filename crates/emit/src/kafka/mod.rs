@@ -55,8 +55,8 @@ impl Exporter for KafkaExporterSettings {
         Ok(())
     }
 
-    fn missing(&self) -> Option<SettingsError> {
-        spanscore_kafka::check_built_in().err()
+    fn missing_part(&self) -> Option<&'static str> {
+        spanscore_kafka::missing_client()
     }
 
     fn queue_bytes(&self) -> Option<usize> {

@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use super::RecordClaims;
 use super::metrics::{KeyMismatch, Skip};
 use super::ownership::Partition;
-use spanscore_base::model::{Claim, Source, TraceId};
+use spanscore_base::model::{Claim, ClientGroup, Source, TraceId};
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 
@@ -56,11 +56,18 @@ pub(super) struct RecordMark {
     pub(super) key: RecordKey,
 }
 
-/// Records of a partition and signal that were read one after another.
-#[derive(Debug)]
-pub(super) struct Chunk {
+/// Origin that all records of a chunk share: one request is made of them.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct ChunkOrigin {
     pub(super) partition: Partition,
     pub(super) signal: Signal,
+    pub(super) group: ClientGroup,
+}
+
+/// Records of one origin, in the order in which they were read.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) origin: ChunkOrigin,
     /// Ownership under which they were read.
     pub(super) source: Arc<Source>,
     pub(super) bytes: BytesMut,
@@ -68,9 +75,9 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    pub(super) fn new((partition, signal): (Partition, Signal), source: &Arc<Source>) -> Self {
+    pub(super) fn new(origin: ChunkOrigin, source: &Arc<Source>) -> Self {
         let source = Arc::clone(source);
-        Self { partition, signal, source, bytes: BytesMut::new(), records: Vec::new() }
+        Self { origin, source, bytes: BytesMut::new(), records: Vec::new() }
     }
 
     pub(super) fn push(&mut self, offset: i64, key: RecordKey, payload: &[u8]) {
@@ -225,7 +232,9 @@ mod tests {
 
     fn chunk(records: &[(Vec<u8>, RecordKey)]) -> Chunk {
         let partition = Partition { topic: "spans".into(), number: 0 };
-        let mut chunk = Chunk::new((partition, Signal::Traces), &Arc::default());
+        let origin =
+            ChunkOrigin { partition, signal: Signal::Traces, group: ClientGroup::default() };
+        let mut chunk = Chunk::new(origin, &Arc::default());
         for (offset, (payload, key)) in (5..).zip(records) {
             chunk.push(offset, *key, payload);
         }

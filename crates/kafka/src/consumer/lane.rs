@@ -88,7 +88,7 @@ impl<S: RecordSink> Lane<S> {
     pub(super) async fn run(self, mut chunks: mpsc::UnboundedReceiver<Chunk>) {
         while let Some(chunk) = chunks.recv().await {
             let bytes = chunk.bytes.len();
-            let partition = chunk.partition.clone();
+            let partition = chunk.origin.partition.clone();
             let offset = chunk.records.first().map_or(0, |record| record.offset);
             let records = chunk.records.len();
             if let Err(Panicked) = caught_future(self.hand_over(chunk)).await {
@@ -114,19 +114,20 @@ impl<S: RecordSink> Lane<S> {
     }
 
     async fn hand_over_protobuf(&self, chunk: &Chunk, bytes: &Bytes) {
-        let SortedRecords { runs, skipped, mismatches } = sort(chunk.signal, bytes, &chunk.records);
+        let SortedRecords { runs, skipped, mismatches } =
+            sort(chunk.origin.signal, bytes, &chunk.records);
         for (index, skip) in skipped {
             self.skip(chunk, index, skip, "it is cut");
         }
         for (index, mismatch) in mismatches {
             let offset = chunk.records[index].offset;
-            self.skips.mismatch((&chunk.partition, offset), mismatch);
+            self.skips.mismatch((&chunk.origin.partition, offset), mismatch);
         }
         for run in runs {
             let count = run.records.len();
             let Some(claims) = run.claims(&chunk.records) else { continue };
             let request = run.request.clone();
-            let taken = self.take(chunk, (chunk.signal, request, claims), count).await;
+            let taken = self.take(chunk, (chunk.origin.signal, request, claims), count).await;
             let Err(Untaken::Malformed(why)) = taken else { continue };
             if count == 1 {
                 self.skip(chunk, run.records.start, Skip::Malformed, &why);
@@ -137,7 +138,7 @@ impl<S: RecordSink> Lane<S> {
                 let start = index.checked_sub(1).map_or(0, |before| chunk.records[before].end);
                 let request = bytes.slice(start..chunk.records[index].end);
                 let claims = RecordClaims::One(chunk.records[index].claim.clone());
-                let taken = self.take(chunk, (chunk.signal, request, claims), 1).await;
+                let taken = self.take(chunk, (chunk.origin.signal, request, claims), 1).await;
                 if let Err(Untaken::Malformed(why)) = taken {
                     self.skip(chunk, index, Skip::Malformed, &why);
                 }
@@ -147,7 +148,7 @@ impl<S: RecordSink> Lane<S> {
 
     /// Hands over a record in JSON, which tells its signals itself.
     async fn hand_over_json(&self, chunk: &Chunk, record: &RecordMark, text: &[u8]) {
-        let place = (&chunk.partition, record.offset);
+        let place = (&chunk.origin.partition, record.offset);
         let malformed = |why: &str| self.skips.skip(place, Skip::Malformed, why);
         let signals = match json::signals(text) {
             Ok(signals) if signals.is_empty() => return malformed("it is no OTLP request"),
@@ -183,7 +184,8 @@ impl<S: RecordSink> Lane<S> {
                 return Ok(());
             }
             let request = request.clone();
-            let fetched = FetchedRequest { signal, request, claims: claims.clone() };
+            let group = chunk.origin.group;
+            let fetched = FetchedRequest { signal, group, request, claims: claims.clone() };
             match self.sink.take(fetched).await {
                 Err(Untaken::NoRoom) => {
                     self.metrics.waits.add(1);
@@ -201,6 +203,6 @@ impl<S: RecordSink> Lane<S> {
 
     fn skip(&self, chunk: &Chunk, index: usize, skip: Skip, why: &str) {
         let offset = chunk.records.get(index).map_or(0, |record| record.offset);
-        self.skips.skip((&chunk.partition, offset), skip, why);
+        self.skips.skip((&chunk.origin.partition, offset), skip, why);
     }
 }

@@ -11,16 +11,20 @@ pub(super) enum Skip {
     Empty,
     /// Its header names no signal, or it holds two in JSON.
     UnknownSignal,
+    /// Its header names no group: whose traces it would join is not known.
+    MalformedGroup,
 }
 
 impl Skip {
-    const ALL: [Self; 3] = [Self::Malformed, Self::Empty, Self::UnknownSignal];
+    const ALL: [Self; 4] =
+        [Self::Malformed, Self::Empty, Self::UnknownSignal, Self::MalformedGroup];
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
             Self::Empty => "empty",
             Self::UnknownSignal => "unknown_signal",
+            Self::MalformedGroup => "malformed_group",
         }
     }
 }

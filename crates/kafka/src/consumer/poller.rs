@@ -8,18 +8,18 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::chunk::{Chunk, RecordKey};
+use super::chunk::{Chunk, ChunkOrigin, RecordKey};
 use super::group::GroupContext;
+use super::headers;
 use super::lane::SkipLog;
 use super::metrics::Skip;
 use super::ownership::Partition;
 use super::settings::KafkaReceiverSettings;
-use crate::SIGNAL_HEADER;
 use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
 
@@ -27,6 +27,8 @@ use spanscore_base::otlp::Signal;
 const QUEUED_BYTES_MAX: usize = 16 << 20;
 /// Bytes of chunks below which paused partitions go on.
 const RESUME_BYTES: usize = QUEUED_BYTES_MAX / 4;
+/// Most chunks that are filled at a time: each group of a partition has its own.
+const FILLING_MAX: usize = 1024;
 /// Longest wait for records.
 const POLL_WAIT: Duration = Duration::from_millis(100);
 /// Longest time for which a chunk is filled.
@@ -82,10 +84,7 @@ impl Topics {
 
     /// Returns the signal of a record: by its header, else by its topic.
     fn signal(&self, message: &BorrowedMessage<'_>) -> Option<Signal> {
-        let headers = message.headers();
-        let named = headers.into_iter().flat_map(|headers| headers.iter());
-        let named = named.filter(|header| header.key == SIGNAL_HEADER).find_map(|it| it.value);
-        if let Some(name) = named {
+        if let Some(name) = headers::signal_name(message) {
             let known = [Signal::Traces, Signal::Logs];
             return known.into_iter().find(|it| it.as_str().as_bytes() == name);
         }
@@ -100,7 +99,7 @@ pub(super) struct Poller {
     topics: Topics,
     lanes: Vec<mpsc::UnboundedSender<Chunk>>,
     room: Arc<ChunkRoom>,
-    filling: HashMap<(Partition, Signal), Chunk>,
+    filling: HashMap<ChunkOrigin, Chunk>,
     filling_since: Instant,
     skips: Arc<SkipLog>,
     is_paused: bool,
@@ -152,9 +151,8 @@ impl Poller {
                     self.filling_since = Instant::now();
                 }
                 let partition = self.topics.partition(&message);
-                let place = (partition.clone(), self.topics.signal(&message));
-                take((context, &self.skips), place, &mut self.filling, &message);
-                Some(partition)
+                let place = (partition, self.topics.signal(&message));
+                Some(take((context, &self.skips), place, &mut self.filling, &message))
             }
             Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => {
                 self.consumer.context().fail(&error);
@@ -167,10 +165,14 @@ impl Poller {
             }
         };
         match polled {
-            Some(partition) if self.filling_since.elapsed() < FILL_TIME => {
-                self.send_if(|key, chunk| key.0 == partition && chunk.is_full());
+            Some(is_full)
+                if self.filling_since.elapsed() < FILL_TIME && self.filling.len() < FILLING_MAX =>
+            {
+                if is_full {
+                    self.send_if(Chunk::is_full);
+                }
             }
-            _ => self.send_if(|_, _| true),
+            _ => self.send_if(|_| true),
         }
         self.hold_or_go_on();
         if self.last_commit.elapsed() >= COMMIT_INTERVAL {
@@ -182,11 +184,11 @@ impl Poller {
     }
 
     /// Hands over the chunks for which this holds.
-    fn send_if(&mut self, is_ready: impl Fn(&(Partition, Signal), &Chunk) -> bool) {
-        for (_, chunk) in self.filling.extract_if(|key, chunk| is_ready(key, chunk)) {
+    fn send_if(&mut self, is_ready: impl Fn(&Chunk) -> bool) {
+        for (_, chunk) in self.filling.extract_if(|_, chunk| is_ready(chunk)) {
             self.room.take(chunk.bytes.len());
             // Chunks of a partition stay in order; both topics of a trace have its number.
-            let number = usize::try_from(chunk.partition.number).unwrap_or(0);
+            let number = usize::try_from(chunk.origin.partition.number).unwrap_or(0);
             if let Some(lane) = self.lanes.get(number % self.lanes.len().max(1)) {
                 // Fails only once the lanes have ended, as the process does.
                 let _ = lane.send(chunk);
@@ -229,40 +231,49 @@ impl Poller {
     }
 }
 
-/// Adds a record to the chunk of its partition and signal.
+/// Adds a record to the chunk of its origin; returns true if that is full now.
 fn take(
     (context, skips): (&GroupContext, &SkipLog),
     (partition, signal): (Partition, Option<Signal>),
-    filling: &mut HashMap<(Partition, Signal), Chunk>,
+    filling: &mut HashMap<ChunkOrigin, Chunk>,
     message: &BorrowedMessage<'_>,
-) {
+) -> bool {
     let offset = message.offset();
     let mut owned = context.owned();
     // None of a partition that was revoked: whoever owns it reads this record.
-    let Some(state) = owned.get_mut(&partition) else { return };
+    let Some(state) = owned.get_mut(&partition) else { return false };
     state.next = Some(offset + 1);
     state.end = state.end.max(offset + 1);
     if state.was_done(offset) {
-        return;
+        return false;
     }
+    let skip = |reason, why| {
+        skips.skip((&partition, offset), reason, why);
+        false
+    };
     let Some(payload) = message.payload().filter(|payload| !payload.is_empty()) else {
-        return skips.skip((&partition, offset), Skip::Empty, "it holds nothing");
+        return skip(Skip::Empty, "it holds nothing");
     };
     let Some(signal) = signal else {
         let why = "its header `spanscore-signal` is neither `traces` nor `logs`";
-        return skips.skip((&partition, offset), Skip::UnknownSignal, why);
+        return skip(Skip::UnknownSignal, why);
     };
-    let place = (partition, signal);
-    let chunk = match filling.entry(place.clone()) {
+    let Some(group) = headers::group(message) else {
+        let why = "its header `spanscore-group` is not one of 16 hexadecimal digits";
+        return skip(Skip::MalformedGroup, why);
+    };
+    let origin = ChunkOrigin { partition, signal, group };
+    let chunk = match filling.entry(origin.clone()) {
         Entry::Occupied(known) => {
             let chunk = known.into_mut();
             // That of an ownership that has ended goes: its records come again.
             if chunk.source.is_retired() {
-                *chunk = Chunk::new(place, &state.source);
+                *chunk = Chunk::new(origin, &state.source);
             }
             chunk
         }
-        Entry::Vacant(new) => new.insert(Chunk::new(place, &state.source)),
+        Entry::Vacant(new) => new.insert(Chunk::new(origin, &state.source)),
     };
     chunk.push(offset, RecordKey::of(message.key()), payload);
+    chunk.is_full()
 }

@@ -15,8 +15,11 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use self::sink::{TestSink, records_of};
 use super::*;
-use crate::{InitialOffset, KafkaReceiverSettings, RecordEncoding, SIGNAL_HEADER, TopicSettings};
-use spanscore_base::model::{Claims, MemoryQuota, SpanBatch};
+use crate::{
+    GROUP_HEADER, InitialOffset, KafkaReceiverSettings, RecordEncoding, SIGNAL_HEADER,
+    TopicSettings,
+};
+use spanscore_base::model::{Claims, ClientGroup, MemoryQuota, SpanBatch};
 use spanscore_base::settings::HumanDuration;
 use spanscore_net::metrics::unread_meter;
 
@@ -57,12 +60,16 @@ impl Broker {
 
     /// Writes a record to a partition.
     fn write(&self, partition: i32, key: &str, signal: Option<&str>, payload: &[u8]) {
-        let mut record = BaseRecord::to(TOPIC).partition(partition).key(key).payload(payload);
-        if let Some(signal) = signal {
-            let header = Header { key: SIGNAL_HEADER, value: Some(signal) };
-            record = record.headers(OwnedHeaders::new().insert(header));
-        }
-        self.producer.send(record).map_err(|(error, _)| error).unwrap();
+        let headers = signal.map(|signal| (SIGNAL_HEADER, signal));
+        self.write_with(partition, key, headers.as_slice(), payload);
+    }
+
+    fn write_with(&self, partition: i32, key: &str, headers: &[(&str, &str)], payload: &[u8]) {
+        let headers = headers.iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
+            headers.insert(Header { key, value: Some(*value) })
+        });
+        let record = BaseRecord::to(TOPIC).partition(partition).key(key).payload(payload);
+        self.producer.send(record.headers(headers)).map_err(|(error, _)| error).unwrap();
         self.producer.flush(PATIENCE).unwrap();
     }
 
@@ -117,8 +124,8 @@ async fn positions_follow_the_oldest_unfinished_work() {
     sink.wait_for(4).await;
     broker.wait_for_position(0, 0);
     let mut signals: Vec<_> = sink.taken().iter().map(|it| it.signal.as_str()).collect();
-    signals.dedup();
     signals.sort_unstable();
+    signals.dedup();
     assert_eq!(signals, ["logs", "traces"]);
     sink.forget();
     broker.wait_for_position(0, 3);
@@ -147,6 +154,33 @@ async fn poison_records_are_skipped_and_pass_nothing_else_by() {
     sink.forget();
     broker.wait_for_position(0, 7);
     assert_eq!(sink.records(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_of_two_groups_share_no_request_and_one_of_an_unclear_group_is_skipped() {
+    let broker = Broker::start(1);
+    let [one, two] = ["one", "two"].map(ClientGroup::named);
+    let whole = request(1, Signal::Traces);
+    // All of one trace id.
+    for _ in 0..3 {
+        for group in [one, two] {
+            let headers = [(SIGNAL_HEADER, "traces"), (GROUP_HEADER, &group.to_hex())];
+            broker.write_with(0, &key(1), &headers, &whole);
+        }
+        broker.write(0, &key(1), None, &whole);
+        broker.write_with(0, &key(1), &[(GROUP_HEADER, "one")], &whole);
+    }
+    let sink = TestSink::open();
+    let _receiver = broker.receiver(&sink).await;
+    sink.wait_for(9).await;
+    for group in [one, two, ClientGroup::default()] {
+        let taken = sink.taken();
+        let of_group = taken.iter().filter(|fetched| fetched.group == group);
+        assert_eq!(of_group.map(|fetched| records_of(&fetched.request)).sum::<usize>(), 3);
+    }
+    sink.forget();
+    broker.wait_for_position(0, 12);
+    assert_eq!(sink.records(), 9);
 }
 
 #[tokio::test(flavor = "multi_thread")]

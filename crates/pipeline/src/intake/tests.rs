@@ -1,5 +1,8 @@
 use super::*;
-use spanscore_base::model::SpanRecord;
+use crate::kafka::TopicIntake;
+use spanscore_base::model::{ClientGroup, Source, SpanRecord};
+use spanscore_base::otlp::json;
+use spanscore_kafka::{FetchedRequest, RecordSink};
 use spanscore_telemetry::Telemetry;
 
 fn intake(shards: Vec<mpsc::Sender<ShardMessage>>, telemetry: &Telemetry) -> PipelineIntake {
@@ -112,5 +115,23 @@ async fn a_request_that_waits_for_the_restore_goes_by_the_state_that_follows() {
         let sender = Arc::default();
         let (answer, ()) = tokio::join!(biased; intake.accept(nothing(), &sender), ending);
         assert_eq!(answer.map(drop), expected);
+    }
+}
+
+#[tokio::test]
+async fn request_of_a_topic_reaches_its_shard_with_the_group_of_its_records() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let text = include_bytes!("../../../../examples/traces/refund_agent.json");
+    let request = json::transcode(Signal::Traces, text).unwrap();
+    for group in [ClientGroup::default(), ClientGroup::named("a")] {
+        let (shard, mut queue) = mpsc::channel(4);
+        let intake = Arc::new(intake(vec![shard], &telemetry));
+        let sink = TopicIntake::new(intake, &telemetry.meter());
+        let claims = RecordClaims::One(Arc::<Source>::default().claim(0, 0));
+        let request = request.clone();
+        let fetched = FetchedRequest { signal: Signal::Traces, group, request, claims };
+        assert_eq!(sink.take(fetched).await, Ok(()));
+        let Ok(ShardMessage::Batch { batch, .. }) = queue.try_recv() else { panic!("no batch") };
+        assert_eq!(batch.sender.group, group);
     }
 }

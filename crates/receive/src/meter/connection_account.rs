@@ -65,7 +65,7 @@ impl ConnectionAccount {
 
     /// Returns it as a connection of a group, which is one peer.
     pub(crate) fn id_of(&self, group: ClientGroup) -> SenderId {
-        SenderId { group, peer: fingerprint(&group.to_bytes()), ..self.id }
+        SenderId { connection: self.id.connection, ..SenderId::of_group(group) }
     }
 
     /// Returns the names in the certificate of the peer; none without one.
