@@ -1,7 +1,8 @@
 use super::*;
 use crate::kafka::TopicIntake;
-use spanscore_base::model::{ClientGroup, Source, SpanRecord};
+use spanscore_base::model::{ClientGroup, Memory, Source, SpanRecord};
 use spanscore_base::otlp::json;
+use spanscore_emit::Exporters;
 use spanscore_kafka::{FetchedRequest, RecordSink};
 use spanscore_telemetry::Telemetry;
 
@@ -126,7 +127,10 @@ async fn request_of_a_topic_reaches_its_shard_with_the_group_of_its_records() {
     for group in [ClientGroup::default(), ClientGroup::named("a")] {
         let (shard, mut queue) = mpsc::channel(4);
         let intake = Arc::new(intake(vec![shard], &telemetry));
-        let sink = TopicIntake::new(intake, &telemetry.meter());
+        let meter = telemetry.meter();
+        let registry = telemetry.registry();
+        let exporters = Exporters::start(&[], &Memory::default(), &meter, registry, None).unwrap();
+        let sink = TopicIntake::new(intake, &Arc::new(exporters), &meter);
         let claims = RecordClaims::One(Arc::<Source>::default().claim(0, 0));
         let request = request.clone();
         let fetched = FetchedRequest { signal: Signal::Traces, group, request, claims };
