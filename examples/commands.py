@@ -31,32 +31,42 @@ MISSING = {
     "pip install spanscore-*.whl": "minutes: builds the program; docs/ten_minutes.md installs the wheel and runs the third line",
     "cargo test": "this script is a part of it",
     "claude mcp add": "the assistant's own program",
+    "helm install": "a cluster",
 }
 # Commands without an end: their end is asked for.
-ENDLESS = re.compile(r"^spanscore( --config \S+)?$|^spanscore tail|^curl -N")
+ENDLESS = re.compile(r"^spanscore( gateway)?( --config \S+)?$|^spanscore tail|^curl (-fsS )?-N")
 # Commands with another code beside 0: a shut gate, and a judge that says yes to everything.
 OTHER_CODES = {"score": 2, "run": 2, "calibrate": 1}
 SECONDS = 3
 # Words of the pages for what their reader has, and what it is here.
 HERE = {
-    " FILE": " examples/traces/refund_agent.json", " 5b8aa5a2": " TRACE", " 5b8efff7": " TRACE", "/traces/5b8aa5a2": "/traces/TRACE",
+    " FILE": " examples/traces/refund_agent.json", " 5b8aa5a2": " TRACE", " 5b8efff7": " TRACE", "/traces/5b8aa5a2": "/traces/TRACE", '"5b8aa5a2"': '"TRACE"',
     "data_dir/dead_letters/otlp_http-backend.jsonl": "good1.jsonl", "http://backend:4318": "http://127.0.0.1:HTTP",
     "https://localhost:4318": "https://localhost:TLS", "127.0.0.1:8890": "127.0.0.1:PAGES",
+    "/var/lib/spanscore/scores.db": "data/scores.db", "--store scores.db": "--store data/scores.db",
+    "/var/lib/spanscore/dashboard": "data/dashboard",
 }
 CONFIG = """\
 data_dir: data
 receivers: {{otlp: {{protocols: {{grpc: {{endpoint: "127.0.0.1:0"}}, http: {{endpoint: "127.0.0.1:{http}"}}}}}}}}
 telemetry: {{metrics: {{endpoint: "127.0.0.1:0"}}, health: {{endpoint: "127.0.0.1:0"}}}}
 dashboard: {{endpoint: "127.0.0.1:{pages}"}}
-judges: {{small: {{api: openai, base_url: "http://127.0.0.1:{judge}/v1", model: scripted}}}}
+judges:
+  small: {{api: openai, base_url: "http://127.0.0.1:{judge}/v1", model: scripted}}
+  large: {{api: openai, base_url: "http://127.0.0.1:{judge}/v1", model: scripted}}
 evaluators:
   tool_error:
   task_completion/shop: {{judge: small, sample: 0.0, criteria: {{tasks: ["the order is paid back"]}}}}
+  task_completion/shop_2: {{judge: small, sample: 0.0, criteria: {{tasks: ["the whole order is paid back"]}}}}
 """
 TLS = """\
 receivers: {{otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:{tls}", tls: {{cert_file: certs/server.pem, key_file: certs/server.key}}}}}}}}}}
 telemetry: {{metrics: {{endpoint: "127.0.0.1:0"}}, health: {{endpoint: null}}}}
 store: false
+"""
+GATEWAY = """\
+receivers: {otlp: {protocols: {http: {endpoint: "127.0.0.1:0"}}}}
+telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: "127.0.0.1:0"}}
 """
 
 
@@ -99,6 +109,8 @@ def prepared(folder, ports):
         config.write(CONFIG.format(**ports))
     with open(os.path.join(folder, "tls.yaml"), "w") as config:
         config.write(TLS.format(**ports))
+    with open(os.path.join(folder, "gateway.yaml"), "w") as config:
+        config.write(GATEWAY)
     calibration = os.path.join(ROOT, "tests", "fixtures", "judges", "calibration.jsonl")
     with open(calibration) as lines, open(os.path.join(folder, "labelled.jsonl"), "w") as out:
         out.writelines(line for line in lines if '"task_completion"' in line)
@@ -109,7 +121,8 @@ def prepared(folder, ports):
 SETUP = [
     "for it in good good1 good2 new; do spanscore run --fail-on never --record $it.jsonl -- python agent.py > /dev/null; done",
     "for it in main branch; do spanscore score --format jsonl --fail-on never good1.jsonl > $it.jsonl; done",
-    "cp spanscore.yaml eval.yaml; mkdir recorded",
+    "cp spanscore.yaml eval.yaml; cp spanscore.yaml new.yaml; cp good1.jsonl runs.jsonl; mkdir recorded",
+    "cp examples/traces/refund_agent.json request.json",
     "spanscore certs trial 2> /dev/null; mkdir certs; cp trial/* certs/",
     "spanscore --config spanscore.yaml > collector.log 2>&1 &",
     "spanscore --config tls.yaml > tls.log 2>&1 &",
@@ -143,12 +156,14 @@ def run(shell, line, places):
         line = line.replace(word, here)
     for name, value in places.items():
         line = line.replace(name, value)
+    # An answer that refuses is a failure.
+    line = re.sub(r"^curl ", "curl -fsS ", line)
     # The collector that runs shows those of `certs`.
     line = re.sub(r"^spanscore certs certs", "spanscore certs other", line)
     line = re.sub(r"^spanscore init\b", "spanscore init --force", line) if "-o" in line else line
     line = line.replace("spanscore init", "spanscore init --output first.yaml") if line == "spanscore init" else line
     is_endless = ENDLESS.match(line)
-    if is_endless and line.startswith("spanscore") and "tail" not in line:
+    if is_endless and line.startswith("spanscore") and "tail" not in line and "gateway" not in line:
         # Beside the collector that runs: on free ports, with a store of its own.
         line += " " + " ".join(f"--set {key}=127.0.0.1:0" for key in (
             "receivers.otlp.protocols.grpc.endpoint", "receivers.otlp.protocols.http.endpoint", "telemetry.metrics.endpoint",
