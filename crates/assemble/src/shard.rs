@@ -213,8 +213,8 @@ impl Shard {
                     self.add_record(handle, record, batch, now_ms);
                 }
             }
-            // A repeated record adds nothing that a restart would have to read, unless the partition
-            // of the first one has gone: then this one stands for it.
+            // A repeated record adds nothing that a restart would have to read, unless the
+            // partition of the first one has gone: then this one stands for it.
             let is_news = self.evidence(handle) != evidence;
             if let Some(trace) = self.get_mut(handle) {
                 let claims = &mut trace.spans.claims;

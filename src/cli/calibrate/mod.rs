@@ -1,7 +1,8 @@
 //! `spanscore calibrate`: measures judges against labelled runs.
 //!
-//! [`candidates`] are what is measured: judges, evaluators of the config, or both. Each is asked
-//! about the same [`runs`], has a [`result`], and those after the first a [`comparison`] with it.
+//! [`candidates`](mod@candidates) are what is measured: judges, evaluators of the config, or both.
+//! Each is asked about the same [`runs`], has a [`result`], and those after the first a
+//! [`comparison`] with it.
 
 mod candidates;
 mod comparison;

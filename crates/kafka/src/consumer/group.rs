@@ -49,7 +49,7 @@ pub(super) struct GroupContext {
 }
 
 /// Place from which a group goes on in a partition.
-enum Standing {
+enum GroupPlace {
     /// Its last commit.
     Committed(Position),
     /// It has never read the partition.
@@ -105,22 +105,22 @@ impl GroupContext {
         tracing::warn!(%error, "positions in Kafka were not committed; this is tried again");
     }
 
-    /// Begins to own partitions. One that the group has never read is committed where it begins, so
-    /// that a crash before the next commit skips nothing; one whose position no broker tells is read
-    /// from where the client goes on, and nothing is said of its earlier records.
+    /// Begins to own partitions. One that the group has never read is committed where it begins,
+    /// so that a crash before the next commit skips nothing; one whose position no broker tells is
+    /// read from where the client goes on, and nothing is said of its earlier records.
     fn assign(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
         self.metrics.rebalances.add("assigned", 1);
         let mut begun = Vec::new();
-        for (partition, standing) in self.standings(consumer, list) {
+        for (partition, standing) in self.places(consumer, list) {
             let known = match standing {
-                Standing::Committed(position) => Some(position),
-                Standing::New => {
+                GroupPlace::Committed(position) => Some(position),
+                GroupPlace::New => {
                     let first = self.first_offset(consumer, &partition);
                     let known = first.map(|offset| Position { offset, metadata: String::new() });
                     begun.extend(known.clone().map(|position| (partition.clone(), position)));
                     known
                 }
-                Standing::Untold => None,
+                GroupPlace::Untold => None,
             };
             self.owned().assign(partition, known);
         }
@@ -132,14 +132,14 @@ impl GroupContext {
     }
 
     /// Asks where the group stands in partitions, again where the brokers do not tell.
-    fn standings(
+    fn places(
         &self,
         consumer: &BaseConsumer<Self>,
         list: &TopicPartitionList,
-    ) -> Vec<(Partition, Standing)> {
-        let mut standings = HashMap::new();
+    ) -> Vec<(Partition, GroupPlace)> {
+        let mut places = HashMap::new();
         for element in list.elements() {
-            standings.insert(partition_of(element.topic(), element.partition()), Standing::Untold);
+            places.insert(partition_of(element.topic(), element.partition()), GroupPlace::Untold);
         }
         for _ in 0..QUERIES {
             let answer = consumer.committed_offsets(list.clone(), ANSWER_WAIT);
@@ -148,13 +148,13 @@ impl GroupContext {
                 let standing = match element.offset() {
                     Offset::Offset(offset) => {
                         let metadata = element.metadata().to_owned();
-                        Standing::Committed(Position { offset, metadata })
+                        GroupPlace::Committed(Position { offset, metadata })
                     }
-                    _ => Standing::New,
+                    _ => GroupPlace::New,
                 };
-                standings.insert(partition_of(element.topic(), element.partition()), standing);
+                places.insert(partition_of(element.topic(), element.partition()), standing);
             }
-            let untold = standings.values().filter(|it| matches!(it, Standing::Untold)).count();
+            let untold = places.values().filter(|it| matches!(it, GroupPlace::Untold)).count();
             if untold == 0 {
                 break;
             }
@@ -162,7 +162,7 @@ impl GroupContext {
             tracing::warn!(untold, error, "the brokers do not tell the group's positions");
             std::thread::sleep(QUERY_PAUSE);
         }
-        standings.into_iter().collect()
+        places.into_iter().collect()
     }
 
     fn first_offset(&self, consumer: &BaseConsumer<Self>, partition: &Partition) -> Option<i64> {

@@ -196,8 +196,8 @@ impl Poller {
         }
     }
 
-    /// Pauses all partitions while too much is on its way, and lets them go on then; those that were
-    /// assigned since as well: the client remembers how a partition was when it went.
+    /// Pauses all partitions while too much is on its way, and lets them go on then; those that
+    /// were assigned since as well: the client remembers how a partition was when it went.
     fn hold_or_go_on(&mut self) {
         let context = Arc::clone(self.consumer.context());
         let held = self.room.held();

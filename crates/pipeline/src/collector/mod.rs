@@ -333,8 +333,8 @@ impl Collector {
 }
 
 /// Starts everything that takes records in, receivers last: what they acknowledge is lost if a
-/// start that is refused ends the process. Evaluators may judge sessions (`has_sessions`), and files
-/// remember their positions in a folder.
+/// start that is refused ends the process. Evaluators may judge sessions (`has_sessions`), and
+/// files remember their positions in a folder.
 async fn start_inputs(
     (settings, has_sessions, data_dir): (&ReceiversSettings, bool, Option<&Path>),
     (pipeline, exporters): (&Pipeline, &Arc<Exporters>),
