@@ -31,6 +31,9 @@ MISSING = {
     "pip install spanscore-*.whl": "minutes: builds the program; docs/ten_minutes.md installs the wheel and runs the third line",
     "cargo test": "this script is a part of it",
     "claude mcp add": "the assistant's own program",
+    "examples/fleet/run.sh": "a build with Kafka, and minutes: Maven fetches the broker",
+    "spanscore gateway": "brokers of Kafka; examples/fleet/run.sh has them",
+    "helm install": "a cluster",
 }
 # Commands without an end: their end is asked for.
 ENDLESS = re.compile(r"^spanscore( --config \S+)?$|^spanscore tail|^curl -N")
