@@ -51,8 +51,9 @@ is_judged() { [ "$(verdicts | wc -l)" -ge $((4 * traces)) ]; }
 has_partitions() { [ "$(metric "$1" spanscore_receiver_kafka_partitions)" -eq "$2" ]; }
 
 python3 "$root/tests/kafka/broker.py" "$folder" otlp_spans:12 > "$folder/address.log" &
-until_done test -s "$folder/address.log"
-BROKER=$(cat "$folder/address.log")
+until_done grep --quiet --extended-regexp '[0-9]:[0-9]+' "$folder/address.log"
+# Maven may have coloured the line.
+BROKER=$(grep --only-matching --extended-regexp '[0-9.]+:[0-9]+' "$folder/address.log")
 export BROKER
 
 "$binary" gateway --config "$root/examples/fleet/gateway.yaml" 2> "$folder/gateway.log" &
