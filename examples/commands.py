@@ -32,6 +32,7 @@ MISSING = {
     "cargo test": "this script is a part of it",
     "claude mcp add": "the assistant's own program",
     "helm install": "a cluster",
+    "examples/fleet/run.sh": "a build with Kafka, and minutes: Maven fetches the broker",
 }
 # Commands without an end: their end is asked for.
 ENDLESS = re.compile(r"^spanscore( gateway)?( --config \S+)?$|^spanscore tail|^curl (-fsS )?-N")

@@ -1,4 +1,9 @@
-"""A real broker of Kafka, from Maven: formatted, started, killed, started again."""
+"""A real broker of Kafka, from Maven: formatted, started, killed, started again.
+
+    tests/kafka/broker.py FOLDER TOPIC:PARTITIONS...
+
+Alone it prints its address once the topics are there, and runs until it is told to stop.
+"""
 
 import os
 import re
@@ -6,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -100,3 +106,22 @@ auto.create.topics.enable=false
                          "--bootstrap-server", self.address, "--describe", "--group", group)
         rows = [re.split(r"\s+", line) for line in shown.splitlines() if line.startswith(group)]
         return sum(int(row[5]) for row in rows if row[5].isdigit()), len(rows)
+
+
+def main():
+    folder = Path(sys.argv[1]).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    broker = Broker(folder)
+    try:
+        for topic in sys.argv[2:]:
+            name, partitions = topic.rsplit(":", 1)
+            broker.create(name, int(partitions))
+        print(broker.address, flush=True)
+        signal.pause()
+    finally:
+        broker.kill()
+
+
+if __name__ == "__main__":
+    main()
