@@ -107,7 +107,7 @@ impl StoreView {
     /// Stores an annotation; returns it as it is stored, and true if it is new.
     ///
     /// # Errors
-    /// What it is about is not there, a value cannot be, a limit is reached, or the store cannot
+    /// Its subject is not there, a value cannot be, a limit is reached, or the store cannot
     /// be written.
     pub fn annotate(&self, new: NewAnnotation) -> Result<(StoredAnnotation, bool), StoreEditError> {
         new.verdict.check()?;
