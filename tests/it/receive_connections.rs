@@ -1,4 +1,4 @@
-//! How connections end: by this side's limits, by a breach of HTTP, by the end of the process; each
+//! Ends of connections: by this side's limits, by a breach of HTTP, by the end of the process; each
 //! is counted with its reason.
 
 use std::net::SocketAddr;

@@ -47,7 +47,7 @@ pub(crate) fn evaluator(name: &str, settings: Map<'static>) -> Evaluator {
     }
 }
 
-/// What an evaluator asks, or knows without asking.
+/// Returns the inquiry of an evaluator, or the outcome that it knows without asking.
 pub(crate) fn inquire(
     evaluator: &Evaluator,
     trajectory: &Trajectory<'_>,

@@ -1,4 +1,4 @@
-//! What of the asking of judges survives the end of the process.
+//! Requests to judges that survive the end of the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::support::patience::{eventually, once};
 use crate::support::program::Program;
 use crate::support::spans::{request, with};
 
-/// How often the process is killed, unless `SPANSCORE_KILLS` says otherwise.
+/// Number of times that the process is killed, unless `SPANSCORE_KILLS` says otherwise.
 const KILLS: u64 = 8;
 /// Traces of each process.
 const TRACES: u64 = 6;
@@ -49,7 +49,7 @@ pub(super) fn numbered(number: u64) -> Vec<opentelemetry_proto::tonic::trace::v1
     spans
 }
 
-/// How often a judge was asked about each trace, by its number.
+/// Counts the requests to a judge about each trace, by its number.
 fn asked(judge: &FakeJudge) -> BTreeMap<String, usize> {
     let mut asked = BTreeMap::<String, usize>::new();
     for one in judge.asked() {

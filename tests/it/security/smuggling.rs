@@ -17,11 +17,11 @@ use tokio_rustls::TlsConnector;
 use super::pki::Authority;
 use crate::support::intake::{Harness, small_settings};
 
-/// What a smuggler hides behind a body.
+/// Request that a smuggler hides behind a body.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// What a probe is, its headers, what of its body stands before the hidden request, and the
-/// statuses that come back before the connection ends.
+/// Probes: name, headers, part of the body before the hidden request, and the statuses that come
+/// back before the connection ends.
 const PROBES: &[(&str, &str, &str, &[u16])] = &[
     // Chunks go before a length, and nothing is read behind them.
     ("a length, and chunks", "content-length: 36\r\ntransfer-encoding: chunked", END, &[200]),
@@ -48,7 +48,7 @@ const PROBES: &[(&str, &str, &str, &[u16])] = &[
 /// The last chunk.
 const END: &str = "0\r\n\r\n";
 
-/// What follows the first line of each probe.
+/// Returns a probe behind its first line.
 fn probe(headers: &str, body: &str) -> String {
     format!(
         "POST /v1/traces HTTP/1.1\r\nhost: a\r\ncontent-type: application/x-protobuf\r\n\
