@@ -4,7 +4,7 @@
     python3 packaging/first_score.py [--rounds 3] [--python PYTHON] [--ways pip uvx ...]
 
 PYTHON is the agent's own interpreter, with the OpenTelemetry SDK and its OTLP exporter. A way begins with a package in
-`target/packages` and an empty folder, and ends with the first score of `examples/agents/python_agent.py`. Printed is the median:
+`dist` and an empty folder, and ends with the first score of `examples/agents/python_agent.py`. Printed is the median:
 seconds to install, and in all.
 """
 
@@ -23,7 +23,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PACKAGES = ROOT / "target" / "packages"
+PACKAGES = ROOT / "dist"
 AGENT = ROOT / "examples" / "agents" / "python_agent.py"
 
 
