@@ -15,7 +15,7 @@ for package in wheel npm deb; do
 done
 # The image holds the static one, and so no C library. It is another link: last, as it takes the place of the other.
 packaging/static.sh
-BINARY=$(ls -t dist/spanscore-*-linux-* | grep -v whl | head -1) packaging/oci.sh
+BINARY=$(ls -t dist/spanscore-*-linux-* | head -1) packaging/oci.sh
 python3 packaging/attest.py "${features[@]}"
 packaging/clean_root.sh
 (cd dist && sha256sum --check --quiet SHA256SUMS && du -ah --max-depth=1)

@@ -18,7 +18,7 @@ debootstrap --variant=minbase --include=adduser,ca-certificates,python3-venv "$s
   { tail -5 "$root.log" >&2; exit 1; }
 rm -f "$root.log"
 mkdir "$root/packages"
-cp "$dist"/*.deb "$dist"/*.whl "$dist"/spanscore-*-linux-gnu "$root/packages/"
+cp "$dist"/*.deb "$dist"/*.whl "$dist"/spanscore-*-linux-* "$root/packages/"
 cp -r "$dist/../examples/traces" "$root/traces"
 inside() { chroot "$root" env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/root "$@"; }
 judged() {
@@ -35,6 +35,6 @@ inside getent passwd spanscore > /dev/null
 inside python3 -m venv /root/venv
 inside sh -c '/root/venv/bin/pip install --quiet --no-index /packages/*.whl'
 judged /root/venv/bin/spanscore
-judged "/packages/$(basename "$root"/packages/spanscore-*-linux-gnu)"
+judged "/packages/$(basename "$root"/packages/spanscore-*-linux-*)"
 inside dpkg --purge spanscore > /dev/null
 [ ! -e "$root/usr/bin/spanscore" ]

@@ -25,5 +25,5 @@ publish() {
 if [ -n "${IMAGE:-}" ]; then
   publish skopeo copy "oci:dist/spanscore-$version.oci:$version" "docker://$IMAGE:$version"
 fi
-[ -z "${FILES:-}" ] || publish $FILES dist/*.deb dist/spanscore-*-linux-gnu dist/SHA256SUMS dist/spanscore.cdx.json dist/provenance.json
+[ -z "${FILES:-}" ] || publish $FILES dist/*.deb dist/spanscore-*-linux-* dist/SHA256SUMS dist/spanscore.cdx.json dist/provenance.json
 [ "${PUBLISH:-}" = yes ] || echo "nothing was published: PUBLISH=yes does"
