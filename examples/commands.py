@@ -28,7 +28,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BLOCK = re.compile(r"```sh\n(.*?)```", re.S)
 # Blocks that cannot run here, by their first words: what is missing.
 MISSING = {
-    "pip install spanscore-*.whl": "minutes: builds the program; docs/ten_minutes.md installs the wheel and runs the third line",
+    "pip install dist/spanscore-*.whl": "minutes: builds the program; docs/ten_minutes.md installs the wheel and runs the third line",
     "cargo test": "this script is a part of it",
     "claude mcp add": "the assistant's own program",
     "helm install": "a cluster",
