@@ -61,6 +61,10 @@ impl Lean<'_> {
                 self.leave_out(b",");
                 self.take(1);
             }
+            b'c' if self.begins_constant() => {
+                self.out.extend_from_slice(b"let");
+                self.rest = &self.rest[b"const".len()..];
+            }
             _ => {
                 // A statement ends with its line where the next one begins with a word.
                 if first.is_ascii_alphabetic() && self.out.last() == Some(&b'\n') {
@@ -173,6 +177,18 @@ impl Lean<'_> {
         }
     }
 
+    /// Returns true at the word that begins a constant: none is assigned to again, so a shorter one
+    /// does.
+    fn begins_constant(&mut self) -> bool {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$.".contains(byte);
+        let Some(behind) = self.rest.strip_prefix(b"const") else { return false };
+        let is_word = !behind.first().is_some_and(is_name) && !self.out.last().is_some_and(is_name);
+        if is_word && self.out.last() == Some(&b'\n') {
+            self.leave_out(b";");
+        }
+        is_word
+    }
+
     /// Leaves a comment out, but for its lines.
     fn comment(&mut self) {
         let end = self.rest.windows(2).position(|pair| pair == b"*/");
@@ -218,10 +234,10 @@ mod tests {
         let check = |module: &str, expected: &str| {
             assert_eq!(String::from_utf8_lossy(&lean(module.as_bytes())), expected, "{module}");
         };
-        check("// Head.\n\nconst a = 1; // one\n", "\n\nconst a=1;\n");
+        check("// Head.\n\nconst a = 1; // one\n", "\n\nlet a=1;\n");
         check("  /** One line. */\n  let b;\n", "\nlet b;\n");
         check("/**\n * Two\n * lines.\n */\nf();\n", "\n\n\n\nf();\n");
-        check("const c = a\n  * 2;\n", "const c=a\n*2;\n");
+        check("const c = a\n  * 2;\n", "let c=a\n*2;\n");
         check("import { a } from './a.js';", "import{a}from'./a.js';");
         check("return a + +b - --c / d / e", "return a+ +b- --c / d / e");
         check("s = 'a  // b' + \"it's  { }\";", "s='a  // b'+\"it's  { }\";");
@@ -239,6 +255,7 @@ mod tests {
         check("async (a) => { await b; }", "async(a)=>{await b}");
         check("f((a) => b, (c, d) => (e)); (g = 1) => h", "f(a=>b,(c,d)=>(e));(g=1)=>h");
         check("a();\n// One.\nb({\n  c,\n});\n[d, e];", "a()\n\nb({\nc\n});\n[d,e];");
+        check("f();\nconst [a] = b, constant = c.const", "f()\nlet[a]=b,constant=c.const");
         check("", "");
     }
 }

@@ -121,6 +121,7 @@ async fn answers_are_valid() {
         ("/series", "/series?group_by=evaluator"),
         ("/distribution", "/distribution?tool=!x"),
         ("/compare", "/compare?a=version%3D1.4.0&b=version%3D1.5.0"),
+        ("/agreement", "/agreement?from=-1h"),
         ("/status", "/status"),
     ];
     for (path, asked) in cases {

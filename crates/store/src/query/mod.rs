@@ -3,6 +3,7 @@
 //! A reader never changes the file, and never holds it open for long: a query that takes more than
 //! [`QUERY_MAX`] is ended, since the write-ahead file cannot shrink meanwhile.
 
+mod agreement;
 pub(crate) mod annotation;
 mod compare;
 pub(crate) mod dataset;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
+pub use agreement::PersonLabel;
 pub use annotation::{AnnotationFilter, StoredAnnotation};
 pub use compare::{
     CaseCounts, ComparedSide, EvaluatorComparison, NewFailure, SideComparison, ToolComparison,
@@ -390,6 +392,15 @@ impl StoreReader {
         limit: usize,
     ) -> Result<StoredPage<StoredAnnotation>, StoreQueryError> {
         Ok(annotation::list(self.begin(), filter, after, limit)?)
+    }
+
+    /// Lists the labels of people on runs that fit, the newest first; of each person the last on a
+    /// subject.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn labels(&self, filter: &StoreFilter) -> Result<Vec<PersonLabel>, StoreQueryError> {
+        Ok(agreement::labels(self.begin(), filter)?)
     }
 
     /// Lists datasets by name.
