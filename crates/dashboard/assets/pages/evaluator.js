@@ -54,7 +54,7 @@ function People({ query, evaluator }) {
   const own = answer.data?.evaluators.find((it) => it.evaluator === evaluator);
   if (!own) return null;
   const head = ['agree#', 'kappa#', 'interval', 'labels#'];
-  const pairs = [['people', 'this evaluator', own], ...answer.data.people.map((it) => [bdi(it.a), bdi(it.b), it])];
+  const pairs = [['all', 'it', own], ...answer.data.people.map((it) => [bdi(it.a), bdi(it.b), it])];
   return card('Verdicts of people', html`<div class="halves">
     ${facts(['people say', 'it says pass#', 'it says fail#'], ['pass', 'fail'].map((is) => [html`<${Verdict} is=${is} />`, whole(own[`${is}_pass`]), whole(own[`${is}_fail`])]))}
     ${facts(['one', 'other', ...head], pairs.map(([a, b, it]) => [a, b, ...agreed(it)]))}</div>
