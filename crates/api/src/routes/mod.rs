@@ -44,7 +44,7 @@ const ANNOTATION_PARAMETERS: [&str; 8] =
     ["trace_id", "session_id", "label", "author", "name", "evaluator", "limit", "cursor"];
 
 /// All routes that ask the store.
-pub(crate) const ROUTES: [QueryRoute; 17] = [
+pub(crate) const ROUTES: [QueryRoute; 18] = [
     QueryRoute {
         path: "/traces",
         takes: filtered(&["limit", "cursor", "sort"], 0),
@@ -63,6 +63,11 @@ pub(crate) const ROUTES: [QueryRoute; 17] = [
     },
     QueryRoute { path: "/calls", takes: filtered(&["limit", "cursor"], 0), answer: lists::calls },
     QueryRoute { path: "/tools", takes: filtered(&[], 0), answer: figures::tools },
+    QueryRoute {
+        path: "/argument_errors",
+        takes: filtered(&[], 0),
+        answer: figures::argument_errors,
+    },
     QueryRoute { path: "/evaluators", takes: filtered(&[], 0), answer: figures::evaluators },
     QueryRoute {
         path: "/evaluators/{kind}/{name}",

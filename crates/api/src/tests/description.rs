@@ -115,6 +115,7 @@ async fn answers_are_valid() {
         ("/calls", "/calls?limit=3&tool=refund"),
         ("/tools", "/tools"),
         ("/tools", "/tools?session_id=s-1"),
+        ("/argument_errors", "/argument_errors?tool=refund"),
         ("/evaluators", "/evaluators?from=-1d"),
         ("/evaluators/{kind}/{name}", "/evaluators/tool_call_args/other"),
         ("/summary", "/summary?from=-1h&group_by=evaluator,version"),

@@ -5,6 +5,7 @@
 
 mod agreement;
 pub(crate) mod annotation;
+mod argument_errors;
 mod compare;
 pub(crate) mod dataset;
 mod field;
@@ -30,6 +31,7 @@ use serde::Serialize;
 
 pub use agreement::PersonLabel;
 pub use annotation::{AnnotationFilter, StoredAnnotation};
+pub use argument_errors::ArgumentError;
 pub use compare::{
     CaseCounts, ComparedSide, EvaluatorComparison, NewFailure, SideComparison, ToolComparison,
     ToolSide,
@@ -282,6 +284,18 @@ impl StoreReader {
     /// The query takes too long, or the file cannot be read.
     pub fn tools(&self, filter: &StoreFilter) -> Result<Vec<ToolFigures>, StoreQueryError> {
         Ok(figures::tools(self.begin(), filter)?)
+    }
+
+    /// Counts argument errors by tool and fault, the most frequent first: those that
+    /// `tool_call_validity` found in the newest failing evaluations.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn argument_errors(
+        &self,
+        filter: &StoreFilter,
+    ) -> Result<Vec<ArgumentError>, StoreQueryError> {
+        Ok(argument_errors::argument_errors(self.begin(), filter)?)
     }
 
     /// Counts tool calls, and those of them that failed.
