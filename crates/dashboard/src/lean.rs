@@ -1,8 +1,7 @@
-//! Modules without comments and without spaces that mean nothing: those are for readers of the
-//! source.
+//! Modules without comments and without spaces and lines that mean nothing: those are for readers of
+//! the source. Some words are said shorter.
 //!
-//! Lines stay where they are, so that an error names the line of the source, and so does all that
-//! stands in strings, templates and regular expressions.
+//! What stands in strings, templates and regular expressions stays as it is.
 
 /// Returns a module without comments, and with only the spaces of its code that mean something.
 pub(crate) fn lean(module: &[u8]) -> Vec<u8> {
@@ -23,6 +22,10 @@ enum Open {
     /// Code in a template, until its brace.
     Insertion,
 }
+
+/// Words with shorter ones: no constant is assigned to again, and markup is imported as `h`.
+const SHORTER: [(&[u8], &[u8]); 4] =
+    [(b"const", b"let"), (b"html", b"html as h"), (b"true", b"!0"), (b"false", b"!1")];
 
 struct Lean<'a> {
     rest: &'a [u8],
@@ -48,7 +51,11 @@ impl Lean<'_> {
             }
             b'/' if self.rest.starts_with(b"/*") => self.comment(),
             b'/' if self.begins_expression() => self.take_to(b'/'),
-            b'`' if self.out.ends_with(b"html") => self.open(1, Open::Markup),
+            b'`' if self.out.ends_with(b"html") => {
+                // Imported under that name.
+                self.out.truncate(self.out.len() - b"tml".len());
+                self.open(1, Open::Markup);
+            }
             b'`' => self.open(1, Open::Template),
             b'{' => self.open(1, Open::Braces),
             b'=' if self.rest.starts_with(b"=>") => self.arrow(),
@@ -61,6 +68,10 @@ impl Lean<'_> {
                 self.leave_out(b",");
                 self.take(1);
             }
+            b'\n' if self.out.last().is_none_or(|last| *last == b'\n') => {
+                self.rest = &self.rest[1..];
+            }
+            b'c' | b'h' | b't' | b'f' if self.shorten() => {}
             _ => {
                 // A statement ends with its line where the next one begins with a word.
                 if first.is_ascii_alphabetic() && self.out.last() == Some(&b'\n') {
@@ -173,12 +184,31 @@ impl Lean<'_> {
         }
     }
 
-    /// Leaves a comment out, but for its lines.
+    /// Says a word shorter, if it is one of [`SHORTER`]; else returns false.
+    fn shorten(&mut self) -> bool {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$.".contains(byte);
+        let length = self.rest.iter().take_while(|byte| is_name(byte)).count();
+        let (word, behind) = self.rest.split_at(length);
+        let is_inside = self.out.last().is_some_and(is_name) || behind.first() == Some(&b':');
+        let found = SHORTER.iter().find(|(long, _)| *long == word && !is_inside);
+        let Some((_, short)) = found else { return false };
+        let start = self.out.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if word == b"html" && !self.out[start..].starts_with(b"import") || behind.starts_with(b"`")
+        {
+            return false;
+        }
+        if self.out.last() == Some(&b'\n') {
+            self.leave_out(b";");
+        }
+        self.out.extend_from_slice(short);
+        self.rest = behind;
+        true
+    }
+
+    /// Leaves a comment out; one that stands alone has the end of its line behind it.
     fn comment(&mut self) {
         let end = self.rest.windows(2).position(|pair| pair == b"*/");
-        let (comment, rest) = self.rest.split_at(end.map_or(self.rest.len(), |end| end + 2));
-        self.out.extend(comment.iter().filter(|byte| **byte == b'\n'));
-        self.rest = rest;
+        self.rest = &self.rest[end.map_or(self.rest.len(), |end| end + 2)..];
     }
 
     /// Returns true where a slash begins a regular expression: after a value it divides.
@@ -218,10 +248,10 @@ mod tests {
         let check = |module: &str, expected: &str| {
             assert_eq!(String::from_utf8_lossy(&lean(module.as_bytes())), expected, "{module}");
         };
-        check("// Head.\n\nconst a = 1; // one\n", "\n\nconst a=1;\n");
-        check("  /** One line. */\n  let b;\n", "\nlet b;\n");
-        check("/**\n * Two\n * lines.\n */\nf();\n", "\n\n\n\nf();\n");
-        check("const c = a\n  * 2;\n", "const c=a\n*2;\n");
+        check("// Head.\n\nconst a = 1; // one\n", "let a=1;\n");
+        check("  /** One line. */\n  let b;\n", "let b;\n");
+        check("/**\n * Two\n * lines.\n */\nf();\n", "f();\n");
+        check("const c = a\n  * 2;\n", "let c=a\n*2;\n");
         check("import { a } from './a.js';", "import{a}from'./a.js';");
         check("return a + +b - --c / d / e", "return a+ +b- --c / d / e");
         check("s = 'a  // b' + \"it's  { }\";", "s='a  // b'+\"it's  { }\";");
@@ -234,11 +264,15 @@ mod tests {
         check("h`<p>\n    a  b</p>` ; x", "h`<p>\na  b</p>`;x");
         check(
             "html`<p class=\"a-b\" title=\"a b\">=\"${x}<b id=\"c\" /></p><${D} e=${f} /><//>`",
-            "html`<p class=a-b title=\"a b\">=\"${x}<b id=c/></><${D} e=${f}/></>`",
+            "h`<p class=a-b title=\"a b\">=\"${x}<b id=c/></><${D} e=${f}/></>`",
         );
         check("async (a) => { await b; }", "async(a)=>{await b}");
         check("f((a) => b, (c, d) => (e)); (g = 1) => h", "f(a=>b,(c,d)=>(e));(g=1)=>h");
-        check("a();\n// One.\nb({\n  c,\n});\n[d, e];", "a()\n\nb({\nc\n});\n[d,e];");
+        check("a();\n// One.\nb({\n  c,\n});\n[d, e];", "a()\nb({\nc\n});\n[d,e];");
+        check("import { html, x } from 'y';\nhtml`a`;", "import{html as h,x}from'y'\nh`a`;");
+        check("a = true && !false; b = {true: is.true, trues}", "a=!0&&!!1;b={true:is.true,trues}");
+        check("`a\n\n  b`", "`a\n\nb`");
+        check("f();\nconst [a] = b, constant = c.const", "f()\nlet[a]=b,constant=c.const");
         check("", "");
     }
 }

@@ -1,8 +1,8 @@
 //! Pages of the store: ES modules, style sheets and one document, served as they lie in `assets/`.
 //!
 //! There is no build step. A release build embeds the files; a debug build reads them from the
-//! source, so that a change is seen by reloading the page. What is served lacks the comments and
-//! spaces that mean nothing, and keeps its line numbers. Any file is public: what
+//! source, so that a change is seen by reloading the page. What is served lacks the comments,
+//! spaces and lines that mean nothing. Any file is public: what
 //! the pages show comes from the API, which asks for a token.
 
 mod lean;

@@ -3,6 +3,7 @@
 mod baseline;
 mod gate;
 mod gathering;
+mod pages;
 mod repeats;
 pub(super) mod replies;
 mod report;
@@ -20,6 +21,7 @@ use self::baseline::RunScores;
 use self::gate::GateVerdict;
 pub(super) use self::gate::{GateArgs, ScoreGate};
 use self::gathering::{PreparedScores, ScoreGathering};
+use self::pages::ScorePages;
 use self::replies::{CommandJudges, RepliesArgs};
 use self::report::Report;
 use self::rows::{RowSpool, ScoreRows};
@@ -31,7 +33,7 @@ use crate::cli::output::interrupt;
 use crate::cli::output::progress::Progress;
 use crate::config::ResolvedConfig;
 use spanscore_base::visible;
-use spanscore_engine::batch::{Batch, BatchError, BatchPlan, BatchProgress};
+use spanscore_engine::batch::{Batch, BatchError, BatchPlan, BatchProgress, WatchedRun};
 use spanscore_pipeline::recordings;
 
 /// Judges recorded traces and prints the scores
@@ -95,6 +97,11 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
     judge(plan, &files, &gate.prepare()?, &args.replies)
 }
 
+/// Checks that the pages of `--open` can be shown, before anything runs.
+pub(super) fn check_open(plan: &ResolvedConfig, gate: &ScoreGate) -> Result<(), CommandError> {
+    if gate.args.open { ScorePages::store_settings(plan).map(drop) } else { Ok(()) }
+}
+
 /// Judges files and prints the scores; returns the exit code of the gate.
 pub(super) fn judge(
     plan: ResolvedConfig,
@@ -105,7 +112,9 @@ pub(super) fn judge(
     let judges = plan.config.judges.clone();
     let limits = plan.config.limits;
     let session_key = plan.config.sessions.key;
-    let facts = recorded::facts(&plan);
+    let pages = gate.args.open.then(|| ScorePages::start(&plan)).transpose()?;
+    let stored = pages.as_ref().map(|pages| pages.facts()).unwrap_or_default();
+    let facts = recorded::facts(&plan).union(&stored);
     let resolver = recorded::resolver(&plan, &facts)?;
     let evaluators = recorded::judge(plan.evaluators);
     let names: Vec<&str> = evaluators.evaluators().iter().map(|it| it.info.name.as_str()).collect();
@@ -123,7 +132,7 @@ pub(super) fn judge(
     let progress = Arc::new(BatchProgress::default());
     let stop = interrupt::watch(&progress)?;
     let judges = CommandJudges::new(judges, replies).until(stop.clone());
-    let mut gathering = ScoreGathering::new(judges, tallies, &spool);
+    let mut gathering = ScoreGathering::new(judges, tallies, (&spool, pages.as_ref()));
     let mut is_broken = false;
     let mut problem = |said: String| {
         output::note(format_args!("spanscore: {}", visible::line(said)));
@@ -132,8 +141,11 @@ pub(super) fn judge(
     let counts = Progress::show(files, &progress, || {
         let mut batch = Batch::new(settings);
         recordings::read(&mut batch, files, &progress, &mut problem)?;
-        let prepare = |groups| PreparedScores::new(&spool, groups);
-        batch.judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))
+        let prepare = |groups| PreparedScores::new((&spool, pages.as_ref()), groups);
+        let keep = |run: &WatchedRun<'_, '_>| pages.iter().for_each(|pages| pages.keep(run));
+        batch
+            .watched(&keep)
+            .judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))
     });
     gathering.finish()?;
     let ScoreGathering { places, heard, tallies, .. } = gathering;
@@ -146,7 +158,10 @@ pub(super) fn judge(
     let mut silence = Silence::of(&evaluators, &heard, &counts);
     silence.add_untested(&evaluators, &heard, &tallies);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
-    report(gate, &rows, &silence, &tallies, is_broken)
+    let exit = report(gate, &rows, &silence, &tallies, is_broken)?;
+    progress.stop.store(true, Relaxed);
+    pages.map_or(Ok(()), ScorePages::show)?;
+    Ok(exit)
 }
 
 /// Prints the scores until Ctrl-C: they are no verdict of the gate, and nothing is said to be

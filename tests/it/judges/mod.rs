@@ -3,6 +3,7 @@
 mod calibrate;
 mod commands;
 mod crash;
+mod labelled_store;
 mod live;
 mod many;
 mod own_trace;
