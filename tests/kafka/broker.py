@@ -39,18 +39,22 @@ def libraries(folder):
 class Broker:
     """One broker that is its own controller."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, config="", users=()):
+        """With more lines of its config, and users that sign in by SCRAM, `MECHANISM=[...]`."""
         self.folder = folder
-        self.classpath = f"{libraries(folder)}/*"
-        port, controller = free_port(), free_port()
-        self.address = f"127.0.0.1:{port}"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.classpath = f"{libraries(HERE.parents[1] / 'target/kafka')}/*"
+        port, secure, controller = free_port(), free_port(), free_port()
+        self.address, self.secure = f"127.0.0.1:{port}", f"127.0.0.1:{secure}"
+        protocol = "SASL_SSL" if users else "PLAINTEXT"
         shutil.rmtree(folder / "data", ignore_errors=True)
         self.config = folder / "server.properties"
         self.config.write_text(f"""
 process.roles=broker,controller
 node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{secure},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{secure}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:{protocol}
 controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers=127.0.0.1:{controller}
 log.dirs={folder}/data
@@ -64,9 +68,11 @@ group.min.session.timeout.ms=1000
 broker.session.timeout.ms=1000
 broker.heartbeat.interval.ms=200
 auto.create.topics.enable=false
+{config}
 """)
-        self.run("kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c",
-                 str(self.config))
+        scram = [word for user in users for word in ("--add-scram", user)]
+        self.run("kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, *scram,
+                 "-c", str(self.config))
         self.process = None
         self.start()
 
@@ -96,9 +102,23 @@ auto.create.topics.enable=false
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def create(self, topic, partitions):
+    def create(self, topic, partitions, **settings):
+        more = [word for key, value in settings.items()
+                for word in ("--config", f"{key.replace('_', '.')}={value}")]
         self.run("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", self.address,
-                 "--create", "--topic", topic, "--partitions", str(partitions))
+                 "--create", "--topic", topic, "--partitions", str(partitions), *more)
+
+    def configure(self, topic, change):
+        """Changes the config of a topic: `("--add-config", "a=b")`."""
+        self.run("kafka.admin.ConfigCommand", "--bootstrap-server", self.address, "--alter",
+                 "--entity-type", "topics", "--entity-name", topic, *change)
+
+    def records(self, topic, count):
+        """Keys and values of the first records of a topic, as text."""
+        shown = self.run("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server",
+                         self.address, "--topic", topic, "--from-beginning", "--max-messages",
+                         str(count), "--timeout-ms", "60000", "--property", "print.key=true")
+        return [line.split("\t", 1) for line in shown.splitlines() if "\t" in line]
 
     def lag(self, group):
         """Records of the group's topics behind its committed positions, and partitions seen."""
