@@ -32,6 +32,7 @@ mod judges;
 mod mcp;
 mod parity_dokimos;
 mod parity_iris;
+mod parity_peers;
 mod parity_uipath;
 mod process;
 mod receive_connections;
