@@ -8,6 +8,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
@@ -192,7 +193,8 @@ pub(super) fn start_with(
     let judges = judges.iter().map(|(name, judge)| (name.clone(), judge.clone())).collect();
     let mut backend = JudgeBackend::new(judges, mark_key()?, waits_for_circuit);
     if let Some(file) = &spent_file {
-        spent::restore(file, &mut backend);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        spent::restore(file, &mut backend, millis(since));
     }
     let leaves = log.is_some();
     let executor = JudgeExecutor {
