@@ -1,7 +1,7 @@
-//! Modules without comments and without spaces and lines that mean nothing: those are for readers of
-//! the source. Some words are said shorter.
+//! Modules without comments, and without spaces and lines that mean nothing: those are for readers
+//! of the source. Some words are said shorter.
 //!
-//! What stands in strings, templates and regular expressions stays as it is.
+//! Strings, templates and regular expressions stay as they are.
 
 /// Returns a module without comments, and with only the spaces of its code that mean something.
 pub(crate) fn lean(module: &[u8]) -> Vec<u8> {
