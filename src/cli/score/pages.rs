@@ -137,7 +137,8 @@ fn redirect(folder: &Path, link: &str) -> io::Result<PathBuf> {
     let path = folder.join(REDIRECT_FILE);
     let page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>spanscore</title>\
-         <meta http-equiv=\"refresh\" content=\"0;url={link}\"><a href=\"{link}\">The runs</a></html>"
+         <meta http-equiv=\"refresh\" content=\"0;url={link}\">\
+         <a href=\"{link}\">The runs</a></html>"
     );
     create_own(&path)?.write_all(page.as_bytes())?;
     Ok(path)

@@ -13,7 +13,7 @@ const LABELS_MAX: usize = 20_000;
 pub struct PersonLabel {
     /// Trace, 32 digits.
     pub trace_id: String,
-    /// What is judged, the same for all people who judge it.
+    /// Subject, the same for all people who judge it.
     pub subject: String,
     /// Evaluation that it is about.
     pub evaluation_id: Option<String>,

@@ -390,7 +390,8 @@ fn argument_errors_are_counted_by_tool_and_fault() {
     for number in 0..3 {
         store.trajectory(run(number, 0, false));
         let details = r#"{"results": [{"name": "pay", "errors": ["`to` is missing"]},
-            {"name": "find", "errors": []}, {"name": "pay", "errors": ["`to` is missing", "`n`"]}]}"#;
+            {"name": "find", "errors": []},
+            {"name": "pay", "errors": ["`to` is missing", "`n`"]}]}"#;
         let details = json::parse(details).unwrap().into_owned();
         let Outcome::Scored(score) = scored(0.2) else { panic!("a score") };
         let outcome = Outcome::Scored(Score { details, ..score });
