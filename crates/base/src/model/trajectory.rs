@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
+use strum::IntoStaticStr;
 
 use super::tool_call::groups;
 use super::{
@@ -12,7 +13,8 @@ use crate::otlp::AnyValue;
 use crate::value::Value;
 
 /// Cause that completed a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Completion {
     /// Its root ended and nothing came for the quiet period.
     RootEnded,
@@ -33,15 +35,7 @@ pub enum Completion {
 impl Completion {
     /// Returns the word for it in records, attributes and counters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RootEnded => "root_ended",
-            Self::Idle => "idle",
-            Self::AgeMax => "age_max",
-            Self::Shutdown => "shutdown",
-            Self::Evicted => "evicted",
-            Self::EndOfInput => "end_of_input",
-            Self::Open => "open",
-        }
+        self.into()
     }
 }
 

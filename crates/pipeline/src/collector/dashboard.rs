@@ -245,7 +245,8 @@ fn show(meter: &Meter, counters: &Arc<ApiCounters>, listening: u64) {
         .with_unit("{request}")
         .with_description("Requests to the query interface that were refused.")
         .with_callback(move |counter| {
-            for (refusal, word) in RequestRefusal::ALL {
+            for &refusal in RequestRefusal::ALL {
+                let word: &'static str = refusal.into();
                 counter.observe(counters.get(refusal), &[KeyValue::new("reason", word)]);
             }
         })

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::needs::EvaluatorNeeds;
 use super::tally::{EvaluatorTally, VerdictWord};
-use spanscore_base::model::{Completion, Evaluation, GivenVerdict, Level, Outcome, SpanId, Want};
+use spanscore_base::model::{Completion, Evaluation, Level, Outcome, SpanId, Want};
 use spanscore_evaluate::engine::run::{Configured, Evaluators, Evidence};
 use spanscore_store::query::{KnownVerdict, RestoredRun};
 
@@ -158,12 +158,7 @@ fn compared(
     before: Option<&KnownVerdict>,
     tally: &mut EvaluatorTally,
 ) -> BackfilledVerdict {
-    let now = match it.verdict() {
-        GivenVerdict::Pass => "pass",
-        GivenVerdict::Fail => "fail",
-        GivenVerdict::NotEvaluable => "not_evaluable",
-        GivenVerdict::Failed => "failed",
-    };
+    let now = it.verdict().as_str();
     let (score_now, why) = match &it.outcome {
         Outcome::Scored(score) => (Some(score.value), score.explanation.as_str().to_owned()),
         Outcome::NotEvaluable { explanation, .. } => (None, explanation.clone()),
