@@ -5,6 +5,7 @@
 
 mod answers;
 mod api;
+mod command;
 mod cut;
 mod definitions;
 mod listed;
@@ -24,6 +25,7 @@ use schemars::JsonSchema;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 pub(super) use answers::told_object;
+pub(super) use command::result_of as commanded_result;
 pub(super) use cut::is_cut;
 pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};
