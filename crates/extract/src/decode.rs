@@ -5,6 +5,7 @@
 
 mod answers;
 mod api;
+mod command;
 mod cut;
 mod definitions;
 mod listed;
@@ -23,6 +24,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 pub(super) use answers::told_object;
+pub(super) use command::result_of as commanded_result;
 pub(super) use cut::is_cut;
 pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};

@@ -76,32 +76,44 @@ pub struct Exchange<'a> {
     pub user_input: Content<'a>,
 }
 
-/// Results of calls of other traces by call id, read from the messages of a trace on first use:
-/// only the traces of a session need each other's.
-#[derive(Default)]
-pub struct ForeignResults<'a> {
-    known: OnceCell<Vec<(Cow<'a, str>, Value<'a>)>>,
-    read: Option<ReadForeign<'a>>,
+/// List that is read on first use, since few evaluations need it.
+pub struct Deferred<'a, T> {
+    known: OnceCell<Vec<T>>,
+    read: Option<ReadList<'a, T>>,
 }
 
-type ReadForeign<'a> = Box<dyn Fn(&WorkBudget) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a>;
+type ReadList<'a, T> = Box<dyn Fn(&WorkBudget) -> Vec<T> + Send + 'a>;
 
-impl<'a> ForeignResults<'a> {
-    /// Returns results that `read` yields on first use.
-    pub fn new(read: impl Fn(&WorkBudget) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a) -> Self {
+impl<T> Default for Deferred<'_, T> {
+    fn default() -> Self {
+        Self { known: OnceCell::new(), read: None }
+    }
+}
+
+impl<'a, T> Deferred<'a, T> {
+    /// Returns a list that `read` yields on first use.
+    pub fn new(read: impl Fn(&WorkBudget) -> Vec<T> + Send + 'a) -> Self {
         Self { known: OnceCell::new(), read: Some(Box::new(read)) }
     }
 
-    /// Returns results that are read already.
-    pub fn ready(results: Vec<(Cow<'a, str>, Value<'a>)>) -> Self {
-        Self { known: OnceCell::from(results), read: None }
+    /// Returns a list that is read already.
+    pub fn ready(list: Vec<T>) -> Self {
+        Self { known: OnceCell::from(list), read: None }
     }
 
-    /// Returns all of them; reading them is charged to the trace.
-    pub fn get(&self, effort: &WorkBudget) -> &[(Cow<'a, str>, Value<'a>)] {
+    /// Returns all of it; reading it is charged to the trace.
+    pub fn get(&self, effort: &WorkBudget) -> &[T] {
         self.known.get_or_init(|| self.read.as_ref().map_or_else(Vec::new, |read| read(effort)))
     }
 }
+
+/// Results of calls of other traces by call id, read from the messages of a trace: only the traces
+/// of a session need each other's.
+pub type ForeignResults<'a> = Deferred<'a, (Cow<'a, str>, Value<'a>)>;
+
+/// Words of models while a run went on, each with the end of its span, Unix nanoseconds: the final
+/// output is among them.
+pub type Remarks<'a> = Deferred<'a, (u64, Value<'a>)>;
 
 /// Tool calls of one trace or session in order, with the rest of what is judged.
 #[derive(Default)]
@@ -150,6 +162,8 @@ pub struct Trajectory<'a> {
     pub user_input: Content<'a>,
     /// The agent's answer.
     pub final_output: Content<'a>,
+    /// Words of models on the way to it; of a session, a list for each turn.
+    pub remarks: Vec<Remarks<'a>>,
     /// The tools that the agent was offered.
     pub tool_definitions: Vec<ToolDefinition<'a>>,
     /// Tokens.
