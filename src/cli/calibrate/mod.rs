@@ -1,8 +1,8 @@
 //! `spanscore calibrate`: measures judges against labelled runs.
 //!
 //! [`candidates`](mod@candidates) are what is measured: judges, evaluators of the config, or both.
-//! Each is asked about the same [`runs`], of a file or [`stored`], has a [`result`], and those after
-//! the first a [`comparison`] with it.
+//! Each is asked about the same [`runs`], of a file or [`stored`], has a [`result`], and those
+//! after the first a [`comparison`] with it.
 
 mod candidates;
 mod comparison;

@@ -16,8 +16,8 @@ use spanscore_store::{StoredGap, StoredPart};
 /// Runs that are read at once.
 const PAGE: usize = 50;
 
-/// Why some labels are left out, with their number.
-type LeftOut = BTreeMap<String, usize>;
+/// Number of labelled runs that are left out, by reason.
+type LeftOutLabels = BTreeMap<String, usize>;
 
 /// Reads the runs of a store whose evaluation by this evaluator people labelled `pass` or `fail`.
 /// Where they differ the majority counts; without one the run is left out. What is left out is told
@@ -35,7 +35,7 @@ pub(super) fn read(path: &Path, of: &Configured) -> Result<Vec<NumberedRun>, Com
     let mut filter = StoreFilter::default();
     filter.add(StoreField::Evaluator, name.as_str());
     let labels = reader.labels(&filter).map_err(anyhow::Error::new)?;
-    let mut left_out = LeftOut::new();
+    let mut left_out = LeftOutLabels::new();
     let verdicts = majorities(&labels, name, &mut left_out);
     let mut runs = Vec::new();
     let mut after = None;
@@ -71,7 +71,7 @@ pub(super) fn read(path: &Path, of: &Configured) -> Result<Vec<NumberedRun>, Com
 fn majorities(
     labels: &[PersonLabel],
     evaluator: &str,
-    left_out: &mut LeftOut,
+    left_out: &mut LeftOutLabels,
 ) -> BTreeMap<String, &'static str> {
     let mut votes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for it in labels.iter().filter(|it| it.evaluator.as_deref() == Some(evaluator)) {
