@@ -103,9 +103,10 @@ class Process:
             },
             **config,
         }
-        for part in ("auth",):
-            if part in config:
-                config["receivers"]["otlp"][part] = config.pop(part)
+        if "auth" in config:
+            config["receivers"]["otlp"]["auth"] = config.pop("auth")
+        if "kafka" in config and command == "serve":
+            config["receivers"]["kafka"] = config.pop("kafka")
         path.write_text(json.dumps(config))
         self.log = open(Path(self.folder.name) / "log", "w+")
         self.process = subprocess.Popen(
@@ -324,10 +325,31 @@ def exporter(program, kfake):
     brokers.stop()
 
 
+def foreign_metadata(program, kfake):
+    """A position of the group that another program committed, with metadata that is no text."""
+    brokers = Brokers(kfake, ["spans:1"])
+    brokers.start()
+    subprocess.run([kfake, "commit", "--brokers", brokers.address(), "--topic", "spans"], check=True)
+    writer = Process(program, "gateway", {"kafka": {"brokers": [brokers.address()], "topic": "spans"}})
+    until(writer.is_ready, "readiness")
+    check("a request is taken", writer.post("traces", spans("aa")), (200, {}))
+    process = Process(program, "serve", {
+        "kafka": {"brokers": [brokers.address()], "traces": {"topics": ["spans"]},
+                  "logs": {"topics": []}},
+        "evaluators": {"tool_error": None}, "store": False,
+    })
+    read = lambda: process.metric("spanscore_receiver_kafka_records_total") == 1
+    until(read, f"the record is read: {process.text()}")
+    found = process.metric("spanscore_receiver_kafka_foreign_metadata_total")
+    check("metadata of others is counted", found, 1)
+    check("it ends in order", (process.stop(), writer.stop()), (0, 0))
+    brokers.stop()
+
+
 def main():
     program = Path(sys.argv[1]).resolve()
     kfake = build_kfake()
-    for test in (gateway, groups, sign_in, exporter):
+    for test in (gateway, groups, sign_in, exporter, foreign_metadata):
         print(f"== {test.__name__}")
         test(program, kfake)
 

@@ -242,7 +242,8 @@ impl Shard {
         }
         let spans = TraceSpans::of(batch.sender.group, trace_id);
         let mut trace = Box::new(OpenTrace::new(spans, now_ms));
-        trace.digest = self.grouped.join(&trace.spans, self.by_id.contains_key(&trace_id));
+        let is_everybodys = self.by_id.contains_key(&trace_id);
+        trace.digest = self.grouped.join(&trace.spans, batch.sender, is_everybodys);
         if let Some(judged) = self.severed.take(key, now_ms) {
             trace.set_judged(Some(judged));
             trace.is_severed = true;

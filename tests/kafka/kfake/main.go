@@ -4,7 +4,8 @@
 //	kfake read --brokers 127.0.0.1:19092 --topic otlp_spans --count 3 --within 10s
 //
 // `serve` runs until its standard input is closed. `read` prints each record from the beginning as
-// a line of JSON: partition, key, headers, and the value in base64.
+// a line of JSON: partition, key, headers, and the value in base64. `commit` commits offset 0 of a
+// partition for a group that has no members, with metadata that is no text.
 package main
 
 import (
@@ -21,11 +22,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 func main() {
 	if len(os.Args) < 2 {
-		fail(fmt.Errorf("name `serve` or `read`"))
+		fail(fmt.Errorf("name `serve`, `read` or `commit`"))
 	}
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
 	var err error
@@ -34,8 +37,10 @@ func main() {
 		err = serve(flags)
 	case "read":
 		err = read(flags)
+	case "commit":
+		err = commit(flags)
 	default:
-		err = fmt.Errorf("unknown command %q: name `serve` or `read`", os.Args[1])
+		err = fmt.Errorf("unknown command %q: name `serve`, `read` or `commit`", os.Args[1])
 	}
 	if err != nil {
 		fail(err)
@@ -152,6 +157,42 @@ func read(flags *flag.FlagSet) error {
 		if failed != nil {
 			return failed
 		}
+	}
+	return nil
+}
+
+func commit(flags *flag.FlagSet) error {
+	brokers := flags.String("brokers", "127.0.0.1:9092", "addresses of brokers")
+	topic := flags.String("topic", "otlp_spans", "topic")
+	group := flags.String("group", "spanscore", "group")
+	if err := flags.Parse(os.Args[2:]); err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(*brokers, ",")...),
+		// Later ones name topics by ids.
+		kgo.MaxVersions(kversion.V3_0_0()),
+	)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	noText := "\xff\xfe"
+	partition := kmsg.NewOffsetCommitRequestTopicPartition()
+	partition.Metadata = &noText
+	of := kmsg.NewOffsetCommitRequestTopic()
+	of.Topic = *topic
+	of.Partitions = append(of.Partitions, partition)
+	request := kmsg.NewPtrOffsetCommitRequest()
+	request.Group = *group
+	request.Generation = -1
+	request.Topics = append(request.Topics, of)
+	answer, err := request.RequestWith(context.Background(), client)
+	if err != nil {
+		return err
+	}
+	if code := answer.Topics[0].Partitions[0].ErrorCode; code != 0 {
+		return fmt.Errorf("the brokers refuse the commit with code %d", code)
 	}
 	return nil
 }

@@ -105,6 +105,11 @@ impl SenderId {
     pub fn of_group(group: ClientGroup) -> Self {
         Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
     }
+
+    /// Returns true if a group's records came from a topic: by no connection of this process.
+    pub fn is_topic(self) -> bool {
+        self.connection == 0 && !self.group.is_everybody()
+    }
 }
 
 /// The records that one request brought for one shard, in arrival order.

@@ -15,6 +15,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::statistics::Statistics;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::Notify;
 
@@ -22,6 +23,7 @@ use super::metrics::KafkaMetrics;
 use super::ownership::{Ownership, Partition, Position};
 use super::settings::InitialOffset;
 use crate::settings::SaslSettings;
+use spanscore_base::panics::{Panicked, caught};
 
 /// Longest wait for an answer of the brokers while an assignment changes.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -94,8 +96,7 @@ impl GroupContext {
             else {
                 continue;
             };
-            let metadata = element.metadata().to_owned();
-            let position = Position { offset: position, metadata };
+            let position = self.position(position, &element);
             owned.committed(&partition_of(element.topic(), element.partition()), position);
         }
     }
@@ -146,10 +147,7 @@ impl GroupContext {
             let told = answer.as_ref().map(TopicPartitionList::elements).unwrap_or_default();
             for element in told.iter().filter(|element| element.error().is_ok()) {
                 let standing = match element.offset() {
-                    Offset::Offset(offset) => {
-                        let metadata = element.metadata().to_owned();
-                        GroupPlace::Committed(Position { offset, metadata })
-                    }
+                    Offset::Offset(offset) => GroupPlace::Committed(self.position(offset, element)),
                     _ => GroupPlace::New,
                 };
                 places.insert(partition_of(element.topic(), element.partition()), standing);
@@ -163,6 +161,22 @@ impl GroupContext {
             std::thread::sleep(QUERY_PAUSE);
         }
         places.into_iter().collect()
+    }
+
+    /// Returns the position of an element. Others may have committed metadata that is no text, over
+    /// which the client panics: then it tells nothing.
+    fn position(&self, offset: i64, element: &TopicPartitionListElem<'_>) -> Position {
+        let metadata = caught(|| element.metadata().to_owned()).unwrap_or_else(|Panicked| {
+            self.metrics.foreign_metadata.add(1);
+            tracing::warn!(
+                topic = element.topic(),
+                partition = element.partition(),
+                offset,
+                "the group's position has metadata of another program; it is read from there"
+            );
+            String::new()
+        });
+        Position { offset, metadata }
     }
 
     fn first_offset(&self, consumer: &BaseConsumer<Self>, partition: &Partition) -> Option<i64> {

@@ -65,6 +65,8 @@ metrics! {
         cut_positions: Counter("spanscore.receiver.kafka.cut_positions", "{commit}",
             "Commits whose metadata could not tell of all records that are done: after a crash \
              some may be read again without the rest of their trace.");
+        foreign_metadata: Counter("spanscore.receiver.kafka.foreign_metadata", "{position}",
+            "Positions of the group whose metadata is no text: another program committed them.");
         errors: CounterBy("spanscore.receiver.kafka.errors", "{error}",
             "Errors of the client.", "reason", ["brokers_down", "sign_in", "fatal", "other"]);
         partitions: Gauge("spanscore.receiver.kafka.partitions", "{partition}",

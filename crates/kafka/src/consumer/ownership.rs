@@ -58,6 +58,8 @@ impl Ownership {
             .as_ref()
             .and_then(|position| DoneRecords::decode(position.offset, &position.metadata));
         let state = OwnedPartition { next, committed, done_before, ..OwnedPartition::default() };
+        let read = state.done_before.as_ref().map_or(0, DoneRecords::end);
+        state.source.note_read_before(u64::try_from(read).unwrap_or(0));
         self.owned.insert(partition, state);
     }
 
@@ -162,6 +164,7 @@ impl Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanscore_base::model::Claims;
 
     fn partition() -> Partition {
         Partition { topic: "spans".into(), number: 3 }
@@ -211,6 +214,8 @@ mod tests {
             let state = next.get_mut(&partition()).unwrap();
             let done: Vec<i64> = (0..12).filter(|offset| state.was_done(*offset)).collect();
             assert_eq!((position.offset, done), (3, vec![4, 5, 6, 8, 9]));
+            let was_read = |it| Claims::from(state.source.claim(it, 0)).were_read_before();
+            assert_eq!([3, 7, 10].map(was_read), [true, true, false]);
             state.next = Some(read);
             let _open = state.source.claim(3, 0);
             position = positions(&mut next).pop().unwrap_or(position);

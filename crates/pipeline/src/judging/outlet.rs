@@ -49,6 +49,7 @@ impl AskedOutlet {
             receipt.leave();
             return self.pending.told(&evaluations);
         }
+        self.count_repeated(&evaluations, receipt.as_ref());
         self.supersede(&mut evaluations);
         self.metrics.evaluations(&evaluations);
         self.pending.told(&evaluations);
@@ -56,6 +57,22 @@ impl AskedOutlet {
             letters.keep(&evaluations);
         }
         (self.outlet)(evaluations, receipt);
+    }
+
+    /// Counts answers of judges on records that another process had read, with their cost.
+    fn count_repeated(&self, evaluations: &[Evaluation], receipt: Option<&Receipt>) {
+        if !receipt.is_some_and(|receipt| receipt.claims().were_read_before()) {
+            return;
+        }
+        let uses = evaluations.iter().filter_map(|it| it.judge.as_ref());
+        // Evaluations of one inquiry share its use, and its cost.
+        let mut last = None;
+        for judge in
+            uses.filter(|judge| last.replace(Arc::as_ptr(judge)) != Some(Arc::as_ptr(judge)))
+        {
+            self.metrics.stages.asked_again.add(1);
+            self.metrics.stages.asked_again_cost.add(judge.cost_usd);
+        }
     }
 
     /// Sets the superseded verdict of each evaluation, if it is remembered.

@@ -69,6 +69,11 @@ metrics! {
             "Time that judging took, over all shards.");
         revised: Counter("spanscore.evaluate.revised_evaluations", "{evaluation}",
             "Evaluations that revise an earlier one of the same target.");
+        asked_again: Counter("spanscore.judge.repeated_inquiries", "{inquiry}",
+            "Answers of judges about traces that another process had begun to read before their \
+             partition moved: at most so many were asked twice.");
+        asked_again_cost: FloatCounter("spanscore.judge.repeated_cost", "{USD}",
+            "Cost of these answers.");
         delay: Histogram("spanscore.evaluate.delay", "s",
             "Time from the end of a trace whose root ended, by its sender's clock, until its \
              evaluations are handed to the exporters.", &DELAY_BOUNDS);
