@@ -129,6 +129,35 @@ fn a_turn_of_a_conversation_is_judged_against_its_turn_of_the_case() {
 }
 
 #[test]
+fn turns_of_a_row_are_judged_one_by_one_and_as_a_session() {
+    let walk = Walk::new();
+    let turn =
+        |words: &str, tool: &str| json!({"user_input": words, "criteria": {"tool_calls": [tool]}});
+    let turns = [turn("Find A-17", "find"), turn("Refund it", "pay")];
+    walk.write("talks.jsonl", &json!({"id": "talk", "turns": turns}).to_string());
+    let config = walk.write(
+        "eval.yaml",
+        "evaluators:
+           tool_trajectory/turn: {expect: {file: talks.jsonl, match: auto}}
+           tool_trajectory/talk: {level: session, expect: {file: talks.jsonl, match: auto}}",
+    );
+    let said = |id: usize, words: &str, tool: &str| {
+        let run = run_with(id, &[("input.value", words), ("session.id", "s-1")], &[tool]);
+        // One turn after the other.
+        run.to_string().replace("17900000", &format!("1790{id}000"))
+    };
+    let check = |second: &str, code: i32, parts: &[&str]| {
+        let runs = [said(1, "Find A-17", "find"), said(2, "Refund it", second)];
+        let file = walk.write("runs.jsonl", &runs.join("\n"));
+        let ended = run(&["score", "--config", &config, &file]);
+        let said = ended.out + &ended.err;
+        assert!(ended.code == code && parts.iter().all(|part| said.contains(part)), "{said}");
+    };
+    check("pay", 0, &["3 evaluations: 3 pass", " talk, turn 1  ", " talk, turn 2  "]);
+    check("find", 2, &["3 evaluations: 1 pass, 2 fail", "tool_trajectory/talk  0.500"]);
+}
+
+#[test]
 fn a_run_has_one_name_in_every_report() {
     let walk = Walk::new();
     let config = walk.config(&CASES[..2]);
