@@ -1,5 +1,7 @@
 //! Names of runs: cases found without touching the agent, the same in every report and baseline.
 
+use std::path::Path;
+
 use serde_json::{Value as Json, json};
 
 use crate::gate::{CASES, Walk, trace};
@@ -155,6 +157,24 @@ fn turns_of_a_row_are_judged_one_by_one_and_as_a_session() {
     };
     check("pay", 0, &["3 evaluations: 3 pass", " talk, turn 1  ", " talk, turn 2  "]);
     check("find", 2, &["3 evaluations: 1 pass, 2 fail", "tool_trajectory/talk  0.500"]);
+}
+
+#[test]
+fn an_eval_set_needs_no_config() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let at = |path: &str| root.join(path).display().to_string();
+    let check = |golden: &str, code: i32, part: &str| {
+        let trace = at("examples/traces/weather_agent.json");
+        let ended = run(&["score", "--golden", golden, &trace]);
+        let said = ended.out + &ended.err;
+        assert!(ended.code == code && said.contains(part), "{golden}: {said}");
+        said
+    };
+    let said = check(&at("config/examples/weather.evalset.json"), 2, " rain in Lisbon  ");
+    let shown = said.lines().nth(1).expect("a score").trim_end();
+    let page = std::fs::read_to_string(at("docs/gate.md")).expect("a page");
+    assert!(page.contains(shown), "{said}");
+    check(&at("config/examples/refund_cases.jsonl"), 64, "refund_cases.yaml");
 }
 
 #[test]
