@@ -117,8 +117,9 @@ fn told(explanation: &TraceExplanation) {
 const NOTHING_CAME: &str = "\
 spanscore: the command sent no telemetry. Does it set up OpenTelemetry with an OTLP exporter, and
 does it flush before it ends? For Python: `pip install opentelemetry-distro
-opentelemetry-exporter-otlp` and an instrumentation, then `spanscore run -- opentelemetry-instrument
-python agent.py`. An exporter whose address stands in the code needs OTEL_EXPORTER_OTLP_ENDPOINT.";
+opentelemetry-exporter-otlp` and the instrumentation of its framework (`spanscore docs gate` names
+it), then `spanscore run -- opentelemetry-instrument python agent.py`. An exporter whose address
+stands in the code needs OTEL_EXPORTER_OTLP_ENDPOINT.";
 
 /// End of a command, with the counts of its requests.
 struct CommandEnd {

@@ -3,6 +3,7 @@
 mod baseline;
 mod gate;
 mod gathering;
+mod golden;
 mod pages;
 mod repeats;
 pub(super) mod replies;
@@ -51,6 +52,7 @@ Examples:
   cat traces.jsonl | spanscore score --fail-on fail,failed,not_evaluable -
   spanscore score --config eval.yaml --fail-on fail,unused_case,unused_evaluator run/*.json
   spanscore score --golden golden.yaml run/*.json
+  spanscore score --golden home.evalset.json run/*.json
   spanscore score --config eval.yaml --baseline main.jsonl --format junit -o scores.xml runs/
 
 The gate is shut, too, where the config expects something (criteria, a dataset) and nothing of it
@@ -71,7 +73,8 @@ pub(super) struct ScoreArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// Judges by a config that `learn` wrote, and by every case of it: like `--config FILE`, with
-    /// `unused_case` among the outcomes of `--fail-on`
+    /// `unused_case` among the outcomes of `--fail-on`. An eval set of the Agent Development Kit
+    /// needs no config: tool calls must be those of the case with the user's words
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     golden: Option<PathBuf>,
     #[command(flatten)]
@@ -91,7 +94,8 @@ pub(super) enum Format {
 }
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
-    let plan = args.config.or_file(args.golden.as_deref()).plan()?;
+    let golden = args.golden.as_deref().map(|file| golden::config(&args.config, file));
+    let plan = golden.transpose()?.as_ref().unwrap_or(&args.config).plan()?;
     let files = inputs::expand(&args.files)?;
     let gate = args.gate.clone().or_every_case(args.golden.is_some());
     judge(plan, &files, &gate.prepare()?, &args.replies)
