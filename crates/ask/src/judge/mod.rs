@@ -26,6 +26,7 @@ mod metrics;
 mod settings;
 mod wire;
 
+pub use backend::{CostForecast, forecast};
 pub use cache::ANSWERS_BYTES_MAX;
 pub use call::{CallWatch, JudgeCall};
 pub use client::{JudgeStartError, ReplyRecording};
