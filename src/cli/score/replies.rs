@@ -94,6 +94,7 @@ impl CommandJudges {
             spent_file: Some(self.folder()?.join("spent.json")),
             log: None,
             watch: None,
+            watches_content: false,
             budget_usd: self.budget_usd,
         };
         let answers = runtime()?.block_on(self.stop.run_until_cancelled(ask_all(settings, asked)));

@@ -98,6 +98,8 @@ pub(super) struct JudgeBackend {
     waits_for_circuit: bool,
     /// Budget that all judges share, nano-dollars.
     pub(super) shared_nano: Option<u64>,
+    /// True if calls are recorded with prompt and reply.
+    pub(super) keeps_content: bool,
 }
 
 impl JudgeBackend {
@@ -109,7 +111,14 @@ impl JudgeBackend {
     ) -> Self {
         let states = judges.into_iter().map(|(name, settings)| JudgeState::new(name, settings));
         let cache = AnswerCache::default();
-        Self { judges: states.collect(), cache, mark_key, waits_for_circuit, shared_nano: None }
+        Self {
+            judges: states.collect(),
+            cache,
+            mark_key,
+            waits_for_circuit,
+            shared_nano: None,
+            keeps_content: false,
+        }
     }
 
     /// Caches an answer from an earlier process.
