@@ -1,5 +1,6 @@
 //! Judged kinds against labelled runs: what leaves, what comes back, and what it comes to.
 
+mod breakout;
 mod captures;
 mod docs;
 mod injection;

@@ -1,6 +1,7 @@
 //! Evaluators that ask judges, in a whole collector and on the command line.
 
 mod calibrate;
+mod changed;
 mod commands;
 mod crash;
 mod labelled_store;

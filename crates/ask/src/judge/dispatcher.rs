@@ -70,6 +70,10 @@ pub struct JudgeParts<'a> {
     pub log: Option<Arc<dyn AnswerLog>>,
     /// Observer of finished requests.
     pub watch: Option<CallWatch>,
+    /// True if the observer wants prompt and reply.
+    pub watches_content: bool,
+    /// Budget of a day that all judges share, US dollars. It binds judges with a price.
+    pub budget_usd: Option<f64>,
 }
 
 /// Prepared reload of judges, with their clients. Dropping it changes nothing.
@@ -192,6 +196,8 @@ pub(super) fn start_with(
     let clients = judges.iter().map(client).collect::<Result<Vec<_>, _>>()?;
     let judges = judges.iter().map(|(name, judge)| (name.clone(), judge.clone())).collect();
     let mut backend = JudgeBackend::new(judges, mark_key()?, waits_for_circuit);
+    backend.shared_nano = parts.budget_usd.map(|usd| (usd * 1e9) as u64);
+    backend.keeps_content = parts.watches_content;
     if let Some(file) = &spent_file {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         spent::restore(file, &mut backend, millis(since));

@@ -117,6 +117,11 @@ impl SpendMeter {
         self.reserved
     }
 
+    /// Returns the spending of the last day, and what is reserved.
+    pub(in crate::judge) fn booked(&self, now_ms: u64) -> (u64, u64) {
+        (self.sums(now_ms).1, self.reserved)
+    }
+
     /// Reserves `some`.
     pub(in crate::judge) fn reserve(&mut self, some: u64) {
         self.reserved = self.reserved.saturating_add(some);
