@@ -111,9 +111,13 @@ fn what_is_not_a_config_is_an_error_with_its_place() {
     );
     check("a: 1\n---\nb: 2\n", "2:1: a second document in one file (give it as a file of its own)");
     check("? [a]\n: 1\n", "1:3: a key must be a word, not a list or map");
-    check("a: *x\n", "1:4: while parsing node, found unknown anchor");
+    check(
+        "a: *x\n",
+        "1:4: while parsing node, found unknown anchor (put a text that begins with * between \
+         quotes)",
+    );
     check("a: [1\nb: 2\n", "2:2: illegal placement of ':' indicator");
-    check("a: {b: 1\n", "1:4: unclosed bracket '{'");
+    check("a: {b: 1\n", "1:4: unclosed bracket '{' (it has no end: close it)");
     check("a: b: c\n", "1:5: mapping values are not allowed in this context");
 }
 
