@@ -53,8 +53,9 @@ impl OwnSpans {
         let bytes = span.encoded_len().min(WAITING_BYTES_MAX);
         let room = u32::try_from(bytes).ok();
         let room = room.and_then(|it| Arc::clone(&self.room).try_acquire_many_owned(it).ok());
-        let sent = room.map(|room| self.waiting.try_send(WaitingSpan { span, bytes, room }));
-        if !matches!(sent, Some(Ok(()))) {
+        let is_sent = room
+            .is_some_and(|room| self.waiting.try_send(WaitingSpan { span, bytes, room }).is_ok());
+        if !is_sent {
             self.outcomes.add("dropped", 1);
         }
     }

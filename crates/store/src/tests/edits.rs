@@ -108,10 +108,11 @@ fn sessions_are_judged_and_keep_their_last_run() {
     let reader = reader(folder.path());
     for number in 0..3 {
         let run = reader.trajectory(&trace_id(number).to_string()).unwrap();
-        assert_eq!(run.annotations, [made.clone()], "of each run of the session");
+        assert_eq!(run.annotations, std::slice::from_ref(&made), "of each run of the session");
     }
     let filter = AnnotationFilter { session_id, ..AnnotationFilter::default() };
-    assert_eq!(reader.annotations(&filter, None, 10).unwrap().items, [made.clone()]);
+    let listed = reader.annotations(&filter, None, 10).unwrap().items;
+    assert_eq!(listed, std::slice::from_ref(&made));
     let pinned = "SELECT lower(hex(trace_id)) FROM trajectories WHERE pinned > 0";
     let pinned = rusqlite::Connection::open(folder.path().join("scores.db"))
         .and_then(|it| it.query_row(pinned, [], |row| row.get::<_, String>(0)));
