@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -208,10 +208,14 @@ impl RowBuild<'_> {
     fn build(&self, rows: Vec<Row>, mistakes: &mut Vec<Mistake>) -> CaseRows {
         let mut built = CaseRows::default();
         let mut lines: HashMap<String, Option<usize>> = HashMap::new();
+        let mut seen: HashSet<String> = HashSet::new();
         for Row { names, user_input, criteria, turns, line, is_imported } in rows {
             let is_literal = is_imported && !self.matchers;
             let case = names.first().map(String::as_str);
             let so_far = mistakes.len();
+            for name in names.iter().filter(|name| !seen.insert((*name).clone())) {
+                mistakes.push(Mistake::new(line, format!("case `{name}` comes twice")));
+            }
             for turn in turns {
                 if let Err(error) = self.turn(&turn, is_literal, case, &mut built)
                     && !is_imported
@@ -244,9 +248,7 @@ impl RowBuild<'_> {
             }
             user_input.map(|text| lines.entry(words(&text)).or_insert(line));
             for name in names {
-                if !built.add(name.clone(), &expectation) {
-                    mistakes.push(Mistake::new(line, format!("case `{name}` comes twice")));
-                }
+                built.add(name, &expectation);
             }
         }
         built

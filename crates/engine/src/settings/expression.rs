@@ -54,7 +54,7 @@ pub(super) fn compile(
         _ => When::compile(text),
     };
     let told = match compiled {
-        Ok(_) if text.contains("tool_names.contains(") => {
+        Ok(_) if asks_list_for_text(text) => {
             let message = format!("`contains` in `{setting}` is of texts, `tool_names` is a list");
             let help = "write `\"NAME\" in tool_names`".to_owned();
             Told { message, help: Some(help), at: find_word(text, "contains") }
@@ -67,6 +67,16 @@ pub(super) fn compile(
     let place: Place = sources.place_within(node.place, text, number(line), number(column));
     errors.push(SettingsError { message: told.message, help: told.help, place: Some(place) });
     None
+}
+
+/// Returns true if an expression calls `contains` of the list of tools: never true, and accepted.
+fn asks_list_for_text(text: &str) -> bool {
+    text.match_indices("tool_names.contains(").any(|(at, _)| {
+        let before = &text[..at];
+        let is_other = before.ends_with(|it: char| it.is_alphanumeric() || "_.".contains(it));
+        let quotes = before.matches('"').count() + before.matches('\'').count();
+        !is_other && quotes.is_multiple_of(2)
+    })
 }
 
 /// Mistake in an expression, with its line and column there, from 0.

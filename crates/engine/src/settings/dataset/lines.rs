@@ -31,11 +31,17 @@ fn case(
     kind: &Kind,
 ) -> Result<(NamedCase, Option<Value<'static>>), String> {
     let names = vec![name_at(row, &settings.id_field)?];
-    let turns = at_path(row, &settings.turns_field).and_then(Value::as_list).unwrap_or_default();
+    let criteria = at_path(row, &settings.criteria_field);
+    // A row that says what it expects may have a list of that name for something else.
+    let is_of_turns = |list: &&[Value<'_>]| {
+        criteria.is_none() || list.iter().all(|turn| words(turn, settings).is_some())
+    };
+    let turns = at_path(row, &settings.turns_field).and_then(Value::as_list);
+    let turns = turns.filter(is_of_turns).unwrap_or_default();
     let read = |(number, turn)| case_turn(turn, number, settings);
     let turns = (1..).zip(turns).map(read).collect::<Result<Vec<_>, _>>()?;
     let said = words(row, settings).or_else(|| turns.first().map(|turn| turn.user_input.clone()));
-    let criteria = match at_path(row, &settings.criteria_field) {
+    let criteria = match criteria {
         Some(found) => criteria_or_none(found)?,
         None if turns.is_empty() => {
             return Err(format!("the case has no `{}`", settings.criteria_field));

@@ -55,6 +55,8 @@ fn json_lines_hold_the_turns_of_a_conversation() {
     check_turns("tool_trajectory", wrong, &["1: turn 2: criteria must be an object"]);
     let renamed = r#"{"id":"a","turns":7,"criteria":{"x":1}}"#;
     check("c.jsonl", "contains", &[], renamed, &[r#"a: {"x":1} @ 1"#]);
+    let messages = r#"{"id":"a","turns":[{"role":"user"}],"criteria":{"x":1}}"#;
+    check("c.jsonl", "contains", &[], messages, &[r#"a: {"x":1} @ 1"#]);
 }
 
 #[test]

@@ -96,15 +96,9 @@ impl TurnRow {
 }
 
 impl CaseRows {
-    /// Adds a case under a name; returns false if the name is taken.
-    pub fn add(&mut self, name: String, expectation: &Arc<Expectation>) -> bool {
-        match self.by_name.entry(name) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(free) => {
-                free.insert(Arc::clone(expectation));
-                true
-            }
-        }
+    /// Adds a case under a name, unless the name is taken.
+    pub fn add(&mut self, name: String, expectation: &Arc<Expectation>) {
+        self.by_name.entry(name).or_insert_with(|| Arc::clone(expectation));
     }
 
     /// Adds a case under the user's words; returns false if another has them, too.
@@ -176,7 +170,11 @@ impl CaseRows {
         scope: &Scope<'_>,
     ) -> Result<&Arc<Expectation>, Missed> {
         if let Some(name) = case_name(trajectory, scope) {
-            return self.by_name.get(&*name).ok_or_else(|| Missed::unknown(&name, false));
+            let by_name = self.by_name.get(&*name).map(Ok);
+            // A case that expects something of single turns alone has no name of its own.
+            let turn = || self.turn_of(&name, &words(scope.user_input()));
+            let unknown = || Err(Missed::unknown(&name, false));
+            return by_name.or_else(turn).unwrap_or_else(unknown);
         }
         let by_words = self.find_by_words(scope.user_input(), trajectory);
         by_words.or_else(|missed| {
@@ -188,6 +186,14 @@ impl CaseRows {
                 other => by_session.ok_or(other),
             }
         })
+    }
+}
+
+impl CaseRows {
+    /// Finds the turn of a named case by its words.
+    fn turn_of(&self, case: &str, words: &str) -> Option<Result<&Arc<Expectation>, Missed>> {
+        let turn = self.by_turn.get(words)?.as_ref().filter(|turn| turn.case == case)?;
+        Some(turn.expected(words))
     }
 }
 

@@ -69,7 +69,7 @@ fn dataset(key: CaseKey, cases: &[(&str, &str)]) -> Expectations {
     let mut rows = CaseRows::default();
     for (name, words) in cases {
         let row = row(i64::from(*name != "none"));
-        assert!(rows.add((*name).to_owned(), &row));
+        rows.add((*name).to_owned(), &row);
         rows.add_words(words, &row);
     }
     Expectations::dataset(key, rows)
@@ -144,6 +144,22 @@ fn any_name_of_a_case_is_tried_and_a_wrong_id_ends_the_search() {
     assert_eq!(judged(&by_session, vec![("said", AnyValue::String("two"))]), "1");
 }
 
+#[test]
+fn a_named_case_of_turns_alone_is_found_by_its_turns() {
+    let check = |said: &str, expected: &str| {
+        let attributes = [("case", "talk"), ("said", said)].map(|(k, v)| (k, AnyValue::String(v)));
+        let mut rows = CaseRows::default();
+        rows.add_turn("Find", "talk", Some(row(1)));
+        rows.add_turn("Thanks", "talk", None);
+        rows.add_turn("Bye", "other", Some(row(1)));
+        let found = judged(&Expectations::dataset(CaseKey::Auto, rows), attributes.into());
+        assert!(found.starts_with(expected), "{said}: {found}");
+    };
+    check("Find", "1");
+    check("Thanks", "no_expectation: the case expects nothing of the turn");
+    check("Bye", "no_expectation: the dataset has no case `talk`");
+}
+
 /// A conversation `Hi`, `Find`, of which `Hi` expects nothing or no call, and a case of one turn,
 /// `Thanks`, whose words end another conversation without expecting anything.
 fn conversations(silent: bool) -> Expectations {
@@ -156,7 +172,8 @@ fn conversations(silent: bool) -> Expectations {
     let mut rows = CaseRows::default();
     for (name, words) in [("seven", "Hi"), ("single", "Thanks")] {
         let row = named(name, 1);
-        assert!(rows.add(name.to_owned(), &row) && rows.add_words(words, &row));
+        rows.add(name.to_owned(), &row);
+        assert!(rows.add_words(words, &row));
     }
     rows.add_turn("Hi", "seven", (!silent).then(|| named("seven, turn 1", 0)));
     rows.add_turn("Find", "seven", Some(named("seven, turn 2", 1)));
