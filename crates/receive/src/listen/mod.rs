@@ -3,7 +3,6 @@
 
 mod connection;
 mod handshake;
-mod turnstile;
 
 use std::io;
 use std::net::SocketAddr;
