@@ -6,6 +6,7 @@ mod backfill;
 mod bounds;
 mod captures;
 mod cli;
+mod collected;
 mod collector;
 mod compaction;
 mod config;
