@@ -30,6 +30,8 @@ mod gate;
 mod gate_names;
 mod judged;
 mod judges;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod mcp;
 mod parity_dokimos;
 mod parity_iris;
