@@ -1,4 +1,4 @@
-//! What one evaluation of a ten-call trajectory costs, for each kind, with the score alone and with
+//! Cost of one evaluation of a ten-call trajectory, for each kind, with the score alone and with
 //! everything that an exporter may show.
 //!
 //! `cargo bench --bench evaluate`, or `-- tool_call` for some. For comparison, UiPath's Python

@@ -1,4 +1,4 @@
-//! What extraction costs per span: beside a bare walk over the bytes, with one dialect, with all.
+//! Cost of extraction per span: beside a bare walk over the bytes, with one dialect, with all.
 //!
 //! `cargo bench --bench extract` measures with criterion, then prints the three as ratios.
 //! `cargo bench --bench extract -- --once all 50` runs one of them that often and nothing else, for

@@ -1,4 +1,4 @@
-//! What a question to a judge costs before it leaves: the record read from the trajectory, searched
+//! Cost of a question to a judge before it leaves: the record read from the trajectory, searched
 //! for secrets and attacks, and laid out.
 //!
 //! `cargo bench --bench judged`. The floor is 50 MB of prompt a second. `cut` is a run of which

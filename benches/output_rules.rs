@@ -1,4 +1,4 @@
-//! What `output_rules` costs: a typical 1 kB answer per bundle, and texts built to be slow.
+//! Cost of `output_rules`: a typical 1 kB answer per bundle, and texts built to be slow.
 //!
 //! The source's engine takes, for the same kind of text, 20 µs (completeness), 36 µs (relevance),
 //! 21 µs (safety), 2.4 µs (cost) and 80 µs (all four). Texts vary from call to call, so that no

@@ -28,7 +28,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BLOCK = re.compile(r"```sh\n(.*?)```", re.S)
 # Blocks that cannot run here, by their first words: what is missing.
 MISSING = {
-    "pip install spanscore-*.whl": "minutes: builds the program; docs/ten_minutes.md installs the wheel and runs the third line",
+    "pip install dist/spanscore-*.whl": "minutes: builds the program; docs/ten_minutes.md installs the wheel and runs the third line",
     "cargo test": "this script is a part of it",
     "claude mcp add": "the assistant's own program",
     "helm install": "a cluster",
@@ -53,8 +53,8 @@ receivers: {{otlp: {{protocols: {{grpc: {{endpoint: "127.0.0.1:0"}}, http: {{end
 telemetry: {{metrics: {{endpoint: "127.0.0.1:0"}}, health: {{endpoint: "127.0.0.1:0"}}}}
 dashboard: {{endpoint: "127.0.0.1:{pages}"}}
 judges:
-  small: {{api: openai, base_url: "http://127.0.0.1:{judge}/v1", model: scripted}}
-  large: {{api: openai, base_url: "http://127.0.0.1:{judge}/v1", model: scripted}}
+  small: {{api: openai, base_url: "http://127.0.0.1:{judge}/v1", model: scripted, price: {{input: 1, output: 1}}}}
+  large: {{api: openai, base_url: "http://127.0.0.1:{judge}/v1", model: scripted, price: {{input: 1, output: 1}}}}
 evaluators:
   tool_error:
   task_completion/shop: {{judge: small, sample: 0.0, criteria: {{tasks: ["the order is paid back"]}}}}
@@ -122,7 +122,7 @@ def prepared(folder, ports):
 SETUP = [
     "for it in good good1 good2 new; do spanscore run --fail-on never --record $it.jsonl -- python agent.py > /dev/null; done",
     "for it in main branch; do spanscore score --format jsonl --fail-on never good1.jsonl > $it.jsonl; done",
-    "cp spanscore.yaml eval.yaml; cp spanscore.yaml new.yaml; cp good1.jsonl runs.jsonl; mkdir recorded",
+    "cp main.jsonl scores.jsonl; cp spanscore.yaml eval.yaml; cp spanscore.yaml new.yaml; cp good1.jsonl runs.jsonl; mkdir recorded",
     "cp examples/traces/refund_agent.json request.json",
     "spanscore certs trial 2> /dev/null; mkdir certs; cp trial/* certs/",
     "spanscore --config spanscore.yaml > collector.log 2>&1 &",

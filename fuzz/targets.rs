@@ -1,4 +1,4 @@
-//! What is fuzzed: each function takes any bytes and must neither panic nor run away.
+//! Fuzz targets: each function takes any bytes and must neither panic nor run away.
 //!
 //! `fuzz/run.py` calls them with what a fuzzer makes up (`fuzz_targets/`), an ordinary test with the
 //! seeds and with broken forms of them (`tests/it/security/fuzz.rs`).
@@ -124,7 +124,7 @@ pub(crate) fn dialects(data: &[u8]) {
     }
 }
 
-/// Whether an input is one of so many, always the same: what takes long is done with few.
+/// Returns true for one input of so many, always the same: what takes long is done with few.
 fn is_one_in(count: u64, data: &[u8]) -> bool {
     let hash = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Builds the binary that is shipped, and every package from it, each tried.
+# Builds the binary that is shipped, every package from it, each tried, and what tells of them:
+# checksums, a bill of materials, a statement of provenance. All of it lies in dist/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Kafka needs OpenSSL and librdkafka compiled: it is in the packages for x86_64, docs/fleet.md says so.
+features=()
+[ "$(uname -m)" != x86_64 ] || features=(--features kafka)
 if [ -z "${BINARY:-}" ]; then
-  # Kafka needs OpenSSL and librdkafka compiled: it is in the packages for x86_64, docs/fleet.md says so.
-  features=()
-  [ "$(uname -m)" != x86_64 ] || features=(--features kafka)
+  rm -rf dist
   cargo build --profile dist --locked "${features[@]}"
 fi
 for package in wheel npm deb; do
@@ -13,5 +15,7 @@ for package in wheel npm deb; do
 done
 # The image holds the static one, and so no C library. It is another link: last, as it takes the place of the other.
 packaging/static.sh
-BINARY=$(ls -t target/packages/spanscore-*-linux-* | head -1) packaging/oci.sh
-ls -l target/packages
+BINARY=$(ls -t dist/spanscore-*-linux-* | head -1) packaging/oci.sh
+python3 packaging/attest.py "${features[@]}"
+packaging/clean_root.sh
+(cd dist && sha256sum --check --quiet SHA256SUMS && du -ah --max-depth=1)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """From nothing to the first score of an own agent, by each way of installing that has been built.
 
-    python3 packaging/first_score.py [--rounds 3] [--python PYTHON] [--ways pip uvx ...]
+    python3 packaging/first_score.py [--rounds 5] [--python PYTHON] [--ways pip uvx ...]
 
 PYTHON is the agent's own interpreter, with the OpenTelemetry SDK and its OTLP exporter. A way begins with a package in
-`target/packages` and an empty folder, and ends with the first score of `examples/agents/python_agent.py`. Printed is the median:
-seconds to install, and in all.
+`dist` and an empty folder, and ends with the first score of `examples/agents/python_agent.py`. Printed are medians of the
+processor time and of the time on the clock, to install and in all, and the load while they were measured.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PACKAGES = ROOT / "target" / "packages"
+PACKAGES = ROOT / "dist"
 AGENT = ROOT / "examples" / "agents" / "python_agent.py"
 
 
@@ -122,19 +122,26 @@ WAYS = {
 }
 
 
+def now():
+    """Processor time of this process and of all children that ended, and the clock."""
+    spent = os.times()
+    return [sum(spent[:4]), time.monotonic()]
+
+
 def measure(package, install, score, python):
     with tempfile.TemporaryDirectory() as folder:
-        began = time.monotonic()
+        began = now()
         program = install(package, pathlib.Path(folder))
-        installed = time.monotonic()
+        installed = now()
         if not score(program, python):
             raise SystemExit(f"{package}: no score")
-        return installed - began, time.monotonic() - began
+        ended = now()
+        return [after - before for after, before in zip(installed + ended, began + began)]
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS), help="cargo takes some minutes a round")
     options.add_argument("--python", default=sys.executable)
     options = options.parse_args()
@@ -148,8 +155,9 @@ def main():
             print(f"{way:14} not built")
             continue
         times = [measure(found[-1], install, score, options.python) for _ in range(options.rounds)]
-        installed, scored = (statistics.median(column) for column in zip(*times))
-        print(f"{way:14} installed {installed:5.1f} s  first score {scored:5.1f} s  {install.__doc__.split('.')[0]}", flush=True)
+        spent, clock, all_spent, all_clock = (statistics.median(column) for column in zip(*times))
+        print(f"{way:14} processor: installed {spent:5.2f} s, first score {all_spent:5.2f} s  clock: {clock:5.1f} s, {all_clock:5.1f} s"
+              f"  load {os.getloadavg()[0]:.0f}  {install.__doc__.split('.')[0]}", flush=True)
 
 
 if __name__ == "__main__":

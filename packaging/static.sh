@@ -24,8 +24,8 @@ else
   binary="$built/$profile/spanscore"
 fi
 { ldd "$binary" 2>&1 || true; } | grep -qE 'statically linked|not a dynamic' || { echo "not static" >&2; exit 1; }
-mkdir -p target/packages
-package="target/packages/spanscore-$target"
+mkdir -p dist
+package="dist/spanscore-$target"
 install -m 755 "$binary" "$package"
 strip "$package"
 "$package" --version

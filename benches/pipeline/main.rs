@@ -1,4 +1,4 @@
-//! What the collector costs per span, beside a server that only acknowledges.
+//! Cost of the collector per span, beside a server that only acknowledges.
 //!
 //! `cargo bench --bench pipeline -- [ROUNDS] [SECONDS] [CASE ...]` runs every case in turn, in
 //! processes of their own: the server on core 0, its load on core 1, both in a closed loop of
@@ -40,7 +40,7 @@ const WARMUP_SECONDS: f64 = 3.0;
 /// The floor keeps nothing, so it is at its speed at once.
 const FLOOR_WARMUP_SECONDS: f64 = 0.5;
 
-/// How requests travel.
+/// Transport of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
     Grpc,

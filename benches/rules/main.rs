@@ -1,4 +1,4 @@
-//! How right and how fast the rules are on texts that nobody wrote for them.
+//! Precision and speed of the rules on texts that nobody wrote for them.
 //!
 //! `cargo bench --bench rules -- sets` reads the sets of `tests/fixtures/rules` and prints what is
 //! found by class, `-- sets unseen_` of one generation; `-- corpus DIR` reads what

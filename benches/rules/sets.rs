@@ -1,4 +1,4 @@
-//! What is found of the labelled sets, by class.
+//! Findings in the labelled sets, by class.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +74,8 @@ fn print_classes(name: &str, classes: &BTreeMap<String, (usize, usize)>) {
     println!("  without benign {rights} of {all}: {:.1} %", rights as f64 * 100.0 / all as f64);
 }
 
-/// Whether a person would call an answer bad in the sense of a bundle: one that is cut is still to
-/// the point, one beside the point may be complete.
+/// Returns true if a person would call an answer bad in the sense of a bundle: one that is cut is
+/// still to the point, one beside the point may be complete.
 fn is_bad(bundle: &str, class: &str) -> bool {
     let is_good = matches!(
         (bundle, class),

@@ -26,6 +26,11 @@ impl ConfigArgs {
         Self { config, set: self.set.clone() }
     }
 
+    /// Returns the same options with this `KEY.KEY=VALUE` in place of their files.
+    pub(super) fn with_first(&self, set: String) -> Self {
+        Self { config: Vec::new(), set: [vec![set], self.set.clone()].concat() }
+    }
+
     /// Reads the config; tells slips in it.
     pub(super) fn load(&self) -> Result<Loaded, CommandError> {
         let loaded = self.read()?;

@@ -267,11 +267,17 @@ fn explain_other_sections(errors: &mut [SettingsError]) {
         let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) else { continue };
         let is_protocol = matches!(name, "grpc" | "http");
         let here = OTHER_SECTIONS.iter().find(|(section, _)| *section == name);
-        if is_protocol && error.help.as_deref().is_some_and(|help| help.contains("protocols")) {
+        let is_known = |word: &str| error.help.as_deref().is_some_and(|help| help.contains(word));
+        if is_protocol && is_known("protocols") {
             error.help = Some("write it below `protocols:`, indented".to_owned());
+        } else if is_known("otlp, file") {
+            let protocol = if name.contains("grpc") { "grpc" } else { "http" };
+            if name.contains("grpc") || name.contains("http") {
+                error.help = Some(format!("write `otlp: {{protocols: {{{protocol}: ...}}}}`"));
+            }
         } else if let Some((_, here)) = here {
             error.help = Some((*here).to_owned());
-        } else if kind(name.split('/').next().unwrap_or(name)).is_some() {
+        } else if kind(name.split('/').next().unwrap_or(name)).is_some() && is_known("receivers") {
             error.help =
                 Some("it is an evaluator: write it below `evaluators:`, indented".to_owned());
         }

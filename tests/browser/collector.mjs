@@ -69,5 +69,5 @@ export async function start(binary) {
   const link = () => execFileSync(binary, ['open', '--config', file], { encoding: 'utf8' }).trim();
   const cookie = await logIn(base, link());
   const token = authorization.replace('Bearer ', '');
-  return { base, ask, link, cookie, token, folder, otlp: `http://127.0.0.1:${otlp}`, said: () => said, stop };
+  return { base, ask, link, cookie, token, folder, otlp: `http://127.0.0.1:${otlp}`, pid: child.pid, said: () => said, stop };
 }

@@ -60,6 +60,31 @@ export async function people(page, { base, ask }, id) {
   return found;
 }
 
+/** Labels evaluations as two people do, and a session; returns what the page of the evaluator lacks. */
+export async function agreed(page, { base, ask }) {
+  const found = [];
+  const keep = (body) => page.evaluate((text) => fetch('api/v1/annotations', { method: 'POST', headers: { 'content-type': 'application/json' }, body: text }).then((it) => it.status), JSON.stringify(body));
+  const { items } = await (await ask('/evaluations?evaluator=tool_trajectory/refund&limit=12')).json();
+  for (const [at, it] of items.entries()) {
+    const about = { trace_id: it.trace_id, evaluation_id: it.evaluation_id };
+    await keep({ ...about, label: it.label, author: 'ann' });
+    await keep({ ...about, label: at % 4 === 0 ? 'pass' : it.label, author: '<b>bob</b>' });
+  }
+  await page.goto(`${base}/#/evaluators/tool_trajectory/refund`);
+  await page.waitForSelector('h2:has-text("Verdicts of people")');
+  await settled(page);
+  const told = await page.textContent('section:has(> h2:has-text("Verdicts of people"))');
+  if (!told.includes('<b>bob</b>')) found.push(`the people are not named: ${told}`);
+  found.push(...await faults(page));
+  await page.goto(`${base}/#/runs/${items[0].trace_id}`);
+  await page.waitForSelector('select[name="target"]');
+  await page.selectOption('select[name="target"]', 'session');
+  await page.fill('input[name="comment"]', 'all of it');
+  await page.click('form[aria-label="Add a verdict"] .button.main');
+  await page.waitForSelector('.notes li:has-text("the session"):has-text("all of it")', { timeout: 5000 });
+  return [...found, ...await faults(page)];
+}
+
 const config = `
 evaluators:
   tool_trajectory/golden: {expect: {file: items.jsonl, match: auto}}

@@ -2,33 +2,29 @@
 //
 //     node run.mjs PATH-TO-SPANSCORE [FOLDER]
 //
-// Prints a line for each check and ends with `N passed, N failed`; exits 1 if any failed. With a
-// folder, it leaves a picture of each page there. Without Chromium it says so and exits 0, unless
-// SPANSCORE_BROWSER=required.
-import { existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { chromium } from 'playwright-core';
+// Prints a line for each check and ends with `N passed, N failed`; exits 1 if any failed, or without
+// Chromium. With a folder, it leaves a picture of each page there.
+import { execFileSync } from 'node:child_process';
 import { payment, send, sendHostile, sendLong, sendOrdinary } from './agent.mjs';
-import { faults, settled, watch } from './checks.mjs';
+import { launch, watched } from './browser.mjs';
+import { faults, settled } from './checks.mjs';
 import { start } from './collector.mjs';
 import { CORPUS } from './hostile.mjs';
-import { judged, people } from './people.mjs';
+import { elsewhere } from './elsewhere.mjs';
+import { agreed, judged, people } from './people.mjs';
+import { soak } from './soak.mjs';
 import { walk } from './walk.mjs';
 
-const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
-const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 const WIDTHS = [360, 1280];
 const THEMES = ['light', 'dark'];
-/** Calls of the long run, and milliseconds until it must stand: a bound for a test that fails. */
-const LONG = 9000;
-const LONG_MS = 10000;
+/** Calls of the long run, of 10,000 spans, and milliseconds of the page until it must stand, in one of some turns. */
+const LONG = 9999;
+const LONG_MS = 1000;
+const LONG_TURNS = 10;
+/** Seconds of the soak; that of minutes is `soak.mjs` by itself. */
+const SOAK_S = 30;
 
 const [, , binary, pictures] = process.argv;
-if (!existsSync(CHROMIUM)) {
-  console.log(`skipped: there is no ${CHROMIUM} (Debian: apt-get install chromium; another: CHROMIUM=PATH)`);
-  process.exit(process.env.SPANSCORE_BROWSER === 'required' ? 1 : 0);
-}
-
 let passed = 0;
 let failed = 0;
 function check(what, found) {
@@ -37,23 +33,8 @@ function check(what, found) {
   console.log(isGood ? 'ok  ' : 'FAIL', what, isGood ? '' : `\n     ${found.slice(0, 8).join('\n     ')}`);
 }
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const REPORTS = 'globalThis.__csp = []; addEventListener("securitypolicyviolation", (event) => __csp.push(`${event.violatedDirective} ${event.blockedURI}`));';
-
-/** Opens a page of its own in the browser, hands it over, and closes it. */
-async function within(browser, base, { width = 1280, theme = 'light', height = 900, isKnown = true }, use) {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: 'reduce' });
-  await context.addInitScript(REPORTS);
-  await context.addInitScript(axe);
-  if (isKnown) await context.addCookies([collector.cookie]);
-  const page = await context.newPage();
-  const found = watch(page, base);
-  try {
-    await use(page, found);
-  } finally {
-    await context.close();
-  }
-}
+/** Opens a page of its own that is watched, hands it over with what is found, and closes it. */
+const within = (browser, base, options, use) => watched(browser, collector, options, use);
 
 async function everyPage(browser, base, places) {
   for (const theme of THEMES) {
@@ -76,27 +57,37 @@ async function everyState(browser, base, places) {
   const states = { failing: (route) => route.fulfill(problem(503)), unauthorised: (route) => route.fulfill(problem(401)), waiting: () => {} };
   for (const [state, answer] of Object.entries(states)) {
     for (const [name, hash] of places) {
-      await within(browser, base, { theme: 'dark', width: 360 }, async (page, found) => {
-        await page.route('**/api/v1/**', answer);
-        await page.goto(`${base}/${hash}`);
-        await page.waitForSelector(state === 'waiting' ? 'main' : '.problem, .note');
-        check(`${name}, ${state}`, [...found, ...await faults(page)]);
-      });
+      for (const [theme, width] of THEMES.flatMap((theme) => WIDTHS.map((width) => [theme, width]))) {
+        await within(browser, base, { theme, width }, async (page, found) => {
+          await page.route('**/api/v1/**', answer);
+          await page.goto(`${base}/${hash}`);
+          await page.waitForSelector(state === 'waiting' ? 'main' : '.problem, .note');
+          check(`${name}, ${state}, ${theme}, ${width} px`, [...found, ...await faults(page)]);
+        });
+      }
     }
   }
 }
 
+/** From nothing to the page of the first run, which the command of the README sends. */
 async function setup(browser, { base, otlp }) {
   await within(browser, base, {}, async (page, found) => {
     await page.goto(`${base}/`);
     await page.waitForSelector('.stands');
     check('setup opens by itself while nothing was received', page.url().endsWith('#/setup') ? [] : [page.url()]);
-    check('setup before the first span', [...found, ...await faults(page)]);
-    await sendOrdinary(otlp, 60);
-    await page.waitForSelector('text=See the runs', { timeout: 60000 });
+    const done = () => page.locator('.steps .is-pass').count();
+    check('setup before the first span', [...found.splice(0), ...await faults(page), ...(await done() === 0 ? [] : ['a step is done'])]);
+    execFileSync(binary, ['send', '--sample', '--endpoint', otlp]);
+    await page.waitForFunction(() => document.querySelectorAll('.steps .is-pass').length === 6, null, { timeout: 60000 });
     await page.click('text=See the runs');
     await page.waitForSelector('a.row');
-    check('setup leads to the runs', [...found, ...await faults(page)]);
+    await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('.trace-head');
+    await settled(page);
+    const calls = await page.locator('.call').count();
+    check('the sample moves the six steps, and ends on its page', [...found.splice(0), ...await faults(page), ...(calls >= 5 ? [] : [`${calls} calls`])]);
+    await sendOrdinary(otlp, 60);
   });
 }
 
@@ -176,26 +167,35 @@ async function inspect({ base }, browser) {
   }
 }
 
+/** Runs in the page: opens an address; returns the milliseconds until many calls stand, and those of the answer among them. */
+const opening = (hash) => new Promise((resolve) => {
+  const began = performance.now();
+  const answered = () => performance.getEntriesByType('resource').filter((it) => it.name.includes('/traces/')).at(-1)?.duration ?? 0;
+  const look = () => (document.querySelector('[data-line="20"]') ? resolve([performance.now() - began, answered()]) : requestAnimationFrame(look));
+  location.hash = hash;
+  look();
+});
+
 async function long({ base, otlp }, browser) {
   const id = await sendLong(otlp, LONG);
   await stored(id);
   await within(browser, base, {}, async (page, found) => {
-    await page.goto(`${base}/#/live`);
-    await settled(page);
-    const opened = await page.evaluate((hash) => new Promise((resolve) => {
-      const began = performance.now();
-      const look = () => (document.querySelector('[data-line="20"]') ? resolve(performance.now() - began) : requestAnimationFrame(look));
-      location.hash = hash;
-      look();
-    }), `#/runs/${id}`);
+    let opened = Infinity;
+    let answer = 0;
+    // The best of some, on a machine that does other things; a build without optimisation answers late.
+    for (let turn = 0; turn < LONG_TURNS && opened - answer > LONG_MS; turn += 1) {
+      await page.goto(`${base}/#/live`);
+      await settled(page);
+      [opened, answer] = await page.evaluate(opening, `#/runs/${id}`);
+    }
     const lines = await page.locator('.call').count();
     const unfolded = await page.evaluate(() => new Promise((resolve) => {
       const began = performance.now();
       document.querySelector('[data-line="5"] button').click();
       requestAnimationFrame(() => requestAnimationFrame(() => resolve(performance.now() - began)));
     }));
-    console.log(`     ${LONG} calls: ${Math.round(opened)} ms until they stand, ${lines} lines in the document, ${Math.round(unfolded)} ms to unfold one`);
-    check('a run of many calls opens, with few lines in the document', [...found, ...(opened > LONG_MS ? [`${opened} ms`] : []), ...(lines > 400 ? [`${lines} lines`] : []), ...await faults(page)]);
+    console.log(`     ${LONG + 1} spans: ${Math.round(opened)} ms until they stand, ${Math.round(answer)} of them for the answer, ${lines} lines in the document, ${Math.round(unfolded)} ms to unfold one`);
+    check('a run of many calls opens, with few lines in the document', [...found, ...(opened - answer > LONG_MS ? [`${opened - answer} ms`] : []), ...(lines > 400 ? [`${lines} lines`] : []), ...await faults(page)]);
   });
 }
 
@@ -237,8 +237,20 @@ async function hostile({ base, otlp }, browser) {
   }
 }
 
+const browser = await launch();
 const collector = await start(binary);
-const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
+/** A store of its own: what came before is no part of it. */
+async function soaking() {
+  const own = await start(binary);
+  try {
+    const { words, found } = await soak(browser, own, SOAK_S);
+    console.log(`     ${words}`);
+    check(`${SOAK_S} s of 1,000 evaluations a second, seven tabs share one stream`, found);
+  } finally {
+    await own.stop();
+  }
+}
+
 try {
   await setup(browser, collector);
   await entering(collector, browser);
@@ -247,6 +259,7 @@ try {
   await stored(paid);
   await within(browser, collector.base, {}, async (page, found) => {
     check('verdicts and items of people, by keys alone', [...await people(page, collector, paid), ...found]);
+    check('people are shown beside the evaluator and each other', [...await agreed(page, collector), ...found]);
     check('an item of the page is read by expect.file, and judged by score', judged(binary, collector.folder, await page.evaluate((path) => fetch(path).then((it) => it.text()), 'api/v1/datasets/golden/items.jsonl')));
   });
   const failing = await (await collector.ask('/traces?label=fail&limit=1')).json();
@@ -260,6 +273,8 @@ try {
   await arrivals(collector, browser);
   await long(collector, browser);
   await hostile(collector, browser);
+  check('hostile strings in stream, export and terminal', await elsewhere(binary, collector));
+  await soaking();
 } finally {
   await browser.close();
   await collector.stop();

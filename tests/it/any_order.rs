@@ -18,7 +18,7 @@ struct Unit {
     body: Vec<u8>,
 }
 
-/// How the times of spans and log events are written.
+/// Form of the times of spans and log events.
 #[derive(Clone, Copy)]
 enum Times {
     /// No two of them are the same.

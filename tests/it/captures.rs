@@ -1,5 +1,5 @@
-//! What running frameworks sent, and hand-written samples of each dialect, give the tool calls that
-//! were really made.
+//! Tool calls that were really made, in the telemetry of running frameworks and hand-written
+//! samples of each dialect.
 //!
 //! Each fixture holds the OTLP/JSON requests in arrival order and the truth from the script that
 //! ran. It shows that extraction and resolution agree with the truth; not how requests are received
@@ -166,7 +166,8 @@ fn names(call: &Json, key: &str, field: &str) -> bool {
     call[key].as_array().is_some_and(|fields| fields.iter().any(|name| name == field))
 }
 
-/// Where the found calls differ from the wanted ones; inside a parallel group the order is free.
+/// Returns the differences of the found calls from the wanted ones; inside a parallel group the
+/// order is free.
 fn differences(wanted: &[Json], found: &[Json]) -> Vec<String> {
     let mut bad = Vec::new();
     if wanted.len() != found.len() {

@@ -142,8 +142,7 @@ async fn send(
             let waits = Instant::now();
             while let Err(status) = client.export(request(spans.clone())).await {
                 // A full log is for this sender to wait for, an end of the process is not.
-                let is_gone =
-                    waits.elapsed() > Duration::from_secs(2) || !status.message().contains("log");
+                let is_gone = waits.elapsed() > PATIENCE || !status.message().contains("log");
                 if is_gone {
                     return;
                 }
@@ -199,7 +198,7 @@ async fn compaction_that_is_killed_at_any_moment_loses_nothing_and_judges_nothin
         let found = evaluated(folder.path());
         let is_missing = |number: &&u64| !found.contains_key(&(id(number), 0));
         let Some(missing) = whole.iter().find(is_missing) else { break found };
-        let late = waits.elapsed() > Duration::from_secs(30);
+        let late = waits.elapsed() > PATIENCE;
         assert!(!late, "trace {missing:x} of {} is missing", whole.len());
         tokio::time::sleep(Duration::from_millis(100)).await;
     };

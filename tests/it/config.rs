@@ -29,7 +29,7 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-/// What is said of a config, or that it holds.
+/// Returns the errors of a config, or that it holds.
 fn said(parts: &[ConfigPart]) -> String {
     let plan = load(parts, &environment).and_then(|loaded| ResolvedConfig::new(&loaded));
     match plan {

@@ -1,4 +1,4 @@
-//! What exporters deliver of what they are offered, and what becomes of the rest.
+//! Evaluations that exporters deliver of those they are offered, and the fate of the rest.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -12,7 +12,7 @@ const END: &str = "<!-- end of the recorded runs -->";
 /// The parts of a call, and how the table names them.
 const PARTS: [(&str, &str); 4] = [("name", "n"), ("id", "i"), ("arguments", "a"), ("result", "r")];
 
-/// How many calls say that a field is of this kind.
+/// Counts the calls that say that a field is of this kind.
 fn count(calls: &[Value], kind: &str, field: &str) -> usize {
     let names = |call: &&Value| {
         call[kind].as_array().is_some_and(|fields| fields.iter().any(|name| name == field))
@@ -20,7 +20,7 @@ fn count(calls: &[Value], kind: &str, field: &str) -> usize {
     calls.iter().filter(names).count()
 }
 
-/// What is found of the calls, and what is not recorded of them.
+/// Returns the facts that are found of the calls, and those that are not recorded of them.
 fn of_calls(wanted: &[Value], found: &[&Value]) -> (String, BTreeSet<String>) {
     let (mut parts, mut missing) = (Vec::new(), BTreeSet::new());
     let all_or_some = |field: &str, count: usize| match count {

@@ -1,4 +1,4 @@
-//! What the documentation says of settings and metrics, held against the program.
+//! Settings and metrics in the documentation, held against the program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ fn page(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path)
 }
 
-/// What stands between backticks in a text, code blocks left out.
+/// Returns the texts between backticks, code blocks left out.
 fn quoted(text: &str) -> Vec<&str> {
     let prose = text.split("```").step_by(2);
     prose.flat_map(|part| part.split('`').skip(1).step_by(2)).collect()

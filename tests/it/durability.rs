@@ -1,4 +1,4 @@
-//! What survives the end of the process: killed under load, told to stop, or damaged on disk.
+//! Durability over the end of the process: killed under load, told to stop, or damaged on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::support::patience::{PATIENCE, eventually, eventually_blocking, once};
 use crate::support::program::Program;
 use crate::support::spans::{agent, request, searches, tool};
 
-/// How often the process is killed under load, unless `SPANSCORE_KILLS` says otherwise.
+/// Number of times that the process is killed under load, unless `SPANSCORE_KILLS` says otherwise.
 const KILLS: u64 = 10;
 /// The same for being told to stop.
 const STOPS: u64 = 5;
@@ -47,7 +47,8 @@ exporters:
     )
 }
 
-/// When a process ends, by a seed that is told, so that a failure can be looked at again.
+/// Moments at which a process ends, by a seed that is told, so that a failure can be looked at
+/// again.
 struct Moments(u64);
 
 impl Moments {

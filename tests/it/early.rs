@@ -17,8 +17,8 @@ use spanscore_receive::{Intake, Received};
 use crate::expectations::{call, plan, request, resolver, root};
 use crate::support::patience::PATIENCE;
 
-/// What an evaluator of these settings says early of calls of these tools, each taking a second,
-/// with 100 tokens used: the explanation and the best score that is still possible.
+/// Checks the early verdict of an evaluator of these settings on calls of these tools, each taking
+/// a second, with 100 tokens used: the explanation and the best score that is still possible.
 fn check(kind_name: &str, settings: &str, tools: &str, expected: Option<(&str, f64)>) {
     let node = Node::from_value(&json::parse(settings).unwrap());
     let evaluator = (kind(kind_name).unwrap().build)(&node).unwrap();

@@ -20,7 +20,7 @@ const ELSEWHERE: &[&str] = &[
     "json_similarity",
 ];
 
-/// What a schema refers to; of a choice with `null` the other.
+/// Follows the reference of a schema; of a choice with `null` the other.
 fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     if let Some(reference) = schema["$ref"].as_str() {
         return root.pointer(reference.trim_start_matches('#')).unwrap_or(schema);

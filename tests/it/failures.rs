@@ -1,5 +1,5 @@
-//! Whether a tool call failed, by its result alone: held against results labelled by hand, each
-//! with where it comes from.
+//! Failure of a tool call, by its result alone: held against results labelled by hand, each with
+//! its origin.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use spanscore_evaluate::{FailureJudge, FailureSettings};
 
 #[derive(Deserialize)]
 struct Labelled {
-    /// Which part of the set: what the detectors were written from, what they were first measured
-    /// on, and what was written or gathered afterwards; `docs/failures.md` tells of each.
+    /// Part of the set: results that the detectors were written from, that they were first measured
+    /// on, and that were written or gathered afterwards; `docs/failures.md` tells of each.
     half: String,
     origin: String,
     class: String,
@@ -19,7 +19,7 @@ struct Labelled {
     result: serde_json::Value,
 }
 
-/// How many of a class are labelled so, and how many were judged otherwise.
+/// Counts of a class: results that are labelled so, and those that were judged otherwise.
 #[derive(Default)]
 struct Tally {
     failures: usize,

@@ -26,7 +26,8 @@ shift 2
 exec "$@"
 "#;
 
-/// Whether file systems can be mounted here, for one process to see; else nothing is tested.
+/// Returns true if file systems can be mounted here, for one process to see; else nothing is
+/// tested.
 fn can_mount() -> bool {
     let mount = "mount -t tmpfs tmpfs /mnt";
     let tried = Command::new("unshare").args(["-rm", "sh", "-c", mount]).output();

@@ -80,7 +80,7 @@ pub(crate) const CASES: [(&str, &[&str]); 6] = [
     ("swap", &["find", "check", "send"]),
 ];
 
-/// What a change made of it: half of the cases skip a step or fail on the way.
+/// Runs after a change: half of the cases skip a step or fail on the way.
 const WORSE: [(&str, &[&str]); 6] = [
     ("refund", &["!pay"]),
     ("cancel", &["!stop"]),
@@ -104,7 +104,7 @@ fn stable(text: &str) -> String {
     out
 }
 
-/// Who may read and write a file.
+/// Returns the permissions of a file.
 fn mode(path: &str) -> u32 {
     std::fs::metadata(path).expect("a file").permissions().mode() & 0o777
 }
@@ -208,8 +208,8 @@ fn a_share_that_must_pass_is_asked_of_all_or_of_one() {
     check("7", 64, "between 0 and 1");
 }
 
-/// What JUnit's schemas ask for, of the text itself: elements in their order, required attributes,
-/// numbers that add up.
+/// Checks the demands of JUnit's schemas on the text itself: elements in their order, required
+/// attributes, numbers that add up.
 fn well_formed(xml: &str) {
     let count = |what: &str| xml.matches(what).count();
     assert!(xml.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites "));

@@ -1,5 +1,7 @@
 //! Names of runs: cases found without touching the agent, the same in every report and baseline.
 
+use std::path::Path;
+
 use serde_json::{Value as Json, json};
 
 use crate::gate::{CASES, Walk, trace};
@@ -126,6 +128,53 @@ fn a_turn_of_a_conversation_is_judged_against_its_turn_of_the_case() {
     let twice = [&half[..], &[said(4, "Refund it", &["pay"])]].concat();
     check(&twice, 2, &["flaky: `talk, turn 2 (1 of 2)`", " talk, turn 2 #2  "]);
     check(&[said(3, "Thanks", &["bow"])], 2, &["several cases have the user's words"]);
+}
+
+#[test]
+fn turns_of_a_row_are_judged_one_by_one_and_as_a_session() {
+    let walk = Walk::new();
+    let turn =
+        |words: &str, tool: &str| json!({"user_input": words, "criteria": {"tool_calls": [tool]}});
+    let turns = [turn("Find A-17", "find"), turn("Refund it", "pay")];
+    walk.write("talks.jsonl", &json!({"id": "talk", "turns": turns}).to_string());
+    let config = walk.write(
+        "eval.yaml",
+        "evaluators:
+           tool_trajectory/turn: {expect: {file: talks.jsonl, match: auto}}
+           tool_trajectory/talk: {level: session, expect: {file: talks.jsonl, match: auto}}",
+    );
+    let said = |id: usize, words: &str, tool: &str| {
+        let run = run_with(id, &[("input.value", words), ("session.id", "s-1")], &[tool]);
+        // One turn after the other.
+        run.to_string().replace("17900000", &format!("1790{id}000"))
+    };
+    let check = |second: &str, code: i32, parts: &[&str]| {
+        let runs = [said(1, "Find A-17", "find"), said(2, "Refund it", second)];
+        let file = walk.write("runs.jsonl", &runs.join("\n"));
+        let ended = run(&["score", "--config", &config, &file]);
+        let said = ended.out + &ended.err;
+        assert!(ended.code == code && parts.iter().all(|part| said.contains(part)), "{said}");
+    };
+    check("pay", 0, &["3 evaluations: 3 pass", " talk, turn 1  ", " talk, turn 2  "]);
+    check("find", 2, &["3 evaluations: 1 pass, 2 fail", "tool_trajectory/talk  0.500"]);
+}
+
+#[test]
+fn an_eval_set_needs_no_config() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let at = |path: &str| root.join(path).display().to_string();
+    let check = |golden: &str, code: i32, part: &str| {
+        let trace = at("examples/traces/weather_agent.json");
+        let ended = run(&["score", "--golden", golden, &trace]);
+        let said = ended.out + &ended.err;
+        assert!(ended.code == code && said.contains(part), "{golden}: {said}");
+        said
+    };
+    let said = check(&at("config/examples/weather.evalset.json"), 2, " rain in Lisbon  ");
+    let shown = said.lines().nth(1).expect("a score").trim_end();
+    let page = std::fs::read_to_string(at("docs/gate.md")).expect("a page");
+    assert!(page.contains(shown), "{said}");
+    check(&at("config/examples/refund_cases.jsonl"), 64, "refund_cases.yaml");
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod kafka;
 mod mcp;
 mod parity_dokimos;
 mod parity_iris;
+mod parity_peers;
 mod parity_uipath;
 mod process;
 mod receive_connections;

@@ -61,7 +61,7 @@ impl Assistant {
         answer
     }
 
-    /// What a tool says.
+    /// Calls a tool, and returns its answer.
     fn call(&mut self, tool: &str, given: Value) -> Result<Value, String> {
         let answer = self.ask("tools/call", &json!({"name": tool, "arguments": given}));
         let result = &answer["result"];

@@ -11,7 +11,7 @@ use spanscore_base::value::{Map, Value, json};
 pub(crate) const CASES: &[u8] = include_bytes!("../fixtures/parity/dokimos.jsonl.zst");
 pub(crate) const KNOWN: &[u8] = include_bytes!("../fixtures/parity/dokimos_known.jsonl.zst");
 
-/// What a case asks for: a score and verdict, or no score.
+/// Answer to a case: a score and verdict, or no score.
 type Answer = Option<(f64, bool)>;
 
 pub(crate) fn tool_calls<'a>(

@@ -133,7 +133,7 @@ fn difference(found: &Score, expected: &Value, threshold: f64) -> Option<String>
     .then(|| format!("{} for {}", details["suggestions"], expected["suggestions"]))
 }
 
-/// What follows `Invalid regex syntax: ` are the words of another engine.
+/// Compares messages; behind `Invalid regex syntax: ` stand the words of another engine.
 fn same_message(found: &Value, wanted: &Value) -> bool {
     let cut = |text: &Value| {
         let text = text.as_str().unwrap_or_default().to_owned();

@@ -18,7 +18,7 @@ use spanscore_evaluate::compat::uipath::{ATTRIBUTES, ErrorClass, error_class};
 use spanscore_evaluate::{Want, kind};
 
 const CASES: &[u8] = include_bytes!("../fixtures/parity/uipath.jsonl.zst");
-/// What depends on limits and leniencies of Python, where nine in ten are enough.
+/// Cases that depend on limits and leniencies of Python, where nine in ten are enough.
 const LENIENT: &[&str] = &[
     "exotic-input",
     "lax-config",
@@ -78,7 +78,7 @@ fn trajectory(spans: &[EncodedSpan]) -> Trajectory<'_> {
     Trajectory { kept_spans: kept_spans.collect(), ..Trajectory::default() }
 }
 
-/// What a case comes to: a score with details, or the kind of error.
+/// Answer to a case: a score with details, or the kind of error.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Score(f64, Value<'static>),
@@ -121,7 +121,8 @@ fn answer(case: &Value<'_>) -> Answer {
     }
 }
 
-/// Whether the score or the kind of error is the package's, and whether the details are too.
+/// Returns true if the score or the kind of error is the package's, and true if the details are
+/// too.
 fn agrees(case: &Value<'_>, answer: &Answer) -> (bool, bool) {
     let expected = case.get("expected").unwrap();
     let kind = expected.get("error_kind").and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! What one connection may do to the others: floods of frames, streams that are reset, bodies that
+//! Effects of one connection on the others: floods of frames, streams that are reset, bodies that
 //! never come whole.
 
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What HTTP/2 and gRPC ask of a server beyond OTLP, as clients that misbehave meet it.
+//! Demands of HTTP/2 and gRPC on a server beyond OTLP, as clients that misbehave meet it.
 
 use std::convert::Infallible;
 use std::pin::Pin;

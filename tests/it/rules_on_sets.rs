@@ -90,8 +90,8 @@ fn fresh_texts_are_found_and_their_look_alikes_left_alone() {
     check("fresh_stubs.jsonl", "no_stub_output", 95, 100);
 }
 
-/// Whether a person would call an answer bad in the sense of a bundle: one that is cut is still to
-/// the point, one beside the point may be complete.
+/// Returns true if a person would call an answer bad in the sense of a bundle: one that is cut is
+/// still to the point, one beside the point may be complete.
 fn is_bad(bundle: &str, class: &str) -> bool {
     let is_good = matches!(
         (bundle, class),
@@ -142,10 +142,10 @@ fn orders_in_frames_not_seen_before_are_found() {
 struct Sampled {
     text: String,
     rule: String,
-    /// Whether a person would call it right.
+    /// True if a person would call it right.
     label: bool,
     why: String,
-    /// Whether a wrong one is found no more.
+    /// True if a wrong one is found no more.
     #[serde(default)]
     mended: bool,
 }

@@ -1,10 +1,12 @@
 //! `run` and `record`: a collector around one command, and a file that holds what came.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
 use crate::support::ran::{ended, program, run};
+use crate::support::web_client;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spanscore");
 
@@ -258,4 +260,66 @@ fn mistakes_of_the_first_hour_name_their_remedy() {
     check(&["score", "--fail-on", "never", scores], 1, "and no recording: `--baseline` reads it");
     let nobody = ["send", "--sample", "--endpoint", "http://127.0.0.1:1"];
     check(&nobody, 1, "nothing listens there: start `spanscore`");
+}
+
+/// Browser of the test: it copies the file that it is to open, and leaves no more.
+fn browser(folder: &Path) -> String {
+    let path = folder.join("browser");
+    let script = "#!/bin/sh\ncp \"$1\" \"$0.part\" && mv \"$0.part\" \"$0.opened\"\n";
+    std::fs::write(&path, script).expect("a script");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("rights");
+    path.to_str().expect("text").to_owned()
+}
+
+/// The pages show what was judged, to the browser that the link lets in, until a signal.
+#[tokio::test]
+async fn the_pages_of_a_command_are_open_until_a_signal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let browser = browser(folder.path());
+    let text = "\"$1\" send --sample";
+    let mut child =
+        program(&["run", "--open", "--wait", "0.1", "--", "sh", "-c", text, "sh", PROGRAM])
+            .env("BROWSER", &browser)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+    let said = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let mut said = said.map_while(Result::ok);
+    let pages = said.find_map(|line| Some(line.strip_prefix("pages: ")?.to_owned()));
+    let pages = pages.expect("the place of the pages");
+    assert!(pages.ends_with(" (Ctrl-C ends them)") && !pages.contains("code="), "{pages}");
+    let base = pages.split(' ').next().expect("an address");
+    let opened = folder.path().join("browser.opened");
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(20));
+    while !opened.exists() {
+        looks.tick().await;
+    }
+    let page = std::fs::read_to_string(&opened).expect("the page that leads there");
+    let code = page.split("#/login?").nth(1).and_then(|rest| rest.split('"').next());
+    let client = web_client().redirect(reqwest::redirect::Policy::none());
+    let client = client.build().expect("a client");
+    let login = client.post(format!("{base}login")).body(code.expect("a code").to_owned());
+    let login =
+        login.header("origin", base.trim_end_matches('/')).send().await.expect("it answers");
+    let cookie = login.headers()["set-cookie"].to_str().expect("text").to_owned();
+    let cookie = cookie.split(';').next().expect("a cookie").to_owned();
+    let runs = client.get(format!("{base}api/v1/traces")).header("cookie", cookie);
+    let runs = runs.send().await.expect("it answers").text().await.expect("text");
+    let runs: serde_json::Value = serde_json::from_str(&runs).expect("JSON");
+    assert_eq!(runs["count"]["count"], 1, "{runs}");
+    assert_eq!(runs["items"][0]["calls"], 5, "{runs}");
+    assert_eq!(runs["items"][0]["failed"], 2, "{runs}");
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(2));
+    let mut out = String::new();
+    child.stdout.take().expect("output").read_to_string(&mut out).expect("text");
+    assert!(out.contains("0.800  fail"), "{out}");
+}
+
+#[test]
+fn without_a_store_or_a_run_no_page_opens() {
+    let off = ["--open", "--set", "store=false"];
+    check(&off, "true", 64, "", "which the config turns off");
+    check(&["--open"], "true", 2, "", "there is nothing to open");
 }

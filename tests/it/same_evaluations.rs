@@ -67,7 +67,7 @@ evaluators:
   rubric: {judge: small, criteria: {statements: [{text: x}]}}
 "#;
 
-/// What stands in [`ALL`] for longer settings.
+/// Settings that stand in [`ALL`] by a short name.
 const WRITTEN: [(&str, &str); 5] = [
     ("ARGS", "[{name: a, args: {x: 1}}, {name: a, args: {x: 2}}]"),
     ("SUBSET", "argument_matcher: {mode: subset}"),

@@ -1,4 +1,4 @@
-//! What `check` takes, the schema takes, and the reverse: over examples, fixtures and mistakes.
+//! Agreement of `check` and the schema, over examples, fixtures and mistakes.
 //!
 //! Each example is changed at one place after the other, to values of every type and by settings
 //! that do not exist. The config and its schema must think the same of each, but for what a schema
@@ -86,7 +86,7 @@ fn changed(value: &Json) -> Vec<(String, Json)> {
     found
 }
 
-/// Where the schema cannot say what the config says, with the reason: the end of a place.
+/// Places where the schema cannot say what the config says, with the reason: the end of a place.
 const BEYOND: &[(&str, &str)] = &[
     (".tool_calls[0].arguments = ", "only `tool_correctness` compares entries"),
     (".tools[0]", "definitions have the shapes of many providers"),

@@ -15,7 +15,7 @@ const EXAMPLES: &[(&str, &str, usize)] = &[
     ("tool_call_output", include_str!("../fixtures/seeds/tool_call_output.json"), 5),
 ];
 
-/// How a result stands in the trajectory: the content as text, or decoded.
+/// Form of a result in the trajectory: the content as text, or decoded.
 #[derive(Clone, Copy)]
 enum Form {
     Text,

@@ -1,5 +1,5 @@
-//! What `inspect --suggest` proposes for instrumentations that nobody knows: pasted into a config,
-//! it finds the calls.
+//! Proposals of `inspect --suggest` for instrumentations that nobody knows: pasted into a config,
+//! they find the calls.
 
 use hashbrown::HashSet;
 use serde_json::{Value as Json, json};
@@ -14,7 +14,7 @@ use spanscore_base::otlp::json::transcode;
 use crate::captures::{Request, resolver, rows, traces};
 use crate::traps::{key_values, request, span, trajectory};
 
-/// What is suggested for these spans, as a config.
+/// Returns the suggestion for these spans, as a config.
 fn suggested(scope: &str, spans: &[Json]) -> String {
     suggested_for(&[request(scope, spans)])
 }

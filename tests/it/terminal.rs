@@ -1,4 +1,4 @@
-//! What a stranger wrote never reaches a terminal as it is: every command that prints some.
+//! Texts of strangers never reach a terminal as they are: every command that prints some.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -55,7 +55,7 @@ fn recorded() -> String {
     .to_string()
 }
 
-/// What a command prints, on standard output and standard error.
+/// Returns the output of a command, standard output and standard error.
 fn printed(folder: &std::path::Path, args: &[&str]) -> (String, String) {
     let ran = Command::new(env!("CARGO_BIN_EXE_spanscore"))
         .args(args)

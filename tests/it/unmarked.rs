@@ -1,4 +1,4 @@
-//! What a run did and answered where nothing marks it: calls that only the history of one request
+//! Actions and answers of runs where nothing marks them: calls that only the history of one request
 //! tells of, messages in events and under keys of an instrumentation's own, output tools, answers
 //! that are empty.
 

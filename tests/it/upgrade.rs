@@ -1,4 +1,4 @@
-//! What an earlier build left, taken over by this one: `tests/fixtures/upgrade/README.md`.
+//! Files of an earlier build, taken over by this one: `tests/fixtures/upgrade/README.md`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

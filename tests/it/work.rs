@@ -1,5 +1,5 @@
-//! What judging a trace takes, in steps: however a trace is made, that grows with its size or is
-//! cut, and the answer says so.
+//! Steps that judging a trace takes: however a trace is made, they grow with its size or are cut,
+//! and the answer says so.
 
 use std::sync::Arc;
 

@@ -27,10 +27,10 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[];
 /// Folders that may hold more entries, with the reason.
 const LARGE_FOLDERS: &[(&str, &str)] = &[];
 
-/// Where the tokens of JSON are read, for all its dialects.
+/// Reader of the tokens of JSON, for all its dialects.
 const JSON_LEXER: &str = "crates/base/src/value/json/lexer.rs";
 
-/// How code spells the choice that only JSON's escapes have: a quote, a backslash or a slash.
+/// Spelling of the choice that only JSON's escapes have: a quote, a backslash or a slash.
 const JSON_ESCAPES: &str = r"b'\\' | b'/'";
 
 /// Crates whose functions are `(state, input, now) -> outputs`.
@@ -140,7 +140,8 @@ fn folders_of_a_crate_import_in_one_direction() {
 
 #[test]
 fn heads_and_docs_name_the_thing_first() {
-    each(lines::questions);
+    let sources = Source::all(&["src", "crates", "tests", "benches", "examples", "fuzz"]);
+    hold(sources.iter().flat_map(lines::questions));
 }
 
 #[test]

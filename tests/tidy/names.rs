@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::source::{Source, closing};
 use crate::words::{identifier, is_test_module, skip_space, test_modules, words};
 
-/// What declares a type.
+/// Words that declare a type.
 const KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
 /// Types that each module may have one of for itself, and the folders in which it may.
@@ -68,7 +68,7 @@ fn members(bare: &str) -> Vec<Range<usize>> {
     bodies.collect()
 }
 
-/// Whether the word at `at` begins an item, and not a type inside of one.
+/// Returns true if the word at `at` begins an item, and not a type inside of one.
 fn is_item(bare: &str, at: usize) -> bool {
     let line = &bare[bare[..at].rfind('\n').map_or(0, |end| end + 1)..at];
     let visibility = line.trim().trim_end_matches("unsafe").trim();

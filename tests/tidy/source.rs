@@ -15,7 +15,7 @@ pub(crate) struct Source {
     pub(crate) bare: String,
     /// The items that are only built for tests.
     tests: Vec<Range<usize>>,
-    /// Where each line begins.
+    /// Beginning of each line.
     line_starts: Vec<usize>,
 }
 
@@ -47,12 +47,12 @@ impl Source {
         paths.into_iter().map(read).collect()
     }
 
-    /// Whether what stands at this byte is only built for tests.
+    /// Returns true if the code at this byte is only built for tests.
     pub(crate) fn is_test(&self, at: usize) -> bool {
         self.tests.iter().any(|item| item.contains(&at))
     }
 
-    /// Whether all of the file is only built for tests.
+    /// Returns true if all of the file is only built for tests.
     pub(crate) fn is_test_file(&self) -> bool {
         self.tests.first().is_some_and(|item| *item == (0..self.text.len()))
     }
@@ -104,7 +104,7 @@ fn gather(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a word of code may hold this byte.
+/// Returns true if a word of code may hold this byte.
 pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
@@ -125,7 +125,7 @@ fn without_comments_and_texts(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What is to be hidden of the token at `at`, and where it ends.
+/// Returns the part of the token at `at` that is hidden, and its end.
 fn token(text: &str, at: usize) -> (Range<usize>, usize) {
     let bytes = text.as_bytes();
     let rest = &bytes[at..];
@@ -194,7 +194,7 @@ fn quoted(rest: &[u8], quote: u8) -> usize {
     at.min(rest.len())
 }
 
-/// Whether a quote begins a character, and not a lifetime.
+/// Returns true if a quote begins a character, and not a lifetime.
 fn is_character(rest: &str) -> bool {
     let mut chars = rest.chars().skip(1);
     match chars.next() {
@@ -204,7 +204,7 @@ fn is_character(rest: &str) -> bool {
     }
 }
 
-/// What `#[cfg(test)]` and `#[cfg(all(test, ...))]` stand before: one item each.
+/// Returns the items behind `#[cfg(test)]` and `#[cfg(all(test, ...))]`: one each.
 fn test_items(bare: &str) -> Vec<Range<usize>> {
     let marks = bare.match_indices("#[cfg(").filter(|(at, _)| {
         let condition = &bare[at + 6..];
@@ -214,7 +214,7 @@ fn test_items(bare: &str) -> Vec<Range<usize>> {
     marks.map(|(at, _)| at..item_end(bare, at)).collect()
 }
 
-/// Where the item ends whose first attribute stands at `at`.
+/// Returns the end of the item whose first attribute stands at `at`.
 fn item_end(bare: &str, mut at: usize) -> usize {
     let bytes = bare.as_bytes();
     loop {
@@ -243,7 +243,7 @@ fn item_end(bare: &str, mut at: usize) -> usize {
     at
 }
 
-/// What ends an item, beside a semicolon.
+/// End of an item, beside a semicolon.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Ending {
     /// The end of its body: a function, a type, a module.
@@ -270,7 +270,7 @@ impl Ending {
     }
 }
 
-/// Where the bracket that opens at `at` closes.
+/// Returns the place where the bracket that opens at `at` closes.
 pub(crate) fn closing(bytes: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0usize;
     for (index, byte) in bytes.iter().enumerate().skip(at) {
@@ -290,7 +290,7 @@ pub(crate) fn closing(bytes: &[u8], at: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// What of a text is code that is not only for tests, its white space taken together.
+    /// Checks the code of a text that is not only for tests, its white space taken together.
     fn check(text: &str, code: &str) {
         let source = Source::new("src/x.rs", text);
         let lines: Vec<_> = source.code().map(|(_, line)| line).collect();

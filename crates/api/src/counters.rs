@@ -1,9 +1,11 @@
 //! Counters: requests that were refused, by reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use strum::{IntoStaticStr, VariantArray};
 
 /// Reason of a refusal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum RequestRefusal {
     /// `Host` is not one of this listener.
     Host,
@@ -24,17 +26,8 @@ pub enum RequestRefusal {
 }
 
 impl RequestRefusal {
-    /// All reasons with their words.
-    pub const ALL: [(Self, &'static str); 8] = [
-        (Self::Host, "host"),
-        (Self::Origin, "origin"),
-        (Self::Token, "token"),
-        (Self::Code, "code"),
-        (Self::ReadOnly, "read_only"),
-        (Self::Busy, "busy"),
-        (Self::TooLong, "too_long"),
-        (Self::TooLarge, "too_large"),
-    ];
+    /// All reasons, in the order of declaration.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 }
 
 /// All counters of an API.

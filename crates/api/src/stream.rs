@@ -96,7 +96,14 @@ struct StreamFollower {
 struct News {
     runs: Vec<(i64, RunRow)>,
     evaluations: Vec<(i64, EvaluationRow)>,
-    missed: i64,
+    missed: MissedRows,
+}
+
+/// Numbers of rows that a client is not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MissedRows {
+    runs: i64,
+    evaluations: i64,
 }
 
 impl StreamFollower {
@@ -151,11 +158,14 @@ impl StreamFollower {
             let (runs, all_runs) = reader.runs_between(&filter, (after.run, head.run), limit)?;
             let between = (after.evaluation, head.evaluation);
             let (evaluations, all) = reader.evaluations_between(&filter, between, limit)?;
-            let missed = all_runs + all - (runs.len() + evaluations.len()) as i64;
+            let missed = MissedRows {
+                runs: all_runs - runs.len() as i64,
+                evaluations: all - evaluations.len() as i64,
+            };
             Ok(News { runs, evaluations, missed })
         });
         let Ok(news) = asked.await else { return Ok(false) };
-        if news.missed > 0 {
+        if news.missed != (MissedRows { runs: 0, evaluations: 0 }) {
             self.gap(news.missed).await?;
         }
         for (run, row) in &news.runs {
@@ -169,8 +179,10 @@ impl StreamFollower {
         Ok(true)
     }
 
-    async fn gap(&self, missed: i64) -> Result<bool, Gone> {
-        self.send(event("gap", &json!({ "missed": missed }))).await.map(|()| true)
+    async fn gap(&self, MissedRows { runs, evaluations }: MissedRows) -> Result<bool, Gone> {
+        let missed = runs + evaluations;
+        let gap = json!({ "missed": missed, "runs": runs, "evaluations": evaluations });
+        self.send(event("gap", &gap)).await.map(|()| true)
     }
 
     async fn stats(&self) -> Result<(), Gone> {
@@ -192,14 +204,15 @@ impl StreamFollower {
 /// The client has closed its stream.
 struct Gone;
 
-/// Returns the number of rows that a client was away for, if those are too many.
-fn missed(after: LastRows, head: LastRows) -> Option<i64> {
+/// Returns the numbers of rows that a client was away for, if those are too many.
+fn missed(after: LastRows, head: LastRows) -> Option<MissedRows> {
     let evaluations = head.evaluation - after.evaluation;
     let runs = head.run - after.run;
     // Numbers that fall are those of a new file.
     let is_near = |rows: i64| (0..=RESUME_MAX).contains(&rows);
     let is_resumed = is_near(evaluations) && is_near(runs);
-    (!is_resumed).then_some(evaluations.max(0) + runs.max(0))
+    let missed = MissedRows { runs: runs.max(0), evaluations: evaluations.max(0) };
+    (!is_resumed).then_some(missed)
 }
 
 fn event(name: &str, data: &impl Serialize) -> Event {
@@ -222,11 +235,14 @@ mod tests {
     #[test]
     fn a_client_goes_on_after_a_thousand_rows_and_no_more() {
         let rows = |evaluation, run| LastRows { evaluation, run };
-        let check = |after, head, expected| assert_eq!(missed(after, head), expected);
+        let check = |after, head, expected: Option<(i64, i64)>| {
+            let found = missed(after, head).map(|it| (it.evaluations, it.runs));
+            assert_eq!(found, expected);
+        };
         check(rows(5, 5), rows(1_005, 5), None);
-        check(rows(5, 5), rows(1_006, 5), Some(1_001));
-        check(rows(5, 5), rows(5, 2_000), Some(1_995));
-        check(rows(5, 5), rows(2, 2), Some(0));
+        check(rows(5, 5), rows(1_006, 5), Some((1_001, 0)));
+        check(rows(5, 5), rows(5, 2_000), Some((0, 1_995)));
+        check(rows(5, 5), rows(2, 2), Some((0, 0)));
         assert_eq!(read_id(&write_id(rows(7, 9))), Some(rows(7, 9)));
         assert_eq!((read_id("7"), read_id("a.b")), (None, None));
     }

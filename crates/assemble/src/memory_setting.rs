@@ -1,11 +1,11 @@
 //! Setting of the memory limit: mebibytes, or what the container allows.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use spanscore_base::value::{Number, Value, read_scalar};
 
 /// Mebibytes without a container's limit.
 const DEFAULT_MIB: u32 = 1024;
@@ -32,39 +32,13 @@ impl MemorySetting {
 
 impl<'de> Deserialize<'de> for MemorySetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(MemoryVisitor)
-    }
-}
-
-struct MemoryVisitor;
-
-impl Visitor<'_> for MemoryVisitor {
-    type Value = MemorySetting;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("`auto`, or a whole number of mebibytes from 1")
-    }
-
-    fn visit_u64<E: Error>(self, mib: u64) -> Result<MemorySetting, E> {
-        match u32::try_from(mib) {
-            Ok(0) => Err(E::custom("must be above zero")),
-            Ok(mib) => Ok(MemorySetting::Mib(mib)),
-            Err(_) => Err(E::invalid_value(Unexpected::Unsigned(mib), &self)),
-        }
-    }
-
-    fn visit_i64<E: Error>(self, mib: i64) -> Result<MemorySetting, E> {
-        match u64::try_from(mib) {
-            Ok(mib) => self.visit_u64(mib),
-            Err(_) => Err(E::invalid_value(Unexpected::Signed(mib), &self)),
-        }
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<MemorySetting, E> {
-        match text {
-            "auto" => Ok(MemorySetting::Auto),
-            other => Err(E::invalid_value(Unexpected::Str(other), &self)),
-        }
+        let expected = "`auto`, or a whole number of mebibytes from 1";
+        read_scalar(deserializer, expected, |value| match value {
+            Value::String(word) if word == "auto" => Some(Ok(Self::Auto)),
+            Value::Number(Number::Int(0)) => Some(Err("must be above zero".to_owned())),
+            Value::Number(Number::Int(mib)) => Some(Ok(Self::Mib(u32::try_from(*mib).ok()?))),
+            _ => None,
+        })
     }
 }
 

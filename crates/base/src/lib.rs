@@ -3,6 +3,7 @@
 //!
 //! Plain data without I/O: no clock, no runtime, no network.
 
+pub mod glob;
 pub mod model;
 pub mod otlp;
 pub mod panics;

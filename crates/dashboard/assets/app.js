@@ -45,13 +45,13 @@ async function logIn(query) {
   location.reload();
 }
 
-/** Opens Setup if nothing was ever received, else the runs. */
+/** Opens the runs, of all time if none is of the last day; Setup if nothing was ever received. */
 async function choosePage() {
+  const first = async (query) => (await ask('/traces', [...query, ['limit', '1']]).catch(() => null))?.items.length;
+  if (await first([['from', '-24h']]) !== 0) return 'runs';
+  if (await first([])) return 'runs?from=';
   const status = await ask('/status').catch(() => null);
-  const isNew = status?.steps.every((step) => step.count === 0) && status.store.written_trajectories === 0;
-  if (!isNew) return 'runs';
-  const stored = await ask('/traces', [['limit', '1']]).catch(() => null);
-  return stored?.items.length === 0 ? 'setup' : 'runs';
+  return status?.steps.every((step) => step.count === 0) && !status.store.written_trajectories ? 'setup' : 'runs';
 }
 
 function Page({ route }) {

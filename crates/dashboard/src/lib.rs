@@ -1,11 +1,9 @@
 //! Pages of the store: ES modules, style sheets and one document, served as they lie in `assets/`.
 //!
 //! There is no build step. A release build embeds the files; a debug build reads them from the
-//! source, so that a change is seen by reloading the page. What is served lacks the comments and
-//! spaces that mean nothing, and keeps its line numbers. Any file is public: what
-//! the pages show comes from the API, which asks for a token.
+//! source, so that a change is seen by reloading the page. Any file is public: what the pages show
+//! comes from the API, which asks for a token.
 
-mod lean;
 mod table;
 
 use std::borrow::Cow;
@@ -17,9 +15,7 @@ pub use table::ASSETS;
 pub fn asset(path: &str) -> Option<(&'static str, Cow<'static, [u8]>)> {
     let at = ASSETS.binary_search_by(|(known, _)| (*known).cmp(path)).ok()?;
     let (known, bytes) = ASSETS[at];
-    let bytes = from_source(known).map_or(Cow::Borrowed(bytes), Cow::Owned);
-    let is_own = known.ends_with(".js") && !known.starts_with("vendor/");
-    Some((media_type(known), if is_own { Cow::Owned(lean::lean(&bytes)) } else { bytes }))
+    Some((media_type(known), from_source(known).map_or(Cow::Borrowed(bytes), Cow::Owned)))
 }
 
 /// Reads a file from the source while it is there. Its path is one of the table's.

@@ -185,7 +185,7 @@ fn write_one(
     if evaluation.revision > 0 {
         write!(out, "  revision {}", evaluation.revision)?;
         if let Some(verdict) = evaluation.supersedes {
-            write!(out, ", was {}", verdict.as_str())?;
+            write!(out, ", was {}", verdict.words())?;
         }
     }
     if evaluation.evaluator.level == spanscore_base::model::Level::Call {

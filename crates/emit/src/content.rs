@@ -6,19 +6,17 @@
 //! ([`spanscore_detect::redactor`]).
 
 use std::borrow::Cow;
-use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::queue::{EvaluationBatch, size_of_evaluations};
 use spanscore_base::model::{Evaluation, Explanation, Outcome, Recent, Score, Target, TraceId};
 use spanscore_base::panics::Panicked;
 use spanscore_base::settings::nearest;
-use spanscore_base::value::Value;
+use spanscore_base::value::{Value, read_scalar};
 use spanscore_detect::redactor::{Placeholders, Redactor, UnderKey, WITHHELD, WithheldTexts};
 use spanscore_net::blocking::BlockingPool;
 use spanscore_net::metrics::CounterBy;
@@ -73,23 +71,11 @@ impl ShownContent {
 /// Reads a word, or a value of `include_content`: `true` is `full`, `false` is `none`.
 impl<'de> Deserialize<'de> for ShownContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ContentWords;
-        impl Visitor<'_> for ContentWords {
-            type Value = ShownContent;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("none, redacted or full")
-            }
-
-            fn visit_bool<E: Error>(self, full: bool) -> Result<ShownContent, E> {
-                Ok(if full { ShownContent::Full } else { ShownContent::None })
-            }
-
-            fn visit_str<E: Error>(self, word: &str) -> Result<ShownContent, E> {
-                ShownContent::from_word(word).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_any(ContentWords)
+        read_scalar(deserializer, "none, redacted or full", |value| match value {
+            Value::Bool(full) => Some(Ok(if *full { Self::Full } else { Self::None })),
+            Value::String(word) => Some(Self::from_word(word)),
+            _ => None,
+        })
     }
 }
 

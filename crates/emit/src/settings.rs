@@ -179,7 +179,7 @@ const COLLECTOR_KINDS: [(&str, &str); 4] = [
     ("debug", "here it is `console`"),
     ("logging", "here it is `console`"),
     ("prometheusremotewrite", "here `prometheus` is scraped; or send metrics with `otlp_http`"),
-    ("loadbalancing", "put the Collector with it in front: docs/operations.md"),
+    ("loadbalancing", "put the Collector with it in front: docs/fleet.md"),
 ];
 
 fn unknown_kind(kind: &str) -> SettingsError {

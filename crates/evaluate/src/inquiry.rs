@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use strum::{IntoStaticStr, VariantArray};
 
 pub use super::external::RedactionGaps;
 use spanscore_base::model::{Outcome, SpanId};
@@ -128,7 +129,8 @@ pub struct JudgePrompt {
 }
 
 /// Answer to a statement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum JudgeAnswer {
     /// The record shows it.
     Yes,
@@ -143,18 +145,12 @@ pub enum JudgeAnswer {
 impl JudgeAnswer {
     /// Returns the word for it in replies and details.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Yes => "yes",
-            Self::No => "no",
-            Self::Unclear => "unclear",
-            Self::NotApplicable => "not_applicable",
-        }
+        self.into()
     }
 
     /// Parses the word of a reply.
     pub fn from_word(word: &str) -> Option<Self> {
-        let all = [Self::Yes, Self::No, Self::Unclear, Self::NotApplicable];
-        all.into_iter().find(|answer| answer.as_str() == word)
+        Self::VARIANTS.iter().copied().find(|answer| answer.as_str() == word)
     }
 }
 

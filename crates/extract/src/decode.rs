@@ -5,6 +5,7 @@
 
 mod answers;
 mod api;
+mod command;
 mod cut;
 mod definitions;
 mod listed;
@@ -18,12 +19,12 @@ mod waiting;
 mod wrapped_call;
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::JsonSchema;
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::{Deserialize, Deserializer};
 
 pub(super) use answers::told_object;
+pub(super) use command::result_of as commanded_result;
 pub(super) use cut::is_cut;
 pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};
@@ -34,7 +35,7 @@ pub(super) use spelled::may_hold;
 use self::shortcut::{OfJson, OfWords, is_words};
 
 use spanscore_base::settings::nearest;
-use spanscore_base::value::{Value, json, python};
+use spanscore_base::value::{Value, json, python, read_scalar};
 
 /// Compiled decoder expression: a decoder or a chain of them (`a→b`), with alternatives
 /// (`a | b`).
@@ -425,19 +426,8 @@ fn python_literal(text: Cow<'_, str>) -> Result<Value<'_>, Cow<'_, str>> {
 
 impl<'de> Deserialize<'de> for Decode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Decode;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a decoder such as `json` or `json:$.output | json_or_text`")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Decode, E> {
-                Decode::parse(text).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Text)
+        let expected = "a decoder such as `json` or `json:$.output | json_or_text`";
+        read_scalar(deserializer, expected, |value| value.as_str().map(Self::parse))
     }
 }
 

@@ -47,7 +47,8 @@ use backlog::Backlog;
 pub use backlog::Unjudged;
 pub use collector::{
     Addresses, CarriedOver, Collector, CollectorSettings, CollectorStartError,
-    DASHBOARD_CONNECTIONS_MAX, DashboardStartError, LogFolder, ShutdownReport,
+    DASHBOARD_CONNECTIONS_MAX, DashboardStartError, LogFolder, PagesSettings, ShutdownReport,
+    StorePages,
 };
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;

@@ -22,13 +22,8 @@ pub(crate) fn start(
     data_dir: Option<&Path>,
     meter: &Meter,
 ) -> Option<Arc<Store>> {
-    let redact: RedactValues = Arc::new(|trace, values: &[&Value<'_>]| {
-        let filter = FILTER.get_or_init(|| ContentFilter::of(ShownContent::Redacted));
-        filter.trace(trace).shown(values)
-    });
-    match Store::start(settings, data_dir, redact) {
+    match open(settings, data_dir, meter) {
         Ok(store) => {
-            show(meter, store.counters());
             let is_kept = data_dir.is_some();
             tracing::info!(path = %store.path().display(), is_kept, "runs and scores are stored");
             Some(Arc::new(store))
@@ -38,6 +33,21 @@ pub(crate) fn start(
             None
         }
     }
+}
+
+/// Opens the store and shows its counters.
+pub(crate) fn open(
+    settings: StoreSettings,
+    data_dir: Option<&Path>,
+    meter: &Meter,
+) -> std::io::Result<Store> {
+    let redact: RedactValues = Arc::new(|trace, values: &[&Value<'_>]| {
+        let filter = FILTER.get_or_init(|| ContentFilter::of(ShownContent::Redacted));
+        filter.trace(trace).shown(values)
+    });
+    let store = Store::start(settings, data_dir, redact)?;
+    show(meter, store.counters());
+    Ok(store)
 }
 
 /// Builds evaluators that yield what exporters and the store show.

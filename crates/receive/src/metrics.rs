@@ -9,9 +9,11 @@ use spanscore_base::otlp::Signal;
 use spanscore_net::metrics;
 use spanscore_net::metrics::{KeyValue, Meter};
 use spanscore_net::tls::HandshakeFailure;
+use strum::{IntoStaticStr, VariantArray};
 
 /// Protocol that data came in by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum Transport {
     Grpc,
     Http,
@@ -19,15 +21,13 @@ pub(super) enum Transport {
 
 impl Transport {
     fn name(self) -> &'static str {
-        match self {
-            Self::Grpc => "grpc",
-            Self::Http => "http",
-        }
+        self.into()
     }
 }
 
 /// Reason for which this side closed a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum Closed {
     /// The limit on connections was reached.
     Limit,
@@ -46,34 +46,15 @@ pub(super) enum Closed {
     /// It did not end in time at shutdown.
     Shutdown,
     /// Its TLS handshake failed.
+    #[strum(serialize = "tls_handshake")]
     Handshake,
 }
 
 impl Closed {
-    const ALL: [Self; 9] = [
-        Self::Limit,
-        Self::HeaderTimeout,
-        Self::Idle,
-        Self::PingTimeout,
-        Self::Protocol,
-        Self::Flood,
-        Self::Memory,
-        Self::Shutdown,
-        Self::Handshake,
-    ];
+    const ALL: &'static [Self] = Self::VARIANTS;
 
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Limit => "limit",
-            Self::HeaderTimeout => "header_timeout",
-            Self::Idle => "idle",
-            Self::PingTimeout => "ping_timeout",
-            Self::Protocol => "protocol",
-            Self::Flood => "flood",
-            Self::Memory => "memory",
-            Self::Shutdown => "shutdown",
-            Self::Handshake => "tls_handshake",
-        }
+        self.into()
     }
 }
 
@@ -143,7 +124,7 @@ metrics! {
         connections: UpDownCounter("spanscore.receiver.connections", "{connection}",
             "Open connections");
         closed: CounterBy("spanscore.receiver.closed_connections", "{connection}",
-            "Connections that this side closed", "reason", Closed::ALL.map(Closed::name));
+            "Connections that this side closed", "reason", Closed::ALL.iter().map(|it| it.name()));
         accept_errors: Counter("spanscore.receiver.accept_errors", "{error}",
             "Connections that failed to open");
         waits: Counter("spanscore.receiver.waits", "{request}",
@@ -156,13 +137,13 @@ metrics! {
             "HTTP/2 connections that were told to end", "by", By::ALL.map(By::name));
         failed_handshakes: CounterBy("spanscore.receiver.failed_handshakes", "{connection}",
             "Connections that did not come through the greeting of TLS",
-            "reason", HandshakeFailure::ALL.map(HandshakeFailure::name));
+            "reason", HandshakeFailure::ALL.iter().map(|it| it.name()));
     }
 }
 
 /// Reasons for refusing a request; a part of one is refused as items alone.
 fn request_reasons() -> impl Iterator<Item = RefusalReason> {
-    RefusalReason::ALL.into_iter().filter(|reason| *reason != RefusalReason::Rejected)
+    RefusalReason::ALL.iter().copied().filter(|reason| *reason != RefusalReason::Rejected)
 }
 
 /// Instruments of the receivers, by transport.

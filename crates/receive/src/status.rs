@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 use std::time::Duration;
+use strum::{IntoStaticStr, VariantArray};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -28,7 +29,8 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 1024;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Reason for which a request was refused; the `reason` of the counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum RefusalReason {
     /// Larger than the limit, before or after decompression.
     TooLarge,
@@ -88,67 +90,11 @@ pub(super) enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons, in the order of declaration.
-    pub(super) const ALL: [Self; 27] = [
-        Self::TooLarge,
-        Self::HeadersTooLarge,
-        Self::Malformed,
-        Self::Framing,
-        Self::ContentType,
-        Self::Encoding,
-        Self::EncodingMissing,
-        Self::NotFound,
-        Self::Method,
-        Self::Overloaded,
-        Self::BodiesFull,
-        Self::TurnsFull,
-        Self::BytesFull,
-        Self::Away,
-        Self::ShuttingDown,
-        Self::Timeout,
-        Self::TooSlow,
-        Self::Deadline,
-        Self::Disconnected,
-        Self::Fault,
-        Self::TokenMissing,
-        Self::TokenUnknown,
-        Self::TokenExpired,
-        Self::CertificateUnknown,
-        Self::ClientRequests,
-        Self::ClientBytes,
-        Self::Rejected,
-    ];
+    pub(super) const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Returns the value of the counters' `reason`.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::TooLarge => "too_large",
-            Self::HeadersTooLarge => "headers_too_large",
-            Self::Malformed => "malformed",
-            Self::Framing => "framing",
-            Self::ContentType => "content_type",
-            Self::Encoding => "encoding",
-            Self::EncodingMissing => "encoding_missing",
-            Self::NotFound => "not_found",
-            Self::Method => "method",
-            Self::Overloaded => "overloaded",
-            Self::BodiesFull => "bodies_full",
-            Self::TurnsFull => "turns_full",
-            Self::BytesFull => "bytes_full",
-            Self::Away => "away",
-            Self::ShuttingDown => "shutting_down",
-            Self::Timeout => "timeout",
-            Self::TooSlow => "too_slow",
-            Self::Deadline => "deadline",
-            Self::Disconnected => "disconnected",
-            Self::Fault => "fault",
-            Self::TokenMissing => "token_missing",
-            Self::TokenUnknown => "token_unknown",
-            Self::TokenExpired => "token_expired",
-            Self::CertificateUnknown => "certificate_unknown",
-            Self::ClientRequests => "client_requests",
-            Self::ClientBytes => "client_bytes",
-            Self::Rejected => "rejected",
-        }
+        self.into()
     }
 
     /// Returns true if there is no room for the request now, and may be soon.
@@ -351,7 +297,7 @@ mod tests {
 
     #[test]
     fn overload_shutdown_and_slowness_ask_for_another_try() {
-        for reason in RefusalReason::ALL {
+        for &reason in RefusalReason::ALL {
             let name = reason.name();
             let passing = ["overloaded", "away", "shutting_down", "timeout", "too_slow"];
             let passing = [&passing[..], &["client_requests", "client_bytes"]].concat();

@@ -1,11 +1,16 @@
 //! Parts of a run that evaluators read, and the reasons why one is not stored as it was.
 
+use strum::{IntoStaticStr, VariantArray};
+
 /// Part of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum StoredPart {
     /// User's input.
+    #[strum(serialize = "user input")]
     Input,
     /// Final output.
+    #[strum(serialize = "final output")]
     Output,
     /// Arguments of calls.
     Arguments,
@@ -14,51 +19,31 @@ pub enum StoredPart {
     /// Errors of calls.
     Errors,
     /// Ids of calls.
+    #[strum(serialize = "call ids")]
     CallIds,
     /// Names of agents.
+    #[strum(serialize = "names of agents")]
     Agents,
     /// Name of the root span.
+    #[strum(serialize = "name of the root span")]
     SpanName,
     /// Id of the session.
+    #[strum(serialize = "session id")]
     SessionId,
     /// Attributes of the root span.
+    #[strum(serialize = "attributes of the root span")]
     Attributes,
 }
 
 impl StoredPart {
-    /// All parts.
-    pub const ALL: [Self; 10] = [
-        Self::Input,
-        Self::Output,
-        Self::Arguments,
-        Self::Results,
-        Self::Errors,
-        Self::CallIds,
-        Self::Agents,
-        Self::SpanName,
-        Self::SessionId,
-        Self::Attributes,
-    ];
-
     /// Returns the word for it in the file.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Input => "user input",
-            Self::Output => "final output",
-            Self::Arguments => "arguments",
-            Self::Results => "results",
-            Self::Errors => "errors",
-            Self::CallIds => "call ids",
-            Self::Agents => "names of agents",
-            Self::SpanName => "name of the root span",
-            Self::SessionId => "session id",
-            Self::Attributes => "attributes of the root span",
-        }
+        self.into()
     }
 
     /// Returns the part of a word.
     pub(crate) fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|part| part.as_str() == word)
+        Self::VARIANTS.iter().copied().find(|part| part.as_str() == word)
     }
 }
 

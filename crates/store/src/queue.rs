@@ -125,6 +125,11 @@ impl StoreQueue {
         Some(with_content && !is_shed)
     }
 
+    /// Returns true if runs are taken whole.
+    pub(crate) fn has_room(&self) -> bool {
+        self.rung.load(Ordering::Relaxed) == Rung::All as u8
+    }
+
     /// Adds a run, or as much of it as there is room for.
     pub(crate) fn put_trajectory(&self, mut record: Box<TrajectoryRecord>) {
         let size = record.bytes();

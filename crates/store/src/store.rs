@@ -102,6 +102,11 @@ impl Store {
         self.queue.admit(is_passing, with_content)
     }
 
+    /// Returns true if nothing would be left out now.
+    pub fn has_room(&self) -> bool {
+        self.queue.has_room()
+    }
+
     /// Stores a judged run; before its evaluations.
     pub fn trajectory(&self, record: TrajectoryRecord) {
         self.queue.put_trajectory(Box::new(record));

@@ -109,7 +109,8 @@ impl Telemetry {
         let mut telemetry = Self::reporting(settings.metrics.otlp.as_ref())?;
         if let Some(otlp) = &settings.traces.otlp {
             let client = client_of(otlp, "telemetry.traces.otlp")?;
-            telemetry.spans = Some(SpanPushing::start(client, otlp, &telemetry.meter()));
+            telemetry.spans =
+                Some(SpanPushing::start(client, &settings.traces, otlp, &telemetry.meter()));
         }
         if let Some((listener, address)) = metrics {
             telemetry.metrics_address = Some(address);

@@ -111,7 +111,7 @@ impl Door {
             .with_description("Connections that did not come through the greeting of TLS")
             .build();
         if tls.is_some() {
-            for why in HandshakeFailure::ALL {
+            for &why in HandshakeFailure::ALL {
                 failed.add(0, &[KeyValue::new("reason", why.name())]);
             }
         }

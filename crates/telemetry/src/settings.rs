@@ -50,12 +50,16 @@ impl Default for MetricsSettings {
     }
 }
 
-/// Spans of this process' own work: one for each request to a judge, without content.
+/// Spans of this process' own work: one for each request to a judge.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnTracesSettings {
     /// Backend of the spans; without it there are none.
     pub otlp: Option<MetricsOtlpSettings>,
+    /// True to have spans hold prompt and reply, as they were sent: records of what is judged, with
+    /// what `send` and `redact` of the evaluator leave. Default `false`.
+    #[serde(alias = "include_content")]
+    pub content: bool,
 }
 
 /// Our own metrics, or spans, over OTLP.

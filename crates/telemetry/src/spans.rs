@@ -15,12 +15,12 @@ use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::push::LAST_PUSH_TIME;
-use super::settings::MetricsOtlpSettings;
+use super::settings::{MetricsOtlpSettings, OwnTracesSettings};
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::semconv::{OWN_SCOPE, SERVICE_NAME};
 use spanscore_base::settings::Address;
@@ -28,26 +28,48 @@ use spanscore_net::client::Client;
 
 /// Most spans in the queue; more are dropped.
 const WAITING_MAX: usize = 2_048;
+/// Most bytes of spans that wait, those of content above all; more are dropped.
+const WAITING_BYTES_MAX: usize = 32 << 20;
 /// Most spans of one request.
 const BATCH_MAX: usize = 512;
+/// Bytes of spans from which on a request is full: backends take 4 MiB and more.
+const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Failed requests for each log line about the backend.
 const TELL_EVERY: u64 = 60;
 
 /// Recorder of our own spans. Cheap to clone.
 #[derive(Clone)]
 pub struct OwnSpans {
-    waiting: mpsc::Sender<Span>,
+    waiting: mpsc::Sender<WaitingSpan>,
     outcomes: Arc<SpanOutcomes>,
+    room: Arc<Semaphore>,
+    holds_content: bool,
 }
 
 impl OwnSpans {
     /// Queues a span; never waits.
     pub fn record(&self, span: Span) {
         self.outcomes.held.fetch_add(1, Ordering::Relaxed);
-        if self.waiting.try_send(span).is_err() {
+        let bytes = span.encoded_len().min(WAITING_BYTES_MAX);
+        let room = u32::try_from(bytes).ok();
+        let room = room.and_then(|it| Arc::clone(&self.room).try_acquire_many_owned(it).ok());
+        let sent = room.map(|room| self.waiting.try_send(WaitingSpan { span, bytes, room }));
+        if !matches!(sent, Some(Ok(()))) {
             self.outcomes.add("dropped", 1);
         }
     }
+
+    /// Returns true if spans are to hold content.
+    pub fn holds_content(&self) -> bool {
+        self.holds_content
+    }
+}
+
+/// Span in the queue, with its share of the bytes that may wait.
+struct WaitingSpan {
+    span: Span,
+    bytes: usize,
+    room: OwnedSemaphorePermit,
 }
 
 /// Task that sends the spans, until all recorders are gone or it is told to end.
@@ -58,7 +80,12 @@ pub(super) struct SpanPushing {
 
 impl SpanPushing {
     /// Starts the task on the current runtime.
-    pub(super) fn start(client: Client, settings: &MetricsOtlpSettings, meter: &Meter) -> Self {
+    pub(super) fn start(
+        client: Client,
+        traces: &OwnTracesSettings,
+        settings: &MetricsOtlpSettings,
+        meter: &Meter,
+    ) -> Self {
         let outcomes = Arc::new(SpanOutcomes::new(meter));
         let (waiting, spans) = mpsc::channel(WAITING_MAX);
         let pusher = Pusher {
@@ -68,7 +95,9 @@ impl SpanPushing {
             failed: 0,
         };
         let task = tokio::spawn(pusher.run(spans, settings.interval.0));
-        Self { spans: OwnSpans { waiting, outcomes }, task }
+        let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
+        let spans = OwnSpans { waiting, outcomes, room, holds_content: traces.content };
+        Self { spans, task }
     }
 
     pub(super) fn handle(&self) -> &OwnSpans {
@@ -100,7 +129,7 @@ struct Pusher {
 }
 
 impl Pusher {
-    async fn run(mut self, mut waiting: mpsc::Receiver<Span>, interval: Duration) {
+    async fn run(mut self, mut waiting: mpsc::Receiver<WaitingSpan>, interval: Duration) {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut batch = Vec::new();
@@ -109,7 +138,11 @@ impl Pusher {
             let is_due = tokio::select! {
                 count = waiting.recv_many(&mut batch, room) => match count {
                     0 => return self.send(batch).await,
-                    _ => batch.len() == BATCH_MAX,
+                    _ => {
+                        batch.len() == BATCH_MAX
+                            || batch.iter().map(|it: &WaitingSpan| it.bytes).sum::<usize>()
+                                >= BATCH_BYTES_MAX
+                    }
                 },
                 _ = ticks.tick() => true,
             };
@@ -119,7 +152,25 @@ impl Pusher {
         }
     }
 
-    async fn send(&mut self, spans: Vec<Span>) {
+    /// Sends spans, in as many requests as their bytes take.
+    async fn send(&mut self, batch: Vec<WaitingSpan>) {
+        let mut part = Vec::new();
+        let mut bytes = 0;
+        let mut rooms = Vec::new();
+        for waiting in batch {
+            bytes += waiting.bytes;
+            part.push(waiting.span);
+            rooms.push(waiting.room);
+            if bytes >= BATCH_BYTES_MAX {
+                self.send_part(std::mem::take(&mut part)).await;
+                bytes = 0;
+                rooms.clear();
+            }
+        }
+        self.send_part(part).await;
+    }
+
+    async fn send_part(&mut self, spans: Vec<Span>) {
         if spans.is_empty() {
             return;
         }

@@ -1,13 +1,14 @@
 //! `spanscore calibrate`: measures judges against labelled runs.
 //!
 //! [`candidates`](mod@candidates) are what is measured: judges, evaluators of the config, or both.
-//! Each is asked about the same [`runs`], has a [`result`], and those after the first a
-//! [`comparison`] with it.
+//! Each is asked about the same [`runs`], of a file or [`stored`], has a [`result`], and those
+//! after the first a [`comparison`] with it.
 
 mod candidates;
 mod comparison;
 mod result;
 mod runs;
+mod stored;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ Examples:
   spanscore calibrate --config spanscore.yaml --data labelled.jsonl --judge small --judge large
   spanscore calibrate --config spanscore.yaml --data labelled.jsonl --evaluator rubric/tone
   spanscore calibrate --data labelled.jsonl --evaluator rubric/tone --evaluator rubric/tone_2
+  spanscore calibrate --store data/scores.db --evaluator rubric/tone
   spanscore calibrate --data labelled.jsonl --judge small --record replies/
   spanscore calibrate --data labelled.jsonl --judge small --replay replies/ --kappa-min 0.7
 
@@ -45,8 +47,12 @@ Exit code 1 where a kappa is below --kappa-min or there is none, since all label
 where a judge gave no answer.")]
 pub(super) struct CalibrateArgs {
     /// Labelled runs, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    data: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "store")]
+    data: Option<PathBuf>,
+    /// Labelled runs of a store: what people said on its pages of evaluations by the first
+    /// --evaluator
+    #[arg(long, value_name = "FILE", conflicts_with = "data", requires = "evaluator")]
+    store: Option<PathBuf>,
     /// The judge, as `judges:` of the config names it; that of the evaluator without it. Of several
     /// each is measured
     #[arg(long, value_name = "NAME", required_unless_present = "evaluator")]
@@ -80,7 +86,15 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
     let loaded = args.config.load()?;
     let plan = ResolvedConfig::new(&loaded)?;
     let (kind, candidates) = candidates(args, &loaded, &plan)?;
-    let lines = runs::read(&args.data, kind.as_deref())?;
+    let lines = match (&args.data, &args.store) {
+        (Some(data), _) => runs::read(data, kind.as_deref())?,
+        (None, store) => {
+            let of =
+                plan.evaluators.iter().find(|it| Some(&it.info.name) == args.evaluator.first());
+            let of = store.as_ref().zip(of).map(|(store, of)| stored::read(store, of));
+            of.unwrap_or(Ok(Vec::new()))?
+        }
+    };
     // A mistake in the data is found before any judge is paid.
     let prepared = candidates.iter().map(|candidate| runs::prepare(&lines, &candidate.measured));
     let prepared = prepared.collect::<Result<Vec<_>, _>>()?;

@@ -1,6 +1,7 @@
 //! Store of loaded traces and evaluations: an index in memory, their JSON in a spool.
 
 use std::sync::Arc;
+use strum::IntoStaticStr;
 
 use hashbrown::HashMap;
 use serde_json::Value;
@@ -19,7 +20,8 @@ const IDS_NAMED_MAX: usize = 5;
 const DEPTH_MAX: usize = 96;
 
 /// Verdict of an evaluation, as answers name it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum StoredVerdict {
     Pass,
     Fail,
@@ -31,13 +33,7 @@ pub(super) enum StoredVerdict {
 
 impl StoredVerdict {
     pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::NotEvaluable => "not_evaluable",
-            Self::Failed => "failed",
-            Self::NotAsked => "not_asked",
-        }
+        self.into()
     }
 
     fn of(evaluation: &Evaluation) -> Self {

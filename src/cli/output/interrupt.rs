@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Exit, output};
 use spanscore_engine::batch::BatchProgress;
 
-/// Watches SIGINT for the rest of the process; the token is cancelled, and the batch stopped, by
-/// the first.
+/// Watches SIGINT until the batch is stopped; the token is cancelled, and the batch stopped, by the
+/// first. Once its work is done, `progress.stop` hands the next to other listeners.
 pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let told = stop.clone();
@@ -25,12 +25,14 @@ pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<Can
     std::thread::spawn(move || {
         runtime.block_on(async {
             interrupt.recv().await;
-            progress.stop.store(true, Relaxed);
+            if progress.stop.swap(true, Relaxed) {
+                return;
+            }
             told.cancel();
             output::note("spanscore: stopped; Ctrl-C again ends it without the scores so far");
             interrupt.recv().await;
+            end();
         });
-        end();
     });
     Ok(stop)
 }

@@ -1,98 +1,73 @@
-//! Selection of evaluations without an answer, and their second inquiry.
-
-use std::collections::BTreeMap;
+//! Second inquiry about what is selected.
 
 use hashbrown::HashSet;
 
-use super::letters::{LetterKey, UnansweredLetter};
+use super::earlier::EarlierVerdict;
+use super::selection::{SelectedGroup, Selection};
 use crate::cli::score::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
 use crate::cli::{CommandError, output};
 use spanscore_base::model::Evaluation;
 use spanscore_emit::record;
 use spanscore_engine::batch::JudgedGroup;
-use spanscore_evaluate::{AskedTarget, JudgeRequest};
+use spanscore_evaluate::JudgeRequest;
 
-/// Result over all letters.
+/// Consumer of answers: the earlier verdict, and the evaluation in its place.
+pub(super) type AnswerWatch<'a> = &'a mut dyn FnMut(&EarlierVerdict, &Evaluation);
+
+/// Result over all that was asked.
 #[derive(Default)]
 pub(super) struct Rejudged {
     /// Answered evaluations.
     pub(super) evaluations: Vec<Evaluation>,
-    /// Evaluation ids of their letters.
+    /// Evaluation ids of their earlier verdicts.
     pub(super) answered: HashSet<String>,
-    /// Letters that remain without an answer.
+    /// Evaluations that remain without an answer.
     pub(super) unanswered: usize,
-    /// Letters without a matching trace in the files.
-    pub(super) missing: usize,
+    /// Cost of all, US dollars.
+    pub(super) cost_usd: f64,
 }
 
-/// Consumer of judged groups, which asks again about those with a letter.
-pub(super) struct Rejudging {
-    letters: BTreeMap<LetterKey, UnansweredLetter>,
-    judges: CommandJudges,
-    waiting: Vec<(UnansweredLetter, JudgeRequest)>,
+/// Consumer of judged groups, which asks again about those that are selected.
+pub(super) struct Rejudging<'a> {
+    pub(super) selection: Selection,
+    judges: &'a CommandJudges,
+    watch: AnswerWatch<'a>,
+    waiting: Vec<(EarlierVerdict, JudgeRequest)>,
     waiting_bytes: usize,
     done: Rejudged,
-    failure: Option<CommandError>,
 }
 
-impl Rejudging {
+impl<'a> Rejudging<'a> {
     pub(super) fn new(
-        letters: BTreeMap<LetterKey, UnansweredLetter>,
-        judges: CommandJudges,
+        selection: Selection,
+        judges: &'a CommandJudges,
+        watch: AnswerWatch<'a>,
     ) -> Self {
-        let waiting = Vec::new();
         let done = Rejudged::default();
-        Self { letters, judges, waiting, waiting_bytes: 0, done, failure: None }
+        Self { selection, judges, watch, waiting: Vec::new(), waiting_bytes: 0, done }
     }
 
-    /// Takes the evaluations of a trace or session; returns false to stop.
-    pub(super) fn take(&mut self, group: JudgedGroup) -> bool {
-        let taken = self.take_group(group);
-        self.failure = taken.err();
-        self.failure.is_none()
-    }
-
-    /// Returns the error that stopped it, if there is one.
-    pub(super) fn failure(&mut self) -> Result<(), CommandError> {
-        self.failure.take().map_or(Ok(()), Err)
-    }
-
-    fn take_group(&mut self, group: JudgedGroup) -> Result<(), CommandError> {
-        // These need no judge on the evidence of today.
-        for mut evaluation in group.evaluations {
-            if let Some(letter) = self.letter_of(&evaluation) {
-                (evaluation.revision, evaluation.revises) = place_of(letter, &evaluation);
-                evaluation.supersedes = Some(letter.verdict);
-                self.keep(letter, vec![evaluation])?;
-            }
-        }
-        // Letters are written for judges only, not for external evaluators.
-        for mut asked in AskedTarget::by_lane(group.asked).0 {
-            let Some(letter) = self.letter_of(&asked.evaluation) else { continue };
-            let (revision, revises) = place_of(letter, &asked.evaluation);
-            asked.take_place_of((revision, revises, &[]));
-            asked.evaluation.supersedes = Some(letter.verdict);
+    /// Takes the evaluations of a trace or session.
+    pub(super) fn take(&mut self, group: JudgedGroup) -> Result<(), CommandError> {
+        let SelectedGroup { known, asked } = self.selection.take(group);
+        known.into_iter().try_for_each(|(earlier, one)| self.keep(&earlier, vec![one]))?;
+        for (earlier, asked) in asked {
             self.waiting_bytes += asked.bytes();
-            self.waiting.push((letter, asked));
+            self.waiting.push((earlier, asked));
         }
         if self.waiting_bytes > INQUIRIES_BYTES_MAX { self.ask() } else { Ok(()) }
     }
 
-    fn letter_of(&mut self, evaluation: &Evaluation) -> Option<UnansweredLetter> {
-        let key = (evaluation.evaluator.name.clone(), evaluation.target.trace_id);
-        self.letters.remove(&key)
-    }
-
     fn ask(&mut self) -> Result<(), CommandError> {
         self.waiting_bytes = 0;
-        let (letters, asked): (Vec<_>, Vec<_>) = self.waiting.drain(..).unzip();
+        let (earlier, asked): (Vec<_>, Vec<_>) = self.waiting.drain(..).unzip();
         let answers = self.judges.ask(asked)?;
-        letters.into_iter().zip(answers).try_for_each(|(letter, said)| self.keep(letter, said))
+        earlier.iter().zip(answers).try_for_each(|(earlier, said)| self.keep(earlier, said))
     }
 
     fn keep(
         &mut self,
-        letter: UnansweredLetter,
+        earlier: &EarlierVerdict,
         evaluations: Vec<Evaluation>,
     ) -> Result<(), CommandError> {
         for evaluation in &evaluations {
@@ -100,32 +75,23 @@ impl Rejudging {
             record::write(evaluation, true, &mut line);
             output::record(line)?;
         }
-        if evaluations.first().is_none_or(|first| first.outcome.is_unanswered()) {
-            self.done.unanswered += 1;
-        } else {
-            self.done.answered.insert(letter.id.to_string());
-            self.done.evaluations.extend(evaluations);
+        let first = evaluations.first();
+        let used = first.and_then(|it| it.judge.as_deref());
+        self.done.cost_usd += used.map_or(0.0, |it| it.cost_usd);
+        match first.filter(|first| !first.outcome.is_unanswered()) {
+            None => self.done.unanswered += 1,
+            Some(first) => {
+                (self.watch)(earlier, first);
+                self.done.answered.insert(earlier.id.to_string());
+                self.done.evaluations.extend(evaluations);
+            }
         }
         Ok(())
     }
 
     /// Asks the remaining inquiries.
-    pub(super) fn finish(mut self) -> Result<Rejudged, CommandError> {
+    pub(super) fn finish(mut self) -> Result<(Rejudged, Selection), CommandError> {
         self.ask()?;
-        self.done.missing = self.letters.len();
-        Ok(self.done)
-    }
-}
-
-/// Returns the revision, and the evaluation that it revises: those of the letter if the evidence is
-/// the same, else a revision of the letter's evaluation.
-fn place_of(
-    letter: UnansweredLetter,
-    evaluation: &Evaluation,
-) -> (u32, Option<spanscore_base::model::EvaluationId>) {
-    if evaluation.id == letter.id {
-        (letter.revision, letter.revises)
-    } else {
-        (letter.revision.saturating_add(1), Some(letter.id))
+        Ok((self.done, self.selection))
     }
 }

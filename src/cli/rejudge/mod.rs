@@ -1,63 +1,122 @@
-//! `spanscore rejudge`: asks judges again about evaluations without an answer.
+//! `spanscore rejudge`: asks judges again about evaluations without an answer, and about those that
+//! a change of their evaluator touches.
 
 mod asking;
-mod letters;
+mod earlier;
+mod evidence;
+mod export;
+mod prepared;
+mod report;
+mod selection;
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use self::asking::{Rejudged, Rejudging};
-use super::score::replies::{CommandJudges, RepliesArgs};
-use super::source::ConfigArgs;
-use super::{CommandError, Exit, inputs, output, recorded};
-use spanscore_base::model::{Evaluation, Memory};
-use spanscore_base::visible;
-use spanscore_emit::Exporters;
-use spanscore_engine::batch::{Batch, BatchPlan, BatchProgress};
-use spanscore_pipeline::{UNANSWERED_FILE, recordings};
+use self::asking::Rejudged;
+use self::earlier::EarlierVerdicts;
+use self::evidence::StoredEvidence;
+use self::prepared::Prepared;
+use self::report::{ChangeForecast, ChangeReport};
+use self::selection::Selection;
+use super::score::replies::RepliesArgs;
+use super::stored::StoreArgs;
+use super::stored::filter::FilterArgs;
+use super::{CommandError, Exit, output};
+use crate::config::ResolvedConfig;
+use spanscore_pipeline::UNANSWERED_FILE;
 
 /// File of answered letters, beside the letters.
 const ANSWERED_FILE: &str = "dead_letters/judges.answered";
 /// Number of rotated files of letters.
 const BACKUPS_MAX: u32 = 4;
 
-/// Asks judges again about what they did not answer
+/// Asks judges again about what they did not answer, or about what a change touches
 ///
 /// The collector keeps in `data_dir` what its judges did not answer (`judging.dead_letter`); the
 /// spans are read from recordings of the same traces. What is answered now has the identity that it
 /// would have had, is printed as `score --format jsonl` does, and with --export handed to the
 /// exporters of the config. What was answered is not asked again.
+///
+/// With --changed, verdicts are given again whose evaluator has another version than the config: a
+/// prompt, a model, criteria. The cost is told before anybody is asked, and in the end which
+/// verdicts change.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore rejudge --config spanscore.yaml --export traces/
   spanscore score --config eval.yaml --format jsonl runs/ > scores.jsonl
   spanscore rejudge --config eval.yaml --from scores.jsonl runs/
+  spanscore rejudge --config new.yaml --changed --from scores.jsonl runs/ --dry-run
+  spanscore rejudge --config new.yaml --changed --from scores.jsonl runs/ --budget 2 > new.jsonl
+  spanscore rejudge --config new.yaml --changed --since 7d --where service=shop > new.jsonl
 
 Exit code 1 where something is still without an answer.")]
 pub(super) struct RejudgeArgs {
-    /// Recordings that hold the traces: files, folders or patterns
-    #[arg(value_name = "FILE", required = true)]
+    /// Recordings that hold the traces: files, folders or patterns; with --changed and without
+    /// them the runs of the store
+    #[arg(value_name = "FILE", required_unless_present = "changed")]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    config: ConfigArgs,
+    store: StoreArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Records of evaluations, those without an answer among them; without it those that the
-    /// collector keeps in `data_dir`
+    /// collector keeps in `data_dir`, or with --changed those of the store
     #[arg(long, value_name = "FILE")]
     from: Vec<PathBuf>,
+    /// Asks again about verdicts whose evaluator has changed, and those without an answer
+    #[arg(long)]
+    changed: bool,
+    /// Tells what would be asked and what it costs, and asks nobody
+    #[arg(long, requires = "changed")]
+    dry_run: bool,
+    /// Most that all judges may cost together, US dollars
+    #[arg(long, value_name = "USD", value_parser = budget)]
+    budget: Option<f64>,
     /// Hands what is answered to the exporters of the config
     #[arg(long)]
     export: bool,
     /// Asks again what an earlier run has answered
-    #[arg(long)]
+    #[arg(long, conflicts_with = "changed")]
     again: bool,
     #[command(flatten)]
     replies: RepliesArgs,
 }
 
+fn budget(text: &str) -> Result<f64, String> {
+    let usd = text.parse::<f64>().ok().filter(|usd| usd.is_finite() && *usd > 0.0);
+    usd.ok_or_else(|| "give US dollars over 0, such as 2.50".to_owned())
+}
+
 pub(super) fn run(args: &RejudgeArgs) -> Result<Exit, CommandError> {
-    let plan = args.config.plan()?;
+    let plan = args.store.config.plan()?;
+    check(args, &plan)?;
+    if args.changed { rejudge_changed(args, plan) } else { rejudge_unanswered(args, plan) }
+}
+
+fn check(args: &RejudgeArgs, plan: &ResolvedConfig) -> Result<(), CommandError> {
+    let mut judges = plan.config.judges.iter();
+    if args.budget.is_some()
+        && let Some((name, _)) = judges.find(|(_, judge)| judge.price.is_none())
+    {
+        let text = format!("judge `{name}` has no `price`: --budget cannot hold without one");
+        return Err(CommandError::Usage(text));
+    }
+    let reads_store = args.changed && (args.files.is_empty() || args.from.is_empty());
+    if !args.filter.is_empty() && !reads_store {
+        let text = "--since, --until and --where choose runs of the store, which is not read here";
+        return Err(CommandError::Usage(text.to_owned()));
+    }
+    if args.changed && args.files.iter().any(|file| file.as_os_str() == "-") {
+        let text = "`-` cannot be read twice, for the cost and for the answers: name a file";
+        return Err(CommandError::Usage(text.to_owned()));
+    }
+    Ok(())
+}
+
+/// Asks again about what judges did not answer.
+fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, CommandError> {
     let data_dir = plan.config.data_dir.clone().filter(|_| args.from.is_empty());
     let from = match &data_dir {
         _ if !args.from.is_empty() => args.from.clone(),
@@ -68,47 +127,37 @@ pub(super) fn run(args: &RejudgeArgs) -> Result<Exit, CommandError> {
         }
     };
     let answered_file = data_dir.map(|data_dir| data_dir.join(ANSWERED_FILE));
-    let mut letters = letters::read(&from)?;
+    let mut letters = EarlierVerdicts::new();
+    earlier::read(&from, &mut letters)?;
+    letters.retain(|_, letter| letter.is_unanswered);
     let answered = match &answered_file {
-        Some(path) if !args.again => letters::read_answered(path)?,
+        Some(path) if !args.again => earlier::read_answered(path)?,
         _ => Default::default(),
     };
-    let asks = |name: &str| plan.evaluators.iter().any(|it| it.asks && it.info.name == name);
-    letters.retain(|(name, _), _| asks(name));
-    let all: Vec<String> = letters.values().map(|letter| letter.id.to_string()).collect();
-    letters.retain(|_, letter| !answered.contains(&letter.id.to_string()));
-    if letters.is_empty() {
+    let mut selection = Selection::new(letters, &plan.evaluators);
+    let all = selection.ids();
+    selection.leave_out(&answered);
+    if selection.is_empty() {
         output::note("spanscore: nothing is without an answer");
         return Ok(Exit::Success);
     }
-    let files = inputs::expand(&args.files)?;
-    let judges = CommandJudges::new(plan.config.judges.clone(), &args.replies);
-    let exporters = plan.exporters;
-    let memory = plan.memory;
-    let shutdown_timeout = plan.config.shutdown_timeout.0;
-    let facts_plan = recorded::facts_of(&plan.evaluators);
-    let resolver = recorded::resolver_of(plan.config.dialects, &facts_plan)?;
-    let evaluators = recorded::judge(plan.evaluators);
-    let settings = BatchPlan {
-        resolver: &resolver,
-        limits: plan.config.limits,
-        session_key: plan.config.sessions.key,
-        evaluators: &evaluators,
-        now_ns: recorded::now_ns(),
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    let mut rejudging = Rejudging::new(letters, judges);
-    let is_broken = judge_files(settings, &files, &mut rejudging)?;
-    let rejudged = rejudging.finish()?;
-    if args.export {
-        export(&exporters, &Memory::new(&memory), shutdown_timeout, &rejudged.evaluations)?;
-    }
+    let prepared = Prepared::new(args, plan)?;
+    let judges = prepared.judges(args);
+    let answers = prepared.ask((selection, &judges), &mut |_, _| {}, args)?;
     if let Some(path) = &answered_file {
-        let is_done = |id: &String| answered.contains(id) || rejudged.answered.contains(id);
+        let is_done = |id: &String| answered.contains(id) || answers.rejudged.answered.contains(id);
         let done: Vec<String> = all.into_iter().filter(is_done).collect();
-        letters::write_answered(path, &done)?;
+        earlier::write_answered(path, &done)?;
     }
-    Ok(told(&rejudged, is_broken))
+    let missing = answers.missing.len();
+    let Rejudged { answered, unanswered, .. } = &answers.rejudged;
+    output::note(format_args!(
+        "spanscore: {} evaluations have an answer now, {unanswered} still have none, {missing} are \
+         of traces that are not in the files or that the evaluator does not see",
+        answered.len()
+    ));
+    let is_whole = !answers.is_broken && *unanswered == 0 && missing == 0;
+    Ok(if is_whole { Exit::Success } else { Exit::Failure })
 }
 
 /// Returns the files of letters, rotated ones first, oldest first.
@@ -117,70 +166,40 @@ fn kept_files(path: &std::path::Path) -> Vec<PathBuf> {
     aside.chain([path.to_owned()]).filter(|path| path.exists()).collect()
 }
 
-/// Reads and judges the files; returns true if a part could not be read.
-fn judge_files(
-    settings: BatchPlan<'_>,
-    files: &[PathBuf],
-    rejudging: &mut Rejudging,
-) -> Result<bool, CommandError> {
-    let mut is_broken = false;
-    let mut problem = |said: String| {
-        output::note(format_args!("spanscore: {}", visible::line(said)));
-        is_broken = true;
-    };
-    let progress = BatchProgress::default();
-    let mut batch = Batch::new(settings);
-    recordings::read(&mut batch, files, &progress, &mut problem).map_err(anyhow::Error::new)?;
-    let judged = batch.judge(&progress, &mut |group| rejudging.take(group));
-    rejudging.failure()?;
-    judged.map_err(anyhow::Error::new)?;
-    Ok(is_broken)
-}
-
-/// Delivers evaluations to exporters, and waits until they have arrived.
-fn export(
-    settings: &[spanscore_emit::settings::ExporterSettings],
-    memory: &Memory,
-    within: std::time::Duration,
-    evaluations: &[Evaluation],
-) -> Result<(), CommandError> {
-    use opentelemetry::metrics::MeterProvider;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(anyhow::Error::new)?;
-    let meter = opentelemetry_sdk::metrics::SdkMeterProvider::default().meter("spanscore");
-    let registry = prometheus::Registry::new();
-    let lost = runtime.block_on(async {
-        let exporters = Exporters::start(settings, memory, &meter, &registry, None)?;
-        evaluations.chunk_by(|a, b| a.target.trace_id == b.target.trace_id).for_each(|some| {
-            exporters.offer(some.to_vec(), None);
-        });
-        exporters.shutdown(tokio::time::sleep(within)).await;
-        Ok::<_, spanscore_emit::ExporterStartError>(exporters.lost())
-    });
-    let lost = lost.map_err(anyhow::Error::new)?;
-    let lost: Vec<String> = lost
-        .into_iter()
-        .filter(|unsent| unsent.count > 0)
-        .map(|unsent| format!("{} of {}", unsent.count, unsent.name))
-        .collect();
-    if !lost.is_empty() {
-        let lost = lost.join(", ");
-        let error = anyhow::anyhow!("evaluations that were not delivered: {lost}; run it again");
-        return Err(CommandError::Runtime(error));
+/// Asks again about what a change of its evaluator touches.
+fn rejudge_changed(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, CommandError> {
+    let mut earlier = EarlierVerdicts::new();
+    if args.files.is_empty() || args.from.is_empty() {
+        StoredEvidence::open(&args.store, &args.filter, &plan)?.earlier(&mut earlier)?;
     }
-    Ok(())
-}
-
-/// Reports the result; returns the exit code.
-fn told(rejudged: &Rejudged, is_broken: bool) -> Exit {
-    let Rejudged { answered, unanswered, missing, .. } = rejudged;
+    earlier::read(&args.from, &mut earlier)?;
+    let selection = Selection::new(earlier, &plan.evaluators);
+    if selection.is_empty() {
+        output::note("spanscore: there is no earlier verdict of an evaluator that asks a judge");
+        return Ok(Exit::Success);
+    }
+    let prepared = Prepared::new(args, plan)?;
+    let judges = prepared.judges(args);
+    let mut forecast = ChangeForecast::new(selection.clone());
+    prepared.judge(&mut |group| {
+        forecast.take(group, &judges);
+        Ok(())
+    })?;
+    if !forecast.tell(args.budget) || args.dry_run {
+        return Ok(Exit::Success);
+    }
+    let mut report = ChangeReport::default();
+    let mut watch = |earlier: &_, evaluation: &_| report.add(earlier, evaluation);
+    let answers = prepared.ask((selection, &judges), &mut watch, args)?;
+    report.add_missing(answers.missing, &answers.unmet);
+    report.tell();
+    let Rejudged { answered, unanswered, cost_usd, .. } = &answers.rejudged;
     output::note(format_args!(
-        "spanscore: {} evaluations have an answer now, {unanswered} still have none, {missing} are \
-         of traces that are not in the files or that the evaluator does not see",
-        answered.len()
+        "spanscore: {} evaluations are answered anew for USD {cost_usd:.4}, {unanswered} have no \
+         answer, {} are unchanged",
+        answered.len(),
+        answers.unchanged
     ));
-    if is_broken || *unanswered > 0 || *missing > 0 { Exit::Failure } else { Exit::Success }
+    let is_whole = !answers.is_broken && *unanswered == 0;
+    Ok(if is_whole { Exit::Success } else { Exit::Failure })
 }

@@ -33,6 +33,7 @@ use spanscore_extract::TraceExplanation;
 #[command(after_help = "\
 Examples:
   spanscore run -- python agent.py
+  spanscore run --open -- python agent.py
   spanscore run --config eval.yaml -- pytest tests/agent
   spanscore run --record run.jsonl --format junit --output scores.xml -- npm test
 
@@ -79,6 +80,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
     let gate = args.gate.prepare()?;
+    score::check_open(&plan, &gate)?;
     let watch = if args.explain { Some(record::explaining(&plan, told)?) } else { None };
     let folder = tempfile::Builder::new().prefix("spanscore-run").tempdir();
     let folder = folder.context("cannot make a temporary folder")?;
@@ -115,8 +117,9 @@ fn told(explanation: &TraceExplanation) {
 const NOTHING_CAME: &str = "\
 spanscore: the command sent no telemetry. Does it set up OpenTelemetry with an OTLP exporter, and
 does it flush before it ends? For Python: `pip install opentelemetry-distro
-opentelemetry-exporter-otlp` and an instrumentation, then `spanscore run -- opentelemetry-instrument
-python agent.py`. An exporter whose address stands in the code needs OTEL_EXPORTER_OTLP_ENDPOINT.";
+opentelemetry-exporter-otlp` and the instrumentation of its framework (`spanscore docs gate` names
+it), then `spanscore run -- opentelemetry-instrument python agent.py`. An exporter whose address
+stands in the code needs OTEL_EXPORTER_OTLP_ENDPOINT.";
 
 /// End of a command, with the counts of its requests.
 struct CommandEnd {

@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::repeats::{CaseRuns, RepeatedRuns};
-use super::rows::{RowVerdict, ScoreRow};
+use super::rows::ScoreRow;
+use spanscore_base::model::GivenVerdict;
 use spanscore_base::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
 use spanscore_base::value::Value;
 
@@ -29,9 +30,9 @@ impl SubjectScores {
     fn add(&mut self, row: &ScoreRow) {
         self.scores.extend(row.score);
         match row.verdict() {
-            RowVerdict::Pass => self.passed += 1,
-            RowVerdict::Fail | RowVerdict::Failed => self.failed += 1,
-            RowVerdict::NotEvaluable => {}
+            GivenVerdict::Pass => self.passed += 1,
+            GivenVerdict::Fail | GivenVerdict::Failed => self.failed += 1,
+            GivenVerdict::NotEvaluable => {}
         }
     }
 
@@ -70,10 +71,10 @@ impl RunScores {
             // each run.
             let subject = row.case.clone().unwrap_or_else(|| row.subject());
             if let Some(case) = &row.case
-                && row.verdict() != RowVerdict::NotEvaluable
+                && row.verdict() != GivenVerdict::NotEvaluable
             {
                 let passed = runs.entry((row.evaluator.clone(), case.clone())).or_insert(true);
-                *passed &= row.verdict() == RowVerdict::Pass;
+                *passed &= row.verdict() == GivenVerdict::Pass;
             }
             subjects.entry(subject).or_default().add(&row);
         }

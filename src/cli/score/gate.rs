@@ -28,6 +28,9 @@ pub(in crate::cli) struct GateArgs {
     /// Whole trace ids in the table
     #[arg(long)]
     pub(super) full_ids: bool,
+    /// Opens the pages of the judged runs in the browser, on a free port, until Ctrl-C
+    #[arg(long)]
+    pub(super) open: bool,
     /// Outcomes that shut the gate [default: fail,failed,nothing,untested; failed,nothing,untested
     /// with --min-pass-rate or --baseline]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OUTCOME")]

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::pages::ScorePages;
 use super::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
 use super::rows::{RowPlace, RowSpool};
 use super::silence::Heard;
@@ -10,6 +11,9 @@ use crate::cli::CommandError;
 use spanscore_base::model::Evaluation;
 use spanscore_engine::batch::{BatchError, JudgedGroup};
 use spanscore_evaluate::AskedTarget;
+
+/// Spool of the rows, and pages that show them.
+pub(super) type ScoreSinks<'s> = (&'s RowSpool, Option<&'s ScorePages>);
 
 /// Scores of some traces, prepared on the thread that judged them.
 pub(super) struct PreparedScores {
@@ -22,7 +26,7 @@ pub(super) struct PreparedScores {
 
 impl PreparedScores {
     /// Writes and counts all groups without inquiries.
-    pub(super) fn new(spool: &RowSpool, groups: Vec<JudgedGroup>) -> Self {
+    pub(super) fn new((spool, pages): ScoreSinks<'_>, groups: Vec<JudgedGroup>) -> Self {
         let (said, waiting): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(|group| group.asked.is_empty());
         let mut heard = Heard::default();
@@ -30,6 +34,10 @@ impl PreparedScores {
         for evaluation in said.iter().flat_map(|group| &group.evaluations) {
             heard.add(evaluation);
             tallies.add(&evaluation.evaluator.name, Tallied::of(evaluation));
+        }
+        for (pages, group) in pages.iter().flat_map(|pages| said.iter().map(move |it| (pages, it)))
+        {
+            pages.keep_evaluations(&group.evaluations);
         }
         let records = said.iter().map(|group| (group.order, group.evaluations.as_slice()));
         Self { places: spool.write(records), heard, tallies, waiting }
@@ -41,7 +49,7 @@ pub(super) struct ScoreGathering<'s> {
     pub(super) places: Vec<RowPlace>,
     pub(super) heard: Heard,
     pub(super) tallies: Tallies,
-    spool: &'s RowSpool,
+    sinks: ScoreSinks<'s>,
     judges: CommandJudges,
     waiting: Vec<JudgedGroup>,
     waiting_bytes: usize,
@@ -49,12 +57,12 @@ pub(super) struct ScoreGathering<'s> {
 }
 
 impl<'s> ScoreGathering<'s> {
-    pub(super) fn new(judges: CommandJudges, tallies: Tallies, spool: &'s RowSpool) -> Self {
+    pub(super) fn new(judges: CommandJudges, tallies: Tallies, sinks: ScoreSinks<'s>) -> Self {
         Self {
             places: Vec::new(),
             heard: Heard::default(),
             tallies,
-            spool,
+            sinks,
             judges,
             waiting: Vec::new(),
             waiting_bytes: 0,
@@ -94,7 +102,7 @@ impl<'s> ScoreGathering<'s> {
             let said: Vec<Evaluation> = answers.by_ref().take(count).flatten().collect();
             group.evaluations.extend(said);
         }
-        let PreparedScores { places, heard, tallies, .. } = PreparedScores::new(self.spool, groups);
+        let PreparedScores { places, heard, tallies, .. } = PreparedScores::new(self.sinks, groups);
         self.keep(places, heard, &tallies)
     }
 

@@ -3,6 +3,8 @@
 mod baseline;
 mod gate;
 mod gathering;
+mod golden;
+mod pages;
 mod repeats;
 pub(super) mod replies;
 mod report;
@@ -20,6 +22,7 @@ use self::baseline::RunScores;
 use self::gate::GateVerdict;
 pub(super) use self::gate::{GateArgs, ScoreGate};
 use self::gathering::{PreparedScores, ScoreGathering};
+use self::pages::ScorePages;
 use self::replies::{CommandJudges, RepliesArgs};
 use self::report::Report;
 use self::rows::{RowSpool, ScoreRows};
@@ -31,7 +34,7 @@ use crate::cli::output::interrupt;
 use crate::cli::output::progress::Progress;
 use crate::config::ResolvedConfig;
 use spanscore_base::visible;
-use spanscore_engine::batch::{Batch, BatchError, BatchPlan, BatchProgress};
+use spanscore_engine::batch::{Batch, BatchError, BatchPlan, BatchProgress, WatchedRun};
 use spanscore_pipeline::recordings;
 
 /// Judges recorded traces and prints the scores
@@ -49,6 +52,7 @@ Examples:
   cat traces.jsonl | spanscore score --fail-on fail,failed,not_evaluable -
   spanscore score --config eval.yaml --fail-on fail,unused_case,unused_evaluator run/*.json
   spanscore score --golden golden.yaml run/*.json
+  spanscore score --golden home.evalset.json run/*.json
   spanscore score --config eval.yaml --baseline main.jsonl --format junit -o scores.xml runs/
 
 The gate is shut, too, where the config expects something (criteria, a dataset) and nothing of it
@@ -69,7 +73,8 @@ pub(super) struct ScoreArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// Judges by a config that `learn` wrote, and by every case of it: like `--config FILE`, with
-    /// `unused_case` among the outcomes of `--fail-on`
+    /// `unused_case` among the outcomes of `--fail-on`. An eval set of the Agent Development Kit
+    /// needs no config: tool calls must be those of the case with the user's words
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     golden: Option<PathBuf>,
     #[command(flatten)]
@@ -89,10 +94,16 @@ pub(super) enum Format {
 }
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
-    let plan = args.config.or_file(args.golden.as_deref()).plan()?;
+    let golden = args.golden.as_deref().map(|file| golden::config(&args.config, file));
+    let plan = golden.transpose()?.as_ref().unwrap_or(&args.config).plan()?;
     let files = inputs::expand(&args.files)?;
     let gate = args.gate.clone().or_every_case(args.golden.is_some());
     judge(plan, &files, &gate.prepare()?, &args.replies)
+}
+
+/// Checks that the pages of `--open` can be shown, before anything runs.
+pub(super) fn check_open(plan: &ResolvedConfig, gate: &ScoreGate) -> Result<(), CommandError> {
+    if gate.args.open { ScorePages::store_settings(plan).map(drop) } else { Ok(()) }
 }
 
 /// Judges files and prints the scores; returns the exit code of the gate.
@@ -105,7 +116,9 @@ pub(super) fn judge(
     let judges = plan.config.judges.clone();
     let limits = plan.config.limits;
     let session_key = plan.config.sessions.key;
-    let facts = recorded::facts(&plan);
+    let pages = gate.args.open.then(|| ScorePages::start(&plan)).transpose()?;
+    let stored = pages.as_ref().map(|pages| pages.facts()).unwrap_or_default();
+    let facts = recorded::facts(&plan).union(&stored);
     let resolver = recorded::resolver(&plan, &facts)?;
     let evaluators = recorded::judge(plan.evaluators);
     let names: Vec<&str> = evaluators.evaluators().iter().map(|it| it.info.name.as_str()).collect();
@@ -123,7 +136,7 @@ pub(super) fn judge(
     let progress = Arc::new(BatchProgress::default());
     let stop = interrupt::watch(&progress)?;
     let judges = CommandJudges::new(judges, replies).until(stop.clone());
-    let mut gathering = ScoreGathering::new(judges, tallies, &spool);
+    let mut gathering = ScoreGathering::new(judges, tallies, (&spool, pages.as_ref()));
     let mut is_broken = false;
     let mut problem = |said: String| {
         output::note(format_args!("spanscore: {}", visible::line(said)));
@@ -132,8 +145,11 @@ pub(super) fn judge(
     let counts = Progress::show(files, &progress, || {
         let mut batch = Batch::new(settings);
         recordings::read(&mut batch, files, &progress, &mut problem)?;
-        let prepare = |groups| PreparedScores::new(&spool, groups);
-        batch.judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))
+        let prepare = |groups| PreparedScores::new((&spool, pages.as_ref()), groups);
+        let keep = |run: &WatchedRun<'_, '_>| pages.iter().for_each(|pages| pages.keep(run));
+        batch
+            .watched(&keep)
+            .judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))
     });
     gathering.finish()?;
     let ScoreGathering { places, heard, tallies, .. } = gathering;
@@ -146,7 +162,10 @@ pub(super) fn judge(
     let mut silence = Silence::of(&evaluators, &heard, &counts);
     silence.add_untested(&evaluators, &heard, &tallies);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
-    report(gate, &rows, &silence, &tallies, is_broken)
+    let exit = report(gate, &rows, &silence, &tallies, is_broken)?;
+    progress.stop.store(true, Relaxed);
+    pages.map_or(Ok(()), ScorePages::show)?;
+    Ok(exit)
 }
 
 /// Prints the scores until Ctrl-C: they are no verdict of the gate, and nothing is said to be

@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::CommandError;
 use spanscore_ask::external;
-use spanscore_ask::judge::{JudgeParts, JudgeSettings, ReplyRecording, ask_all};
+use spanscore_ask::judge::{
+    CostForecast, JudgeParts, JudgeSettings, ReplyRecording, ask_all, forecast,
+};
 use spanscore_base::model::Evaluation;
 use spanscore_evaluate::{AskedTarget, JudgeRequest};
 
@@ -39,6 +41,8 @@ impl RepliesArgs {
 pub(in crate::cli) struct CommandJudges {
     judges: BTreeMap<String, JudgeSettings>,
     recording: Option<ReplyRecording>,
+    /// Budget of all together, US dollars.
+    budget_usd: Option<f64>,
     /// Folder of the spending file, created at the first inquiry.
     folder: std::sync::OnceLock<TempDir>,
     /// End of the wait for answers.
@@ -53,13 +57,23 @@ impl CommandJudges {
     ) -> Self {
         let recording = replies.recording();
         let stop = CancellationToken::new();
-        Self { judges, recording, folder: std::sync::OnceLock::new(), stop }
+        Self { judges, recording, budget_usd: None, folder: std::sync::OnceLock::new(), stop }
     }
 
     /// Returns the same judges, asked until `stop` is cancelled: what is not answered by then has
     /// no evaluations.
     pub(in crate::cli) fn until(self, stop: CancellationToken) -> Self {
         Self { stop, ..self }
+    }
+
+    /// Returns the same judges, which may spend so many US dollars together.
+    pub(in crate::cli) fn within(self, budget_usd: Option<f64>) -> Self {
+        Self { budget_usd, ..self }
+    }
+
+    /// Forecasts the cost of inquiries.
+    pub(in crate::cli) fn forecast(&self, asked: &[JudgeRequest]) -> CostForecast {
+        forecast(&self.judges, asked)
     }
 
     /// Asks judges; returns the evaluations of each inquiry, in order. Blocks.
@@ -80,6 +94,8 @@ impl CommandJudges {
             spent_file: Some(self.folder()?.join("spent.json")),
             log: None,
             watch: None,
+            watches_content: false,
+            budget_usd: self.budget_usd,
         };
         let answers = runtime()?.block_on(self.stop.run_until_cancelled(ask_all(settings, asked)));
         Ok(answers.transpose().map_err(anyhow::Error::new)?.unwrap_or_default())

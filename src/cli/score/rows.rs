@@ -43,37 +43,6 @@ pub(in crate::cli) struct ScoreRow {
     pub(in crate::cli) details: Value<'static>,
 }
 
-/// Verdict of a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::cli) enum RowVerdict {
-    Pass,
-    Fail,
-    NotEvaluable,
-    Failed,
-}
-
-impl RowVerdict {
-    fn is_of(self, wanted: VerdictSet) -> bool {
-        let own = match self {
-            Self::Pass => VerdictSet::PASS,
-            Self::Fail => VerdictSet::FAIL,
-            Self::NotEvaluable => VerdictSet::NOT_EVALUABLE,
-            Self::Failed => VerdictSet::FAILED,
-        };
-        own.has_any(wanted)
-    }
-
-    /// Returns the word in tables.
-    pub(in crate::cli) fn as_str(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::NotEvaluable => "not evaluable",
-            Self::Failed => "failed",
-        }
-    }
-}
-
 impl ScoreRow {
     /// Parses a record; `None` if the line is none.
     pub(in crate::cli) fn read(line: &str) -> Option<Self> {
@@ -111,12 +80,12 @@ impl ScoreRow {
     }
 
     /// Returns the verdict.
-    pub(in crate::cli) fn verdict(&self) -> RowVerdict {
+    pub(in crate::cli) fn verdict(&self) -> GivenVerdict {
         match (self.outcome.as_str(), self.label.as_deref()) {
-            ("scored", Some("pass")) => RowVerdict::Pass,
-            ("scored", _) => RowVerdict::Fail,
-            ("not_evaluable", _) => RowVerdict::NotEvaluable,
-            _ => RowVerdict::Failed,
+            ("scored", Some("pass")) => GivenVerdict::Pass,
+            ("scored", _) => GivenVerdict::Fail,
+            ("not_evaluable", _) => GivenVerdict::NotEvaluable,
+            _ => GivenVerdict::Failed,
         }
     }
 
@@ -144,20 +113,13 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub(super) struct VerdictSet(u8);
 
 impl VerdictSet {
-    pub(super) const FAILS: Self = Self(Self::FAIL.0 | Self::FAILED.0);
-    pub(super) const NOT_EVALUABLE: Self = Self(1 << 2);
-    const PASS: Self = Self(1);
-    const FAIL: Self = Self(1 << 1);
-    const FAILED: Self = Self(1 << 3);
+    pub(super) const FAILS: Self =
+        Self(Self::of(GivenVerdict::Fail).0 | Self::of(GivenVerdict::Failed).0);
+    pub(super) const NOT_EVALUABLE: Self = Self::of(GivenVerdict::NotEvaluable);
     const ALL: Self = Self(u8::MAX);
 
-    fn of(evaluation: &Evaluation) -> Self {
-        match evaluation.verdict() {
-            GivenVerdict::Pass => Self::PASS,
-            GivenVerdict::Fail => Self::FAIL,
-            GivenVerdict::NotEvaluable => Self::NOT_EVALUABLE,
-            GivenVerdict::Failed => Self::FAILED,
-        }
+    const fn of(verdict: GivenVerdict) -> Self {
+        Self(1 << verdict as u8)
     }
 
     fn has_any(self, other: Self) -> bool {
@@ -201,7 +163,7 @@ impl RowSpool {
             for evaluation in evaluations {
                 record::write(evaluation, true, &mut text);
                 name.begin(evaluation, &mut text);
-                verdicts.0 |= VerdictSet::of(evaluation).0;
+                verdicts.0 |= VerdictSet::of(evaluation.verdict()).0;
             }
             let len = u32::try_from(text.len() - start).map_err(|_| ErrorKind::FileTooLarge)?;
             let place = SpoolPlace { offset: start as u64, len };
@@ -308,7 +270,8 @@ impl ScoreRows {
     ) -> anyhow::Result<()> {
         self.blocks(wanted, |lines| {
             let rows = lines.lines().filter_map(ScoreRow::read);
-            rows.filter(|row| row.verdict().is_of(wanted)).try_for_each(&mut visit)
+            rows.filter(|row| VerdictSet::of(row.verdict()).has_any(wanted))
+                .try_for_each(&mut visit)
         })
     }
 

@@ -1,6 +1,7 @@
 //! Report of traces, evaluators and cases without a judgement, with reasons: silence would look
 //! like success.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
@@ -192,9 +193,8 @@ fn names_no_case(configured: &Configured, heard: &Heard) -> bool {
     if configured.when.is_some() && !heard.names.contains(&configured.info.name) {
         return false;
     }
-    let mut cases = expectations.cases().peekable();
-    cases.peek().is_some()
-        && !cases.chain(expectations.turns()).any(|(_, info)| heard.is_asked(info))
+    let mut cases = expectations.cases().chain(expectations.turns()).peekable();
+    cases.peek().is_some() && !cases.any(|(_, info)| heard.is_asked(info))
 }
 
 /// Explains the silence of an evaluator.
@@ -229,20 +229,17 @@ fn reason(configured: &Configured, traces: usize, errors: usize) -> String {
 /// Lists the cases of an evaluator's dataset that no trace named.
 fn unnamed_cases(configured: &Configured, heard: &Heard) -> Option<String> {
     let Against::Expectations(expectations) = &configured.against else { return None };
-    let cases = || expectations.cases();
-    let turns = expectations.turns().filter(|(_, info)| heard.is_asked(info));
-    let by_turn: HashSet<&str> = turns.map(|(case, _)| case).collect();
-    let mut unnamed: Vec<&str> = cases()
-        .filter(|(case, info)| !heard.is_asked(info) && !by_turn.contains(case))
-        .map(|(case, _)| case)
-        .collect();
-    unnamed.sort_unstable();
+    let cases = || expectations.cases().chain(expectations.turns());
+    let asked = cases().filter(|(_, info)| heard.is_asked(info));
+    let asked: HashSet<&str> = asked.map(|(case, _)| case).collect();
+    let all: BTreeSet<&str> = cases().map(|(case, _)| case).collect();
+    let unnamed: Vec<&str> = all.iter().copied().filter(|case| !asked.contains(case)).collect();
     if unnamed.is_empty() {
         return None;
     }
     let named = listed(unnamed.iter().map(|case| format!("`{case}`")));
     let count = unnamed.len();
-    let all = cases().count();
+    let all = all.len();
     let name = &configured.info.name;
     Some(format!("{count} of {all} cases of the dataset of {name}, that no trace named: {named}"))
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use hashbrown::{HashMap, HashSet};
 
 use crate::cli::output;
-use crate::cli::score::rows::{RowVerdict, ScoreRow, read_baseline};
+use crate::cli::score::rows::{ScoreRow, read_baseline};
+use spanscore_base::model::GivenVerdict;
 use spanscore_store::query::{CaseFigures, ComparedSide, StoredGroup};
 
 /// Most revisions that a file may hold, and most traces with a case.
@@ -93,12 +94,12 @@ impl FileFigures {
         let group = self.groups.entry([row.evaluator.clone(), row.level.clone()]).or_default();
         let score = row.score.unwrap_or_default();
         match row.verdict() {
-            RowVerdict::Pass => group.passed += 1,
-            RowVerdict::Fail => group.failed += 1,
-            RowVerdict::NotEvaluable => group.not_evaluable += 1,
-            RowVerdict::Failed => group.broken += 1,
+            GivenVerdict::Pass => group.passed += 1,
+            GivenVerdict::Fail => group.failed += 1,
+            GivenVerdict::NotEvaluable => group.not_evaluable += 1,
+            GivenVerdict::Failed => group.broken += 1,
         }
-        if matches!(row.verdict(), RowVerdict::Pass | RowVerdict::Fail) {
+        if matches!(row.verdict(), GivenVerdict::Pass | GivenVerdict::Fail) {
             group.mean = Some(group.mean.unwrap_or_default() + score);
             group.squares += score * score;
             self.add_case(row, marks);
@@ -107,7 +108,7 @@ impl FileFigures {
 
     /// Counts for the case, or for the trace: the same recording may have been judged twice.
     fn add_case(&mut self, row: ScoreRow, marks: &FileMarks) {
-        let is_passing = row.verdict() == RowVerdict::Pass;
+        let is_passing = row.verdict() == GivenVerdict::Pass;
         let named = marks.cases.get(&row.trace_id);
         let figures = if named.is_some() { &mut self.cases } else { &mut self.traces };
         let key = [named.unwrap_or(&row.trace_id).clone(), row.evaluator];

@@ -14,7 +14,7 @@ const UNTIL: &str = "until";
 
 /// Conditions on stored evaluations.
 #[derive(Args, Clone, Debug, Default)]
-pub(super) struct FilterArgs {
+pub(in crate::cli) struct FilterArgs {
     /// Earliest end of the judged runs
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
@@ -28,16 +28,19 @@ pub(super) struct FilterArgs {
 }
 
 /// Condition: the word of a field, `since` or `until`, and a value.
-pub(super) type FilterCondition = (String, String);
+pub(in crate::cli) type FilterCondition = (String, String);
 
 impl FilterArgs {
     /// Returns true if nothing is asked.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::cli) fn is_empty(&self) -> bool {
         self.since.is_none() && self.until.is_none() && self.conditions.is_empty()
     }
 
     /// Reads the conditions. Those in `own` stand in place of others with the same word.
-    pub(super) fn read(&self, own: &[FilterCondition]) -> Result<StoreFilter, CommandError> {
+    pub(in crate::cli) fn read(
+        &self,
+        own: &[FilterCondition],
+    ) -> Result<StoreFilter, CommandError> {
         let shared = self.shared()?;
         let others = shared.iter().filter(|(word, _)| own.iter().all(|(it, _)| it != word));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -5,7 +5,7 @@ pub(super) mod compare;
 mod csv;
 pub(super) mod export;
 mod files;
-mod filter;
+pub(super) mod filter;
 mod rows;
 pub(super) mod scores;
 pub(super) mod show;
@@ -27,7 +27,7 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
 }
 
 impl StoreArgs {
@@ -37,7 +37,7 @@ impl StoreArgs {
     }
 
     /// Opens the store of a config that is read already.
-    fn open_in(&self, config: &Config) -> Result<StoreReader, CommandError> {
+    pub(super) fn open_in(&self, config: &Config) -> Result<StoreReader, CommandError> {
         opened(&self.store.clone().map_or_else(|| self.configured(config), Ok)?)
     }
 
@@ -70,7 +70,7 @@ fn opened(path: &Path) -> Result<StoreReader, CommandError> {
 }
 
 /// Converts the error of a question: what was written wrong is a usage error.
-fn asked(error: StoreQueryError) -> CommandError {
+pub(super) fn asked(error: StoreQueryError) -> CommandError {
     match error {
         StoreQueryError::Field { .. }
         | StoreQueryError::Time(_)

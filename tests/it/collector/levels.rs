@@ -1,4 +1,4 @@
-//! What an evaluation is about, and which traces an evaluator sees.
+//! Levels of evaluations, and the traces that an evaluator sees.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;

@@ -1,4 +1,4 @@
-//! How the collector ends: open traces are judged and delivered, in the time that it has.
+//! End of the collector: open traces are judged and delivered, in the time that it has.
 
 use std::time::Instant;
 

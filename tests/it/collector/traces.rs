@@ -1,4 +1,4 @@
-//! How traces are put together, as seen from outside.
+//! Assembly of traces, as seen from outside.
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::logs::v1::logs_service_client::LogsServiceClient;

@@ -51,7 +51,7 @@ fn an_evaluator_that_is_not_there_is_not_waited_for_by_a_command() {
     assert!(said.contains("not evaluable  evaluator_unavailable"), "{said}");
 }
 
-/// What a command says of a config, and its exit code.
+/// Runs a command on a config; returns its exit code and its words.
 fn of_config(command: &str, config: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("c.yaml");

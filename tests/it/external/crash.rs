@@ -1,4 +1,4 @@
-//! What waits for an external evaluator survives the end of the process.
+//! Tasks that wait for an external evaluator survive the end of the process.
 
 use super::fixture;
 use crate::judges::refund;

@@ -18,7 +18,7 @@ use crate::judges::refund;
 use crate::support::collector::Running;
 use crate::support::spans::request;
 
-/// What a server was sent.
+/// Requests to a server.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<Vec<(HeaderMap, Bytes)>>>);
 

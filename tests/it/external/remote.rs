@@ -33,7 +33,7 @@ fn told(event: &Event) -> String {
     }
 }
 
-/// What the evaluation of one trace is, with a server that answers so.
+/// Checks the evaluation of one trace, with a server that answers so.
 async fn check(
     expected: &str,
     answer: impl Fn(&str) -> Vec<EvaluationMessage> + Send + Sync + 'static,

@@ -25,7 +25,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 
-/// How it answers one request: after a while, with these bytes or that status.
+/// Answer to one request: after a while, with these bytes or that status.
 pub(super) struct Scripted {
     pub(super) delay: Duration,
     pub(super) answer: Result<Vec<u8>, Status>,
@@ -45,7 +45,7 @@ type Describe = dyn Fn() -> Result<Vec<u8>, Status> + Send + Sync;
 type Evaluate = dyn Fn(&EvaluateRequest, usize) -> Scripted + Send + Sync;
 type Health = dyn Fn() -> Result<i32, Status> + Send + Sync;
 
-/// What it does.
+/// Script of the server.
 pub(super) struct Script {
     pub(super) describe: Box<Describe>,
     pub(super) evaluate: Box<Evaluate>,
@@ -144,7 +144,7 @@ impl FakeEvaluator {
         Self { kept, address, serving }
     }
 
-    /// What it was asked to evaluate.
+    /// Returns the requests to evaluate.
     pub(super) fn requests(&self) -> Vec<(EvaluateRequest, MetadataMap)> {
         self.kept.requests.lock().expect("the requests").clone()
     }

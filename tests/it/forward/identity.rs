@@ -1,4 +1,4 @@
-//! What reaches a backend is what the sender wrote.
+//! Identity of the bytes that reach a backend with those that the sender wrote.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::{

@@ -1,4 +1,4 @@
-//! What was received, passed on: byte by byte, counted, and never in the way of the receivers.
+//! Forwarding of requests: byte by byte, counted, and never in the way of the receivers.
 
 mod chosen;
 mod identity;

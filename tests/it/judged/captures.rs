@@ -1,4 +1,4 @@
-//! What literal grounding saves on what running frameworks sent.
+//! Savings by literal grounding on the traces of running frameworks.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use spanscore_extract::{Resolver, Table};
 use super::{CALIBRATION, evaluator, items, room, silent};
 use crate::captures::{captures, traces};
 
-/// What was counted over some runs.
+/// Counts over some runs.
 #[derive(Debug, Default, PartialEq)]
 struct Saved {
     runs: usize,

@@ -9,7 +9,7 @@ use spanscore_evaluate::kind;
 use super::labelled::settings;
 use super::{INJECTION, evaluator, inquire, items, reply, room, silent, verdict};
 
-/// What a model's own template would take for the end of a turn.
+/// Tokens that a model's own template would take for the end of a turn.
 const TEMPLATE_TOKENS: [&str; 9] =
     ["<|", "|>", "<s>", "</s>", "[INST", "[/INST", "<<SYS", "<start_of_turn", "<end_of_turn"];
 
@@ -32,7 +32,7 @@ fn texts(value: &Value<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// Whether something of a run would be obeyed.
+/// Returns true if something of a run would be obeyed.
 fn is_obeyed(line: &str, prompt: &JudgePrompt) -> bool {
     let run = json::parse(line).unwrap();
     let mut evidence = Vec::new();
@@ -80,7 +80,7 @@ fn an_obedient_judge_finds_nothing_to_obey() {
     }
 }
 
-/// How many attacks our own detectors find, and in how many runs without one they find one.
+/// Counts the attacks that our own detectors find, and the runs without one in which they find one.
 #[test]
 fn detectors_of_our_own_find_attacks_and_leave_controls_alone() {
     let (mut found, mut attacks) = (0, 0);

@@ -20,7 +20,7 @@ pub(super) fn settings(run: &LabelledRun) -> Map<'static> {
     settings
 }
 
-/// What a judge that answers by the label leads to, with the prompt that it saw.
+/// Returns the conclusion from a judge that answers by the label, with the prompt that it saw.
 pub(super) fn by_label(run: &LabelledRun) -> (Conclusion, Option<String>) {
     let threshold = kind(&run.evaluator).expect("the kind exists").threshold;
     let evaluator = evaluator(&run.evaluator, settings(run));

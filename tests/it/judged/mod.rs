@@ -1,5 +1,6 @@
 //! Judged kinds against labelled runs: what leaves, what comes back, and what it comes to.
 
+mod breakout;
 mod captures;
 mod docs;
 mod injection;
@@ -47,7 +48,7 @@ pub(crate) fn evaluator(name: &str, settings: Map<'static>) -> Evaluator {
     }
 }
 
-/// What an evaluator asks, or knows without asking.
+/// Returns the inquiry of an evaluator, or the outcome that it knows without asking.
 pub(crate) fn inquire(
     evaluator: &Evaluator,
     trajectory: &Trajectory<'_>,

@@ -10,7 +10,7 @@ use spanscore_evaluate::{self, Want};
 use super::room;
 use crate::parity_dokimos::{CASES, KNOWN, definitions, tool_calls};
 
-/// What the evaluator is built from.
+/// Returns the settings that the evaluator is built from.
 fn settings(case: &Value<'static>, kind: &str) -> Map<'static> {
     let mut settings = case.get("config").and_then(Value::as_map).cloned().unwrap_or_default();
     settings.remove("threshold");

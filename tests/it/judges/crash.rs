@@ -1,4 +1,4 @@
-//! What of the asking of judges survives the end of the process.
+//! Requests to judges that survive the end of the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::support::patience::{eventually, once};
 use crate::support::program::Program;
 use crate::support::spans::{request, with};
 
-/// How often the process is killed, unless `SPANSCORE_KILLS` says otherwise.
+/// Number of times that the process is killed, unless `SPANSCORE_KILLS` says otherwise.
 const KILLS: u64 = 8;
 /// Traces of each process.
 const TRACES: u64 = 6;
@@ -49,7 +49,7 @@ pub(super) fn numbered(number: u64) -> Vec<opentelemetry_proto::tonic::trace::v1
     spans
 }
 
-/// How often a judge was asked about each trace, by its number.
+/// Counts the requests to a judge about each trace, by its number.
 fn asked(judge: &FakeJudge) -> BTreeMap<String, usize> {
     let mut asked = BTreeMap::<String, usize>::new();
     for one in judge.asked() {
@@ -158,4 +158,68 @@ async fn what_was_spent_counts_for_the_next_process() {
     let reasons: Vec<_> =
         events.iter().map(|event| event.text("spanscore.evaluation.reason")).collect();
     assert_eq!((reasons, judge.asked().len()), (vec!["", "budget_exhausted"], 1));
+}
+
+/// Requests that the budget of [`killed_again_and_again_no_budget_is_exceeded`] has room for.
+const ROOM: usize = 12;
+
+/// Reads what a killed process had booked: requests that ended, and those under way.
+fn booked(folder: &Path) -> usize {
+    let Ok(text) = std::fs::read_to_string(folder.join("data/judges.json")) else { return 0 };
+    let spent: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let ended = spent["small"]["nano_usd"].as_array().unwrap().iter().map(|it| it[1].as_u64());
+    let open = spent["small"]["open"][0].as_u64();
+    let nano: u64 = ended.chain([open]).flatten().sum();
+    (nano / 1_000_000_000) as usize
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_again_and_again_no_budget_is_exceeded() {
+    let kills = std::env::var("SPANSCORE_KILLS").ok().and_then(|kills| kills.parse().ok());
+    let kills: u64 = kills.unwrap_or(3);
+    let (mut spent, mut least, mut lost) = (0, ROOM, 0);
+    for kill in 0..kills {
+        let folder = tempfile::tempdir().unwrap();
+        let backend = FakeBackend::grpc().await;
+        let judge = FakeJudge::start(move |asked| {
+            let delay = Duration::from_millis(5 + (asked.count as u64 * 13 + kill * 7) % 40);
+            let body = asked.answer(&["yes"]).body.replace(":50", ":1000");
+            Scripted { delay, body, ..Scripted::default() }
+        })
+        .await;
+        // Each request reserves a dollar and costs one.
+        let budget = format!(
+            "price: {{input: 0, output: 1000}}, max_tokens: 1000, \
+             budget: {{usd_per_hour: {ROOM}.06, pace: any}}"
+        );
+        let config = config(&judge, &backend, folder.path());
+        let config = config.replace("price: {input: 1, output: 1}", &budget);
+        let program = Program::start(folder.path(), &config);
+        let mut client = program.client().await;
+        let spans: Vec<_> = (0..40).flat_map(numbered).collect();
+        client.export(request(spans)).await.unwrap();
+        let enough = 1 + kill as usize % (ROOM - 1);
+        eventually(|| {
+            let asked = judge.asked().len();
+            once(asked >= enough, || format!("{asked} of {enough} are asked"))
+        })
+        .await;
+        program.signal("-KILL");
+        let _ = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+        // Booked before the kill, and never sent: nobody can know that.
+        let unsent = booked(folder.path()).saturating_sub(judge.asked().len());
+        let _next = Program::start(folder.path(), &config);
+        eventually(|| {
+            let told = told(&backend).len();
+            once(told == 40, || format!("{told} of 40 are told of"))
+        })
+        .await;
+        let asked = judge.asked().len();
+        assert!(asked <= ROOM, "{asked} requests of {ROOM} at kill {kill}");
+        assert!(asked + unsent >= ROOM, "{asked} of {ROOM} at kill {kill}, {unsent} not sent");
+        spent += asked;
+        lost += unsent;
+        least = least.min(asked);
+    }
+    println!("{kills} kills: {spent} of {} spent, {lost} unsent, {least} least", kills * 12);
 }

@@ -1,8 +1,10 @@
 //! Evaluators that ask judges, in a whole collector and on the command line.
 
 mod calibrate;
+mod changed;
 mod commands;
 mod crash;
+mod labelled_store;
 mod live;
 mod many;
 mod own_trace;

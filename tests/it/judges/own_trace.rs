@@ -9,7 +9,11 @@ use crate::support::collector::Running;
 use crate::support::fake_backend::{FakeBackend, attribute};
 use crate::support::fake_judge::{FakeJudge, Scripted};
 use crate::support::patience::PATIENCE;
-use crate::support::spans::request;
+use crate::support::spans::{request, with};
+
+/// Attributes of content.
+const CONTENT: [&str; 3] =
+    ["gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages"];
 
 const DOCS: &str = include_str!("../../../docs/judges/README.md");
 
@@ -67,7 +71,7 @@ async fn each_request_is_a_span_linked_to_what_is_judged_and_without_content() {
     let words = section.split('`').filter(|word| {
         ["gen_ai.", "server.", "error.", "spanscore."].iter().any(|part| word.starts_with(part))
     });
-    let documented: BTreeSet<&str> = words.collect();
+    let documented: BTreeSet<&str> = words.filter(|word| !CONTENT.contains(word)).collect();
     let sent: BTreeSet<&str> =
         spans.iter().flat_map(|span| &span.attributes).map(|it| it.key.as_str()).collect();
     assert_eq!(sent, documented);
@@ -117,4 +121,50 @@ async fn its_own_spans_sent_to_itself_are_never_judged() {
     let events = running.judged().await;
     let traces: Vec<_> = events.iter().map(|event| event.trace()).collect();
     assert_eq!(traces, [7, 8]);
+}
+
+#[tokio::test]
+async fn prompt_and_reply_are_in_spans_where_the_config_says_so() {
+    let judge = FakeJudge::start(|asked| match asked.count {
+        0 => asked.say("no answer"),
+        _ => asked.answer(&["yes"]),
+    })
+    .await;
+    let own = FakeBackend::grpc().await;
+    let telemetry = format!(
+        "telemetry: {{traces: {{content: true, otlp: {{endpoint: \"http://{}\", \
+         interval: 50ms}}}}}}\n",
+        own.address
+    );
+    let shown = asking(&judge, "openai", "")
+        .replace("judge: small,", "judge: small, redact: secrets_and_pii,");
+    let running = Running::start(&format!("{shown}{telemetry}")).await;
+    let mut spans = refund(7);
+    spans[0] = with(spans[0].clone(), "input.value", "Refund order 17 for jo@shop.example");
+    running.send(request(spans)).await;
+    running.events(1).await;
+    own.until(|backend| backend.spans().len() >= 2).await;
+    let mut spans = own.spans();
+    spans.sort_by_key(|span| span.start_time_unix_nano);
+    for (span, reply) in spans.iter().zip(["no answer", "so it is"]) {
+        let [system, input, output] = CONTENT.map(|key| {
+            let Some(Value::StringValue(text)) = attribute(&span.attributes, key) else {
+                panic!("{key} in {span:?}")
+            };
+            serde_json::from_str::<serde_json::Value>(text).unwrap()
+        });
+        let asked = &judge.asked()[usize::from(reply == "so it is")];
+        assert_eq!(system[0]["content"], asked.body["messages"][0]["content"]);
+        assert_eq!(input[0]["parts"][0]["content"], asked.user());
+        assert!(!asked.user().contains("jo@shop.example"), "what is redacted stays inside");
+        assert_eq!(
+            (&output[0]["role"], &output[0]["finish_reason"]),
+            (&"assistant".into(), &"stop".into())
+        );
+        assert!(output[0]["parts"][0]["content"].as_str().unwrap().contains(reply), "{output}");
+        for key in CONTENT {
+            assert!(DOCS.contains(&format!("`{key}`")), "{key}");
+        }
+    }
+    running.judged().await;
 }

@@ -1,4 +1,4 @@
-//! What a judge did not answer, asked again.
+//! Requests that a judge did not answer, asked again.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a config may say of judges, and what is told of its mistakes.
+//! Settings of judges, and the errors for mistakes in them.
 
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
 

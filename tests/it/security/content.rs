@@ -1,4 +1,4 @@
-//! What leaves of arguments and results, for each exporter.
+//! Arguments and results that leave the process, for each exporter.
 
 use crate::support::collector::Running;
 use crate::support::spans::{agent, request, tool, with};

@@ -42,7 +42,7 @@ fn corpus() -> Vec<String> {
     texts
 }
 
-/// Whether a line holds what a terminal would obey.
+/// Returns the character of a line that a terminal would obey.
 fn obeyed(line: &str) -> Option<char> {
     let is_mark = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}');
     let is_isolate = |c: char| matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fff9}');

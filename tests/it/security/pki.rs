@@ -66,8 +66,8 @@ impl Authority {
         Identity { cert: cert.pem(), key: key.serialize_pem() }
     }
 
-    /// What a server works with that shows a certificate of this authority, and lets nobody in who
-    /// does not.
+    /// Returns the settings of a server that shows a certificate of this authority, and lets nobody
+    /// in who does not.
     pub(crate) fn mutual(&self) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();

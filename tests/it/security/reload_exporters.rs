@@ -19,7 +19,7 @@ fn config(backend: &FakeBackend, more: &str) -> String {
     format!("{EVALUATORS}exporters:\n  otlp_grpc/backend: {{endpoint: '{endpoint}'}}\n{more}")
 }
 
-/// How often each evaluation came to some backends.
+/// Counts the arrivals of each evaluation at some backends.
 fn arrived(backends: &[&FakeBackend]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for record in backends.iter().flat_map(|backend| backend.log_records()) {

@@ -23,7 +23,7 @@ fn config(start: &str, backend: &RawBackend, settings: &str, more: &str) -> Stri
     format!("{start}{EVALUATORS}forward:\n  {main}\n{more}")
 }
 
-/// How often each trace came, by its first byte.
+/// Counts the arrivals of each trace, by its first byte.
 fn arrived(backends: &[&RawBackend]) -> BTreeMap<u8, usize> {
     let mut counts = BTreeMap::new();
     for body in backends.iter().flat_map(|backend| backend.bodies()) {

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use crate::support::patience::{eventually, once};
 use crate::support::web_client;
 
-/// What all planted secrets have in common.
+/// Beginning of all planted secrets.
 const PLANTED: &str = "pl4nt-";
 /// Users of addresses, which leave as `Basic` in base64.
 const USERS: [&str; 3] = ["bob:pl4nt-refused", "bob:pl4nt-busy", "bob:pl4nt-forward"];
@@ -110,7 +110,7 @@ fn program(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// What the program has written to a file, once it holds all of these.
+/// Returns the text of a file, once it holds all of these.
 async fn said(path: &Path, parts: &[&str]) -> String {
     eventually(|| {
         let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who may send, and how much: tokens, certificates, limits, and the names of clients.
+//! Right and limits of senders: tokens, certificates, limits, and the names of clients.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
@@ -121,7 +121,7 @@ async fn a_client_that_sends_too_much_hears_when_to_come_again() {
     assert!(status.metadata().get_bin("google.rpc.retryinfo-bin").is_some());
 }
 
-/// What a client breaks off has come all the same.
+/// The bytes of a body that a client breaks off have come all the same.
 #[tokio::test]
 async fn a_client_pays_for_the_bytes_of_a_body_that_it_breaks_off() {
     let running = Running::start(CLIENTS).await;

@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
@@ -16,12 +15,13 @@ use tokio_rustls::TlsConnector;
 
 use super::pki::Authority;
 use crate::support::intake::{Harness, small_settings};
+use crate::support::patience::PATIENCE;
 
-/// What a smuggler hides behind a body.
+/// Request that a smuggler hides behind a body.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// What a probe is, its headers, what of its body stands before the hidden request, and the
-/// statuses that come back before the connection ends.
+/// Probes: name, headers, part of the body before the hidden request, and the statuses that come
+/// back before the connection ends.
 const PROBES: &[(&str, &str, &str, &[u16])] = &[
     // Chunks go before a length, and nothing is read behind them.
     ("a length, and chunks", "content-length: 36\r\ntransfer-encoding: chunked", END, &[200]),
@@ -48,7 +48,7 @@ const PROBES: &[(&str, &str, &str, &[u16])] = &[
 /// The last chunk.
 const END: &str = "0\r\n\r\n";
 
-/// What follows the first line of each probe.
+/// Returns a probe behind its first line.
 fn probe(headers: &str, body: &str) -> String {
     format!(
         "POST /v1/traces HTTP/1.1\r\nhost: a\r\ncontent-type: application/x-protobuf\r\n\
@@ -56,11 +56,12 @@ fn probe(headers: &str, body: &str) -> String {
     )
 }
 
-/// The statuses of all answers to some bytes, until the other side closes.
+/// Returns the statuses of all answers to some bytes, until the other side closes.
 async fn statuses(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &str) -> Vec<u16> {
     stream.write_all(bytes.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    let _ = tokio::time::timeout(Duration::from_millis(500), stream.read_to_end(&mut answer)).await;
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+    assert!(read.is_ok(), "the connection stays open: {bytes:?}");
     let answer = String::from_utf8_lossy(&answer);
     let starts = answer.split("HTTP/1.1 ").skip(1);
     starts.filter_map(|rest| rest.get(..3)?.parse().ok()).collect()

@@ -44,7 +44,7 @@ use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use super::patience::PATIENCE;
 use super::raw_backend::unheard;
 
-/// How the backend answers one request.
+/// Answer of the backend to one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Behavior {
     /// Takes it.
@@ -79,7 +79,7 @@ struct Kept {
 pub(crate) struct FakeBackend {
     kept: Arc<Mutex<Kept>>,
     changed: Arc<Notify>,
-    /// Where it listens.
+    /// Address that it listens at.
     pub(crate) address: SocketAddr,
     /// The port of one that is gone.
     _held: Option<Arc<TcpSocket>>,
@@ -238,7 +238,7 @@ impl FakeBackend {
         self.with(|kept| kept.metrics.clone())
     }
 
-    /// How many requests came, answered or not.
+    /// Counts the requests that came, answered or not.
     pub(crate) fn requests(&self) -> usize {
         self.with(|kept| kept.requests)
     }
@@ -283,7 +283,7 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(tls_path(name)).expect("a fixture")
 }
 
-/// Where a file of the test authority stands.
+/// Returns the path of a file of the test authority.
 pub(crate) fn tls_path(name: &str) -> String {
     format!("{}/tests/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"))
 }

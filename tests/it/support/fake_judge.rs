@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-/// What a judge was asked.
+/// Request to a judge.
 #[derive(Clone, Debug)]
 pub(crate) struct JudgeAsked {
     /// Its place among all, from 0.
@@ -38,7 +38,7 @@ impl JudgeAsked {
         }
     }
 
-    /// How many statements are asked.
+    /// Counts the statements that are asked.
     pub(crate) fn statements(&self) -> usize {
         let user = self.user();
         let (_, rest) = user.split_once("one entry for each of the ").expect("a count");
@@ -75,7 +75,7 @@ impl JudgeAsked {
     }
 }
 
-/// What a judge does with a request.
+/// Answer of a judge to a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Scripted {
     pub(crate) status: u16,
@@ -145,7 +145,7 @@ impl FakeJudge {
         .await
     }
 
-    /// What it was asked.
+    /// Returns the requests to it.
     pub(crate) fn asked(&self) -> Vec<JudgeAsked> {
         self.asked.lock().unwrap().clone()
     }

@@ -17,9 +17,9 @@ use super::patience::{eventually, once};
 
 /// Takes requests as one item each, unless told otherwise.
 pub(crate) struct FakeIntake {
-    /// What came in.
+    /// Requests that came in.
     pub(crate) seen: Mutex<Vec<(Signal, Bytes)>>,
-    /// What to answer.
+    /// Answer to them.
     pub(crate) answer: Mutex<Result<Accepted, Refused>>,
     /// A permit lets one request through.
     pub(crate) gate: Semaphore,
@@ -42,7 +42,7 @@ impl FakeIntake {
         *self.answer.lock().unwrap() = answer;
     }
 
-    /// What came in since the last call.
+    /// Takes the requests since the last call.
     pub(crate) fn take(&self) -> Vec<(Signal, Bytes)> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }

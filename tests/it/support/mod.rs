@@ -1,4 +1,4 @@
-//! What the integration tests share.
+//! Harness that the integration tests share.
 
 pub(crate) mod collector;
 pub(crate) mod evaluations;

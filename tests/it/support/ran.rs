@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-/// How it ended and what it said.
+/// Exit code and output of a process.
 pub(crate) struct Ended {
     pub(crate) code: i32,
     pub(crate) out: String,

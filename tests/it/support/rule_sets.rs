@@ -12,15 +12,15 @@ pub(crate) struct Labelled {
     pub(crate) class: String,
     /// The language.
     pub(crate) lang: String,
-    /// Whether the rule shall fire; of an answer, whether it is a good one.
+    /// True if the rule shall fire; of an answer, true if it is a good one.
     pub(crate) label: bool,
     /// The text.
     #[serde(default)]
     pub(crate) text: String,
-    /// What was asked.
+    /// Question of the user.
     #[serde(default)]
     pub(crate) question: String,
-    /// What was answered.
+    /// Answer to it.
     #[serde(default)]
     pub(crate) answer: String,
 }

@@ -1,4 +1,4 @@
-//! What the counters of the stages must add up to, over a metrics page.
+//! Sums that the counters of the stages must add up to, over a metrics page.
 
 use std::collections::BTreeMap;
 
@@ -46,12 +46,12 @@ impl Page {
         (came, names.map(|name| (name, self.sum(name, ""))).into())
     }
 
-    /// Whether all adds up.
+    /// Returns true if all adds up.
     pub(crate) fn is_sum(&self) -> bool {
         self.difference().is_none()
     }
 
-    /// What does not add up, for a person; `None` where all does.
+    /// Returns the sum that does not add up, for a person; `None` where all do.
     pub(crate) fn difference(&self) -> Option<String> {
         for (what, (came, became)) in [("spans", self.spans()), ("evaluations", self.evaluations())]
         {

@@ -23,7 +23,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewAnnotationBody {
-    trace_id: String,
+    trace_id: Option<String>,
+    session_id: Option<String>,
     evaluation_id: Option<String>,
     call: Option<i64>,
     name: Option<String>,
@@ -51,6 +52,7 @@ pub(super) async fn add(
     let edit = new.map(|(id, body)| {
         let NewAnnotationBody {
             trace_id,
+            session_id,
             evaluation_id,
             call,
             name,
@@ -61,7 +63,8 @@ pub(super) async fn add(
         } = body;
         let verdict = AnnotationChange { label, score, comment };
         let author = author.filter(|it| !it.trim().is_empty()).unwrap_or(NOBODY.to_owned());
-        let new = NewAnnotation { id, trace_id, evaluation_id, call, name, author, verdict };
+        let new =
+            NewAnnotation { id, trace_id, session_id, evaluation_id, call, name, author, verdict };
         move |store: &spanscore_store::StoreView| {
             store.annotate(new).map(|(stored, is_new)| of(stored, is_new))
         }

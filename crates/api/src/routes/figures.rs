@@ -135,6 +135,11 @@ pub(super) fn tools(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     answer(&ItemList { items, approximate: Some(true) })
 }
 
+pub(super) fn argument_errors(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
+    let items = asking.reader.argument_errors(&asking.question.filter)?;
+    answer(&ItemList { items, approximate: None })
+}
+
 #[derive(Serialize)]
 struct DistributionAnswer {
     bins: Vec<Bin>,

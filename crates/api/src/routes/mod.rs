@@ -1,5 +1,6 @@
 //! Routes that ask the store, as data: path, parameters, answer.
 
+mod agreement;
 mod compare;
 mod figures;
 mod lists;
@@ -39,11 +40,11 @@ const fn filtered(others: &'static [&'static str], groups_max: usize) -> Takes {
 /// No parameters.
 const NOTHING: Takes = Takes { filter: false, others: &[], groups_max: 0 };
 /// Parameters of the list of annotations.
-const ANNOTATION_PARAMETERS: [&str; 7] =
-    ["trace_id", "label", "author", "name", "evaluator", "limit", "cursor"];
+const ANNOTATION_PARAMETERS: [&str; 8] =
+    ["trace_id", "session_id", "label", "author", "name", "evaluator", "limit", "cursor"];
 
 /// All routes that ask the store.
-pub(crate) const ROUTES: [QueryRoute; 16] = [
+pub(crate) const ROUTES: [QueryRoute; 18] = [
     QueryRoute {
         path: "/traces",
         takes: filtered(&["limit", "cursor", "sort"], 0),
@@ -62,6 +63,11 @@ pub(crate) const ROUTES: [QueryRoute; 16] = [
     },
     QueryRoute { path: "/calls", takes: filtered(&["limit", "cursor"], 0), answer: lists::calls },
     QueryRoute { path: "/tools", takes: filtered(&[], 0), answer: figures::tools },
+    QueryRoute {
+        path: "/argument_errors",
+        takes: filtered(&[], 0),
+        answer: figures::argument_errors,
+    },
     QueryRoute { path: "/evaluators", takes: filtered(&[], 0), answer: figures::evaluators },
     QueryRoute {
         path: "/evaluators/{kind}/{name}",
@@ -77,6 +83,7 @@ pub(crate) const ROUTES: [QueryRoute; 16] = [
         takes: Takes { filter: false, others: &ANNOTATION_PARAMETERS, groups_max: 0 },
         answer: people::annotations,
     },
+    QueryRoute { path: "/agreement", takes: filtered(&[], 0), answer: agreement::of_people },
     QueryRoute { path: "/datasets", takes: NOTHING, answer: people::datasets },
     QueryRoute {
         path: "/datasets/{dataset}",

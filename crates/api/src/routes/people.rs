@@ -43,6 +43,7 @@ pub(super) fn annotations(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem
         author: other("author"),
         name: other("name"),
         evaluator: other("evaluator"),
+        session_id: other("session_id"),
     };
     asking.page(asking.reader.annotations(&filter, it.after, it.limit)?)
 }

@@ -126,6 +126,76 @@ async fn figures_equal_the_lists_under_the_same_filter() {
     assert_eq!(summary["previous"]["count"], 80);
 }
 
+/// Conditions of which random filters are made, several of one parameter too.
+const CONDITIONS: [&str; 24] = [
+    "from=-1h",
+    "to=-1h",
+    "from=-3h",
+    "version=1.4.0",
+    "version=1.5.0",
+    "version=!1.5.0",
+    "evaluator=tool_call_args/refund",
+    "evaluator=tool_call_args/other",
+    "kind=tool_call_args",
+    "outcome=scored",
+    "outcome=not_evaluable",
+    "outcome=!failed",
+    "label=pass",
+    "label=fail",
+    "label=!pass",
+    "agent=refunds",
+    "session_id=s-3",
+    "session_id=!s-12",
+    "case=refund",
+    "tool=lookup",
+    "text=order%202",
+    "score_gte=0.5",
+    "score_lt=0.95",
+    "reason=timeout",
+];
+
+#[tokio::test]
+async fn figures_of_every_page_equal_its_list_under_random_filters() {
+    let harness = Harness::filled();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |most: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % most as u64) as usize
+    };
+    for _ in 0..60 {
+        let mut conditions: Vec<&str> = (0..next(4)).map(|_| CONDITIONS[next(24)]).collect();
+        // Bounds are said once.
+        let is_bound = |it: &&str| !it.contains('!') && !it.contains("evaluator");
+        conditions.sort_unstable();
+        conditions.dedup_by(|a, b| is_bound(a) && a.split('=').next() == b.split('=').next());
+        let filter = conditions.join("&");
+        let count = |it: &Value, name: &str| it[name].as_i64().unwrap();
+        let sum = |items: &Value, name: &str| {
+            items.as_array().unwrap().iter().map(|it| count(it, name)).sum::<i64>()
+        };
+        let listed = async |path: &str, field: &str| {
+            pages(&harness, &format!("{path}?limit=90&{filter}"), field).await
+        };
+        let evaluations = listed("/evaluations", "trace_id").await.len() as i64;
+        let of_runs = listed("/traces", "session_id").await;
+        let runs = of_runs.len() as i64;
+        let calls = listed("/calls", "trace_id").await.len() as i64;
+        let summary = harness.json(&format!("/summary?group_by=evaluator&{filter}")).await;
+        assert_eq!(count(&summary["figures"], "count"), evaluations, "overview, {filter}");
+        assert_eq!(sum(&summary["groups"], "count"), evaluations, "overview, {filter}");
+        assert_eq!(count(&summary["runs"], "count"), runs, "overview, {filter}");
+        let evaluators = harness.json(&format!("/evaluators?{filter}")).await;
+        assert_eq!(sum(&evaluators["items"], "count"), evaluations, "evaluators, {filter}");
+        let tools = harness.json(&format!("/tools?{filter}")).await;
+        assert_eq!(sum(&tools["items"], "calls"), calls, "tools, {filter}");
+        let sessions = listed("/sessions", "session_id").await.len();
+        let of_runs: BTreeSet<String> = of_runs.iter().map(Value::to_string).collect();
+        assert_eq!(sessions, of_runs.len(), "sessions, {filter}");
+    }
+}
+
 #[tokio::test]
 async fn one_run_is_shown_with_its_calls_and_verdicts() {
     let harness = Harness::filled();

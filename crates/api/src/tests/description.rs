@@ -115,12 +115,14 @@ async fn answers_are_valid() {
         ("/calls", "/calls?limit=3&tool=refund"),
         ("/tools", "/tools"),
         ("/tools", "/tools?session_id=s-1"),
+        ("/argument_errors", "/argument_errors?tool=refund"),
         ("/evaluators", "/evaluators?from=-1d"),
         ("/evaluators/{kind}/{name}", "/evaluators/tool_call_args/other"),
         ("/summary", "/summary?from=-1h&group_by=evaluator,version"),
         ("/series", "/series?group_by=evaluator"),
         ("/distribution", "/distribution?tool=!x"),
         ("/compare", "/compare?a=version%3D1.4.0&b=version%3D1.5.0"),
+        ("/agreement", "/agreement?from=-1h"),
         ("/status", "/status"),
     ];
     for (path, asked) in cases {

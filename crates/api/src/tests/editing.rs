@@ -108,6 +108,51 @@ async fn annotations_are_added_once_listed_changed_and_deleted() {
 }
 
 #[tokio::test]
+async fn people_are_compared_with_evaluators_and_with_each_other() {
+    let harness = open_store();
+    let runs = harness.json("/evaluations?evaluator=tool_call_args/refund&limit=8").await;
+    // Ann labels as the evaluator does but once, Bob half of them the other way.
+    for (at, row) in runs["items"].as_array().unwrap().iter().enumerate() {
+        let opposite = if row["label"] == "pass" { "fail" } else { "pass" };
+        for (author, differs) in [("ann", at == 0), ("bob", at % 2 == 0)] {
+            let label = if differs { opposite } else { row["label"].as_str().unwrap() };
+            let new = json!({
+                "trace_id": row["trace_id"], "evaluation_id": row["evaluation_id"],
+                "label": label, "author": author,
+            });
+            let added = send(&harness, "POST", "/annotations", &new, &[]).await;
+            assert_eq!(added.status.as_u16(), 201, "{}", added.text);
+        }
+    }
+    let found = harness.json("/agreement").await;
+    check_schema("Agreement", &found, "/agreement");
+    assert_eq!(found["labels"], 16);
+    let rated = &found["evaluators"][0];
+    assert_eq!(rated["evaluator"], "tool_call_args/refund", "{found}");
+    assert_eq!((&rated["labels"], &rated["authors"]), (&json!(16), &json!(2)));
+    assert_eq!(rated["accuracy"], json!(11.0 / 16.0));
+    assert_eq!(rated["disagreements"].as_array().unwrap().len(), 5);
+    let people = &found["people"][0];
+    assert_eq!((&people["a"], &people["b"]), (&json!("ann"), &json!("bob")));
+    assert_eq!((&people["labels"], &people["accuracy"]), (&json!(8), &json!(5.0 / 8.0)));
+    let none = harness.json("/agreement?service=nobody").await;
+    assert_eq!(none, json!({"labels": 0, "evaluators": [], "people": []}));
+}
+
+#[tokio::test]
+async fn sessions_are_judged_by_people() {
+    let harness = open_store();
+    let session_id = harness.json("/sessions?limit=1").await["items"][0]["session_id"].clone();
+    let new = json!({"session_id": session_id, "label": "pass", "author": "ann"});
+    let added = send(&harness, "POST", "/annotations", &new, &[]).await;
+    assert_eq!(added.status.as_u16(), 201, "{}", added.text);
+    check_schema("Annotation", &added.json(), "POST /annotations");
+    assert_eq!(added.json()["session_id"], session_id);
+    let path = format!("/annotations?session_id={}", session_id.as_str().unwrap());
+    assert_eq!(harness.json(&path).await["items"], json!([added.json()]));
+}
+
+#[tokio::test]
 async fn items_of_datasets_are_made_of_runs_listed_and_written_as_a_file() {
     let harness = open_store();
     let trace_id = filled::trace_id(41).to_string();
@@ -166,7 +211,7 @@ async fn bodies_that_cannot_be_read_are_refused() {
     check("trace_id=1", "application/x-www-form-urlencoded", 415, "Content-Type").await;
     check("{}", "text/plain", 415, "Content-Type").await;
     check("{", json, 400, "EOF").await;
-    check("{}", json, 400, "trace_id").await;
+    check(r#"{"label": "pass"}"#, json, 400, "trace_id").await;
     check(r#"{"trace_id": "5b8a", "lable": "pass"}"#, json, 400, "lable").await;
     check(r#"{"trace_id": "5b8a"}"#, json, 400, "needs a `label`").await;
     check(r#"{"trace_id": "5b8a", "label": "good"}"#, json, 400, "`pass` or `fail`").await;

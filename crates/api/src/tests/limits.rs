@@ -1,10 +1,15 @@
 //! Each limit, at it and one past.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
-use super::Harness;
+use flate2::read::GzDecoder;
+use http_body_util::BodyExt;
+use tower::ServiceExt;
+
+use super::{Harness, request};
 use crate::readers::{READERS_MAX, WAITING_MAX};
 use crate::stream::STREAMS_MAX;
 use crate::{DashboardSettings, RequestRefusal};
@@ -104,4 +109,27 @@ async fn the_sixty_fifth_stream_is_refused() {
     let answer = harness.ask("/stream").await;
     assert_eq!(answer.problem(), (429, "too_busy".to_owned()));
     assert_eq!(harness.api.streams.load(Ordering::Relaxed), STREAMS_MAX);
+}
+
+#[tokio::test]
+async fn files_are_compressed_for_those_that_take_gzip() {
+    let harness = Harness::with(DashboardSettings::default());
+    for (accepted, is_compressed) in [
+        ("gzip, deflate, br", true),
+        ("gzip", true),
+        ("br", false),
+        ("gzip;q=0", false),
+        ("", false),
+    ] {
+        let request = request("GET", "/", &[("accept-encoding", accepted)]);
+        let response = harness.router.clone().oneshot(request).await.unwrap();
+        let encoding = response.headers().get("content-encoding").cloned();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let mut page = String::new();
+        match encoding.as_ref().map(|it| it.as_bytes()) {
+            Some(b"gzip") => GzDecoder::new(&body[..]).read_to_string(&mut page).unwrap(),
+            _ => (&body[..]).read_to_string(&mut page).unwrap(),
+        };
+        assert_eq!((encoding.is_some(), page.as_str()), (is_compressed, "<p>page"), "{accepted}");
+    }
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::settings::JudgeApi;
+use super::wire::{Finish, JudgeQuestion, Reply, user_text};
 use spanscore_base::model::{EvaluationId, SpanId, TraceId};
 use spanscore_base::settings::Address;
 
 /// Callback for each finished request. Must not block.
 pub type CallWatch = Arc<dyn Fn(JudgeCall) + Send + Sync>;
 
-/// One finished request to a judge, without prompt or reply.
+/// One finished request to a judge.
 #[derive(Clone, Debug)]
 pub struct JudgeCall {
     /// Name of the judge in the config.
@@ -45,6 +46,35 @@ pub struct JudgeCall {
     pub output_tokens: u64,
     /// Cost, US dollars; 0 without a known price.
     pub cost_usd: f64,
+    /// Prompt and reply, where the observer wants them.
+    pub content: Option<Box<CallContent>>,
+}
+
+/// Prompt and reply of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallContent {
+    /// System prompt.
+    pub system: String,
+    /// User message: record, statements, and the request for a repair if it is one.
+    pub user: String,
+    /// Reply and the reason for its end, as OpenTelemetry words it; `None` without one.
+    pub reply: Option<(String, &'static str)>,
+}
+
+impl CallContent {
+    /// Copies the texts of a question and its reply.
+    pub(super) fn of(question: &JudgeQuestion, reply: Option<&Reply>) -> Self {
+        let reply = reply.map(|reply| {
+            let finish = match reply.finish {
+                Finish::Stop => "stop",
+                Finish::Length | Finish::Overflow => "length",
+                Finish::Refused => "content_filter",
+            };
+            (reply.text.clone(), finish)
+        });
+        let system = question.prompt.system.clone();
+        Self { system, user: user_text(question), reply }
+    }
 }
 
 impl JudgeCall {

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
@@ -69,6 +70,10 @@ pub struct JudgeParts<'a> {
     pub log: Option<Arc<dyn AnswerLog>>,
     /// Observer of finished requests.
     pub watch: Option<CallWatch>,
+    /// True if the observer wants prompt and reply.
+    pub watches_content: bool,
+    /// Budget of a day that all judges share, US dollars. It binds judges with a price.
+    pub budget_usd: Option<f64>,
 }
 
 /// Prepared reload of judges, with their clients. Dropping it changes nothing.
@@ -191,8 +196,11 @@ pub(super) fn start_with(
     let clients = judges.iter().map(client).collect::<Result<Vec<_>, _>>()?;
     let judges = judges.iter().map(|(name, judge)| (name.clone(), judge.clone())).collect();
     let mut backend = JudgeBackend::new(judges, mark_key()?, waits_for_circuit);
+    backend.shared_nano = parts.budget_usd.map(|usd| (usd * 1e9) as u64);
+    backend.keeps_content = parts.watches_content;
     if let Some(file) = &spent_file {
-        spent::restore(file, &mut backend);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        spent::restore(file, &mut backend, millis(since));
     }
     let leaves = log.is_some();
     let executor = JudgeExecutor {

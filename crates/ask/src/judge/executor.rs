@@ -135,9 +135,17 @@ impl Executor for JudgeExecutor {
         self.has_spent.then_some(KEEP_SPENT)
     }
 
-    async fn save(&mut self, scheduler: &mut JudgeScheduler, is_last: bool) {
+    /// Saves reservations before a request leaves: after a crash it counts as spent.
+    fn saves_before(&mut self, backend: &JudgeBackend, effect: &JudgeEffect) -> bool {
+        let JudgeEffect::Send { judge, .. } = effect else { return false };
+        let is_bound = backend.judges[*judge].settings.budget != Default::default();
+        self.has_spent |= is_bound;
+        is_bound
+    }
+
+    async fn save(&mut self, scheduler: &mut JudgeScheduler, at_once: bool) {
         let Some(file) = self.spent_file.as_ref().filter(|_| self.has_spent) else { return };
-        if !is_last && self.saved_at.elapsed() < KEEP_SPENT {
+        if !at_once && self.saved_at.elapsed() < KEEP_SPENT {
             return;
         }
         self.has_spent = false;

@@ -26,8 +26,9 @@ mod metrics;
 mod settings;
 mod wire;
 
+pub use backend::{CostForecast, forecast};
 pub use cache::ANSWERS_BYTES_MAX;
-pub use call::{CallWatch, JudgeCall};
+pub use call::{CallContent, CallWatch, JudgeCall};
 pub use client::{JudgeStartError, ReplyRecording};
 pub use dispatcher::{
     AnswerLog, JudgeDispatcher, JudgeHandle, JudgeOutlet, JudgeParts, JudgesChange, ask_all,

@@ -52,11 +52,20 @@ pub(crate) trait Executor: Send + 'static {
         None
     }
 
-    /// Saves state for the next process; `is_last` at the end.
+    /// Returns true if state must be saved before the effect is performed.
+    fn saves_before(
+        &mut self,
+        _backend: &Self::Backend,
+        _effect: &<Self::Backend as SchedulerBackend>::Effect,
+    ) -> bool {
+        false
+    }
+
+    /// Saves state for the next process, now and then, or `at_once`.
     fn save(
         &mut self,
         _scheduler: &mut Scheduler<Self::Backend>,
-        _is_last: bool,
+        _at_once: bool,
     ) -> impl Future<Output = ()> + Send {
         async {}
     }
@@ -112,6 +121,17 @@ impl<X: Executor> Driver<X> {
         self.perform(actions);
     }
 
+    fn saves_before(
+        &mut self,
+        actions: &[Action<<X::Backend as SchedulerBackend>::Effect>],
+    ) -> bool {
+        let backend = &self.scheduler.backend;
+        actions.iter().fold(false, |is_due, action| match action {
+            Action::Effect(effect) => self.executor.saves_before(backend, effect) || is_due,
+            Action::Emit(_) | Action::Count(_) => is_due,
+        })
+    }
+
     fn perform(&mut self, actions: Vec<Action<<X::Backend as SchedulerBackend>::Effect>>) {
         for action in actions {
             match action {
@@ -133,8 +153,10 @@ impl<X: Executor> Driver<X> {
         let mut taken = Vec::with_capacity(TAKEN_MAX);
         let mut is_open = true;
         loop {
-            self.poll();
-            self.executor.save(&mut self.scheduler, false).await;
+            let actions = self.scheduler.poll(self.clock.now_ms());
+            let is_due = self.saves_before(&actions);
+            self.executor.save(&mut self.scheduler, is_due).await;
+            self.perform(actions);
             if !is_open && messages.is_empty() && self.scheduler.is_empty() {
                 break;
             }

@@ -1,12 +1,14 @@
 //! Evaluations: one evaluator's answer about one target.
 
 use std::sync::Arc;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::{ClientGroup, Completion, EvaluationId, Explanation, Resource, SpanId, TraceId};
 use crate::value::Value;
 
 /// Kind of target that an evaluator judges.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Level {
     /// One tool call; the evaluation sits on the tool's span.
     Call,
@@ -20,11 +22,7 @@ pub enum Level {
 impl Level {
     /// Returns the word for it in the config and in records.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Call => "call",
-            Self::Trace => "trace",
-            Self::Session => "session",
-        }
+        self.into()
     }
 }
 
@@ -86,7 +84,8 @@ pub fn shown_percent(value: f64) -> String {
 }
 
 /// Reason that a target could not be judged: a closed set, for counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Reason {
     /// The arguments of a call that matters are not in the telemetry.
     ArgumentsNotRecorded,
@@ -161,71 +160,11 @@ impl Reason {
     ];
 
     /// All reasons, in the order of declaration.
-    pub const ALL: [Self; 29] = [
-        Self::ArgumentsNotRecorded,
-        Self::ResultNotRecorded,
-        Self::UserInputNotRecorded,
-        Self::FinalOutputNotRecorded,
-        Self::ToolDefinitionsNotRecorded,
-        Self::SchemaUnusable,
-        Self::UsageNotRecorded,
-        Self::NoExpectation,
-        Self::NoToolCalls,
-        Self::TextTooLarge,
-        Self::TrajectoryTooLarge,
-        Self::TraceTooExpensive,
-        Self::InsufficientData,
-        Self::JudgeUnsure,
-        Self::NothingToJudge,
-        Self::EvidenceTooLong,
-        Self::EvidenceNotRecorded,
-        Self::PlanNotRecorded,
-        Self::InjectionSuspected,
-        Self::ContentWithheld,
-        Self::QueueFull,
-        Self::BudgetExhausted,
-        Self::RateLimited,
-        Self::CircuitOpen,
-        Self::Deadline,
-        Self::Shutdown,
-        Self::ExternalNotEvaluable,
-        Self::EvaluatorUnavailable,
-        Self::JudgeRefused,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Returns the word for it in records and counters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ArgumentsNotRecorded => "arguments_not_recorded",
-            Self::ResultNotRecorded => "result_not_recorded",
-            Self::UserInputNotRecorded => "user_input_not_recorded",
-            Self::FinalOutputNotRecorded => "final_output_not_recorded",
-            Self::ToolDefinitionsNotRecorded => "tool_definitions_not_recorded",
-            Self::SchemaUnusable => "schema_unusable",
-            Self::UsageNotRecorded => "usage_not_recorded",
-            Self::NoExpectation => "no_expectation",
-            Self::NoToolCalls => "no_tool_calls",
-            Self::TextTooLarge => "text_too_large",
-            Self::TrajectoryTooLarge => "trajectory_too_large",
-            Self::TraceTooExpensive => "trace_too_expensive",
-            Self::InsufficientData => "insufficient_data",
-            Self::JudgeUnsure => "judge_unsure",
-            Self::NothingToJudge => "nothing_to_judge",
-            Self::EvidenceTooLong => "evidence_too_long",
-            Self::EvidenceNotRecorded => "evidence_not_recorded",
-            Self::PlanNotRecorded => "plan_not_recorded",
-            Self::InjectionSuspected => "injection_suspected",
-            Self::ContentWithheld => "content_withheld",
-            Self::QueueFull => "queue_full",
-            Self::BudgetExhausted => "budget_exhausted",
-            Self::RateLimited => "rate_limited",
-            Self::CircuitOpen => "circuit_open",
-            Self::Deadline => "deadline",
-            Self::Shutdown => "shutdown",
-            Self::ExternalNotEvaluable => "external_not_evaluable",
-            Self::EvaluatorUnavailable => "evaluator_unavailable",
-            Self::JudgeRefused => "judge_refused",
-        }
+        self.into()
     }
 }
 
@@ -289,8 +228,10 @@ impl Label {
     }
 }
 
-/// Outcome and label in one, as counters tell them apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+/// Outcome and label in one, as counters tell them apart. Counters and files number them in the
+/// order of declaration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum GivenVerdict {
     /// Scored, and passed.
     Pass,
@@ -303,14 +244,19 @@ pub enum GivenVerdict {
 }
 
 impl GivenVerdict {
-    /// Returns the word for it.
+    /// Returns the verdict of a number.
+    pub fn numbered(number: usize) -> Option<Self> {
+        Self::VARIANTS.get(number).copied()
+    }
+
+    /// Returns the word for it in records.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::NotEvaluable => "not evaluable",
-            Self::Failed => "failed",
-        }
+        self.into()
+    }
+
+    /// Returns the words for it in tables.
+    pub fn words(self) -> &'static str {
+        if self == Self::NotEvaluable { "not evaluable" } else { self.into() }
     }
 }
 

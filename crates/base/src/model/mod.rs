@@ -37,6 +37,6 @@ pub use span::{
     TraceSpans, fetch, fingerprint, shard_of,
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
-pub use trajectory::{Completion, Exchange, ForeignResults, Trajectory, Usage};
+pub use trajectory::{Completion, Deferred, Exchange, ForeignResults, Remarks, Trajectory, Usage};
 pub use verdicts::GivenVerdicts;
 pub use waiting::{WaitingPlace, WaitingRoom};

@@ -111,6 +111,7 @@ fn join<'a>(session: &mut Trajectory<'a>, tools: &mut SessionTools<'a>, mut turn
     session.tool_calls.append(&mut turn.tool_calls);
     session.kept_spans.append(&mut turn.kept_spans);
     session.spans.append(&mut turn.spans);
+    session.remarks.append(&mut turn.remarks);
     turn.tool_definitions.into_iter().for_each(|tool| tools.put(tool));
     session.bytes = session.bytes.saturating_add(turn.bytes);
     session.usage = add(session.usage, turn.usage);

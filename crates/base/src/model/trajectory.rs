@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
+use strum::IntoStaticStr;
 
 use super::tool_call::groups;
 use super::{
@@ -12,7 +13,8 @@ use crate::otlp::AnyValue;
 use crate::value::Value;
 
 /// Cause that completed a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Completion {
     /// Its root ended and nothing came for the quiet period.
     RootEnded,
@@ -44,15 +46,7 @@ impl Completion {
 
     /// Returns the word for it in records, attributes and counters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RootEnded => "root_ended",
-            Self::Idle => "idle",
-            Self::AgeMax => "age_max",
-            Self::Shutdown => "shutdown",
-            Self::Evicted => "evicted",
-            Self::EndOfInput => "end_of_input",
-            Self::Open => "open",
-        }
+        self.into()
     }
 }
 
@@ -93,32 +87,44 @@ pub struct Exchange<'a> {
     pub user_input: Content<'a>,
 }
 
-/// Results of calls of other traces by call id, read from the messages of a trace on first use:
-/// only the traces of a session need each other's.
-#[derive(Default)]
-pub struct ForeignResults<'a> {
-    known: OnceCell<Vec<(Cow<'a, str>, Value<'a>)>>,
-    read: Option<ReadForeign<'a>>,
+/// List that is read on first use, since few evaluations need it.
+pub struct Deferred<'a, T> {
+    known: OnceCell<Vec<T>>,
+    read: Option<ReadList<'a, T>>,
 }
 
-type ReadForeign<'a> = Box<dyn Fn(&WorkBudget) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a>;
+type ReadList<'a, T> = Box<dyn Fn(&WorkBudget) -> Vec<T> + Send + 'a>;
 
-impl<'a> ForeignResults<'a> {
-    /// Returns results that `read` yields on first use.
-    pub fn new(read: impl Fn(&WorkBudget) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a) -> Self {
+impl<T> Default for Deferred<'_, T> {
+    fn default() -> Self {
+        Self { known: OnceCell::new(), read: None }
+    }
+}
+
+impl<'a, T> Deferred<'a, T> {
+    /// Returns a list that `read` yields on first use.
+    pub fn new(read: impl Fn(&WorkBudget) -> Vec<T> + Send + 'a) -> Self {
         Self { known: OnceCell::new(), read: Some(Box::new(read)) }
     }
 
-    /// Returns results that are read already.
-    pub fn ready(results: Vec<(Cow<'a, str>, Value<'a>)>) -> Self {
-        Self { known: OnceCell::from(results), read: None }
+    /// Returns a list that is read already.
+    pub fn ready(list: Vec<T>) -> Self {
+        Self { known: OnceCell::from(list), read: None }
     }
 
-    /// Returns all of them; reading them is charged to the trace.
-    pub fn get(&self, effort: &WorkBudget) -> &[(Cow<'a, str>, Value<'a>)] {
+    /// Returns all of it; reading it is charged to the trace.
+    pub fn get(&self, effort: &WorkBudget) -> &[T] {
         self.known.get_or_init(|| self.read.as_ref().map_or_else(Vec::new, |read| read(effort)))
     }
 }
+
+/// Results of calls of other traces by call id, read from the messages of a trace: only the traces
+/// of a session need each other's.
+pub type ForeignResults<'a> = Deferred<'a, (Cow<'a, str>, Value<'a>)>;
+
+/// Words of models while a run went on, each with the end of its span, Unix nanoseconds: the final
+/// output is among them.
+pub type Remarks<'a> = Deferred<'a, (u64, Value<'a>)>;
 
 /// Tool calls of one trace or session in order, with the rest of what is judged.
 #[derive(Default)]
@@ -167,6 +173,8 @@ pub struct Trajectory<'a> {
     pub user_input: Content<'a>,
     /// The agent's answer.
     pub final_output: Content<'a>,
+    /// Words of models on the way to it; of a session, a list for each turn.
+    pub remarks: Vec<Remarks<'a>>,
     /// The tools that the agent was offered.
     pub tool_definitions: Vec<ToolDefinition<'a>>,
     /// Tokens.

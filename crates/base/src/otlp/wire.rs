@@ -241,7 +241,9 @@ pub fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+/// Writes a varint.
+#[inline]
+pub(super) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;

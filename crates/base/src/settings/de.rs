@@ -6,7 +6,7 @@ use serde::de::{
 };
 use std::fmt::Display;
 
-use super::{Key, Node, NodeKind, SettingsError, nearest, related};
+use super::{Key, Node, NodeKind, SettingsError, called_here, nearest, related};
 use crate::value::{Number, Value};
 
 impl de::Error for SettingsError {
@@ -16,8 +16,11 @@ impl de::Error for SettingsError {
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let error = Self::new(format!("expected {}, found {}", in_words(expected), told(found)));
-        match found {
-            Unexpected::Str(text) if in_words(expected) == "a number" => error.or_share(text),
+        match (found, &*in_words(expected)) {
+            (Unexpected::Str(text), "a number") => error.or_share(text),
+            (Unexpected::Str(text), "a list") => error.with_help(format!("write [{text:?}]")),
+            (Unexpected::Seq | Unexpected::Str(_), "a map") => error.with_help(MAP_EXAMPLE),
+            (Unexpected::Seq, "a text") => error.with_help("write one text, without brackets"),
             _ => error,
         }
     }
@@ -84,6 +87,9 @@ const MAP_EXAMPLE: &str = "write `key: value`, without `- ` or brackets before i
 
 pub(super) fn unknown(what: &str, word: &str, expected: &[&'static str]) -> SettingsError {
     let error = SettingsError::new(format!("unknown {what} `{word}`"));
+    if let Some((_, help)) = called_here(word, expected) {
+        return error.with_help(help);
+    }
     match (nearest(word, expected.iter().copied()), expected) {
         (Some(meant), _) => error.with_help(format!("did you mean `{meant}`?")),
         (None, _) if let [meant] = related(word, expected.iter().copied())[..] => {
@@ -163,17 +169,22 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 
     /// Refuses a list: a struct is written as a map, but serde would take a list of its fields,
-    /// too.
+    /// too. Of a text the help names the settings.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
-        _: &'static [&'static str],
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SettingsError> {
         match &self.kind {
             NodeKind::List(_) => {
                 let error = SettingsError::new("expected a map, found a list");
                 Err(error.with_help(MAP_EXAMPLE).at(self.place))
+            }
+            NodeKind::Scalar(_) if !fields.is_empty() => {
+                self.deserialize_any(visitor).map_err(|error: SettingsError| {
+                    error.with_help(format!("it takes {}", fields.join(", ")))
+                })
             }
             _ => self.deserialize_any(visitor),
         }

@@ -22,7 +22,7 @@ pub use address::{Address, REDACTED, user_of, without_secrets};
 pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
 pub use duration::HumanDuration;
 pub use flatten::{joined, keys_of, schema_of_both};
-pub use nearest::{nearest, related};
+pub use nearest::{called_here, nearest, related};
 pub use secret::Secret;
 pub use switch::Switch;
 

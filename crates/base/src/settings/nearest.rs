@@ -39,6 +39,44 @@ pub fn related<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if found.len() > RELATED_MAX { Vec::new() } else { found }
 }
 
+/// Words that other systems, and people, have for our settings: theirs, ours, and what to write
+/// where the value is another, too.
+const ELSEWHERE: &[(&[&str], &str, &str)] = &[
+    (&["endpoint"], "series_max", "telemetry: {metrics: {endpoint: 127.0.0.1:8888}}"),
+    (&["port"], "endpoint", "endpoint: 127.0.0.1:PORT"),
+    (&["url", "uri", "host", "address"], "endpoint", ""),
+    (&["url", "uri", "host", "endpoint"], "base_url", ""),
+    (&["provider"], "api", ""),
+    (&["insecure"], "tls", "tls: {insecure: true}"),
+    (&["topic"], "traces", "traces: {topics: [NAME]}"),
+    (&["days"], "age", "age: 14d"),
+    (&["log_level"], "logs", "logs: {level: info}"),
+    (&["evaluation_criteria", "evaluationCriteria", "prompt"], "criteria", ""),
+    (&["trajectory"], "tool_calls", ""),
+    (&["eval_type", "evalType"], "bundle", ""),
+    (&["mode"], "match_mode", ""),
+    (&["deny", "denied", "blocked"], "forbidden", ""),
+    (&["allow"], "allowed", ""),
+    (&["max_tool_calls"], "max_calls", ""),
+    (&["sample_rate", "sampling", "sampling_rate", "probability"], "sample", ""),
+    (&["filter", "condition", "if"], "when", ""),
+    (&["min_score", "pass_threshold"], "threshold", ""),
+    (&["dataset", "eval_set", "golden"], "expect", "expect: {file: FILE, match: auto}"),
+    (&["model"], "judge", "judge: NAME` beside `judges: {NAME: {model: ...}}"),
+];
+
+/// Returns our word among the known ones for a word of other systems, with the help that tells it.
+pub fn called_here(word: &str, known: &[&str]) -> Option<(&'static str, String)> {
+    let is_it =
+        |(theirs, ours, _): &&(&[&str], &str, &str)| theirs.contains(&word) && known.contains(ours);
+    let (_, ours, written) = ELSEWHERE.iter().find(is_it)?;
+    let help = match *written {
+        "" => format!("what is called so elsewhere is `{ours}` here"),
+        written => format!("write `{written}`"),
+    };
+    Some((ours, help))
+}
+
 /// Returns the optimal string alignment distance: insertions, deletions, replacements, neighbours
 /// swapped.
 fn distance(a: &str, b: &str) -> usize {

@@ -46,6 +46,14 @@ pub fn read(text: &str) -> Result<Node, SettingsError> {
         .map_err(|mut errors| errors.swap_remove(0))
 }
 
+/// Remedies of mistakes in the syntax, by the start of the parser's words.
+const SYNTAX_HELP: &[(&str, &str)] = &[
+    ("tabs disallowed", "indent with spaces"),
+    ("unclosed bracket", "it has no end: close it"),
+    ("invalid trailing content after double-quoted", "put a text that holds \" between '"),
+    ("while parsing node, found unknown anchor", "put a text that begins with * between quotes"),
+];
+
 /// Reads one document. `line_offset` is added to every line.
 ///
 /// # Errors
@@ -69,12 +77,11 @@ pub fn parse(
                 let place = reader.place(error.marker());
                 let message = error.kind().to_string();
                 let message = reader.stand_ins.restore(&message);
-                let is_of_tabs = message.starts_with("tabs disallowed");
-                let error = SettingsError::new(message).at(place);
-                reader.errors.push(if is_of_tabs {
-                    error.with_help("indent with spaces")
-                } else {
-                    error
+                let help = SYNTAX_HELP.iter().find(|(start, _)| message.starts_with(start));
+                let error = SettingsError::new(message.clone()).at(place);
+                reader.errors.push(match help {
+                    Some((_, help)) => error.with_help(*help),
+                    None => error,
                 });
                 break;
             }

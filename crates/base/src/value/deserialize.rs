@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use super::{Map, Number, Value};
 
@@ -33,6 +33,30 @@ impl JsonSchema for Value<'_> {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         true.into()
     }
+}
+
+/// Deserializes a scalar by `read`, which gives `None` for a value that is not as `expected`.
+///
+/// # Errors
+/// Another value, or the message of `read`.
+pub fn read_scalar<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    expected: &str,
+    read: impl FnOnce(&Value<'_>) -> Option<Result<T, String>>,
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    if let Some(read) = read(&value) {
+        return read.map_err(D::Error::custom);
+    }
+    let text = value.to_string();
+    let found = match &value {
+        Value::Null => Unexpected::Unit,
+        Value::String(text) => Unexpected::Str(text),
+        Value::List(_) => Unexpected::Seq,
+        Value::Map(_) => Unexpected::Map,
+        Value::Bool(_) | Value::Number(_) => Unexpected::Other(&text),
+    };
+    Err(D::Error::invalid_type(found, &expected))
 }
 
 struct ValueVisitor;

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 pub use by_key::ByKey;
+pub use deserialize::read_scalar;
 pub use number::Number;
 
 /// Most entries of an object that is scanned; larger ones are indexed.

@@ -88,6 +88,3 @@ export function clock(time) {
   const at = new Date(time);
   return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
-
-/** First digits of an id. */
-export const brief = (id) => String(id ?? '').slice(0, 8);

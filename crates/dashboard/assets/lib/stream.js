@@ -1,4 +1,4 @@
-// One stream of events for the tab, closed while it is hidden; arrivals are handed on in batches.
+// One stream of events for all visible tabs with the same filter; arrivals are handed on in batches.
 import { useCallback, useEffect, useMemo, useRef, useState } from './html.js';
 import { address } from './api.js';
 import { kept } from './filter.js';
@@ -13,53 +13,84 @@ const KINDS = ['trajectory', 'evaluation', 'stats', 'gap'];
 /** Query of a stream: it knows no range of time. */
 const streamed = (query) => kept(query).filter(([key]) => key !== 'from' && key !== 'to');
 
-/** Opens a stream; `take` gets batches `{ events: [kind, data][], missed, wasHidden }`. Returns what closes it. */
+/**
+ * Listens to a stream, which one of the visible tabs holds for all: a browser has six connections to
+ * an address. `take` gets batches `{ events: [kind, data][], missed: by kind, wasHidden }`. Returns
+ * what ends it.
+ */
 function open(path, take, tell) {
-  let source = null;
+  let leave = null;
   let events = [];
-  let missed = 0;
+  const none = () => ({ trajectory: 0, evaluation: 0 });
+  let missed = none();
   let wasHidden = false;
-  const arrived = (kind) => (event) => {
+  const hear = (kind, text) => {
+    if (kind === 'state') return tell(text);
     let data;
     try {
-      data = JSON.parse(event.data);
+      data = JSON.parse(text);
     } catch {
       return;
     }
-    if (kind === 'gap') missed += Number(data.missed) || 0;
-    else events.push([kind, data]);
-    if (events.length > BATCH_MAX) {
-      missed += events.length - BATCH_MAX;
-      events = events.slice(-BATCH_MAX);
-    }
+    tell('open');
+    if (kind === 'gap') {
+      missed.trajectory += data.runs;
+      missed.evaluation += data.evaluations;
+    } else if (kind !== 'stats') events.push([kind, data]);
+    if (events.length > BATCH_MAX) missed[events.shift()[0]] += 1;
   };
-  const connect = () => {
-    source = new EventSource(path);
-    source.onopen = () => tell('open');
-    source.onerror = () => tell(source.readyState === EventSource.CLOSED ? 'refused' : 'lost');
-    KINDS.forEach((kind) => source.addEventListener(kind, arrived(kind)));
+  const join = () => {
+    const name = location.pathname + path;
+    const channel = new BroadcastChannel(name);
+    const end = new AbortController();
+    const { signal } = end;
+    let hasFollowed = false;
+    channel.onmessage = ({ data }) => {
+      hasFollowed = true;
+      hear(...data);
+    };
+    const lead = () => new Promise((resolve) => {
+      // Between two streams something may have come that neither told.
+      wasHidden ||= hasFollowed;
+      const source = new EventSource(path);
+      const say = (...news) => {
+        hear(...news);
+        channel.postMessage(news);
+      };
+      source.onopen = () => say('state', 'open');
+      source.onerror = () => say('state', source.readyState === EventSource.CLOSED ? 'refused' : 'lost');
+      KINDS.forEach((kind) => source.addEventListener(kind, (event) => say(kind, event.data)));
+      signal.addEventListener('abort', () => resolve(source.close()));
+    });
+    // Beyond the own host, without TLS, there are no locks: each tab has a stream then.
+    if (navigator.locks) navigator.locks.request(name, { signal }, lead).catch(() => {});
+    else lead();
+    return () => {
+      end.abort();
+      channel.close();
+    };
   };
   const turn = () => {
     if (document.hidden) {
-      source?.close();
-      source = null;
+      leave?.();
+      leave = null;
       wasHidden = true;
       tell('paused');
-    } else if (!source) connect();
+    } else leave ??= join();
   };
   const timer = setInterval(() => {
-    if (events.length === 0 && missed === 0) return;
+    if (events.length === 0 && !missed.trajectory && !missed.evaluation) return;
     take({ events, missed, wasHidden });
     wasHidden = false;
     events = [];
-    missed = 0;
+    missed = none();
   }, BATCH_EVERY);
   document.addEventListener('visibilitychange', turn);
   turn();
   return () => {
     clearInterval(timer);
     document.removeEventListener('visibilitychange', turn);
-    source?.close();
+    leave?.();
   };
 }
 
@@ -73,18 +104,24 @@ export function useStream(query, take, isOn = true) {
   return isOn ? state : 'paused';
 }
 
-/** Number of events of a kind since the list was read, and what reads it again. */
+/** Number of events of a kind since the list was read, `isMore` if others may have come while nobody listened, and what reads it again. */
 export function useArrivals(kind, query, reload) {
   const [count, setCount] = useState(0);
+  const [isMore, setMore] = useState(false);
   const key = useMemo(() => JSON.stringify(query), [query]);
-  useEffect(() => setCount(0), [key]);
-  useStream(query, ({ events }) => {
-    const more = events.filter(([it]) => it === kind).length;
+  const reset = useCallback(() => {
+    setCount(0);
+    setMore(false);
+  }, []);
+  useEffect(reset, [key]);
+  useStream(query, ({ events, missed, wasHidden }) => {
+    if (wasHidden) setMore(true);
+    const more = events.filter(([it]) => it === kind).length + missed[kind];
     if (more > 0) setCount((was) => was + more);
   });
   const take = useCallback(() => {
-    setCount(0);
+    reset();
     reload();
   }, [reload]);
-  return { count, take };
+  return { count, isMore, take };
 }

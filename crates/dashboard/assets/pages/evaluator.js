@@ -1,7 +1,7 @@
 // One evaluator: curve, histogram with threshold, why it could not judge, settings over time.
 import { html } from '../lib/html.js';
 import { useAnswer, useFreshAnswer } from '../lib/api.js';
-import { asked, withValue } from '../lib/filter.js';
+import { asked, link, withValue } from '../lib/filter.js';
 import { money, score, share, whole } from '../lib/format.js';
 import { toPage, toRuns } from '../lib/route.js';
 import { reasonWords, remedy } from '../lib/reasons.js';
@@ -45,6 +45,22 @@ const versions = (detail) => facts(['settings', 'threshold#', 'pass rate', 'n#']
   html`<span class="meter"><${Meter} value=${it.pass_rate} interval=${it.pass_interval} /> ${share(it.pass_rate)}</span>`, whole(it.passed + it.failed),
 ]));
 
+/** Agreement of two in words. */
+const agreed = (it) => [share(it.accuracy), it.kappa === null ? '–' : score(it.kappa), it.kappa_interval?.map(score).join(' to ') ?? '–', whole(it.labels)];
+
+/** Labels of people beside the verdicts of this evaluator, and the people beside each other. */
+function People({ query, evaluator }) {
+  const answer = useAnswer('/agreement', query);
+  const own = answer.data?.evaluators.find((it) => it.evaluator === evaluator);
+  if (!own) return null;
+  const head = ['agree#', 'kappa#', 'interval', 'labels#'];
+  const pairs = [['all', 'it', own], ...answer.data.people.map((it) => [bdi(it.a), bdi(it.b), it])];
+  return card('Verdicts of people', html`<div class="halves">
+    ${facts(['people say', 'it says pass#', 'it says fail#'], ['pass', 'fail'].map((is) => [html`<${Verdict} is=${is} />`, whole(own[`${is}_pass`]), whole(own[`${is}_fail`])]))}
+    ${facts(['one', 'other', ...head], pairs.map(([a, b, it]) => [a, b, ...agreed(it)]))}</div>
+    ${own.disagreements.length > 0 && facts(['differs on', 'person', 'says', 'it says'], own.disagreements.map((it) => [html`<a class="mono" href=${link('runs', it.trace_id)}>${it.trace_id.slice(0, 8)}</a>`, bdi(it.author, 80), html`<${Verdict} is=${it.label} />`, html`<${Verdict} is=${it.verdict} />`]))}`);
+}
+
 export function Evaluator({ route }) {
   const query = withValue(withValue(asked(route.query), 'evaluator', null), 'kind', null);
   const answer = useFreshAnswer(pathOf(route.id), query, 30000);
@@ -52,5 +68,6 @@ export function Evaluator({ route }) {
   return html`<div class="page-head"><h1>${bdi(route.id)}</h1><a href=${toPage('evaluators')}>All evaluators</a></div>
     <${Answer} of=${answer} rows=${8}>${(detail) => html`<div class="stack">
       <${Figures} detail=${detail} /><${Curves} query=${own} /><${Scores} query=${own} threshold=${detail.versions.at(-1)?.threshold ?? null} />
+      <${People} query=${own} evaluator=${detail.evaluator} />
       ${detail.reasons.length > 0 && card('Why it did not judge', reasons(detail))}${card('Settings over time', versions(detail))}</div>`}<//>`;
 }

@@ -29,9 +29,10 @@ export function Live({ route }) {
   const next = useRef(0);
   const state = useStream(route.query, ({ events, missed, wasHidden }) => {
     const fresh = events.filter(([kind]) => kind === 'evaluation').map(([, data]) => ({ ...data, key: next.current++ })).reverse();
-    const gap = missed > 0 || wasHidden ? [{ missed: missed > 0 ? `${whole(missed)} not shown` : 'not listening while hidden', key: next.current++ }] : [];
+    const n = missed.evaluation;
+    const gap = n > 0 || wasHidden ? [{ missed: n > 0 ? `${whole(n)} not shown` : 'not listening while hidden', key: next.current++ }] : [];
     if (fresh.length + gap.length === 0) return;
-    setSeen((was) => was + fresh.length + missed);
+    setSeen((was) => was + fresh.length + n);
     setRows((was) => [...fresh, ...gap, ...was].slice(0, KEPT));
   }, isOn);
   return html`<div class="page-head"><h1>Live</h1><span class="dim" role="status">${STATES[state]}</span><span class="dim">${whole(seen)} since this page was opened</span>

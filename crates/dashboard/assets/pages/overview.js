@@ -41,11 +41,16 @@ function Figures({ data: { figures, previous, runs, calls, call_errors: errors }
   </dl>`;
 }
 
-/** Curve of the pass rate beside counts. */
+/** Least number of buckets that are drawn. */
+const BUCKETS_MIN = 12;
+
+/** Curve of the pass rate beside counts, from the first point on: of a long time the last hour may be all. */
 export function Curves({ query }) {
   const answer = useFreshAnswer('/series', query, EVERY);
   return html`<${Answer} of=${answer} rows=${4}>${(data) => {
-    const frame = { points: data.series[0]?.points ?? [], from: Date.parse(data.from), to: Date.parse(data.to), bucket: data.bucket_s };
+    const points = data.series[0]?.points ?? [];
+    const [begun, first, to] = [data.from, points[0]?.time ?? data.from, data.to].map(Date.parse);
+    const frame = { points, from: Math.max(begun, Math.min(first, to - BUCKETS_MIN * data.bucket_s * 1000)), to, bucket: data.bucket_s };
     return html`<div class="halves"><section class="card"><${RateCurve} title="Pass rate" ...${frame} /></section><section class="card"><${CountBars} title="Evaluations" ...${frame} /></section></div>`;
   }}<//>`;
 }

@@ -120,7 +120,7 @@ export function Runs({ route }) {
   const columns = useMemo(() => columnsOf(evaluators, hasCost, chosen, choose), [evaluators, hasCost, chosen]);
   return html`<div class="page-head"><h1>Runs</h1><span class="dim" role="status">${countWords(list.count)}</span>
       <span class="end">
-        ${arrived.count > 0 && html`<button class="button main" onClick=${arrived.take}>${whole(arrived.count)} new</button>`}
+        ${(arrived.count > 0 || arrived.isMore) && html`<button class="button main" onClick=${arrived.take}>${whole(arrived.count)}${arrived.isMore && '+'} new</button>`}
         <select aria-label="Order" value=${sort} onChange=${(event) => setQuery(withValue(query, 'sort', event.target.value === 'newest' ? null : event.target.value))}>
           ${SORTS.map(([value, words]) => html`<option value=${value} selected=${value === sort}>${words}</option>`)}
         </select>

@@ -11,7 +11,7 @@ import { Empty } from '../parts/states.js';
 import { Counts, signOf, untitled, wordOf } from '../parts/verdict.js';
 
 /** Turns that a line shows, the last ones. */
-const TURNS = 16;
+const TURNS = innerWidth < 720 ? 5 : 16;
 
 function Strip({ session }) {
   const shown = session.runs.slice(-TURNS);

@@ -24,7 +24,7 @@ function snippets(host) {
   return {
     'Try it': ['A recorded agent from another terminal:', 'spanscore send --sample'],
     'Any SDK': ['Variables that every OpenTelemetry SDK reads:', `export OTEL_EXPORTER_OTLP_ENDPOINT=${http}\nexport OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf\nexport OTEL_SERVICE_NAME=my-agent`],
-    'One command': ['A collector for one run, on a free port:', 'spanscore run -- python agent.py'],
+    'One command': ['The runs of one command, on pages of their own:', 'spanscore run --open -- python agent.py'],
     Python: ['OpenInference, here for LangChain and LangGraph:', `pip install openinference-instrumentation-langchain opentelemetry-sdk opentelemetry-exporter-otlp-proto-http\n\nfrom openinference.instrumentation.langchain import LangChainInstrumentor\nfrom opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter\nfrom opentelemetry.sdk.trace import TracerProvider\nfrom opentelemetry.sdk.trace.export import BatchSpanProcessor\n\nprovider = TracerProvider()\nprovider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter("${http}/v1/traces")))\nLangChainInstrumentor().instrument(tracer_provider=provider)`],
     JavaScript: ['Vercel AI SDK, after the SDK of OpenTelemetry is started:', 'const answer = await generateText({\n  model, tools, prompt,\n  experimental_telemetry: { isEnabled: true },\n});'],
     Java: ['Spring AI, application.properties:', `management.opentelemetry.tracing.export.otlp.endpoint=${http}/v1/traces\nmanagement.tracing.sampling.probability=1.0\nspring.ai.tools.observations.include-content=true`],

@@ -38,7 +38,7 @@ export function Delete({ path, revision, label, onDone }) {
 }
 
 function Said({ it, reload }) {
-  const about = it.evaluator ?? (it.call ? `call ${it.call}` : 'the run');
+  const about = it.evaluator ?? (it.call ? `call ${it.call}` : it.session_id ? 'the session' : 'the run');
   return html`<li>${it.label && html`<${Verdict} is=${it.label} />`} ${it.score !== null && score(it.score)} <span class="dim">on</span> ${bdi(about, 120)}
     ${it.comment && html` <span class="said">${bdi(it.comment, 600)}</span>`}
     <span class="dim">${bdi(it.author, 80)}, <time datetime=${it.changed} title=${moment(it.changed)}>${ago(it.changed)}</time></span>
@@ -53,8 +53,9 @@ export function Annotations({ run, evaluations, query, reload }) {
   const send = async ({ target, label, comment, author }, sent) => {
     remember('author', author || null);
     const [is, id] = target.split(':');
-    const about = { evaluation: { evaluation_id: id }, call: { call: Number(id) } }[is];
-    await change('POST', '/annotations', { trace_id: run.trace_id, ...about, ...(label && { label }), comment, author });
+    const { trace_id, session_id } = run;
+    const about = { evaluation: { trace_id, evaluation_id: id }, call: { trace_id, call: Number(id) }, session: { session_id }, trace: { trace_id } }[is];
+    await change('POST', '/annotations', { ...about, ...(label && { label }), comment, author });
     sent.querySelector('[name="comment"]').value = '';
     reload();
     return 'Kept.';
@@ -62,7 +63,7 @@ export function Annotations({ run, evaluations, query, reload }) {
   return html`<section class="card" aria-label="Verdicts of people"><h2>Verdicts of people</h2>
     ${run.annotations.length > 0 && html`<ul class="notes">${run.annotations.map((it) => html`<${Said} key=${it.annotation_id} it=${it} reload=${reload} />`)}</ul>`}
     <${ChangeForm} label="Add a verdict" button="Keep" send=${send} focusRef=${form}>
-      <label>on <select name="target"><option value="trace">the run</option>${call && html`<option value=${`call:${call}`} selected>call ${call}</option>`}
+      <label>on <select name="target"><option value="trace">the run</option>${run.session_id && html`<option value="session">the session</option>`}${call && html`<option value=${`call:${call}`} selected>call ${call}</option>`}
         ${evaluations.slice(0, 100).map((it) => html`<option value=${`evaluation:${it.evaluation_id}`}>${cut(visible(it.evaluator), 60)}${it.tool ? ` at ${cut(visible(it.tool), 40)}` : ''}</option>`)}</select></label>
       <label>verdict <select name="label"><option value="fail">✕ fail</option><option value="pass">✓ pass</option><option value="">none</option></select></label>
       <label class="long">comment <input type="text" name="comment" maxlength="4000" /></label>

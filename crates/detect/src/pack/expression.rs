@@ -100,7 +100,8 @@ impl Expression {
             }
             let hir = self.hir(!self.case_sensitive && !self.in_small).ok()?;
             let looks = hir.properties().look_set();
-            (!looks.contains_word_unicode()).then(|| PlacedTree::of(&hir, self.in_small))
+            (!looks.contains_word_unicode())
+                .then(|| PlacedTree::of(&hir, self.in_small, &self.begin))
         };
         self.tree.get_or_init(make).as_ref()
     }
@@ -159,8 +160,7 @@ impl ExpressionLook<'_> {
         if let Some(tree) = self.tree {
             let text = if self.expression.in_small { text.small() } else { text.normal() };
             let steps = TREE_STEPS_MIN + (end - begins.start()) * DETECTOR_STEPS_PER_BYTE;
-            if let Ok(found) = tree.find(text, (begins.clone(), &self.expression.begin), end, steps)
-            {
+            if let Ok(found) = tree.find(text, begins.clone(), end, steps) {
                 return found;
             }
         }

@@ -13,7 +13,7 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 pub(crate) use self::run::TreeMatch;
 use self::run::TreeRun;
-use crate::pack::opening::ahead::Ahead;
+use crate::pack::opening::ahead::{AHEAD, Ahead};
 
 /// Steps that a search may take, and more of them for each byte of its text.
 const STEPS_MIN: usize = 1 << 14;
@@ -63,7 +63,7 @@ impl MatchStart {
     #[inline]
     pub(crate) fn fits(self, text: &[u8], at: usize) -> bool {
         let Some(&next) = text.get(at) else { return self.first == AsciiSet::MAX };
-        let is_in = !next.is_ascii() || self.first >> next & 1 == 1;
+        let is_in = !next.is_ascii() || has(self.first, next);
         is_in && (!self.at_edge || at == 0 || is_of_word(next) != is_of_word(text[at - 1]))
     }
 }
@@ -155,7 +155,7 @@ impl CharClass {
     fn bytes_at(&self, text: &[u8], at: usize) -> Option<usize> {
         let byte = *text.get(at)?;
         if byte.is_ascii() {
-            return (self.ascii >> byte & 1 == 1).then_some(1);
+            return has(self.ascii, byte).then_some(1);
         }
         let char = if self.is_of_bytes { None } else { Some(char_at(text, at)?) };
         let code = char.map_or(u32::from(byte), u32::from);
@@ -303,6 +303,13 @@ pub(crate) fn steps_for(text: &[u8]) -> usize {
     STEPS_MIN + text.len() * STEPS_PER_BYTE
 }
 
+/// Returns true if a set has a byte of ASCII: by its half, as shifts of 128 bits are slow.
+#[inline]
+fn has(set: AsciiSet, byte: u8) -> bool {
+    let half = if byte < 64 { set as u64 } else { (set >> 64) as u64 };
+    half >> (byte % 64) & 1 == 1
+}
+
 fn bit(byte: u8) -> AsciiSet {
     if byte.is_ascii() { 1 << byte } else { 0 }
 }
@@ -321,8 +328,8 @@ fn char_at(text: &[u8], at: usize) -> Option<char> {
 /// A tree with what its matches begin with.
 pub(crate) struct PlacedTree {
     tree: ExpressionTree,
-    /// True for each byte that a match may begin with.
-    first: Box<[bool; 0x100]>,
+    /// By byte, a bit for each of the first places of a match at which it may stand.
+    stands: Box<[u8; 0x100]>,
     /// True if a match may be empty at the end of a text.
     may_be_empty: bool,
     at_edge: bool,
@@ -332,12 +339,18 @@ pub(crate) struct PlacedTree {
 
 impl PlacedTree {
     /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
-    pub(crate) fn of(hir: &Hir, in_small: bool) -> Self {
+    /// Matches begin with `ahead`, but at the beginning of the text.
+    pub(crate) fn of(hir: &Hir, in_small: bool, ahead: &Ahead) -> Self {
         let tree = ExpressionTree::of(hir, in_small);
         let MatchStart { first, at_edge } = tree.start();
-        let is_first = |byte: usize| byte > 0x7f || first >> byte & 1 == 1;
+        let mut sets = ahead.0;
+        sets[0] &= first;
+        let stands = |byte: usize| {
+            let bit = |place: usize| byte > 0x7f || sets[place] >> byte & 1 == 1;
+            (0..AHEAD).fold(0, |bits, place| bits | u8::from(bit(place)) << place)
+        };
         Self {
-            first: Box::new(std::array::from_fn(is_first)),
+            stands: Box::new(std::array::from_fn(stands)),
             may_be_empty: first == AsciiSet::MAX,
             at_edge,
             least: hir.properties().minimum_len().unwrap_or_default(),
@@ -345,27 +358,34 @@ impl PlacedTree {
         }
     }
 
+    #[inline]
     fn may_begin(&self, text: &[u8], at: usize) -> bool {
-        match text.get(at) {
-            None => self.may_be_empty,
-            Some(byte) if !self.first[usize::from(*byte)] => false,
-            Some(byte) => !self.at_edge || at == 0 || is_of_word(*byte) != is_of_word(text[at - 1]),
+        let Some(&byte) = text.get(at) else { return self.may_be_empty || at == 0 };
+        at == 0 || self.stands[usize::from(byte)] & 1 == 1 && self.may_go_on(text, at)
+    }
+
+    /// Returns true if a match that may begin with the byte at a place may begin there.
+    fn may_go_on(&self, text: &[u8], at: usize) -> bool {
+        if self.at_edge && is_of_word(text[at]) == is_of_word(text[at - 1]) {
+            return false;
         }
+        let bytes = text[at..].iter().take(AHEAD).take_while(|byte| byte.is_ascii());
+        bytes.zip(0..).all(|(byte, place)| self.stands[usize::from(*byte)] >> place & 1 == 1)
     }
 
     /// Returns the first match that begins at one of these places, and ends up to `end`; an error
-    /// where that takes more steps. Matches begin with `ahead`, but at the beginning of the text.
+    /// where that takes more steps.
     pub(crate) fn find(
         &self,
         text: &[u8],
-        (begins, ahead): (RangeInclusive<usize>, &Ahead),
+        begins: RangeInclusive<usize>,
         end: usize,
         steps: usize,
     ) -> Result<Option<TreeMatch>, OutOfSteps> {
         let mut run = TreeRun::of(text, end, steps);
         let Some(last) = end.checked_sub(self.least) else { return Ok(None) };
         for at in *begins.start()..=last.min(*begins.end()) {
-            if self.may_begin(text, at) && (at == 0 || ahead.fits(text, at)) {
+            if self.may_begin(text, at) {
                 let found = run.match_at(&self.tree, at);
                 if run.gave_up {
                     return Err(OutOfSteps);

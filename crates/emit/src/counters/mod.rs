@@ -4,6 +4,7 @@ mod gauges;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use strum::IntoStaticStr;
 
 use tokio::time::{Duration, Instant};
 
@@ -23,7 +24,8 @@ const DELIVERY_BOUNDS: [f64; 11] =
 
 /// Reason that an evaluation, or an item of a forward, was not delivered: a closed set, for
 /// counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Loss {
     /// The queue was full.
     QueueFull,
@@ -89,23 +91,7 @@ impl Loss {
 
     /// Returns the word for it in counters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue_full",
-            Self::OverflowFull => "overflow_full",
-            Self::HoldFull => "hold_full",
-            Self::Undecided => "undecided",
-            Self::ShuttingDown => "shutting_down",
-            Self::Refused => "refused",
-            Self::DeadLettered => "dead_lettered",
-            Self::TooLarge => "too_large",
-            Self::RejectedPartly => "rejected_partly",
-            Self::RetriesExhausted => "retries_exhausted",
-            Self::Io => "io",
-            Self::Unreadable => "unreadable",
-            Self::Fault => "fault",
-            Self::ShutdownDeadline => "shutdown_deadline",
-            Self::Removed => "removed",
-        }
+        self.into()
     }
 }
 

@@ -14,9 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hashbrown::{Equivalent, HashMap};
 
 use self::identity::ServiceIdentity;
-use spanscore_base::model::{
-    Evaluation, EvaluatorInfo, GivenVerdict, MemoryQuota, Outcome, Resource,
-};
+use spanscore_base::model::{Evaluation, EvaluatorInfo, MemoryQuota, Outcome, Resource};
 use spanscore_base::settings::HumanDuration;
 
 /// Upper bounds of the histogram's buckets; the first holds zeros alone.
@@ -113,9 +111,9 @@ impl Series {
     }
 
     fn add(&mut self, evaluation: &Evaluation, now_ns: u64) {
-        self.counts[place_of(evaluation.verdict())] += 1;
+        self.counts[evaluation.verdict() as usize] += 1;
         if let Some(superseded) = evaluation.supersedes {
-            self.superseded[place_of(superseded)] += 1;
+            self.superseded[superseded as usize] += 1;
         }
         self.last_ns = now_ns;
         if let Outcome::Scored(score) = &evaluation.outcome
@@ -124,16 +122,6 @@ impl Series {
             self.buckets[BOUNDS.partition_point(|bound| *bound < score.value)] += 1;
             self.sum += score.value;
         }
-    }
-}
-
-/// Returns the index of a verdict in [`ANSWERS`].
-fn place_of(verdict: GivenVerdict) -> usize {
-    match verdict {
-        GivenVerdict::Pass => 0,
-        GivenVerdict::Fail => 1,
-        GivenVerdict::NotEvaluable => 2,
-        GivenVerdict::Failed => 3,
     }
 }
 

@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::*;
 use crate::sample;
-use spanscore_base::model::Memory;
+use spanscore_base::model::{GivenVerdict, Memory};
 
 const HOUR: HumanDuration = HumanDuration::from_secs(3600);
 

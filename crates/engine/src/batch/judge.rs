@@ -8,7 +8,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use hashbrown::{HashMap, HashSet};
 
 use super::pieces::TracePieces;
-use super::{BatchCounts, BatchError, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
+use super::{
+    BatchCounts, BatchError, BatchOrder, BatchPlan, BatchProgress, BatchWatch, JudgedGroup,
+    WatchedRun,
+};
 use crate::replay::reconcile_sessions;
 use crate::session::evaluate_session;
 use spanscore_assemble::{
@@ -39,6 +42,7 @@ struct WindowAnswer {
 
 pub(super) struct BatchJudge<'a> {
     settings: &'a BatchPlan<'a>,
+    watch: Option<BatchWatch<'a>>,
     pieces: &'a TracePieces,
     progress: &'a BatchProgress,
     /// Limits of one trace; the number of traces is not limited.
@@ -54,7 +58,7 @@ type PreparedWindow<T> = (T, WindowAnswer);
 
 impl<'a> BatchJudge<'a> {
     pub(super) fn new(
-        settings: &'a BatchPlan<'a>,
+        (settings, watch): (&'a BatchPlan<'a>, Option<BatchWatch<'a>>),
         pieces: &'a TracePieces,
         progress: &'a BatchProgress,
     ) -> Self {
@@ -64,7 +68,7 @@ impl<'a> BatchJudge<'a> {
             remembered_mib: Some(u32::MAX),
             ..settings.limits
         };
-        Self { settings, pieces, progress, limits }
+        Self { settings, watch, pieces, progress, limits }
     }
 
     pub(super) fn run<T: Send>(
@@ -212,6 +216,10 @@ impl<'a> BatchJudge<'a> {
             let order = BatchOrder::Trace(place(trace.trace_id));
             let mut judged = JudgedGroup { order, evaluations: Vec::new(), asked: Vec::new() };
             let passes = self.evaluate(due, trajectory, &mut judged);
+            if let Some(watch) = self.watch {
+                let spans = trace.spans.len();
+                watch(&WatchedRun { trajectory, due, spans, judged: &judged });
+            }
             answer.when_errors.extend(when_errors(&passes));
             answer.judged += 1;
             answer.evaluations.push(judged);

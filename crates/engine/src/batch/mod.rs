@@ -15,8 +15,8 @@ pub mod spool;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use spanscore_assemble::{CutTrace, LimitsSettings, SessionKeyFields};
-use spanscore_base::model::{Evaluation, SpanBatch, TraceId};
+use spanscore_assemble::{CutTrace, Due, LimitsSettings, SessionKeyFields};
+use spanscore_base::model::{Evaluation, SpanBatch, TraceId, Trajectory};
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::request::Broken;
 use spanscore_evaluate::AskedTarget;
@@ -102,9 +102,26 @@ pub struct JudgedGroup {
     pub asked: Vec<AskedTarget>,
 }
 
+/// Judged trace with its evidence, as a [`BatchWatch`] sees it.
+pub struct WatchedRun<'r, 't> {
+    /// Resolved trace.
+    pub trajectory: &'r Trajectory<'t>,
+    /// Completion of the trace.
+    pub due: &'r Due,
+    /// Number of its spans.
+    pub spans: usize,
+    /// Evaluations and open inquiries.
+    pub judged: &'r JudgedGroup,
+}
+
+/// Observer of judged traces, on the threads that judge them, before their evaluations are handed
+/// on.
+pub type BatchWatch<'a> = &'a (dyn Fn(&WatchedRun<'_, '_>) + Sync);
+
 /// Recorded requests, to be read and then judged.
 pub struct Batch<'a> {
     settings: BatchPlan<'a>,
+    watch: Option<BatchWatch<'a>>,
     pieces: TracePieces,
     cache: ExtractionCache,
 }
@@ -113,7 +130,12 @@ impl<'a> Batch<'a> {
     /// Creates an empty batch.
     pub fn new(settings: BatchPlan<'a>) -> Self {
         let pieces = TracePieces::new(spool::MEMORY_BYTES_MAX);
-        Self { settings, pieces, cache: ExtractionCache::default() }
+        Self { settings, watch: None, pieces, cache: ExtractionCache::default() }
+    }
+
+    /// Has each judged trace observed.
+    pub fn watched(self, watch: BatchWatch<'a>) -> Self {
+        Self { watch: Some(watch), ..self }
     }
 
     /// Returns the plan.
@@ -169,6 +191,6 @@ impl<'a> Batch<'a> {
         visit: &mut dyn FnMut(T) -> bool,
     ) -> Result<BatchCounts, BatchError> {
         self.pieces.finish()?;
-        BatchJudge::new(&self.settings, &self.pieces, progress).run(prepare, visit)
+        BatchJudge::new((&self.settings, self.watch), &self.pieces, progress).run(prepare, visit)
     }
 }

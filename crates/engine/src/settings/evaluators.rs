@@ -13,13 +13,15 @@ use super::read::read_all;
 use super::sources::ConfigSources;
 use super::tools_file;
 use spanscore_base::model::{EvaluatorInfo, Level};
-use spanscore_base::settings::{Key, Node, NodeKind, SettingsError, keys_of, nearest, related};
+use spanscore_base::settings::{
+    Key, Node, NodeKind, SettingsError, called_here, keys_of, nearest, related,
+};
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::expect::Template;
 use spanscore_evaluate::engine::identity;
 use spanscore_evaluate::engine::run::{Against, Configured};
 use spanscore_evaluate::engine::tool_choice::{ToolChoice, texts_of};
-use spanscore_evaluate::{KINDS, Kind, kind};
+use spanscore_evaluate::{Evaluator, KINDS, Kind, kind};
 
 /// Most evaluators of one config.
 const EVALUATORS_MAX: usize = 1_000;
@@ -198,7 +200,7 @@ fn configure_one(
     let info = settings.as_ref().map(|settings| Arc::new(info(kind, key, settings, &own, judges)));
     let named = texts_of(&own.to_value());
     let against = match shared.get("expect").filter(|node| node.kind != NodeKind::Null) {
-        None => read_all(&own, errors, |own| (kind.build)(own)).map(Against::Settings),
+        None => build(kind, &own, errors).map(Against::Settings),
         Some(_) => {
             let expect = settings.as_ref()?.expect.as_ref()?;
             let template = Template { kind, settings: own, info: Arc::clone(info.as_ref()?) };
@@ -351,16 +353,6 @@ fn is_setting_of(word: &str, key: &Key) -> bool {
         || schema.get("properties").is_some_and(|properties| properties.get(word).is_some())
 }
 
-/// Returns our word for a setting of another system: UiPath's test cases, Iris' tool.
-fn word_here(word: &str) -> Option<&'static str> {
-    match word {
-        "evaluation_criteria" | "evaluationCriteria" => Some("criteria"),
-        "eval_type" | "evalType" => Some("bundle"),
-        "mode" => Some("match_mode"),
-        _ => None,
-    }
-}
-
 /// Returns the error for a file that is one evaluator of UiPath's package, and no config; `None`
 /// for any other.
 pub fn bare_definition(node: &Node) -> Option<SettingsError> {
@@ -389,28 +381,49 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
         if known.any(|word| word == key.text) {
             return true;
         }
-        if let Some(word) = word_here(&key.text).filter(|word| own.contains(word)) {
-            let message = format!("unknown setting `{}`", key.text);
-            let help = format!("what is called so elsewhere is `{word}` here");
+        let message = format!("unknown setting `{}`", key.text);
+        let known: Vec<&str> = shared_keys().iter().chain(&own).copied().collect();
+        if let Some((word, help)) = called_here(&key.text, &known) {
+            let is_same = help.starts_with("what is called so");
             errors.push(SettingsError::new(message).with_help(help).at(key.place));
             // Renamed, so that its value is checked, too.
             key.text = word.to_owned();
-            return true;
+            return is_same;
         }
-        if matches!(key.text.as_str(), "dataset" | "eval_set" | "golden") {
-            let message = format!("unknown setting `{}`", key.text);
-            let help = "a dataset is named by `expect: {file: FILE, key: session_id}`";
-            errors.push(SettingsError::new(message).with_help(help).at(key.place));
-            return false;
-        }
-        let meant = nearest(&key.text, shared_keys().iter().chain(&own).copied());
+        let meant = nearest(&key.text, known);
         let Some(meant) = meant.filter(|meant| shared_keys().contains(meant)) else { return true };
-        let message = format!("unknown setting `{}`", key.text);
         let help = format!("did you mean `{meant}`?");
         errors.push(SettingsError::new(message).with_help(help).at(key.place));
         false
     });
     node
+}
+
+/// Builds an evaluator with its own settings.
+fn build(kind: &Kind, own: &Node, errors: &mut Vec<SettingsError>) -> Option<Evaluator> {
+    let so_far = errors.len();
+    let built = read_all(own, errors, |own| (kind.build)(own));
+    explain_unknown(kind, own, &mut errors[so_far..]);
+    built
+}
+
+/// Adds to the help for unknown settings of a kind: where they belong if they are criteria, else
+/// what every evaluator takes.
+fn explain_unknown(kind: &Kind, own: &Node, errors: &mut [SettingsError]) {
+    let schema = kind.schema();
+    let criteria = schema.get("$defs").and_then(|all| all.get("Criteria")?.get("properties"));
+    for error in errors {
+        let is_it = |(key, _): &&(Key, Node)| Some(key.place) == error.place;
+        let Some((key, _)) = own.entries().find(is_it) else { continue };
+        let Some(help) = error.help.as_mut().filter(|help| help.starts_with("known are ")) else {
+            continue;
+        };
+        *help = if criteria.is_some_and(|criteria| criteria.get(&key.text).is_some()) {
+            format!("write it below `criteria`: `criteria: {{{}: ...}}`", key.text)
+        } else {
+            format!("{help}; and of every evaluator {}", shared_keys().join(", "))
+        };
+    }
 }
 
 fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError> {

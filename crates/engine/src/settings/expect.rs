@@ -51,6 +51,9 @@ pub struct ExpectSettings {
     /// JSON Lines and CSV: field of a row with the user's words. Dots lead into objects. Default
     /// `user_input`.
     pub input_field: String,
+    /// JSON Lines: field of a row with the turns of a conversation, a list of objects with the
+    /// user's words and the criteria of each. Dots lead into objects. Default `turns`.
+    pub turns_field: String,
     /// UiPath eval sets: the evaluator whose criteria of each evaluation are taken. Needed if the
     /// file has those of several evaluators.
     pub evaluator: Option<String>,
@@ -78,6 +81,7 @@ impl Default for ExpectSettings {
             id_field: "id".to_owned(),
             criteria_field: "criteria".to_owned(),
             input_field: "user_input".to_owned(),
+            turns_field: "turns".to_owned(),
             evaluator: None,
             matchers: false,
             attribute: None,
@@ -207,15 +211,16 @@ impl RowBuild<'_> {
         for Row { names, user_input, criteria, turns, line, is_imported } in rows {
             let is_literal = is_imported && !self.matchers;
             let case = names.first().map(String::as_str);
-            for CaseTurn { number, user_input, criteria } in turns {
-                let case = case.unwrap_or_default();
-                let name = format!("{case}, turn {number}");
-                let build = |it| self.expectation(it, is_literal, Some(&name));
-                // What is wrong with a turn is wrong with the whole case.
-                if let Ok(turn) = criteria.as_ref().map(build).transpose() {
-                    built.add_turn(&user_input, case, turn);
+            let so_far = mistakes.len();
+            for turn in turns {
+                if let Err(error) = self.turn(&turn, is_literal, case, &mut built)
+                    && !is_imported
+                {
+                    let what = format!("turn {}: {}", turn.number, error.message);
+                    mistakes.push(Mistake { line, what, help: error.help });
                 }
             }
+            let Some(criteria) = criteria.filter(|_| mistakes.len() == so_far) else { continue };
             let expectation = match self.expectation(&criteria, is_literal, case) {
                 Ok(expectation) => expectation,
                 Err(error) => {
@@ -245,6 +250,22 @@ impl RowBuild<'_> {
             }
         }
         built
+    }
+
+    /// Adds one turn. Of an imported set what is wrong with a turn is wrong with the whole case.
+    fn turn(
+        &self,
+        turn: &CaseTurn,
+        is_literal: bool,
+        case: Option<&str>,
+        built: &mut CaseRows,
+    ) -> Result<(), SettingsError> {
+        let case = case.unwrap_or_default();
+        let name = format!("{case}, turn {}", turn.number);
+        let build = |it| self.expectation(it, is_literal, Some(&name));
+        let expectation = turn.criteria.as_ref().map(build).transpose()?;
+        built.add_turn(&turn.user_input, case, expectation);
+        Ok(())
     }
 
     /// Builds the evaluator of a case, or of one of its turns.

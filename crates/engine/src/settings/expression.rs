@@ -8,6 +8,33 @@ use spanscore_evaluate::engine::select::{VARIABLES, When, WhenError};
 /// Longest expression, bytes.
 const EXPRESSION_BYTES_MAX: usize = 8_192;
 
+/// Functions and macros that a help names.
+const FUNCTIONS: &[&str] = &[
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "exists",
+    "all",
+    "filter",
+    "map",
+    "has",
+    "json",
+    "int",
+    "double",
+    "string",
+];
+/// Functions of other languages, and what stands for them.
+const ELSEWHERE: &[(&[&str], &str)] = &[
+    (&["len", "length", "count"], "`size(...)`"),
+    (&["lower", "upper", "toLower", "toLowerCase", "lowerAscii"], "`matches(\"(?i)...\")`"),
+    (&["not"], "`!`"),
+    (&["any", "some"], "`exists(it, ...)`"),
+];
+/// Operators of other languages, and those of CEL.
+const OPERATORS: &[(&str, &str)] = &[("and", "&&"), ("or", "||"), ("not", "!")];
+
 /// Compiles the expression of a setting; a mistake is placed at the character within it.
 pub(super) fn compile(
     setting: &str,
@@ -26,62 +53,104 @@ pub(super) fn compile(
         "run_if" => When::compile_run_if(text),
         _ => When::compile(text),
     };
-    let (message, help, line, column) = match compiled {
+    let told = match compiled {
+        Ok(_) if text.contains("tool_names.contains(") => {
+            let message = format!("`contains` in `{setting}` is of texts, `tool_names` is a list");
+            let help = "write `\"NAME\" in tool_names`".to_owned();
+            Told { message, help: Some(help), at: find_word(text, "contains") }
+        }
         Ok(when) => return Some(when),
-        Err(WhenError::NoTruthValue { what }) => {
-            let message = format!("`{setting}` gives {what}, neither true nor false");
-            let help = "compare it, such as `service_name == \"shop\"`, or ask `size(...) > 0`";
-            (message, Some(help.to_owned()), 0, 0)
-        }
-        Err(WhenError::Syntax { .. }) if single_equals(text).is_some() => {
-            let at = single_equals(text).unwrap_or_default();
-            let (line, column) = line_and_column(text, at);
-            let message = format!("`{setting}` is not valid CEL: a single `=`");
-            (message, Some("write `==` to compare".to_owned()), line, column)
-        }
-        Err(WhenError::Syntax { line, column, message }) => {
-            // The parser lists the tokens that it expected: of no use to people.
-            let message = message.split(" expecting ").next().unwrap_or_default();
-            let message = message
-                .trim_start_matches("Syntax error: ")
-                .replace("mismatched input", "unexpected")
-                .replace("extraneous input", "unexpected")
-                .replace("'<EOF>'", "end");
-            (format!("`{setting}` is not valid CEL: {message}"), None, line - 1, column - 1)
-        }
-        Err(WhenError::PatternOfData) => {
-            let (line, column) = find_word(text, "matches");
-            let message = format!("`matches` in `{setting}` takes a pattern written as a text");
-            let help = "a pattern made of data would be compiled for each trace; compare with \
-                        `==`, `contains` or `in`";
-            (message, Some(help.to_owned()), line, column)
-        }
-        Err(WhenError::Pattern { message }) => {
-            let (line, column) = find_word(text, "matches");
-            let why = message.lines().last().unwrap_or_default().to_owned();
-            (format!("`matches` in `{setting}` takes a pattern: {why}"), None, line, column)
-        }
-        Err(WhenError::NoAttribute) => no_attribute(setting, text),
-        Err(WhenError::UnknownName { name }) => {
-            let (line, column) = find_word(text, &name);
-            let help = match nearest(&name, VARIABLES) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("known are {}", VARIABLES.join(", ")),
-            };
-            (format!("unknown name `{name}` in `{setting}`"), Some(help), line, column)
-        }
+        Err(error) => describe(error, setting, text),
     };
     let number = |value: usize| u32::try_from(value).unwrap_or(0);
+    let (line, column) = told.at;
     let place: Place = sources.place_within(node.place, text, number(line), number(column));
-    errors.push(SettingsError { message, help, place: Some(place) });
+    errors.push(SettingsError { message: told.message, help: told.help, place: Some(place) });
     None
 }
 
-/// Describes a call of `json` on something else than an attribute, with its line and column.
-fn no_attribute(setting: &str, text: &str) -> (String, Option<String>, usize, usize) {
-    let (line, column) = find_word(text, "json");
-    let help = "such as `json(attributes[\"metadata\"]).case`".to_owned();
-    (format!("`json` in `{setting}` takes an attribute by its name"), Some(help), line, column)
+/// Mistake in an expression, with its line and column there, from 0.
+struct Told {
+    message: String,
+    help: Option<String>,
+    at: (usize, usize),
+}
+
+fn describe(error: WhenError, setting: &str, text: &str) -> Told {
+    match error {
+        WhenError::NoTruthValue { what } => Told {
+            message: format!("`{setting}` gives {what}, neither true nor false"),
+            help: Some(
+                "compare it, such as `service_name == \"shop\"`, or ask `size(...) > 0`".into(),
+            ),
+            at: (0, 0),
+        },
+        WhenError::Syntax { line, column, message } => {
+            syntax(&message, (line - 1, column - 1), setting, text)
+        }
+        WhenError::PatternOfData => Told {
+            message: format!("`matches` in `{setting}` takes a pattern written as a text"),
+            help: Some(
+                "a pattern made of data would be compiled for each trace; compare with `==`, \
+                 `contains` or `in`"
+                    .into(),
+            ),
+            at: find_word(text, "matches"),
+        },
+        WhenError::Pattern { message } => {
+            let why = message.lines().last().unwrap_or_default();
+            let message = format!("`matches` in `{setting}` takes a pattern: {why}");
+            Told { message, help: None, at: find_word(text, "matches") }
+        }
+        WhenError::NoAttribute => Told {
+            message: format!("`json` in `{setting}` takes an attribute by its name"),
+            help: Some("such as `json(attributes[\"metadata\"]).case`".into()),
+            at: find_word(text, "json"),
+        },
+        WhenError::UnknownFunction { name } => {
+            let here = ELSEWHERE.iter().find(|(words, _)| words.contains(&&*name));
+            let help = match (here, nearest(&name, FUNCTIONS.iter().copied())) {
+                (Some((_, here)), _) => format!("write {here}"),
+                (None, Some(meant)) => format!("did you mean `{meant}`?"),
+                (None, None) => format!("known are {}", FUNCTIONS.join(", ")),
+            };
+            let message = format!("unknown function `{name}` in `{setting}`");
+            Told { message, help: Some(help), at: find_word(text, &name) }
+        }
+        WhenError::UnknownName { name } => {
+            let is_compared =
+                ["== ", "!= "].iter().any(|sign| text.contains(&[sign, &*name].concat()))
+                    || text.contains(&format!("{name} in "));
+            let help = match nearest(&name, VARIABLES) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None if is_compared => format!("a text stands in quotes: \"{name}\""),
+                None if text == name => format!("of an attribute write attributes[\"{name}\"]"),
+                None => format!("known are {}", VARIABLES.join(", ")),
+            };
+            let message = format!("unknown name `{name}` in `{setting}`");
+            Told { message, help: Some(help), at: find_word(text, &name) }
+        }
+    }
+}
+
+/// Describes a mistake in the syntax; the parser's own words end with the tokens that it expected,
+/// which are of no use to people.
+fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> Told {
+    if let Some(equals) = single_equals(text) {
+        let message = format!("`{setting}` is not valid CEL: a single `=`");
+        let help = Some("write `==` to compare".to_owned());
+        return Told { message, help, at: line_and_column(text, equals) };
+    }
+    let message = message.split(" expecting ").next().unwrap_or_default();
+    let message = message
+        .trim_start_matches("Syntax error: ")
+        .replace("mismatched input", "unexpected")
+        .replace("extraneous input", "unexpected")
+        .replace("'<EOF>'", "end");
+    let word = message.split('\'').nth(1).unwrap_or_default();
+    let sign = OPERATORS.iter().find(|(theirs, _)| *theirs == word);
+    let help = sign.map(|(_, sign)| format!("write `{sign}`"));
+    Told { message: format!("`{setting}` is not valid CEL: {message}"), help, at }
 }
 
 /// Returns line and column, from 0, of the first occurrence of a word.

@@ -9,6 +9,7 @@
 //! ([`parsed`]). A key that a map does not have makes the expression false. A comparison of
 //! different types does, too, and is counted.
 
+mod functions;
 mod keys;
 mod parsed;
 mod reads;
@@ -103,6 +104,12 @@ pub enum WhenError {
     /// `json` is asked for something else than an attribute.
     #[error("`json` takes an attribute, such as `json(attributes[\"metadata\"])`")]
     NoAttribute,
+    /// It calls a function that does not exist.
+    #[error("unknown function `{name}`")]
+    UnknownFunction {
+        /// Unknown function.
+        name: String,
+    },
     /// It never gives a truth value, whatever the trace.
     #[error("it gives {what}, neither true nor false")]
     NoTruthValue {
@@ -162,6 +169,12 @@ impl When {
             }
         })?;
         let references = program.references();
+        let functions = references.functions();
+        if let Some(name) =
+            functions.into_iter().find(|name| !functions::is_function(&environment, name))
+        {
+            return Err(WhenError::UnknownFunction { name: name.to_owned() });
+        }
         let mut local = Vec::new();
         macro_variables(program.expression(), &mut local);
         let known =

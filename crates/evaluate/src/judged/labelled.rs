@@ -51,7 +51,14 @@ impl LabelledRun {
     /// A part is missing or of the wrong form.
     pub fn read(line: &str) -> Result<Self, LabelledRunError> {
         let value = json::parse(line).map_err(|error| LabelledRunError(error.to_string()))?;
-        let value = value.into_owned();
+        Self::of(value.into_owned())
+    }
+
+    /// Reads the object of a line.
+    ///
+    /// # Errors
+    /// A part is missing or of the wrong form.
+    pub fn of(value: Value<'static>) -> Result<Self, LabelledRunError> {
         let text = |value: &Value<'_>, key: &str| {
             let found = value.get(key).and_then(Value::as_str).map(str::to_owned);
             found.ok_or_else(|| LabelledRunError(format!("`{key}` is not a text")))

@@ -4,6 +4,7 @@
 //! call that could not know it. Nothing of it is cut or replaced here.
 
 use std::collections::VecDeque;
+use strum::IntoStaticStr;
 
 use super::operator;
 use super::settings::{Send, SendSettings};
@@ -15,7 +16,8 @@ use spanscore_base::value::Value;
 pub(super) const EVIDENCE_BYTES_MAX: usize = 8 << 20;
 
 /// Kind of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum LineKind {
     /// System instructions of the agent.
     Operator,
@@ -38,16 +40,7 @@ pub enum LineKind {
 impl LineKind {
     /// Returns the word for it in the record.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::Tool => "tool",
-            Self::Criterion => "criterion",
-            Self::User => "user",
-            Self::Plan => "plan",
-            Self::Call => "call",
-            Self::Result => "result",
-            Self::Answer => "answer",
-        }
+        self.into()
     }
 
     /// Returns the key under which its content stands.

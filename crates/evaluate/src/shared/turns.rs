@@ -3,7 +3,7 @@
 //!
 //! A turn without an expectation, where the mode needs one, is left out.
 
-use super::expected_calls::ExpectedCall;
+use super::expected_calls::{Criteria, ExpectedCall, best_of};
 use super::report;
 use spanscore_base::model::{Explanation, Outcome, Reason, Score, ToolCall, Trajectory, Want};
 use spanscore_base::value::{Map, Value};
@@ -11,9 +11,27 @@ use spanscore_base::value::{Map, Value};
 /// Turns of one session; one with more is not evaluable.
 pub(crate) const TURNS_MAX: usize = 200;
 
+/// Judges a trajectory in the way that the criteria ask for: by the best of `any_of`, turn by turn,
+/// or all calls at once.
+pub(crate) fn judge<'a>(
+    criteria: &Criteria,
+    trajectory: &Trajectory<'a>,
+    want: Want,
+    judge: impl Fn(&[ExpectedCall], &[ToolCall<'a>]) -> Outcome,
+) -> Outcome {
+    let calls = &trajectory.tool_calls;
+    if !criteria.any_of.is_empty() {
+        return best_of(&criteria.any_of, |expected| judge(expected, calls));
+    }
+    if criteria.turns.is_empty() || trajectory.turn_starts.is_empty() {
+        return judge(&criteria.tool_calls, calls);
+    }
+    mean(&criteria.turns, trajectory, want, judge)
+}
+
 /// The mean over the turns; those that are missing are judged as turns without a call, those that
 /// nobody expected as turns in which no call is expected.
-pub(crate) fn mean<'c, 'a>(
+fn mean<'c, 'a>(
     expected: &'c [Vec<ExpectedCall>],
     session: &'c Trajectory<'a>,
     want: Want,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, repr};
+use super::{Decoded, command, is_bracketed, json_or_py_or_text, json_or_text, read_json, repr};
 use spanscore_base::value::{Map, Value};
 
 /// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments, and
@@ -221,7 +221,7 @@ fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
 
 /// Returns the fields of a serialised LangChain `ToolMessage`, in any of its shapes, or of a result
 /// in blocks that says whether it is an error, as those of MCP do.
-fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
+pub(super) fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     let mut map = match value {
         Value::Map(map) => map,
         Value::String(text) => match repr::fields(&text) {
@@ -238,7 +238,7 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     {
         return Ok(fields);
     }
-    if let Some(message) = chosen_tool_message(&map).or_else(|| commanded_message(&map)) {
+    if let Some(message) = chosen_tool_message(&map).or_else(|| command::last_message(&map)) {
         return Ok(message);
     }
     for inner in ["data", "kwargs"] {
@@ -275,31 +275,6 @@ fn is_served_result(map: &Map<'_>) -> bool {
     let known = ["content", "structuredContent", "structured_content", "_meta", "meta"];
     map.iter().all(|(key, _)| known.contains(&key))
         && map.get("content").is_some_and(is_text_blocks)
-}
-
-/// Members of a LangGraph `Command`, by which a tool updates the state of the graph.
-const COMMAND: [&str; 5] = ["graph", "update", "resume", "goto", "lg_name"];
-
-/// Returns the message that a tool wrote into the state by a `Command`: the last one, since some
-/// tools write the whole history back.
-fn commanded_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
-    let update = map.get("update").filter(|_| map.iter().all(|(key, _)| COMMAND.contains(&key)))?;
-    let messages = match update {
-        Value::Map(update) => update.get("messages")?,
-        // Updates may be pairs of a channel and its value.
-        Value::List(pairs) => pairs.iter().find_map(|pair| match pair.as_list()? {
-            [channel, messages] if channel.as_str() == Some("messages") => Some(messages),
-            _ => None,
-        })?,
-        _ => return None,
-    };
-    let message = |message: &Value<'a>| {
-        let names_id = message.get("type").and_then(Value::as_str) == Some("tool")
-            || message.get("tool_call_id").is_some()
-            || message.get("kwargs").is_some_and(|inner| inner.get("tool_call_id").is_some());
-        tool_message_fields(message.clone()).ok().filter(|_| names_id)
-    };
-    messages.as_list()?.iter().rev().find_map(message)
 }
 
 /// Returns the message of a tool in the envelope of a chat completion with one choice.
@@ -377,7 +352,7 @@ pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
 }
 
 /// Returns true if the fields of a message say that its call failed.
-fn is_failed(fields: &Map<'_>) -> bool {
+pub(super) fn is_failed(fields: &Map<'_>) -> bool {
     let says = |key| fields.get(key).and_then(Value::as_str) == Some("error");
     let flag = |key| fields.get(key) == Some(&Value::Bool(true));
     says("status") || says("state") || flag("is_error") || flag("isError")

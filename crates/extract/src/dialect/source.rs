@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use crate::decode::Decode;
+use spanscore_base::value::{Number, Value, read_scalar};
 
 /// Kind of place that a source reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
@@ -283,30 +284,11 @@ pub enum Scalar {
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ScalarVisitor;
-        impl Visitor<'_> for ScalarVisitor {
-            type Value = Scalar;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, an integer, true or false")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar, E> {
-                Ok(Scalar::String(text.to_owned()))
-            }
-
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Scalar, E> {
-                Ok(Scalar::Bool(value))
-            }
-
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Scalar, E> {
-                Ok(Scalar::Int(value))
-            }
-
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Scalar, E> {
-                i64::try_from(value).map(Scalar::Int).map_err(|_| E::custom("integer too large"))
-            }
-        }
-        deserializer.deserialize_any(ScalarVisitor)
+        read_scalar(deserializer, "a text, an integer, true or false", |value| match value {
+            Value::String(text) => Some(Ok(Self::String(text.to_string()))),
+            Value::Bool(value) => Some(Ok(Self::Bool(*value))),
+            Value::Number(Number::Int(value)) => Some(Ok(Self::Int(*value))),
+            _ => None,
+        })
     }
 }

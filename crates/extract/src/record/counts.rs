@@ -1,12 +1,14 @@
 //! Counts of a request's items: accepted, recorded, rejected by reason.
 
 use std::fmt;
+use strum::{IntoStaticStr, VariantArray};
 
 use spanscore_base::otlp::request::Broken;
 use spanscore_base::otlp::wire::Malformed;
 
 /// Reason for which a span or log record is rejected: a closed set, for counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Rejection {
     /// The trace id has not 16 bytes or is all zero.
     InvalidTraceId,
@@ -22,23 +24,11 @@ pub enum Rejection {
 
 impl Rejection {
     /// All reasons.
-    pub const ALL: [Self; 5] = [
-        Self::InvalidTraceId,
-        Self::InvalidSpanId,
-        Self::InvalidParentId,
-        Self::Malformed,
-        Self::BatchFull,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The word for it in counters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InvalidTraceId => "invalid_trace_id",
-            Self::InvalidSpanId => "invalid_span_id",
-            Self::InvalidParentId => "invalid_parent_id",
-            Self::Malformed => "malformed",
-            Self::BatchFull => "batch_full",
-        }
+        self.into()
     }
 }
 
@@ -98,7 +88,7 @@ impl Extracted {
 impl fmt::Display for Extracted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut divider = "rejected: ";
-        for reason in Rejection::ALL {
+        for &reason in Rejection::ALL {
             let count = self.rejected(reason);
             if count > 0 {
                 let is_least = reason == Rejection::Malformed && self.broken.is_some();

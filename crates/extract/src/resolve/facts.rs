@@ -12,9 +12,14 @@ use super::read;
 use super::tree::{NONE, Span, Tree, depths};
 use crate::record::layout::FactsReader;
 use spanscore_base::model::trajectory::KeptSpan;
-use spanscore_base::model::{Content, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage};
+use spanscore_base::model::{
+    Content, Remarks, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage, WorkBudget,
+};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
+
+/// Most texts of models that are read as remarks of one trace.
+const REMARKS_MAX: usize = 200;
 
 pub(super) fn fill<'a>(
     plan: &'a ReadingPlan,
@@ -48,8 +53,11 @@ pub(super) fn fill<'a>(
     trajectory.tool_definitions = read_definitions(plan, tree, &gathered, definitions);
     let Gathered { mut inputs, mut outputs, counts, .. } = gathered;
     rank(plan, tree, &mut inputs, &mut outputs);
-    trajectory.user_input = first_text(plan, inputs, |_, _| {});
-    trajectory.final_output = first_text(plan, outputs, |_, _| {});
+    trajectory.user_input = first_text(plan, &inputs, |_, _| {});
+    trajectory.final_output = first_text(plan, &outputs, |_, _| {});
+    if outputs.len() > 1 && !trajectory.tool_calls.is_empty() {
+        trajectory.remarks = vec![Remarks::new(move |effort| remarks(plan, &outputs, effort))];
+    }
     count(plan, tree, counts, trajectory);
     trajectory.kept_spans = kept_spans(table, tree);
     if table.spans {
@@ -144,7 +152,7 @@ pub(super) fn told<'a>(
             verdict: TextVerdict::default(),
         };
         let mut all: Vec<ToldText> = found.iter().map(told).collect();
-        first_text(plan, found, |at, verdict| all[at].verdict = verdict);
+        first_text(plan, &found, |at, verdict| all[at].verdict = verdict);
         all
     })
 }
@@ -153,12 +161,12 @@ pub(super) fn told<'a>(
 /// verdict on each.
 fn first_text<'a>(
     plan: &'a ReadingPlan,
-    found: Vec<FoundValue<'a>>,
+    found: &[FoundValue<'a>],
     mut tell: impl FnMut(usize, TextVerdict),
 ) -> Content<'a> {
     let mut poor = (Content::NotRecorded, None);
     let mut empty: Option<(u16, u64, bool)> = None;
-    for (at, found) in found.into_iter().enumerate() {
+    for (at, found) in found.iter().enumerate() {
         let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
         let is_reply = source.source.fallback && source.role == Role::FinalOutput;
         // Of one source the newest value counts, even if it is empty; so does the newest reply of a
@@ -169,7 +177,7 @@ fn first_text<'a>(
             continue;
         }
         let end_ns = found.end_ns;
-        match read::content(&source.source, found.raw) {
+        match read::content(&source.source, found.raw.clone()) {
             Some(content) if content.value().is_some_and(|value| is_weak(source.role, value)) => {
                 if content.value().is_some_and(|value| value.as_str() == Some("")) {
                     empty = Some((found.source, end_ns, is_reply));
@@ -195,6 +203,21 @@ fn first_text<'a>(
         tell(at, TextVerdict::Taken);
     }
     poor.0
+}
+
+/// Reads what models said, one candidate for the final output after the other.
+fn remarks<'a>(
+    plan: &'a ReadingPlan,
+    outputs: &[FoundValue<'a>],
+    effort: &WorkBudget,
+) -> Vec<(u64, Value<'a>)> {
+    let said = |found: &FoundValue<'a>| {
+        let source = plan.sources.get(usize::from(found.source))?;
+        let bytes = found.raw.searched().map_or(1, <[u8]>::len);
+        let content = effort.spend(bytes).then(|| read::content(&source.source, found.raw.clone()));
+        Some((found.end_ns, content??.value()?.clone()))
+    };
+    outputs.iter().take(REMARKS_MAX).filter_map(said).collect()
 }
 
 /// Returns true if another source may have a better value: a function around the agent may return

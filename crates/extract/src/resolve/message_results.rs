@@ -1,11 +1,11 @@
 //! Results of tool calls in the inputs of models: found by the id of the call, else by its tool and
-//! arguments.
+//! arguments, as where a framework gives calls ids of its own in the history that it sends on.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashMap};
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 
 use super::super::decode::{Decoded, MessageCall, MessageResult};
 use super::gather::FoundValue;
@@ -32,6 +32,9 @@ pub(super) struct MessageResults<'a, 'g> {
     known: HashMap<Cow<'a, str>, Vec<MessageResult<'a>>>,
     /// Results of calls without ids, from the last input that has any.
     unnamed: UnnamedResults<'a>,
+    /// Results of calls that the last input names by other ids, and when that input began; `None`
+    /// until asked for.
+    renamed: Option<(u64, UnnamedResults<'a>)>,
     /// True if any input holds results that belong to no call in it.
     has_loose: bool,
     all: &'g [FoundValue<'a>],
@@ -57,6 +60,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
             effort,
             known: HashMap::new(),
             unnamed: UnnamedResults::default(),
+            renamed: None,
             has_loose: false,
             all: model_inputs,
         }
@@ -99,6 +103,25 @@ impl<'a, 'g> MessageResults<'a, 'g> {
             self.read_one()?;
         }
         self.unnamed.take(&call.name, call.arguments.value(), self.effort)
+    }
+
+    /// Removes and returns the result of a call to which a framework gave another id in the history
+    /// that it sends on: `own` are the ids by which models asked for calls.
+    pub(super) fn of_renamed(
+        &mut self,
+        call: &ToolCall<'_>,
+        own: &HashSet<Cow<'_, str>>,
+    ) -> Option<MessageResult<'a>> {
+        let effort = self.effort;
+        let (began_ns, results) = match &mut self.renamed {
+            Some(renamed) => renamed,
+            unread => unread.insert(renamed_results(self.plan, self.all, own, effort)),
+        };
+        // What was sent before the call was made holds the results of earlier ones.
+        if *began_ns < call.start_ns {
+            return None;
+        }
+        results.take(&call.name, call.arguments.value(), effort)
     }
 
     /// Gives results that do not name their calls to calls that only messages hold: results behind
@@ -200,6 +223,30 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
     }
+}
+
+/// Reads the results in the last input for calls that it names by ids of its own, and when it
+/// began; none of an input that names any call as the model did.
+fn renamed_results<'a>(
+    plan: &'a ReadingPlan,
+    inputs: &[FoundValue<'a>],
+    own: &HashSet<Cow<'_, str>>,
+    effort: &WorkBudget,
+) -> (u64, UnnamedResults<'a>) {
+    let mut renamed = UnnamedResults::default();
+    let held = inputs.iter().filter(|found| may_hold_call(plan, found));
+    let Some(found) = held.max_by_key(|found| (found.start_ns, !found.source)) else {
+        return (0, renamed);
+    };
+    let read = read_messages(plan, found.clone(), effort).unwrap_or_default();
+    if !read.calls.iter().any(|call| call.id.as_ref().is_some_and(|id| own.contains(id))) {
+        for result in read.results {
+            if let Some(call) = result.call.and_then(|at| read.calls.get(at as usize)) {
+                renamed.add(call, result, effort);
+            }
+        }
+    }
+    (found.start_ns, renamed)
 }
 
 /// Results of calls without ids, by a hash of name and arguments. A list may hold as many as its

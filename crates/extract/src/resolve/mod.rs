@@ -272,6 +272,11 @@ fn mark_cut(call: &mut ToolCall<'_>) {
     }
 }
 
+/// Returns true for the name of a type of errors, which tells less than any words.
+fn is_bare_type(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte))
+}
+
 /// Fills in results that only messages hold, and marks those that were cut off.
 fn join_results<'a>(
     plan: &'a ReadingPlan,
@@ -301,6 +306,7 @@ fn take_results<'a>(
         let wanted = calls.iter().filter(|call| lacks(call)).filter_map(|call| call.id.as_deref());
         results.look_for(&wanted.collect::<Vec<_>>());
     }
+    let own: HashSet<_> = calls.iter().filter_map(|call| call.id.clone()).collect();
     let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
     for call in &mut *calls {
         let place = call.id.as_ref().map(|id| {
@@ -312,7 +318,10 @@ fn take_results<'a>(
             continue;
         }
         let found = match (&call.id, place) {
-            (Some(id), Some(place)) => results.of(id, place).cloned(),
+            (Some(id), Some(place)) => match results.of(id, place) {
+                None => results.of_renamed(call, &own),
+                found => found.cloned(),
+            },
             _ if call.origin == Origin::Llm => results.of_unnamed(call),
             _ => None,
         };
@@ -324,6 +333,7 @@ fn take_results<'a>(
                 || (has_span_calls && call.origin == Origin::Llm)
                     && result.value.as_str().is_some_and(is_unknown)
             {
+                call.error = call.error.take().filter(|text| !is_bare_type(text));
                 call.fail(&result.value);
             }
             call.result = Content::ready(result.value);

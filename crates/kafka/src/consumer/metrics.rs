@@ -1,9 +1,11 @@
 //! Metrics of the receiver; none names a partition or a member, so those of a fleet add up.
 
 use spanscore_net::metrics;
+use strum::{IntoStaticStr, VariantArray};
 
 /// Reason for which a record was skipped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum Skip {
     /// It is no OTLP request.
     Malformed,
@@ -16,16 +18,10 @@ pub(super) enum Skip {
 }
 
 impl Skip {
-    const ALL: [Self; 4] =
-        [Self::Malformed, Self::Empty, Self::UnknownSignal, Self::MalformedGroup];
+    const ALL: &'static [Self] = Self::VARIANTS;
 
     pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::Empty => "empty",
-            Self::UnknownSignal => "unknown_signal",
-            Self::MalformedGroup => "malformed_group",
-        }
+        self.into()
     }
 }
 
@@ -53,7 +49,8 @@ metrics! {
         records: Counter("spanscore.receiver.kafka.records", "{record}",
             "Records that were read and taken.");
         passed_over: CounterBy("spanscore.receiver.kafka.passed_over", "{record}",
-            "Records that were not taken, by reason.", "reason", Skip::ALL.map(Skip::as_str));
+            "Records that were not taken, by reason.",
+            "reason", Skip::ALL.iter().map(|it| it.as_str()));
         key_mismatches: CounterBy("spanscore.receiver.kafka.key_mismatches", "{record}",
             "Records whose key is not their only trace id: parts of a trace may be read by \
              different processes.",

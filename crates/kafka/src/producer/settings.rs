@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use strum::IntoStaticStr;
 
 use spanscore_base::settings::{HumanDuration, SettingsError};
 
@@ -93,8 +94,9 @@ impl ProducerSettings {
 }
 
 /// Compression of messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ProducerCompression {
     /// None.
     None,
@@ -112,13 +114,7 @@ pub enum ProducerCompression {
 impl ProducerCompression {
     /// Returns the word for it in the config.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Gzip => "gzip",
-            Self::Snappy => "snappy",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
+        self.into()
     }
 }
 

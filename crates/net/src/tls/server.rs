@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use strum::{IntoStaticStr, VariantArray};
 
 use rustls::server::WebPkiClientVerifier;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
@@ -146,7 +147,8 @@ impl ServerMaterial {
 }
 
 /// Cause of a failed handshake: a closed set, for counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum HandshakeFailure {
     /// The peer does not speak TLS: plain text, mostly.
     NotTls,
@@ -172,33 +174,11 @@ pub enum HandshakeFailure {
 
 impl HandshakeFailure {
     /// All causes, in the order of declaration.
-    pub const ALL: [Self; 10] = [
-        Self::NotTls,
-        Self::Incompatible,
-        Self::NoCertificate,
-        Self::ExpiredCertificate,
-        Self::UnknownCertificate,
-        Self::RefusedByPeer,
-        Self::Gone,
-        Self::Timeout,
-        Self::Crowded,
-        Self::Other,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Returns the value of the counters' `reason`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::NotTls => "not_tls",
-            Self::Incompatible => "incompatible",
-            Self::NoCertificate => "no_certificate",
-            Self::ExpiredCertificate => "expired_certificate",
-            Self::UnknownCertificate => "unknown_certificate",
-            Self::RefusedByPeer => "refused_by_peer",
-            Self::Gone => "gone",
-            Self::Timeout => "timeout",
-            Self::Crowded => "crowded",
-            Self::Other => "other",
-        }
+        self.into()
     }
 
     fn of(error: &io::Error) -> Self {

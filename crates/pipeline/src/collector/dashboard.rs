@@ -10,7 +10,8 @@ use opentelemetry::metrics::Meter;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 
-use super::settings::CollectorSettings;
+use super::CollectorStartError;
+use super::settings::{CollectorSettings, PagesSettings};
 use crate::store;
 use spanscore_api::{
     Api, ApiCounters, ApiParts, DashboardSettings, InspectRequest, LeftAccess, LocalAccess,
@@ -21,7 +22,7 @@ use spanscore_dashboard::asset;
 use spanscore_engine::inspect::Inspector;
 use spanscore_extract::dialect::Dialect;
 use spanscore_net::tls::{ServerTls, TlsError};
-use spanscore_store::{Store, StoredContent, TraceLink};
+use spanscore_store::Store;
 use spanscore_telemetry::Telemetry;
 
 /// Most open connections; one more closes the oldest. Streams are up to 64 of them.
@@ -47,22 +48,18 @@ pub enum DashboardStartError {
     /// The system gives no random numbers.
     #[error("cannot make a secret for `dashboard`: {0}")]
     Secret(io::Error),
-}
-
-/// Settings of the store that its interface tells.
-struct StoreFacts {
-    content: StoredContent,
-    trace_link: Option<TraceLink>,
+    /// The system gives no thread or no temporary folder.
+    #[error("cannot start the store: {0}")]
+    Store(io::Error),
 }
 
 /// Makes the explanation of pasted requests; its dialects are compiled at the first.
 fn inspect(
-    dialects: &[Dialect],
+    dialects: Vec<Dialect>,
     limits: LimitsSettings,
     session_key: SessionKeyFields,
 ) -> InspectRequest {
     let inspector = OnceLock::new();
-    let dialects = dialects.to_vec();
     Arc::new(move |request| {
         let made = || Inspector::new(dialects.clone(), limits, session_key);
         let inspector: &Result<Inspector, _> = inspector.get_or_init(made);
@@ -86,6 +83,45 @@ impl PagesAccess {
     }
 }
 
+/// Store of one command with its pages, in a temporary file; both go with this.
+pub struct StorePages {
+    store: Arc<Store>,
+    access: PagesAccess,
+    /// Listener of the pages.
+    _telemetry: Telemetry,
+}
+
+impl StorePages {
+    /// Starts the store and its pages on a free port of the loopback address, on the current
+    /// runtime.
+    ///
+    /// # Errors
+    /// The system gives no thread, no temporary folder, no port or no random numbers.
+    pub async fn start(settings: PagesSettings) -> Result<Self, CollectorStartError> {
+        let mut telemetry = Telemetry::without_endpoints()?;
+        let own = settings.store.clone();
+        let store = store::open(own, None, &telemetry.meter()).map_err(DashboardStartError::Store);
+        let store = store.map(Arc::new)?;
+        let endpoint = "127.0.0.1:0".to_owned();
+        let shown =
+            DashboardSettings { endpoint: Some(endpoint.clone()), ..DashboardSettings::default() };
+        let access = start((shown, settings), &store, None, &mut telemetry).await?;
+        let taken = io::Error::from(io::ErrorKind::AddrInUse);
+        let access = access.ok_or(DashboardStartError::Bind { endpoint, error: taken })?;
+        Ok(Self { store, access, _telemetry: telemetry })
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Returns the way to the pages.
+    pub fn access(&self) -> &LocalAccess {
+        self.access.get()
+    }
+}
+
 /// Starts the store and, where there is one, its listener.
 pub(crate) async fn start_store(
     settings: &mut CollectorSettings,
@@ -93,11 +129,17 @@ pub(crate) async fn start_store(
     telemetry: &mut Telemetry,
 ) -> Result<(Option<Arc<Store>>, Option<PagesAccess>), DashboardStartError> {
     let Some(own) = settings.store.take() else { return Ok((None, None)) };
-    let told = StoreFacts { content: own.content, trace_link: own.trace_url.clone() };
-    let store = store::start(own, data_dir, &telemetry.meter());
-    let inspect = inspect(&settings.dialects, settings.limits, settings.sessions.key);
+    let store = store::start(own.clone(), data_dir, &telemetry.meter());
     let access = match store.as_ref().zip(settings.dashboard.take()) {
-        Some((store, shown)) => start(shown, store, (told, inspect), data_dir, telemetry).await?,
+        Some((store, shown)) => {
+            let pages = PagesSettings {
+                store: own,
+                dialects: settings.dialects.clone(),
+                limits: settings.limits,
+                session_key: settings.sessions.key,
+            };
+            start((shown, pages), store, data_dir, telemetry).await?
+        }
         None => None,
     };
     Ok((store, access))
@@ -106,9 +148,8 @@ pub(crate) async fn start_store(
 /// Starts the listener. At the default address it is no error if that is taken: whoever set no
 /// other may not know of it.
 async fn start(
-    settings: DashboardSettings,
+    (settings, pages): (DashboardSettings, PagesSettings),
     store: &Store,
-    (told, inspect): (StoreFacts, InspectRequest),
     data_dir: Option<&Path>,
     telemetry: &mut Telemetry,
 ) -> Result<Option<PagesAccess>, DashboardStartError> {
@@ -136,9 +177,9 @@ async fn start(
     let folder = access_folder(data_dir, address.port());
     let api = Api::new(ApiParts {
         store: store.view(),
-        content: told.content,
-        trace_link: told.trace_link,
-        inspect,
+        content: pages.store.content,
+        trace_link: pages.store.trace_url,
+        inspect: inspect(pages.dialects, pages.limits, pages.session_key),
         settings,
         instance: folder.display().to_string(),
         progress: Arc::new(move || progress(&registry)),
@@ -204,7 +245,8 @@ fn show(meter: &Meter, counters: &Arc<ApiCounters>, listening: u64) {
         .with_unit("{request}")
         .with_description("Requests to the query interface that were refused.")
         .with_callback(move |counter| {
-            for (refusal, word) in RequestRefusal::ALL {
+            for &refusal in RequestRefusal::ALL {
+                let word: &'static str = refusal.into();
                 counter.observe(counters.get(refusal), &[KeyValue::new("reason", word)]);
             }
         })

@@ -31,9 +31,11 @@ use super::reload::setup::Setup;
 use super::worker::WorkerContext;
 use super::{Outlet, Pipeline, PipelineSettings};
 use crate::store;
-pub use dashboard::{CONNECTIONS_MAX as DASHBOARD_CONNECTIONS_MAX, DashboardStartError};
+pub use dashboard::{
+    CONNECTIONS_MAX as DASHBOARD_CONNECTIONS_MAX, DashboardStartError, StorePages,
+};
 use dashboard::{PagesAccess, start_store};
-pub use settings::{CollectorSettings, LogFolder};
+pub use settings::{CollectorSettings, LogFolder, PagesSettings};
 pub use shutdown_report::{CarriedOver, ShutdownReport};
 use spanscore_api::LocalAccess;
 use spanscore_ask::external::ExternalStartError;

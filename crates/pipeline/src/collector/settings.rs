@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use spanscore_api::DashboardSettings;
 use spanscore_ask::judge::{JudgeSettings, JudgingSettings};
-use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use spanscore_assemble::{LimitsSettings, SessionKeyFields, SessionsSettings, TracesSettings};
 use spanscore_base::model::MemoryLimits;
 use spanscore_emit::forward::ForwardSettings;
 use spanscore_emit::settings::ExporterSettings;
@@ -64,4 +64,17 @@ pub struct LogFolder {
     pub data_dir: PathBuf,
     /// Size, and the durability at which a record counts as written.
     pub limits: LogLimits,
+}
+
+/// Settings of a store and of what its pages explain.
+#[derive(Clone)]
+pub struct PagesSettings {
+    /// Store.
+    pub store: StoreSettings,
+    /// Dialects by which pasted spans are explained.
+    pub dialects: Vec<Dialect>,
+    /// Limits of a pasted request.
+    pub limits: LimitsSettings,
+    /// Fields that make up the key of a session.
+    pub session_key: SessionKeyFields,
 }

@@ -1,6 +1,6 @@
 //! Spans of our own telemetry for requests to judges, by the semantic conventions for GenAI clients
-//! (<https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/>). They hold no prompt and no
-//! reply.
+//! (<https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/>). They hold prompt and reply
+//! only where the config says so.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,9 +9,10 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
-use spanscore_ask::judge::{CallWatch, JudgeCall};
+use spanscore_ask::judge::{CallContent, CallWatch, JudgeCall};
 use spanscore_telemetry::OwnSpans;
 
 /// Outcome of an answered request.
@@ -81,6 +82,24 @@ fn attributes(call: &JudgeCall) -> Vec<KeyValue> {
         all.push(int("gen_ai.usage.output_tokens", call.output_tokens));
     } else {
         all.push(text("error.type", call.outcome));
+    }
+    if let Some(content) = &call.content {
+        let messages = content_of(content).into_iter();
+        all.extend(messages.map(|(key, value)| text(key, &value.to_string())));
+    }
+    all
+}
+
+/// Builds the attributes of prompt and reply: messages as JSON.
+fn content_of(content: &CallContent) -> Vec<(&'static str, Json)> {
+    let parts = |text: &str| json!([{"type": "text", "content": text}]);
+    let mut all = vec![
+        ("gen_ai.system_instructions", parts(&content.system)),
+        ("gen_ai.input.messages", json!([{"role": "user", "parts": parts(&content.user)}])),
+    ];
+    if let Some((reply, finish)) = &content.reply {
+        let message = json!({"role": "assistant", "parts": parts(reply), "finish_reason": finish});
+        all.push(("gen_ai.output.messages", json!([message])));
     }
     all
 }

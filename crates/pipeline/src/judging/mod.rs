@@ -207,6 +207,8 @@ fn start(
         spent_file: places.data_dir.map(|folder| folder.join(SPENT_FILE)),
         log,
         watch: places.spans.map(|spans| calls::watch(spans.clone())),
+        watches_content: places.spans.is_some_and(OwnSpans::holds_content),
+        budget_usd: None,
     };
     JudgeDispatcher::start(settings, judging, Arc::clone(outlet), meter)
 }

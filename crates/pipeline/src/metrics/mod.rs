@@ -26,7 +26,7 @@ metrics! {
         recovered: Counter("spanscore.pipeline.recovered_spans", "{span}",
             "Spans that an earlier process had taken.");
         rejected: CounterBy("spanscore.extract.rejected_items", "{item}",
-            "Items that were not taken.", "reason", Rejection::ALL.map(Rejection::as_str));
+            "Items that were not taken.", "reason", Rejection::ALL.iter().map(|it| it.as_str()));
         repaired: CounterBy("spanscore.extract.repaired_items", "{item}",
             "Items taken with a repair.", "reason", ["ended_before_start"]);
         judged_spans: Counter("spanscore.assemble.judged_spans", "{span}",
@@ -89,7 +89,7 @@ metrics! {
     struct OutcomeMetrics {
         not_evaluable: CounterBy("spanscore.evaluate.not_evaluable", "{evaluation}",
             "Evaluations without a score, by reason.",
-            "reason", Reason::ALL.map(Reason::as_str));
+            "reason", Reason::ALL.iter().map(|it| it.as_str()));
         failed: Counter("spanscore.evaluate.failed", "{evaluation}", "Evaluations that broke.");
         partial: Counter("spanscore.evaluate.partial_evaluations", "{evaluation}",
             "Evaluations of traces that certainly lacked something.");
@@ -222,8 +222,9 @@ impl PipelineMetrics {
 
     pub(super) fn extracted(&self, extracted: &Extracted) {
         if extracted.rejected_total() > 0 {
-            let rejected = Rejection::ALL.map(|it| (it.as_str(), extracted.rejected(it)));
-            add(&self.stages.rejected, &rejected);
+            for &reason in Rejection::ALL {
+                self.stages.rejected.add(reason.as_str(), extracted.rejected(reason));
+            }
         }
         add(&self.stages.repaired, &[("ended_before_start", extracted.ended_before_start)]);
     }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use spanscore_base::glob::matches_glob;
+
 /// Most files that are followed at once; the rest waits until one of them is gone.
 pub(super) const FILES_MAX: usize = 1024;
 
@@ -22,7 +24,8 @@ pub(super) fn find(include: &[String], exclude: &[String]) -> Vec<PathBuf> {
         let shown = path.to_string_lossy();
         !exclude.iter().any(|pattern| {
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-            matches(pattern, &shown) || (!pattern.contains('/') && matches(pattern, &name))
+            matches_glob(pattern, &shown)
+                || (!pattern.contains('/') && matches_glob(pattern, &name))
         })
     });
     found.sort_unstable();
@@ -49,60 +52,15 @@ fn descend(folder: &Path, names: &[String], found: &mut Vec<PathBuf>) {
     // A folder that is not there, or not readable, has no files yet.
     let Ok(entries) = std::fs::read_dir(listed) else { return };
     for entry in entries.flatten() {
-        if matches(name, &entry.file_name().to_string_lossy()) {
+        if matches_glob(name, &entry.file_name().to_string_lossy()) {
             visit(folder.join(entry.file_name()));
         }
     }
 }
 
-/// Returns true if a glob matches a text. Only the last `*` is tried again, so it takes the product
-/// of their lengths at most.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
-    let mut at = 0;
-    let mut read = 0;
-    let mut star = None;
-    while read < text.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at, read));
-                at += 1;
-            }
-            Some(c) if *c == '?' || *c == text[read] => {
-                at += 1;
-                read += 1;
-            }
-            _ => match star {
-                Some((star_at, from)) => {
-                    star = Some((star_at, from + 1));
-                    (at, read) = (star_at + 1, from + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[at..].iter().all(|c| *c == '*')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns_mean_names() {
-        for (pattern, text, expected) in [
-            ("a", "a", true),
-            ("*", "", true),
-            ("a*c", "abc", true),
-            ("a*c", "abcd", false),
-            ("*.json*", "traces-2.jsonl", true),
-            ("?.json", "ab.json", false),
-            ("*a*b", "xaxxbab", true),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
-        }
-    }
 
     #[test]
     fn files_are_found_once_and_not_where_they_are_excluded() {

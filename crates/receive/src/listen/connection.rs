@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use webpki::EndEntityCert;
 
+use super::turnstile::Turnstile;
 use crate::ConnectionAccount;
 use crate::answer::Answer;
 use crate::meter::Metered;
@@ -142,6 +143,7 @@ pub(super) async fn serve_connection<S: Serve>(
     let activity = Arc::new(Activity::default());
     let counted = Arc::clone(&activity);
     let own = Arc::clone(&sender);
+    let turnstile = Turnstile::new();
     let service = service_fn(move |request: Request<Incoming>| {
         let sender = Arc::clone(&own);
         sender.progress();
@@ -150,14 +152,14 @@ pub(super) async fn serve_connection<S: Serve>(
         let running = RunningRequest::start(&counted);
         // Here and not in the request's own task, where large headers would wait for their turn.
         let admitted = service.admit(request);
-        async move {
+        turnstile.clone().pass(async move {
             let response = match admitted {
                 ControlFlow::Continue(request) => service.serve(request, &sender).await,
                 ControlFlow::Break(response) => response,
             };
             drop(running);
             Ok::<_, Infallible>(response)
-        }
+        })
     });
     let mut connection = pin!(limits.builder.serve_connection(TokioIo::new(stream), service));
     let mut refused = pin!(end.refuse.cancelled());

@@ -3,6 +3,7 @@
 
 mod connection;
 mod handshake;
+mod turnstile;
 
 use std::io;
 use std::net::SocketAddr;

@@ -117,6 +117,8 @@ impl FrameGuard {
                 self.protocol =
                     if is_whole { HttpVersion::Http2 } else { HttpVersion::Unknown(known) };
                 bytes = rest;
+            } else if is_of_no_version(bytes) {
+                return Err(Closed::Protocol);
             } else {
                 self.protocol = HttpVersion::Http1;
             }
@@ -197,6 +199,15 @@ impl FrameGuard {
         self.counted = wanted;
         Ok(())
     }
+}
+
+/// Returns true if the first line has the three words of a request, or of a preface that is not
+/// exact, but names no version of HTTP/1: an answer in HTTP/1 would be no frame to an HTTP/2 peer.
+fn is_of_no_version(bytes: &[u8]) -> bool {
+    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return false };
+    let line = bytes[..end].trim_ascii_end();
+    let last = line.split(|byte| *byte == b' ').skip(2).last();
+    last.is_some_and(|last| !last.starts_with(b"HTTP/") || line.starts_with(b"PRI "))
 }
 
 /// Counts the frames that end a stream or a connection.

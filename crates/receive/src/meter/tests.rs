@@ -57,3 +57,19 @@ fn a_sender_that_never_stops_leaves_turns_to_others() {
         assert_eq!(woken.0.load(Ordering::Relaxed), turns, "it would never go on");
     }
 }
+
+#[test]
+fn first_line_that_names_no_version_is_no_request() {
+    for (line, expected) in [
+        (&b"INVALID CONNECTION PREFACE\r\n\r\n"[..], true),
+        (b"PRI * HTTP/2.0\r\n\r\nSN\r\n\r\n", true),
+        (b"GET / HTTP/1.1\r\n", false),
+        (b"GET / HTTP/3.0\r\n", false),
+        (b"GET /a path HTTP/1.1\r\n", false),
+        (b"GET /", false),
+        (b"hello\r\n", false),
+        (b"\x16\x03\x01\x02\n", false),
+    ] {
+        assert_eq!(is_of_no_version(line), expected, "{}", line.escape_ascii());
+    }
+}

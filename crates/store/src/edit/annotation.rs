@@ -24,8 +24,10 @@ const NAME: &str = "review";
 pub struct NewAnnotation {
     /// Identity: the same annotation again changes nothing, and another is refused.
     pub id: [u8; 16],
-    /// Run, by the first digits of its trace id.
-    pub trace_id: String,
+    /// Run, by the first digits of its trace id; `None` for a session.
+    pub trace_id: Option<String>,
+    /// Session that it is about, if it is one.
+    pub session_id: Option<String>,
     /// Evaluation that it is about, if it is one.
     pub evaluation_id: Option<String>,
     /// Call that it is about, from 1, if it is one.
@@ -51,7 +53,9 @@ impl NewAnnotation {
             score: known.score,
             comment: known.comment.clone(),
         };
-        known.trace_id.starts_with(&self.trace_id.to_ascii_lowercase())
+        let trace_id = self.trace_id.as_deref().unwrap_or_default().to_ascii_lowercase();
+        known.trace_id.starts_with(&trace_id)
+            && known.session_id == self.session_id
             && evaluation(&known.evaluation_id) == evaluation(&self.evaluation_id)
             && (known.call, &*known.name, &*known.author) == (self.call, self.name(), &*self.author)
             && verdict == self.verdict
@@ -176,8 +180,11 @@ fn insert(
     connection: &Connection,
     new: &NewAnnotation,
 ) -> Result<StoredAnnotation, StoreEditError> {
-    let (run, trace_id) = row_of(connection, &new.trace_id)?;
-    let target = check_target(connection, run, new)?;
+    let AnnotatedRow { run, trace_id, session } = annotated(connection, new)?;
+    let target = match session {
+        Some(_) => "session",
+        None => check_target(connection, run, new)?,
+    };
     let of_run = "SELECT count(*) FROM annotations WHERE trajectory = ?1";
     check_room(connection, of_run, [run], ("annotations of this run", OF_RUN_MAX))?;
     let all = "SELECT count(*) FROM annotations";
@@ -185,8 +192,8 @@ fn insert(
     let AnnotationChange { label, score, comment } = &new.verdict;
     connection.execute(
         "INSERT INTO annotations (id, target, trajectory, evaluation, position, name, label,
-         score, comment, author, created, changed, revision)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, 1)",
+         score, comment, author, created, changed, revision, session)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, 1, ?12)",
         params![
             new.id,
             target,
@@ -199,10 +206,48 @@ fn insert(
             comment,
             new.author,
             now_ms(),
+            session,
         ],
     )?;
     pin(connection, &bytes_of(&trace_id))?;
     by_id(connection, &new.id)?.ok_or(StoreEditError::Unavailable)
+}
+
+/// Run that an annotation keeps, and the session that it is about.
+struct AnnotatedRow {
+    run: i64,
+    trace_id: String,
+    session: Option<i64>,
+}
+
+/// Finds the run of an annotation; of a session the last run, which is kept for it.
+fn annotated(connection: &Connection, new: &NewAnnotation) -> Result<AnnotatedRow, StoreEditError> {
+    let bad = |name, what: &str| Err(StoreEditError::Value { name, what: what.to_owned() });
+    let session_id = match (&new.trace_id, &new.session_id) {
+        (Some(trace_id), None) => {
+            let (run, trace_id) = row_of(connection, trace_id)?;
+            return Ok(AnnotatedRow { run, trace_id, session: None });
+        }
+        (None, Some(session_id)) => session_id,
+        (None, None) => return bad("trace_id", "name a run by `trace_id`, or a `session_id`"),
+        (Some(_), Some(_)) => {
+            let what = "an annotation is about a session or a run: leave `trace_id` or \
+                        `session_id` out";
+            return bad("session_id", what);
+        }
+    };
+    if new.evaluation_id.is_some() || new.call.is_some() {
+        let what = "evaluations and calls are those of a run: name it by `trace_id`";
+        return bad("session_id", what);
+    }
+    let last = "SELECT t.seq, lower(hex(t.trace_id)), n.seq FROM sessions n
+        JOIN trajectories t ON t.session = n.seq WHERE n.session_id = ?1
+        ORDER BY n.last DESC, t.time DESC, t.seq DESC LIMIT 1";
+    let found = connection.query_row(last, [session_id], |row| {
+        Ok(AnnotatedRow { run: row.get(0)?, trace_id: row.get(1)?, session: row.get(2)? })
+    });
+    let what = || format!("session `{session_id}` with a run");
+    found.optional()?.ok_or_else(|| StoreEditError::Missing { what: what() })
 }
 
 /// Returns the word of what an annotation is about, once that is there.

@@ -14,17 +14,20 @@ const COLUMNS: &str = "lower(hex(a.id)), a.target, lower(hex(t.trace_id)),
     ON v.id = e.evaluator WHERE e.trajectory = a.trajectory AND e.id = a.evaluation LIMIT 1),
     a.position + 1, a.name, a.label, a.score, a.comment, a.author,
     strftime('%Y-%m-%dT%H:%M:%fZ', a.created / 1000.0, 'unixepoch'),
-    strftime('%Y-%m-%dT%H:%M:%fZ', a.changed / 1000.0, 'unixepoch'), a.revision";
+    strftime('%Y-%m-%dT%H:%M:%fZ', a.changed / 1000.0, 'unixepoch'), a.revision,
+    (SELECT n.session_id FROM sessions n WHERE n.seq = a.session)";
 
 /// Verdict of a person.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoredAnnotation {
     /// Identity.
     pub annotation_id: String,
-    /// `trace`, `call` or `evaluation`.
+    /// `trace`, `call`, `evaluation` or `session`.
     pub target: String,
-    /// Trace, 32 digits.
+    /// Trace, 32 digits; of a session the last one when it was judged.
     pub trace_id: String,
+    /// Session that it is about.
+    pub session_id: Option<String>,
     /// Evaluation that it is about.
     pub evaluation_id: Option<String>,
     /// Evaluator of that.
@@ -62,6 +65,8 @@ pub struct AnnotationFilter {
     pub name: Option<String>,
     /// Evaluator of the evaluation that it is about.
     pub evaluator: Option<String>,
+    /// Session that it is about.
+    pub session_id: Option<String>,
 }
 
 impl StoredAnnotation {
@@ -70,6 +75,7 @@ impl StoredAnnotation {
             annotation_id: row.get(0)?,
             target: row.get(1)?,
             trace_id: row.get(2)?,
+            session_id: row.get(14)?,
             evaluation_id: row.get::<_, Option<String>>(3)?.filter(|id| !id.is_empty()),
             evaluator: row.get(4)?,
             call: row.get(5)?,
@@ -94,10 +100,12 @@ pub(crate) fn by_id(
     connection.query_row(&query, [id], StoredAnnotation::read).optional()
 }
 
-/// Lists the annotations of one run in the order in which they were made.
+/// Lists the annotations of one run, and of its session, in the order in which they were made.
 pub(super) fn of_run(connection: &Connection, run: i64) -> rusqlite::Result<Vec<StoredAnnotation>> {
-    let query =
-        format!("SELECT {COLUMNS} FROM {ANNOTATIONS} WHERE a.trajectory = ?1 ORDER BY a.seq");
+    let query = format!(
+        "SELECT {COLUMNS} FROM {ANNOTATIONS} WHERE a.trajectory = ?1 OR a.session =
+         (SELECT session FROM trajectories WHERE seq = ?1) ORDER BY a.seq"
+    );
     connection.prepare(&query)?.query_map([run], StoredAnnotation::read)?.collect()
 }
 
@@ -118,6 +126,7 @@ pub(super) fn list(
         ("a.author = ?", &filter.author),
         ("a.name = ?", &filter.name),
         (of_evaluator, &filter.evaluator),
+        ("a.session IN (SELECT seq FROM sessions WHERE session_id = ?)", &filter.session_id),
     ];
     let asked = tests.iter().filter_map(|(test, value)| Some((*test, (*value).clone()?)));
     let (sql, values): (Vec<&str>, Vec<SqlValue>) =

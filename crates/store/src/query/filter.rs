@@ -42,6 +42,13 @@ impl StoreFilter {
         self.fields.iter().filter(move |(it, _)| *it == field).map(|(_, value)| value.as_str())
     }
 
+    /// Returns the filter without its values of a field.
+    pub(super) fn without(&self, field: StoreField) -> Self {
+        let mut filter = self.clone();
+        filter.fields.retain(|(it, _)| *it != field);
+        filter
+    }
+
     /// Returns the filter with the rows at which a search may begin: `time` is at most a minute
     /// ahead of `stored`, in whose order rows are numbered. A run may end later than it was first
     /// stored: by a day at most.

@@ -3,7 +3,9 @@
 //! A reader never changes the file, and never holds it open for long: a query that takes more than
 //! [`QUERY_MAX`] is ended, since the write-ahead file cannot shrink meanwhile.
 
+mod agreement;
 pub(crate) mod annotation;
+mod argument_errors;
 mod compare;
 pub(crate) mod dataset;
 mod field;
@@ -27,7 +29,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
+pub use agreement::PersonLabel;
 pub use annotation::{AnnotationFilter, StoredAnnotation};
+pub use argument_errors::ArgumentError;
 pub use compare::{
     CaseCounts, ComparedSide, EvaluatorComparison, NewFailure, SideComparison, ToolComparison,
     ToolSide,
@@ -287,6 +291,18 @@ impl StoreReader {
         Ok(figures::tools(self.begin(), filter)?)
     }
 
+    /// Counts argument errors by tool and fault, the most frequent first: those that
+    /// `tool_call_validity` found in the newest failing evaluations.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn argument_errors(
+        &self,
+        filter: &StoreFilter,
+    ) -> Result<Vec<ArgumentError>, StoreQueryError> {
+        Ok(argument_errors::argument_errors(self.begin(), filter)?)
+    }
+
     /// Counts tool calls, and those of them that failed.
     ///
     /// # Errors
@@ -395,6 +411,15 @@ impl StoreReader {
         limit: usize,
     ) -> Result<StoredPage<StoredAnnotation>, StoreQueryError> {
         Ok(annotation::list(self.begin(), filter, after, limit)?)
+    }
+
+    /// Lists the labels of people on runs that fit, the newest first; of each person the last on a
+    /// subject.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn labels(&self, filter: &StoreFilter) -> Result<Vec<PersonLabel>, StoreQueryError> {
+        Ok(agreement::labels(self.begin(), filter)?)
     }
 
     /// Lists datasets by name.

@@ -13,7 +13,7 @@ use crate::part::{StoredGap, StoredPart};
 use crate::source::{RESOURCE_KEYS, RunSource};
 use crate::writer::may_be_cut;
 use spanscore_base::model::{
-    CallStatus, ClientGroup, Resource, SpanId, TraceId, Trajectory, WorkBudget,
+    CallStatus, ClientGroup, EvaluationId, Resource, SpanId, TraceId, Trajectory, WorkBudget,
 };
 
 /// Name under which the store gathers tools beyond its limit.
@@ -56,8 +56,14 @@ pub(super) struct RestoredCall {
 /// Stored verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownVerdict {
+    /// Evaluation.
+    pub id: EvaluationId,
+    /// Number of those that it revises, one after the other.
+    pub revision: u32,
     /// Full name of the evaluator.
     pub evaluator: String,
+    /// Version of the evaluator, bytes of its digest.
+    pub version: [u8; 16],
     /// True for a verdict on one call.
     pub is_of_call: bool,
     /// Span that it is attached to.
@@ -66,6 +72,8 @@ pub struct KnownVerdict {
     pub verdict: &'static str,
     /// 0 to 1.
     pub score: Option<f64>,
+    /// Reason, of what was not evaluable.
+    pub reason: Option<String>,
 }
 
 impl RestoredRun {
@@ -196,7 +204,8 @@ fn add_calls(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Result
 
 fn add_verdicts(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Result<()> {
     let mut verdicts = connection.prepare_cached(
-        "SELECT v.name, v.level, e.span_id, e.outcome, e.score FROM evaluations e
+        "SELECT v.name, v.level, e.span_id, e.outcome, e.score, e.id, e.revision, v.version,
+         e.reason FROM evaluations e
          JOIN evaluators v ON v.id = e.evaluator
          WHERE e.trajectory = ?1 AND e.current = 1 AND v.level <> 'session' ORDER BY e.seq",
     )?;
@@ -208,11 +217,15 @@ fn add_verdicts(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Res
             _ => "failed",
         };
         Ok(KnownVerdict {
+            id: EvaluationId(row.get(5)?),
+            revision: u32::try_from(row.get::<_, i64>(6)?).unwrap_or(0),
             evaluator: row.get(0)?,
+            version: row.get(7)?,
             is_of_call: row.get::<_, String>(1)? == "call",
             span_id: SpanId(row.get(2)?),
             verdict,
             score: row.get(4)?,
+            reason: row.get(8)?,
         })
     })?;
     let verdicts: Vec<KnownVerdict> = rows.collect::<rusqlite::Result<_>>()?;

@@ -15,7 +15,7 @@ fn verdict(label: &str) -> AnnotationChange {
 fn on(number: u64, id: u8) -> NewAnnotation {
     NewAnnotation {
         id: [id; 16],
-        trace_id: trace_id(number).to_string(),
+        trace_id: Some(trace_id(number).to_string()),
         author: "ann".to_owned(),
         verdict: verdict("fail"),
         ..NewAnnotation::default()
@@ -96,6 +96,67 @@ fn annotations_are_kept_once_changed_by_revision_and_deleted() {
 }
 
 #[test]
+fn sessions_are_judged_and_keep_their_last_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, view) = filled(folder.path(), 3);
+    let session_id = Some("s-1".to_owned());
+    let on_session = NewAnnotation { trace_id: None, session_id: session_id.clone(), ..on(0, 1) };
+    let (made, is_new) = view.annotate(on_session.clone()).unwrap();
+    assert!(is_new);
+    assert_eq!((made.target.as_str(), &made.session_id), ("session", &session_id));
+    assert_eq!(view.annotate(on_session).unwrap(), (made.clone(), false));
+    let reader = reader(folder.path());
+    for number in 0..3 {
+        let run = reader.trajectory(&trace_id(number).to_string()).unwrap();
+        assert_eq!(run.annotations, [made.clone()], "of each run of the session");
+    }
+    let filter = AnnotationFilter { session_id, ..AnnotationFilter::default() };
+    assert_eq!(reader.annotations(&filter, None, 10).unwrap().items, [made.clone()]);
+    let pinned = "SELECT lower(hex(trace_id)) FROM trajectories WHERE pinned > 0";
+    let pinned = rusqlite::Connection::open(folder.path().join("scores.db"))
+        .and_then(|it| it.query_row(pinned, [], |row| row.get::<_, String>(0)));
+    assert_eq!(pinned.unwrap(), made.trace_id);
+}
+
+#[test]
+fn of_each_person_the_last_label_on_a_subject_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, view) = filled(folder.path(), 2);
+    let ids = all(folder.path());
+    let said = |at: usize, id: u8, author: &str, label: &str| {
+        let row = &ids[at];
+        let new = NewAnnotation {
+            id: [id; 16],
+            trace_id: Some(row.trace_id.clone()),
+            evaluation_id: Some(row.evaluation_id.clone()),
+            author: author.to_owned(),
+            verdict: verdict(label),
+            ..NewAnnotation::default()
+        };
+        view.annotate(new).unwrap();
+    };
+    said(0, 1, "ann", "pass");
+    said(0, 2, "ann", "fail");
+    said(0, 3, "bob", "fail");
+    said(1, 4, "ann", "pass");
+    view.annotate(on(0, 5)).unwrap();
+    let labels = reader(folder.path()).labels(&StoreFilter::default()).unwrap();
+    let of = |label: &crate::query::PersonLabel| {
+        (label.author.clone(), label.label, label.verdict, label.evaluator.is_some())
+    };
+    let named = |author: &str, label, verdict| (author.to_owned(), label, verdict, true);
+    let expected = [
+        ("ann".to_owned(), "fail", None, false),
+        named("ann", "pass", Some("fail")),
+        named("bob", "fail", Some("fail")),
+        named("ann", "fail", Some("fail")),
+    ];
+    assert_eq!(labels.iter().map(of).collect::<Vec<_>>(), expected);
+    assert_eq!(labels[2].subject, labels[3].subject);
+    assert_ne!(labels[1].subject, labels[3].subject);
+}
+
+#[test]
 fn what_is_not_there_and_what_cannot_be_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (store, view) = filled(folder.path(), 1);
@@ -103,7 +164,13 @@ fn what_is_not_there_and_what_cannot_be_is_refused() {
         let error = view.annotate(new).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
-    check(NewAnnotation { trace_id: "ffffffff".to_owned(), ..on(0, 1) }, "no trace");
+    check(NewAnnotation { trace_id: Some("ffffffff".to_owned()), ..on(0, 1) }, "no trace");
+    let session_id = Some("s-1".to_owned());
+    check(NewAnnotation { session_id: session_id.clone(), ..on(0, 1) }, "leave `trace_id` or");
+    check(NewAnnotation { trace_id: None, ..on(0, 1) }, "or a `session_id`");
+    let of_session = |session_id| NewAnnotation { trace_id: None, session_id, ..on(0, 1) };
+    check(NewAnnotation { call: Some(1), ..of_session(session_id) }, "name it by `trace_id`");
+    check(of_session(Some("s-2".to_owned())), "no session `s-2`");
     check(NewAnnotation { call: Some(2), ..on(0, 1) }, "no call 2");
     check(NewAnnotation { call: Some(i64::MIN), ..on(0, 1) }, "no call");
     let evaluation_id = Some("00ff".to_owned());

@@ -379,3 +379,39 @@ fn names_of_agents_are_redacted_and_long_ids_of_sessions_cut() {
     assert_eq!(stored.agent, "agent of [SECRET_1]");
     assert_eq!(stored.session_id.map(|id| id.len()), Some(200));
 }
+
+#[test]
+fn argument_errors_are_counted_by_tool_and_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let validity = Arc::new(EvaluatorInfo {
+        kind: "tool_call_validity",
+        ..(*info("tool_call_validity/all")).clone()
+    });
+    for number in 0..3 {
+        store.trajectory(run(number, 0, false));
+        let details = r#"{"results": [{"name": "pay", "errors": ["`to` is missing"]},
+            {"name": "find", "errors": []},
+            {"name": "pay", "errors": ["`to` is missing", "`n`"]}]}"#;
+        let details = json::parse(details).unwrap().into_owned();
+        let Outcome::Scored(score) = scored(0.2) else { panic!("a score") };
+        let outcome = Outcome::Scored(Score { details, ..score });
+        let evaluator = Arc::clone(&validity);
+        store
+            .evaluations([Evaluation { evaluator, ..evaluation(number, 1, outcome, None) }].into());
+    }
+    store.close();
+    let check = |tool: Option<&str>, expected: &[(&str, &str, u64)]| {
+        let mut filter = StoreFilter::default();
+        tool.into_iter().for_each(|tool| filter.add(crate::query::StoreField::Tool, tool));
+        let found = reader(folder.path()).argument_errors(&filter).unwrap();
+        let told: Vec<_> = found.iter().map(|it| (&*it.tool, &*it.error, it.count)).collect();
+        assert_eq!(told, expected, "{tool:?}");
+        assert!(found.iter().all(|it| it.trace_id == trace_id(2).to_string()), "{found:?}");
+    };
+    let all = [("pay", "`to` is missing", 6), ("pay", "`n`", 3)];
+    check(None, &all);
+    check(Some("pay"), &all);
+    check(Some("!pay"), &[]);
+    check(Some("find"), &[]);
+}

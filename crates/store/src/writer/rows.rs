@@ -18,7 +18,7 @@ use super::statements::{
     replace_content, update_trajectory,
 };
 use super::sums::{CallFigures, PendingSums};
-use super::traces::{AWAITED, KnownEvaluation, KnownTrace, outcome};
+use super::traces::{AWAITED, KnownEvaluation, KnownTrace};
 use crate::counters::{StoreCount, StoreCounters};
 use crate::queue::{MergedSums, StoreBatch, StoreWork};
 use crate::record::{CallRecord, TraceKey, TrajectoryRecord};
@@ -337,7 +337,7 @@ impl RowWriter {
         };
         if is_current {
             self.sums.count((evaluator, source), &figures, 1);
-            trace.counts[outcome(figures.verdict) as usize] += 1;
+            trace.counts[figures.verdict as usize] += 1;
         }
         if let Some(case) = &it.evaluator.case {
             connection
@@ -389,7 +389,7 @@ impl RowWriter {
         let Some(known) = trace.evaluations.get_mut(&id) else { return Ok(()) };
         if std::mem::replace(&mut known.is_current, false) {
             self.sums.count((known.evaluator, known.source), &known.figures, -1);
-            trace.counts[outcome(known.figures.verdict) as usize] -= 1;
+            trace.counts[known.figures.verdict as usize] -= 1;
             connection
                 .prepare_cached("UPDATE evaluations SET current = 0 WHERE seq = ?1")?
                 .execute([known.seq])?;

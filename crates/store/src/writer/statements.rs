@@ -6,7 +6,7 @@ use spanscore_base::model::{ClientGroup, Completion, Evaluation, Level};
 
 use super::content::ContentPolicy;
 use super::sums::CallFigures;
-use super::traces::{KnownTrace, outcome};
+use super::traces::KnownTrace;
 use crate::record::{CallRecord, TrajectoryRecord};
 use crate::rollup::EvaluationFigures;
 
@@ -183,7 +183,7 @@ pub(super) fn insert_evaluation(
             it.revises.map(|id| id.0),
             is_current,
             is_early,
-            outcome(figures.verdict),
+            figures.verdict as i64,
             figures.score,
             texts.reason,
             it.target.completion.as_str(),

@@ -150,30 +150,11 @@ fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<EvaluationOfTrace> {
         evaluator: row.get(4)?,
         source: row.get(5)?,
         figures: EvaluationFigures {
-            verdict: verdict(row.get(6)?),
+            verdict: GivenVerdict::numbered(row.get(6)?).unwrap_or(GivenVerdict::Failed),
             score: row.get(7)?,
             cost: row.get(8)?,
             time_ms: row.get(9)?,
         },
     };
     Ok((EvaluationId(row.get(1)?), revises.map(EvaluationId), known))
-}
-
-/// Returns the number of a verdict in the file.
-pub(crate) fn outcome(verdict: GivenVerdict) -> i64 {
-    match verdict {
-        GivenVerdict::Pass => 0,
-        GivenVerdict::Fail => 1,
-        GivenVerdict::NotEvaluable => 2,
-        GivenVerdict::Failed => 3,
-    }
-}
-
-fn verdict(outcome: i64) -> GivenVerdict {
-    match outcome {
-        0 => GivenVerdict::Pass,
-        1 => GivenVerdict::Fail,
-        2 => GivenVerdict::NotEvaluable,
-        _ => GivenVerdict::Failed,
-    }
 }

@@ -399,8 +399,8 @@ pub mod evaluator_server {
     /// Generated trait containing gRPC methods that should be implemented for use with EvaluatorServer.
     #[async_trait]
     pub trait Evaluator: std::marker::Send + std::marker::Sync + 'static {
-        /// What the server can evaluate. Asked for at the start and after each lost connection; nothing is
-        /// evaluated before it is answered.
+        /// Describes the kinds that the server evaluates. Asked for at the start and after each lost
+        /// connection; nothing is evaluated before it is answered.
         async fn describe(
             &self,
             request: tonic::Request<super::DescribeRequest>,

@@ -10,7 +10,7 @@ use super::Report;
 use super::markdown;
 use super::out::ReportOut;
 use crate::cli::CommandError;
-use crate::cli::score::rows::RowVerdict;
+use spanscore_base::model::GivenVerdict;
 use spanscore_base::visible;
 
 /// Limit of annotations; GitHub shows ten of a kind for each step.
@@ -25,10 +25,10 @@ pub(super) fn write(report: &Report<'_>, out: &mut ReportOut) -> Result<(), Comm
             return Ok(());
         }
         let command = match row.verdict() {
-            RowVerdict::NotEvaluable => "warning",
+            GivenVerdict::NotEvaluable => "warning",
             _ => "error",
         };
-        let verdict = row.verdict().as_str();
+        let verdict = row.verdict().words();
         let title = format!("{} {verdict}: {}", row.evaluator, row.subject());
         let score = row.score.map(|_| format!("score {}: ", row.value())).unwrap_or_default();
         let words = format!("{score}{}", row.words);

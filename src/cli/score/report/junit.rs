@@ -12,8 +12,9 @@ use super::out::ReportOut;
 use crate::cli::CommandError;
 use crate::cli::score::baseline::listed;
 use crate::cli::score::repeats::RepeatedRuns;
-use crate::cli::score::rows::{RowVerdict, ScoreRow};
+use crate::cli::score::rows::ScoreRow;
 use crate::cli::score::tally::OutcomeTally;
+use spanscore_base::model::GivenVerdict;
 use spanscore_base::visible;
 use spanscore_emit::details;
 
@@ -92,14 +93,14 @@ fn write_case(row: &ScoreRow, with_details: bool, out: &mut String) -> std::fmt:
     let words = escaped(&row.words);
     let score = row.value();
     match row.verdict() {
-        RowVerdict::Pass => return out.write_str("/>\n"),
-        RowVerdict::NotEvaluable => {
+        GivenVerdict::Pass => return out.write_str("/>\n"),
+        GivenVerdict::NotEvaluable => {
             write!(out, ">\n      <skipped message=\"{words}\"/>\n")?;
         }
-        RowVerdict::Failed => {
+        GivenVerdict::Failed => {
             write!(out, ">\n      <error message=\"{words}\" type=\"failed\"/>\n")?;
         }
-        RowVerdict::Fail => {
+        GivenVerdict::Fail => {
             let threshold = row.threshold;
             write!(out, ">\n      <failure message=\"{score}: {words}\" type=\"fail\">")?;
             let mut text = format!("trace {}\nthreshold {threshold}\n", row.trace_id);

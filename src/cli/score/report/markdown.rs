@@ -104,7 +104,7 @@ fn failures(report: &Report<'_>, with_details: bool, out: &mut String) -> anyhow
 }
 
 fn write_row(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
-    let label = row.verdict().as_str();
+    let label = row.verdict().words();
     let words: String = row.words.chars().take(WORDS_MAX).collect();
     let subject = cell(&row.subject());
     let evaluator = cell(&row.evaluator);

@@ -7,8 +7,9 @@ use comfy_table::{ContentArrangement, Table};
 use super::Report;
 use super::out::ReportOut;
 use crate::cli::score::gate::GateArgs;
-use crate::cli::score::rows::{RowVerdict, ScoreRow};
+use crate::cli::score::rows::ScoreRow;
 use crate::cli::{CommandError, output};
+use spanscore_base::model::GivenVerdict;
 use spanscore_base::visible;
 use spanscore_emit::details;
 
@@ -40,7 +41,7 @@ pub(super) fn write(
         waiting.table.add_row(cells.clone().map(|cell| visible::line(cell).to_string()));
         waiting.rows += 1;
         if let Some([failed, passed]) = &mut waiting.details {
-            let is_pass = row.verdict() == RowVerdict::Pass;
+            let is_pass = row.verdict() == GivenVerdict::Pass;
             write_details(&row, &cells, if is_pass { passed } else { failed });
         }
         if waiting.rows == ROWS_MAX { waiting.flush() } else { Ok(()) }
@@ -87,7 +88,7 @@ fn cells(row: &ScoreRow, full_ids: bool) -> [String; 5] {
         Some(run) => run.clone(),
         None => id,
     };
-    let label = row.verdict().as_str().to_owned();
+    let label = row.verdict().words().to_owned();
     [trace, row.evaluator.clone(), row.value(), label, row.words.clone()]
 }
 

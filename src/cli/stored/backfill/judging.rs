@@ -5,13 +5,13 @@ use serde::Serialize;
 
 use super::needs::EvaluatorNeeds;
 use super::tally::{EvaluatorTally, VerdictWord};
-use spanscore_base::model::{Completion, Evaluation, GivenVerdict, Level, Outcome, SpanId, Want};
+use spanscore_base::model::{Completion, Evaluation, Level, Outcome, SpanId, Want};
 use spanscore_evaluate::engine::run::{Configured, Evaluators, Evidence};
 use spanscore_store::query::{KnownVerdict, RestoredRun};
 
 /// Verdict on a target, beside the stored one.
 #[derive(Debug, Serialize)]
-pub(super) struct BackfilledVerdict {
+pub(in crate::cli) struct BackfilledVerdict {
     /// Trace, 32 digits.
     pub(super) trace_id: String,
     /// Span of the judged call, or of the trace.
@@ -106,7 +106,8 @@ impl Backfill {
             tally.runs += 1;
             let mut earlier = VerdictsBefore::of(run, configured);
             for it in by_name.remove(configured.info.name.as_str()).unwrap_or_default() {
-                visit(compared(run, it, earlier.take(it.span_id), tally))?;
+                let before = earlier.take(it.span_id).map(|it| (it.verdict, it.score));
+                visit(compared(it, before, tally))?;
             }
         }
         Ok(())
@@ -152,33 +153,29 @@ impl<'r> VerdictsBefore<'r> {
     }
 }
 
-fn compared(
-    run: &RestoredRun,
+/// Sets an evaluation beside the earlier verdict and score, and counts both.
+pub(in crate::cli) fn compared(
     it: &Evaluation,
-    before: Option<&KnownVerdict>,
+    before: Option<(VerdictWord, Option<f64>)>,
     tally: &mut EvaluatorTally,
 ) -> BackfilledVerdict {
-    let now = match it.verdict() {
-        GivenVerdict::Pass => "pass",
-        GivenVerdict::Fail => "fail",
-        GivenVerdict::NotEvaluable => "not_evaluable",
-        GivenVerdict::Failed => "failed",
-    };
+    let now = it.verdict().as_str();
+    let (before, score_before) = before.unzip();
     let (score_now, why) = match &it.outcome {
         Outcome::Scored(score) => (Some(score.value), score.explanation.as_str().to_owned()),
         Outcome::NotEvaluable { explanation, .. } => (None, explanation.clone()),
         Outcome::Failed { error, .. } => (None, error.clone()),
     };
     BackfilledVerdict {
-        trace_id: run.trace_id.to_string(),
+        trace_id: it.target.trace_id.to_string(),
         span_id: it.span_id.to_string(),
         evaluator: it.evaluator.name.clone(),
         case: it.evaluator.case.as_deref().map(str::to_owned),
-        before: before.map(|it| it.verdict),
+        before,
         now,
-        score_before: before.and_then(|it| it.score),
+        score_before: score_before.flatten(),
         score_now,
         why,
-        is_told: tally.add(before.map(|it| it.verdict), now),
+        is_told: tally.add(before, now),
     }
 }

@@ -1,8 +1,8 @@
 //! `spanscore backfill`: verdicts that another config would have given on stored runs.
 
-mod judging;
-mod needs;
-mod tally;
+pub(in crate::cli) mod judging;
+pub(in crate::cli) mod needs;
+pub(in crate::cli) mod tally;
 
 use clap::Args;
 use serde_json::Value;
@@ -53,12 +53,18 @@ pub(in crate::cli) fn run(args: &BackfillArgs) -> Result<Exit, CommandError> {
     let reader = args.store.open_in(&plan.config)?;
     let steps = u64::from(plan.config.limits.trace_steps);
     let mut backfill = Backfill::new(plan.evaluators, steps, recorded::now_ns());
-    let mut changes = Changes { format: args.format, all: args.all, first: Vec::new(), count: 0 };
+    let mut changes = VerdictChanges::default();
     let mut after = None;
     loop {
         let page = reader.restored_runs(&filter, after, PAGE_RUNS).map_err(asked)?;
         for run in &page.items {
-            backfill.judge(run, |verdict| changes.add(verdict))?;
+            backfill.judge(run, |verdict| match args.format {
+                Format::Jsonl => print_verdict(&verdict, args.all),
+                Format::Table => {
+                    changes.add(verdict);
+                    Ok(())
+                }
+            })?;
         }
         after = page.next;
         if after.is_none() {
@@ -79,29 +85,28 @@ pub(in crate::cli) fn run(args: &BackfillArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Verdicts that are told: printed at once, or gathered for a table.
-struct Changes {
-    format: Format,
-    all: bool,
+/// Verdicts that are told in a table: the first of them, and the number of all.
+#[derive(Default)]
+pub(in crate::cli) struct VerdictChanges {
     first: Vec<BackfilledVerdict>,
     count: u64,
 }
 
-impl Changes {
-    fn add(&mut self, verdict: BackfilledVerdict) -> Result<(), CommandError> {
-        if self.format == Format::Jsonl {
-            let row = if verdict.is_told { "change" } else { "verdict" };
-            let is_shown = verdict.is_told || self.all;
-            return if is_shown { print_record(row, &verdict) } else { Ok(()) };
-        }
+impl VerdictChanges {
+    pub(in crate::cli) fn add(&mut self, verdict: BackfilledVerdict) {
         if verdict.is_told {
             self.count += 1;
             if self.first.len() < CHANGES_MAX {
                 self.first.push(verdict);
             }
         }
-        Ok(())
     }
+}
+
+/// Prints a verdict that is told; with `all` each.
+fn print_verdict(verdict: &BackfilledVerdict, all: bool) -> Result<(), CommandError> {
+    let row = if verdict.is_told { "change" } else { "verdict" };
+    if verdict.is_told || all { print_record(row, verdict) } else { Ok(()) }
 }
 
 fn print_record(row: &str, record: &impl serde::Serialize) -> Result<(), CommandError> {
@@ -114,7 +119,8 @@ fn print_records(tallies: &[EvaluatorTally]) -> Result<(), CommandError> {
     tallies.iter().try_for_each(|tally| print_record("evaluator", tally))
 }
 
-fn text(tallies: &[EvaluatorTally], changes: &Changes) -> String {
+/// Formats counts and changes as tables.
+pub(in crate::cli) fn text(tallies: &[EvaluatorTally], changes: &VerdictChanges) -> String {
     let parts = [evaluators(tallies), not_judged(tallies), changed(changes)];
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
@@ -157,7 +163,7 @@ fn not_judged(tallies: &[EvaluatorTally]) -> Option<String> {
     (!is_empty).then(|| table.trim_fmt())
 }
 
-fn changed(changes: &Changes) -> Option<String> {
+fn changed(changes: &VerdictChanges) -> Option<String> {
     let mut table = output::table(["trace", "evaluator", "before", "now", "score", "why"]);
     for it in &changes.first {
         table.add_row([

@@ -8,7 +8,7 @@ use spanscore_store::query::RestoredRun;
 use spanscore_store::{RESOURCE_KEYS, StoredGap, StoredPart};
 
 /// Parts that an evaluator reads.
-pub(super) struct EvaluatorNeeds {
+pub(in crate::cli) struct EvaluatorNeeds {
     parts: Vec<StoredPart>,
     attributes: ReadKeys,
     /// Keys of the resource.
@@ -22,24 +22,34 @@ impl EvaluatorNeeds {
     /// The reason why it can judge no stored run, in words.
     pub(super) fn of(configured: &Configured) -> Result<Self, &'static str> {
         let facts = configured.facts();
-        let root = configured.root_reads();
-        if configured.is_external() {
-            return Err("it asks another process");
-        }
-        if configured.asks {
+        if configured.asks && !configured.is_external() {
             return Err("it asks a judge");
-        }
-        if configured.info.level == Level::Session {
-            return Err("it judges sessions");
         }
         if facts.tool_definitions {
             return Err("it reads definitions of tools, which are not stored");
         }
-        if facts.spans {
-            return Err("it reads all spans, which are not stored");
-        }
         if !facts.attributes.is_empty() {
             return Err("it reads attributes of spans, which are not stored");
+        }
+        Self::of_judged(configured)
+    }
+
+    /// Returns the parts that the record of an evaluator needs which asks a judge; instructions and
+    /// definitions of tools, which are not stored, it shows where they are.
+    ///
+    /// # Errors
+    /// The reason why it can judge no stored run, in words.
+    pub(in crate::cli) fn of_judged(configured: &Configured) -> Result<Self, &'static str> {
+        let facts = configured.facts();
+        let root = configured.root_reads();
+        if configured.is_external() {
+            return Err("it asks another process");
+        }
+        if configured.info.level == Level::Session {
+            return Err("it judges sessions");
+        }
+        if facts.spans {
+            return Err("it reads all spans, which are not stored");
         }
         let is_stored = |key: &String| RESOURCE_KEYS.contains(&key.as_str());
         let resource = match root.resource {
@@ -68,7 +78,7 @@ impl EvaluatorNeeds {
     }
 
     /// Returns the reason why it cannot judge a run; `None` if it can.
-    pub(super) fn unmet_by(&self, run: &RestoredRun) -> Option<String> {
+    pub(in crate::cli) fn unmet_by(&self, run: &RestoredRun) -> Option<String> {
         let told = |what: &str, gap: StoredGap| format!("{what}: {}", gap.as_str());
         let gap = self.parts.iter().find_map(|part| Some(told(part.as_str(), run.gap(*part)?)));
         let gap = gap.or_else(|| {

@@ -8,7 +8,7 @@ use serde::Serialize;
 const REASONS_MAX: usize = 20;
 
 /// Verdict on a target, as words.
-pub(super) type VerdictWord = &'static str;
+pub(in crate::cli) type VerdictWord = &'static str;
 
 /// Verdicts by their words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -42,11 +42,11 @@ impl BackfillCounts {
 
 /// Counts of one evaluator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct EvaluatorTally {
+pub(in crate::cli) struct EvaluatorTally {
     /// Full name of the evaluator.
     pub(super) evaluator: String,
     /// Runs that it judged.
-    pub(super) runs: u64,
+    pub(in crate::cli) runs: u64,
     /// Runs that `when` or `sample` leave out.
     pub(super) unselected: u64,
     /// Stored verdicts on the targets that it judged.
@@ -66,7 +66,7 @@ pub(super) struct EvaluatorTally {
 }
 
 impl EvaluatorTally {
-    pub(super) fn new(evaluator: &str) -> Self {
+    pub(in crate::cli) fn new(evaluator: &str) -> Self {
         Self { evaluator: evaluator.to_owned(), ..Self::default() }
     }
 
@@ -87,7 +87,7 @@ impl EvaluatorTally {
     }
 
     /// Counts runs that it cannot judge.
-    pub(super) fn add_not_judged(&mut self, reason: &str, runs: u64) {
+    pub(in crate::cli) fn add_not_judged(&mut self, reason: &str, runs: u64) {
         let is_known = self.not_judged.contains_key(reason);
         let is_full = !is_known && self.not_judged.len() >= REASONS_MAX;
         let reason = if is_full { "other" } else { reason };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::usage;
 use super::{JudgeCall, JudgeCount, JudgeEffect, JudgeProgress, JudgeScheduler, OpenQuestion};
+use crate::judge::call::CallContent;
 use crate::judge::gate::Ended;
 use crate::judge::wire::{Fault, Finish, Reply, Shape, TokenUsage};
 use crate::scheduler::not_sent;
@@ -119,6 +120,10 @@ impl JudgeScheduler {
             cached_tokens: usage.cached,
             output_tokens: usage.output,
             cost_usd: cost_nano as f64 / 1e9,
+            content: self
+                .backend
+                .keeps_content
+                .then(|| Box::new(CallContent::of(question, answer.ok()))),
         };
         self.effect(JudgeEffect::Called(Box::new(call)));
         if is_surplus {

@@ -4,9 +4,11 @@
 //! [`SamplingSession`], each admitted by the gate of its judge, and is concluded.
 
 mod answers;
+mod forecast;
 mod reload;
 mod request;
 mod sampling;
+mod shared_budget;
 pub(super) mod spent;
 mod state;
 #[cfg(test)]
@@ -16,19 +18,20 @@ mod usage;
 
 use std::sync::Arc;
 
+pub use self::forecast::{CostForecast, forecast};
 pub(super) use self::reload::is_alike;
 use self::sampling::{SamplingEnd, SamplingSession, SamplingStep};
 use self::state::JudgeState;
 use super::cache::{AnswerCache, QuestionKey, key_of};
 use super::call::JudgeCall;
-use super::gate::{GateBlock, Reservation};
+use super::gate::{BudgetRoom, GateBlock, Reservation};
 use super::metrics::JudgeCount;
 use super::settings::JudgeSettings;
 use super::wire::{JudgeQuestion, ProviderCapabilities, Shape, TokenUsage};
 use crate::scheduler::{ScheduledRequest, Scheduler, SchedulerBackend, not_sent};
 use spanscore_base::model::{Evaluation, Outcome, Reason};
 use spanscore_evaluate::JudgeRequest;
-use spanscore_evaluate::inquiry::{Inquiry, MarkKey, PromptRoom};
+use spanscore_evaluate::inquiry::{Inquiry, JudgePlan, MarkKey, PromptRoom};
 
 /// Limit of inquiries rendered at once for one judge; its others wait.
 const RENDERED_AT_ONCE: u32 = 4;
@@ -93,6 +96,10 @@ pub(super) struct JudgeBackend {
     mark_key: MarkKey,
     /// True if an inquiry waits for an open circuit, false if it is given up at once.
     waits_for_circuit: bool,
+    /// Budget that all judges share, nano-dollars.
+    pub(super) shared_nano: Option<u64>,
+    /// True if calls are recorded with prompt and reply.
+    pub(super) keeps_content: bool,
 }
 
 impl JudgeBackend {
@@ -104,7 +111,14 @@ impl JudgeBackend {
     ) -> Self {
         let states = judges.into_iter().map(|(name, settings)| JudgeState::new(name, settings));
         let cache = AnswerCache::default();
-        Self { judges: states.collect(), cache, mark_key, waits_for_circuit }
+        Self {
+            judges: states.collect(),
+            cache,
+            mark_key,
+            waits_for_circuit,
+            shared_nano: None,
+            keeps_content: false,
+        }
     }
 
     /// Caches an answer from an earlier process.
@@ -115,6 +129,26 @@ impl JudgeBackend {
     /// Returns the index of the newest judge of a name.
     fn find(&self, name: &str) -> Option<usize> {
         self.judges.iter().rposition(|judge| judge.name == name)
+    }
+
+    /// Starts a session by a plan.
+    fn session(&self, plan: &JudgePlan) -> Result<SamplingSession, Outcome> {
+        let judge = self.find(&plan.judge).ok_or_else(|| Outcome::Failed {
+            error_type: "judge_unknown",
+            error: format!("judge `{}` is not configured", plan.judge),
+        })?;
+        let jury = plan.jury.iter().map(|name| {
+            self.find(name).ok_or_else(|| Outcome::Failed {
+                error_type: "judge_unknown",
+                error: format!("judge `{name}` of the jury is not configured"),
+            })
+        });
+        let jury = jury.collect::<Result<Vec<_>, _>>()?;
+        let seats: Vec<usize> = std::iter::once(judge).chain(jury).collect();
+        let escalate_to = plan.escalate_to.as_deref().and_then(|name| self.find(name));
+        let settings: Vec<_> = seats.iter().map(|at| &self.judges[*at].settings).collect();
+        let known = (self.judges[judge].bytes_per_token, self.mark_key);
+        Ok(SamplingSession::new(plan.clone(), seats, escalate_to, &settings, known))
     }
 
     /// Fills in the end of a session.
@@ -140,24 +174,7 @@ impl SchedulerBackend for JudgeBackend {
         scheduler: &mut JudgeScheduler,
         request: &JudgeRequest,
     ) -> Result<JudgeProgress, Outcome> {
-        let plan = &request.plan;
-        let backend = &scheduler.backend;
-        let judge = backend.find(&plan.judge).ok_or_else(|| Outcome::Failed {
-            error_type: "judge_unknown",
-            error: format!("judge `{}` is not configured", plan.judge),
-        })?;
-        let jury = plan.jury.iter().map(|name| {
-            backend.find(name).ok_or_else(|| Outcome::Failed {
-                error_type: "judge_unknown",
-                error: format!("judge `{name}` of the jury is not configured"),
-            })
-        });
-        let jury = jury.collect::<Result<Vec<_>, _>>()?;
-        let seats: Vec<usize> = std::iter::once(judge).chain(jury).collect();
-        let escalate_to = plan.escalate_to.as_deref().and_then(|name| backend.find(name));
-        let settings: Vec<_> = seats.iter().map(|at| &backend.judges[*at].settings).collect();
-        let known = (backend.judges[judge].bytes_per_token, backend.mark_key);
-        let session = SamplingSession::new(plan.clone(), seats, escalate_to, &settings, known);
+        let session = scheduler.backend.session(&request.plan)?;
         Ok(JudgeProgress { session, question: None, adaptations: 0 })
     }
 
@@ -282,6 +299,11 @@ impl JudgeScheduler {
         let progress = &self.entries.get(&id)?.progress;
         let open = progress.question.as_ref()?;
         let judge = progress.session.judge;
+        match self.backend.shared_room(now_ms, judge, open.estimate) {
+            BudgetRoom::Spent => return Some(GateBlock::Budget),
+            BudgetRoom::Reserved => return Some(GateBlock::Reserved),
+            BudgetRoom::Free => {}
+        }
         let state = &mut self.backend.judges[judge];
         let reservation = match state.gate.begin(now_ms, open.estimate) {
             Ok(reservation) => reservation,

@@ -32,8 +32,8 @@ impl JudgeBackend {
         let mut state = JudgeState::new(name.to_owned(), settings);
         if let Some(before) = before {
             let before = &self.judges[before].gate;
-            state.gate.money.restore(before.money.spent());
-            state.gate.spent_tokens.restore(before.spent_tokens.spent());
+            state.gate.money.restore(before.money.spent(), 0, 0);
+            state.gate.spent_tokens.restore(before.spent_tokens.spent(), 0, 0);
         }
         self.judges.push(state);
         self.judges.len() - 1

@@ -13,10 +13,15 @@ use super::{JudgeBackend, JudgeState};
 struct SpentOnJudge {
     nano_usd: Vec<(u64, u64)>,
     tokens: Vec<(u64, u64)>,
+    /// Reservations of requests under way, nano-dollars and tokens: a process that was killed may
+    /// have to pay them.
+    #[serde(default)]
+    open: (u64, u64),
 }
 
-/// Restores the spending of an earlier process; an unreadable file is logged and ignored.
-pub(in crate::judge) fn restore(file: &Path, backend: &mut JudgeBackend) {
+/// Restores the spending of an earlier process; an unreadable file is logged and ignored. What was
+/// under way when that was killed counts as spent now, since nobody knows what it cost.
+pub(in crate::judge) fn restore(file: &Path, backend: &mut JudgeBackend, now_ms: u64) {
     let read = match std::fs::read(file) {
         Ok(bytes) => serde_json::from_slice::<BTreeMap<String, SpentOnJudge>>(&bytes)
             .map_err(|error| error.to_string()),
@@ -32,17 +37,20 @@ pub(in crate::judge) fn restore(file: &Path, backend: &mut JudgeBackend) {
         }
     };
     for JudgeState { name, gate, .. } in &mut backend.judges {
-        let Some(SpentOnJudge { nano_usd, tokens }) = spent.remove(&*name) else { continue };
-        gate.money.restore(nano_usd);
-        gate.spent_tokens.restore(tokens);
+        let Some(SpentOnJudge { nano_usd, tokens, open }) = spent.remove(&*name) else { continue };
+        gate.money.restore(nano_usd, open.0, now_ms);
+        gate.spent_tokens.restore(tokens, open.1, now_ms);
     }
 }
 
 /// Writes the file atomically: a new one beside it, renamed over it.
 pub(in crate::judge) async fn keep(file: &Path, backend: &JudgeBackend) -> io::Result<()> {
     let of = |JudgeState { name, gate, .. }: &JudgeState| {
-        let spent =
-            SpentOnJudge { nano_usd: gate.money.spent(), tokens: gate.spent_tokens.spent() };
+        let spent = SpentOnJudge {
+            nano_usd: gate.money.spent(),
+            tokens: gate.spent_tokens.spent(),
+            open: (gate.money.reserved(), gate.spent_tokens.reserved()),
+        };
         (name.clone(), spent)
     };
     let spent: BTreeMap<String, SpentOnJudge> = backend.judges.iter().map(of).collect();

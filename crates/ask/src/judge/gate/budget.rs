@@ -63,9 +63,13 @@ impl SpendMeter {
         }
     }
 
-    /// Continues with the spending of an earlier process.
-    pub(in crate::judge) fn restore(&mut self, spent: Vec<(u64, u64)>) {
+    /// Continues with the spending of an earlier process, and with what it had reserved at its
+    /// end.
+    pub(in crate::judge) fn restore(&mut self, spent: Vec<(u64, u64)>, open: u64, now_ms: u64) {
         self.spent = spent.into();
+        if open > 0 {
+            self.spent.push_back((now_ms / MINUTE_MS, open));
+        }
         self.spent.make_contiguous().sort_unstable();
         let over = self.spent.len().saturating_sub(DAY_MINUTES as usize + 1);
         self.spent.drain(..over);
@@ -106,6 +110,16 @@ impl SpendMeter {
         } else {
             BudgetRoom::Spent
         }
+    }
+
+    /// Returns the reservations of requests under way.
+    pub(in crate::judge) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// Returns the spending of the last day, and what is reserved.
+    pub(in crate::judge) fn booked(&self, now_ms: u64) -> (u64, u64) {
+        (self.sums(now_ms).1, self.reserved)
     }
 
     /// Reserves `some`.
@@ -209,9 +223,14 @@ mod tests {
         meter.reserve(90);
         meter.settle(MINUTE_MS * 1_000, 90, 90);
         let mut next = SpendMeter::new(Some(100), None, false);
-        next.restore(meter.spent());
+        next.restore(meter.spent(), 0, MINUTE_MS * 1_001);
         assert_eq!(next.room(MINUTE_MS * 1_059, 20), BudgetRoom::Spent);
         assert_eq!(next.room(MINUTE_MS * 1_062, 20), BudgetRoom::Free);
+        let mut killed = SpendMeter::new(Some(100), None, false);
+        killed.restore(vec![(1_000, 50)], 40, MINUTE_MS * 1_030);
+        assert_eq!(killed.room(MINUTE_MS * 1_031, 20), BudgetRoom::Spent);
+        assert_eq!(killed.room(MINUTE_MS * 1_062, 60), BudgetRoom::Free);
+        assert_eq!(killed.room(MINUTE_MS * 1_062, 70), BudgetRoom::Spent, "until its own hour");
     }
 
     #[test]

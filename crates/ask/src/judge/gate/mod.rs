@@ -10,8 +10,7 @@ mod tests;
 
 use std::time::Duration;
 
-use budget::BudgetRoom;
-pub(in crate::judge) use budget::SpendMeter;
+pub(in crate::judge) use budget::{BudgetRoom, SpendMeter};
 use concurrency::Concurrency;
 
 use super::settings::{BudgetPace, JudgePrice, JudgeSettings};

@@ -151,7 +151,7 @@ pub(in crate::judge) fn reply(
 }
 
 /// Returns the user message, with the request for a repair behind it.
-fn user_text(question: &JudgeQuestion) -> String {
+pub(in crate::judge) fn user_text(question: &JudgeQuestion) -> String {
     match &question.remark {
         Some(remark) => format!("{}\n\n{remark}", question.prompt.user),
         None => question.prompt.user.clone(),

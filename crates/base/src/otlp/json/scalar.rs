@@ -6,6 +6,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use super::OtlpJsonError;
 use super::reader::OtlpJsonReader;
 use super::schema::{FieldKind, FieldSchema};
+use crate::otlp::wire::put_varint;
 
 /// Wire type of strings, bytes and messages.
 pub(super) const WIRE_BYTES: u32 = 2;
@@ -27,20 +28,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Writes a field's tag.
 #[inline]
 pub(super) fn tag(out: &mut Vec<u8>, number: u32, wire_type: u32) {
-    varint(out, u64::from(number << 3 | wire_type));
+    put_varint(u64::from(number << 3 | wire_type), out);
 }
 
-/// Writes a varint.
-#[inline]
-pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Returns the bytes that [`varint`] takes for a value.
+/// Returns the bytes that [`put_varint`] takes for a value.
 pub(super) fn varint_bytes(value: u64) -> usize {
     let bits = u64::BITS - value.leading_zeros();
     bits.div_ceil(7).max(1) as usize
@@ -57,7 +48,7 @@ pub(super) fn varint_at(place: &mut [u8], mut value: u64) {
 
 fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     tag(out, number, WIRE_BYTES);
-    varint(out, value.len() as u64);
+    put_varint(value.len() as u64, out);
     out.extend_from_slice(value);
 }
 
@@ -85,12 +76,12 @@ pub(super) fn write(
         FieldKind::Varint => {
             let value = integer(reader, field)?;
             tag(out, number, WIRE_VARINT);
-            varint(out, value);
+            put_varint(value, out);
         }
         FieldKind::Zigzag => {
             let value = integer(reader, field)?.cast_signed();
             tag(out, number, WIRE_VARINT);
-            varint(out, ((value << 1) ^ (value >> 63)).cast_unsigned());
+            put_varint(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
         }
         FieldKind::Enum => {
             if reader.peek() == Some(b'"') {
@@ -98,7 +89,7 @@ pub(super) fn write(
             }
             let value = integer(reader, field)?;
             tag(out, number, WIRE_VARINT);
-            varint(out, value);
+            put_varint(value, out);
         }
         FieldKind::Fixed32 => {
             let value = u32::try_from(integer(reader, field)?)
@@ -203,7 +194,7 @@ fn id(out: &mut Vec<u8>, number: u32, text: &str) {
     let digits = text.as_bytes();
     let start = out.len();
     tag(out, number, WIRE_BYTES);
-    varint(out, (digits.len() / 2) as u64);
+    put_varint((digits.len() / 2) as u64, out);
     for pair in digits.chunks(2) {
         let digit = |byte: &u8| (*byte as char).to_digit(16);
         let byte = match pair {

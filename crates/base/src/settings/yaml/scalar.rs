@@ -5,6 +5,7 @@
 
 use super::super::{NodeKind, SettingsError};
 use crate::value::{Number, Value};
+use strum::{IntoStaticStr, VariantArray};
 
 /// Origin of the type of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +19,8 @@ pub enum ScalarForm {
 }
 
 /// A tag of the core schema for scalars.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum ScalarTag {
     /// `!!str`
     Str,
@@ -33,22 +35,14 @@ pub enum ScalarTag {
 }
 
 impl ScalarTag {
-    const ALL: [Self; 5] = [Self::Str, Self::Null, Self::Bool, Self::Int, Self::Float];
-
     /// Returns the tag of a name without `!!`.
     pub(crate) fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tag| tag.name() == name)
+        Self::VARIANTS.iter().copied().find(|tag| tag.name() == name)
     }
 
     /// Returns its name, without `!!`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Str => "str",
-            Self::Null => "null",
-            Self::Bool => "bool",
-            Self::Int => "int",
-            Self::Float => "float",
-        }
+        self.into()
     }
 }
 

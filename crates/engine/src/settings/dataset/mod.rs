@@ -1,7 +1,8 @@
 //! Readers of datasets of test cases: their formats to rows of names and criteria.
 //!
 //! ```text
-//! JSON Lines   {"id": "refund-1", "criteria": {...}}         one case each line; `user_input` too
+//! JSON Lines   {"id": "refund-1", "criteria": {...}}         one case each line; `user_input`,
+//!                                                            `turns` too
 //! CSV          id,criteria                                   with a header, criteria as JSON
 //! ADK          {"eval_cases": [{"eval_id", "conversation"}]} criteria made of the expected calls
 //!           [{"name", "data": [{"expected_tool_use", "reference"}]}]    its form of before 2025
@@ -12,6 +13,7 @@
 //! `evaluations`, or a single JSON list, is an eval set; any other is JSON Lines.
 
 mod adk;
+mod lines;
 
 use std::path::Path;
 
@@ -30,8 +32,8 @@ pub(super) struct Row {
     pub(super) names: Vec<String>,
     /// The user's words, the first of a conversation.
     pub(super) user_input: Option<String>,
-    /// The criteria.
-    pub(super) criteria: Value<'static>,
+    /// The criteria; nothing where single turns alone expect something.
+    pub(super) criteria: Option<Value<'static>>,
     /// Turns of a conversation of several, for traces that hold one turn each.
     pub(super) turns: Vec<CaseTurn>,
     /// Line of the row, from 1, if known.
@@ -93,34 +95,13 @@ pub(super) fn read(
         Some(set) if evaluations(set) => uipath_rows(set, text, settings, mistakes),
         _ => {
             is_imported = false;
-            json_lines(text, settings, mistakes)
+            lines::rows(text, settings, kind, mistakes)
         }
     };
     rows.iter_mut().for_each(|row| row.is_imported = is_imported);
     if rows.len() > ROWS_MAX {
         mistakes.push(Mistake::new(None, format!("more than {ROWS_MAX} cases")));
         rows.clear();
-    }
-    rows
-}
-
-fn json_lines(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) -> Vec<Row> {
-    let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
-    let mut rows = Vec::new();
-    for (line, number) in lines.take(ROWS_MAX + 1) {
-        let read = json::parse(line).map_err(|error| error.to_string());
-        let row = read.and_then(|value| {
-            let names = vec![name_at(&value, &settings.id_field)?];
-            let said = at_path(&value, &settings.input_field).and_then(Value::as_str);
-            let case =
-                NamedCase { names, user_input: said.map(str::to_owned), ..NamedCase::default() };
-            Ok((case, at_path(&value, &settings.criteria_field).map(criteria_or_none)))
-        });
-        let row = row.and_then(|(case, found)| match found {
-            Some(found) => Ok((case, found?)),
-            None => Err(format!("the case has no `{}`", settings.criteria_field)),
-        });
-        push(row, Some(number), &mut rows, mistakes);
     }
     rows
 }
@@ -248,10 +229,11 @@ fn push(
     mistakes: &mut Vec<Mistake>,
 ) {
     match row {
-        Ok((NamedCase { names, user_input, turns }, Some(criteria))) => {
-            rows.push(Row { names, user_input, criteria, turns, line, is_imported: false });
+        Ok((NamedCase { names, user_input, turns }, criteria)) => {
+            if criteria.is_some() || turns.iter().any(|turn| turn.criteria.is_some()) {
+                rows.push(Row { names, user_input, criteria, turns, line, is_imported: false });
+            }
         }
-        Ok((_, None)) => {}
         Err(what) => mistakes.push(Mistake::new(line, what)),
     }
 }

@@ -14,10 +14,11 @@ fn check(name: &str, kind_name: &str, change: &[(&str, &str)], text: &str, expec
     let mut mistakes = Vec::new();
     let kind = kind(kind_name).unwrap();
     let rows = read(Path::new(name), text, &settings, kind, &mut mistakes);
+    let shown = |row: &Row| row.criteria.as_ref().map(Value::to_string).unwrap_or_default();
     let at = |line: Option<usize>| line.map_or("?".to_owned(), |line| line.to_string());
     let rows = rows
         .iter()
-        .map(|row| format!("{}: {} @ {}", row.names.join("|"), row.criteria, at(row.line)));
+        .map(|row| format!("{}: {} @ {}", row.names.join("|"), shown(row), at(row.line)));
     let mistakes = mistakes.iter().map(|mistake| {
         let help = mistake.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
         format!("{}: {}{help}", at(mistake.line), mistake.what)
@@ -35,6 +36,25 @@ fn json_lines_hold_a_case_each() {
     let text = r#"{"meta":{"case.id":"a"},"want":{"calls":{"x":1}}}"#;
     let fields = [("id_field", "meta.case.id"), ("criteria_field", "want.calls")];
     check("c.jsonl", "contains", &fields, text, &[r#"a: {"x":1} @ 1"#]);
+}
+
+#[test]
+fn json_lines_hold_the_turns_of_a_conversation() {
+    let check_turns = |kind_name: &str, second: &str, expected: &[&str]| {
+        let first = r#"{"user_input":"Hi","criteria":{"tool_calls":[]}}"#;
+        let text = format!("{{\"id\":\"talk\",\"turns\":[{first},{second}]}}");
+        check("c.jsonl", kind_name, &[], &text, expected);
+    };
+    let find = r#"{"user_input":"Find","criteria":{"tool_calls":["find"]}}"#;
+    let joined = r#"talk: {"turns":[[],["find"]]} @ 1"#;
+    check_turns("tool_trajectory", find, &[joined]);
+    check_turns("tool_call_args", find, &["talk:  @ 1"]);
+    check_turns("tool_trajectory", r#"{"user_input":"Thanks"}"#, &["talk:  @ 1"]);
+    check_turns("tool_trajectory", r#"{"criteria":{}}"#, &["1: turn 2 has no `user_input`"]);
+    let wrong = r#"{"user_input":"Find","criteria":[]}"#;
+    check_turns("tool_trajectory", wrong, &["1: turn 2: criteria must be an object"]);
+    let renamed = r#"{"id":"a","turns":7,"criteria":{"x":1}}"#;
+    check("c.jsonl", "contains", &[], renamed, &[r#"a: {"x":1} @ 1"#]);
 }
 
 #[test]

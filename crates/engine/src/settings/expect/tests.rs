@@ -63,6 +63,18 @@ fn mistake_in_a_row_names_its_file_and_line() {
 }
 
 #[test]
+fn mistake_in_a_turn_names_its_number_and_is_told_once() {
+    let turn = |criteria: &str| {
+        format!(r#"{{"user_input": "{criteria}", "criteria": {{"{criteria}": []}}}}"#)
+    };
+    let row = format!(r#"{{"id": "a", "turns": [{}, {}]}}"#, turn("tool_calls"), turn("tool_cals"));
+    let expected =
+        "DIR/c.jsonl:1: turn 2: unknown setting `tool_cals` (did you mean `tool_calls`?)";
+    let entry = "tool_trajectory: {expect: {file: c.jsonl, match: auto}}";
+    assert_eq!(said(&[("c.jsonl", &row)], entry), expected);
+}
+
+#[test]
 fn cases_of_equal_words_are_a_mistake_where_words_name_them() {
     let case = |id: &str, words: &str| {
         format!("{{\"id\": \"{id}\", {words} \"criteria\": {{\"tool_calls\": []}}}}\n")

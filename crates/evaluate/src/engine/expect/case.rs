@@ -42,9 +42,7 @@ impl Case {
     pub fn criteria(&self, kind: &Kind) -> Option<Value<'static>> {
         let (key, expected) = match kind.name {
             "tool_call_args" => ("tool_calls", entries(&self.calls, "args")),
-            "tool_trajectory" | "tool_correctness" if self.turn_ends.len() > 1 => {
-                ("turns", self.turns())
-            }
+            _ if takes_turns(kind) && self.turn_ends.len() > 1 => ("turns", self.turns()),
             "tool_trajectory" | "tool_correctness" => {
                 ("tool_calls", entries(&self.calls, "arguments"))
             }
@@ -83,6 +81,11 @@ impl Case {
         };
         Value::Map(self.calls.iter().map(count).collect())
     }
+}
+
+/// Returns true if the criteria of a kind may be those of each turn of a conversation.
+pub fn takes_turns(kind: &Kind) -> bool {
+    matches!(kind.name, "tool_trajectory" | "tool_correctness")
 }
 
 fn entries(named: &[(String, Value<'static>)], key: &'static str) -> Value<'static> {

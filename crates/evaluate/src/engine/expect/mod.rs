@@ -163,7 +163,9 @@ type Known = Mutex<HashMap<String, Arc<Expectation>>>;
 impl Expectations {
     /// Looks up rows by what `key` finds in a trajectory.
     pub fn dataset(key: CaseKey, rows: CaseRows) -> Self {
-        let all = || rows.by_name.values();
+        let turns = || rows.by_turn.values().flatten();
+        let turns = || turns().filter_map(|turn| turn.expectation.as_ref());
+        let all = || rows.by_name.values().chain(turns());
         let facts = all().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
         let reads_calls = all().all(|row| row.evaluator.reads_calls());
         let external = all().next().and_then(|row| row.evaluator.external().cloned());

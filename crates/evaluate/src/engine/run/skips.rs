@@ -1,7 +1,10 @@
 //! Skipped evaluators, each with the reason.
 
+use strum::IntoStaticStr;
+
 /// Reason why an evaluator was skipped for a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SkipReason {
     /// `sample` leaves the target out.
     SampledOut,
@@ -19,12 +22,7 @@ impl SkipReason {
 
     /// Returns the label value in metrics.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SampledOut => "sampled_out",
-            Self::When => "when",
-            Self::RunIf => "run_if",
-            Self::Error => "error",
-        }
+        self.into()
     }
 }
 

@@ -177,6 +177,12 @@ fn mistakes_are_found_when_the_config_is_read() {
         error("servicename == 'x'"),
         Some(WhenError::UnknownName { name: "servicename".into() })
     );
+    for text in ["len(tool_names) > 2", "tool_names.len() > 2", "[1].len(agent_name) == 1"] {
+        assert_eq!(error(text), Some(WhenError::UnknownFunction { name: "len".into() }), "{text}");
+    }
+    for text in ["size(tool_names) > 2", "agent_name.size() > 2", "agent_name.endsWith('x')"] {
+        assert_eq!(error(text), None, "{text}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::cell::OnceCell;
 use hashbrown::HashSet;
 
 use self::sign::{Sign, causes, result_text, without_traceback};
+use super::super::decode::commanded_result;
 use super::super::dialect::{FactSource, Role};
 use super::super::table::names_kind;
 use super::form::{Candidate, RecordForm};
@@ -189,7 +190,28 @@ impl<'a> ToolCallReader<'a, '_> {
             call.sources.result = Some(by);
         }
         self.error(span, call);
+        self.command(span.facts, call);
         Some(())
+    }
+
+    /// Gives a call what a command as its result holds for its id, where several messages stand
+    /// in it.
+    fn command(&mut self, facts: FactsReader<'a>, call: &mut SpanCall<'a>) {
+        let (Some(id), Some(result)) = (&call.call.id, call.sources.result) else { return };
+        if call.sources.id == Some(result) {
+            return;
+        }
+        let mut candidates = self.form.call(Role::Result).iter();
+        let Some(&candidate) = candidates.find(|it| it.source == result) else { return };
+        let own = self.find(candidate, facts, |_, raw| match raw {
+            Raw::Any(AnyValue::String(text)) if text.starts_with('{') => commanded_result(text, id),
+            _ => None,
+        });
+        let Some((own, failed)) = own else { return };
+        if failed {
+            call.call.fail(&own);
+        }
+        call.call.result = Content::ready(own);
     }
 
     /// Returns the attribute at an index.

@@ -58,6 +58,8 @@ async fn a_record_that_takes_long_to_render_holds_up_no_other_inquiry() {
         spent_file: None,
         log: None,
         watch: None,
+        watches_content: false,
+        budget_usd: None,
     };
     let (goes_on, told) = channel();
     let outcomes = Arc::new(Mutex::new(Vec::new()));

@@ -1,9 +1,12 @@
 //! Budgets of judges: reservations that wait for others, and counts that are not believed.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
-use super::harness::{Harness, asked, plan, reply, with};
-use crate::judge::backend::JudgeCount;
+use super::harness::{Harness, asked, plan, reply, small, with};
+use crate::judge::backend::{CostForecast, JudgeCount, forecast};
+use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{Reply, TokenUsage};
 
 /// Forty inquiries at once for a budget of twelve reservations, in judges that take their time.
@@ -66,4 +69,48 @@ fn counts_that_no_request_can_take_and_missing_ones_cost_the_reservation() {
     check_usage(0, 5, 9_000, 0);
     check_usage(10, 0, 1_010_000, 0);
     check_usage(0, 0, 1_004_000, 0);
+}
+
+#[test]
+fn a_budget_that_judges_share_is_spent_by_all_together_and_never_exceeded() {
+    let mut judges = small();
+    judges["small"]["max_tokens"] = 1_000.into();
+    judges["large"] = judges["small"].clone();
+    let mut harness = Harness::new(judges);
+    harness.core.backend.shared_nano = Some(12_060_000);
+    for n in 0..40 {
+        let mut asked = asked(n, 0, plan(json!({})));
+        asked.plan.judge = if n % 2 == 0 { "small" } else { "large" }.into();
+        harness.arrive(asked);
+    }
+    harness.run(900, |_, _, _| {
+        let usage = TokenUsage { input: 1, cached: 0, output: 1_000 };
+        reply("yes").map(|reply| Reply { usage, ..reply })
+    });
+    let reasons = harness.reasons();
+    assert_eq!((reasons["scored"], reasons["budget_exhausted"]), (12, 28));
+    assert!(harness.cost_nano <= 12_060_000, "{}", harness.cost_nano);
+}
+
+#[track_caller]
+fn check_forecast(more: serde_json::Value, (requests, usd_min, usd_max): (u64, f64, f64)) {
+    let mut judges = small();
+    judges["large"] = judges["small"].clone();
+    judges["large"]["price"] = json!({"input": 2.0, "output": 3.0});
+    let judges: BTreeMap<String, JudgeSettings> = serde_json::from_value(judges).expect("judges");
+    // The prompt has 11 bytes, estimated as 4 tokens.
+    let found = forecast(&judges, &[asked(1, 0, plan(more.clone()))]);
+    let input_tokens = 4 * requests;
+    let expected = CostForecast { requests, input_tokens, usd_min, usd_max };
+    let micro = |it: CostForecast| [it.usd_min, it.usd_max].map(|usd| (usd * 1e6).round());
+    let counts = |it: CostForecast| (it.requests, it.input_tokens);
+    assert_eq!((counts(found), micro(found)), (counts(expected), micro(expected)), "{more}");
+}
+
+#[test]
+fn a_forecast_counts_the_first_requests_of_each_judge() {
+    check_forecast(json!({}), (1, 4e-6, 104e-6));
+    check_forecast(json!({"min": 3, "max": 5}), (3, 12e-6, 312e-6));
+    check_forecast(json!({"jury": ["large"], "min": 2, "max": 2}), (2, 12e-6, 412e-6));
+    check_forecast(json!({"jury": ["nobody"]}), (0, 0.0, 0.0));
 }

@@ -358,18 +358,8 @@ impl CodeEvaluator for ToolCorrectness {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let Criteria { tool_calls, turns, any_of, .. } = &self.criteria;
-        let effort = &trajectory.effort;
-        if !any_of.is_empty() {
-            return expected_calls::best_of(any_of, |expected| {
-                self.judge(expected, &trajectory.tool_calls, effort, want)
-            });
-        }
-        if turns.is_empty() || trajectory.turn_starts.is_empty() {
-            return self.judge(tool_calls, &trajectory.tool_calls, effort, want);
-        }
-        turns::mean(turns, trajectory, want, |expected, actual| {
-            self.judge(expected, actual, effort, want)
+        turns::judge(&self.criteria, trajectory, want, |expected, actual| {
+            self.judge(expected, actual, &trajectory.effort, want)
         })
     }
 }

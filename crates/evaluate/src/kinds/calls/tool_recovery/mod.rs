@@ -5,7 +5,7 @@
 //! once is a blind retry; tools by which a model only thinks are looked past. Sensible are other
 //! arguments, a fallback, another way to look the same thing up, an end: the last call, a
 //! hand-over, a question to the user. Going on with other tools ignores the error, unless the tool
-//! or a fallback succeeds later or an answer names what failed.
+//! or a fallback succeeds later or a model's words name what failed.
 
 mod named;
 
@@ -65,8 +65,9 @@ tool_recovery:
 struct Settings {
     /// Blind retries in a row that are sensible (an outage may pass). Default 0.
     max_blind_retries: usize,
-    /// True if going on as if nothing had happened counts against the agent. Default `true`. An
-    /// answer that names what failed is none such; one that only says sorry is.
+    /// True if going on as if nothing had happened counts against the agent. Default `true`. A run
+    /// in which the model or the answer names what failed is none such; one that only says sorry
+    /// is.
     detect_ignored_errors: bool,
     /// For a tool, the tools that may stand in for it.
     fallbacks: BTreeMap<String, Vec<String>>,

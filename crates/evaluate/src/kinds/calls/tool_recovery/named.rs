@@ -1,4 +1,5 @@
-//! Failures that an answer names: a sentence that says that something did not work, and what.
+//! Failures that an answer names, or what a model says before its next calls: a sentence that says
+//! that something did not work, and what.
 //!
 //! "I am sorry" names nothing. A sentence names a failed call by a word of the tool's name, of the
 //! arguments or of the error, or speaks of the request as a whole.
@@ -11,7 +12,7 @@ use spanscore_base::value::Value;
 
 /// Bytes of one answer that are read; what comes after them names nothing.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Answers of a session that are read.
+/// Answers of a session that are read, and as many remarks.
 const ANSWERS_MAX: usize = 200;
 /// Words that may name a call, and those of them that its name and error may take: the arguments
 /// have the rest.
@@ -216,6 +217,10 @@ impl<'t> NamedFailures<'t> {
             named.read(exchange.answer.value(), *next_ns);
         }
         named.read(trajectory.final_output.value(), u64::MAX);
+        let remarks = trajectory.remarks.iter().flat_map(|of| of.get(&trajectory.effort));
+        for (end_ns, remark) in remarks.take(ANSWERS_MAX) {
+            named.read(Some(remark), *end_ns);
+        }
         named
     }
 
@@ -330,6 +335,7 @@ fn is_same_word(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanscore_base::model::Remarks;
 
     fn check(answer: &str, is_named: bool) {
         let call = ToolCall {
@@ -359,6 +365,20 @@ mod tests {
         check("I could not find a cheaper hotel.", false);
         check("It is sunny in Lisbon. No terrors await.", false);
         check("All done.", false);
+    }
+
+    #[test]
+    fn remark_names_failures_before_it() {
+        let remark = |end_ns| Trajectory {
+            remarks: vec![Remarks::ready(vec![(
+                end_ns,
+                Value::from("The weather service is down."),
+            )])],
+            ..Trajectory::default()
+        };
+        let call = ToolCall { name: "get_weather".into(), start_ns: 5, ..ToolCall::default() };
+        assert!(NamedFailures::of(&remark(9)).name(&call));
+        assert!(!NamedFailures::of(&remark(4)).name(&call), "it was said before the call");
     }
 
     #[test]

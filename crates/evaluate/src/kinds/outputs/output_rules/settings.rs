@@ -1,6 +1,7 @@
 //! Settings of the kind `output_rules`.
 
 use std::collections::BTreeMap;
+use strum::IntoStaticStr;
 
 use super::limits::{FINDINGS_LISTED, TEXT_BYTES_MAX};
 use spanscore_detect::Severity;
@@ -112,8 +113,11 @@ impl TextProfile {
 }
 
 /// Bundle of rules that run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Bundle {
     /// Length, sentences, cover of what was expected.
     Completeness,
@@ -132,14 +136,7 @@ pub enum Bundle {
 impl Bundle {
     /// Returns the word for it in settings and details.
     pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Completeness => "completeness",
-            Self::Relevance => "relevance",
-            Self::Safety => "safety",
-            Self::Cost => "cost",
-            Self::Custom => "custom",
-            Self::All => "all",
-        }
+        self.into()
     }
 }
 

@@ -1,0 +1,80 @@
+//! Forecast of what inquiries cost, before anybody is asked.
+
+use std::collections::BTreeMap;
+
+use super::JudgeBackend;
+use super::sampling::SamplingStep;
+use crate::judge::settings::JudgeSettings;
+use crate::judge::wire::TokenUsage;
+use spanscore_evaluate::JudgeRequest;
+use spanscore_evaluate::inquiry::MarkKey;
+
+/// Nano-dollars per dollar.
+const NANO: f64 = 1e9;
+
+/// Cost of the first requests of inquiries: repairs, rechecks and further votes come on top.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CostForecast {
+    /// Requests.
+    pub requests: u64,
+    /// Tokens of the prompts, estimated.
+    pub input_tokens: u64,
+    /// Cost of the prompts alone, US dollars.
+    pub usd_min: f64,
+    /// Cost with every answer at its longest, US dollars.
+    pub usd_max: f64,
+}
+
+impl CostForecast {
+    /// Adds another forecast.
+    pub fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.usd_min += other.usd_min;
+        self.usd_max += other.usd_max;
+    }
+}
+
+/// Forecasts the cost of inquiries; those that code or a limit ends without a judge cost nothing.
+pub fn forecast(judges: &BTreeMap<String, JudgeSettings>, asked: &[JudgeRequest]) -> CostForecast {
+    let judges = judges.iter().map(|(name, judge)| (name.clone(), judge.clone())).collect();
+    // Nothing that is rendered here is sent, so its mark needs no secret.
+    let backend = JudgeBackend::new(judges, MarkKey([0; 32]), false);
+    let mut all = CostForecast::default();
+    for (judge, requests, usage) in asked.iter().flat_map(|one| backend.first_requests(one)) {
+        let gate = &backend.judges[judge].gate;
+        let usd = |output: u64| {
+            let usage = TokenUsage { output, ..usage };
+            gate.cost(usage) as f64 / NANO * requests as f64
+        };
+        all.add(CostForecast {
+            requests,
+            input_tokens: usage.input.saturating_mul(requests),
+            usd_min: usd(0),
+            usd_max: usd(usage.output),
+        });
+    }
+    all
+}
+
+impl JudgeBackend {
+    /// Returns the judges that are asked first, each with the number of its requests and the
+    /// estimate of one; none where no request is made.
+    fn first_requests(&self, asked: &JudgeRequest) -> Vec<(usize, u64, TokenUsage)> {
+        let Ok(mut session) = self.session(&asked.plan) else { return Vec::new() };
+        let first = &self.judges[session.judge].settings;
+        let SamplingStep::Render(room) = session.next(first) else { return Vec::new() };
+        session.rendered(asked.inquiry.prompt(&room));
+        let seats = session.counted().to_vec();
+        // The seats of a jury are its samples.
+        let samples = if seats.len() > 1 { 1 } else { asked.plan.samples_min.max(1) };
+        let request = |judge: usize| match session.next(&self.judges[judge].settings) {
+            SamplingStep::Ask { question, .. } => {
+                let requests = u64::from(samples) * question.prompt.windows.max(1) as u64;
+                Some((judge, requests, session.estimate(&question)))
+            }
+            SamplingStep::Render(_) | SamplingStep::Done(_) => None,
+        };
+        seats.into_iter().filter_map(request).collect()
+    }
+}

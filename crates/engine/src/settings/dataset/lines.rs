@@ -1,0 +1,75 @@
+//! JSON Lines: a case each line, with the turns of a conversation where it has several.
+
+use super::super::expect::ExpectSettings;
+use super::{
+    CaseTurn, Mistake, NamedCase, ROWS_MAX, Row, at_path, criteria_or_none, name_at, push,
+};
+use spanscore_base::value::{Value, json};
+use spanscore_evaluate::Kind;
+use spanscore_evaluate::engine::expect::case::takes_turns;
+
+/// Reads a case of each line that is not empty.
+pub(super) fn rows(
+    text: &str,
+    settings: &ExpectSettings,
+    kind: &Kind,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Row> {
+    let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    let mut rows = Vec::new();
+    for (line, number) in lines.take(ROWS_MAX + 1) {
+        let read = json::parse(line).map_err(|error| error.to_string());
+        push(read.and_then(|row| case(&row, settings, kind)), Some(number), &mut rows, mistakes);
+    }
+    rows
+}
+
+/// Reads a case and the criteria of the whole of it.
+fn case(
+    row: &Value<'_>,
+    settings: &ExpectSettings,
+    kind: &Kind,
+) -> Result<(NamedCase, Option<Value<'static>>), String> {
+    let names = vec![name_at(row, &settings.id_field)?];
+    let turns = at_path(row, &settings.turns_field).and_then(Value::as_list).unwrap_or_default();
+    let read = |(number, turn)| case_turn(turn, number, settings);
+    let turns = (1..).zip(turns).map(read).collect::<Result<Vec<_>, _>>()?;
+    let said = words(row, settings).or_else(|| turns.first().map(|turn| turn.user_input.clone()));
+    let criteria = match at_path(row, &settings.criteria_field) {
+        Some(found) => criteria_or_none(found)?,
+        None if turns.is_empty() => {
+            return Err(format!("the case has no `{}`", settings.criteria_field));
+        }
+        None => turn_by_turn(&turns, kind),
+    };
+    Ok((NamedCase { names, user_input: said, turns }, criteria))
+}
+
+fn words(of: &Value<'_>, settings: &ExpectSettings) -> Option<String> {
+    at_path(of, &settings.input_field).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn case_turn(
+    turn: &Value<'_>,
+    number: usize,
+    settings: &ExpectSettings,
+) -> Result<CaseTurn, String> {
+    let lacks = || format!("turn {number} has no `{}`", settings.input_field);
+    let user_input = words(turn, settings).ok_or_else(lacks)?;
+    let found = at_path(turn, &settings.criteria_field).map(criteria_or_none);
+    let criteria = found.transpose().map_err(|what| format!("turn {number}: {what}"))?.flatten();
+    Ok(CaseTurn { number, user_input, criteria })
+}
+
+/// Returns criteria of a whole conversation, for kinds that compare turn by turn; `None` where a
+/// turn expects something else than calls, or nothing.
+fn turn_by_turn(turns: &[CaseTurn], kind: &Kind) -> Option<Value<'static>> {
+    let calls = |turn: &CaseTurn| {
+        let expected = turn.criteria.as_ref()?.as_map().filter(|only| only.len() == 1)?;
+        expected.get("tool_calls").cloned()
+    };
+    let calls =
+        turns.iter().filter(|_| takes_turns(kind)).map(calls).collect::<Option<Vec<_>>>()?;
+    let calls = Some(calls).filter(|calls| !calls.is_empty())?;
+    Some(Value::Map([("turns", Value::List(calls))].into_iter().collect()))
+}

@@ -1,0 +1,85 @@
+//! Argument errors of tools: faults that `tool_call_validity` found in calls, by tool and words.
+
+use hashbrown::HashMap;
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, params_from_iter};
+use serde::Serialize;
+
+use super::field::StoreField;
+use super::filter::StoreFilter;
+use super::list::ROWS;
+
+/// Kind of evaluator whose evidence names them.
+const KIND: &str = "tool_call_validity";
+/// Most failing evaluations that are read, the newest.
+const READ_MAX: usize = 2_000;
+/// Most errors of an answer.
+const ERRORS_MAX: usize = 50;
+
+/// Fault of arguments, counted over calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ArgumentError {
+    /// Tool.
+    pub tool: String,
+    /// Fault with the path of the argument, without its value.
+    pub error: String,
+    /// Calls with it.
+    pub count: u64,
+    /// Newest run with one.
+    pub trace_id: String,
+}
+
+/// Counts the faults in the newest failing evaluations that fit, the most frequent first. `tool` of
+/// the filter is that of the call.
+pub(super) fn argument_errors(
+    connection: &Connection,
+    filter: &StoreFilter,
+) -> rusqlite::Result<Vec<ArgumentError>> {
+    let (condition, values) = filter.without(StoreField::Tool).within(connection)?.of_rows();
+    let query = format!(
+        "SELECT lower(hex(t.trace_id)), d.details FROM {ROWS}
+         JOIN evaluation_details d ON d.seq = e.seq
+         WHERE e.evaluator IN (SELECT id FROM evaluators WHERE kind = ?) AND e.outcome = 1
+         AND {condition} ORDER BY e.stored DESC, e.seq DESC LIMIT {READ_MAX}"
+    );
+    let values = std::iter::once(SqlValue::Text(KIND.to_owned())).chain(values);
+    let mut query = connection.prepare(&query)?;
+    let mut rows = query.query(params_from_iter(values))?;
+    let mut found: HashMap<(String, String), ArgumentError> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let trace_id: String = row.get(0)?;
+        let details: serde_json::Value =
+            serde_json::from_str(&row.get::<_, String>(1)?).unwrap_or_default();
+        for call in details["results"].as_array().into_iter().flatten() {
+            let tool = call["name"].as_str().unwrap_or_default();
+            if !asks_for(filter, tool) {
+                continue;
+            }
+            let errors = call["errors"].as_array().into_iter().flatten();
+            for error in errors.filter_map(serde_json::Value::as_str) {
+                let key = (tool.to_owned(), error.to_owned());
+                let first = || ArgumentError {
+                    tool: tool.to_owned(),
+                    error: error.to_owned(),
+                    count: 0,
+                    trace_id: trace_id.clone(),
+                };
+                found.entry(key).or_insert_with(first).count += 1;
+            }
+        }
+    }
+    let mut errors: Vec<ArgumentError> = found.into_values().collect();
+    errors.sort_by(|a, b| {
+        b.count.cmp(&a.count).then_with(|| (&a.tool, &a.error).cmp(&(&b.tool, &b.error)))
+    });
+    errors.truncate(ERRORS_MAX);
+    Ok(errors)
+}
+
+/// Returns true if a filter lets a tool through.
+fn asks_for(filter: &StoreFilter, tool: &str) -> bool {
+    let (excluded, asked): (Vec<&str>, Vec<&str>) =
+        filter.values(StoreField::Tool).partition(|value| value.starts_with('!'));
+    (asked.is_empty() || asked.contains(&tool))
+        && !excluded.iter().any(|value| value.strip_prefix('!') == Some(tool))
+}

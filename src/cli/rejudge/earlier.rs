@@ -1,0 +1,202 @@
+//! Earlier verdicts: records of evaluations from the collector or from `score`, and those of the
+//! store.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use hashbrown::HashSet;
+
+use spanscore_base::model::{
+    Evaluation, EvaluationId, GivenVerdict, Level, Reason, SpanId, TraceId,
+};
+use spanscore_base::value::{Value, json};
+
+/// Limit of earlier verdicts; further ones are left for another run.
+const EARLIER_MAX: usize = 1_000_000;
+/// Longest line, in bytes: a record with all of its content.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// Evaluator, trace, and the span of a single call.
+pub(super) type EarlierKey = (String, TraceId, Option<SpanId>);
+
+/// Earlier verdicts by evaluator and target.
+pub(super) type EarlierVerdicts = BTreeMap<EarlierKey, EarlierVerdict>;
+
+/// Last verdict of an evaluator on a target.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct EarlierVerdict {
+    pub(super) id: EvaluationId,
+    pub(super) verdict: GivenVerdict,
+    pub(super) score: Option<f64>,
+    /// True if a judge may still answer.
+    pub(super) is_unanswered: bool,
+    /// Digest of the evaluator.
+    pub(super) version: [u8; 16],
+    pub(super) revision: u32,
+    pub(super) revises: Option<EvaluationId>,
+}
+
+/// Returns the key of an evaluation's earlier verdict.
+pub(super) fn key_of(evaluation: &Evaluation) -> EarlierKey {
+    let Evaluation { evaluator, target, span_id, .. } = evaluation;
+    let span_id = (evaluator.level == Level::Call).then_some(*span_id);
+    (evaluator.name.clone(), target.trace_id, span_id)
+}
+
+/// Returns true if a judge may still answer what has no verdict for this reason.
+pub(super) fn is_unanswered(verdict: GivenVerdict, reason: Option<&str>) -> bool {
+    let is_trouble = |word: &str| Reason::UNANSWERED.iter().any(|reason| reason.as_str() == word);
+    match verdict {
+        GivenVerdict::Failed => true,
+        GivenVerdict::NotEvaluable => reason.is_some_and(is_trouble),
+        GivenVerdict::Pass | GivenVerdict::Fail => false,
+    }
+}
+
+/// Adds the verdicts of files. Of several of one evaluator on one target the last counts.
+pub(super) fn read(files: &[PathBuf], into: &mut EarlierVerdicts) -> anyhow::Result<()> {
+    for path in files {
+        let name = path.display();
+        let file = std::fs::File::open(path).with_context(|| format!("failed to read {name}"))?;
+        let mut reader = BufReader::new(file);
+        for number in 1.. {
+            let mut line = Vec::new();
+            let mut limited = std::io::Read::take(&mut reader, LINE_BYTES_MAX as u64);
+            let read = limited.read_until(b'\n', &mut line);
+            if read.with_context(|| format!("failed to read {name}"))? == 0 {
+                break;
+            }
+            let text = std::str::from_utf8(&line).unwrap_or_default().trim();
+            // The writing process may have been killed within its last line.
+            if text.is_empty() || !line.ends_with(b"\n") && json::parse(text).is_err() {
+                continue;
+            }
+            let (key, verdict) = read_line(text)
+                .with_context(|| format!("{name}:{number}: not a record of an evaluation"))?;
+            insert(into, key, verdict);
+        }
+    }
+    Ok(())
+}
+
+/// Adds a verdict in place of an earlier one on the same target, within the limit.
+pub(super) fn insert(into: &mut EarlierVerdicts, key: EarlierKey, verdict: EarlierVerdict) {
+    if into.len() < EARLIER_MAX || into.contains_key(&key) {
+        into.insert(key, verdict);
+    }
+}
+
+fn read_line(line: &str) -> Option<(EarlierKey, EarlierVerdict)> {
+    let record = json::parse(line).ok()?;
+    let text = |key: &str| record.get(key).and_then(Value::as_str);
+    let digits = |key: &str| text(key).and_then(TraceId::from_hex).map(|id| id.0);
+    let verdict = match (text("outcome")?, text("label")) {
+        ("failed", _) => GivenVerdict::Failed,
+        ("not_evaluable", _) => GivenVerdict::NotEvaluable,
+        (_, Some("pass")) => GivenVerdict::Pass,
+        _ => GivenVerdict::Fail,
+    };
+    let number = |key: &str| record.get(key).and_then(Value::as_number);
+    let revision = number("revision").and_then(|it| u32::try_from(it.as_i64()?).ok());
+    let is_of_call = text("level") == Some("call");
+    let span_id = text("span_id").and_then(SpanId::from_hex).filter(|_| is_of_call);
+    let key = (text("evaluator")?.to_owned(), TraceId::from_hex(text("trace_id")?)?, span_id);
+    let verdict = EarlierVerdict {
+        id: EvaluationId(digits("evaluation_id")?),
+        verdict,
+        score: number("score").map(|it| it.as_f64()),
+        is_unanswered: is_unanswered(verdict, text("reason")),
+        version: digits("evaluator_version").unwrap_or_default(),
+        revision: revision.unwrap_or_default(),
+        revises: digits("revises").map(EvaluationId),
+    };
+    Some((key, verdict))
+}
+
+/// Returns the place of a new evaluation: that of the earlier one if the evidence is the same, else
+/// a revision of it.
+pub(super) fn place_of(
+    earlier: &EarlierVerdict,
+    evaluation: &Evaluation,
+) -> (u32, Option<EvaluationId>) {
+    if evaluation.id == earlier.id {
+        (earlier.revision, earlier.revises)
+    } else {
+        (earlier.revision.saturating_add(1), Some(earlier.id))
+    }
+}
+
+/// Reads the ids of answered letters; none if there is no file.
+pub(super) fn read_answered(path: &Path) -> anyhow::Result<HashSet<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(HashSet::new()),
+        Err(error) => {
+            Err(anyhow::Error::new(error).context(format!("failed to read {}", path.display())))
+        }
+    }
+}
+
+/// Replaces the file of answered letters atomically.
+pub(super) fn write_answered(path: &Path, ids: &[String]) -> anyhow::Result<()> {
+    let failed = || format!("failed to write {}", path.display());
+    let beside = path.with_extension("tmp");
+    let text: String = ids.iter().map(|id| format!("{id}\n")).collect();
+    std::fs::write(&beside, text).with_context(failed)?;
+    std::fs::rename(&beside, path).with_context(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(outcome: &str, reason: &str, id: u8) -> String {
+        let digits = |byte: u8| format!("{byte:02x}").repeat(16);
+        format!(
+            r#"{{"evaluation_id":"{}","trace_id":"{}","evaluator":"task_completion/a",
+            "level":"trace",
+            "outcome":"{outcome}","reason":{reason},"revision":2,"revises":null}}"#,
+            digits(id),
+            digits(7)
+        )
+        .replace("\n            ", "")
+    }
+
+    #[track_caller]
+    fn check(lines: &[String], expected: Option<(u8, GivenVerdict)>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("letters.jsonl");
+        std::fs::write(&path, lines.join("\n") + "\n{\"cut").unwrap();
+        let mut found = EarlierVerdicts::new();
+        read(&[path], &mut found).unwrap();
+        let found = found.values().filter(|it| it.is_unanswered);
+        let found: Vec<_> = found.map(|it| (it.id, it.verdict)).collect();
+        let expected = expected.map(|(id, verdict)| (EvaluationId([id; 16]), verdict));
+        assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn only_what_a_judge_may_still_answer_is_unanswered_and_the_last_word_counts() {
+        let failed = || record("failed", "null", 1);
+        check(&[failed()], Some((1, GivenVerdict::Failed)));
+        check(&[record("not_evaluable", "\"deadline\"", 2)], Some((2, GivenVerdict::NotEvaluable)));
+        check(&[record("not_evaluable", "\"judge_unsure\"", 2)], None);
+        check(&[failed(), record("scored", "null", 1)], None);
+        check(&[failed(), record("failed", "null", 3)], Some((3, GivenVerdict::Failed)));
+        let call = record("scored", "null", 4)
+            .replace(r#""level":"trace""#, r#""level":"call","span_id":"0101010101010101""#);
+        check(&[failed(), call], Some((1, GivenVerdict::Failed)));
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("letters.jsonl");
+        std::fs::write(&path, "\n{}\n").unwrap();
+        let error = read(std::slice::from_ref(&path), &mut EarlierVerdicts::new()).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("letters.jsonl:2: not a record"), "{error}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Evidence that is judged again: recordings, or the runs of the store.
+
+use std::path::PathBuf;
+
+use hashbrown::HashMap;
+
+use super::earlier::{EarlierKey, EarlierVerdict, EarlierVerdicts, insert, is_unanswered};
+use crate::cli::stored::backfill::needs::EvaluatorNeeds;
+use crate::cli::stored::filter::FilterArgs;
+use crate::cli::stored::{StoreArgs, asked};
+use crate::cli::{CommandError, output, recorded};
+use crate::config::ResolvedConfig;
+use spanscore_base::model::{Completion, GivenVerdict};
+use spanscore_base::visible;
+use spanscore_engine::batch::{Batch, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
+use spanscore_evaluate::engine::run::{Evaluators, Evidence};
+use spanscore_pipeline::recordings;
+use spanscore_store::query::{KnownVerdict, RestoredRun, StoreFilter, StoreReader};
+
+/// Runs of the store that are read at once.
+const PAGE_RUNS: usize = 200;
+/// Most verdicts whose reason for not being judged is kept.
+const UNMET_MAX: usize = 100_000;
+
+/// Consumer of the evaluations and inquiries of each trace or session.
+pub(super) type GroupVisit<'a> = &'a mut dyn FnMut(JudgedGroup) -> Result<(), CommandError>;
+
+/// Judges the files; returns true if a part could not be read.
+pub(super) fn judge_files(
+    settings: BatchPlan<'_>,
+    files: &[PathBuf],
+    visit: GroupVisit<'_>,
+) -> Result<bool, CommandError> {
+    let mut is_broken = false;
+    let mut problem = |said: String| {
+        output::note(format_args!("spanscore: {}", visible::line(said)));
+        is_broken = true;
+    };
+    let progress = BatchProgress::default();
+    let mut batch = Batch::new(settings);
+    recordings::read(&mut batch, files, &progress, &mut problem).map_err(anyhow::Error::new)?;
+    let mut failure = None;
+    let judged = batch.judge(&progress, &mut |group| {
+        failure = visit(group).err();
+        failure.is_none()
+    });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    judged.map_err(anyhow::Error::new)?;
+    Ok(is_broken)
+}
+
+/// Runs of the store that fit a filter.
+pub(super) struct StoredEvidence {
+    reader: StoreReader,
+    filter: StoreFilter,
+    /// Steps that each run may take.
+    steps: u64,
+    now_ns: u64,
+}
+
+impl StoredEvidence {
+    /// Opens the store.
+    pub(super) fn open(
+        store: &StoreArgs,
+        filter: &FilterArgs,
+        plan: &ResolvedConfig,
+    ) -> Result<Self, CommandError> {
+        Ok(Self {
+            filter: filter.read(&[])?,
+            reader: store.open_in(&plan.config)?,
+            steps: u64::from(plan.config.limits.trace_steps),
+            now_ns: recorded::now_ns(),
+        })
+    }
+
+    fn each(
+        &self,
+        mut visit: impl FnMut(&RestoredRun) -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        let mut after = None;
+        loop {
+            let page = self.reader.restored_runs(&self.filter, after, PAGE_RUNS).map_err(asked)?;
+            page.items.iter().try_for_each(&mut visit)?;
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads the verdicts on all runs.
+    pub(super) fn earlier(&self, into: &mut EarlierVerdicts) -> Result<(), CommandError> {
+        self.each(|run| {
+            for known in &run.verdicts {
+                let span_id = known.is_of_call.then_some(known.span_id);
+                insert(into, (known.evaluator.clone(), run.trace_id, span_id), earlier(known));
+            }
+            Ok(())
+        })
+    }
+
+    /// Judges the runs; returns the reasons for those that an evaluator cannot judge.
+    pub(super) fn judge(
+        &self,
+        evaluators: &Evaluators,
+        visit: GroupVisit<'_>,
+    ) -> Result<HashMap<EarlierKey, String>, CommandError> {
+        let needs = evaluators.evaluators().iter().filter(|it| it.asks);
+        let needs: HashMap<&str, _> =
+            needs.map(|it| (&*it.info.name, EvaluatorNeeds::of_judged(it))).collect();
+        let mut all_unmet = HashMap::new();
+        self.each(|run| {
+            let mut group = JudgedGroup {
+                order: BatchOrder::Trace(0),
+                evaluations: Vec::new(),
+                asked: Vec::new(),
+            };
+            let cannot = match run.trajectory(self.steps) {
+                Err(reason) => Some(reason),
+                Ok(mut trajectory) => {
+                    // Equal for the same run, in whatever order and how often it is judged.
+                    let evidence =
+                        Evidence::first(run.trace_id.0, Completion::EndOfInput, self.now_ns);
+                    let evidence = Evidence { is_partial: true, ..evidence };
+                    let JudgedGroup { evaluations, asked, .. } = &mut group;
+                    let reported = &mut Vec::new();
+                    evaluators.evaluate_or_ask(
+                        &mut trajectory,
+                        evidence,
+                        reported,
+                        evaluations,
+                        asked,
+                    );
+                    None
+                }
+            };
+            let unmet = |needs: &Result<EvaluatorNeeds, &str>| match (cannot, needs) {
+                (Some(reason), _) => Some(reason.to_owned()),
+                (None, Err(reason)) => Some((*reason).to_owned()),
+                (None, Ok(needs)) => needs.unmet_by(run),
+            };
+            let unmet: HashMap<&str, String> =
+                needs.iter().filter_map(|(name, its)| Some((*name, unmet(its)?))).collect();
+            group.evaluations.retain(|it| !unmet.contains_key(&*it.evaluator.name));
+            group.asked.retain(|it| !unmet.contains_key(it.evaluator()));
+            for known in &run.verdicts {
+                let span_id = known.is_of_call.then_some(known.span_id);
+                if let Some(reason) = unmet.get(&*known.evaluator)
+                    && all_unmet.len() < UNMET_MAX
+                {
+                    let key = (known.evaluator.clone(), run.trace_id, span_id);
+                    all_unmet.insert(key, reason.clone());
+                }
+            }
+            visit(group)
+        })?;
+        Ok(all_unmet)
+    }
+}
+
+fn earlier(known: &KnownVerdict) -> EarlierVerdict {
+    let verdict = match known.verdict {
+        "pass" => GivenVerdict::Pass,
+        "fail" => GivenVerdict::Fail,
+        "not_evaluable" => GivenVerdict::NotEvaluable,
+        _ => GivenVerdict::Failed,
+    };
+    EarlierVerdict {
+        id: known.id,
+        verdict,
+        score: known.score,
+        is_unanswered: is_unanswered(verdict, known.reason.as_deref()),
+        version: known.version,
+        revision: known.revision,
+        // What it revises is not needed: an evaluation of stored evidence is a revision of it.
+        revises: None,
+    }
+}

@@ -1,0 +1,100 @@
+//! Evidence and evaluators of a command, ready to judge as often as needed.
+
+use std::path::PathBuf;
+
+use hashbrown::HashMap;
+
+use super::RejudgeArgs;
+use super::asking::{AnswerWatch, Rejudged, Rejudging};
+use super::earlier::EarlierKey;
+use super::evidence::{GroupVisit, StoredEvidence, judge_files};
+use super::export::export;
+use super::selection::Selection;
+use crate::cli::score::replies::CommandJudges;
+use crate::cli::{CommandError, inputs, recorded};
+use crate::config::ResolvedConfig;
+use spanscore_base::model::Memory;
+use spanscore_engine::batch::BatchPlan;
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::Resolver;
+
+/// Evidence and evaluators of a config.
+pub(super) struct Prepared {
+    /// The config, without its evaluators.
+    plan: ResolvedConfig,
+    resolver: Resolver,
+    evaluators: Evaluators,
+    files: Vec<PathBuf>,
+    stored: Option<StoredEvidence>,
+}
+
+/// Answers, and what was not asked.
+pub(super) struct RejudgedEvidence {
+    pub(super) rejudged: Rejudged,
+    /// Verdicts by evaluators that did not change.
+    pub(super) unchanged: usize,
+    /// Verdicts whose target was not judged again.
+    pub(super) missing: Vec<EarlierKey>,
+    /// Reasons for those of the store.
+    pub(super) unmet: HashMap<EarlierKey, String>,
+    /// True if a part of the files could not be read.
+    pub(super) is_broken: bool,
+}
+
+impl Prepared {
+    pub(super) fn new(args: &RejudgeArgs, mut plan: ResolvedConfig) -> Result<Self, CommandError> {
+        let is_stored = args.files.is_empty();
+        let stored = is_stored.then(|| StoredEvidence::open(&args.store, &args.filter, &plan));
+        let resolver = recorded::resolver(&plan, &recorded::facts(&plan))?;
+        let evaluators = recorded::judge(std::mem::take(&mut plan.evaluators));
+        let files = inputs::expand(&args.files)?;
+        Ok(Self { plan, resolver, evaluators, files, stored: stored.transpose()? })
+    }
+
+    /// Returns the judges, within the budget of the command.
+    pub(super) fn judges(&self, args: &RejudgeArgs) -> CommandJudges {
+        CommandJudges::new(self.plan.config.judges.clone(), &args.replies).within(args.budget)
+    }
+
+    /// Judges the evidence; returns true if a part could not be read, and the reasons for runs of
+    /// the store that cannot be judged.
+    pub(super) fn judge(
+        &self,
+        visit: GroupVisit<'_>,
+    ) -> Result<(bool, HashMap<EarlierKey, String>), CommandError> {
+        if let Some(stored) = &self.stored {
+            return Ok((false, stored.judge(&self.evaluators, visit)?));
+        }
+        let config = &self.plan.config;
+        let settings = BatchPlan {
+            resolver: &self.resolver,
+            limits: config.limits,
+            session_key: config.sessions.key,
+            evaluators: &self.evaluators,
+            now_ns: recorded::now_ns(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        Ok((judge_files(settings, &self.files, visit)?, HashMap::new()))
+    }
+
+    /// Judges the evidence and asks about what is selected; hands the answers to the exporters
+    /// where the arguments say so.
+    pub(super) fn ask(
+        &self,
+        (selection, judges): (Selection, &CommandJudges),
+        watch: AnswerWatch<'_>,
+        args: &RejudgeArgs,
+    ) -> Result<RejudgedEvidence, CommandError> {
+        let mut rejudging = Rejudging::new(selection, judges, watch);
+        let (is_broken, unmet) = self.judge(&mut |group| rejudging.take(group))?;
+        let (rejudged, mut selection) = rejudging.finish()?;
+        if args.export {
+            let ResolvedConfig { config, exporters, memory, .. } = &self.plan;
+            let within = config.shutdown_timeout.0;
+            export(exporters, &Memory::new(memory), within, &rejudged.evaluations)?;
+        }
+        let missing = selection.missing(self.evaluators.evaluators());
+        let unchanged = selection.unchanged;
+        Ok(RejudgedEvidence { rejudged, unchanged, missing, unmet, is_broken })
+    }
+}

@@ -1,0 +1,114 @@
+//! Report of `rejudge --changed`: the cost before anybody is asked, and the verdicts that change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
+
+use super::earlier::{EarlierKey, EarlierVerdict};
+use super::selection::Selection;
+use crate::cli::output;
+use crate::cli::score::replies::CommandJudges;
+use crate::cli::stored::backfill::judging::compared;
+use crate::cli::stored::backfill::tally::EvaluatorTally;
+use crate::cli::stored::backfill::{VerdictChanges, text};
+use spanscore_ask::judge::CostForecast;
+use spanscore_base::model::Evaluation;
+use spanscore_engine::batch::JudgedGroup;
+
+/// Forecast of an inquiry about what a change touches.
+pub(super) struct ChangeForecast {
+    selection: Selection,
+    touched: usize,
+    /// Names of the evaluators that are touched.
+    evaluators: BTreeSet<String>,
+    cost: CostForecast,
+}
+
+impl ChangeForecast {
+    pub(super) fn new(selection: Selection) -> Self {
+        let evaluators = BTreeSet::new();
+        Self { selection, touched: 0, evaluators, cost: CostForecast::default() }
+    }
+
+    /// Adds a trace or session.
+    pub(super) fn take(&mut self, group: JudgedGroup, judges: &CommandJudges) {
+        let selected = self.selection.take(group);
+        self.touched += selected.known.len() + selected.asked.len();
+        let asked: Vec<_> = selected.asked.into_iter().map(|(_, asked)| asked).collect();
+        let known = selected.known.iter().map(|(_, it)| &it.evaluator.name);
+        let names = known.chain(asked.iter().map(|it| &it.evaluation.evaluator.name));
+        for name in names {
+            if !self.evaluators.contains(name) {
+                self.evaluators.insert(name.clone());
+            }
+        }
+        self.cost.add(judges.forecast(&asked));
+    }
+
+    /// Tells the forecast; returns false if nothing is to be asked.
+    pub(super) fn tell(&self, budget_usd: Option<f64>) -> bool {
+        if self.touched == 0 {
+            output::note("spanscore: no verdict is touched by a change of its evaluator");
+            return false;
+        }
+        let Self { touched, cost, .. } = self;
+        let CostForecast { requests, input_tokens, usd_min, usd_max } = cost;
+        let names: Vec<_> = self.evaluators.iter().map(String::as_str).collect();
+        output::note(format_args!(
+            "spanscore: {touched} evaluations of {} are touched: {requests} requests, some \
+             {input_tokens} tokens of prompts, USD {usd_min:.4} to {usd_max:.4} (without repairs \
+             and further votes)",
+            names.join(", ")
+        ));
+        if let Some(budget) = budget_usd.filter(|budget| budget < usd_max) {
+            output::note(format_args!(
+                "spanscore: --budget {budget} may not suffice: what does not fit is not asked, and \
+                 stays `budget_exhausted`"
+            ));
+        }
+        true
+    }
+}
+
+/// Comparison of new verdicts with the earlier ones, by evaluator.
+#[derive(Default)]
+pub(super) struct ChangeReport {
+    tallies: BTreeMap<String, EvaluatorTally>,
+    changes: VerdictChanges,
+}
+
+impl ChangeReport {
+    /// Adds a new verdict.
+    pub(super) fn add(&mut self, earlier: &EarlierVerdict, evaluation: &Evaluation) {
+        let tally = self.tally(&evaluation.evaluator.name);
+        tally.runs += 1;
+        let before = (earlier.verdict.as_str(), earlier.score);
+        let verdict = compared(evaluation, Some(before), tally);
+        self.changes.add(verdict);
+    }
+
+    /// Adds verdicts that could not be given again.
+    pub(super) fn add_missing(
+        &mut self,
+        missing: Vec<EarlierKey>,
+        reasons: &HashMap<EarlierKey, String>,
+    ) {
+        for key in missing {
+            let other = "its trace is not in the files, or the evaluator does not see it";
+            let reason = reasons.get(&key).map_or(other, String::as_str);
+            self.tally(&key.0).add_not_judged(reason, 1);
+        }
+    }
+
+    fn tally(&mut self, name: &str) -> &mut EvaluatorTally {
+        self.tallies.entry(name.to_owned()).or_insert_with(|| EvaluatorTally::new(name))
+    }
+
+    /// Prints the tables on standard error: standard output has the records.
+    pub(super) fn tell(self) {
+        let tallies: Vec<_> = self.tallies.into_values().collect();
+        if !tallies.is_empty() {
+            output::note(text(&tallies, &self.changes));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Pages of judged runs (`--open`), for as long as somebody looks at them.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::run::recording::create_own;
+use crate::cli::{CommandError, output, recorded};
+use crate::config::ResolvedConfig;
+use spanscore_base::model::{Evaluation, Facts, GivenVerdict};
+use spanscore_engine::batch::WatchedRun;
+use spanscore_extract::dialect::Dialect;
+use spanscore_pipeline::{PagesSettings, StorePages};
+use spanscore_store::{Judgement, StoreCount, StoreSettings, TrajectoryRecord};
+
+/// Longest wait for room in the store's queue, for one run: a disk may be full.
+const ROOM_TIME: Duration = Duration::from_secs(10);
+/// Polling interval of that room, and of what is written.
+const LOOK: Duration = Duration::from_millis(2);
+/// Longest wait until the runs are written, before the browser opens.
+const WRITTEN_TIME: Duration = Duration::from_secs(30);
+/// File that leads a browser to the pages, beside the store.
+const REDIRECT_FILE: &str = "open.html";
+/// Programs that open a file in the user's browser, without `BROWSER`.
+const OPENERS: [&str; 1] = [if cfg!(target_os = "macos") { "open" } else { "xdg-open" }];
+
+/// Store of the runs of one command, and its pages.
+pub(super) struct ScorePages {
+    pages: StorePages,
+    runtime: Runtime,
+}
+
+impl ScorePages {
+    /// Returns the settings of the store that the pages show.
+    pub(super) fn store_settings(plan: &ResolvedConfig) -> Result<StoreSettings, CommandError> {
+        let text = "--open shows runs in a store, which the config turns off: without `store: \
+                    false` they are in a temporary file until the command ends";
+        plan.config.store.0.clone().ok_or_else(|| CommandError::Usage(text.to_owned()))
+    }
+
+    /// Starts a temporary store and its pages.
+    pub(super) fn start(plan: &ResolvedConfig) -> Result<Self, CommandError> {
+        let store = Self::store_settings(plan)?;
+        let settings = PagesSettings {
+            store,
+            dialects: Dialect::with_builtin(plan.config.dialects.clone()),
+            limits: plan.config.limits,
+            session_key: plan.config.sessions.key,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("cannot start the runtime")?;
+        let pages = runtime.block_on(StorePages::start(settings)).map_err(anyhow::Error::new)?;
+        Ok(Self { pages, runtime })
+    }
+
+    /// Returns the facts of traces that are stored.
+    pub(super) fn facts(&self) -> Facts {
+        self.pages.store().facts()
+    }
+
+    /// Stores a judged run; waits while the store has no room.
+    pub(super) fn keep(&self, run: &WatchedRun<'_, '_>) {
+        let store = self.pages.store();
+        let began = Instant::now();
+        while !store.has_room() && began.elapsed() < ROOM_TIME {
+            std::thread::sleep(LOOK);
+        }
+        let passes = |it: &Evaluation| it.verdict() == GivenVerdict::Pass;
+        let is_passing = run.judged.asked.is_empty() && run.judged.evaluations.iter().all(passes);
+        let Some(with_content) = store.admit(is_passing, store.has_content()) else { return };
+        let judgement = Judgement {
+            completion: run.due.completion,
+            is_partial: run.due.is_partial,
+            revision: run.due.revision,
+            spans: run.spans,
+            now_ns: recorded::now_ns(),
+            is_passing,
+        };
+        store.trajectory(TrajectoryRecord::new(run.trajectory, judgement, with_content));
+    }
+
+    /// Stores evaluations of a run or of a session.
+    pub(super) fn keep_evaluations(&self, evaluations: &[Evaluation]) {
+        self.pages.store().evaluations(evaluations.into());
+    }
+
+    /// Opens the browser, and waits for SIGINT, SIGTERM or SIGHUP. Without a run it does nothing.
+    pub(super) fn show(self) -> Result<(), CommandError> {
+        let count = |it| self.pages.store().counters().get(it);
+        let began = Instant::now();
+        while count(StoreCount::QueueBytes) > 0 && began.elapsed() < WRITTEN_TIME {
+            std::thread::sleep(LOOK);
+        }
+        if count(StoreCount::Trajectories) == 0 {
+            output::note("spanscore: no run is stored: there is nothing to open");
+            return Ok(());
+        }
+        let access = self.pages.access();
+        let link = access.link().context("cannot make a code")?;
+        let folder = self.pages.store().path().parent().unwrap_or(Path::new("."));
+        let browser = redirect(folder, &link).map(|file| open(&file));
+        let is_open = browser.is_ok_and(|child| child.is_some());
+        // What is no terminal is kept, and read by others.
+        let shown = if io::stderr().is_terminal() { link.as_str() } else { access.url() };
+        let words =
+            if is_open { "Ctrl-C ends them" } else { "no browser opened; Ctrl-C ends them" };
+        output::note(format_args!("pages: {shown} ({words})"));
+        self.runtime.block_on(stopped()).context("cannot take signals")?;
+        Ok(())
+    }
+}
+
+/// Waits for a signal that ends a command.
+async fn stopped() -> io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+    Ok(())
+}
+
+/// Writes a page that leads to a link. A link holds a code that logs in, and other users see the
+/// arguments of programs, not the files of this one.
+fn redirect(folder: &Path, link: &str) -> io::Result<PathBuf> {
+    let path = folder.join(REDIRECT_FILE);
+    let page = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>spanscore</title>\
+         <meta http-equiv=\"refresh\" content=\"0;url={link}\">\
+         <a href=\"{link}\">The runs</a></html>"
+    );
+    create_own(&path)?.write_all(page.as_bytes())?;
+    Ok(path)
+}
+
+/// Opens a file in the user's browser; `None` if no program does.
+fn open(file: &Path) -> Option<Child> {
+    let chosen = std::env::var("BROWSER").unwrap_or_default();
+    let chosen = chosen.split(':').filter(|it| !it.is_empty());
+    chosen.chain(OPENERS).find_map(|program| {
+        let mut command = Command::new(program);
+        command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().ok()
+    })
+}
