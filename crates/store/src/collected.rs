@@ -197,7 +197,7 @@ impl<'a> EventView<'a> {
             }
             "not_evaluable" => {
                 let reason = self.text("spanscore.evaluation.reason")?;
-                let reason = Reason::ALL.into_iter().find(|it| it.as_str() == reason)?;
+                let reason = *Reason::ALL.iter().find(|it| it.as_str() == reason)?;
                 Some(Outcome::NotEvaluable { reason, explanation: explanation.to_owned() })
             }
             "failed" => {
