@@ -25,6 +25,7 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
         }
     }
     check_dashboard(config, node, errors);
+    check_collected(config, node, errors);
     let telemetry = &config.telemetry;
     for (part, otlp) in [("metrics", &telemetry.metrics.otlp), ("traces", &telemetry.traces.otlp)] {
         if let Some(Err((key, error))) = otlp.as_ref().map(|it| it.check()) {
@@ -55,6 +56,23 @@ fn check_dashboard(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
         let help = "leave out `store: false`, or write `dashboard: false`";
         errors.push(error.with_help(help).at(section.place));
     }
+}
+
+/// Checks that the clients whose evaluations are stored are known: only receivers with `auth` tell
+/// who sends.
+fn check_collected(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
+    let Some(store) = &config.store.0 else { return };
+    let auth = config.receivers.otlp.as_ref().and_then(|otlp| otlp.auth.as_ref());
+    let is_known = |name: &str| auth.is_some_and(|auth| auth.clients.contains_key(name));
+    let Some(unknown) = store.accept_evaluations.iter().find(|name| !is_known(name)) else {
+        return;
+    };
+    let section = descend(node, &["store", "accept_evaluations"]);
+    let error = SettingsError::new(format!(
+        "`accept_evaluations` names `{unknown}`, which is no client of `receivers.otlp.auth`"
+    ));
+    let help = "give it a token or a certificate under `receivers.otlp.auth.clients`";
+    errors.push(error.with_help(help).at(section.place));
 }
 
 /// Returns warnings about settings that are valid but hardly meant.

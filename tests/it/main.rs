@@ -6,6 +6,7 @@ mod backfill;
 mod bounds;
 mod captures;
 mod cli;
+mod collected;
 mod collector;
 mod compaction;
 mod config;
@@ -29,6 +30,8 @@ mod gate;
 mod gate_names;
 mod judged;
 mod judges;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod mcp;
 mod parity_dokimos;
 mod parity_iris;

@@ -6,6 +6,8 @@
 #[cfg(feature = "client")]
 mod client;
 mod consumer;
+#[cfg(feature = "client")]
+mod mock;
 mod producer;
 mod settings;
 #[cfg(feature = "client")]
@@ -17,6 +19,8 @@ pub use consumer::settings::{InitialOffset, KafkaReceiverSettings, RecordEncodin
 pub use consumer::{
     FetchedRequest, KafkaReceiver, KafkaStartError, RecordClaims, RecordSink, Untaken,
 };
+#[cfg(feature = "client")]
+pub use mock::MockBroker;
 pub use producer::{
     BrokerState, MESSAGE_HEAD_BYTES, Message, Partitioner, ProduceError, Producer,
     ProducerCompression, ProducerSettings, ProducerStartError, key_of,

@@ -12,6 +12,8 @@
 //! reads them from the log in their turn. So shards see one order, that of the log, and a request
 //! that arrives early cannot overtake the spans of its trace from before the restart.
 
+pub(super) mod collecting;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -247,7 +249,7 @@ impl PipelineIntake {
 
     /// Offers a request to the forwards.
     fn pass_on(&self, received: &Received, extracted: &Extracted, claim: Option<&Claim>) {
-        let Received { signal, request, raw, sender } = received;
+        let Received { signal, request, raw, sender, .. } = received;
         let signal = *signal;
         if self.forwards.wants(signal) {
             let items = extracted.accepted + extracted.rejected_total();

@@ -79,7 +79,7 @@ pub(crate) async fn close(store: Option<Arc<Store>>, time: impl Future<Output = 
 type CountLabels = &'static [(StoreCount, &'static str)];
 
 /// Counters: name, unit, description, label, counts.
-const COUNTERS: [(&str, &str, &str, &str, CountLabels); 5] = [
+const COUNTERS: [(&str, &str, &str, &str, CountLabels); 6] = [
     (
         "spanscore.store.written",
         "{record}",
@@ -108,6 +108,20 @@ const COUNTERS: [(&str, &str, &str, &str, CountLabels); 5] = [
             (StoreCount::Lost, "lost"),
             (StoreCount::Uncorrected, "uncorrected"),
             (StoreCount::RepeatedUnseen, "repeated_unseen"),
+        ],
+    ),
+    (
+        "spanscore.store.collected",
+        "{evaluation}",
+        "Evaluations of other processes: stored, of these not current beside own ones, and left \
+         out, as their trace has too many, the queue had no room, or they are malformed.",
+        "what",
+        &[
+            (StoreCount::Collected, "stored"),
+            (StoreCount::CollectedBesideOwn, "beside_own"),
+            (StoreCount::CollectedBeyond, "beyond_limit"),
+            (StoreCount::CollectedUnstored, "no_room"),
+            (StoreCount::CollectedMalformed, "malformed"),
         ],
     ),
     (

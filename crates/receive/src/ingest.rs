@@ -117,6 +117,7 @@ impl<I: Intake> Ingest<I> {
         mut ticket: Ticket,
     ) -> Result<Accepted, RefusedRequest> {
         let Packed { signal, mut raw, client } = packed;
+        let name = client.as_ref().map(|client| client.shared_name());
         let account = ticket.sender();
         let sender = client.as_ref().map_or(account.id(), |client| account.id_of(client.group()));
         let metrics = self.metrics.of(transport);
@@ -137,7 +138,7 @@ impl<I: Intake> Ingest<I> {
             // The log and the forwards get the tagged request too.
             raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         }
-        let received = Received { signal, request: request.clone(), raw, sender };
+        let received = Received { signal, request: request.clone(), raw, sender, client: name };
         let outcome = self.intake.accept_by(received, ticket.sender(), deadline).await;
         drop(ticket);
         self.count(transport, signal, &request, outcome)

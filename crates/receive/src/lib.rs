@@ -95,6 +95,8 @@ pub struct Received {
     pub raw: RawBody,
     /// Its sender.
     pub sender: SenderId,
+    /// Name of the client that sent it, where clients are known.
+    pub client: Option<Arc<str>>,
 }
 
 impl Received {
@@ -106,7 +108,7 @@ impl Received {
     /// Makes a request that came as protobuf, not compressed.
     pub fn protobuf(signal: Signal, request: Bytes) -> Self {
         let raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
-        Self { signal, request, raw, sender: SenderId::default() }
+        Self { signal, request, raw, sender: SenderId::default(), client: None }
     }
 }
 

@@ -29,6 +29,16 @@ pub enum StoreCount {
     Uncorrected,
     /// Evaluations in the sums that may be there twice: no row tells a repeat.
     RepeatedUnseen,
+    /// Evaluations of other processes that were stored.
+    Collected,
+    /// Those of them that stand beside own verdicts, not current.
+    CollectedBesideOwn,
+    /// Evaluations of other processes that were left out: their trace has too many.
+    CollectedBeyond,
+    /// Those for which the queue had no room.
+    CollectedUnstored,
+    /// Events of other processes that are no evaluations.
+    CollectedMalformed,
     /// Runs deleted for their age.
     DeletedForAge,
     /// Runs deleted for the size of the file.

@@ -12,6 +12,7 @@
 //! **Invariant:** sums equal the current evaluations, but for those counted as uncorrected,
 //! repeated unseen or lost.
 
+mod collected;
 mod counters;
 mod edit;
 mod histogram;
@@ -30,6 +31,7 @@ mod store;
 mod tests;
 mod writer;
 
+pub use collected::{CollectedEvents, read_events};
 pub use counters::{StoreCount, StoreCounters};
 pub use edit::{
     AnnotationChange, DatasetItemChange, EDIT_MAX, NewAnnotation, NewDatasetItem, StoreEditError,

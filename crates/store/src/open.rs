@@ -26,6 +26,19 @@ pub enum StoreOpenError {
         /// Newest known version.
         known: u32,
     },
+    /// Written by an older program, and open for reading alone.
+    #[error(
+        "`{path}` is of version {found}, and this program reads version {known}: start a collector \
+         on it once, which brings it there"
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// Version that is read.
+        known: u32,
+    },
     /// Another process writes to it.
     #[error("`{path}` is written by another process: give each its own `data_dir` or `store.path`")]
     Locked {

@@ -45,6 +45,8 @@ pub(crate) enum StoreWork {
     Trajectory { record: Box<TrajectoryRecord>, is_shed: bool },
     /// Evaluations; of shed ones passes are only counted.
     Evaluations { all: Arc<[Evaluation]>, is_shed: bool },
+    /// Evaluations that the process of a client gave.
+    Collected { all: Vec<Evaluation>, client: Arc<str> },
 }
 
 /// Key of merged sums: minute, evaluator, source.
@@ -168,6 +170,24 @@ impl StoreQueue {
         let is_stored = |it: &&Evaluation| !is_shed || it.verdict() != GivenVerdict::Pass;
         let rows = all.iter().filter(is_stored).count();
         self.put(&mut state, StoreWork::Evaluations { all, is_shed }, rows, bytes);
+    }
+
+    /// Returns true if there is room for what other processes send: they keep it and come again.
+    pub(crate) fn has_room_for_others(&self) -> bool {
+        self.rung.load(Ordering::Relaxed) < Rung::RowsOnly as u8
+    }
+
+    /// Adds evaluations of other processes; returns the number for which there was no room.
+    pub(crate) fn put_collected(&self, all: Vec<Evaluation>, client: Arc<str>) -> usize {
+        let count = all.len();
+        let bytes = size_of_evaluations(&all);
+        let mut state = self.lock();
+        if self.rung(&state, bytes) == Rung::SumsOnly {
+            self.counters.add(StoreCount::CollectedUnstored, count);
+            return count;
+        }
+        self.put(&mut state, StoreWork::Collected { all, client }, count, bytes);
+        0
     }
 
     /// Adds an edit of a person, unless too many wait, or none is taken any more.

@@ -1,5 +1,6 @@
 //! Settings of the store: place, content, limits.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -71,6 +72,9 @@ pub struct StoreSettings {
     /// Address of a trace in the backend that has its spans, such as
     /// `https://jaeger.example.org/trace/{trace_id}`; pages and `show` lead there.
     pub trace_url: Option<TraceLink>,
+    /// Clients of `receivers.otlp.auth` whose evaluations are stored, too: other processes, which
+    /// export events over OTLP. Theirs never stand over those of this process.
+    pub accept_evaluations: BTreeSet<String>,
     /// Most bytes that wait to be written: a share of the memory of the process.
     #[serde(skip)]
     pub queue_bytes: usize,
@@ -84,6 +88,7 @@ impl Default for StoreSettings {
             details: StoredDetails::default(),
             retention: RetentionSettings::default(),
             trace_url: None,
+            accept_evaluations: BTreeSet::new(),
             queue_bytes: 32 << 20,
         }
     }

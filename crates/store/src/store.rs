@@ -1,5 +1,6 @@
 //! Handle of the store: takes runs and evaluations, never waits, ends in order.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +8,14 @@ use std::thread::JoinHandle;
 
 use spanscore_base::model::{Evaluation, Facts};
 
-use crate::counters::StoreCounters;
+use crate::collected::CollectedEvents;
+use crate::counters::{StoreCount, StoreCounters};
 use crate::queue::{StoreQueue, StoreQueueLimits};
 use crate::record::TrajectoryRecord;
 use crate::settings::{StoreSettings, StoredContent};
 use crate::writer::{
-    ContentPolicy, RedactValues, RetentionLimits, SharedState, StoreState, WriterParts, now_ms,
+    BATCH_ROWS, ContentPolicy, RedactValues, RetentionLimits, SharedState, StoreState, WriterParts,
+    now_ms,
 };
 
 /// Most mebibytes of a file that is not kept.
@@ -26,6 +29,8 @@ pub struct Store {
     path: PathBuf,
     with_content: bool,
     pinned_max: i64,
+    /// Clients whose evaluations are stored.
+    accepted: BTreeSet<String>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Folder of a file that is not kept, removed with this.
     _temporary: Option<tempfile::TempDir>,
@@ -63,6 +68,7 @@ impl Store {
         let size_max_mib = if temporary.is_some() { TEMPORARY_MIB } else { u32::MAX };
         let retention = RetentionLimits::new(&settings.retention, size_max_mib);
         let with_content = settings.content != StoredContent::None;
+        let accepted = settings.accept_evaluations.clone();
         let parts = WriterParts {
             path: path.clone(),
             limits: retention,
@@ -84,6 +90,7 @@ impl Store {
             path,
             with_content,
             pinned_max,
+            accepted,
             writer,
             _temporary: temporary,
         })
@@ -109,6 +116,31 @@ impl Store {
     pub fn evaluations(&self, evaluations: Arc<[Evaluation]>) {
         if !evaluations.is_empty() {
             self.queue.put_evaluations(evaluations, now_ms());
+        }
+    }
+
+    /// Returns true if what the process of a client says is stored.
+    pub fn accepts(&self, client: &str) -> bool {
+        self.accepted.contains(client)
+    }
+
+    /// Returns true if there is room for evaluations of other processes, which come again.
+    pub fn has_room_for_others(&self) -> bool {
+        self.queue.has_room_for_others()
+    }
+
+    /// Stores evaluations that the process of a client gave, a part of them after the other;
+    /// returns the number of those for which there was no room.
+    pub fn collect(&self, events: CollectedEvents, client: &Arc<str>) -> usize {
+        self.counters.add(StoreCount::CollectedMalformed, events.malformed);
+        let mut left = events.evaluations.into_iter();
+        let mut unstored = 0;
+        loop {
+            let part: Vec<_> = left.by_ref().take(BATCH_ROWS).collect();
+            if part.is_empty() {
+                return unstored;
+            }
+            unstored += self.queue.put_collected(part, Arc::clone(client));
         }
     }
 

@@ -79,6 +79,9 @@ fn head(run: &StoredTrajectory, trace_url: Option<&str>, out: &mut String) -> st
     }
     writeln!(out, "  {:<12} {}, {:.3} s, {} spans", "ended", run.time, run.duration_s, run.spans)?;
     let revision = match run.revision {
+        None if run.evaluations.iter().any(|it| it.client.is_some()) => {
+            ", its run is at another process".to_owned()
+        }
         None => ", its run is not stored yet".to_owned(),
         Some(0) => String::new(),
         Some(revision) => format!(", judged again {revision} times: spans came later"),
@@ -143,7 +146,8 @@ fn evaluations(evaluations: &[EvaluationRow], out: &mut String) -> std::fmt::Res
         let revision = if it.current { "" } else { " (replaced later)" };
         let early = if it.early { " (before the end)" } else { "" };
         let tool = it.tool.as_ref().map_or_else(String::new, |tool| format!(" on {tool}"));
-        let name = visible::line(format_args!("{}{tool}", it.evaluator)).to_string();
+        let by = it.client.as_ref().map_or_else(String::new, |client| format!(" by {client}"));
+        let name = visible::line(format_args!("{}{tool}{by}", it.evaluator)).to_string();
         writeln!(out, "  {}{score} {name}{early}{revision}", verdict(it))?;
         let why = it.explanation.as_ref().or(it.error.as_ref()).or(it.reason.as_ref());
         if let Some(why) = why {

@@ -67,6 +67,9 @@ pub(super) fn trace(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
 /// Returns the cause of the completion for a person.
 fn sentence(run: &StoredTrajectory) -> &'static str {
     match run.completion.as_str() {
+        _ if run.revision.is_none() && run.evaluations.iter().any(|it| it.client.is_some()) => {
+            "Judged by another process: its calls are not here, only the verdicts on it."
+        }
         _ if run.revision.is_none() => {
             "Not complete yet: a verdict came before the end, and the run is still awaited."
         }

@@ -33,6 +33,17 @@ pub enum Completion {
 }
 
 impl Completion {
+    /// All causes, in the order of declaration.
+    pub const ALL: [Self; 7] = [
+        Self::RootEnded,
+        Self::Idle,
+        Self::AgeMax,
+        Self::Shutdown,
+        Self::Evicted,
+        Self::EndOfInput,
+        Self::Open,
+    ];
+
     /// Returns the word for it in records, attributes and counters.
     pub fn as_str(self) -> &'static str {
         self.into()

@@ -9,6 +9,9 @@ pub const EVENT_NAME: &str = "event.name";
 /// The id of a model's reply, on its span and on events about it (GenAI conventions).
 pub const RESPONSE_ID: &str = "gen_ai.response.id";
 
+/// Name of the event of an evaluation (GenAI conventions).
+pub const EVALUATION_EVENT: &str = "gen_ai.evaluation.result";
+
 /// Version of the conventions that our output follows: the first with `gen_ai.evaluation.result`.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.38.0";
 

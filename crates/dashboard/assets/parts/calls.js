@@ -131,7 +131,7 @@ export function Calls({ run, rows, evaluations, isBare, query }) {
       line?.querySelector('button')?.focus({ preventScroll: true });
     });
   }, [chosen]);
-  if (rows.length === 0) return html`<p class="none dim">${run.left_out === 'calls' ? 'The calls were left out under load.' : 'This run called no tool.'}</p>`;
+  if (rows.length === 0) return html`<p class="none dim">${run.revision === null ? 'The run is not here.' : run.left_out === 'calls' ? 'The calls were left out under load.' : 'This run called no tool.'}</p>`;
   const gap = (n) => n > 0 && html`<li aria-hidden="true" style=${{ height: `${n * height}px` }}></li>`;
   return html`<div class=${isBare ? 'bare' : ''}>
     <div class="call-line head-line dim" aria-hidden="true"><span class="at">#</span><span>call</span>${!isBare && html`<span>expected</span>`}<span class="axis"><span>0 s</span><span>${duration((scale.end - scale.start) / 1000)}</span></span><span></span></div>

@@ -25,7 +25,8 @@ function Facts({ evaluation }) {
     ['level', evaluation.level], ['revision', evaluation.revision], ['settings', evaluation.evaluator_version.slice(0, 8)],
     evaluation.tool && ['tool', evaluation.tool], evaluation.judge && ['judge', evaluation.judge],
     evaluation.cost_usd !== null && ['cost', money(evaluation.cost_usd)],
-    evaluation.early && ['given', 'while the trace was open'], !evaluation.current && ['state', 'replaced by a later revision'],
+    evaluation.early && ['given', 'while the trace was open'], !evaluation.current && ['state', 'replaced'],
+    evaluation.client && ['by', evaluation.client],
   ].filter(Boolean);
   return html`<div class="facts">${facts.map(([name, value]) => html`<span>${name} <b>${bdi(value, 80)}</b></span>`)}
     <a href=${link('evaluators', evaluation.evaluator)}>all of this evaluator</a></div>`;

@@ -25,10 +25,9 @@ use super::settings::Placement;
 use crate::record::plain_explanation;
 use attributes::Attributes;
 use spanscore_base::model::{Evaluation, Outcome, Resource, SpanId};
-use spanscore_base::otlp::semconv::{OWN_SCOPE, RESPONSE_ID, SCHEMA_URL, SERVICE_NAME};
-
-/// Name of the event.
-pub(crate) const EVENT_NAME: &str = "gen_ai.evaluation.result";
+use spanscore_base::otlp::semconv::{
+    EVALUATION_EVENT, OWN_SCOPE, RESPONSE_ID, SCHEMA_URL, SERVICE_NAME,
+};
 
 /// Settings of the conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +121,7 @@ fn event(evaluation: &Evaluation, options: Options) -> LogRecord {
         attributes: attributes.0,
         trace_id: evaluation.target.trace_id.0.to_vec(),
         span_id: id_bytes(evaluation.span_id),
-        event_name: EVENT_NAME.to_owned(),
+        event_name: EVALUATION_EVENT.to_owned(),
         ..LogRecord::default()
     }
 }

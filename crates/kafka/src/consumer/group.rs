@@ -1,8 +1,8 @@
 //! Membership in the group: what the client calls when partitions come and go, and commits.
 //!
-//! All of it runs on the poller's thread, so nothing is read while an assignment changes. A commit
-//! carries the generation of the membership: from a member that the group has given up, the brokers
-//! take none.
+//! All but the regular commits runs on the poller's thread, so nothing is read while an assignment
+//! changes. A commit carries the generation of the membership: from a member that the group has
+//! given up, the brokers take none.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
@@ -37,6 +37,8 @@ const TOKEN_TIME: Duration = Duration::from_secs(3600);
 /// State that the poller shares with what the client calls.
 pub(super) struct GroupContext {
     pub(super) owned: Mutex<Ownership>,
+    /// Held by whoever commits.
+    pub(super) committing: Mutex<()>,
     pub(super) metrics: KafkaMetrics,
     pub(super) initial_offset: InitialOffset,
     pub(super) sign_in: SignIn,
@@ -65,27 +67,25 @@ impl GroupContext {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits the positions that have changed.
-    pub(super) fn commit(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) {
+    /// Commits the positions that have changed, and waits for the answer. Those that the brokers do
+    /// not take are committed with the next.
+    pub(super) fn commit(&self, consumer: &BaseConsumer<Self>) {
+        // One at a time: none of a partition that goes comes behind its last one.
+        let _one = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
         let (positions, cut) = self.owned().uncommitted();
         if cut > 0 {
             self.metrics.cut_positions.add(cut);
         }
         if let Some(list) = list_of(positions) {
-            self.commit_list(consumer, &list, mode);
+            self.commit_list(consumer, &list);
         }
     }
 
-    fn commit_list(
-        &self,
-        consumer: &BaseConsumer<Self>,
-        list: &TopicPartitionList,
-        mode: CommitMode,
-    ) {
-        match consumer.commit(list, mode) {
-            // Of a later failure `commit_callback` hears.
+    fn commit_list(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
+        // The client tells of what becomes of a commit only to whoever waits for it.
+        match consumer.commit(list, CommitMode::Sync) {
             Ok(()) => self.note_committed(list),
-            Err(error) => self.note_failed_commit(&error),
+            Err(error) => self.note_failed_commit(&error, list),
         }
     }
 
@@ -101,9 +101,13 @@ impl GroupContext {
         }
     }
 
-    fn note_failed_commit(&self, error: &KafkaError) {
+    fn note_failed_commit(&self, error: &KafkaError, list: &TopicPartitionList) {
         self.metrics.commit_failures.add(1);
         tracing::warn!(%error, "positions in Kafka were not committed; this is tried again");
+        let mut owned = self.owned();
+        for element in list.elements() {
+            owned.not_committed(&partition_of(element.topic(), element.partition()));
+        }
     }
 
     /// Begins to own partitions. One that the group has never read is committed where it begins,
@@ -126,7 +130,7 @@ impl GroupContext {
             self.owned().assign(partition, known);
         }
         if let Some(list) = list_of(begun) {
-            self.commit_list(consumer, &list, CommitMode::Sync);
+            self.commit_list(consumer, &list);
         }
         self.is_member.store(true, Ordering::Release);
         self.changed();
@@ -197,7 +201,7 @@ impl GroupContext {
             self.is_member.store(false, Ordering::Release);
             tracing::warn!("the group has given this process's partitions to others");
         } else {
-            self.commit(consumer, CommitMode::Sync);
+            self.commit(consumer);
         }
         let mut owned = self.owned();
         for element in list.elements() {
@@ -248,20 +252,6 @@ impl ConsumerContext for GroupContext {
             Rebalance::Error(error) => {
                 self.metrics.errors.add("other", 1);
                 tracing::warn!(%error, "the group could not divide its partitions");
-            }
-        }
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        match result {
-            // There was nothing to commit, which is said of lists that came too late as well.
-            Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => {}
-            Err(error) => {
-                self.note_failed_commit(&error);
-                let mut owned = self.owned();
-                for element in offsets.elements() {
-                    owned.not_committed(&partition_of(element.topic(), element.partition()));
-                }
             }
         }
     }

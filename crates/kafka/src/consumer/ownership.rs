@@ -141,7 +141,7 @@ impl Ownership {
         }
     }
 
-    /// Notes that the brokers have not taken a position after all: it is committed again.
+    /// Notes that the brokers have not taken a position: it is committed again.
     pub(super) fn not_committed(&mut self, partition: &Partition) {
         if let Some(state) = self.owned.get_mut(partition) {
             state.committed = None;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::{Offset, TopicPartitionList};
@@ -33,8 +34,10 @@ const FILLING_MAX: usize = 1024;
 const POLL_WAIT: Duration = Duration::from_millis(100);
 /// Longest time for which a chunk is filled.
 const FILL_TIME: Duration = Duration::from_millis(50);
-/// Interval at which positions are committed, and gauges shown.
+/// Interval at which positions are committed.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which gauges are shown.
+const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Bytes of chunks on their way, over all lanes.
 pub(super) struct ChunkRoom {
@@ -95,7 +98,7 @@ impl Topics {
 
 /// Reader of the assigned partitions.
 pub(super) struct Poller {
-    consumer: BaseConsumer<GroupContext>,
+    consumer: Arc<BaseConsumer<GroupContext>>,
     topics: Topics,
     lanes: Vec<mpsc::UnboundedSender<Chunk>>,
     room: Arc<ChunkRoom>,
@@ -103,13 +106,13 @@ pub(super) struct Poller {
     filling_since: Instant,
     skips: Arc<SkipLog>,
     is_paused: bool,
-    last_commit: Instant,
+    last_shown: Instant,
     stop: CancellationToken,
 }
 
 impl Poller {
     pub(super) fn new(
-        consumer: BaseConsumer<GroupContext>,
+        consumer: Arc<BaseConsumer<GroupContext>>,
         settings: &KafkaReceiverSettings,
         (lanes, room): (Vec<mpsc::UnboundedSender<Chunk>>, Arc<ChunkRoom>),
         skips: Arc<SkipLog>,
@@ -124,17 +127,28 @@ impl Poller {
             filling_since: Instant::now(),
             skips,
             is_paused: false,
-            last_commit: Instant::now(),
+            last_shown: Instant::now(),
             stop,
         }
     }
 
     /// Reads until it is stopped; then commits, and leaves the group.
     pub(super) fn run(mut self) {
-        while !self.stop.is_cancelled() && self.turn() {}
-        let context = Arc::clone(self.consumer.context());
+        let consumer = Arc::clone(&self.consumer);
+        let context = consumer.context();
+        std::thread::scope(|scope| {
+            let (_reading, read) = std::sync::mpsc::channel::<()>();
+            // Brokers that are slow to answer hold up no reading.
+            scope.spawn(|| {
+                let read = read;
+                while read.recv_timeout(COMMIT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    context.commit(&consumer);
+                }
+            });
+            while !self.stop.is_cancelled() && self.turn() {}
+        });
         // Before any claim goes: a record that nobody claims is done.
-        context.commit(&self.consumer, CommitMode::Sync);
+        context.commit(&consumer);
         context.owned().revoke_all();
         context.is_member.store(false, Ordering::Release);
         context.revoked.notify_one();
@@ -175,9 +189,8 @@ impl Poller {
             _ => self.send_if(|_| true),
         }
         self.hold_or_go_on();
-        if self.last_commit.elapsed() >= COMMIT_INTERVAL {
-            self.last_commit = Instant::now();
-            self.consumer.context().commit(&self.consumer, CommitMode::Async);
+        if self.last_shown.elapsed() >= SHOW_INTERVAL {
+            self.last_shown = Instant::now();
             self.show();
         }
         true

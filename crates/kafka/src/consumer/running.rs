@@ -75,6 +75,7 @@ impl KafkaReceiver {
         let metrics = KafkaMetrics::new(meter).of(&[]);
         let context = GroupContext {
             owned: Mutex::new(Ownership::default()),
+            committing: Mutex::new(()),
             metrics: metrics.clone(),
             initial_offset: settings.initial_offset,
             sign_in: SignIn::of(settings.auth.sasl.clone()),
@@ -106,7 +107,7 @@ impl KafkaReceiver {
         }
         let stop = CancellationToken::new();
         tokio::spawn(drop_revoked(Arc::clone(&context), sink, stop.clone()));
-        let poller = Poller::new(consumer, &settings, (lanes, room), skips, stop.clone());
+        let poller = Poller::new(Arc::new(consumer), &settings, (lanes, room), skips, stop.clone());
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new().name("kafka".to_owned()).spawn(move || {
             poller.run();

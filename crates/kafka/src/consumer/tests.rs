@@ -297,6 +297,29 @@ async fn position_that_brokers_do_not_tell_at_first_skips_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn positions_that_brokers_refuse_are_committed_again() {
+    let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    // That of the beginning, and later ones.
+    for is_begun in [false, true] {
+        let broker = Broker::start(1);
+        let sink = TestSink::open();
+        let refuse = || broker.cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refused; 3]);
+        if !is_begun {
+            refuse();
+        }
+        let _receiver = broker.receiver(&sink).await;
+        broker.wait_for_position(0, 0);
+        if is_begun {
+            refuse();
+        }
+        broker.write(0, &key(1), None, &request(1, Signal::Traces));
+        sink.wait_for(1).await;
+        sink.forget();
+        broker.wait_for_position(0, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn partition_that_was_paused_when_it_went_is_read_once_it_is_back() {
     let broker = Broker::start(6);
     let mut large = vec![0x7a, 0x80, 0xea, 0x30];

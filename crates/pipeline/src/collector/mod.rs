@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::idle_trimmer::IdleTrimmer;
+use super::intake::collecting::CollectingIntake;
 use super::journal::{Journal, JournalOpenError, RecoveryClaim};
 use super::judging::{JudgePlaces, RunningDispatchers};
 use super::kafka::{PartitionMetrics, TopicIntake};
@@ -202,7 +203,7 @@ impl Collector {
         let past = journal.as_ref().zip(past);
         let restoring = past.and_then(|past| pipeline.restore(past, dispatchers.handles().judge));
         let inputs = (&settings.receivers, has_sessions, data_dir);
-        let stages = (&pipeline, &exporters);
+        let stages = (&pipeline, &store, &exporters);
         let inputs = start_inputs(inputs, stages, &memory, &meter).await?;
         let (receivers, files, kafka) = inputs;
         make_ready(&telemetry, &pipeline, works(journal.as_ref(), &kafka));
@@ -339,13 +340,14 @@ impl Collector {
 /// files remember their positions in a folder.
 async fn start_inputs(
     (settings, has_sessions, data_dir): (&ReceiversSettings, bool, Option<&Path>),
-    (pipeline, exporters): (&Pipeline, &Arc<Exporters>),
+    (pipeline, store, exporters): (&Pipeline, &Option<Arc<Store>>, &Arc<Exporters>),
     memory: &Memory,
     meter: &Meter,
 ) -> Result<(Receivers, FileReceiver, KafkaReceiver), CollectorStartError> {
     let sink = TopicIntake::new(pipeline.intake(), exporters, meter);
     let kafka = sink.receive(settings, has_sessions, memory, meter).await?;
-    let receivers = Receivers::start(settings, pipeline.intake(), memory, meter).await?;
+    let intake = CollectingIntake::new(pipeline.intake(), store);
+    let receivers = Receivers::start(settings, intake, memory, meter).await?;
     let files = settings.file.as_ref();
     let files = FileReceiver::start(files, pipeline.intake(), memory, meter, data_dir);
     Ok((receivers, files, kafka))

@@ -152,7 +152,7 @@ impl Restore {
                 let is_old = record.position < self.journal.log().found_end();
                 self.requests += u64::from(is_old);
                 self.journal.metrics.restored(u64::from(is_old));
-                let kept = Received { signal, request, raw, sender };
+                let kept = Received { signal, request, raw, sender, client: None };
                 if let Err(error) = self.intake.restore(&kept, claim, at_ms, is_old).await {
                     self.journal.metrics.damaged(len);
                     tracing::error!(error, "a request in the log is no request");

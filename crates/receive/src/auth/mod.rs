@@ -215,6 +215,11 @@ impl KnownClient {
         &self.name
     }
 
+    /// Returns its name, shared.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
     /// Returns its group.
     pub(crate) fn group(&self) -> ClientGroup {
         self.group

@@ -25,7 +25,7 @@ pub(super) const COLUMNS: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', e.time / 1000.0
     lower(hex(v.version)), s.service, s.agent, s.version, s.environment, l.name, e.outcome,
     e.score, v.threshold, e.reason, e.completion, e.partial, e.revision, e.current, e.early,
     e.cost, e.judge, e.explanation, e.error, lower(hex(e.id)),
-    (SELECT d.details FROM evaluation_details d WHERE d.seq = e.seq)";
+    (SELECT d.details FROM evaluation_details d WHERE d.seq = e.seq), e.client";
 
 /// Order of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -101,6 +101,8 @@ pub struct EvaluationRow {
     pub evaluation_id: String,
     /// Evidence, if it is stored.
     pub details: Option<serde_json::Value>,
+    /// Client whose process gave the verdict; `None` if this one did.
+    pub client: Option<String>,
 }
 
 impl EvaluationRow {
@@ -146,6 +148,7 @@ impl EvaluationRow {
             error: row.get(26)?,
             evaluation_id: row.get(27)?,
             details: details.and_then(|text| serde_json::from_str(&text).ok()),
+            client: row.get(29)?,
         })
     }
 }

@@ -151,6 +151,11 @@ impl StoreReader {
             let known = schema::VERSION;
             return Err(StoreOpenError::Newer { path: path.to_owned(), found, known });
         }
+        // A new file that nobody has prepared yet has no version; its tables come.
+        if (1..schema::VERSION).contains(&found) {
+            let known = schema::VERSION;
+            return Err(StoreOpenError::Older { path: path.to_owned(), found, known });
+        }
         connection.execute_batch("PRAGMA query_only = ON").map_err(sqlite)?;
         let until = Arc::new(Mutex::new(None::<Instant>));
         let deadline = Arc::clone(&until);

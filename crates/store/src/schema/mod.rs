@@ -6,7 +6,7 @@
 use rusqlite::Connection;
 
 /// Steps, the first of which makes an empty file one of version 1.
-const STEPS: [&str; 1] = [include_str!("tables.sql")];
+const STEPS: [&str; 2] = [include_str!("tables.sql"), include_str!("clients.sql")];
 /// Views for readers.
 const VIEWS: &str = include_str!("views.sql");
 /// Names of the views.

@@ -20,7 +20,7 @@ SELECT e.seq, lower(hex(e.id)) AS evaluation_id, lower(hex(t.trace_id)) AS trace
         ELSE 'failed' END AS outcome,
     CASE e.outcome WHEN 0 THEN 'pass' WHEN 1 THEN 'fail' END AS label,
     e.score, e.reason, e.completion, e.partial, e.cost AS cost_usd, e.judge, e.explanation,
-    e.error, d.details,
+    e.error, d.details, e.client,
     (SELECT min(c.name) FROM cases c WHERE c.trajectory = t.seq) AS case_name
 FROM evaluations e JOIN trajectories t ON t.seq = e.trajectory
 JOIN evaluators v ON v.id = e.evaluator JOIN sources s ON s.id = e.source

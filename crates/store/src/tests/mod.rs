@@ -1,3 +1,4 @@
+mod collected;
 mod edits;
 mod files;
 mod model;
@@ -17,7 +18,7 @@ use spanscore_base::value::{Value, json};
 use crate::query::{EvaluationRow, StoreFilter, StoreOrder, StoreReader};
 use crate::queue::StoreQueueLimits;
 use crate::writer::RedactValues;
-use crate::{Judgement, Store, StoreSettings, TrajectoryRecord};
+use crate::{Judgement, Store, StoreCount, StoreSettings, TrajectoryRecord};
 
 /// Replaces the word `secret`, as a detector would.
 fn redact() -> RedactValues {

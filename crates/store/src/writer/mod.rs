@@ -3,6 +3,7 @@
 //! It opens the file, writes batches of rows in transactions, deletes what is too old, and goes on
 //! trying while the file cannot be written: meanwhile the queue fills, and sheds.
 
+mod collected;
 mod content;
 mod names;
 mod replaced;
@@ -166,6 +167,7 @@ impl WriterParts {
     fn lose(&self, batch: &StoreBatch) {
         let evaluations = batch.work.iter().map(|work| match work {
             StoreWork::Evaluations { all, .. } => all.len(),
+            StoreWork::Collected { all, .. } => all.len(),
             StoreWork::Trajectory { .. } => 0,
         });
         let merged: i64 = batch.merged.values().map(|(_, sums)| sums.evaluations()).sum();

@@ -77,16 +77,27 @@ impl<K: Eq + Hash> KnownRows<K> {
 }
 
 impl KnownNames {
-    /// Returns the row of an evaluator.
+    /// Returns the row of an evaluator of this process.
     pub(super) fn evaluator(
         &mut self,
         connection: &Connection,
         info: &Arc<EvaluatorInfo>,
     ) -> rusqlite::Result<i64> {
-        let rows = &mut self.evaluators;
-        if let Some(id) = rows.ids.get(&info.digest) {
+        if let Some(id) = self.evaluators.ids.get(&info.digest) {
             return Ok(*id);
         }
+        let id = self.evaluator_elsewhere(connection, info)?;
+        Ok(self.evaluators.keep(info.digest, id, EVALUATORS_MAX))
+    }
+
+    /// Returns the row of an evaluator of another process, which may have said any digest: it is
+    /// not remembered under that.
+    pub(super) fn evaluator_elsewhere(
+        &mut self,
+        connection: &Connection,
+        info: &EvaluatorInfo,
+    ) -> rusqlite::Result<i64> {
+        let rows = &mut self.evaluators;
         let find = |name: &str, version: [u8; 16]| {
             connection
                 .prepare_cached("SELECT id FROM evaluators WHERE name = ?1 AND version = ?2")?
@@ -94,18 +105,17 @@ impl KnownNames {
                 .optional()
         };
         let name = cut(&info.name);
-        let id = match find(name, info.digest)? {
-            Some(id) => id,
+        match find(name, info.digest)? {
+            Some(id) => Ok(id),
             None if !rows.is_full(connection, "evaluators", EVALUATORS_MAX)? => {
                 rows.added();
-                add_evaluator(connection, info, (info.kind, name, info.digest))?
+                add_evaluator(connection, info, (info.kind, name, info.digest))
             }
             None => match find(OTHER, [0; 16])? {
-                Some(id) => id,
-                None => add_evaluator(connection, info, (OTHER, OTHER, [0; 16]))?,
+                Some(id) => Ok(id),
+                None => add_evaluator(connection, info, (OTHER, OTHER, [0; 16])),
             },
-        };
-        Ok(rows.keep(info.digest, id, EVALUATORS_MAX))
+        }
     }
 
     /// Returns the row of a source.

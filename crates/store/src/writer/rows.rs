@@ -5,9 +5,11 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 
 use spanscore_base::model::{
-    CallStatus, ClientGroup, Completion, Evaluation, GivenVerdict, Level, Recent, Target,
+    CallStatus, ClientGroup, Completion, Evaluation, EvaluationId, GivenVerdict, Level, Recent,
+    Target,
 };
 
+use super::collected::{Bringer, COLLECTED_MAX};
 use super::content::ContentPolicy;
 use super::names::{KnownNames, cut};
 use super::retention::MINUTES_KEPT_MS;
@@ -28,13 +30,13 @@ const KNOWN_MAX: usize = 100_000;
 /// Row of which the content was left out.
 const SHED_CONTENT: i64 = 1;
 /// Row of which calls and passing evaluations were left out, too.
-const SHED_ALL: i64 = 2;
+pub(super) const SHED_ALL: i64 = 2;
 
 /// State beside the file: a failed transaction empties it.
 pub(super) struct RowWriter {
-    names: KnownNames,
+    pub(super) names: KnownNames,
     traces: Recent<TraceKey, KnownTrace>,
-    sums: PendingSums,
+    pub(super) sums: PendingSums,
     /// Storing time, Unix milliseconds, which never goes back.
     now_ms: i64,
     pub(super) counts: RowCounts,
@@ -50,6 +52,10 @@ pub(super) struct RowCounts {
     pub(super) fragments: usize,
     pub(super) shed: usize,
     pub(super) uncorrected: usize,
+    /// Evaluations of other processes: stored, beside own verdicts, beyond the limit of a trace.
+    pub(super) collected: usize,
+    pub(super) beside_own: usize,
+    pub(super) beyond: usize,
 }
 
 impl RowCounts {
@@ -61,6 +67,9 @@ impl RowCounts {
         counters.add(StoreCount::Fragments, self.fragments);
         counters.add(StoreCount::ShedEvaluations, self.shed);
         counters.add(StoreCount::Uncorrected, self.uncorrected);
+        counters.add(StoreCount::Collected, self.collected);
+        counters.add(StoreCount::CollectedBesideOwn, self.beside_own);
+        counters.add(StoreCount::CollectedBeyond, self.beyond);
     }
 }
 
@@ -102,7 +111,14 @@ impl RowWriter {
                 StoreWork::Evaluations { all, is_shed } => {
                     let of_trace = all.chunk_by(|a, b| key(&a.target) == key(&b.target));
                     for evaluations in of_trace {
-                        self.evaluations(connection, policy, evaluations, *is_shed)?;
+                        self.evaluations(connection, policy, evaluations, Bringer::This(*is_shed))?;
+                    }
+                }
+                StoreWork::Collected { all, client } => {
+                    let of_trace = all.chunk_by(|a, b| key(&a.target) == key(&b.target));
+                    for evaluations in of_trace {
+                        let bringer = Bringer::Client(client);
+                        self.evaluations(connection, policy, evaluations, bringer)?;
                     }
                 }
             }
@@ -257,7 +273,7 @@ impl RowWriter {
         connection: &Connection,
         policy: &ContentPolicy,
         evaluations: &[Evaluation],
-        is_shed: bool,
+        bringer: Bringer<'_>,
     ) -> rusqlite::Result<()> {
         let Some(first) = evaluations.first() else { return Ok(()) };
         let target = &first.target;
@@ -265,7 +281,7 @@ impl RowWriter {
         let before = trace.counts;
         let shed_before = trace.shed;
         for evaluation in evaluations {
-            self.evaluation(connection, policy, evaluation, is_shed, &mut trace)?;
+            self.evaluation(connection, policy, evaluation, bringer, &mut trace)?;
         }
         if trace.counts != before || trace.shed != shed_before {
             let [passed, failed, not_evaluable, broken] = trace.counts;
@@ -285,20 +301,40 @@ impl RowWriter {
         connection: &Connection,
         policy: &ContentPolicy,
         it: &Evaluation,
-        is_shed: bool,
+        bringer: Bringer<'_>,
         trace: &mut KnownTrace,
     ) -> rusqlite::Result<()> {
         let figures = EvaluationFigures::new(it, self.now_ms);
         let is_pass = figures.verdict == GivenVerdict::Pass;
-        let is_known = trace.evaluations.contains_key(&it.id);
+        let client = bringer.client();
+        let is_known = match (trace.evaluations.get(&it.id), client) {
+            (Some(known), None) if known.is_collected => {
+                self.take_over(connection, it.id, trace)?;
+                false
+            }
+            (known, _) => known.is_some(),
+        };
         if is_known || (trace.is_repeat && trace.shed == SHED_ALL && is_pass) {
             self.counts.repeated += 1;
             return Ok(());
         }
-        let evaluator = self.names.evaluator(connection, &it.evaluator)?;
+        if client.is_some() && trace.evaluations.len() >= COLLECTED_MAX {
+            self.counts.beyond += 1;
+            return Ok(());
+        }
+        let evaluator = match client {
+            Some(_) => self.names.evaluator_elsewhere(connection, &it.evaluator)?,
+            None => self.names.evaluator(connection, &it.evaluator)?,
+        };
         let source = self.names.source(connection, policy, &RunSource::of_target(&it.target))?;
-        self.supersede(connection, it, trace)?;
-        let is_current = !trace.revised.contains(&it.id);
+        let is_current = match client {
+            Some(_) => self.stands_collected(connection, it, trace)?,
+            None => {
+                self.retire_collected(connection, &it.evaluator.name, trace)?;
+                self.supersede(connection, it, trace)?;
+                !trace.revised.contains(&it.id)
+            }
+        };
         if is_current {
             self.sums.count((evaluator, source), &figures, 1);
             trace.counts[figures.verdict as usize] += 1;
@@ -308,7 +344,7 @@ impl RowWriter {
                 .prepare_cached("INSERT OR IGNORE INTO cases VALUES (?1, ?2)")?
                 .execute(params![trace.seq, cut(case)])?;
         }
-        if is_shed && is_pass {
+        if bringer == Bringer::This(true) && is_pass {
             trace.shed = SHED_ALL;
             self.counts.shed += 1;
             return Ok(());
@@ -318,10 +354,12 @@ impl RowWriter {
             _ => None,
         };
         let stored = self.now_ms;
-        let place = EvaluationPlace { trace, evaluator, source, tool, is_current, stored };
+        let place = EvaluationPlace { trace, evaluator, source, tool, is_current, stored, client };
         let seq = insert_evaluation(connection, policy, it, &figures, &place)?;
         self.counts.evaluations += 1;
-        let known = KnownEvaluation { seq, is_current, evaluator, source, figures };
+        self.counts.collected += usize::from(client.is_some());
+        let is_collected = client.is_some();
+        let known = KnownEvaluation { seq, is_current, is_collected, evaluator, source, figures };
         trace.add(it.id, it.revises, known);
         Ok(())
     }
@@ -334,10 +372,21 @@ impl RowWriter {
         trace: &mut KnownTrace,
     ) -> rusqlite::Result<()> {
         let Some(revised) = it.revises else { return Ok(()) };
-        let Some(known) = trace.evaluations.get_mut(&revised) else {
+        if !trace.evaluations.contains_key(&revised) {
             self.counts.uncorrected += 1;
             return Ok(());
-        };
+        }
+        self.retire(connection, revised, trace)
+    }
+
+    /// Takes an evaluation off the sums and those that count now.
+    pub(super) fn retire(
+        &mut self,
+        connection: &Connection,
+        id: EvaluationId,
+        trace: &mut KnownTrace,
+    ) -> rusqlite::Result<()> {
+        let Some(known) = trace.evaluations.get_mut(&id) else { return Ok(()) };
         if std::mem::replace(&mut known.is_current, false) {
             self.sums.count((known.evaluator, known.source), &known.figures, -1);
             trace.counts[known.figures.verdict as usize] -= 1;

@@ -145,6 +145,8 @@ pub(super) struct EvaluationPlace<'a> {
     pub(super) tool: Option<i64>,
     pub(super) is_current: bool,
     pub(super) stored: i64,
+    /// Client whose process gave it.
+    pub(super) client: Option<&'a str>,
 }
 
 pub(super) fn insert_evaluation(
@@ -154,7 +156,7 @@ pub(super) fn insert_evaluation(
     figures: &EvaluationFigures,
     place: &EvaluationPlace<'_>,
 ) -> rusqlite::Result<i64> {
-    let EvaluationPlace { trace, evaluator, source, tool, is_current, stored } = place;
+    let EvaluationPlace { trace, evaluator, source, tool, is_current, stored, client } = place;
     let texts = policy.texts(it, figures);
     let level = it.evaluator.level;
     let session = trace.session.filter(|_| level == Level::Session);
@@ -163,9 +165,9 @@ pub(super) fn insert_evaluation(
         .prepare_cached(
             "INSERT INTO evaluations (id, trajectory, session, span_id, evaluator, source, tool,
              time, stored, revision, revises, current, early, outcome, score, reason, completion,
-             partial, cost, judge, explanation, error)
+             partial, cost, judge, explanation, error, client)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-             ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+             ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)",
         )?
         .insert(params![
             it.id.0,
@@ -189,7 +191,8 @@ pub(super) fn insert_evaluation(
             figures.cost,
             it.judge.as_ref().map(|judge| judge.model.as_str()),
             texts.explanation,
-            texts.error
+            texts.error,
+            client
         ])?;
     if let Some(details) = texts.details {
         connection

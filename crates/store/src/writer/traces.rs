@@ -16,6 +16,8 @@ pub(super) const AWAITED: i64 = -1;
 pub(super) struct KnownEvaluation {
     pub(super) seq: i64,
     pub(super) is_current: bool,
+    /// True if another process gave it.
+    pub(super) is_collected: bool,
     pub(super) evaluator: i64,
     pub(super) source: i64,
     pub(super) figures: EvaluationFigures,
@@ -38,6 +40,8 @@ pub(super) struct KnownTrace {
     pub(super) evaluations: HashMap<EvaluationId, KnownEvaluation>,
     /// Evaluations that stored ones replace, be they stored or not.
     pub(super) revised: HashSet<EvaluationId>,
+    /// Those that the stored ones of other processes replace.
+    pub(super) revised_elsewhere: HashSet<EvaluationId>,
     /// Tools of its stored calls by span, once they were asked for.
     pub(super) tools: Option<HashMap<SpanId, i64>>,
 }
@@ -62,8 +66,8 @@ impl KnownTrace {
             .optional()?;
         let Some(mut trace) = found else { return Ok(None) };
         let mut query = connection.prepare_cached(
-            "SELECT seq, id, revises, current, evaluator, source, outcome, score, cost, time
-             FROM evaluations WHERE trajectory = ?1",
+            "SELECT seq, id, revises, current, evaluator, source, outcome, score, cost, time,
+             client IS NOT NULL FROM evaluations WHERE trajectory = ?1",
         )?;
         let rows = query.query_map(params![trace.seq], known_evaluation)?;
         for row in rows {
@@ -80,8 +84,10 @@ impl KnownTrace {
         revises: Option<EvaluationId>,
         evaluation: KnownEvaluation,
     ) {
+        let revised =
+            if evaluation.is_collected { &mut self.revised_elsewhere } else { &mut self.revised };
+        revised.extend(revises);
         self.evaluations.insert(id, evaluation);
-        self.revised.extend(revises);
     }
 
     /// Returns the tool that a span called, of the stored calls.
@@ -140,6 +146,7 @@ fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<EvaluationOfTrace> {
     let known = KnownEvaluation {
         seq: row.get(0)?,
         is_current: row.get(3)?,
+        is_collected: row.get(10)?,
         evaluator: row.get(4)?,
         source: row.get(5)?,
         figures: EvaluationFigures {

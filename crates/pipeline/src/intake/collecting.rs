@@ -1,0 +1,82 @@
+//! Collection of what other processes judged: events that named clients send go to the store.
+//!
+//! The requests go on to the shards as all others do, which pass over our own scope. So a request
+//! that is refused behind this comes again, and its evaluations are known by their ids.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::{PipelineIntake, RETRY_AFTER};
+use spanscore_base::otlp::Signal;
+use spanscore_evaluate::kind;
+use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
+use spanscore_store::{Store, read_events};
+
+/// Intake in front of the pipeline's, for receivers that know their clients.
+pub(crate) struct CollectingIntake {
+    inner: Arc<PipelineIntake>,
+    store: Option<Arc<Store>>,
+}
+
+impl CollectingIntake {
+    pub(crate) fn new(inner: Arc<PipelineIntake>, store: &Option<Arc<Store>>) -> Self {
+        Self { inner, store: store.clone() }
+    }
+
+    /// Stores the evaluations of a request; returns the number of those for which there was no
+    /// room, or that are none.
+    async fn collect(&self, received: &Received) -> Result<usize, Refused> {
+        let sent = received.client.as_ref().zip(self.store.as_ref());
+        let Some((client, store)) = sent.filter(|(client, store)| store.accepts(client)) else {
+            return Ok(0);
+        };
+        if received.signal != Signal::Logs {
+            return Ok(0);
+        }
+        if !store.has_room_for_others() {
+            return Err(Refused::Overloaded { retry_after: RETRY_AFTER });
+        }
+        let group = received.sender.group;
+        let client = Arc::clone(client);
+        let store = Arc::clone(store);
+        let request = received.request.clone();
+        // A large request would hold up others of this thread of the network.
+        let collecting = tokio::task::spawn_blocking(move || {
+            let events = read_events(&request, group, |name| kind(name).map(|kind| kind.name));
+            let malformed = events.malformed;
+            malformed + store.collect(events, &client)
+        });
+        collecting.await.map_err(|_| Refused::ShuttingDown)
+    }
+}
+
+impl Intake for CollectingIntake {
+    async fn accept(
+        &self,
+        received: Received,
+        sender: &Arc<ConnectionAccount>,
+    ) -> Result<Accepted, Refused> {
+        self.accept_by(received, sender, Instant::now() + crate::ROOM_WAIT).await
+    }
+
+    async fn accept_by(
+        &self,
+        received: Received,
+        sender: &Arc<ConnectionAccount>,
+        deadline: Instant,
+    ) -> Result<Accepted, Refused> {
+        let unstored = self.collect(&received).await? as u64;
+        let mut accepted = self.inner.accept_by(received, sender, deadline).await?;
+        if unstored > 0 {
+            accepted.accepted = accepted.accepted.saturating_sub(unstored);
+            accepted.rejected += unstored;
+            let note = format!("{unstored} evaluations were not stored: malformed, or no room");
+            if !accepted.message.is_empty() {
+                accepted.message.push_str("; ");
+            }
+            accepted.message.push_str(&note);
+        }
+        Ok(accepted)
+    }
+}

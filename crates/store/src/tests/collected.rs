@@ -1,0 +1,83 @@
+//! Evaluations of other processes beside own ones.
+
+use super::*;
+use crate::CollectedEvents;
+
+/// Verdict that comes: number of its id, score, what it revises, and the client, if not this
+/// process gave it.
+type Coming = (u8, f64, Option<u8>, Option<&'static str>);
+
+fn bring(store: &Store, (id, score, revises, client): Coming) {
+    let given = evaluation(1, id, scored(score), revises);
+    match client {
+        None => store.evaluations([given].into()),
+        Some(client) => {
+            let events = CollectedEvents { evaluations: vec![given], malformed: 0 };
+            assert_eq!(store.collect(events, &client.into()), 0);
+        }
+    }
+}
+
+/// Brings verdicts on one trace in this order, and again after a restart, and expects those stored:
+/// score, client, and true for one that counts now.
+fn check(coming: &[Coming], expected: &[(f64, Option<&str>, bool)]) {
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let store = start(folder.path());
+        coming.iter().for_each(|coming| bring(&store, *coming));
+        store.close();
+        let stored = reader(folder.path()).trajectory(&trace_id(1).to_string()).unwrap();
+        let rows = stored.evaluations.iter();
+        let shown: Vec<_> =
+            rows.map(|it| (it.score.unwrap(), it.client.as_deref(), it.current)).collect();
+        assert_eq!(shown, expected, "{coming:?}");
+        let sums = reader(folder.path()).groups(&StoreFilter::default(), &[]).unwrap();
+        let current = expected.iter().filter(|(_, _, is_current)| *is_current).count();
+        assert_eq!(sums.first().map_or(0, |all| all.count()), current as i64, "{coming:?}");
+    }
+}
+
+#[test]
+fn collected_verdict_counts_only_where_this_process_gave_none_by_that_evaluator() {
+    let a = Some("a");
+    check(&[(1, 0.1, None, a)], &[(0.1, a, true)]);
+    check(&[(1, 0.1, None, a), (2, 0.9, None, None)], &[(0.1, a, false), (0.9, None, true)]);
+    check(&[(2, 0.9, None, None), (1, 0.1, None, a)], &[(0.9, None, true), (0.1, a, false)]);
+}
+
+#[test]
+fn collected_verdict_revises_other_collected_ones_alone() {
+    let a = Some("a");
+    check(&[(1, 0.1, None, a), (2, 0.2, Some(1), a)], &[(0.1, a, false), (0.2, a, true)]);
+    check(&[(2, 0.2, Some(1), a), (1, 0.1, None, a)], &[(0.2, a, true), (0.1, a, false)]);
+    check(&[(1, 0.9, None, None), (2, 0.2, Some(1), a)], &[(0.9, None, true), (0.2, a, false)]);
+    check(&[(2, 0.2, Some(1), a), (1, 0.9, None, None)], &[(0.2, a, false), (0.9, None, true)]);
+}
+
+#[test]
+fn own_verdict_takes_the_place_of_a_collected_one_with_its_id() {
+    check(&[(1, 0.1, None, Some("a")), (1, 0.9, None, None)], &[(0.9, None, true)]);
+    check(&[(1, 0.9, None, None), (1, 0.1, None, Some("a"))], &[(0.9, None, true)]);
+    check(&[(1, 0.1, None, Some("a")), (1, 0.2, None, Some("b"))], &[(0.1, Some("a"), true)]);
+}
+
+#[test]
+fn collected_verdicts_beyond_a_limit_or_without_room_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let many = (0..1_001_u128).map(|number| Evaluation {
+        id: EvaluationId(number.to_be_bytes()),
+        ..evaluation(1, 0, scored(0.5), None)
+    });
+    let events = CollectedEvents { evaluations: many.collect(), malformed: 2 };
+    assert_eq!(store.collect(events, &"a".into()), 0);
+    store.close();
+    assert!(!store.has_room_for_others());
+    let late =
+        CollectedEvents { evaluations: vec![evaluation(1, 9, scored(0.5), None)], malformed: 0 };
+    assert_eq!(store.collect(late, &"a".into()), 1);
+    let count = |count| store.counters().get(count);
+    assert_eq!((count(StoreCount::Collected), count(StoreCount::CollectedBeyond)), (1_000, 1));
+    assert_eq!(count(StoreCount::CollectedUnstored), 1);
+    assert_eq!(count(StoreCount::CollectedMalformed), 2);
+}

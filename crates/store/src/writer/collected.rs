@@ -1,0 +1,102 @@
+//! Evaluations of other processes beside own ones: marked by their client, never current over them.
+
+use rusqlite::{Connection, params};
+
+use spanscore_base::model::{Evaluation, EvaluationId};
+
+use super::names::cut;
+use super::rows::{RowWriter, SHED_ALL};
+use super::traces::KnownTrace;
+
+/// Most evaluations of a trace beside which those of other processes are taken.
+pub(super) const COLLECTED_MAX: usize = 1_000;
+
+/// Process that gave an evaluation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Bringer<'a> {
+    /// This one; true if passes are only counted, for want of room.
+    This(bool),
+    /// That of a client.
+    Client(&'a str),
+}
+
+impl<'a> Bringer<'a> {
+    pub(super) fn client(self) -> Option<&'a str> {
+        match self {
+            Self::This(_) => None,
+            Self::Client(name) => Some(name),
+        }
+    }
+}
+
+impl RowWriter {
+    /// Returns true if an evaluation of another process counts now: no own one of that evaluator
+    /// is known of the trace, nor one that revises it. What it revises itself is retired then,
+    /// unless this process gave it.
+    pub(super) fn stands_collected(
+        &mut self,
+        connection: &Connection,
+        it: &Evaluation,
+        trace: &mut KnownTrace,
+    ) -> rusqlite::Result<bool> {
+        let has_own = trace.shed == SHED_ALL
+            || !ids_of(connection, trace.seq, &it.evaluator.name, false)?.is_empty();
+        self.counts.beside_own += usize::from(has_own);
+        let revised = it.revises.filter(|_| !has_own);
+        let is_collected =
+            |id: &EvaluationId| trace.evaluations.get(id).is_some_and(|known| known.is_collected);
+        if let Some(id) = revised.filter(is_collected) {
+            self.retire(connection, id, trace)?;
+        }
+        let is_revised = trace.revised.contains(&it.id) || trace.revised_elsewhere.contains(&it.id);
+        Ok(!has_own && !is_revised)
+    }
+
+    /// Retires what other processes said by an evaluator of this name.
+    pub(super) fn retire_collected(
+        &mut self,
+        connection: &Connection,
+        name: &str,
+        trace: &mut KnownTrace,
+    ) -> rusqlite::Result<()> {
+        if !trace.evaluations.values().any(|it| it.is_collected && it.is_current) {
+            return Ok(());
+        }
+        for id in ids_of(connection, trace.seq, name, true)? {
+            self.retire(connection, id, trace)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what another process gave under the id of an own evaluation.
+    pub(super) fn take_over(
+        &mut self,
+        connection: &Connection,
+        id: EvaluationId,
+        trace: &mut KnownTrace,
+    ) -> rusqlite::Result<()> {
+        self.retire(connection, id, trace)?;
+        let Some(known) = trace.evaluations.remove(&id) else { return Ok(()) };
+        for table in ["evaluation_details", "evaluations"] {
+            connection
+                .prepare_cached(&format!("DELETE FROM {table} WHERE seq = ?1"))?
+                .execute([known.seq])?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the evaluations of a trace by evaluators of a name, of other processes or of this one.
+fn ids_of(
+    connection: &Connection,
+    trajectory: i64,
+    name: &str,
+    is_collected: bool,
+) -> rusqlite::Result<Vec<EvaluationId>> {
+    let mut query = connection.prepare_cached(
+        "SELECT e.id FROM evaluations e JOIN evaluators v ON v.id = e.evaluator
+         WHERE e.trajectory = ?1 AND v.name = ?2 AND (e.client IS NOT NULL) = ?3",
+    )?;
+    let ids = query.query_map(params![trajectory, cut(name), is_collected], |row| row.get(0))?;
+    ids.map(|id| id.map(EvaluationId)).collect()
+}
