@@ -24,7 +24,7 @@ pub struct StoredAnnotation {
     pub annotation_id: String,
     /// `trace`, `call`, `evaluation` or `session`.
     pub target: String,
-    /// Trace, 32 digits; of a session the last one when it was judged.
+    /// Trace, 32 digits; of a session the named one, else the last one when it was judged.
     pub trace_id: String,
     /// Session that it is about.
     pub session_id: Option<String>,
