@@ -228,19 +228,18 @@ impl Label {
     }
 }
 
-/// Outcome and label in one, as counters tell them apart. Counters and files number them in the
-/// order of declaration.
+/// Outcome and label in one, as counters tell them apart. Counters and files hold the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum GivenVerdict {
     /// Scored, and passed.
-    Pass,
+    Pass = 0,
     /// Scored, and failed.
-    Fail,
+    Fail = 1,
     /// Not evaluable.
-    NotEvaluable,
+    NotEvaluable = 2,
     /// The evaluator broke.
-    Failed,
+    Failed = 3,
 }
 
 impl GivenVerdict {
@@ -374,6 +373,17 @@ impl Evaluation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Files hold these numbers.
+    #[test]
+    fn verdicts_keep_their_numbers() {
+        let words = ["pass", "fail", "not_evaluable", "failed"];
+        for (number, word) in words.into_iter().enumerate() {
+            let verdict = GivenVerdict::numbered(number).unwrap();
+            assert_eq!((verdict as usize, verdict.as_str()), (number, word));
+        }
+        assert_eq!(GivenVerdict::numbered(4), None);
+    }
 
     #[test]
     fn what_is_below_one_never_reads_as_one_and_nothing_reads_as_minus_zero() {

@@ -7,6 +7,8 @@ import { kept } from './filter.js';
 const BATCH_EVERY = 250;
 /** Most events of a batch; the oldest go, and are counted as missed. */
 const BATCH_MAX = 200;
+/** Milliseconds until a refused stream is asked for again. */
+const AGAIN_AFTER = 5000;
 /** Kinds of events. */
 const KINDS = ['trajectory', 'evaluation', 'stats', 'gap'];
 
@@ -26,6 +28,8 @@ function open(path, take, tell) {
   let wasHidden = false;
   const hear = (kind, text) => {
     if (kind === 'state') return tell(text);
+    // Between two streams something may have come that neither told.
+    if (kind === 'new') return (wasHidden = true);
     let data;
     try {
       data = JSON.parse(text);
@@ -50,21 +54,30 @@ function open(path, take, tell) {
       hear(...data);
     };
     const lead = () => new Promise((resolve) => {
-      // Between two streams something may have come that neither told.
       wasHidden ||= hasFollowed;
+      hasFollowed = true;
+      channel.postMessage(['new']);
       const source = new EventSource(path);
       const say = (...news) => {
         hear(...news);
         channel.postMessage(news);
       };
       source.onopen = () => say('state', 'open');
-      source.onerror = () => say('state', source.readyState === EventSource.CLOSED ? 'refused' : 'lost');
+      source.onerror = () => {
+        const isRefused = source.readyState === EventSource.CLOSED;
+        say('state', isRefused ? 'refused' : 'lost');
+        if (isRefused) resolve();
+      };
       KINDS.forEach((kind) => source.addEventListener(kind, (event) => say(kind, event.data)));
       signal.addEventListener('abort', () => resolve(source.close()));
     });
     // Beyond the own host, without TLS, there are no locks: each tab has a stream then.
-    if (navigator.locks) navigator.locks.request(name, { signal }, lead).catch(() => {});
-    else lead();
+    const queue = async () => {
+      if (signal.aborted) return;
+      await (navigator.locks ? navigator.locks.request(name, { signal }, lead).catch(() => {}) : lead());
+      setTimeout(queue, AGAIN_AFTER);
+    };
+    queue();
     return () => {
       end.abort();
       channel.close();

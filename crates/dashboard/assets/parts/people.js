@@ -54,7 +54,7 @@ export function Annotations({ run, evaluations, query, reload }) {
     remember('author', author || null);
     const [is, id] = target.split(':');
     const { trace_id, session_id } = run;
-    const about = { evaluation: { trace_id, evaluation_id: id }, call: { trace_id, call: Number(id) }, session: { session_id }, trace: { trace_id } }[is];
+    const about = { evaluation: { trace_id, evaluation_id: id }, call: { trace_id, call: Number(id) }, session: { trace_id, session_id }, trace: { trace_id } }[is];
     await change('POST', '/annotations', { ...about, ...(label && { label }), comment, author });
     sent.querySelector('[name="comment"]').value = '';
     reload();

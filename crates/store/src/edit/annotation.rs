@@ -24,7 +24,7 @@ const NAME: &str = "review";
 pub struct NewAnnotation {
     /// Identity: the same annotation again changes nothing, and another is refused.
     pub id: [u8; 16],
-    /// Run, by the first digits of its trace id; `None` for a session.
+    /// Run, by the first digits of its trace id; of a session one of its runs, `None` for the last.
     pub trace_id: Option<String>,
     /// Session that it is about, if it is one.
     pub session_id: Option<String>,
@@ -220,33 +220,31 @@ struct AnnotatedRow {
     session: Option<i64>,
 }
 
-/// Finds the run of an annotation; of a session the last run, which is kept for it.
+/// Finds the run of an annotation, and its session if that is what it is about. Several clients may
+/// have sessions of one id: the one of the named run is meant, without a run the last one with its
+/// last run.
 fn annotated(connection: &Connection, new: &NewAnnotation) -> Result<AnnotatedRow, StoreEditError> {
     let bad = |name, what: &str| Err(StoreEditError::Value { name, what: what.to_owned() });
-    let session_id = match (&new.trace_id, &new.session_id) {
-        (Some(trace_id), None) => {
-            let (run, trace_id) = row_of(connection, trace_id)?;
-            return Ok(AnnotatedRow { run, trace_id, session: None });
-        }
-        (None, Some(session_id)) => session_id,
+    let run = new.trace_id.as_deref().map(|trace_id| row_of(connection, trace_id)).transpose()?;
+    let (run, session_id) = match (run, &new.session_id) {
+        (Some((run, trace_id)), None) => return Ok(AnnotatedRow { run, trace_id, session: None }),
+        (run, Some(session_id)) => (run.map(|(run, _)| run), session_id),
         (None, None) => return bad("trace_id", "name a run by `trace_id`, or a `session_id`"),
-        (Some(_), Some(_)) => {
-            let what = "an annotation is about a session or a run: leave `trace_id` or \
-                        `session_id` out";
-            return bad("session_id", what);
-        }
     };
     if new.evaluation_id.is_some() || new.call.is_some() {
-        let what = "evaluations and calls are those of a run: name it by `trace_id`";
+        let what = "evaluations and calls are those of a run: leave `session_id` out, and name it \
+                    by `trace_id`";
         return bad("session_id", what);
     }
     let last = "SELECT t.seq, lower(hex(t.trace_id)), n.seq FROM sessions n
-        JOIN trajectories t ON t.session = n.seq WHERE n.session_id = ?1
+        JOIN trajectories t ON t.session = n.seq
+        WHERE n.session_id = ?1 AND t.seq = ifnull(?2, t.seq)
         ORDER BY n.last DESC, t.time DESC, t.seq DESC LIMIT 1";
-    let found = connection.query_row(last, [session_id], |row| {
+    let found = connection.query_row(last, params![session_id, run], |row| {
         Ok(AnnotatedRow { run: row.get(0)?, trace_id: row.get(1)?, session: row.get(2)? })
     });
-    let what = || format!("session `{session_id}` with a run");
+    let with = if run.is_some() { "this run" } else { "a run" };
+    let what = || format!("session `{session_id}` with {with}");
     found.optional()?.ok_or_else(|| StoreEditError::Missing { what: what() })
 }
 

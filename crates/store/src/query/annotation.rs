@@ -24,7 +24,7 @@ pub struct StoredAnnotation {
     pub annotation_id: String,
     /// `trace`, `call`, `evaluation` or `session`.
     pub target: String,
-    /// Trace, 32 digits; of a session the last one when it was judged.
+    /// Trace, 32 digits; of a session the named one, else the last one when it was judged.
     pub trace_id: String,
     /// Session that it is about.
     pub session_id: Option<String>,
@@ -101,10 +101,14 @@ pub(crate) fn by_id(
 }
 
 /// Lists the annotations of one run, and of its session, in the order in which they were made.
+/// Those of a session are found by its runs, which have an index.
 pub(super) fn of_run(connection: &Connection, run: i64) -> rusqlite::Result<Vec<StoredAnnotation>> {
     let query = format!(
-        "SELECT {COLUMNS} FROM {ANNOTATIONS} WHERE a.trajectory = ?1 OR a.session =
-         (SELECT session FROM trajectories WHERE seq = ?1) ORDER BY a.seq"
+        "SELECT {COLUMNS} FROM {ANNOTATIONS} WHERE a.seq IN (
+         SELECT seq FROM annotations WHERE trajectory = ?1 UNION
+         SELECT o.seq FROM trajectories r CROSS JOIN trajectories m ON m.session = r.session
+         CROSS JOIN annotations o ON o.trajectory = m.seq
+         WHERE r.seq = ?1 AND o.session = r.session) ORDER BY a.seq"
     );
     connection.prepare(&query)?.query_map([run], StoredAnnotation::read)?.collect()
 }

@@ -1,6 +1,6 @@
 //! Argument errors of tools: faults that `tool_call_validity` found in calls, by tool and words.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use super::list::ROWS;
 
 /// Kind of evaluator whose evidence names them.
 const KIND: &str = "tool_call_validity";
-/// Most failing evaluations that are read, the newest.
+/// Most evaluations below 1 that are read, the newest.
 const READ_MAX: usize = 2_000;
 /// Most errors of an answer.
 const ERRORS_MAX: usize = 50;
@@ -29,7 +29,7 @@ pub struct ArgumentError {
     pub trace_id: String,
 }
 
-/// Counts the faults in the newest failing evaluations that fit, the most frequent first. `tool` of
+/// Counts the faults in the newest evaluations that fit, the most frequent first, each once a call. `tool` of
 /// the filter is that of the call.
 pub(super) fn argument_errors(
     connection: &Connection,
@@ -39,7 +39,7 @@ pub(super) fn argument_errors(
     let query = format!(
         "SELECT lower(hex(t.trace_id)), d.details FROM {ROWS}
          JOIN evaluation_details d ON d.seq = e.seq
-         WHERE e.evaluator IN (SELECT id FROM evaluators WHERE kind = ?) AND e.outcome = 1
+         WHERE e.evaluator IN (SELECT id FROM evaluators WHERE kind = ?) AND e.score < 1
          AND {condition} ORDER BY e.stored DESC, e.seq DESC LIMIT {READ_MAX}"
     );
     let values = std::iter::once(SqlValue::Text(KIND.to_owned())).chain(values);
@@ -56,7 +56,8 @@ pub(super) fn argument_errors(
                 continue;
             }
             let errors = call["errors"].as_array().into_iter().flatten();
-            for error in errors.filter_map(serde_json::Value::as_str) {
+            let errors: HashSet<&str> = errors.filter_map(serde_json::Value::as_str).collect();
+            for error in errors {
                 let key = (tool.to_owned(), error.to_owned());
                 let first = || ArgumentError {
                     tool: tool.to_owned(),

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::field::StoreField;
 use super::filter::StoreFilter;
-use super::list::{ROWS, ROWS_MAX};
+use super::list::{ROWS, ROWS_MAX, verdict_of};
 use super::page::RUNS;
 use crate::histogram::{
     DURATION_BINS, SCORE_BINS, add_packed, duration_bin, duration_bound, score_bin,
@@ -222,7 +222,7 @@ pub(super) fn reasons(
          WHERE {condition} AND e.outcome > 1 GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT {REASONS_MAX}"
     ))?;
     let rows = query.query_map(params_from_iter(values), |row| {
-        let outcome = if row.get::<_, i64>(0)? == 2 { "not_evaluable" } else { "failed" };
+        let outcome = verdict_of(row.get(0)?).as_str();
         Ok(ReasonCount { outcome, reason: row.get(1)?, count: row.get(2)? })
     })?;
     rows.collect()

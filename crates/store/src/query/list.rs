@@ -4,6 +4,8 @@ use rusqlite::types::{FromSql, Value as SqlValue};
 use rusqlite::{Connection, Row, params_from_iter};
 use serde::Serialize;
 
+use spanscore_base::model::GivenVerdict;
+
 use super::field::StoreField;
 use super::filter::{SqlCondition, StoreFilter};
 
@@ -26,6 +28,11 @@ pub(super) const COLUMNS: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', e.time / 1000.0
     e.score, v.threshold, e.reason, e.completion, e.partial, e.revision, e.current, e.early,
     e.cost, e.judge, e.explanation, e.error, lower(hex(e.id)),
     (SELECT d.details FROM evaluation_details d WHERE d.seq = e.seq), e.client";
+
+/// Returns the verdict of a number in the file.
+pub(super) fn verdict_of(number: usize) -> GivenVerdict {
+    GivenVerdict::numbered(number).unwrap_or(GivenVerdict::Failed)
+}
 
 /// Order of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -109,13 +116,10 @@ impl EvaluationRow {
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let mut at = 0..;
         let at = &mut at;
-        let outcome_of = |outcome: i64| match outcome {
-            0 => ("scored", Some("pass")),
-            1 => ("scored", Some("fail")),
-            2 => ("not_evaluable", None),
-            _ => ("failed", None),
+        let (outcome, label) = match verdict_of(row.get(14)?) {
+            it @ (GivenVerdict::Pass | GivenVerdict::Fail) => ("scored", Some(it.as_str())),
+            it => (it.as_str(), None),
         };
-        let (outcome, label) = outcome_of(row.get(14)?);
         let details: Option<String> = row.get(28)?;
         Ok(Self {
             time: next(row, at)?,

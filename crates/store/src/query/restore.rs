@@ -7,6 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, Row};
 
 use super::filter::StoreFilter;
+use super::list::verdict_of;
 use super::page::{CALLED, Page, PagePlace, RUNS, StoredPage};
 use super::unpack::UnpackedContent;
 use crate::part::{StoredGap, StoredPart};
@@ -210,12 +211,7 @@ fn add_verdicts(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Res
          WHERE e.trajectory = ?1 AND e.current = 1 AND v.level <> 'session' ORDER BY e.seq",
     )?;
     let rows = verdicts.query_map([run.seq], |row| {
-        let verdict = match row.get::<_, i64>(3)? {
-            0 => "pass",
-            1 => "fail",
-            2 => "not_evaluable",
-            _ => "failed",
-        };
+        let verdict = verdict_of(row.get(3)?).as_str();
         Ok(KnownVerdict {
             id: EvaluationId(row.get(5)?),
             revision: u32::try_from(row.get::<_, i64>(6)?).unwrap_or(0),

@@ -120,6 +120,42 @@ fn sessions_are_judged_and_keep_their_last_run() {
 }
 
 #[test]
+fn a_verdict_on_the_session_of_a_run_is_that_of_its_own_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    store.trajectory(run(0, 0, true));
+    let mut other = run(1, 0, true);
+    other.agent_name = Some("returns".into());
+    store.trajectory(other);
+    store.close();
+    let store = start(folder.path());
+    for (number, id) in [(0, 1), (1, 2)] {
+        let new = NewAnnotation { session_id: Some("s-1".to_owned()), ..on(number, id) };
+        let (made, _) = store.view().annotate(new.clone()).unwrap();
+        assert_eq!((made.target.as_str(), made.session_id.as_deref()), ("session", Some("s-1")));
+        assert_eq!(store.view().annotate(new).unwrap(), (made.clone(), false));
+        let of_run = reader(folder.path()).trajectory(&trace_id(number).to_string()).unwrap();
+        assert_eq!(of_run.annotations, [made]);
+    }
+}
+
+#[test]
+fn the_verdict_on_a_session_moves_with_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, view) = filled(folder.path(), 1);
+    let session_id = Some("s-1".to_owned());
+    let new = NewAnnotation { trace_id: None, session_id: session_id.clone(), ..on(0, 1) };
+    view.annotate(new).unwrap();
+    let mut late = run(0, 1, true);
+    late.agent_name = Some("returns".into());
+    store.trajectory(late);
+    store.close();
+    let run = reader(folder.path()).trajectory(&trace_id(0).to_string()).unwrap();
+    assert_eq!((run.agent.as_str(), run.annotations.len()), ("returns", 1));
+    assert_eq!(run.annotations[0].session_id, session_id);
+}
+
+#[test]
 fn of_each_person_the_last_label_on_a_subject_counts() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, view) = filled(folder.path(), 2);
@@ -167,7 +203,8 @@ fn what_is_not_there_and_what_cannot_be_is_refused() {
     };
     check(NewAnnotation { trace_id: Some("ffffffff".to_owned()), ..on(0, 1) }, "no trace");
     let session_id = Some("s-1".to_owned());
-    check(NewAnnotation { session_id: session_id.clone(), ..on(0, 1) }, "leave `trace_id` or");
+    let other = Some("s-2".to_owned());
+    check(NewAnnotation { session_id: other, ..on(0, 1) }, "no session `s-2` with this run");
     check(NewAnnotation { trace_id: None, ..on(0, 1) }, "or a `session_id`");
     let of_session = |session_id| NewAnnotation { trace_id: None, session_id, ..on(0, 1) };
     check(NewAnnotation { call: Some(1), ..of_session(session_id) }, "name it by `trace_id`");

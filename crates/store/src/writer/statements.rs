@@ -28,7 +28,8 @@ pub(super) fn add_turn(
         .query_row(params![session_id, source, group.to_bytes(), time_ms], |row| row.get(0))
 }
 
-/// Takes a run and its evaluations out of a session, which goes with its last run.
+/// Takes a run with its evaluations, and the verdicts on the session that it is kept for, out of a
+/// session, which goes with its last run.
 pub(super) fn leave_session(
     connection: &Connection,
     trajectory: i64,
@@ -38,6 +39,11 @@ pub(super) fn leave_session(
     connection
         .prepare_cached(
             "UPDATE evaluations SET session = ?3 WHERE trajectory = ?1 AND session = ?2",
+        )?
+        .execute([trajectory, old, new])?;
+    connection
+        .prepare_cached(
+            "UPDATE annotations SET session = ?3 WHERE trajectory = ?1 AND session = ?2",
         )?
         .execute([trajectory, old, new])?;
     connection
