@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes what tells of the packages in dist/ beside them.
+"""Writes what tells of the packages in dist/, or in the folder DIST, beside them.
 
-    attest.py [--features kafka]
+    attest.py --profile dist [--features kafka]
 
 `SHA256SUMS` has every file; `spanscore.cdx.json` is a bill of materials (CycloneDX 1.6) of the crates that are built in, by
 `cargo metadata` and Cargo.lock; `provenance.json` is an in-toto statement with the predicate of SLSA provenance 1.0: which
-source, by which command, made files of these checksums. It is not signed. Times are those of the commit, so that the same
-commit gives the same documents.
+source, by which command, made files of these checksums. It is not signed. The bill's time is that of the commit, so that the
+same commit gives the same documents. A work tree that differs from its commit is refused; with ALLOW_DIRTY=yes the statement
+says that it did, and `release.sh` publishes nothing of it.
 """
 
 import argparse
@@ -17,10 +18,11 @@ import platform
 import subprocess
 import tomllib
 import uuid
+from datetime import datetime, timezone
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DIST = ROOT / "dist"
+DIST = Path(os.environ.get("DIST") or ROOT / "dist").resolve()
 SUMS, BILL, PROVENANCE = "SHA256SUMS", "spanscore.cdx.json", "provenance.json"
 
 
@@ -91,7 +93,7 @@ def digests():
     return {str(path.relative_to(DIST)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def provenance(sums, features, commit, time):
+def provenance(sums, build):
     source = os.environ.get("SOURCE_URI", "urn:spanscore:source")
     return {
         "_type": "https://in-toto.io/Statement/v1",
@@ -100,16 +102,16 @@ def provenance(sums, features, commit, time):
         "predicate": {
             "buildDefinition": {
                 "buildType": "urn:spanscore:packaging/build.sh",
-                "externalParameters": {"source": source, "commit": commit, "features": features},
+                "externalParameters": {"source": source, **build},
                 "internalParameters": {"rustc": said("rustc", "--version"), "machine": platform.machine()},
                 "resolvedDependencies": [
-                    {"uri": source, "digest": {"gitCommit": commit}},
+                    {"uri": source, "digest": {"gitCommit": build["commit"]}},
                     {"uri": "Cargo.lock", "digest": {"sha256": hashlib.sha256((ROOT / "Cargo.lock").read_bytes()).hexdigest()}},
                 ],
             },
             "runDetails": {
                 "builder": {"id": os.environ.get("BUILDER_ID", "urn:spanscore:builder:local")},
-                "metadata": {"invocationId": os.environ.get("INVOCATION_ID", commit), "startedOn": time},
+                "metadata": {"invocationId": os.environ.get("INVOCATION_ID", build["commit"])},
             },
         },
     }
@@ -118,13 +120,17 @@ def provenance(sums, features, commit, time):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--features", default="", help="those that the packages were built with")
-    features = options.parse_args().features
-    commit, time = said("git", "rev-parse", "HEAD"), said("git", "log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
-    if said("git", "status", "--porcelain", "--untracked-files=no"):
-        print("the work tree differs from its commit, which the statement names")
-    write(BILL, bill(features, commit, time))
+    options.add_argument("--profile", required=True, help="that of cargo which they were built with, or unknown")
+    given = options.parse_args()
+    is_dirty = bool(said("git", "status", "--porcelain"))
+    if is_dirty and os.environ.get("ALLOW_DIRTY") != "yes":
+        raise SystemExit("attest: the work tree differs from its commit: commit or remove what `git status` lists")
+    commit = said("git", "rev-parse", "HEAD")
+    time = datetime.fromtimestamp(int(said("git", "log", "-1", "--format=%ct")), timezone.utc)
+    write(BILL, bill(given.features, commit, time.strftime("%Y-%m-%dT%H:%M:%SZ")))
     sums = digests()
-    write(PROVENANCE, provenance(sums, features, commit, time))
+    build = {"commit": commit, "isDirty": is_dirty, "profile": given.profile, "features": given.features}
+    write(PROVENANCE, provenance(sums, build))
     sums[PROVENANCE] = hashlib.sha256((DIST / PROVENANCE).read_bytes()).hexdigest()
     (DIST / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
     print(f"{len(sums)} checksums, {len(json.loads((DIST / BILL).read_text())['components'])} crates")

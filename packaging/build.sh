@@ -6,16 +6,23 @@ cd "$(dirname "$0")/.."
 # Kafka needs OpenSSL and librdkafka compiled: it is in the packages for x86_64, docs/fleet.md says so.
 features=()
 [ "$(uname -m)" != x86_64 ] || features=(--features kafka)
+# Nobody knows how a binary that is given was built, and so it is not published.
+profile=unknown
 if [ -z "${BINARY:-}" ]; then
-  rm -rf dist
+  profile=dist
   cargo build --profile dist --locked "${features[@]}"
+elif [[ $(realpath "$BINARY") == "$PWD"/dist/* ]]; then
+  echo "$BINARY lies in dist/, which is emptied first: copy it" >&2
+  exit 1
 fi
+unset DIST
+rm -rf dist
 for package in wheel npm deb; do
   "packaging/$package.sh"
 done
 # The image holds the static one, and so no C library. It is another link: last, as it takes the place of the other.
 packaging/static.sh
 BINARY=$(ls -t dist/spanscore-*-linux-* | head -1) packaging/oci.sh
-python3 packaging/attest.py "${features[@]}"
+python3 packaging/attest.py --profile "$profile" "${features[@]}"
 packaging/clean_root.sh
 (cd dist && sha256sum --check --quiet SHA256SUMS && du -ah --max-depth=1)

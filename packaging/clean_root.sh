@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The packages of dist/, installed in a Debian that has no compiler, no Rust and nothing of this repository but the recorded
 # runs: `dpkg -i`, `pip install`, the static binary. The Debian is made by debootstrap, as root, and goes when the script ends.
-# SUITE and MIRROR say which; by default they are those of this machine.
+# SUITE and MIRROR say which; by default they are those of this machine, or debootstrap's where apt names no plain address.
 set -euo pipefail
 dist=$(cd "$(dirname "$0")/../dist" && pwd)
 if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
@@ -11,10 +11,11 @@ fi
 printf '== clean root\n'
 suite=${SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" "Codename: $suite" | head -1)}
+[[ $mirror == http* ]] || mirror=
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 # A proxy and certificates that apt has here hold in there, too.
-debootstrap --variant=minbase --include=adduser,ca-certificates,python3-venv "$suite" "$root" "$mirror" > "$root.log" 2>&1 ||
+debootstrap --variant=minbase --include=adduser,ca-certificates,python3-venv "$suite" "$root" ${mirror:+"$mirror"} > "$root.log" 2>&1 ||
   { tail -5 "$root.log" >&2; exit 1; }
 rm -f "$root.log"
 mkdir "$root/packages"
@@ -27,7 +28,8 @@ judged() {
   printf '%-40s %s\n' "$1" "$said"
   [[ $said == *" evaluations: "* ]]
 }
-! inside sh -c 'command -v cc cargo rustc' || { echo "the root is not clean" >&2; exit 1; }
+# Each by itself: some shells look for the first name alone.
+! inside sh -c 'for name in cc cargo rustc; do command -v "$name" && exit; done; exit 1' || { echo "the root is not clean" >&2; exit 1; }
 inside sh -c 'dpkg -i /packages/*.deb' > /dev/null
 judged /usr/bin/spanscore
 inside spanscore check --config /etc/spanscore/config.yaml > /dev/null

@@ -1,7 +1,8 @@
 # Sourced by the scripts beside it: where things are, and which binary is packed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out="$root/dist"
+# DIST is another folder for what is no release: one that is being tried.
+out=$(realpath -m "${DIST:-$root/dist}")
 binary=$(realpath "${BINARY:-$root/target/dist/spanscore}")
 [ -x "$binary" ] || { echo "no binary at $binary: cargo build --profile dist --locked, or set BINARY" >&2; exit 1; }
 # What a package needs beside itself: the C library and the unwinder alone. OpenSSL, librdkafka, zlib and zstd are in it.

@@ -3,7 +3,7 @@
 # (`rustup target add`, Debian's `musl-tools`) and MUSL=1, else with glibc and `crt-static`, which is no
 # more than another link of what is built anyway. The latter resolves names by `/etc/hosts` and DNS, which are in
 # glibc itself since 2.34, and loads no other modules: names of LDAP or mDNS are not found. PROFILE
-# (default: dist) is how it is built; BINARY, a static one that is there, is only tried.
+# (default: dist) is how it is built; BINARY, a static one that is there, is only tried. It lies in DIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 machine=$(uname -m)
@@ -24,8 +24,9 @@ else
   binary="$built/$profile/spanscore"
 fi
 { ldd "$binary" 2>&1 || true; } | grep -qE 'statically linked|not a dynamic' || { echo "not static" >&2; exit 1; }
-mkdir -p dist
-package="dist/spanscore-$target"
+out=${DIST:-dist}
+mkdir -p "$out"
+package="$out/spanscore-$target"
 install -m 755 "$binary" "$package"
 strip "$package"
 "$package" --version

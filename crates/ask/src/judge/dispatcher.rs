@@ -212,6 +212,7 @@ pub(super) fn start_with(
         pool: BlockingPool::new(),
         has_spent: false,
         saved_at: Instant::now(),
+        unsaved: None,
     };
     let driver = Driver::new(executor, Scheduler::new(backend, limits), outlet);
     Ok(SchedulerTask::spawn("judges", driver, room, leaves))

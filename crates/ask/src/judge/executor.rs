@@ -35,6 +35,8 @@ pub(super) enum JudgeEnd {
     Rendered(u64, usize, Result<JudgePrompt, Outcome>),
     /// Answer or fault of a request to the judge of this index, and its duration.
     Answered(u64, usize, Duration, Result<Reply, Fault>),
+    /// Request that was not sent, as its reservation could not be saved, for this reason.
+    Unsaved(u64, String),
 }
 
 /// Clients of the judges, with what is written down of them.
@@ -47,6 +49,8 @@ pub(super) struct JudgeExecutor {
     pub(super) pool: BlockingPool,
     pub(super) has_spent: bool,
     pub(super) saved_at: Instant,
+    /// Error of the last write of the spending file.
+    pub(super) unsaved: Option<String>,
 }
 
 impl JudgeExecutor {
@@ -97,7 +101,7 @@ impl Executor for JudgeExecutor {
                 });
             }
             JudgeEffect::Called(call) => {
-                self.has_spent = true;
+                self.has_spent = self.spent_file.is_some();
                 self.metrics.called(&call);
                 if let Some(watch) = &self.watch {
                     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -128,6 +132,9 @@ impl Executor for JudgeExecutor {
                 self.metrics.took(&scheduler.backend.judges[judge].name, took);
                 scheduler.answered(now_ms, id, took, answer);
             }
+            JudgeEnd::Unsaved(id, error) => {
+                scheduler.answered(now_ms, id, Duration::ZERO, Err(Fault::Unsaved(error)));
+            }
         }
     }
 
@@ -138,22 +145,42 @@ impl Executor for JudgeExecutor {
     /// Saves reservations before a request leaves: after a crash it counts as spent.
     fn saves_before(&mut self, backend: &JudgeBackend, effect: &JudgeEffect) -> bool {
         let JudgeEffect::Send { judge, .. } = effect else { return false };
-        let is_bound = backend.judges[*judge].settings.budget != Default::default();
+        let has_budget = backend.judges[*judge].settings.budget != Default::default();
+        let is_bound = has_budget && self.spent_file.is_some();
         self.has_spent |= is_bound;
         is_bound
     }
 
-    async fn save(&mut self, scheduler: &mut JudgeScheduler, at_once: bool) {
-        let Some(file) = self.spent_file.as_ref().filter(|_| self.has_spent) else { return };
+    async fn save(&mut self, scheduler: &mut JudgeScheduler, at_once: bool) -> bool {
+        let Some(file) = self.spent_file.as_ref().filter(|_| self.has_spent) else { return true };
         if !at_once && self.saved_at.elapsed() < KEEP_SPENT {
-            return;
+            return true;
         }
-        self.has_spent = false;
         self.saved_at = Instant::now();
-        if let Err(error) = spent::keep(file, &scheduler.backend).await {
-            let file = file.display();
-            tracing::error!(%file, %error, "what judges cost cannot be kept");
+        let error = spent::keep(file, &scheduler.backend).await.err();
+        self.has_spent = error.is_some();
+        let file = file.display();
+        match &error {
+            Some(error) => {
+                self.metrics.unsaved();
+                if self.unsaved.is_none() {
+                    tracing::error!(%file, %error, "what judges cost cannot be written, and none \
+                        with a budget is asked: make the file writable, or room on its disk");
+                }
+            }
+            None if self.unsaved.is_some() => {
+                tracing::info!(%file, "what judges cost is written again");
+            }
+            None => {}
         }
+        self.unsaved = error.map(|error| format!("{file}: {error}"));
+        self.unsaved.is_none()
+    }
+
+    fn give_back(&mut self, effect: JudgeEffect, tasks: &mut JoinSet<JudgeEnd>) {
+        let JudgeEffect::Send { id, .. } = effect else { return };
+        let error = self.unsaved.clone().unwrap_or_default();
+        tasks.spawn(async move { JudgeEnd::Unsaved(id, error) });
     }
 
     fn cut_off(&mut self, now_ms: u64, scheduler: &mut JudgeScheduler) {

@@ -54,6 +54,8 @@ metrics! {
             "outcome", SilentEnd::ALL.map(SilentEnd::as_str));
         agreement: Histogram("spanscore.judge.agreement", "1",
             "Mean share of votes that agree with the majority.", &AGREEMENT_BOUNDS);
+        unsaved: Counter("spanscore.judge.unsaved_spending", "{write}",
+            "Writes of the spending file that failed.");
         duration: Histogram("spanscore.judge.duration", "s",
             "Duration of requests to judges.", &DURATION_BOUNDS);
     }
@@ -167,6 +169,11 @@ impl JudgeMetrics {
                 tracing::info!(judge, parameter, "the judge does not take this; it is left out");
             }
         }
+    }
+
+    /// Counts a failed write of the spending file.
+    pub(super) fn unsaved(&self) {
+        self.all.unsaved.add(1);
     }
 
     /// Counts an inquiry that ended without an evaluation.

@@ -61,13 +61,21 @@ pub(crate) trait Executor: Send + 'static {
         false
     }
 
-    /// Saves state for the next process, now and then, or `at_once`.
+    /// Saves state for the next process, now and then, or `at_once`; false if it cannot be saved.
     fn save(
         &mut self,
         _scheduler: &mut Scheduler<Self::Backend>,
         _at_once: bool,
-    ) -> impl Future<Output = ()> + Send {
-        async {}
+    ) -> impl Future<Output = bool> + Send {
+        async { true }
+    }
+
+    /// Gives back an effect before which state could not be saved.
+    fn give_back(
+        &mut self,
+        _effect: <Self::Backend as SchedulerBackend>::Effect,
+        _tasks: &mut JoinSet<Self::Ended>,
+    ) {
     }
 
     /// Settles requests in flight that get no more time. Their tasks are aborted after it.
@@ -121,18 +129,31 @@ impl<X: Executor> Driver<X> {
         self.perform(actions);
     }
 
-    fn saves_before(
-        &mut self,
-        actions: &[Action<<X::Backend as SchedulerBackend>::Effect>],
-    ) -> bool {
+    /// Splits off the actions before which state must be saved.
+    fn saved_before(&mut self, actions: Vec<ActionOf<X>>) -> (Vec<ActionOf<X>>, Vec<ActionOf<X>>) {
         let backend = &self.scheduler.backend;
-        actions.iter().fold(false, |is_due, action| match action {
-            Action::Effect(effect) => self.executor.saves_before(backend, effect) || is_due,
-            Action::Emit(_) | Action::Count(_) => is_due,
+        actions.into_iter().partition(|action| match action {
+            Action::Effect(effect) => self.executor.saves_before(backend, effect),
+            Action::Emit(_) | Action::Count(_) => false,
         })
     }
 
-    fn perform(&mut self, actions: Vec<Action<<X::Backend as SchedulerBackend>::Effect>>) {
+    /// Performs the actions due now. Those that wait for a file hold up no others.
+    async fn perform_due(&mut self) {
+        let actions = self.scheduler.poll(self.clock.now_ms());
+        let (waiting, others) = self.saved_before(actions);
+        self.perform(others);
+        if self.executor.save(&mut self.scheduler, !waiting.is_empty()).await {
+            return self.perform(waiting);
+        }
+        for action in waiting {
+            if let Action::Effect(effect) = action {
+                self.executor.give_back(effect, &mut self.tasks);
+            }
+        }
+    }
+
+    fn perform(&mut self, actions: Vec<ActionOf<X>>) {
         for action in actions {
             match action {
                 Action::Emit(emission) => (self.outlet)(emission),
@@ -153,10 +174,7 @@ impl<X: Executor> Driver<X> {
         let mut taken = Vec::with_capacity(TAKEN_MAX);
         let mut is_open = true;
         loop {
-            let actions = self.scheduler.poll(self.clock.now_ms());
-            let is_due = self.saves_before(&actions);
-            self.executor.save(&mut self.scheduler, is_due).await;
-            self.perform(actions);
+            self.perform_due().await;
             if !is_open && messages.is_empty() && self.scheduler.is_empty() {
                 break;
             }
@@ -208,6 +226,9 @@ impl<X: Executor> Driver<X> {
         true
     }
 }
+
+/// Action of a driver.
+type ActionOf<X> = Action<<<X as Executor>::Backend as SchedulerBackend>::Effect>;
 
 /// Message to a driver.
 pub(super) type DriverMessage<X> = SchedulerMessage<

@@ -8,7 +8,6 @@
 //! second.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use spanscore_base::model::Claim;
 use spanscore_base::otlp::{RawBody, Signal};
+use spanscore_net::file::write_by_rename;
 
 /// Interval of writes of the file where something has changed.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
@@ -281,22 +281,6 @@ fn read(path: &Path) -> Result<BTreeMap<String, PassedLine>, String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// Writes a file that only its owner may read, so that a reader sees the old text or the new, also
-/// after a loss of power.
-fn write_by_rename(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    let new = path.with_extension("json.new");
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&new)?;
-    file.write_all(text)?;
-    // Else a loss of power may leave an empty file under the old name.
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    path.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Persistent read positions of followed files.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::file::FilePosition;
+use spanscore_net::file::write_by_rename;
 
 /// The file of all positions.
 pub(super) struct PositionStore {
@@ -38,19 +38,7 @@ impl PositionStore {
         if let Some(folder) = self.path.parent() {
             create_folder(folder)?;
         }
-        let new = self.path.with_extension("json.new");
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&new)?;
-        file.write_all(&serde_json::to_vec(&positions)?)?;
-        // Else a loss of power may leave an empty file under the old name.
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)?;
-        if let Some(folder) = self.path.parent() {
-            std::fs::File::open(folder)?.sync_all()?;
-        }
+        write_by_rename(&self.path, &serde_json::to_vec(&positions)?)?;
         self.written = Some(positions);
         Ok(())
     }

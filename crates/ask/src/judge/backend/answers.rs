@@ -89,7 +89,6 @@ impl JudgeScheduler {
         let OpenQuestion { question, estimate, .. } = entry.progress.question.as_ref()?;
         let session = &mut entry.progress.session;
         let judge = session.judge;
-        let state = &mut self.backend.judges[judge];
         let is_surplus = answer.is_ok_and(|reply| usage::is_surplus(question, reply.usage));
         let (ended, outcome, usage) = match answer {
             Ok(_) if is_surplus => (Ended::Replied(*estimate), "replied", *estimate),
@@ -99,7 +98,8 @@ impl JudgeScheduler {
             }
             Err(fault) => (Ended::Fault(fault), fault.told().0, TokenUsage::default()),
         };
-        let cost_nano = state.gate.end(now_ms, reservation, ended);
+        let cost_nano = self.backend.at_gate(judge, |gate| gate.end(now_ms, reservation, ended));
+        let state = &mut self.backend.judges[judge];
         state.wake_ms = None;
         session.cost_nano = session.cost_nano.saturating_add(cost_nano);
         let evaluation = &entry.request.evaluation;

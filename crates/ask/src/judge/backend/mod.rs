@@ -304,11 +304,12 @@ impl JudgeScheduler {
             BudgetRoom::Reserved => return Some(GateBlock::Reserved),
             BudgetRoom::Free => {}
         }
-        let state = &mut self.backend.judges[judge];
-        let reservation = match state.gate.begin(now_ms, open.estimate) {
+        let estimate = open.estimate;
+        let reservation = match self.backend.at_gate(judge, |gate| gate.begin(now_ms, estimate)) {
             Ok(reservation) => reservation,
             Err(block) => return Some(block),
         };
+        let state = &mut self.backend.judges[judge];
         state.blocked = None;
         let capabilities = state.capabilities.clone();
         let ticket = (reservation, capabilities.current());

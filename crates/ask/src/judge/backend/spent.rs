@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{JudgeBackend, JudgeState};
+use spanscore_net::file::write_by_rename;
 
 /// Spending on one judge, by minute since 1970.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,7 +44,7 @@ pub(in crate::judge) fn restore(file: &Path, backend: &mut JudgeBackend, now_ms:
     }
 }
 
-/// Writes the file atomically: a new one beside it, renamed over it.
+/// Writes the file, by a new one renamed over it.
 pub(in crate::judge) async fn keep(file: &Path, backend: &JudgeBackend) -> io::Result<()> {
     let of = |JudgeState { name, gate, .. }: &JudgeState| {
         let spent = SpentOnJudge {
@@ -53,9 +54,9 @@ pub(in crate::judge) async fn keep(file: &Path, backend: &JudgeBackend) -> io::R
         };
         (name.clone(), spent)
     };
+    // Of judges of one name the last has the meters.
     let spent: BTreeMap<String, SpentOnJudge> = backend.judges.iter().map(of).collect();
     let bytes = serde_json::to_vec(&spent).map_err(io::Error::other)?;
-    let beside = file.with_extension("new");
-    tokio::fs::write(&beside, bytes).await?;
-    tokio::fs::rename(&beside, file).await
+    let file = file.to_owned();
+    tokio::task::spawn_blocking(move || write_by_rename(&file, &bytes)).await?
 }

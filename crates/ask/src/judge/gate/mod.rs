@@ -126,6 +126,19 @@ impl JudgeGate {
         self.spent_tokens.change(new.spent_tokens);
     }
 
+    /// Takes over the meters of a predecessor, with its own limits.
+    pub(in crate::judge) fn take_over(&mut self, before: &mut Self) {
+        self.swap_meters(before);
+        self.money.change(std::mem::take(&mut before.money));
+        self.spent_tokens.change(std::mem::take(&mut before.spent_tokens));
+    }
+
+    /// Exchanges spending and reservations, with their limits.
+    pub(in crate::judge) fn swap_meters(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.money, &mut other.money);
+        std::mem::swap(&mut self.spent_tokens, &mut other.spent_tokens);
+    }
+
     /// Returns the cost of a usage, nano-dollars; 0 without a price.
     pub(in crate::judge) fn cost(&self, usage: TokenUsage) -> u64 {
         let Some(price) = self.price else { return 0 };

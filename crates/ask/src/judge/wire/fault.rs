@@ -73,6 +73,8 @@ pub(in crate::judge) enum Fault {
     NotRecorded,
     /// The process ends before the answer.
     CutOff,
+    /// Not sent: what is reserved for it could not be saved, for this reason.
+    Unsaved(String),
 }
 
 impl Fault {
@@ -85,12 +87,13 @@ impl Fault {
                 | Self::TooMany { .. }
                 | Self::Unwell { .. }
                 | Self::Unreadable(_)
+                | Self::Unsaved(_)
         )
     }
 
     /// Returns true for faults that count against the circuit breaker.
     pub(in crate::judge) fn is_sickness(&self) -> bool {
-        self.is_retryable() && !matches!(self, Self::TooMany { .. })
+        self.is_retryable() && !matches!(self, Self::TooMany { .. } | Self::Unsaved(_))
     }
 
     /// Returns true if the request may have to be paid, at an unknown cost.
@@ -126,6 +129,10 @@ impl Fault {
                 ("judge_reply_not_recorded", "no reply to this question is recorded".to_owned())
             }
             Self::CutOff => ("judge_cut_off", "the process ended before it answered".to_owned()),
+            Self::Unsaved(error) => (
+                "judge_budget_unsaved",
+                format!("not asked, as its budget could be exceeded after a crash: {error}"),
+            ),
         }
     }
 }

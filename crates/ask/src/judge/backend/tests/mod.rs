@@ -6,6 +6,7 @@ mod jury;
 mod money;
 mod moving;
 mod noisy;
+mod unsaved;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::harness::{Harness, asked, plan, reply, small, with};
-use crate::judge::backend::{CostForecast, JudgeCount, forecast};
+use crate::judge::backend::{CostForecast, JudgeCount, forecast, spent};
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{Reply, TokenUsage};
 
@@ -113,4 +113,37 @@ fn a_forecast_counts_the_first_requests_of_each_judge() {
     check_forecast(json!({"min": 3, "max": 5}), (3, 12e-6, 312e-6));
     check_forecast(json!({"jury": ["large"], "min": 2, "max": 2}), (2, 12e-6, 412e-6));
     check_forecast(json!({"jury": ["nobody"]}), (0, 0.0, 0.0));
+}
+
+#[tokio::test]
+async fn a_reload_to_another_model_leaves_one_budget_to_both() {
+    // A request reserves a millionth less than the twelfth of it.
+    let budget = json!({"budget": {"usd_per_hour": 0.01206, "pace": "any"}, "max_tokens": 1_000,
+        "limits": {"concurrency": 6, "requests_per_minute": 6_000,
+            "tokens_per_minute": 9_000_000}});
+    let mut judges = with(budget);
+    let mut harness = Harness::new(judges.clone());
+    (0..20).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
+    harness.now_ms += 10_000;
+    let sent = harness.poll();
+    judges["small"]["model"] = json!("other");
+    let settings = serde_json::from_value(judges["small"].clone()).expect("settings");
+    assert_eq!((sent.len(), harness.core.backend.change("small", settings)), (6, 1));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("judges.json");
+    spent::keep(&file, &harness.core.backend).await.expect("written");
+    let kept: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&file).expect("a file")).expect("JSON");
+    let open = kept["small"]["open"][0].as_u64().expect("a number");
+    assert!(open >= 6_000_000, "{open} of those under way");
+    (20..40).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
+    let used = |_, _: &str, _| {
+        let usage = TokenUsage { input: 1, cached: 0, output: 1_000 };
+        reply("yes").map(|reply| Reply { usage, ..reply })
+    };
+    for (id, ..) in sent {
+        harness.answer(id, used(0, "", 0));
+    }
+    harness.run(900, used);
+    assert_eq!(harness.reasons(), BTreeMap::from([("budget_exhausted", 28), ("scored", 12)]));
 }
