@@ -66,8 +66,6 @@ struct ServiceHabits {
     parents: Lateness,
     /// Habit of spans of other services after the root.
     others: Lateness,
-    /// Habit of traces in which all parents of its spans are there.
-    whole: Lateness,
 }
 
 /// Missing parts of a trace.
@@ -239,31 +237,6 @@ impl CompletionPolicy {
         });
     }
 
-    /// Returns true if a trace without its root lacks the parent of a span of its own service, and
-    /// parents of that service usually come; learns from it.
-    pub(super) fn is_severed(&mut self, spans: &TraceSpans) -> bool {
-        let all = || spans.spans.iter().filter(|span| !span.flags.has(SpanFlags::LOG));
-        let ids: HashSet<_> = all().map(|span| span.span_id).collect();
-        let mut severed: Vec<u32> = Vec::new();
-        for (at, span) in spans.spans.iter().enumerate() {
-            let is_elsewhere = span.parent_id.is_none()
-                || span.flags.has(SpanFlags::LOG)
-                || span.flags.has(SpanFlags::REMOTE_PARENT);
-            if is_elsewhere || ids.contains(&span.parent_id) || severed.len() >= LACKING_MAX {
-                continue;
-            }
-            let service = service_of(spans, at);
-            let whole = self.habits(service).whole;
-            if whole.is_known && whole.is_worth() && !severed.contains(&service) {
-                severed.push(service);
-            }
-        }
-        for service in &severed {
-            self.change_habits(*service, |habits| habits.whole.missed());
-        }
-        !severed.is_empty()
-    }
-
     /// Learns from a trace that is judged: `lack` holds the parts waited for in vain, if there was
     /// a wait.
     pub(super) fn learn(&mut self, spans: &TraceSpans, lack: Option<&Missing>) {
@@ -274,16 +247,6 @@ impl CompletionPolicy {
             lack.peers.iter().for_each(|peer| self.change_peer(*peer, Lateness::missed));
             if let (true, Some(root)) = (lack.others, root_of(spans)) {
                 self.change_habits(service_of(spans, root), |habits| habits.others.missed());
-            }
-        }
-        if spans.spans.len() > 1
-            && lack.is_none_or(|lack| lack.parents.is_empty())
-            && let Some(root) = root_of(spans)
-        {
-            let service = service_of(spans, root);
-            let whole = self.habits(service).whole;
-            if !whole.is_known || whole.misses > 0 {
-                self.change_habits(service, |habits| habits.whole.came());
             }
         }
         // Most traces call nobody.

@@ -55,7 +55,6 @@ impl Shard {
                 let is_root = completion == Completion::RootEnded;
                 if !is_root {
                     self.note_lack(handle);
-                    self.note_severed(handle);
                 }
                 if !is_root || !self.is_waited_for(handle, now_ms) {
                     self.judge(handle, completion, now_ms, due);

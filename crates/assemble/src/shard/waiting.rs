@@ -31,15 +31,6 @@ impl Shard {
         }
     }
 
-    /// Marks a trace for whose root nobody waits any longer as partial if it lacks parents of a
-    /// service whose parents usually come.
-    pub(super) fn note_severed(&mut self, handle: Handle) {
-        let Some(place) = self.places.get_mut(handle.index as usize) else { return };
-        if let Some(trace) = place.trace.as_deref_mut().filter(|trace| !trace.root_ended) {
-            trace.is_partial |= self.patience.is_severed(&trace.spans);
-        }
-    }
-
     /// Returns true if a trace that is complete by its root waits nevertheless, since it lacks
     /// something; then its deadline is armed anew.
     pub(super) fn is_waited_for(&mut self, handle: Handle, now_ms: u64) -> bool {

@@ -112,24 +112,6 @@ fn parent_that_a_service_never_sends_is_not_waited_for_again() {
 }
 
 #[test]
-fn idle_trace_without_the_parents_that_usually_come_is_partial() {
-    let mut shard = auto();
-    let rootless = |trace| [sent(trace, 3, 2, TOOL), sent(trace, 4, 2, TOOL)];
-    assert!(!first(&mut shard, &[(100_000, "shop", &rootless(1))]).1, "nothing is known of it");
-    let whole = [sent(2, 1, 0, AGENT), sent(2, 2, 1, PLAIN), sent(2, 3, 2, TOOL)];
-    assert!(!first(&mut shard, &[(200_000, "shop", &whole)]).1);
-    for trace in 3..11 {
-        let at_ms = u64::from(trace) * 100_000;
-        assert!(first(&mut shard, &[(at_ms, "shop", &rootless(trace))]).1, "{trace}");
-    }
-    assert!(!first(&mut shard, &[(1_100_000, "shop", &rootless(11))]).1, "they no longer come");
-    let remote = [sent(12, 3, 2, TOOL | REMOTE)];
-    let other = [sent(13, 1, 0, AGENT), sent(13, 2, 1, PLAIN)];
-    assert!(!first(&mut shard, &[(1_200_000, "shop", &other)]).1);
-    assert!(!first(&mut shard, &[(1_300_000, "shop", &remote)]).1, "it may be anywhere");
-}
-
-#[test]
 fn call_of_another_process_is_waited_for_only_where_it_sends() {
     let mut shard = auto();
     let call = |trace, peer| Sent { peer, ..sent(trace, 2, 1, PLAIN) };

@@ -29,8 +29,6 @@ const SHIFTS: [&str; 8] =
 const BESIDE: [&str; 6] = ["z", "am", "pm", "utc", "gmt", "of"];
 /// Words of a text that is a date, with its time.
 const DATE_WORDS_MAX: usize = 8;
-/// Days between a date and one that is known, where its day alone is named: `the 6th`.
-const SAME_MONTH_DAYS: i64 = 31;
 const NANOSECONDS_PER_DAY: u64 = 86_400_000_000_000;
 
 /// Date; the year is 0 where it is not written.
@@ -71,8 +69,6 @@ pub(super) struct Dates {
     days: HashSet<i64>,
     /// Those with a year, without it.
     dated: HashSet<Date>,
-    /// Days of a month that are named alone.
-    ordinals: HashSet<u32>,
 }
 
 impl Dates {
@@ -88,9 +84,6 @@ impl Dates {
                     self.dated.insert(date.bare());
                 }
                 (at..at + length).for_each(&mut part);
-            }
-            if length == 0 && words[at].ends_with(|c: char| c.is_ascii_alphabetic()) {
-                self.ordinals.extend(day(words[at]));
             }
             at += length.max(1);
         }
@@ -111,11 +104,7 @@ impl Dates {
         let is_shifted = has(&["day"])
             && has(&SHIFTS)
             && [days - 1, days + 1].iter().any(|days| self.days.contains(days));
-        let is_close = |known: i64| (known - days).abs() <= SAME_MONTH_DAYS;
-        let is_named_alone = self.ordinals.contains(&date.day)
-            && (is_close(today)
-                || (-SAME_MONTH_DAYS..=SAME_MONTH_DAYS).any(|by| self.days.contains(&(days + by))));
-        has(&[day]) || is_near || is_shifted || is_named_alone
+        has(&[day]) || is_near || is_shifted
     }
 }
 
@@ -230,11 +219,6 @@ mod tests {
         check("next Friday", "2026-05-16", false);
         check("booked for 2026-05-31, make it a day later", "2026-06-01", true);
         check("booked for 2026-05-31, make it a day later", "2026-06-02", false);
-        check("move it to the 16th", "2026-05-16", true);
-        check("move it to the 16th", "2026-05-17", false);
-        check("move it to the 16th", "2026-09-16", false);
-        check("booked for 2026-09-02, move it to the 16th", "2026-09-16", true);
-        check("leaving on the 20th of May 2025", "2026-05-20", false);
         check("tomorrow", "2026-05-11", true);
         check("tomorrow", "2026-06-11", false);
     }
