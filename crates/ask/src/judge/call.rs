@@ -47,12 +47,12 @@ pub struct JudgeCall {
     /// Cost, US dollars; 0 without a known price.
     pub cost_usd: f64,
     /// Prompt and reply, where the observer wants them.
-    pub content: Option<Box<CallContent>>,
+    pub content: Option<Box<CallTexts>>,
 }
 
 /// Prompt and reply of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CallContent {
+pub struct CallTexts {
     /// System prompt.
     pub system: String,
     /// User message: record, statements, and the request for a repair if it is one.
@@ -61,7 +61,7 @@ pub struct CallContent {
     pub reply: Option<(String, &'static str)>,
 }
 
-impl CallContent {
+impl CallTexts {
     /// Copies the texts of a question and its reply.
     pub(super) fn of(question: &JudgeQuestion, reply: Option<&Reply>) -> Self {
         let reply = reply.map(|reply| {

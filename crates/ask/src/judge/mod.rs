@@ -28,7 +28,7 @@ mod wire;
 
 pub use backend::{CostForecast, forecast};
 pub use cache::ANSWERS_BYTES_MAX;
-pub use call::{CallContent, CallWatch, JudgeCall};
+pub use call::{CallTexts, CallWatch, JudgeCall};
 pub use client::{JudgeStartError, ReplyRecording};
 pub use dispatcher::{
     AnswerLog, JudgeDispatcher, JudgeHandle, JudgeOutlet, JudgeParts, JudgesChange, ask_all,

@@ -57,7 +57,7 @@ pub(super) fn compile(
         Ok(_) if asks_list_for_text(text) => {
             let message = format!("`contains` in `{setting}` is of texts, `tool_names` is a list");
             let help = "write `\"NAME\" in tool_names`".to_owned();
-            Told { message, help: Some(help), at: find_word(text, "contains") }
+            ExpressionMistake { message, help: Some(help), at: find_word(text, "contains") }
         }
         Ok(when) => return Some(when),
         Err(error) => describe(error, setting, text),
@@ -80,15 +80,15 @@ fn asks_list_for_text(text: &str) -> bool {
 }
 
 /// Mistake in an expression, with its line and column there, from 0.
-struct Told {
+struct ExpressionMistake {
     message: String,
     help: Option<String>,
     at: (usize, usize),
 }
 
-fn describe(error: WhenError, setting: &str, text: &str) -> Told {
+fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
     match error {
-        WhenError::NoTruthValue { what } => Told {
+        WhenError::NoTruthValue { what } => ExpressionMistake {
             message: format!("`{setting}` gives {what}, neither true nor false"),
             help: Some(
                 "compare it, such as `service_name == \"shop\"`, or ask `size(...) > 0`".into(),
@@ -98,7 +98,7 @@ fn describe(error: WhenError, setting: &str, text: &str) -> Told {
         WhenError::Syntax { line, column, message } => {
             syntax(&message, (line - 1, column - 1), setting, text)
         }
-        WhenError::PatternOfData => Told {
+        WhenError::PatternOfData => ExpressionMistake {
             message: format!("`matches` in `{setting}` takes a pattern written as a text"),
             help: Some(
                 "a pattern made of data would be compiled for each trace; compare with `==`, \
@@ -110,9 +110,9 @@ fn describe(error: WhenError, setting: &str, text: &str) -> Told {
         WhenError::Pattern { message } => {
             let why = message.lines().last().unwrap_or_default();
             let message = format!("`matches` in `{setting}` takes a pattern: {why}");
-            Told { message, help: None, at: find_word(text, "matches") }
+            ExpressionMistake { message, help: None, at: find_word(text, "matches") }
         }
-        WhenError::NoAttribute => Told {
+        WhenError::NoAttribute => ExpressionMistake {
             message: format!("`json` in `{setting}` takes an attribute by its name"),
             help: Some("such as `json(attributes[\"metadata\"]).case`".into()),
             at: find_word(text, "json"),
@@ -125,7 +125,7 @@ fn describe(error: WhenError, setting: &str, text: &str) -> Told {
                 (None, None) => format!("known are {}", FUNCTIONS.join(", ")),
             };
             let message = format!("unknown function `{name}` in `{setting}`");
-            Told { message, help: Some(help), at: find_word(text, &name) }
+            ExpressionMistake { message, help: Some(help), at: find_word(text, &name) }
         }
         WhenError::UnknownName { name } => {
             let is_compared =
@@ -138,18 +138,18 @@ fn describe(error: WhenError, setting: &str, text: &str) -> Told {
                 None => format!("known are {}", VARIABLES.join(", ")),
             };
             let message = format!("unknown name `{name}` in `{setting}`");
-            Told { message, help: Some(help), at: find_word(text, &name) }
+            ExpressionMistake { message, help: Some(help), at: find_word(text, &name) }
         }
     }
 }
 
 /// Describes a mistake in the syntax; the parser's own words end with the tokens that it expected,
 /// which are of no use to people.
-fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> Told {
+fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> ExpressionMistake {
     if let Some(equals) = single_equals(text) {
         let message = format!("`{setting}` is not valid CEL: a single `=`");
         let help = Some("write `==` to compare".to_owned());
-        return Told { message, help, at: line_and_column(text, equals) };
+        return ExpressionMistake { message, help, at: line_and_column(text, equals) };
     }
     let message = message.split(" expecting ").next().unwrap_or_default();
     let message = message
@@ -160,7 +160,7 @@ fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> Told 
     let word = message.split('\'').nth(1).unwrap_or_default();
     let sign = OPERATORS.iter().find(|(theirs, _)| *theirs == word);
     let help = sign.map(|(_, sign)| format!("write `{sign}`"));
-    Told { message: format!("`{setting}` is not valid CEL: {message}"), help, at }
+    ExpressionMistake { message: format!("`{setting}` is not valid CEL: {message}"), help, at }
 }
 
 /// Returns line and column, from 0, of the first occurrence of a word.

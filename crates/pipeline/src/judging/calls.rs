@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
-use spanscore_ask::judge::{CallContent, CallWatch, JudgeCall};
+use spanscore_ask::judge::{CallTexts, CallWatch, JudgeCall};
 use spanscore_telemetry::OwnSpans;
 
 /// Outcome of an answered request.
@@ -91,7 +91,7 @@ fn attributes(call: &JudgeCall) -> Vec<KeyValue> {
 }
 
 /// Builds the attributes of prompt and reply: messages as JSON.
-fn content_of(content: &CallContent) -> Vec<(&'static str, Json)> {
+fn content_of(content: &CallTexts) -> Vec<(&'static str, Json)> {
     let parts = |text: &str| json!([{"type": "text", "content": text}]);
     let mut all = vec![
         ("gen_ai.system_instructions", parts(&content.system)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::usage;
 use super::{JudgeCall, JudgeCount, JudgeEffect, JudgeProgress, JudgeScheduler, OpenQuestion};
-use crate::judge::call::CallContent;
+use crate::judge::call::CallTexts;
 use crate::judge::gate::Ended;
 use crate::judge::wire::{Fault, Finish, Reply, Shape, TokenUsage};
 use crate::scheduler::not_sent;
@@ -123,7 +123,7 @@ impl JudgeScheduler {
             content: self
                 .backend
                 .keeps_content
-                .then(|| Box::new(CallContent::of(question, answer.ok()))),
+                .then(|| Box::new(CallTexts::of(question, answer.ok()))),
         };
         self.effect(JudgeEffect::Called(Box::new(call)));
         if is_surplus {
