@@ -180,9 +180,9 @@ fn rejudge_changed(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, Com
     }
     let prepared = Prepared::new(args, plan)?;
     let judges = prepared.judges(args);
-    let mut forecast = ChangeForecast::new(selection.clone());
+    let mut forecast = ChangeForecast::new(selection.clone(), &judges);
     prepared.judge(&mut |group| {
-        forecast.take(group, &judges);
+        forecast.take(group);
         Ok(())
     })?;
     if !forecast.tell(args.budget) || args.dry_run {

@@ -11,7 +11,7 @@ use crate::cli::score::replies::CommandJudges;
 use crate::cli::stored::backfill::judging::compared;
 use crate::cli::stored::backfill::tally::EvaluatorTally;
 use crate::cli::stored::backfill::{VerdictChanges, text};
-use spanscore_ask::judge::CostForecast;
+use spanscore_ask::judge::{CostForecast, CostForecaster};
 use spanscore_base::model::Evaluation;
 use spanscore_engine::batch::JudgedGroup;
 
@@ -21,17 +21,19 @@ pub(super) struct ChangeForecast {
     touched: usize,
     /// Names of the evaluators that are touched.
     evaluators: BTreeSet<String>,
+    forecaster: CostForecaster,
     cost: CostForecast,
 }
 
 impl ChangeForecast {
-    pub(super) fn new(selection: Selection) -> Self {
-        let evaluators = BTreeSet::new();
-        Self { selection, touched: 0, evaluators, cost: CostForecast::default() }
+    pub(super) fn new(selection: Selection, judges: &CommandJudges) -> Self {
+        let forecaster = judges.forecaster();
+        let cost = CostForecast::default();
+        Self { selection, touched: 0, evaluators: BTreeSet::new(), forecaster, cost }
     }
 
     /// Adds a trace or session.
-    pub(super) fn take(&mut self, group: JudgedGroup, judges: &CommandJudges) {
+    pub(super) fn take(&mut self, group: JudgedGroup) {
         let selected = self.selection.take(group);
         self.touched += selected.known.len() + selected.asked.len();
         let asked: Vec<_> = selected.asked.into_iter().map(|(_, asked)| asked).collect();
@@ -42,7 +44,7 @@ impl ChangeForecast {
                 self.evaluators.insert(name.clone());
             }
         }
-        self.cost.add(judges.forecast(&asked));
+        self.cost.add(self.forecaster.forecast(&asked));
     }
 
     /// Tells the forecast; returns false if nothing is to be asked.
