@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 
 use super::earlier::{EarlierKey, EarlierVerdict};
-use super::selection::Selection;
+use super::selection::{MissingVerdict, Selection};
 use crate::cli::output;
 use crate::cli::score::replies::CommandJudges;
 use crate::cli::stored::backfill::judging::compared;
@@ -14,6 +14,7 @@ use crate::cli::stored::backfill::{VerdictChanges, text};
 use spanscore_ask::judge::{CostForecast, CostForecaster};
 use spanscore_base::model::Evaluation;
 use spanscore_engine::batch::JudgedGroup;
+use spanscore_evaluate::engine::run::Configured;
 
 /// Forecast of an inquiry about what a change touches.
 pub(super) struct ChangeForecast {
@@ -47,10 +48,23 @@ impl ChangeForecast {
         self.cost.add(self.forecaster.forecast(&asked));
     }
 
-    /// Tells the forecast; returns false if nothing is to be asked.
-    pub(super) fn tell(&self, budget_usd: Option<f64>) -> bool {
+    /// Returns the verdicts whose target was not among the evidence that it took.
+    pub(super) fn missing(&mut self, evaluators: &[Configured]) -> Vec<MissingVerdict> {
+        self.selection.missing(evaluators)
+    }
+
+    /// Tells the forecast and the number of missing verdicts; returns false if nothing is to be
+    /// asked.
+    pub(super) fn tell(&self, budget_usd: Option<f64>, missing: usize) -> bool {
+        if missing > 0 {
+            output::note(format_args!(
+                "spanscore: {missing} evaluations that are or may be touched cannot be given again"
+            ));
+        }
         if self.touched == 0 {
-            output::note("spanscore: no verdict is touched by a change of its evaluator");
+            if missing == 0 {
+                output::note("spanscore: no verdict is touched by a change of its evaluator");
+            }
             return false;
         }
         let Self { touched, cost, .. } = self;
@@ -92,12 +106,11 @@ impl ChangeReport {
     /// Adds verdicts that could not be given again.
     pub(super) fn add_missing(
         &mut self,
-        missing: Vec<EarlierKey>,
+        missing: &[MissingVerdict],
         reasons: &HashMap<EarlierKey, String>,
     ) {
-        for key in missing {
-            let other = "its trace is not in the files, or the evaluator does not see it";
-            let reason = reasons.get(&key).map_or(other, String::as_str);
+        for MissingVerdict { key, reason, .. } in missing {
+            let reason = reasons.get(key).map_or(*reason, String::as_str);
             self.tally(&key.0).add_not_judged(reason, 1);
         }
     }
