@@ -48,6 +48,9 @@ fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::f
     } else {
         write!(out, r#","span_id":"{}""#, span_id)?;
     }
+    if !target.group.is_everybody() {
+        string(out, "client_group", Some(&target.group.to_hex()))?;
+    }
     string(out, "session_id", target.session_id.as_deref())?;
     string(out, "evaluator", Some(&evaluator.name))?;
     string(out, "kind", Some(evaluator.kind))?;
@@ -166,6 +169,7 @@ pub fn plain_explanation(evaluation: &Evaluation) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use spanscore_base::model::ClientGroup;
 
     fn check(evaluation: &Evaluation, content: bool, expected: &str) {
         let mut out = String::new();
@@ -191,6 +195,17 @@ mod tests {
         "agent_name":"refunds","judge":null,"time":"2025-01-01T00:00:00.5Z",
         "time_unix_nano":1735689600500000000}"#,
         );
+    }
+
+    #[test]
+    fn records_of_a_group_of_clients_tell_it() {
+        let mut evaluation = sample::scored(1.0);
+        let group = ClientGroup::named("a");
+        std::sync::Arc::make_mut(&mut evaluation.target).group = group;
+        let mut out = String::new();
+        write(&evaluation, false, &mut out);
+        let told = format!(r#""client_group":"{}","session_id""#, group.to_hex());
+        assert!(out.contains(&told) && json::parse(&out).is_ok(), "{out}");
     }
 
     #[test]

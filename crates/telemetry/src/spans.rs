@@ -32,8 +32,10 @@ const WAITING_MAX: usize = 2_048;
 const WAITING_BYTES_MAX: usize = 32 << 20;
 /// Most spans of one request.
 const BATCH_MAX: usize = 512;
-/// Bytes of spans from which on a request is full: backends take 4 MiB and more.
+/// Bytes of spans in a request, unless a single span has more.
 const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of a span, short of the 4 MiB that backends take; larger ones are dropped.
+const SPAN_BYTES_MAX: usize = (4 << 20) - (64 << 10);
 /// Failed requests for each log line about the backend.
 const TELL_EVERY: u64 = 60;
 
@@ -50,8 +52,8 @@ impl OwnSpans {
     /// Queues a span; never waits.
     pub fn record(&self, span: Span) {
         self.outcomes.held.fetch_add(1, Ordering::Relaxed);
-        let bytes = span.encoded_len().min(WAITING_BYTES_MAX);
-        let room = u32::try_from(bytes).ok();
+        let bytes = span.encoded_len();
+        let room = u32::try_from(bytes).ok().filter(|_| bytes <= SPAN_BYTES_MAX);
         let room = room.and_then(|it| Arc::clone(&self.room).try_acquire_many_owned(it).ok());
         let is_sent = room
             .is_some_and(|room| self.waiting.try_send(WaitingSpan { span, bytes, room }).is_ok());
@@ -155,26 +157,15 @@ impl Pusher {
 
     /// Sends spans, in as many requests as their bytes take.
     async fn send(&mut self, batch: Vec<WaitingSpan>) {
-        let mut part = Vec::new();
-        let mut bytes = 0;
-        let mut rooms = Vec::new();
-        for waiting in batch {
-            bytes += waiting.bytes;
-            part.push(waiting.span);
-            rooms.push(waiting.room);
-            if bytes >= BATCH_BYTES_MAX {
-                self.send_part(std::mem::take(&mut part)).await;
-                bytes = 0;
-                rooms.clear();
-            }
+        for part in parts(batch, |it| it.bytes) {
+            self.send_part(part).await;
         }
-        self.send_part(part).await;
     }
 
-    async fn send_part(&mut self, spans: Vec<Span>) {
-        if spans.is_empty() {
-            return;
-        }
+    /// Sends one request; the spans keep their room until it has ended.
+    async fn send_part(&mut self, part: Vec<WaitingSpan>) {
+        let (spans, _rooms): (Vec<_>, Vec<_>) =
+            part.into_iter().map(|it| (it.span, it.room)).unzip();
         let count = spans.len() as u64;
         let body = self.client.prepare(request(spans).encode_to_vec());
         let Err(error) = self.client.send(Signal::Traces, body).await else {
@@ -189,6 +180,23 @@ impl Pusher {
         }
         self.failed += 1;
     }
+}
+
+/// Splits items in their order into parts of at most [`BATCH_BYTES_MAX`], or of one larger item.
+fn parts<T>(items: Vec<T>, bytes_of: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let mut parts: Vec<Vec<T>> = Vec::new();
+    let mut bytes = 0;
+    for item in items {
+        bytes += bytes_of(&item);
+        match parts.last_mut().filter(|_| bytes <= BATCH_BYTES_MAX) {
+            Some(part) => part.push(item),
+            None => {
+                bytes = bytes_of(&item);
+                parts.push(vec![item]);
+            }
+        }
+    }
+    parts
 }
 
 fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
@@ -231,5 +239,43 @@ impl SpanOutcomes {
     fn add(&self, outcome: &'static str, count: u64) {
         self.held.fetch_sub(count, Ordering::Relaxed);
         self.counter.add(count, &[KeyValue::new("outcome", outcome)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opentelemetry::metrics::MeterProvider;
+
+    #[track_caller]
+    fn check_parts(bytes: &[usize], expected: &[&[usize]]) {
+        assert_eq!(parts(bytes.to_vec(), |it| *it), expected);
+    }
+
+    #[test]
+    fn a_part_ends_before_the_span_that_does_not_fit() {
+        const MAX: usize = BATCH_BYTES_MAX;
+        check_parts(&[], &[]);
+        check_parts(&[1, MAX - 1, 1], &[&[1, MAX - 1], &[1]]);
+        check_parts(&[MAX - 1, SPAN_BYTES_MAX, 1, 2], &[&[MAX - 1], &[SPAN_BYTES_MAX], &[1, 2]]);
+    }
+
+    #[track_caller]
+    fn check_recorded(bytes: usize, is_queued: bool) {
+        let meter = opentelemetry_sdk::metrics::SdkMeterProvider::default().meter("test");
+        let (waiting, mut queue) = mpsc::channel(1);
+        let outcomes = Arc::new(SpanOutcomes::new(&meter));
+        let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
+        let spans = OwnSpans { waiting, outcomes, room, holds_content: true };
+        spans.record(Span { name: "x".repeat(bytes), ..Span::default() });
+        assert_eq!(queue.try_recv().is_ok(), is_queued, "{bytes}");
+        let held = spans.outcomes.held.load(Ordering::Relaxed);
+        assert_eq!(held, u64::from(is_queued), "what is dropped is counted");
+    }
+
+    #[test]
+    fn a_span_that_no_backend_takes_is_dropped_and_counted() {
+        check_recorded(SPAN_BYTES_MAX / 2, true);
+        check_recorded(SPAN_BYTES_MAX, false);
     }
 }

@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 
 use super::earlier::EarlierVerdict;
-use super::selection::{SelectedGroup, Selection};
+use super::selection::{RejudgeSelection, SelectedGroup};
 use crate::cli::score::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
 use crate::cli::{CommandError, output};
 use spanscore_base::model::Evaluation;
@@ -29,7 +29,7 @@ pub(super) struct Rejudged {
 
 /// Consumer of judged groups, which asks again about those that are selected.
 pub(super) struct Rejudging<'a> {
-    pub(super) selection: Selection,
+    pub(super) selection: RejudgeSelection,
     judges: &'a CommandJudges,
     watch: AnswerWatch<'a>,
     waiting: Vec<(EarlierVerdict, JudgeRequest)>,
@@ -39,7 +39,7 @@ pub(super) struct Rejudging<'a> {
 
 impl<'a> Rejudging<'a> {
     pub(super) fn new(
-        selection: Selection,
+        selection: RejudgeSelection,
         judges: &'a CommandJudges,
         watch: AnswerWatch<'a>,
     ) -> Self {
@@ -90,7 +90,7 @@ impl<'a> Rejudging<'a> {
     }
 
     /// Asks the remaining inquiries.
-    pub(super) fn finish(mut self) -> Result<(Rejudged, Selection), CommandError> {
+    pub(super) fn finish(mut self) -> Result<(Rejudged, RejudgeSelection), CommandError> {
         self.ask()?;
         Ok((self.done, self.selection))
     }

@@ -9,20 +9,44 @@ use anyhow::Context;
 use hashbrown::HashSet;
 
 use spanscore_base::model::{
-    Evaluation, EvaluationId, GivenVerdict, Level, Reason, SpanId, TraceId,
+    ClientGroup, Evaluation, EvaluationId, GivenVerdict, Level, Reason, SpanId, TraceId,
 };
 use spanscore_base::value::{Value, json};
 
-/// Limit of earlier verdicts; further ones are left for another run.
-const EARLIER_MAX: usize = 1_000_000;
+/// Limit of earlier verdicts; further ones are counted, and left for another run.
+pub(super) const EARLIER_MAX: usize = 1_000_000;
 /// Longest line, in bytes: a record with all of its content.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Evaluator, trace, and the span of a single call.
-pub(super) type EarlierKey = (String, TraceId, Option<SpanId>);
+/// Evaluator, trace, the span of a single call, and the clients that sent the trace.
+pub(super) type EarlierKey = (String, TraceId, Option<SpanId>, ClientGroup);
 
-/// Earlier verdicts by evaluator and target.
-pub(super) type EarlierVerdicts = BTreeMap<EarlierKey, EarlierVerdict>;
+/// Earlier verdicts by evaluator and target, within a limit.
+pub(super) struct VerdictsBefore {
+    pub(super) kept: BTreeMap<EarlierKey, EarlierVerdict>,
+    /// Verdicts beyond the limit.
+    pub(super) left_out: u64,
+    limit: usize,
+}
+
+impl VerdictsBefore {
+    pub(super) fn new() -> Self {
+        Self::within(EARLIER_MAX)
+    }
+
+    fn within(limit: usize) -> Self {
+        Self { kept: BTreeMap::new(), left_out: 0, limit }
+    }
+
+    /// Adds a verdict in place of an earlier one on the same target, within the limit.
+    pub(super) fn insert(&mut self, key: EarlierKey, verdict: EarlierVerdict) {
+        if self.kept.len() < self.limit || self.kept.contains_key(&key) {
+            self.kept.insert(key, verdict);
+        } else {
+            self.left_out += 1;
+        }
+    }
+}
 
 /// Last verdict of an evaluator on a target.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +66,7 @@ pub(super) struct EarlierVerdict {
 pub(super) fn key_of(evaluation: &Evaluation) -> EarlierKey {
     let Evaluation { evaluator, target, span_id, .. } = evaluation;
     let span_id = (evaluator.level == Level::Call).then_some(*span_id);
-    (evaluator.name.clone(), target.trace_id, span_id)
+    (evaluator.name.clone(), target.trace_id, span_id, target.group)
 }
 
 /// Returns true if a judge may still answer what has no verdict for this reason.
@@ -56,7 +80,7 @@ pub(super) fn is_unanswered(verdict: GivenVerdict, reason: Option<&str>) -> bool
 }
 
 /// Adds the verdicts of files. Of several of one evaluator on one target the last counts.
-pub(super) fn read(files: &[PathBuf], into: &mut EarlierVerdicts) -> anyhow::Result<()> {
+pub(super) fn read(files: &[PathBuf], into: &mut VerdictsBefore) -> anyhow::Result<()> {
     for path in files {
         let name = path.display();
         let file = std::fs::File::open(path).with_context(|| format!("failed to read {name}"))?;
@@ -75,17 +99,10 @@ pub(super) fn read(files: &[PathBuf], into: &mut EarlierVerdicts) -> anyhow::Res
             }
             let (key, verdict) = read_line(text)
                 .with_context(|| format!("{name}:{number}: not a record of an evaluation"))?;
-            insert(into, key, verdict);
+            into.insert(key, verdict);
         }
     }
     Ok(())
-}
-
-/// Adds a verdict in place of an earlier one on the same target, within the limit.
-pub(super) fn insert(into: &mut EarlierVerdicts, key: EarlierKey, verdict: EarlierVerdict) {
-    if into.len() < EARLIER_MAX || into.contains_key(&key) {
-        into.insert(key, verdict);
-    }
 }
 
 fn read_line(line: &str) -> Option<(EarlierKey, EarlierVerdict)> {
@@ -102,7 +119,12 @@ fn read_line(line: &str) -> Option<(EarlierKey, EarlierVerdict)> {
     let revision = number("revision").and_then(|it| u32::try_from(it.as_i64()?).ok());
     let is_of_call = text("level") == Some("call");
     let span_id = text("span_id").and_then(SpanId::from_hex).filter(|_| is_of_call);
-    let key = (text("evaluator")?.to_owned(), TraceId::from_hex(text("trace_id")?)?, span_id);
+    let group = match text("client_group") {
+        Some(digits) => ClientGroup::from_hex(digits.as_bytes())?,
+        None => ClientGroup::default(),
+    };
+    let trace_id = TraceId::from_hex(text("trace_id")?)?;
+    let key = (text("evaluator")?.to_owned(), trace_id, span_id, group);
     let verdict = EarlierVerdict {
         id: EvaluationId(digits("evaluation_id")?),
         verdict,
@@ -169,9 +191,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("letters.jsonl");
         std::fs::write(&path, lines.join("\n") + "\n{\"cut").unwrap();
-        let mut found = EarlierVerdicts::new();
+        let mut found = VerdictsBefore::new();
         read(&[path], &mut found).unwrap();
-        let found = found.values().filter(|it| it.is_unanswered);
+        let found = found.kept.values().filter(|it| it.is_unanswered);
         let found: Vec<_> = found.map(|it| (it.id, it.verdict)).collect();
         let expected = expected.map(|(id, verdict)| (EvaluationId([id; 16]), verdict));
         assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
@@ -191,11 +213,29 @@ mod tests {
     }
 
     #[test]
+    fn verdicts_of_other_clients_stay_beside_and_those_beyond_the_limit_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scores.jsonl");
+        let of = |group: &str| {
+            let key = format!(r#""client_group":"{group}","level""#);
+            record("failed", "null", 1).replace(r#""level""#, &key)
+        };
+        let [one, two] = ["1", "2"].map(|digit| of(&digit.repeat(16)));
+        let lines = [record("failed", "null", 1), one.clone(), two, one];
+        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+        for (limit, expected) in [(9, (3, 0)), (2, (2, 1))] {
+            let mut found = VerdictsBefore::within(limit);
+            read(std::slice::from_ref(&path), &mut found).unwrap();
+            assert_eq!((found.kept.len(), found.left_out), expected);
+        }
+    }
+
+    #[test]
     fn what_is_no_record_is_told_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("letters.jsonl");
         std::fs::write(&path, "\n{}\n").unwrap();
-        let error = read(std::slice::from_ref(&path), &mut EarlierVerdicts::new()).unwrap_err();
+        let error = read(std::slice::from_ref(&path), &mut VerdictsBefore::new()).unwrap_err();
         let error = format!("{error:#}");
         assert!(error.contains("letters.jsonl:2: not a record"), "{error}");
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use hashbrown::HashMap;
 
-use super::earlier::{EarlierKey, EarlierVerdict, EarlierVerdicts, insert, is_unanswered};
+use super::earlier::{EarlierKey, EarlierVerdict, VerdictsBefore, is_unanswered};
 use crate::cli::stored::backfill::needs::EvaluatorNeeds;
 use crate::cli::stored::filter::FilterArgs;
 use crate::cli::stored::{StoreArgs, asked};
@@ -25,15 +25,18 @@ const UNMET_MAX: usize = 100_000;
 /// Consumer of the evaluations and inquiries of each trace or session.
 pub(super) type GroupVisit<'a> = &'a mut dyn FnMut(JudgedGroup) -> Result<(), CommandError>;
 
-/// Judges the files; returns true if a part could not be read.
+/// Judges the files, and tells their problems unless they are told already; returns true if a part
+/// could not be read.
 pub(super) fn judge_files(
     settings: BatchPlan<'_>,
-    files: &[PathBuf],
+    (files, is_told): (&[PathBuf], bool),
     visit: GroupVisit<'_>,
 ) -> Result<bool, CommandError> {
     let mut is_broken = false;
     let mut problem = |said: String| {
-        output::note(format_args!("spanscore: {}", visible::line(said)));
+        if !is_told {
+            output::note(format_args!("spanscore: {}", visible::line(said)));
+        }
         is_broken = true;
     };
     let progress = BatchProgress::default();
@@ -91,11 +94,10 @@ impl StoredEvidence {
     }
 
     /// Reads the verdicts on all runs.
-    pub(super) fn earlier(&self, into: &mut EarlierVerdicts) -> Result<(), CommandError> {
+    pub(super) fn earlier(&self, into: &mut VerdictsBefore) -> Result<(), CommandError> {
         self.each(|run| {
             for known in &run.verdicts {
-                let span_id = known.is_of_call.then_some(known.span_id);
-                insert(into, (known.evaluator.clone(), run.trace_id, span_id), earlier(known));
+                into.insert(key_of(run, known), earlier(known));
             }
             Ok(())
         })
@@ -146,18 +148,21 @@ impl StoredEvidence {
             group.evaluations.retain(|it| !unmet.contains_key(&*it.evaluator.name));
             group.asked.retain(|it| !unmet.contains_key(it.evaluator()));
             for known in &run.verdicts {
-                let span_id = known.is_of_call.then_some(known.span_id);
                 if let Some(reason) = unmet.get(&*known.evaluator)
                     && all_unmet.len() < UNMET_MAX
                 {
-                    let key = (known.evaluator.clone(), run.trace_id, span_id);
-                    all_unmet.insert(key, reason.clone());
+                    all_unmet.insert(key_of(run, known), reason.clone());
                 }
             }
             visit(group)
         })?;
         Ok(all_unmet)
     }
+}
+
+fn key_of(run: &RestoredRun, known: &KnownVerdict) -> EarlierKey {
+    let span_id = known.is_of_call.then_some(known.span_id);
+    (known.evaluator.clone(), run.trace_id, span_id, run.group)
 }
 
 fn earlier(known: &KnownVerdict) -> EarlierVerdict {

@@ -14,11 +14,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use self::asking::Rejudged;
-use self::earlier::EarlierVerdicts;
+use self::earlier::{EARLIER_MAX, VerdictsBefore};
 use self::evidence::StoredEvidence;
-use self::prepared::Prepared;
+use self::prepared::PreparedRun;
 use self::report::{ChangeForecast, ChangeReport};
-use self::selection::Selection;
+use self::selection::RejudgeSelection;
 use super::score::replies::RepliesArgs;
 use super::stored::StoreArgs;
 use super::stored::filter::FilterArgs;
@@ -51,7 +51,10 @@ Examples:
   spanscore rejudge --config new.yaml --changed --from scores.jsonl runs/ --budget 2 > new.jsonl
   spanscore rejudge --config new.yaml --changed --since 7d --where service=shop > new.jsonl
 
-Exit code 1 where something is still without an answer.")]
+A run that the budget ended goes on where its output is read, too: add --from new.jsonl to the
+--from of before, or name it alone where the verdicts came from the store.
+
+Exit code 1 where something is still without an answer, or a file cannot be read.")]
 pub(super) struct RejudgeArgs {
     /// Recordings that hold the traces: files, folders or patterns; with --changed and without
     /// them the runs of the store
@@ -127,21 +130,22 @@ fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, 
         }
     };
     let answered_file = data_dir.map(|data_dir| data_dir.join(ANSWERED_FILE));
-    let mut letters = EarlierVerdicts::new();
+    let mut letters = VerdictsBefore::new();
     earlier::read(&from, &mut letters)?;
-    letters.retain(|_, letter| letter.is_unanswered);
+    letters.kept.retain(|_, letter| letter.is_unanswered);
     let answered = match &answered_file {
         Some(path) if !args.again => earlier::read_answered(path)?,
         _ => Default::default(),
     };
-    let mut selection = Selection::new(letters, &plan.evaluators);
+    let is_all = tell_left_out(&letters);
+    let mut selection = RejudgeSelection::new(letters, &plan.evaluators, false);
     let all = selection.ids();
     selection.leave_out(&answered);
     if selection.is_empty() {
         output::note("spanscore: nothing is without an answer");
-        return Ok(Exit::Success);
+        return Ok(exit(is_all));
     }
-    let prepared = Prepared::new(args, plan)?;
+    let mut prepared = PreparedRun::new(args, plan)?;
     let judges = prepared.judges(args);
     let answers = prepared.ask((selection, &judges), &mut |_, _| {}, args)?;
     if let Some(path) = &answered_file {
@@ -156,8 +160,23 @@ fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, 
          of traces that are not in the files or that the evaluator does not see",
         answered.len()
     ));
-    let is_whole = !answers.is_broken && *unanswered == 0 && missing == 0;
-    Ok(if is_whole { Exit::Success } else { Exit::Failure })
+    Ok(exit(is_all && !answers.is_broken && *unanswered == 0 && missing == 0))
+}
+
+/// Tells of verdicts beyond the limit; returns true if there are none.
+fn tell_left_out(earlier: &VerdictsBefore) -> bool {
+    let left_out = &earlier.left_out;
+    if *left_out > 0 {
+        output::note(format_args!(
+            "spanscore: {left_out} earlier verdicts beyond {EARLIER_MAX} are left out: name fewer \
+             with --from, or with --since, --until and --where"
+        ));
+    }
+    *left_out == 0
+}
+
+fn exit(is_whole: bool) -> Exit {
+    if is_whole { Exit::Success } else { Exit::Failure }
 }
 
 /// Returns the files of letters, rotated ones first, oldest first.
@@ -168,30 +187,35 @@ fn kept_files(path: &std::path::Path) -> Vec<PathBuf> {
 
 /// Asks again about what a change of its evaluator touches.
 fn rejudge_changed(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, CommandError> {
-    let mut earlier = EarlierVerdicts::new();
-    if args.files.is_empty() || args.from.is_empty() {
+    let mut earlier = VerdictsBefore::new();
+    if args.from.is_empty() {
         StoredEvidence::open(&args.store, &args.filter, &plan)?.earlier(&mut earlier)?;
     }
     earlier::read(&args.from, &mut earlier)?;
-    let selection = Selection::new(earlier, &plan.evaluators);
+    let is_all = tell_left_out(&earlier);
+    let selection = RejudgeSelection::new(earlier, &plan.evaluators, args.files.is_empty());
     if selection.is_empty() {
         output::note("spanscore: there is no earlier verdict of an evaluator that asks a judge");
-        return Ok(Exit::Success);
+        return Ok(exit(is_all));
     }
-    let prepared = Prepared::new(args, plan)?;
+    let mut prepared = PreparedRun::new(args, plan)?;
     let judges = prepared.judges(args);
-    let mut forecast = ChangeForecast::new(selection.clone());
-    prepared.judge(&mut |group| {
-        forecast.take(group, &judges);
+    let mut forecast = ChangeForecast::new(selection.clone(), &judges);
+    let (is_broken, unmet) = prepared.judge(&mut |group| {
+        forecast.take(group);
         Ok(())
     })?;
-    if !forecast.tell(args.budget) || args.dry_run {
-        return Ok(Exit::Success);
-    }
+    let missing = forecast.missing(prepared.evaluators());
+    let is_whole = is_all && !is_broken && missing.iter().all(|it| it.may_be_current);
     let mut report = ChangeReport::default();
+    if !forecast.tell(args.budget, missing.len()) || args.dry_run {
+        report.add_missing(&missing, &unmet);
+        report.tell();
+        return Ok(exit(is_whole));
+    }
     let mut watch = |earlier: &_, evaluation: &_| report.add(earlier, evaluation);
     let answers = prepared.ask((selection, &judges), &mut watch, args)?;
-    report.add_missing(answers.missing, &answers.unmet);
+    report.add_missing(&answers.missing, &answers.unmet);
     report.tell();
     let Rejudged { answered, unanswered, cost_usd, .. } = &answers.rejudged;
     output::note(format_args!(
@@ -200,6 +224,5 @@ fn rejudge_changed(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, Com
         answered.len(),
         answers.unchanged
     ));
-    let is_whole = !answers.is_broken && *unanswered == 0;
-    Ok(if is_whole { Exit::Success } else { Exit::Failure })
+    Ok(exit(is_whole && *unanswered == 0))
 }

@@ -9,23 +9,25 @@ use super::asking::{AnswerWatch, Rejudged, Rejudging};
 use super::earlier::EarlierKey;
 use super::evidence::{GroupVisit, StoredEvidence, judge_files};
 use super::export::export;
-use super::selection::Selection;
+use super::selection::{MissingVerdict, RejudgeSelection};
 use crate::cli::score::replies::CommandJudges;
 use crate::cli::{CommandError, inputs, recorded};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::Memory;
 use spanscore_engine::batch::BatchPlan;
-use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_extract::Resolver;
 
 /// Evidence and evaluators of a config.
-pub(super) struct Prepared {
+pub(super) struct PreparedRun {
     /// The config, without its evaluators.
     plan: ResolvedConfig,
     resolver: Resolver,
     evaluators: Evaluators,
     files: Vec<PathBuf>,
     stored: Option<StoredEvidence>,
+    /// True once the files have been read, and their problems told.
+    is_read: bool,
 }
 
 /// Answers, and what was not asked.
@@ -34,21 +36,21 @@ pub(super) struct RejudgedEvidence {
     /// Verdicts by evaluators that did not change.
     pub(super) unchanged: usize,
     /// Verdicts whose target was not judged again.
-    pub(super) missing: Vec<EarlierKey>,
+    pub(super) missing: Vec<MissingVerdict>,
     /// Reasons for those of the store.
     pub(super) unmet: HashMap<EarlierKey, String>,
     /// True if a part of the files could not be read.
     pub(super) is_broken: bool,
 }
 
-impl Prepared {
+impl PreparedRun {
     pub(super) fn new(args: &RejudgeArgs, mut plan: ResolvedConfig) -> Result<Self, CommandError> {
         let is_stored = args.files.is_empty();
         let stored = is_stored.then(|| StoredEvidence::open(&args.store, &args.filter, &plan));
         let resolver = recorded::resolver(&plan, &recorded::facts(&plan))?;
         let evaluators = recorded::judge(std::mem::take(&mut plan.evaluators));
         let files = inputs::expand(&args.files)?;
-        Ok(Self { plan, resolver, evaluators, files, stored: stored.transpose()? })
+        Ok(Self { plan, resolver, evaluators, files, stored: stored.transpose()?, is_read: false })
     }
 
     /// Returns the judges, within the budget of the command.
@@ -56,10 +58,14 @@ impl Prepared {
         CommandJudges::new(self.plan.config.judges.clone(), &args.replies).within(args.budget)
     }
 
+    pub(super) fn evaluators(&self) -> &[Configured] {
+        self.evaluators.evaluators()
+    }
+
     /// Judges the evidence; returns true if a part could not be read, and the reasons for runs of
-    /// the store that cannot be judged.
+    /// the store that cannot be judged. The first time problems of files are told.
     pub(super) fn judge(
-        &self,
+        &mut self,
         visit: GroupVisit<'_>,
     ) -> Result<(bool, HashMap<EarlierKey, String>), CommandError> {
         if let Some(stored) = &self.stored {
@@ -74,14 +80,15 @@ impl Prepared {
             now_ns: recorded::now_ns(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         };
-        Ok((judge_files(settings, &self.files, visit)?, HashMap::new()))
+        let is_told = std::mem::replace(&mut self.is_read, true);
+        Ok((judge_files(settings, (&self.files, is_told), visit)?, HashMap::new()))
     }
 
     /// Judges the evidence and asks about what is selected; hands the answers to the exporters
     /// where the arguments say so.
     pub(super) fn ask(
-        &self,
-        (selection, judges): (Selection, &CommandJudges),
+        &mut self,
+        (selection, judges): (RejudgeSelection, &CommandJudges),
         watch: AnswerWatch<'_>,
         args: &RejudgeArgs,
     ) -> Result<RejudgedEvidence, CommandError> {
@@ -93,7 +100,7 @@ impl Prepared {
             let within = config.shutdown_timeout.0;
             export(exporters, &Memory::new(memory), within, &rejudged.evaluations)?;
         }
-        let missing = selection.missing(self.evaluators.evaluators());
+        let missing = selection.missing(self.evaluators());
         let unchanged = selection.unchanged;
         Ok(RejudgedEvidence { rejudged, unchanged, missing, unmet, is_broken })
     }

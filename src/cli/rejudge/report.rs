@@ -5,33 +5,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 
 use super::earlier::{EarlierKey, EarlierVerdict};
-use super::selection::Selection;
+use super::selection::{MissingVerdict, RejudgeSelection};
 use crate::cli::output;
 use crate::cli::score::replies::CommandJudges;
 use crate::cli::stored::backfill::judging::compared;
 use crate::cli::stored::backfill::tally::EvaluatorTally;
 use crate::cli::stored::backfill::{VerdictChanges, text};
-use spanscore_ask::judge::CostForecast;
+use spanscore_ask::judge::{CostForecast, CostForecaster};
 use spanscore_base::model::Evaluation;
 use spanscore_engine::batch::JudgedGroup;
+use spanscore_evaluate::engine::run::Configured;
 
 /// Forecast of an inquiry about what a change touches.
 pub(super) struct ChangeForecast {
-    selection: Selection,
+    selection: RejudgeSelection,
     touched: usize,
     /// Names of the evaluators that are touched.
     evaluators: BTreeSet<String>,
+    forecaster: CostForecaster,
     cost: CostForecast,
 }
 
 impl ChangeForecast {
-    pub(super) fn new(selection: Selection) -> Self {
-        let evaluators = BTreeSet::new();
-        Self { selection, touched: 0, evaluators, cost: CostForecast::default() }
+    pub(super) fn new(selection: RejudgeSelection, judges: &CommandJudges) -> Self {
+        let forecaster = judges.forecaster();
+        let cost = CostForecast::default();
+        Self { selection, touched: 0, evaluators: BTreeSet::new(), forecaster, cost }
     }
 
     /// Adds a trace or session.
-    pub(super) fn take(&mut self, group: JudgedGroup, judges: &CommandJudges) {
+    pub(super) fn take(&mut self, group: JudgedGroup) {
         let selected = self.selection.take(group);
         self.touched += selected.known.len() + selected.asked.len();
         let asked: Vec<_> = selected.asked.into_iter().map(|(_, asked)| asked).collect();
@@ -42,13 +45,26 @@ impl ChangeForecast {
                 self.evaluators.insert(name.clone());
             }
         }
-        self.cost.add(judges.forecast(&asked));
+        self.cost.add(self.forecaster.forecast(&asked));
     }
 
-    /// Tells the forecast; returns false if nothing is to be asked.
-    pub(super) fn tell(&self, budget_usd: Option<f64>) -> bool {
+    /// Returns the verdicts whose target was not among the evidence that it took.
+    pub(super) fn missing(&mut self, evaluators: &[Configured]) -> Vec<MissingVerdict> {
+        self.selection.missing(evaluators)
+    }
+
+    /// Tells the forecast and the number of missing verdicts; returns false if nothing is to be
+    /// asked.
+    pub(super) fn tell(&self, budget_usd: Option<f64>, missing: usize) -> bool {
+        if missing > 0 {
+            output::note(format_args!(
+                "spanscore: {missing} evaluations that are or may be touched cannot be given again"
+            ));
+        }
         if self.touched == 0 {
-            output::note("spanscore: no verdict is touched by a change of its evaluator");
+            if missing == 0 {
+                output::note("spanscore: no verdict is touched by a change of its evaluator");
+            }
             return false;
         }
         let Self { touched, cost, .. } = self;
@@ -90,12 +106,11 @@ impl ChangeReport {
     /// Adds verdicts that could not be given again.
     pub(super) fn add_missing(
         &mut self,
-        missing: Vec<EarlierKey>,
+        missing: &[MissingVerdict],
         reasons: &HashMap<EarlierKey, String>,
     ) {
-        for key in missing {
-            let other = "its trace is not in the files, or the evaluator does not see it";
-            let reason = reasons.get(&key).map_or(other, String::as_str);
+        for MissingVerdict { key, reason, .. } in missing {
+            let reason = reasons.get(key).map_or(*reason, String::as_str);
             self.tally(&key.0).add_not_judged(reason, 1);
         }
     }

@@ -9,9 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::CommandError;
 use spanscore_ask::external;
-use spanscore_ask::judge::{
-    CostForecast, JudgeParts, JudgeSettings, ReplyRecording, ask_all, forecast,
-};
+use spanscore_ask::judge::{CostForecaster, JudgeParts, JudgeSettings, ReplyRecording, ask_all};
 use spanscore_base::model::Evaluation;
 use spanscore_evaluate::{AskedTarget, JudgeRequest};
 
@@ -71,9 +69,9 @@ impl CommandJudges {
         Self { budget_usd, ..self }
     }
 
-    /// Forecasts the cost of inquiries.
-    pub(in crate::cli) fn forecast(&self, asked: &[JudgeRequest]) -> CostForecast {
-        forecast(&self.judges, asked)
+    /// Returns the forecaster of what these judges cost.
+    pub(in crate::cli) fn forecaster(&self) -> CostForecaster {
+        CostForecaster::new(&self.judges)
     }
 
     /// Asks judges; returns the evaluations of each inquiry, in order. Blocks.

@@ -99,6 +99,53 @@ async fn only_what_a_change_touches_is_asked_again_and_the_cost_is_told_before()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_in_the_files_or_cannot_be_read_is_told_once_and_fails() {
+    let judge = strict_judge().await;
+    let (folder, _) = scored(&judge, 2).await;
+    let other = request(numbered(7)).encode_to_vec();
+    std::fs::write(folder.path().join("other.pb"), other).unwrap();
+    std::fs::write(folder.path().join("broken.json"), "{\"resourceSpans\": [").unwrap();
+    let before = judge.asked().len();
+    let args = ["rejudge", "--changed", "--from", "scores.jsonl", "--config", "new.yaml"];
+    let missing = run(folder.path(), &[&args[..], &["other.pb"]].concat()).await;
+    let told = "2 evaluations that are or may be touched cannot be given again";
+    assert!(missing.code == 1 && missing.err.contains(told), "{}", missing.err);
+    assert!(missing.err.contains("its trace is missing"), "{}", missing.err);
+    assert!(!missing.err.contains("no verdict is touched"), "{}", missing.err);
+    let broken = ["traces.pb", "broken.json"];
+    let dry = run(folder.path(), &[&args[..], &broken, &["--dry-run"]].concat()).await;
+    assert!(dry.code == 1 && dry.err.contains("2 evaluations of"), "{}", dry.err);
+    assert_eq!(judge.asked().len(), before);
+    let all = run(folder.path(), &[&args[..], &broken].concat()).await;
+    assert!(all.code == 1 && all.err.contains("answered anew"), "{}", all.err);
+    let told = all.err.lines().filter(|line| line.contains("broken.json"));
+    assert_eq!(told.count(), 1, "{}", all.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verdicts_of_several_clients_on_one_trace_are_never_taken_for_each_other() {
+    let judge = strict_judge().await;
+    let (folder, scores) = scored(&judge, 2).await;
+    let of_group = |line: &str| {
+        let group = format!(r#","client_group":"{}","session_id""#, "1".repeat(16));
+        line.replacen(r#","session_id""#, &group, 1) + "\n"
+    };
+    let of_shop = |line: &&str| line.contains("task_completion/shop");
+    let first = of_group(scores.lines().find(of_shop).unwrap());
+    std::fs::write(folder.path().join("both.jsonl"), scores.clone() + &first).unwrap();
+    let grouped: String = scores.lines().map(of_group).collect();
+    std::fs::write(folder.path().join("grouped.jsonl"), grouped).unwrap();
+    let args = ["rejudge", "--changed", "--config", "new.yaml", "traces.pb", "--from"];
+    let both = run(folder.path(), &[&args[..], &["both.jsonl"]].concat()).await;
+    assert!(both.code == 1 && both.err.contains("several groups of clients"), "{}", both.err);
+    assert!(both.err.contains("1 evaluations are answered anew"), "{}", both.err);
+    let grouped = run(folder.path(), &[&args[..], &["grouped.jsonl"]].concat()).await;
+    let records: Vec<_> = grouped.out.lines().map(record).collect();
+    assert!(grouped.code == 0 && records.len() == 2, "{}", grouped.err);
+    assert!(records.iter().all(|it| it["client_group"] == "1".repeat(16)), "{}", grouped.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_budget_leaves_out_is_asked_by_the_next_run() {
     let judge = strict_judge().await;
     let (folder, _) = scored(&judge, 5).await;
@@ -150,6 +197,12 @@ async fn runs_of_the_store_are_judged_again_on_what_is_stored_of_them() {
     assert!(new.out.lines().all(|line| facts(record(line)) == expected), "{}", new.out);
     let user = judge.asked().last().unwrap().user();
     assert!(user.contains("Refund order 17 for") && user.contains("refunded"), "{user}");
+    let one = new.out.lines().next().unwrap();
+    std::fs::write(folder.path().join("one.jsonl"), format!("{one}\n")).unwrap();
+    let from = ["rejudge", "--changed", "--from", "one.jsonl", "--config", "new.yaml"];
+    let from = run(folder.path(), &from).await;
+    assert!(from.code == 0 && from.err.contains("no verdict is touched"), "{}", from.err);
+    assert_eq!(judge.asked().len(), before + 2, "the verdicts of the file alone");
     let other = ["rejudge", "--changed", "--config", "new.yaml", "--where", "service=nobody"];
     let other = run(folder.path(), &other).await;
     assert!(other.err.contains("no earlier verdict"), "{}", other.err);

@@ -26,7 +26,7 @@ mod metrics;
 mod settings;
 mod wire;
 
-pub use backend::{CostForecast, forecast};
+pub use backend::{CostForecast, CostForecaster};
 pub use cache::ANSWERS_BYTES_MAX;
 pub use call::{CallTexts, CallWatch, JudgeCall};
 pub use client::{JudgeStartError, ReplyRecording};

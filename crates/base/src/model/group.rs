@@ -9,7 +9,7 @@ const HEX_DIGITS: usize = 16;
 
 /// A group of clients by its name, of which only a hash is held; the default is that of everybody,
 /// where clients are not known.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientGroup(u64);
 
 impl ClientGroup {

@@ -30,11 +30,12 @@ pub struct RestoredRun {
     seq: i64,
     /// Trace.
     pub trace_id: TraceId,
+    /// Group of its senders.
+    pub group: ClientGroup,
     /// Beginning of the input.
     pub title: Option<String>,
     /// Current verdicts on the run and its calls, in the order of storing; none on sessions.
     pub verdicts: Vec<KnownVerdict>,
-    group: ClientGroup,
     span_id: SpanId,
     session_id: Option<String>,
     resource: Arc<Resource>,

@@ -35,26 +35,38 @@ impl CostForecast {
     }
 }
 
-/// Forecasts the cost of inquiries; those that code or a limit ends without a judge cost nothing.
-pub fn forecast(judges: &BTreeMap<String, JudgeSettings>, asked: &[JudgeRequest]) -> CostForecast {
-    let judges = judges.iter().map(|(name, judge)| (name.clone(), judge.clone())).collect();
-    // Nothing that is rendered here is sent, so its mark needs no secret.
-    let backend = JudgeBackend::new(judges, MarkKey([0; 32]), false);
-    let mut all = CostForecast::default();
-    for (judge, requests, usage) in asked.iter().flat_map(|one| backend.first_requests(one)) {
-        let gate = &backend.judges[judge].gate;
-        let usd = |output: u64| {
-            let usage = TokenUsage { output, ..usage };
-            gate.cost(usage) as f64 / NANO * requests as f64
-        };
-        all.add(CostForecast {
-            requests,
-            input_tokens: usage.input.saturating_mul(requests),
-            usd_min: usd(0),
-            usd_max: usd(usage.output),
-        });
+/// Forecaster of what inquiries cost with the judges of a config.
+#[derive(Debug)]
+pub struct CostForecaster(JudgeBackend);
+
+impl CostForecaster {
+    /// Creates the forecaster; nobody is asked.
+    pub fn new(judges: &BTreeMap<String, JudgeSettings>) -> Self {
+        let judges = judges.iter().map(|(name, judge)| (name.clone(), judge.clone())).collect();
+        // Nothing that is rendered here is sent, so its mark needs no secret.
+        Self(JudgeBackend::new(judges, MarkKey([0; 32]), false))
     }
-    all
+
+    /// Forecasts the cost of inquiries; those that code or a limit ends without a judge cost
+    /// nothing.
+    pub fn forecast(&self, asked: &[JudgeRequest]) -> CostForecast {
+        let Self(backend) = self;
+        let mut all = CostForecast::default();
+        for (judge, requests, usage) in asked.iter().flat_map(|one| backend.first_requests(one)) {
+            let gate = &backend.judges[judge].gate;
+            let usd = |output: u64| {
+                let usage = TokenUsage { output, ..usage };
+                gate.cost(usage) as f64 / NANO * requests as f64
+            };
+            all.add(CostForecast {
+                requests,
+                input_tokens: usage.input.saturating_mul(requests),
+                usd_min: usd(0),
+                usd_max: usd(usage.output),
+            });
+        }
+        all
+    }
 }
 
 impl JudgeBackend {

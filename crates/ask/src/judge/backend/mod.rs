@@ -18,7 +18,7 @@ mod usage;
 
 use std::sync::Arc;
 
-pub use self::forecast::{CostForecast, forecast};
+pub use self::forecast::{CostForecast, CostForecaster};
 pub(super) use self::reload::is_alike;
 use self::sampling::{SamplingEnd, SamplingSession, SamplingStep};
 use self::state::JudgeState;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::harness::{Harness, asked, plan, reply, small, with};
-use crate::judge::backend::{CostForecast, JudgeCount, forecast, spent};
+use crate::judge::backend::{CostForecast, CostForecaster, JudgeCount, spent};
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{Reply, TokenUsage};
 
@@ -99,7 +99,7 @@ fn check_forecast(more: serde_json::Value, (requests, usd_min, usd_max): (u64, f
     judges["large"]["price"] = json!({"input": 2.0, "output": 3.0});
     let judges: BTreeMap<String, JudgeSettings> = serde_json::from_value(judges).expect("judges");
     // The prompt has 11 bytes, estimated as 4 tokens.
-    let found = forecast(&judges, &[asked(1, 0, plan(more.clone()))]);
+    let found = CostForecaster::new(&judges).forecast(&[asked(1, 0, plan(more.clone()))]);
     let input_tokens = 4 * requests;
     let expected = CostForecast { requests, input_tokens, usd_min, usd_max };
     let micro = |it: CostForecast| [it.usd_min, it.usd_max].map(|usd| (usd * 1e6).round());
