@@ -203,6 +203,14 @@ struct FailureSentence {
     before_ns: u64,
 }
 
+/// Occasion of a text. A remark that speaks of a tool or a task mostly means the one that comes
+/// next, so it names a call only by a word of the call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speech {
+    Answer,
+    Remark,
+}
+
 /// Sentences of the answers of a run that speak of failures.
 pub(super) struct NamedFailures<'t> {
     sentences: Vec<FailureSentence>,
@@ -214,17 +222,17 @@ impl<'t> NamedFailures<'t> {
         let mut named = Self { sentences: Vec::new(), effort: &trajectory.effort };
         let turns = trajectory.turn_starts.iter().skip(1);
         for (exchange, next_ns) in trajectory.exchanges.iter().zip(turns).take(ANSWERS_MAX) {
-            named.read(exchange.answer.value(), *next_ns);
+            named.read(exchange.answer.value(), *next_ns, Speech::Answer);
         }
-        named.read(trajectory.final_output.value(), u64::MAX);
+        named.read(trajectory.final_output.value(), u64::MAX, Speech::Answer);
         let remarks = trajectory.remarks.iter().flat_map(|of| of.get(&trajectory.effort));
         for (end_ns, remark) in remarks.take(ANSWERS_MAX) {
-            named.read(Some(remark), *end_ns);
+            named.read(Some(remark), *end_ns, Speech::Remark);
         }
         named
     }
 
-    fn read(&mut self, answer: Option<&Value<'_>>, before_ns: u64) {
+    fn read(&mut self, answer: Option<&Value<'_>>, before_ns: u64, speech: Speech) {
         let Some(answer) = answer else { return };
         let text = match answer {
             Value::String(text) => text.to_string(),
@@ -240,7 +248,8 @@ impl<'t> NamedFailures<'t> {
             if says_failure(sentence) {
                 let words = roles::words(sentence);
                 let is_whole = words.iter().any(|word| WHOLE.contains(&word.as_str()));
-                let names_all = is_whole || !sentence.trim().contains(' ');
+                let names_all =
+                    speech == Speech::Answer && (is_whole || !sentence.trim().contains(' '));
                 self.sentences.push(FailureSentence { words, names_all, before_ns });
             }
         }
@@ -369,16 +378,18 @@ mod tests {
 
     #[test]
     fn remark_names_failures_before_it() {
-        let remark = |end_ns| Trajectory {
-            remarks: vec![Remarks::ready(vec![(
-                end_ns,
-                Value::from("The weather service is down."),
-            )])],
-            ..Trajectory::default()
+        let check = |end_ns, remark: &str, is_named| {
+            let trajectory = Trajectory {
+                remarks: vec![Remarks::ready(vec![(end_ns, Value::from(remark.to_owned()))])],
+                ..Trajectory::default()
+            };
+            let call = ToolCall { name: "get_weather".into(), start_ns: 5, ..ToolCall::default() };
+            assert_eq!(NamedFailures::of(&trajectory).name(&call), is_named, "{end_ns} {remark}");
         };
-        let call = ToolCall { name: "get_weather".into(), start_ns: 5, ..ToolCall::default() };
-        assert!(NamedFailures::of(&remark(9)).name(&call));
-        assert!(!NamedFailures::of(&remark(4)).name(&call), "it was said before the call");
+        check(9, "The weather service is down.", true);
+        check(4, "The weather service is down.", false);
+        check(9, "The customer's payment failed, let me use the billing tool.", false);
+        check(9, "This does not need another tool.", false);
     }
 
     #[test]
