@@ -22,14 +22,14 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 pub(super) type EarlierKey = (String, TraceId, Option<SpanId>, ClientGroup);
 
 /// Earlier verdicts by evaluator and target, within a limit.
-pub(super) struct VerdictsBefore {
+pub(super) struct RejudgedBefore {
     pub(super) kept: BTreeMap<EarlierKey, EarlierVerdict>,
     /// Verdicts beyond the limit.
     pub(super) left_out: u64,
     limit: usize,
 }
 
-impl VerdictsBefore {
+impl RejudgedBefore {
     pub(super) fn new() -> Self {
         Self::within(EARLIER_MAX)
     }
@@ -80,7 +80,7 @@ pub(super) fn is_unanswered(verdict: GivenVerdict, reason: Option<&str>) -> bool
 }
 
 /// Adds the verdicts of files. Of several of one evaluator on one target the last counts.
-pub(super) fn read(files: &[PathBuf], into: &mut VerdictsBefore) -> anyhow::Result<()> {
+pub(super) fn read(files: &[PathBuf], into: &mut RejudgedBefore) -> anyhow::Result<()> {
     for path in files {
         let name = path.display();
         let file = std::fs::File::open(path).with_context(|| format!("failed to read {name}"))?;
@@ -191,7 +191,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("letters.jsonl");
         std::fs::write(&path, lines.join("\n") + "\n{\"cut").unwrap();
-        let mut found = VerdictsBefore::new();
+        let mut found = RejudgedBefore::new();
         read(&[path], &mut found).unwrap();
         let found = found.kept.values().filter(|it| it.is_unanswered);
         let found: Vec<_> = found.map(|it| (it.id, it.verdict)).collect();
@@ -224,7 +224,7 @@ mod tests {
         let lines = [record("failed", "null", 1), one.clone(), two, one];
         std::fs::write(&path, lines.join("\n") + "\n").unwrap();
         for (limit, expected) in [(9, (3, 0)), (2, (2, 1))] {
-            let mut found = VerdictsBefore::within(limit);
+            let mut found = RejudgedBefore::within(limit);
             read(std::slice::from_ref(&path), &mut found).unwrap();
             assert_eq!((found.kept.len(), found.left_out), expected);
         }
@@ -235,7 +235,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("letters.jsonl");
         std::fs::write(&path, "\n{}\n").unwrap();
-        let error = read(std::slice::from_ref(&path), &mut VerdictsBefore::new()).unwrap_err();
+        let error = read(std::slice::from_ref(&path), &mut RejudgedBefore::new()).unwrap_err();
         let error = format!("{error:#}");
         assert!(error.contains("letters.jsonl:2: not a record"), "{error}");
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use hashbrown::HashMap;
 
-use super::earlier::{EarlierKey, EarlierVerdict, VerdictsBefore, is_unanswered};
+use super::earlier::{EarlierKey, EarlierVerdict, RejudgedBefore, is_unanswered};
 use crate::cli::stored::backfill::needs::EvaluatorNeeds;
 use crate::cli::stored::filter::FilterArgs;
 use crate::cli::stored::{StoreArgs, asked};
@@ -94,7 +94,7 @@ impl StoredEvidence {
     }
 
     /// Reads the verdicts on all runs.
-    pub(super) fn earlier(&self, into: &mut VerdictsBefore) -> Result<(), CommandError> {
+    pub(super) fn earlier(&self, into: &mut RejudgedBefore) -> Result<(), CommandError> {
         self.each(|run| {
             for known in &run.verdicts {
                 into.insert(key_of(run, known), earlier(known));

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use self::asking::Rejudged;
-use self::earlier::{EARLIER_MAX, VerdictsBefore};
+use self::earlier::{EARLIER_MAX, RejudgedBefore};
 use self::evidence::StoredEvidence;
 use self::prepared::PreparedRun;
 use self::report::{ChangeForecast, ChangeReport};
@@ -130,7 +130,7 @@ fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, 
         }
     };
     let answered_file = data_dir.map(|data_dir| data_dir.join(ANSWERED_FILE));
-    let mut letters = VerdictsBefore::new();
+    let mut letters = RejudgedBefore::new();
     earlier::read(&from, &mut letters)?;
     letters.kept.retain(|_, letter| letter.is_unanswered);
     let answered = match &answered_file {
@@ -164,7 +164,7 @@ fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, 
 }
 
 /// Tells of verdicts beyond the limit; returns true if there are none.
-fn tell_left_out(earlier: &VerdictsBefore) -> bool {
+fn tell_left_out(earlier: &RejudgedBefore) -> bool {
     let left_out = &earlier.left_out;
     if *left_out > 0 {
         output::note(format_args!(
@@ -187,7 +187,7 @@ fn kept_files(path: &std::path::Path) -> Vec<PathBuf> {
 
 /// Asks again about what a change of its evaluator touches.
 fn rejudge_changed(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, CommandError> {
-    let mut earlier = VerdictsBefore::new();
+    let mut earlier = RejudgedBefore::new();
     if args.from.is_empty() {
         StoredEvidence::open(&args.store, &args.filter, &plan)?.earlier(&mut earlier)?;
     }

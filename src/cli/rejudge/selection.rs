@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::earlier::{EarlierKey, EarlierVerdict, VerdictsBefore, key_of, place_of};
+use super::earlier::{EarlierKey, EarlierVerdict, RejudgedBefore, key_of, place_of};
 use spanscore_base::model::{ClientGroup, Evaluation, Level};
 use spanscore_engine::batch::JudgedGroup;
 use spanscore_evaluate::engine::run::{Against, Configured};
@@ -45,7 +45,7 @@ impl RejudgeSelection {
     /// Takes the verdicts of evaluators that ask a judge, for evidence that tells the groups of its
     /// clients, or does not.
     pub(super) fn new(
-        earlier: VerdictsBefore,
+        earlier: RejudgedBefore,
         evaluators: &[Configured],
         tells_groups: bool,
     ) -> Self {
