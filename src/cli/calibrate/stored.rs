@@ -1,6 +1,6 @@
 //! Labelled runs of a store: evaluations that people judged, with the runs that they are of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::runs::NumberedRun;
@@ -10,7 +10,9 @@ use spanscore_base::value::{Map, Value};
 use spanscore_engine::call_rows;
 use spanscore_evaluate::engine::run::Configured;
 use spanscore_evaluate::judged::labelled::LabelledRun;
-use spanscore_store::query::{PersonLabel, RestoredRun, StoreField, StoreFilter, StoreReader};
+use spanscore_store::query::{
+    LABELS_MAX, PersonLabel, RestoredRun, StoreField, StoreFilter, StoreReader,
+};
 use spanscore_store::{StoredGap, StoredPart};
 
 /// Runs that are read at once.
@@ -36,7 +38,10 @@ pub(super) fn read(path: &Path, of: &Configured) -> Result<Vec<NumberedRun>, Com
     filter.add(StoreField::Evaluator, name.as_str());
     let labels = reader.labels(&filter).map_err(anyhow::Error::new)?;
     let mut left_out = LeftOutLabels::new();
-    let verdicts = majorities(&labels, name, &mut left_out);
+    if labels.len() == LABELS_MAX {
+        output::note(format_args!("spanscore: only the newest {LABELS_MAX} labels are read"));
+    }
+    let verdicts = majorities(&labels, &mut left_out);
     let mut runs = Vec::new();
     let mut after = None;
     filter.add(StoreField::Annotated, "yes");
@@ -67,14 +72,15 @@ pub(super) fn read(path: &Path, of: &Configured) -> Result<Vec<NumberedRun>, Com
     Ok(runs)
 }
 
-/// Returns the label of each trace that most people gave its evaluation.
+/// Returns the label of each trace that most people gave its evaluations; of each person the first
+/// of the labels, the newest, counts.
 fn majorities(
     labels: &[PersonLabel],
-    evaluator: &str,
     left_out: &mut LeftOutLabels,
 ) -> BTreeMap<String, &'static str> {
     let mut votes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for it in labels.iter().filter(|it| it.evaluator.as_deref() == Some(evaluator)) {
+    let mut heard = BTreeSet::new();
+    for it in labels.iter().filter(|it| heard.insert((&it.trace_id, &it.author))) {
         let (passes, fails) = votes.entry(&it.trace_id).or_default();
         *if it.label == "pass" { passes } else { fails } += 1;
     }

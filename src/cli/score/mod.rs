@@ -146,7 +146,7 @@ pub(super) fn judge(
         let mut batch = Batch::new(settings);
         recordings::read(&mut batch, files, &progress, &mut problem)?;
         let prepare = |groups| PreparedScores::new((&spool, pages.as_ref()), groups);
-        let keep = |run: &WatchedRun<'_, '_>| pages.iter().for_each(|pages| pages.keep(run));
+        let keep = |run: &WatchedRun<'_, '_>| pages.iter().for_each(|it| it.keep(run, &stop));
         batch
             .watched(&keep)
             .judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))

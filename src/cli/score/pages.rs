@@ -1,13 +1,17 @@
 //! Pages of judged runs (`--open`), for as long as somebody looks at them.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::run::recording::create_own;
 use crate::cli::{CommandError, output, recorded};
@@ -16,10 +20,10 @@ use spanscore_base::model::{Evaluation, Facts, GivenVerdict};
 use spanscore_engine::batch::WatchedRun;
 use spanscore_extract::dialect::Dialect;
 use spanscore_pipeline::{PagesSettings, StorePages};
-use spanscore_store::{Judgement, StoreCount, StoreSettings, TrajectoryRecord};
+use spanscore_store::{Judgement, Store, StoreCount, StoreSettings, StoreState, TrajectoryRecord};
 
-/// Longest wait for room in the store's queue, for one run: a disk may be full.
-const ROOM_TIME: Duration = Duration::from_secs(10);
+/// Longest wait for room in the store's queue, of all runs together: a disk may be slow.
+const ROOM_TIME: Duration = Duration::from_secs(60);
 /// Polling interval of that room, and of what is written.
 const LOOK: Duration = Duration::from_millis(2);
 /// Longest wait until the runs are written, before the browser opens.
@@ -33,14 +37,21 @@ const OPENERS: [&str; 1] = [if cfg!(target_os = "macos") { "open" } else { "xdg-
 pub(super) struct ScorePages {
     pages: StorePages,
     runtime: Runtime,
+    /// Taken from the start on, so that a Ctrl-C between judging and waiting is not lost.
+    interrupt: Signal,
+    /// Milliseconds that runs have waited for room.
+    waited_ms: AtomicU64,
 }
 
 impl ScorePages {
-    /// Returns the settings of the store that the pages show.
+    /// Returns the settings of the store that the pages show. Its file is temporary, so the path of
+    /// the config does not count.
     pub(super) fn store_settings(plan: &ResolvedConfig) -> Result<StoreSettings, CommandError> {
         let text = "--open shows runs in a store, which the config turns off: without `store: \
                     false` they are in a temporary file until the command ends";
-        plan.config.store.0.clone().ok_or_else(|| CommandError::Usage(text.to_owned()))
+        let store = plan.config.store.0.clone();
+        let store = store.ok_or_else(|| CommandError::Usage(text.to_owned()))?;
+        Ok(StoreSettings { path: StoreSettings::default().path, ..store })
     }
 
     /// Starts a temporary store and its pages.
@@ -58,7 +69,11 @@ impl ScorePages {
             .build()
             .context("cannot start the runtime")?;
         let pages = runtime.block_on(StorePages::start(settings)).map_err(anyhow::Error::new)?;
-        Ok(Self { pages, runtime })
+        let interrupt = {
+            let _entered = runtime.enter();
+            signal(SignalKind::interrupt()).context("cannot take signals")?
+        };
+        Ok(Self { pages, runtime, interrupt, waited_ms: AtomicU64::new(0) })
     }
 
     /// Returns the facts of traces that are stored.
@@ -66,11 +81,15 @@ impl ScorePages {
         self.pages.store().facts()
     }
 
-    /// Stores a judged run; waits while the store has no room.
-    pub(super) fn keep(&self, run: &WatchedRun<'_, '_>) {
+    /// Stores a judged run; waits while the store has no room but makes some, until the command is
+    /// stopped.
+    pub(super) fn keep(&self, run: &WatchedRun<'_, '_>, stop: &CancellationToken) {
         let store = self.pages.store();
-        let began = Instant::now();
-        while !store.has_room() && began.elapsed() < ROOM_TIME {
+        while !store.has_room() && is_writing(store) && !stop.is_cancelled() {
+            let waited = self.waited_ms.fetch_add(LOOK.as_millis() as u64, Relaxed);
+            if Duration::from_millis(waited) >= ROOM_TIME {
+                break;
+            }
             std::thread::sleep(LOOK);
         }
         let passes = |it: &Evaluation| it.verdict() == GivenVerdict::Pass;
@@ -93,42 +112,71 @@ impl ScorePages {
     }
 
     /// Opens the browser, and waits for SIGINT, SIGTERM or SIGHUP. Without a run it does nothing.
-    pub(super) fn show(self) -> Result<(), CommandError> {
-        let count = |it| self.pages.store().counters().get(it);
-        let began = Instant::now();
-        while count(StoreCount::QueueBytes) > 0 && began.elapsed() < WRITTEN_TIME {
-            std::thread::sleep(LOOK);
-        }
-        if count(StoreCount::Trajectories) == 0 {
-            output::note("spanscore: no run is stored: there is nothing to open");
-            return Ok(());
-        }
-        let access = self.pages.access();
-        let link = access.link().context("cannot make a code")?;
-        let folder = self.pages.store().path().parent().unwrap_or(Path::new("."));
-        let browser = redirect(folder, &link).map(|file| open(&file));
-        let is_open = browser.is_ok_and(|child| child.is_some());
-        // What is no terminal is kept, and read by others.
-        let shown = if io::stderr().is_terminal() { link.as_str() } else { access.url() };
-        let words =
-            if is_open { "Ctrl-C ends them" } else { "no browser opened; Ctrl-C ends them" };
-        output::note(format_args!("pages: {shown} ({words})"));
-        self.runtime.block_on(stopped()).context("cannot take signals")?;
-        Ok(())
+    pub(super) fn show(mut self) -> Result<(), CommandError> {
+        let Self { pages, runtime, interrupt, .. } = &mut self;
+        runtime.block_on(shown(pages, interrupt))
     }
 }
 
-/// Waits for a signal that ends a command.
-async fn stopped() -> io::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
+/// Returns true if what waits for the store will be written.
+fn is_writing(store: &Store) -> bool {
+    matches!(store.state(), StoreState::Opening | StoreState::Working)
+}
+
+/// Shows the runs until a signal that ends a command.
+async fn shown(pages: &StorePages, interrupt: &mut Signal) -> Result<(), CommandError> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot take signals")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot take signals")?;
+    let mut stopped = pin!(async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    });
     tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+        () = &mut stopped => return Ok(()),
+        () = written(pages.store()) => {}
+    }
+    if announce(pages)? {
+        stopped.await;
     }
     Ok(())
+}
+
+/// Waits until the runs are written, or cannot be.
+async fn written(store: &Store) {
+    let began = Instant::now();
+    let is_waiting = || store.counters().get(StoreCount::QueueBytes) > 0 && is_writing(store);
+    while is_waiting() && began.elapsed() < WRITTEN_TIME {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Opens the browser, and tells the place of the pages; returns false without a run.
+fn announce(pages: &StorePages) -> Result<bool, CommandError> {
+    let count = |it| pages.store().counters().get(it);
+    let missing = count(StoreCount::ShedTrajectories);
+    if missing > 0 {
+        output::note(format_args!(
+            "spanscore: {missing} runs are not on the pages: the temporary store had no room, or \
+             could not be written"
+        ));
+    }
+    if count(StoreCount::Trajectories) == 0 {
+        output::note("spanscore: no run is stored: there is nothing to open");
+        return Ok(false);
+    }
+    let access = pages.access();
+    let link = access.link().context("cannot make a code")?;
+    let folder = pages.store().path().parent().unwrap_or(Path::new("."));
+    let browser = redirect(folder, &link).map(|file| open(&file));
+    let is_open = browser.is_ok_and(|child| child.is_some());
+    // What is no terminal is kept, and read by others.
+    let shown = if io::stderr().is_terminal() { link.as_str() } else { access.url() };
+    let words = if is_open { "Ctrl-C ends them" } else { "no browser opened; Ctrl-C ends them" };
+    output::note(format_args!("pages: {shown} ({words})"));
+    Ok(true)
 }
 
 /// Writes a page that leads to a link. A link holds a code that logs in, and other users see the
@@ -144,13 +192,15 @@ fn redirect(folder: &Path, link: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Opens a file in the user's browser; `None` if no program does.
+/// Opens a file in the user's browser; `None` if no program does. It has a process group of its own:
+/// the Ctrl-C that ends the pages is not for the browser.
 fn open(file: &Path) -> Option<Child> {
     let chosen = std::env::var("BROWSER").unwrap_or_default();
     let chosen = chosen.split(':').filter(|it| !it.is_empty());
     chosen.chain(OPENERS).find_map(|program| {
         let mut command = Command::new(program);
         command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.process_group(0);
         command.spawn().ok()
     })
 }

@@ -15,6 +15,8 @@ use crate::readers::answer;
 const DRAWN_MAX: usize = 1_000;
 /// Most labels that are named for each evaluator since it says the opposite.
 const DISAGREEMENTS_MAX: usize = 20;
+/// Most people who are compared with each other, those with the most labels.
+const AUTHORS_MAX: usize = 50;
 /// Most pairs of people, those with the most subjects in common.
 const PAIRS_MAX: usize = 50;
 
@@ -96,21 +98,32 @@ pub(super) fn of_people(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> 
     })
 }
 
-fn rated<'a>(evaluator: &'a str, labels: &[&'a PersonLabel]) -> RatedEvaluator<'a> {
-    let judged = labels.iter().filter_map(|it| {
-        let verdict = it.verdict.filter(|verdict| ["pass", "fail"].contains(verdict))?;
-        Some((*it, (it.label, verdict)))
-    });
-    let judged: Vec<(&PersonLabel, RatedPair)> = judged.collect();
-    let mut subjects: Vec<Vec<RatedPair>> = Vec::new();
+/// Gathers labels by what they are about, in the order of the labels: the newest first.
+fn by_subject<'a>(labels: impl Iterator<Item = &'a PersonLabel>) -> Vec<Vec<&'a PersonLabel>> {
+    let mut subjects: Vec<Vec<&PersonLabel>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for (label, pair) in &judged {
+    for label in labels {
         let place = *places.entry(&label.subject).or_insert(subjects.len());
         if place == subjects.len() {
             subjects.push(Vec::new());
         }
-        subjects[place].push(*pair);
+        subjects[place].push(label);
     }
+    subjects
+}
+
+/// Returns a label beside the verdict; `None` if the evaluator gave none.
+fn judged_pair(label: &PersonLabel) -> Option<RatedPair> {
+    let verdict = label.verdict.filter(|verdict| ["pass", "fail"].contains(verdict))?;
+    Some((label.label, verdict))
+}
+
+fn rated<'a>(evaluator: &'a str, labels: &[&'a PersonLabel]) -> RatedEvaluator<'a> {
+    let judged = labels.iter().filter_map(|it| Some((*it, judged_pair(it)?)));
+    let judged: Vec<(&PersonLabel, RatedPair)> = judged.collect();
+    let subjects = by_subject(judged.iter().map(|(label, _)| *label));
+    let pairs = |of: Vec<&PersonLabel>| of.into_iter().filter_map(judged_pair).collect();
+    let subjects: Vec<Vec<RatedPair>> = subjects.into_iter().map(pairs).collect();
     let count = |pair| judged.iter().filter(|(_, it)| *it == pair).count();
     let opposite = judged.iter().filter(|(_, (label, verdict))| label != verdict);
     let disagreements =
@@ -137,15 +150,18 @@ fn rated<'a>(evaluator: &'a str, labels: &[&'a PersonLabel]) -> RatedEvaluator<'
 
 /// Compares each two people on the subjects that both judged.
 fn people(labels: &[PersonLabel]) -> Vec<RatedPerson<'_>> {
-    let mut by_subject: BTreeMap<&str, BTreeMap<&str, &'static str>> = BTreeMap::new();
-    for it in labels {
-        by_subject.entry(&it.subject).or_default().insert(&it.author, it.label);
-    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    labels.iter().for_each(|it| *counts.entry(&it.author).or_default() += 1);
+    let mut authors: Vec<_> = counts.into_iter().collect();
+    authors.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let authors: BTreeSet<&str> = authors.iter().take(AUTHORS_MAX).map(|(it, _)| *it).collect();
+    let compared = labels.iter().filter(|it| authors.contains(it.author.as_str()));
     let mut pairs: BTreeMap<(&str, &str), Vec<Vec<RatedPair>>> = BTreeMap::new();
-    for of_subject in by_subject.values() {
-        for (at, (a, of_a)) in of_subject.iter().enumerate() {
-            for (b, of_b) in of_subject.iter().skip(at + 1) {
-                pairs.entry((*a, *b)).or_default().push(vec![(*of_a, *of_b)]);
+    for mut of_subject in by_subject(compared) {
+        of_subject.sort_by_key(|it| it.author.as_str());
+        for (at, a) in of_subject.iter().enumerate() {
+            for b in of_subject.iter().skip(at + 1) {
+                pairs.entry((&a.author, &b.author)).or_default().push(vec![(a.label, b.label)]);
             }
         }
     }

@@ -26,14 +26,19 @@ pub struct Agreement {
 
 /// Computes the agreement of some answers; `None` without any.
 pub fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Option<Agreement> {
+    of_sums(pairs.map(|pair| (*pair, 1.0)))
+}
+
+/// Computes the agreement of answers with their numbers.
+fn of_sums(answers: impl Iterator<Item = (RatedPair, f64)>) -> Option<Agreement> {
     let mut same = 0.0;
     let mut count = 0.0;
     let mut shares: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-    for (label, said) in pairs {
-        same += f64::from(u8::from(label == said));
-        count += 1.0;
-        shares.entry(label).or_default().0 += 1.0;
-        shares.entry(said).or_default().1 += 1.0;
+    for ((label, said), times) in answers {
+        same += times * f64::from(u8::from(label == said));
+        count += times;
+        shares.entry(label).or_default().0 += times;
+        shares.entry(said).or_default().1 += times;
     }
     if count == 0.0 {
         return None;
@@ -44,6 +49,20 @@ pub fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Option<Agree
     let labels = shares.values().filter(|(label, _)| *label > 0.0).count();
     let kappa = (labels > 1).then(|| (accuracy - chance) / (1.0 - chance));
     Some(Agreement { accuracy, kappa, count: count as usize })
+}
+
+/// Counts the answers of a run by their kind; new kinds are numbered.
+fn counts(run: &[RatedPair], kinds: &mut BTreeMap<RatedPair, usize>) -> Vec<(usize, f64)> {
+    let mut counts: Vec<(usize, f64)> = Vec::new();
+    for pair in run {
+        let next = kinds.len();
+        let kind = *kinds.entry(*pair).or_insert(next);
+        match counts.iter_mut().find(|(it, _)| *it == kind) {
+            Some((_, count)) => *count += 1.0,
+            None => counts.push((kind, 1.0)),
+        }
+    }
+    counts
 }
 
 /// Counts how often a label was answered by the opposite, among all of its answers.
@@ -74,11 +93,17 @@ pub fn interval(runs: &[Vec<RatedPair>]) -> Option<(f64, f64)> {
         state ^= state << 17;
         (state % most.max(1) as u64) as usize
     };
+    // Each draw adds counts of the different answers of a run, however many it has.
+    let mut kinds: BTreeMap<RatedPair, usize> = BTreeMap::new();
+    let counted: Vec<_> = runs.iter().map(|run| counts(run, &mut kinds)).collect();
     let mut kappas: Vec<f64> = (0..DRAWS)
         .filter_map(|_| {
-            let drawn: Vec<usize> = runs.iter().map(|_| next(runs.len())).collect();
-            let pairs = drawn.iter().filter_map(|at| runs.get(*at)).flatten();
-            agreement(pairs)?.kappa
+            let mut sums = vec![0.0; kinds.len()];
+            for _ in runs {
+                let drawn = counted.get(next(runs.len())).into_iter().flatten();
+                drawn.for_each(|(kind, count)| sums[*kind] += count);
+            }
+            of_sums(kinds.iter().map(|(pair, kind)| (*pair, sums[*kind])))?.kappa
         })
         .collect();
     kappas.sort_by(f64::total_cmp);

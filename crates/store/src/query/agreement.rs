@@ -3,10 +3,11 @@
 use rusqlite::{Connection, Row, params_from_iter};
 
 use super::filter::StoreFilter;
+use super::list::verdict_of;
 use super::page::{CALLED, RUNS};
 
 /// Most labels of an answer, the newest.
-const LABELS_MAX: usize = 20_000;
+pub const LABELS_MAX: usize = 20_000;
 
 /// Label of a person on a run, a call, an evaluation or a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,41 +30,39 @@ pub struct PersonLabel {
 
 impl PersonLabel {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let word = |outcome| match outcome {
-            0 => "pass",
-            1 => "fail",
-            2 => "not_evaluable",
-            _ => "failed",
-        };
         let is_pass = row.get::<_, String>(6)? == "pass";
         Ok(Self {
             trace_id: row.get(0)?,
             subject: row.get(1)?,
             evaluation_id: row.get(2)?,
             evaluator: row.get(3)?,
-            verdict: row.get::<_, Option<i64>>(4)?.map(word),
+            verdict: row.get::<_, Option<_>>(4)?.map(|it| verdict_of(it).as_str()),
             author: row.get(5)?,
             label: if is_pass { "pass" } else { "fail" },
         })
     }
 }
 
-/// Lists the labels of runs that fit, the newest first: of each person the last on a subject.
+/// Lists the labels of runs that fit, the last changed first: of each person the last on a subject.
+/// Where evaluators are asked for, those on their evaluations alone.
 pub(super) fn labels(
     connection: &Connection,
     filter: &StoreFilter,
 ) -> rusqlite::Result<Vec<PersonLabel>> {
-    let (condition, values) = filter.of_runs(CALLED);
+    let (condition, mut values) = filter.of_runs(CALLED);
+    let (of_evaluator, names) = filter.of_evaluator("ifnull(w.name, '')");
+    values.extend(names);
     let query = format!(
         "SELECT lower(hex(t.trace_id)),
          printf('%s %d %s %d %s', a.target, ifnull(a.session, a.trajectory),
              ifnull(hex(a.evaluation), ''), ifnull(a.position, -1), a.name),
-         lower(hex(x.id)), w.name, x.outcome, a.author, a.label, max(a.seq)
+         lower(hex(x.id)), w.name, x.outcome, a.author, a.label,
+         max((a.changed << 20) + a.seq) AS place
          FROM annotations a CROSS JOIN {RUNS}
          LEFT JOIN evaluations x ON x.trajectory = a.trajectory AND x.id = a.evaluation
          LEFT JOIN evaluators w ON w.id = x.evaluator
          WHERE t.seq = a.trajectory AND a.label IS NOT NULL AND {condition}
-         GROUP BY 2, a.author ORDER BY max(a.seq) DESC LIMIT {LABELS_MAX}"
+         AND {of_evaluator} GROUP BY 2, a.author ORDER BY place DESC LIMIT {LABELS_MAX}"
     );
     let mut query = connection.prepare(&query)?;
     query.query_map(params_from_iter(values), PersonLabel::read)?.collect()

@@ -122,6 +122,13 @@ impl StoreFilter {
         parts.joined()
     }
 
+    /// Returns the condition over the name of an evaluator.
+    pub(super) fn of_evaluator(&self, name: &'static str) -> SqlCondition {
+        let mut parts = ConditionParts::default();
+        self.fields(|field| (field == StoreField::Evaluator).then_some(name), &mut parts);
+        parts.joined()
+    }
+
     /// Returns the condition over the evaluations of one run.
     pub(super) fn of_verdicts(&self) -> SqlCondition {
         let mut parts = ConditionParts::default();

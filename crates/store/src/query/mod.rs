@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
-pub use agreement::PersonLabel;
+pub use agreement::{LABELS_MAX, PersonLabel};
 pub use annotation::{AnnotationFilter, StoredAnnotation};
 pub use argument_errors::ArgumentError;
 pub use compare::{

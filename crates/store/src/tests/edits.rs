@@ -176,7 +176,7 @@ fn of_each_person_the_last_label_on_a_subject_counts() {
     said(0, 2, "ann", "fail");
     said(0, 3, "bob", "fail");
     said(1, 4, "ann", "pass");
-    view.annotate(on(0, 5)).unwrap();
+    let made = view.annotate(on(0, 5)).unwrap().0.changed;
     let labels = reader(folder.path()).labels(&StoreFilter::default()).unwrap();
     let of = |label: &crate::query::PersonLabel| {
         (label.author.clone(), label.label, label.verdict, label.evaluator.is_some())
@@ -191,6 +191,19 @@ fn of_each_person_the_last_label_on_a_subject_counts() {
     assert_eq!(labels.iter().map(of).collect::<Vec<_>>(), expected);
     assert_eq!(labels[2].subject, labels[3].subject);
     assert_ne!(labels[1].subject, labels[3].subject);
+    let first = "01".repeat(16);
+    while view.change_annotation(&first, verdict("pass"), None).unwrap().changed <= made {
+        std::thread::yield_now();
+    }
+    let mut filter = StoreFilter::default();
+    filter.add(StoreField::Evaluator, labels[1].evaluator.clone().unwrap());
+    let labels = reader(folder.path()).labels(&filter).unwrap();
+    let expected = [
+        named("ann", "pass", Some("fail")),
+        named("ann", "pass", Some("fail")),
+        named("bob", "fail", Some("fail")),
+    ];
+    assert_eq!(labels.iter().map(of).collect::<Vec<_>>(), expected, "the last change counts");
 }
 
 #[test]
