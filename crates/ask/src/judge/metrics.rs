@@ -112,6 +112,7 @@ impl JudgeMetrics {
         }
         if !asking.is_empty() {
             self.all.inquiries.of(&[]);
+            self.all.unsaved.add(0);
         }
     }
 
