@@ -222,7 +222,9 @@ def run(authority, tokens, folder, collector, ports, rounds):
     page = metrics(ports["metrics"])
     for name, found in counts.items():
         what = f"{name}: {found['exported']} exports with {found['tokens']} tokens, none failed"
-        check(what, found["failed"] == 0 and found["exported"] > 20 and found["tokens"] == rounds + 1, str(found))
+        # One that begins late does not send with the first token.
+        is_current = found["tokens"] in (rounds, rounds + 1)
+        check(what, found["failed"] == 0 and found["exported"] > 20 and is_current, str(found))
     sent = sum(found["exported"] for found in counts.values())
     accepted = total(page, "spanscore_receiver_accepted_spans_total")
     check(f"all {sent} spans were accepted", accepted == sent, str(accepted))

@@ -64,7 +64,8 @@ fn mistake_in_a_row_names_its_file_and_line() {
 
 #[test]
 fn cases_of_turns_alone_have_names_of_their_own() {
-    let row = r#"{"id": "a", "turns": [{"user_input": "x"}]}"#;
+    let turns = r#"[{"user_input": "x", "criteria": {"tool_calls": []}}, {"user_input": "y"}]"#;
+    let row = format!("{{\"id\": \"a\", \"turns\": {turns}}}");
     let entry = "tool_trajectory: {expect: {file: c.jsonl, match: auto}}";
     let twice = "DIR/c.jsonl:2: case `a` comes twice";
     assert_eq!(said(&[("c.jsonl", &format!("{row}\n{row}"))], entry), twice);
