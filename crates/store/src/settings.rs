@@ -1,11 +1,10 @@
 //! Settings of the store: place, content, limits.
 
 use std::collections::BTreeSet;
-use std::path::{Component, PathBuf};
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::link::TraceLink;
 use spanscore_base::settings::{HumanDuration, Switch};
@@ -63,7 +62,6 @@ impl Default for RetentionSettings {
 pub struct StoreSettings {
     /// File, relative to `data_dir`. Without `data_dir` a temporary file that is removed at the
     /// end.
-    #[serde(deserialize_with = "path_in_data_dir")]
     pub path: PathBuf,
     /// Part of the content of traces that is stored.
     pub content: StoredContent,
@@ -96,38 +94,5 @@ impl Default for StoreSettings {
     }
 }
 
-/// Reads a path that leads to a file below `data_dir`, or below the folder in its place.
-fn path_in_data_dir<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-    let path = PathBuf::deserialize(deserializer)?;
-    let is_below = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
-    if path.file_name().is_some() && path.components().all(is_below) {
-        return Ok(path);
-    }
-    let text = "`path` names a file in `data_dir`: write it as `scores.db`, and the folder as \
-                `data_dir`";
-    Err(D::Error::custom(text))
-}
-
 /// Section `store` of a config.
 pub type StoreSection = Switch<StoreSettings>;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_path_stays_in_its_folder() {
-        for (path, is_taken) in [
-            ("scores.db", true),
-            ("./a/scores.db", true),
-            ("/var/lib/scores.db", false),
-            ("../scores.db", false),
-            ("a/../../scores.db", false),
-            ("", false),
-        ] {
-            let settings = serde_json::json!({ "path": path });
-            let settings = serde_json::from_value::<StoreSettings>(settings);
-            assert_eq!(settings.is_ok(), is_taken, "{path}");
-        }
-    }
-}

@@ -1,4 +1,4 @@
-//! RejudgeSelection of what is asked again: evaluations that judges did not answer, and those by a version
+//! Selection of what is asked again: evaluations that judges did not answer, and those by a version
 //! of the evaluator that the config has no more.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -192,8 +192,8 @@ fn redirect(folder: &Path, link: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Opens a file in the user's browser; `None` if no program does. It has a process group of its own:
-/// the Ctrl-C that ends the pages is not for the browser.
+/// Opens a file in the user's browser; `None` if no program does. It has a process group of its
+/// own: the Ctrl-C that ends the pages is not for the browser.
 fn open(file: &Path) -> Option<Child> {
     let chosen = std::env::var("BROWSER").unwrap_or_default();
     let chosen = chosen.split(':').filter(|it| !it.is_empty());

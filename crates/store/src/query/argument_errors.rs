@@ -29,8 +29,8 @@ pub struct ArgumentError {
     pub trace_id: String,
 }
 
-/// Counts the faults in the newest evaluations that fit, the most frequent first, each once a call. `tool` of
-/// the filter is that of the call.
+/// Counts the faults in the newest evaluations that fit, the most frequent first, each once a call.
+/// `tool` of the filter is that of the call.
 pub(super) fn argument_errors(
     connection: &Connection,
     filter: &StoreFilter,
