@@ -92,7 +92,7 @@ class Fleet:
             member.process.wait(timeout=40)
 
     def evaluations(self):
-        """What all members said; nothing of an earlier run is in their files."""
+        """Verdicts of all members; nothing of an earlier run is in their files."""
         for member in self.members + self.gone:
             if not member.out.exists():
                 continue

@@ -229,7 +229,7 @@ def two_meanings(collector, seconds):
 
 
 def from_pages(collector, seconds):
-    """What a page of the web may send without asking: no content type, text, forms."""
+    """Requests that a page of the web may send without asking: no content type, text, forms."""
     def send():
         client = collector.client(5)
         try:

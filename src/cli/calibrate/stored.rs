@@ -22,8 +22,8 @@ const PAGE: usize = 50;
 type LeftOutLabels = BTreeMap<String, usize>;
 
 /// Reads the runs of a store whose evaluation by this evaluator people labelled `pass` or `fail`.
-/// Where they differ the majority counts; without one the run is left out. What is left out is told
-/// on standard error.
+/// The majority counts if they differ; without one the run is left out, which is told on standard
+/// error.
 ///
 /// # Errors
 /// The evaluator judges no runs, the store cannot be read, or it holds no such label.

@@ -44,7 +44,7 @@ impl PersonLabel {
 }
 
 /// Lists the labels of runs that fit, the last changed first: of each person the last on a subject.
-/// Where evaluators are asked for, those on their evaluations alone.
+/// A filter for evaluators leaves the labels on their evaluations alone.
 pub(super) fn labels(
     connection: &Connection,
     filter: &StoreFilter,
