@@ -50,7 +50,7 @@ def check_gateway_config(config, place):
 
 def known_metrics():
     names = set(re.findall(r"spanscore_[a-z_]+", (ROOT / "docs/operations.md").read_text()))
-    for page in ("output", "fleet"):
+    for page in ("output", "kafka"):
         names |= set(re.findall(r"spanscore_[a-z_]+", (ROOT / f"docs/{page}.md").read_text()))
     return names | {f"{name}_{part}" for name in names for part in ("sum", "count", "bucket")}
 

@@ -3,7 +3,7 @@
 # checksums, a bill of materials, a statement of provenance. All of it lies in dist/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# Kafka needs OpenSSL and librdkafka compiled: it is in the packages for x86_64, docs/fleet.md says so.
+# Kafka needs OpenSSL and librdkafka compiled: it is in the packages for x86_64, docs/kafka.md says so.
 features=()
 [ "$(uname -m)" != x86_64 ] || features=(--features kafka)
 # Nobody knows how a binary that is given was built, and so it is not published.

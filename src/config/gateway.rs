@@ -120,8 +120,9 @@ mod tests {
 
     #[test]
     fn the_example_of_the_documentation_holds() {
-        let page = include_str!("../../docs/fleet.md");
-        let block = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+        let page = include_str!("../../docs/kafka.md");
+        let gateway = page.split("\n## Gateway\n").nth(1).expect("a section");
+        let block = gateway.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
         check(block.expect("a block"), "");
     }
 
