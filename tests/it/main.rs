@@ -32,6 +32,7 @@ mod judged;
 mod judges;
 #[cfg(feature = "kafka")]
 mod kafka;
+mod links;
 mod mcp;
 mod parity_dokimos;
 mod parity_iris;
