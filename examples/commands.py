@@ -35,7 +35,7 @@ MISSING = {
     "examples/fleet/run.sh": "a build with Kafka, and minutes: Maven fetches the broker",
 }
 # Commands without an end: their end is asked for.
-ENDLESS = re.compile(r"^spanscore( gateway)?( --config \S+)?$|^spanscore tail|^curl (-fsS )?-N")
+ENDLESS = re.compile(r"^spanscore( gateway)?( --config \S+)?$|^spanscore tail|^spanscore run --open|^curl (-fsS )?-N")
 # Commands with another code beside 0: a shut gate, and a judge that says yes to everything.
 OTHER_CODES = {"score": 2, "run": 2, "calibrate": 1}
 SECONDS = 3
@@ -103,7 +103,7 @@ def agent(folder):
 
 
 def prepared(folder, ports):
-    for name in ("examples", "config", "tests"):
+    for name in ("examples", "config", "deploy", "tests"):
         os.symlink(os.path.join(os.path.abspath(ROOT), name), os.path.join(folder, name))
     agent(folder)
     with open(os.path.join(folder, "spanscore.yaml"), "w") as config:
@@ -164,7 +164,8 @@ def run(shell, line, places):
     line = re.sub(r"^spanscore init\b", "spanscore init --force", line) if "-o" in line else line
     line = line.replace("spanscore init", "spanscore init --output first.yaml") if line == "spanscore init" else line
     is_endless = ENDLESS.match(line)
-    if is_endless and line.startswith("spanscore") and "tail" not in line and "gateway" not in line:
+    is_collector = is_endless and line.startswith("spanscore") and not re.search(r"\b(tail|gateway|run)\b", line)
+    if is_collector:
         # Beside the collector that runs: on free ports, with a store of its own.
         line += " " + " ".join(f"--set {key}=127.0.0.1:0" for key in (
             "receivers.otlp.protocols.grpc.endpoint", "receivers.otlp.protocols.http.endpoint", "telemetry.metrics.endpoint",
