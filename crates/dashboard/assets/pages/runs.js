@@ -126,5 +126,5 @@ export function Runs({ route }) {
         </select>
       </span></div>
     ${isChoosing && html`<${ChosenRuns} chosen=${chosen} onAdded=${(ids) => setChosen((was) => was.filter((id) => !ids.includes(id)))} />`}
-    <${List} list=${list} empty=${html`<${NoRuns} query=${query} />`} narrow=${3.5} label="Runs" columns=${columns} keyOf=${(run) => run.trace_id} />`;
+    <${List} list=${list} empty=${html`<${NoRuns} query=${query} />`} narrow=${4} label="Runs" columns=${columns} keyOf=${(run) => run.trace_id} />`;
 }

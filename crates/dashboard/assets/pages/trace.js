@@ -50,7 +50,7 @@ function Head({ run, evaluations }) {
 /** Verdicts in short: those that are no pass in words, all as counts. */
 function Short({ evaluations }) {
   const bad = evaluations.filter((it) => ['fail', 'failed'].includes(verdictOf(it))).slice(0, SAID);
-  return bad.map((it) => html`<p class="short"><${Verdict} is=${verdictOf(it)} /> <b>${bdi(it.evaluator, 80)}</b>${it.score !== null && ` ${score(it.score)}`} ${dim(bdi(it.explanation ?? it.error, 240))}</p>`);
+  return bad.map((it) => html`<p class="short"><${Verdict} is=${verdictOf(it)} /> <b>${bdi(it.evaluator, 80)}</b>${it.score !== null && html` <b class="num">${score(it.score)}</b>`} · ${dim(bdi(it.explanation ?? it.error, 240))}</p>`);
 }
 
 /** Counts of verdicts, why the trace counted as complete, which judgement is shown. */

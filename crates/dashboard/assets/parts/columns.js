@@ -30,8 +30,8 @@ export const why = {
   head: 'Why', kind: 'wide', cell: (it) => html`<span title=${visible(it.explanation ?? it.error)}>${bdi(it.explanation ?? it.error ?? '')}</span>`,
 };
 
-/** Share with its interval, as a bar and as a number. */
+/** Share with its interval, as a bar and as a number; a bar that is only `wide` leaves its head to the number. */
 export const rate = (head, value, interval, is, wide = '') => [
   { head, kind: `w-bar ${wide}`, cell: (it) => html`<${Meter} value=${it[value]} interval=${it[interval]} is=${is} />` },
-  { head: html`<span class="unseen">${head}</span>`, kind: 'w-short num', cell: (it) => share(it[value]) },
+  { head: html`<span class=${wide ? 'unseen seen' : 'unseen'}>${head}</span>`, kind: 'w-short num', cell: (it) => share(it[value]) },
 ];
