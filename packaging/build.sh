@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the binary that is shipped, every package from it, each tried, and what tells of them:
-# checksums, a bill of materials, a statement of provenance. All of it lies in dist/.
+# checksums, a bill of materials, a statement of provenance. All of it lies in dist/. PROFILE=dev tries all of this sooner, and
+# BINARY packs a static one that is there; neither is published.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Kafka needs OpenSSL and librdkafka compiled: it is in the packages for x86_64, docs/kafka.md says so.
@@ -9,8 +10,10 @@ features=()
 # Nobody knows how a binary that is given was built, and so it is not published.
 profile=unknown
 if [ -z "${BINARY:-}" ]; then
-  profile=dist
-  cargo build --profile dist --locked "${features[@]}"
+  export PROFILE=${PROFILE:-dist}
+  profile=$PROFILE
+  cargo build --profile "$profile" --locked "${features[@]}"
+  built=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}/spanscore
 elif [[ $(realpath "$BINARY") == "$PWD"/dist/* ]]; then
   echo "$BINARY lies in dist/, which is emptied first: copy it" >&2
   exit 1
@@ -18,7 +21,7 @@ fi
 unset DIST
 rm -rf dist
 for package in wheel npm deb; do
-  "packaging/$package.sh"
+  BINARY=${BINARY:-$built} "packaging/$package.sh"
 done
 # The image holds the static one, and so no C library. It is another link: last, as it takes the place of the other.
 packaging/static.sh

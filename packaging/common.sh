@@ -9,6 +9,8 @@ binary=$(realpath "${BINARY:-$root/target/dist/spanscore}")
 foreign=$({ ldd "$binary" 2> /dev/null || true; } | awk '{print $1}' |
   grep -vE '^(linux-vdso|libc|libm|libgcc_s|libpthread|libdl|librt)\.so|ld-linux|^statically|^not' || true)
 [ -z "$foreign" ] || { echo "$binary is linked with what no package has: $foreign" >&2; exit 1; }
+# The oldest C library that it runs with; nothing for a static one.
+glibc=$({ grep -aoE 'GLIBC_[0-9]+\.[0-9]+' "$binary" || true; } | sort -uV | tail -1 | cut -d_ -f2)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -1)
 mkdir -p "$out"
 # A folder of this script's own, gone when it ends.

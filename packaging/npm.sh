@@ -7,6 +7,8 @@ system=$(node -p process.platform)
 mkdir -p "$work/package/bin"
 install -m 755 "$binary" "$work/package/bin/spanscore"
 cp "$root/README.md" "$work/package/"
+libc=
+[ -z "$glibc" ] || libc=', "libc": ["glibc"]'
 cat > "$work/package/package.json" <<JSON
 {
   "name": "spanscore",
@@ -16,7 +18,7 @@ cat > "$work/package/package.json" <<JSON
   "bin": { "spanscore": "bin/spanscore" },
   "files": ["bin", "README.md"],
   "os": ["$system"],
-  "cpu": ["$arch"]
+  "cpu": ["$arch"]$libc
 }
 JSON
 (cd "$work/package" && npm pack --silent --pack-destination "$out" > /dev/null)

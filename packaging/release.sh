@@ -62,7 +62,7 @@ publish() {
   [ "${PUBLISH:-}" != yes ] || "$@"
 }
 [ -z "${PYPI_URL:-}" ] || publish python3 -m twine upload --non-interactive --repository-url "$PYPI_URL" "$dist"/*.whl
-[ -z "${NPM_REGISTRY:-}" ] || publish npm publish --registry "$NPM_REGISTRY" "./$dist/spanscore-$version.tgz"
+[ -z "${NPM_REGISTRY:-}" ] || publish npm publish --registry "$NPM_REGISTRY" "$(realpath "$dist/spanscore-$version.tgz")"
 if [ -n "${IMAGE:-}" ]; then
   publish skopeo copy "oci:$dist/spanscore-$version.oci:$version" "docker://$IMAGE:$version"
 fi

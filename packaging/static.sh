@@ -12,16 +12,18 @@ features=()
 [ "$machine" != x86_64 ] || features=(--features kafka)
 target=$machine-unknown-linux-gnu
 built=${CARGO_TARGET_DIR:-target}
+# Cargo's folder of the profile `dev` has another name.
+folder=${profile/#dev/debug}
 if [ -n "${BINARY:-}" ]; then
   binary=$BINARY
   target=$("$binary" --version | grep -oE '[a-z0-9_]+-unknown-linux-[a-z]+')
 elif [ -n "${MUSL:-}" ] && [ -d "$(rustc --print sysroot)/lib/rustlib/$machine-unknown-linux-musl" ] && command -v musl-gcc > /dev/null; then
   target=$machine-unknown-linux-musl
   cargo build --profile "$profile" --locked --target "$target" --bin spanscore
-  binary="$built/$target/$profile/spanscore"
+  binary="$built/$target/$folder/spanscore"
 else
   cargo rustc --profile "$profile" --locked "${features[@]}" --bin spanscore -- -C target-feature=+crt-static
-  binary="$built/$profile/spanscore"
+  binary="$built/$folder/spanscore"
 fi
 { ldd "$binary" 2>&1 || true; } | grep -qE 'statically linked|not a dynamic' || { echo "not static" >&2; exit 1; }
 out=${DIST:-dist}
