@@ -128,19 +128,88 @@ def check_helm():
         pod = next(doc for doc in documents if doc["kind"] == workload)["spec"]["template"]["spec"]
         mounts = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
         must(("data" in mounts) == (mode == "statefulset"), mounts)
-    made = run("helm", "template", "x", chart, "--set", "mode=fleet", "--set", "replicas=3")
-    must(made.returncode == 0, made.stderr)
-    documents = [doc for doc in yaml.safe_load_all(made.stdout) if doc]
-    kinds = sorted(doc["kind"] for doc in documents)
-    must({"Deployment", "StatefulSet", "PodDisruptionBudget"} <= set(kinds), kinds)
-    service = next(doc for doc in documents if doc["kind"] == "Service")
-    must(service["spec"]["selector"]["app.kubernetes.io/name"] == "spanscore-gateway", "agents reach the gateway")
+        check_scraped(documents)
+    check_fleet(chart)
     must(run("helm", "template", "x", chart, "--set", "replicas=2").returncode != 0, "two replicas")
+    must("replica" in run("helm", "template", "x", chart, "--set", "replica=2").stderr, "unknown values are refused")
     as_it_is = checksum(chart)
     must(checksum(chart, "config.evaluators.tool_error.threshold=1") == as_it_is, "taken while it runs")
     must(checksum(chart, "config.traces.timeout=9s") == as_it_is, "taken while it runs")
     must(checksum(chart, "config.durability=disk") != as_it_is, "rolls the pods")
-    return "helm"
+    return f"helm, {check_values(chart, values)} values"
+
+
+def check_fleet(chart):
+    settings = ("mode=fleet", "replicas=3", "fleet.keda.enabled=true", "serviceMonitor.enabled=true")
+    made = run("helm", "template", "x", chart, *(f"--set={setting}" for setting in settings))
+    must(made.returncode == 0, made.stderr)
+    documents = [doc for doc in yaml.safe_load_all(made.stdout) if doc]
+    check_scraped(documents)
+    kinds = sorted(doc["kind"] for doc in documents)
+    must({"Deployment", "StatefulSet", "PodDisruptionBudget", "ScaledObject"} <= set(kinds), kinds)
+    service = next(doc for doc in documents if doc["kind"] == "Service")
+    must(service["spec"]["selector"]["app.kubernetes.io/name"] == "spanscore-gateway", "agents reach the gateway")
+    replicas = next(doc for doc in documents if doc["kind"] == "StatefulSet")["spec"]
+    must("replicas" not in replicas, "the number of replicas is KEDA's")
+    config = next(doc["data"]["config.yaml"] for doc in documents if "config.yaml" in doc.get("data", {}))
+    check_config(config.replace("${env:POD_NAME}", "x-0"), "helm fleet")
+    scaled = next(doc for doc in documents if doc["kind"] == "ScaledObject")["spec"]
+    check_metrics([trigger["metadata"]["query"] for trigger in scaled["triggers"]], "helm ScaledObject")
+
+
+def check_scraped(documents):
+    """The ServiceMonitor takes every service with metrics: each pod belongs to one."""
+    services = [doc["spec"] for doc in documents if doc["kind"] == "Service"]
+    scraped = [json.dumps(spec["selector"]) for spec in services if any(port["name"] == "metrics" for port in spec["ports"])]
+    must(scraped and len(set(scraped)) == len(scraped), f"pods are scraped twice: {scraped}")
+
+
+def check_values(chart, values):
+    """Each value, changed, changes what is made in some mode."""
+    base = {"serviceMonitor": {"enabled": True}, "fleet": {"keda": {"enabled": True}}}
+    leaves = [path for path in paths(values) if path != ("mode",)]
+    with tempfile.TemporaryDirectory() as folder:
+        def made(mode, path=None):
+            changed = json.loads(json.dumps(merged(values, base)))
+            at = changed
+            for key in (path or ())[:-1]:
+                at = at[key]
+            if path:
+                at[path[-1]] = other(at[path[-1]])
+            file = Path(folder) / "values.json"
+            file.write_text(json.dumps(changed | {"mode": mode}))
+            return run("helm", "template", "x", chart, "--values", file).stdout
+        modes = {mode: made(mode) for mode in ("deployment", "statefulset", "fleet")}
+        for path in leaves:
+            must(any(made(mode, path) not in (text, "") for mode, text in modes.items()), f"{path} does nothing")
+    return len(leaves)
+
+
+def merged(values, more):
+    both = {key: merged(values[key], more[key]) for key in more if isinstance(more[key], dict)}
+    return values | more | both
+
+
+def paths(values, before=()):
+    """Paths to the values of a chart; configs, labels and such are one each."""
+    whole = {"config", "receivers", "resources", "agents", "prometheus"}
+    for key, value in values.items():
+        if isinstance(value, dict) and value and key not in whole:
+            yield from paths(value, (*before, key))
+        else:
+            yield (*before, key)
+
+
+def other(value):
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, list):
+        return [*value, {"name": "another"}]
+    if isinstance(value, dict):
+        return value | {"another": "one"}
+    return {"IfNotPresent": "Always"}.get(value, value + "1")
 
 
 def checksum(chart, *settings):

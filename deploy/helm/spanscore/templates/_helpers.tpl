@@ -22,12 +22,18 @@ metadata:
   labels:
     {{- include "spanscore.labels" . | nindent 4 }}
   annotations:
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
     # What a process can take while it runs (docs/security.md, "Reload") it reads again by `--watch`,
     # once the ConfigMap has reached it; a change of anything else rolls the pods.
     checksum/config: {{ omit (include "spanscore.config" . | fromYaml) "dialects" "evaluators" "exporters" "failures" "forward" "judges" "judging" "limits" "shutdown_timeout" "traces" | toYaml | sha256sum }}
 spec:
+  {{- with .Values.pod }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
   automountServiceAccountToken: false
-  terminationGracePeriodSeconds: 30
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   securityContext:
     runAsNonRoot: true
     runAsUser: 10001
@@ -67,9 +73,15 @@ spec:
         {{- if eq .Values.mode "statefulset" }}
         - {name: data, mountPath: /var/lib/spanscore}
         {{- end }}
+        {{- with .Values.volumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
     - name: config
       configMap: {name: {{ .Release.Name }}-spanscore}
     - name: tmp
       emptyDir: {sizeLimit: 1Gi}
+    {{- with .Values.volumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end }}
