@@ -17,6 +17,7 @@ const SERIES_MAX: usize = 20;
 /// Widths of buckets, seconds; beyond them whole weeks.
 const WIDTHS: [i64; 9] = [60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400];
 const WEEK: i64 = 7 * 86_400;
+const MINUTE_MS: i64 = 60_000;
 /// Time for which sums are kept by the minute, milliseconds.
 const MINUTES_KEPT_MS: i64 = 48 * 3_600_000;
 /// Time of a curve that names no beginning, milliseconds.
@@ -130,7 +131,9 @@ pub(super) fn series(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let width_ms = bucket_s * 1_000;
     let start = from.div_euclid(width_ms) * width_ms;
     filter.from_ms = Some(from);
-    filter.to_ms = Some(to);
+    // Sums are of whole minutes: the one that is running belongs to a time without an end.
+    let end = (now_ms.div_euclid(MINUTE_MS) + 1) * MINUTE_MS;
+    filter.to_ms = Some(filter.to_ms.unwrap_or(end));
     let mut curves: BTreeMap<String, FigureSeries> = BTreeMap::new();
     for group in reader.series(&filter, &question.group_by, (start, width_ms))? {
         let Some(bucket) = group.keys.last().and_then(|it| it.parse::<i64>().ok()) else {

@@ -36,13 +36,13 @@ fn resource(version: &str) -> Arc<Resource> {
     Arc::new(Resource { encoded, service_name: "shop".to_owned() })
 }
 
-/// Version and end of a run: the runs of 1.4.0 ended two hours ago.
+/// Version and end of a run: the runs of 1.4.0 ended two hours ago, the others just now.
 fn facts(number: u64) -> (&'static str, u64) {
     let now_ns = now_ns();
     if number < RUNS {
         ("1.4.0", now_ns - 7_200_000_000_000 + number * 1_000_000_000)
     } else {
-        ("1.5.0", now_ns - 60_000_000_000 + number * 1_000_000)
+        ("1.5.0", now_ns - 1_000_000_000 + number * 1_000_000)
     }
 }
 
