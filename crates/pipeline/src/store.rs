@@ -29,7 +29,11 @@ pub(crate) fn start(
             Some(Arc::new(store))
         }
         Err(error) => {
-            tracing::error!(%error, "the store cannot start; the collector runs on without it");
+            tracing::error!(
+                %error,
+                "the store cannot start; the collector runs on without it: name a folder that can \
+                 be written in `data_dir` or TMPDIR, or set `store: false`"
+            );
             None
         }
     }
