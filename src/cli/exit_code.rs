@@ -20,6 +20,8 @@ pub enum Exit {
     Config,
     /// `score`, `run`: stopped by Ctrl-C; what was judged until then is printed.
     Interrupted,
+    /// The same by SIGTERM.
+    Terminated,
     /// `run`: exit code of the command, if it is not 0.
     Command(u8),
 }
@@ -33,7 +35,7 @@ Exit codes:
   3   `serve`: stopped with losses; the last line says how many
   64  a wrong command line
   78  a wrong config
-  130 `score`, `run`: stopped by Ctrl-C; the scores so far are printed
+  130 `score`, `run`: stopped by Ctrl-C (by SIGTERM: 143); the scores so far are printed
   `run` ends with the command's own code where that is not 0";
 
 impl Exit {
@@ -47,6 +49,7 @@ impl Exit {
             Self::Usage => 64,
             Self::Config => 78,
             Self::Interrupted => 130,
+            Self::Terminated => 143,
             Self::Command(code) => code,
         }
     }

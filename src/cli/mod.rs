@@ -19,6 +19,7 @@ mod run;
 mod score;
 mod send;
 mod serve;
+mod signals;
 mod source;
 mod stored;
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
+use crate::support::patience::{eventually_blocking, once};
 use crate::support::ran::{ended, program, run};
 use crate::support::web_client;
 
@@ -315,6 +316,37 @@ async fn the_pages_of_a_command_are_open_until_a_signal() {
     let mut out = String::new();
     child.stdout.take().expect("output").read_to_string(&mut out).expect("text");
     assert!(out.contains("0.800  fail"), "{out}");
+}
+
+/// Counts what a folder holds, but for empty folders: that of the user's links stays.
+fn left(folder: &Path) -> usize {
+    let entries = folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.filter(|it| it.read_dir().map_or(true, |mut inner| inner.next().is_some())).count()
+}
+
+/// An evaluator outside of the program holds the judging up.
+#[test]
+fn a_signal_while_runs_are_judged_leaves_no_temporary_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [temporary, asked] = ["tmp", "asked"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&temporary).expect("a folder");
+    let command = format!("touch {asked:?}; exec sleep 600");
+    let slow = format!("evaluators.agentevals/slow={{command: [sh, -c, {command:?}]}}");
+    for (signal_name, code) in [("-TERM", 143), ("-INT", 130)] {
+        let _ = std::fs::remove_file(&asked);
+        let mut child = program(&["score", "--open", "--set", &slow])
+            .arg("examples/traces/refund_agent.json")
+            .env("TMPDIR", &temporary)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        eventually_blocking(|| once(asked.exists(), || "no evaluator was asked"));
+        assert!(left(&temporary) > 0);
+        signal(&child, signal_name);
+        assert_eq!(child.wait().expect("it ends").code(), Some(code));
+        assert_eq!(left(&temporary), 0, "{signal_name}");
+    }
 }
 
 #[test]

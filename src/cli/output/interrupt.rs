@@ -1,44 +1,67 @@
-//! Ctrl-C during a long command: it prints what is done; a second one ends it at once.
+//! Ctrl-C or SIGTERM during a long command: it prints what is done; a second one ends it at once.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::signals::StopSignals;
 use crate::cli::{Exit, output};
 use spanscore_engine::batch::BatchProgress;
 
-/// Watches SIGINT until the batch is stopped; the token is cancelled, and the batch stopped, by the
-/// first. Once its work is done, `progress.stop` hands the next to other listeners.
-pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<CancellationToken> {
-    let stop = CancellationToken::new();
+/// Longest that a command goes on after SIGTERM, which comes once: input may never end.
+const TERMINATED_TIME: Duration = Duration::from_secs(30);
+
+/// Stop of a command before its end.
+#[derive(Clone, Default)]
+pub(in crate::cli) struct EarlyStop {
+    pub(in crate::cli) token: CancellationToken,
+    exit: Arc<OnceLock<Exit>>,
+}
+
+impl EarlyStop {
+    /// Returns the exit of the command, if it was stopped.
+    pub(in crate::cli) fn exit(&self) -> Option<Exit> {
+        self.exit.get().copied()
+    }
+}
+
+/// Watches signals until the batch is stopped; the token is cancelled, and the batch stopped, by
+/// the first. Once its work is done, `progress.stop` hands the next to other listeners.
+pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<EarlyStop> {
+    let stop = EarlyStop::default();
     let told = stop.clone();
     let progress = Arc::clone(progress);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
-    let mut interrupt = {
+    let mut signals = {
         let _entered = runtime.enter();
-        signal(SignalKind::interrupt()).context("cannot take signals")?
+        StopSignals::new().context("cannot take signals")?
     };
     std::thread::spawn(move || {
         runtime.block_on(async {
-            interrupt.recv().await;
+            let exit = signals.exit().await;
             if progress.stop.swap(true, Relaxed) {
                 return;
             }
-            told.cancel();
+            let _ = told.exit.set(exit);
+            told.token.cancel();
             output::note("spanscore: stopped; Ctrl-C again ends it without the scores so far");
-            interrupt.recv().await;
-            end();
+            let again = signals.exit();
+            end(if exit == Exit::Terminated {
+                tokio::time::timeout(TERMINATED_TIME, again).await.unwrap_or(exit)
+            } else {
+                again.await
+            });
         });
     });
     Ok(stop)
 }
 
-/// Ends the process though `main` has not come to its end: somebody asked twice.
+/// Ends the process though `main` has not come to its end: somebody asked twice, or once in vain.
 #[expect(clippy::disallowed_methods, reason = "the work that was asked to stop does not")]
-fn end() -> ! {
-    std::process::exit(Exit::Interrupted.code().into())
+fn end(exit: Exit) -> ! {
+    std::process::exit(exit.code().into())
 }

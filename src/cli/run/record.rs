@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::Recorder;
 use crate::cli::run::recording::RecordingWatch;
+use crate::cli::signals::StopSignals;
 use crate::cli::source::ConfigArgs;
 use crate::cli::{CommandError, Exit, output, recorded};
 use crate::config::ResolvedConfig;
@@ -59,8 +59,7 @@ async fn record(
     plan: &ResolvedConfig,
     watch: Option<RecordingWatch>,
 ) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut signals = StopSignals::new()?;
     let recorder = Recorder::start(&args.file, Some(&plan.config.receivers), watch).await?;
     let file = args.file.display();
     for (protocol, address) in [("HTTP", recorder.http()), ("gRPC", recorder.grpc())] {
@@ -71,10 +70,7 @@ async fn record(
         }
     }
     output::note(format_args!("recording to {file}; Ctrl-C ends"));
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    signals.stop().await;
     let counts = recorder.stop().await?;
     let requests = counts.requests;
     let items = counts.items;

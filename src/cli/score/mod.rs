@@ -62,7 +62,7 @@ Gaps are listed below the scores (with --format jsonl on standard error): evalua
 that gave no answer, cases of a dataset that no trace named, traces that no case is about, traces
 without an agent.
 
-Ctrl-C prints the scores so far; then the exit code is 130.
+Ctrl-C prints the scores so far; then the exit code is 130. So does SIGTERM, with 143.
 
 Exit code 2 when the gate is shut, by --fail-on, --min-pass-rate or --baseline, else 1 when not
 everything could be read or a trace is over a limit.")]
@@ -135,7 +135,7 @@ pub(super) fn judge(
     let spool = RowSpool::new(names.iter().map(|name| (*name).to_owned()).collect());
     let progress = Arc::new(BatchProgress::default());
     let stop = interrupt::watch(&progress)?;
-    let judges = CommandJudges::new(judges, replies).until(stop.clone());
+    let judges = CommandJudges::new(judges, replies).until(stop.token.clone());
     let mut gathering = ScoreGathering::new(judges, tallies, (&spool, pages.as_ref()));
     let mut is_broken = false;
     let mut problem = |said: String| {
@@ -146,7 +146,7 @@ pub(super) fn judge(
         let mut batch = Batch::new(settings);
         recordings::read(&mut batch, files, &progress, &mut problem)?;
         let prepare = |groups| PreparedScores::new((&spool, pages.as_ref()), groups);
-        let keep = |run: &WatchedRun<'_, '_>| pages.iter().for_each(|it| it.keep(run, &stop));
+        let keep = |run: &WatchedRun<'_, '_>| pages.iter().for_each(|it| it.keep(run, &stop.token));
         batch
             .watched(&keep)
             .judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))
@@ -155,8 +155,9 @@ pub(super) fn judge(
     let ScoreGathering { places, heard, tallies, .. } = gathering;
     let rows =
         spool.finish(places).map_err(|error| CommandError::from(BatchError::Spool(error)))?;
-    if stop.is_cancelled() {
-        return interrupted(gate, &rows, &tallies, &progress);
+    if let Some(exit) = stop.exit() {
+        print_so_far(gate, &rows, &tallies, &progress)?;
+        return Ok(exit);
     }
     let counts = counts?;
     let mut silence = Silence::of(&evaluators, &heard, &counts);
@@ -168,14 +169,14 @@ pub(super) fn judge(
     Ok(exit)
 }
 
-/// Prints the scores until Ctrl-C: they are no verdict of the gate, and nothing is said to be
+/// Prints the scores until the command was stopped: they are no verdict of the gate, and nothing is said to be
 /// missing.
-fn interrupted(
+fn print_so_far(
     gate: &ScoreGate,
     rows: &ScoreRows,
     tallies: &Tallies,
     progress: &BatchProgress,
-) -> Result<Exit, CommandError> {
+) -> Result<(), CommandError> {
     let silence = Silence::default();
     let reasons = vec!["stopped before all traces were judged".to_owned()];
     let verdict = GateVerdict { reasons, ..GateVerdict::default() };
@@ -187,7 +188,7 @@ fn interrupted(
         traces => format!("stopped: {judged} of {traces} traces are judged"),
     };
     output::note(format_args!("spanscore: {said}"));
-    Ok(Exit::Interrupted)
+    Ok(())
 }
 
 /// Prints the scores; returns the exit code of the gate.

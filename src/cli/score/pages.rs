@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::run::recording::create_own;
+use crate::cli::signals::StopSignals;
 use crate::cli::{CommandError, output, recorded};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::{Evaluation, Facts, GivenVerdict};
@@ -37,8 +38,8 @@ const OPENERS: [&str; 1] = [if cfg!(target_os = "macos") { "open" } else { "xdg-
 pub(super) struct ScorePages {
     pages: StorePages,
     runtime: Runtime,
-    /// Taken from the start on, so that a Ctrl-C between judging and waiting is not lost.
-    interrupt: Signal,
+    /// Taken from the start on, so that none between judging and waiting is lost.
+    signals: StopSignals,
     /// Milliseconds that runs have waited for room.
     waited_ms: AtomicU64,
 }
@@ -69,11 +70,11 @@ impl ScorePages {
             .build()
             .context("cannot start the runtime")?;
         let pages = runtime.block_on(StorePages::start(settings)).map_err(anyhow::Error::new)?;
-        let interrupt = {
+        let signals = {
             let _entered = runtime.enter();
-            signal(SignalKind::interrupt()).context("cannot take signals")?
+            StopSignals::new().context("cannot take signals")?
         };
-        Ok(Self { pages, runtime, interrupt, waited_ms: AtomicU64::new(0) })
+        Ok(Self { pages, runtime, signals, waited_ms: AtomicU64::new(0) })
     }
 
     /// Returns the facts of traces that are stored.
@@ -113,8 +114,8 @@ impl ScorePages {
 
     /// Opens the browser, and waits for SIGINT, SIGTERM or SIGHUP. Without a run it does nothing.
     pub(super) fn show(mut self) -> Result<(), CommandError> {
-        let Self { pages, runtime, interrupt, .. } = &mut self;
-        runtime.block_on(shown(pages, interrupt))
+        let Self { pages, runtime, signals, .. } = &mut self;
+        runtime.block_on(shown(pages, signals))
     }
 }
 
@@ -124,13 +125,11 @@ fn is_writing(store: &Store) -> bool {
 }
 
 /// Shows the runs until a signal that ends a command.
-async fn shown(pages: &StorePages, interrupt: &mut Signal) -> Result<(), CommandError> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot take signals")?;
+async fn shown(pages: &StorePages, signals: &mut StopSignals) -> Result<(), CommandError> {
     let mut hangup = signal(SignalKind::hangup()).context("cannot take signals")?;
     let mut stopped = pin!(async {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            () = signals.stop() => {}
             _ = hangup.recv() => {}
         }
     });

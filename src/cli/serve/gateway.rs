@@ -3,8 +3,9 @@
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
+use super::StopWatch;
 use super::descriptors::open_files_max;
-use super::{StopSignals, StopWatch};
+use crate::cli::signals::StopSignals;
 use crate::cli::source::ConfigArgs;
 use crate::cli::{CommandError, Exit, output};
 use crate::config::GatewayConfig;

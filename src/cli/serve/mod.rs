@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::descriptors::DescriptorBudget;
 use self::overdue::ShutdownWatch;
 use self::probing::{Unasked, check_external};
 use self::reloads::Reloads;
+use super::signals::StopSignals;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::config::{Config, ResolvedConfig};
@@ -184,29 +185,6 @@ impl StopWatch {
         // In this order: no signal is seen by the watch alone.
         let signals = StopSignals::new()?;
         Ok(Self { signals, overdue: ShutdownWatch::start(timeout)? })
-    }
-}
-
-/// SIGTERM and SIGINT, which stop the collector.
-struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Waits for one of them.
-    async fn stop(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::StopSignals;
+use crate::cli::signals::StopSignals;
 use crate::cli::{Exit, output};
 use spanscore_telemetry::flush_stderr;
 
