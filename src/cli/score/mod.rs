@@ -169,8 +169,8 @@ pub(super) fn judge(
     Ok(exit)
 }
 
-/// Prints the scores until the command was stopped: they are no verdict of the gate, and nothing is said to be
-/// missing.
+/// Prints the scores until the command was stopped: they are no verdict of the gate, and nothing is
+/// said to be missing.
 fn print_so_far(
     gate: &ScoreGate,
     rows: &ScoreRows,
