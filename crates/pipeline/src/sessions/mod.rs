@@ -228,7 +228,7 @@ impl SessionWorker {
                 let mut claims = Claims::default();
                 due.traces.iter().for_each(|trace| claims.join(&trace.claims));
                 let receipt = self.context.receipt(claims, Vec::new());
-                self.context.dispatchers.ask(asked, receipt.as_ref());
+                self.context.dispatchers.ask(asked, receipt.as_ref(), (0, 0));
                 if !evaluations.is_empty() {
                     (self.context.outlet)(evaluations, receipt);
                 }

@@ -104,7 +104,7 @@ impl Worker {
             self.supersede(due.handle, &mut evaluations);
         }
         let notes = self.note_of_trace(&due, &trace).filter(|_| is_ours).into_iter().collect();
-        self.hand_out_with(evaluations, asked, (trace.claims, notes));
+        self.hand_out_with(&due, evaluations, asked, (trace.claims, notes));
         self.context.metrics.judged(&judged, took, &self.context.evaluators);
         self.context.metrics.stages.long_traces.add("own", 1);
         if is_ours {

@@ -15,12 +15,13 @@ use hashbrown::HashMap;
 use tokio::sync::mpsc;
 
 use super::asking::TraceAnswer;
-use super::fair_line::FairLine;
 use super::judgement::{JudgedTask, JudgingTask};
 use super::{WorkerContext, unix_ns};
 use crate::reading::reserve;
 use spanscore_assemble::{Due, Handle, SessionKeyFields};
-use spanscore_base::model::{Evaluation, Reported, SenderId, TraceSpans, WorkBudget};
+use spanscore_base::model::{
+    Evaluation, FairLine, Reported, SenderId, SenderKey, TraceSpans, WorkBudget, sender_number,
+};
 use spanscore_evaluate::AskedTarget;
 use spanscore_telemetry::Heartbeats;
 
@@ -30,9 +31,6 @@ pub(super) const ATTEMPT_STEPS: u64 = 1_000_000;
 const WAITING_MAX: usize = 256;
 /// Long traces of one sender from which on its requests wait.
 const HOLDING_MAX: usize = 4;
-
-/// Peer and connection of a sender.
-type SenderKey = (u32, u32);
 
 /// Long trace that waits.
 struct WaitingTrace {
@@ -184,10 +182,6 @@ impl LongTraces {
         self.bytes = 0;
         self.waiting.drain().map(|(_, waiting)| waiting.due).collect()
     }
-}
-
-fn sender_number((peer, connection): SenderKey) -> usize {
-    (peer as usize).wrapping_shl(16) ^ connection as usize
 }
 
 /// Long trace on its way to the thread.
