@@ -14,7 +14,6 @@ mod reform;
 mod restore;
 mod room;
 mod severed;
-mod shares;
 mod ticking;
 mod waiting;
 
@@ -31,9 +30,9 @@ use grouped::GroupedIds;
 use held::HeldResources;
 use restore::Restoring;
 use severed::SeveredTraces;
-use shares::{Shares, TraceClass};
 
 use super::completion_policy::CompletionPolicy;
+use super::shares::{Shares, TraceClass};
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
@@ -264,7 +263,8 @@ impl Shard {
         self.opened.push_back(handle);
         let resource = run.first().and_then(|record| batch.resources.get(record.resource as usize));
         let service = resource.map_or("", |resource| &resource.service_name);
-        self.shares.join(index, batch.sender, service);
+        let sender = (batch.sender.peer, batch.sender.connection.into());
+        self.shares.join(index, sender, service);
         self.bytes += TRACE_BYTES;
         self.open_count += 1;
         handle

@@ -1,9 +1,9 @@
 //! Eviction: judged traces after their time, and traces beyond a limit.
 
+use super::super::shares::{Measure, TraceClass};
 use super::super::trace::{LeftOut, OpenTrace, State, TraceLimit};
-use super::shares::{Measure, TraceClass};
 use super::{Due, Handle, Shard, TRACE_BYTES};
-use spanscore_base::model::{Completion, TraceId};
+use spanscore_base::model::{Completion, SenderKey, TraceId};
 
 /// Trace that a limit of one trace cut short: it is judged on the retained spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +68,7 @@ impl Shard {
     }
 
     /// Returns the peer and the connection that a trace is of; `None` once it is forgotten.
-    pub fn sender(&self, handle: Handle) -> Option<(u32, u32)> {
+    pub fn sender(&self, handle: Handle) -> Option<SenderKey> {
         self.get(handle).map(|_| self.shares.sender_of(handle.index))
     }
 
@@ -141,7 +141,7 @@ impl Shard {
     }
 
     /// Forgets judged traces, then judges open ones, until the limits hold, each time of whoever
-    /// holds most ([`super::shares`]). A trace judged here goes once the driver is done with it.
+    /// holds most ([`crate::shares`]). A trace judged here goes once the driver is done with it.
     pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut going_count = 0;
         let mut going_bytes = 0;

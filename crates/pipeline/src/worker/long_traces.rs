@@ -26,7 +26,7 @@ use spanscore_evaluate::AskedTarget;
 use spanscore_telemetry::Heartbeats;
 
 /// Steps of a trace on its shard: about two milliseconds.
-pub(super) const ATTEMPT_STEPS: u64 = 1_000_000;
+pub(crate) const ATTEMPT_STEPS: u64 = 1_000_000;
 /// Long traces that wait at most.
 const WAITING_MAX: usize = 256;
 /// Long traces of one sender from which on its requests wait.

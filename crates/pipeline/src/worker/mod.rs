@@ -379,9 +379,15 @@ impl Worker {
         self.sessions.as_ref().filter(|_| self.context.evaluators.has_session_level())
     }
 
-    fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
+    fn hand_to_session(
+        &self,
+        key: Option<SessionKey>,
+        (due, trace): (&Due, &TraceSpans),
+        table: &Arc<Table>,
+    ) {
         let (Some(sessions), Some(key)) = (self.sessions(), key) else { return };
-        if !sessions.hand_over(key, trace, digest, self.context.resolver.table()) {
+        let sender = self.shard.sender(due.handle).unwrap_or_default();
+        if !sessions.hand_over(key, (trace, due.digest), sender, table) {
             self.context.metrics.stages.session_losses.add("queue_full", 1);
         }
     }
