@@ -432,12 +432,12 @@ impl Shard {
 
     /// Returns the records of a due trace; `None` once it is forgotten.
     pub fn trace(&self, handle: Handle) -> Option<&TraceSpans> {
-        self.get(handle).map(|trace| &trace.spans)
+        self.get(handle).map(|trace| &*trace.spans)
     }
 
     /// Returns all traces at hand, also those without a span of an agent, in no promised order.
     pub fn traces(&self) -> impl Iterator<Item = &TraceSpans> {
-        self.places.iter().filter_map(|place| place.trace.as_deref()).map(|trace| &trace.spans)
+        self.places.iter().filter_map(|place| place.trace.as_deref()).map(|trace| &*trace.spans)
     }
 
     /// Returns the number of open traces.

@@ -1,5 +1,6 @@
 //! One open or remembered trace.
 
+pub(super) mod lendable;
 mod limit;
 mod places;
 mod said;
@@ -8,7 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use limit::TraceLimit;
+pub(super) use limit::{LeftOut, TraceLimits};
 
+use lendable::LendableSpans;
 use places::PlaceIndex;
 use said::SaidOfTrace;
 
@@ -36,15 +39,6 @@ pub(super) enum State {
     Closed(u64),
 }
 
-/// Records that a limit kept out of a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LeftOut {
-    /// The limit that was met first.
-    pub(super) limit: TraceLimit,
-    /// Records left out.
-    pub(super) count: u64,
-}
-
 /// Outcome of adding a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
@@ -61,13 +55,6 @@ pub(super) enum Added {
     },
 }
 
-/// Limits of one trace.
-#[derive(Clone, Copy)]
-pub(super) struct TraceLimits {
-    pub(super) spans_max: usize,
-    pub(super) bytes_max: usize,
-}
-
 /// Part of a trace that its shard has counted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct CountedTrace {
@@ -80,7 +67,7 @@ pub(super) struct CountedTrace {
 /// Trace with the times and flags that decide when it is judged.
 pub(super) struct OpenTrace {
     /// Its records.
-    pub(super) spans: TraceSpans,
+    pub(super) spans: LendableSpans,
     /// State of the trace.
     pub(super) state: State,
     /// True while it waits for judgement.
@@ -136,7 +123,7 @@ const _: () = assert!(size_of::<OpenTrace>() <= 336, "very many are open at once
 impl OpenTrace {
     pub(super) fn new(spans: TraceSpans, now_ms: u64) -> Self {
         Self {
-            spans,
+            spans: LendableSpans::Own(spans),
             state: State::Open,
             is_open: true,
             first_ms: now_ms,
@@ -187,7 +174,7 @@ impl OpenTrace {
 
     /// Returns the bytes held for it, without its resources.
     pub(super) fn bytes(&self) -> usize {
-        self.spans.bytes() + self.places.bytes() + self.said.bytes()
+        self.spans.bytes() + self.spans.copied() + self.places.bytes() + self.said.bytes()
     }
 
     /// Returns the number of its judgements and the digest of the last; `None` before the first.
@@ -385,9 +372,10 @@ impl OpenTrace {
     fn store(&mut self, index: usize, facts: &[u8], resource: &Arc<Resource>) {
         let start = self.spans.arena.len() as u32;
         self.spans.arena.extend_from_slice(facts);
+        let end = self.spans.arena.len() as u32;
         let place = self.place_of(resource);
         let record = &mut self.spans.spans[index];
-        record.facts = start..self.spans.arena.len() as u32;
+        record.facts = start..end;
         record.resource = place;
     }
 

@@ -3,7 +3,8 @@
 use super::super::shares::{Measure, TraceClass};
 use super::super::trace::{LeftOut, OpenTrace, State, TraceLimit};
 use super::{Due, Handle, Shard, TRACE_BYTES};
-use spanscore_base::model::{Completion, SenderKey, TraceId};
+use spanscore_base::model::{Completion, SenderKey, TraceId, TraceSpans};
+use std::sync::Arc;
 
 /// Trace that a limit of one trace cut short: it is judged on the retained spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +66,28 @@ impl Shard {
             let digest = u128::from_be_bytes(due.digest);
             trace.set_judged(Some((due.revision.saturating_add(1), digest)));
         }
+    }
+
+    /// Has a due trace wait for its judgement beside the shard, in the share of its sender.
+    pub fn wait(&mut self, handle: Handle) {
+        if self.get(handle).is_some() {
+            self.shares.put(handle.index, TraceClass::Waiting);
+        }
+    }
+
+    /// Lends the records of a due trace to whoever judges it beside the shard, until
+    /// [`returned`](Self::returned). What comes meanwhile makes a copy, in the share of its sender.
+    pub fn lend(&mut self, handle: Handle) -> Option<Arc<TraceSpans>> {
+        self.get_mut(handle).map(|trace| trace.spans.lend())
+    }
+
+    /// Notes that lent records were given back; returns the bytes of their copy, 0 without one.
+    pub fn returned(&mut self, handle: Handle) -> usize {
+        let copied = self.get_mut(handle).map_or(0, |trace| trace.spans.give_back());
+        if copied > 0 {
+            self.recount(handle);
+        }
+        copied
     }
 
     /// Returns the peer and the connection that a trace is of; `None` once it is forgotten.

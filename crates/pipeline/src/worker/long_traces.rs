@@ -18,6 +18,7 @@ use super::asking::TraceAnswer;
 use super::judgement::{JudgedTask, JudgingTask};
 use super::{WorkerContext, unix_ns};
 use crate::reading::reserve;
+use crate::reload::setup::Setup;
 use spanscore_assemble::{Due, Handle, SessionKeyFields};
 use spanscore_base::model::{
     Evaluation, FairLine, Reported, SenderId, SenderKey, TraceSpans, WorkBudget, sender_number,
@@ -46,9 +47,10 @@ pub(crate) struct LongTraces {
     thread: Option<(mpsc::Sender<LongTask>, mpsc::Receiver<LongJudgement>)>,
     line: FairLine<Handle>,
     waiting: HashMap<Handle, WaitingTrace>,
-    /// Bytes of those that wait, and the most that they may have.
+    /// Bytes of those that wait and of the one that is judged, and the most that they may have.
     bytes: usize,
     bytes_max: usize,
+    running_bytes: usize,
     by_sender: HashMap<SenderKey, usize>,
     /// The trace that is judged, with the restarts of the shard before it.
     running: Option<(Due, u64)>,
@@ -138,10 +140,13 @@ impl LongTraces {
     /// Hands a trace to the thread, which is free; false if that has ended.
     pub(super) fn begin(&mut self, task: LongTask) -> bool {
         let running = (task.due, task.epoch);
+        let bytes = task.trace.bytes();
         let tasks = self.thread.as_ref().map(|(tasks, _)| tasks);
         // Its channel has room for one, and none is running.
         let is_sent = tasks.is_some_and(|tasks| tasks.try_send(task).is_ok());
         self.running = is_sent.then_some(running);
+        self.running_bytes = if is_sent { bytes } else { 0 };
+        self.bytes += self.running_bytes;
         is_sent
     }
 
@@ -155,6 +160,7 @@ impl LongTraces {
 
     /// Notes the end of the judgement that was running; returns its trace, with its epoch.
     pub(super) fn ended(&mut self) -> Option<(Due, u64)> {
+        self.bytes -= std::mem::take(&mut self.running_bytes);
         self.running.take()
     }
 
@@ -179,7 +185,7 @@ impl LongTraces {
         self.is_off = true;
         self.line = FairLine::default();
         self.by_sender.clear();
-        self.bytes = 0;
+        self.bytes = self.running_bytes;
         self.waiting.drain().map(|(_, waiting)| waiting.due).collect()
     }
 }
@@ -188,7 +194,7 @@ impl LongTraces {
 pub(super) struct LongTask {
     pub(super) context: WorkerContext,
     pub(super) due: Due,
-    pub(super) trace: TraceSpans,
+    pub(super) trace: Arc<TraceSpans>,
     pub(super) reported: Vec<Reported>,
     pub(super) session: Option<SessionKeyFields>,
     /// Steps that the trace has left.
@@ -200,7 +206,7 @@ pub(super) struct LongTask {
 /// Long trace on its way back.
 pub(super) struct LongJudgement {
     pub(super) due: Due,
-    pub(super) trace: TraceSpans,
+    pub(super) trace: Arc<TraceSpans>,
     pub(super) reported: Vec<Reported>,
     pub(super) evaluations: Vec<Evaluation>,
     pub(super) asked: Vec<AskedTarget>,
@@ -211,13 +217,15 @@ pub(super) struct LongJudgement {
     pub(super) steps: u64,
     pub(super) took: std::time::Duration,
     pub(super) epoch: u64,
+    /// Evaluators that judged it, which a reload may have replaced.
+    pub(super) setup: Setup,
 }
 
 impl LongTask {
     fn judge(self, waits: impl Fn()) -> LongJudgement {
         let Self { context, due, trace, mut reported, session, steps, epoch } = self;
         let started = std::time::Instant::now();
-        let reading = reserve(&context.judging, std::iter::once(&trace), waits);
+        let reading = reserve(&context.judging, std::iter::once(&*trace), waits);
         let was_read = reading.is_some();
         let effort = WorkBudget::new(if was_read { steps } else { 0 });
         let mut evaluations = Vec::new();
@@ -227,6 +235,7 @@ impl LongTask {
         let judged = context.judge(&task, effort, &mut reported, &mut out);
         let asked = out.asked;
         let took = started.elapsed();
+        let WorkerContext { resolver, evaluators, .. } = context;
         LongJudgement {
             due,
             trace,
@@ -238,6 +247,7 @@ impl LongTask {
             steps,
             took,
             epoch,
+            setup: Setup { resolver, evaluators },
         }
     }
 }

@@ -356,11 +356,10 @@ impl Worker {
         Some((note, self.shard.notes(due.handle)))
     }
 
-    /// Returns the same of a trace as it was judged.
-    fn note_of_trace(&mut self, due: &Due, trace: &TraceSpans) -> Option<(JudgedNote, NoteCell)> {
+    /// Returns the same of a trace as it was judged, without its cell.
+    fn note_of_trace(&self, due: &Due, trace: &TraceSpans) -> Option<JudgedNote> {
         let journal = self.context.journal.as_ref()?;
-        let note = journal.has_all_of(trace).then(|| note(due, trace))?;
-        Some((note, self.shard.notes(due.handle)))
+        journal.has_all_of(trace).then(|| note(due, trace))
     }
 
     /// Notes the judged traces, then passes their evaluations on; a receipt claims their evidence
