@@ -10,11 +10,15 @@
 //! A parent that the span's flags call remote is not missing: it belongs to another process, which
 //! may send its spans elsewhere.
 
+mod parents;
+
 use hashbrown::HashSet;
 
 use spanscore_base::model::{
     ClientGroup, Recent, Resource, SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprint,
 };
+
+use parents::ParentHabit;
 
 /// Wait of a trace that lacks nothing, after its root ended, milliseconds.
 pub(super) const WHOLE_MS: u64 = 1_000;
@@ -71,6 +75,8 @@ struct ServiceHabits {
     parents: Lateness,
     /// Habit of spans of other services after the root.
     others: Lateness,
+    /// Habit of parents of its spans, by their ids alone.
+    own_parents: ParentHabit,
 }
 
 /// Service and the number of a peer that it calls.

@@ -246,6 +246,7 @@ impl Shard {
         if let Some(judged) = self.severed.take(key, now_ms) {
             trace.set_judged(Some(judged));
             trace.is_severed = true;
+            trace.lacked_parents = true;
         }
         let trace = Some(trace);
         let index = match self.free.pop() {

@@ -108,6 +108,8 @@ pub(super) struct OpenTrace {
     pub(super) patience_ms: u64,
     /// True if it certainly lacks something, and is judged without it.
     pub(super) is_partial: bool,
+    /// True if it counts among those that lacked parents without their root.
+    pub(super) lacked_parents: bool,
     /// True if earlier records of it went to make room for others.
     pub(super) is_severed: bool,
     /// True if some of its records came before all facts that are read now were retained.
@@ -144,6 +146,7 @@ impl OpenTrace {
             root_end: None,
             patience_ms: 0,
             is_partial: false,
+            lacked_parents: false,
             is_severed: false,
             lacks_facts: false,
             armed_ms: u64::MAX,
