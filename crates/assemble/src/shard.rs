@@ -13,6 +13,7 @@ mod partitions;
 mod reform;
 mod restore;
 mod room;
+mod running;
 mod severed;
 mod ticking;
 mod waiting;
@@ -236,13 +237,21 @@ impl Shard {
         now_ms: u64,
     ) -> Handle {
         let key = batch.sender.group.key(trace_id);
+        // What came from a topic is apart always: the trace of another group may be elsewhere.
+        let is_topic = batch.sender.is_topic();
         if let Some(&index) = self.by_id.get(&key) {
-            return Handle { index, generation: self.places[index as usize].generation };
+            let handle = Handle { index, generation: self.places[index as usize].generation };
+            if let Some(trace) = self.get_mut(handle).filter(|_| is_topic) {
+                trace.set_apart();
+            }
+            return handle;
         }
         let spans = TraceSpans::of(batch.sender.group, trace_id);
         let mut trace = Box::new(OpenTrace::new(spans, now_ms));
         let is_everybodys = self.by_id.contains_key(&trace_id);
-        trace.digest = self.grouped.join(&trace.spans, batch.sender, is_everybodys);
+        if self.grouped.join(&trace.spans, is_everybodys) || is_topic {
+            trace.set_apart();
+        }
         if let Some(judged) = self.severed.take(key, now_ms) {
             trace.set_judged(Some(judged));
             trace.is_severed = true;
@@ -368,33 +377,6 @@ impl Shard {
             self.watch(handle);
         }
         self.touched = touched;
-    }
-
-    /// Begins to record the running traces that grow, for [`take_running`](Self::take_running).
-    pub fn watch_running(&mut self) {
-        self.watched = Some(Vec::new());
-    }
-
-    fn watch(&mut self, handle: Handle) {
-        if self.watched.is_none() {
-            return;
-        }
-        if self.get_mut(handle).is_some_and(|trace| trace.is_running() && trace.has_grown())
-            && let Some(watched) = &mut self.watched
-        {
-            watched.push(handle);
-        }
-    }
-
-    /// Returns the traces of agents still at work that have grown since the last call. A trace
-    /// whose root has ended is not among them: it is judged soon.
-    pub fn take_running(&mut self) -> Vec<RunningTrace> {
-        let watched = self.watched.as_mut().map(std::mem::take).unwrap_or_default();
-        let running = watched.into_iter().filter_map(|handle| {
-            let trace = self.get_mut(handle).filter(|trace| trace.is_running())?;
-            Some(RunningTrace { handle, digest: trace.digest.to_be_bytes() })
-        });
-        running.collect()
     }
 
     /// Returns the steps charged to a trace so far.

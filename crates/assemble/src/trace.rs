@@ -82,8 +82,10 @@ pub(super) struct OpenTrace {
     pub(super) is_agent: bool,
     /// Counts of its spans, log events aside.
     pub(super) tally: SpanTally,
-    /// Hash of the spans, independent of their order.
+    /// Hash of the spans, independent of their order; of a trace that is apart with its own id.
     pub(super) digest: u128,
+    /// True if its evaluations have other ids than those of equal evidence of another group.
+    pub(super) is_apart: bool,
     /// Number of its judgements.
     judged_count: u32,
     /// Digest of the last judgement.
@@ -134,6 +136,7 @@ impl OpenTrace {
             is_agent: false,
             tally: SpanTally::default(),
             digest: 0,
+            is_apart: false,
             judged_count: 0,
             judged_digest: 0,
             left_out: None,
