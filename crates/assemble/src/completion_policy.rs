@@ -5,14 +5,20 @@
 //! spans of another process that one of its calls announces, or those that have followed the traces
 //! of its service before. Spans that never came are not waited for again, and the lateness of
 //! earlier spans bounds the wait; both are learnt per service, as senders export in batches of
-//! their own rhythm.
+//! their own rhythm, and per group of their clients, as names of services are only theirs.
 //!
 //! A parent that the span's flags call remote is not missing: it belongs to another process, which
 //! may send its spans elsewhere.
 
+mod parents;
+
 use hashbrown::HashSet;
 
-use spanscore_base::model::{Recent, SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprint};
+use spanscore_base::model::{
+    ClientGroup, Recent, Resource, SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprint,
+};
+
+use parents::ParentHabit;
 
 /// Wait of a trace that lacks nothing, after its root ended, milliseconds.
 pub(super) const WHOLE_MS: u64 = 1_000;
@@ -54,6 +60,9 @@ impl Lateness {
     }
 }
 
+/// Group of a service's clients, and the number of its name.
+type ServiceKey = (ClientGroup, u32);
+
 /// Lateness and habits of the traces whose root a service sends.
 #[derive(Clone, Copy, Default, Debug)]
 struct ServiceHabits {
@@ -66,17 +75,22 @@ struct ServiceHabits {
     parents: Lateness,
     /// Habit of spans of other services after the root.
     others: Lateness,
+    /// Habit of parents of its spans, by their ids alone.
+    own_parents: ParentHabit,
 }
+
+/// Service and the number of a peer that it calls.
+type PeerKey = (ServiceKey, u32);
 
 /// Missing parts of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missing {
-    /// Services, by number, whose spans lack their parents.
-    parents: Vec<u32>,
+    /// Services whose spans lack their parents.
+    parents: Vec<ServiceKey>,
     /// True if a span has not ended.
     pending: bool,
-    /// Calls whose peer has sent nothing, by the numbers of service and peer.
-    peers: Vec<(u32, u32)>,
+    /// Calls whose peer has sent nothing, by service and the number of the peer.
+    peers: Vec<PeerKey>,
     /// True if spans of other services are missing, which have followed before.
     others: bool,
     /// True if something is certainly missing, not only possibly.
@@ -92,8 +106,8 @@ impl Missing {
 
 /// Completion policy of a shard, with all it has learnt of senders.
 pub(super) struct CompletionPolicy {
-    services: Recent<u32, ServiceHabits>,
-    peers: Recent<(u32, u32), Lateness>,
+    services: Recent<ServiceKey, ServiceHabits>,
+    peers: Recent<PeerKey, Lateness>,
 }
 
 impl Default for CompletionPolicy {
@@ -102,10 +116,15 @@ impl Default for CompletionPolicy {
     }
 }
 
-/// Returns the number of the service that sent the record at a place.
-fn service_of(spans: &TraceSpans, at: usize) -> u32 {
+/// Returns the service that sent the record at a place.
+fn service_of(spans: &TraceSpans, at: usize) -> ServiceKey {
     let resource = spans.spans.get(at).and_then(|span| spans.resources.get(span.resource as usize));
-    resource.map_or(0, |resource| fingerprint(resource.service_name.as_bytes()))
+    resource.map_or((spans.group(), 0), |resource| service_of_resource(spans, resource))
+}
+
+/// Returns the service that a resource of a trace is of.
+fn service_of_resource(spans: &TraceSpans, resource: &Resource) -> ServiceKey {
+    (spans.group(), fingerprint(resource.service_name.as_bytes()))
 }
 
 /// Returns the spans of models: those of an agent or a model below which no agent, model or tool
@@ -213,7 +232,8 @@ impl CompletionPolicy {
     /// Returns the wait for the missing parts, after the last arrival, milliseconds, at most
     /// `most_ms`.
     pub(super) fn wait_ms(&mut self, spans: &TraceSpans, lack: &Missing, most_ms: u64) -> u64 {
-        let habits = self.habits(root_of(spans).map_or(0, |root| service_of(spans, root)));
+        let Some(root) = root_of(spans) else { return most_ms };
+        let habits = self.habits(service_of(spans, root));
         let is_elsewhere = lack.others || !lack.peers.is_empty();
         match if is_elsewhere { habits.others_late_ms } else { habits.own_late_ms } {
             0 => most_ms,
@@ -273,17 +293,17 @@ impl CompletionPolicy {
         self.services.take_forgotten() + self.peers.take_forgotten()
     }
 
-    fn habits(&mut self, service: u32) -> ServiceHabits {
+    fn habits(&mut self, service: ServiceKey) -> ServiceHabits {
         self.services.get(&service).copied().unwrap_or_default()
     }
 
-    fn change_habits(&mut self, service: u32, change: impl FnOnce(&mut ServiceHabits)) {
+    fn change_habits(&mut self, service: ServiceKey, change: impl FnOnce(&mut ServiceHabits)) {
         let mut habits = self.habits(service);
         change(&mut habits);
         self.services.keep(service, habits, 1);
     }
 
-    fn change_peer(&mut self, peer: (u32, u32), change: impl FnOnce(&mut Lateness)) {
+    fn change_peer(&mut self, peer: PeerKey, change: impl FnOnce(&mut Lateness)) {
         let mut habit = self.peers.get(&peer).copied().unwrap_or_default();
         change(&mut habit);
         self.peers.keep(peer, habit, 1);
@@ -293,6 +313,7 @@ impl CompletionPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanscore_base::model::TraceId;
 
     fn trace(roots: &[bool]) -> TraceSpans {
         let mut trace = TraceSpans::default();
@@ -314,6 +335,24 @@ mod tests {
             });
         }
         trace
+    }
+
+    #[test]
+    fn habits_of_a_group_say_nothing_of_another() {
+        let of = |group| {
+            let mut trace = trace(&[true, false]);
+            trace.grouped = TraceSpans::of(ClientGroup::named(group), TraceId([1; 16])).grouped;
+            trace.spans[1].parent_id = SpanId([7; 8]);
+            trace.spans[1].flags.set(SpanFlags::ENDED);
+            trace
+        };
+        let mut policy = CompletionPolicy::default();
+        for _ in 0..MISSES_MAX {
+            let lack = policy.lack(&of("one"));
+            policy.learn(&of("one"), Some(&lack));
+        }
+        assert!(policy.lack(&of("one")).is_nothing());
+        assert!(!policy.lack(&of("other")).is_nothing());
     }
 
     #[test]

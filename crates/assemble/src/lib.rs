@@ -17,6 +17,7 @@ mod memory_setting;
 pub mod sessions;
 pub mod settings;
 pub mod shard;
+mod shares;
 mod tally;
 mod trace;
 mod wheel;

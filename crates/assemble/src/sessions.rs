@@ -4,15 +4,20 @@
 //! otherwise ([`SessionKey`]). It is complete when no trace of it came for `session_idle_timeout`;
 //! a later trace reopens it while it is remembered. Traces are held as their records; a revised
 //! trace takes the place of its earlier form.
+//!
+//! Room is made as among traces ([`crate::shares`]), of whoever holds most: remembered sessions are
+//! forgotten, then open ones judged, the longest quiet first. A session is held by whoever sent its
+//! first trace. While a judgement of it is not [`done`](Sessions::done) it stays.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use super::SessionsSettings;
-use super::wheel::Wheel;
-use spanscore_base::model::{Completion, SessionKey, TraceId, TraceSpans};
+use super::shares::{Shares, TraceClass};
+use super::wheel::{TICK_MS, Wheel};
+use spanscore_base::model::{Completion, SenderKey, SessionKey, TraceId, TraceSpans};
 
 /// Session that is due for judgement.
 #[derive(Clone, Debug)]
@@ -21,6 +26,8 @@ pub struct DueSession {
     pub key: Arc<SessionKey>,
     /// Its traces in the order of their first judgement.
     pub traces: Vec<Arc<TraceSpans>>,
+    /// Peer and connection that sent the first of them.
+    pub sender: SenderKey,
     /// Cause that completed it.
     pub completion: Completion,
     /// Number of its earlier judgements.
@@ -43,13 +50,42 @@ pub struct SessionCounts {
 struct Session {
     /// Tells it apart from an earlier session with the same key.
     number: u64,
+    /// Its place among the holders of shares.
+    slot: u32,
     traces: Vec<(Arc<TraceSpans>, u128)>,
     bytes: usize,
     last_ms: u64,
     first_ms: u64,
     is_open: bool,
     judged: Option<(u32, u128)>,
+    /// Judgements that are not done.
+    going: u32,
+    /// Set if it goes with the last of them.
+    goes: Option<Goes>,
 }
+
+/// Reason why a session goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goes {
+    /// Its age; the limits count it until then.
+    Aged,
+    /// The limits, which count it no more.
+    Evicted,
+}
+
+impl Session {
+    fn class(&self) -> TraceClass {
+        match (self.is_open, self.going, self.goes) {
+            (true, ..) => TraceClass::Complete,
+            (false, 0, _) => TraceClass::Remembered,
+            (false, _, Some(Goes::Evicted)) => TraceClass::Going,
+            (false, ..) => TraceClass::Waiting,
+        }
+    }
+}
+
+/// Wait of a session whose sender is held up until it is looked at again.
+const HELD_WAIT_MS: u64 = 200;
 
 /// Bytes of a session beside its traces, with its entries in the tables.
 const SESSION_BYTES: usize = size_of::<Session>() + 300;
@@ -97,22 +133,26 @@ impl Session {
     }
 }
 
-/// Last arrival of a session, milliseconds, and its number.
-type Quiet = (u64, u64);
-
 /// Open and remembered sessions.
 pub struct Sessions {
     settings: SessionsSettings,
     by_key: HashMap<Arc<SessionKey>, Session>,
     /// Session of each trace that is held.
     by_trace: HashMap<TraceId, Arc<SessionKey>>,
-    /// All sessions in the order of eviction, the longest quiet first.
-    quiet: BTreeMap<Quiet, Arc<SessionKey>>,
+    /// Holders of the limits, by whom room is made; the longest quiet of each is its oldest.
+    shares: Shares,
+    /// Keys of the sessions by their slots.
+    slots: Vec<Option<Arc<SessionKey>>>,
+    free: Vec<u32>,
     /// Timer of each session, once, with its number.
     wheel: Wheel<(Arc<SessionKey>, u64)>,
+    /// Sessions whose timer has fired, to be looked at.
+    fired: VecDeque<(Arc<SessionKey>, u64)>,
     started_count: u64,
     open_count: usize,
     bytes: usize,
+    /// Number and bytes of those that were evicted and are being judged.
+    going: (usize, usize),
     counts: SessionCounts,
 }
 
@@ -123,11 +163,15 @@ impl Sessions {
             settings,
             by_key: HashMap::new(),
             by_trace: HashMap::new(),
-            quiet: BTreeMap::new(),
+            shares: Shares::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
             started_count: 0,
             open_count: 0,
             wheel: Wheel::new(now_ms),
+            fired: VecDeque::new(),
             bytes: 0,
+            going: (0, 0),
             counts: SessionCounts::default(),
         }
     }
@@ -137,29 +181,27 @@ impl Sessions {
         self.settings = settings;
     }
 
-    /// Rewrites the records of all its traces.
+    /// Rewrites the records of all its traces; of one that is due a copy: it is judged as it was.
     pub fn reform(&mut self, mut change: impl FnMut(&mut TraceSpans)) {
         let sessions = self.by_key.values_mut();
-        sessions.flat_map(|session| &mut session.traces).for_each(|(trace, _)| {
-            if let Some(trace) = Arc::get_mut(trace) {
-                change(trace);
-            }
-        });
+        let traces = sessions.flat_map(|session| &mut session.traces);
+        traces.for_each(|(trace, _)| change(Arc::make_mut(trace)));
     }
 
-    /// Adds a judged trace to its session; pushes sessions that a limit makes due.
+    /// Adds a judged trace of a sender to its session; pushes sessions that a limit makes due.
     pub fn add(
         &mut self,
         key: SessionKey,
-        trace: Arc<TraceSpans>,
-        digest: [u8; 16],
+        (trace, digest): (Arc<TraceSpans>, [u8; 16]),
+        sender: SenderKey,
         now_ms: u64,
         due: &mut Vec<DueSession>,
     ) {
         let key = match self.by_key.get_key_value(&key) {
             Some((key, _)) => Arc::clone(key),
-            None => self.start(Arc::new(key), now_ms),
+            None => self.start(Arc::new(key), sender, now_ms),
         };
+        self.stay(&key);
         let traces_max = self.settings.traces_per_session_max as usize;
         if let Some(session) = self.by_key.get_mut(&key) {
             let before = session.bytes;
@@ -168,9 +210,10 @@ impl Sessions {
             self.bytes = self.bytes + session.bytes - before;
             self.open_count += usize::from(!session.is_open);
             session.is_open = true;
-            self.quiet.remove(&(session.last_ms, session.number));
             session.last_ms = now_ms;
-            self.quiet.insert((now_ms, session.number), Arc::clone(&key));
+            // Linked anew it is the newest.
+            self.shares.put(session.slot, TraceClass::Going);
+            self.shares.set(session.slot, session.class(), held_by(&key, session));
             if is_in {
                 self.moved(trace_id, key);
             } else {
@@ -187,19 +230,30 @@ impl Sessions {
         if left == key {
             return;
         }
+        self.stay(&left);
         let Some(session) = self.by_key.get_mut(&left) else { return };
         self.bytes -= session.remove(trace_id);
         self.open_count += usize::from(!session.is_open);
         session.is_open = true;
+        self.shares.set(session.slot, session.class(), held_by(&left, session));
         if session.traces.is_empty() {
             self.forget(&left);
         }
     }
 
-    fn start(&mut self, key: Arc<SessionKey>, now_ms: u64) -> Arc<SessionKey> {
+    fn start(&mut self, key: Arc<SessionKey>, sender: SenderKey, now_ms: u64) -> Arc<SessionKey> {
         self.started_count += 1;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        self.slots[slot as usize] = Some(Arc::clone(&key));
+        self.shares.join(slot, sender, key.service_name.as_deref().unwrap_or_default());
         let session = Session {
             number: self.started_count,
+            slot,
+            going: 0,
+            goes: None,
             traces: Vec::new(),
             bytes: 0,
             last_ms: now_ms,
@@ -216,40 +270,71 @@ impl Sessions {
 
     /// Pushes sessions that are due at `now`, and forgets those remembered as long again.
     pub fn tick(&mut self, now_ms: u64, due: &mut Vec<DueSession>) {
-        let mut fired = Vec::new();
+        self.pass(now_ms);
+        due.extend(std::iter::from_fn(|| self.next_due(now_ms, |_| false)));
+    }
+
+    /// Advances to a time: sessions whose timer fires wait for [`next_due`](Self::next_due).
+    pub fn pass(&mut self, now_ms: u64) {
         let by_key = &self.by_key;
         let is_known = |(key, number): &(Arc<SessionKey>, u64)| {
             by_key.get(key).is_some_and(|session| session.number == *number)
         };
+        let mut fired = Vec::new();
         self.wheel.due(now_ms, is_known, &mut fired);
+        self.fired.extend(fired);
+    }
+
+    /// Returns the number of sessions that [`next_due`](Self::next_due) has yet to look at.
+    pub fn behind(&self) -> usize {
+        self.fired.len()
+    }
+
+    /// Returns the next session that is due at `now`, and forgets on the way those remembered as
+    /// long again. One of a sender that is held (its peer and connection) stays open for a moment,
+    /// as does one of which a judgement is not done: each that waits keeps its traces as they were.
+    pub fn next_due(
+        &mut self,
+        now_ms: u64,
+        is_held: impl Fn(SenderKey) -> bool,
+    ) -> Option<DueSession> {
         let idle_ms = self.settings.idle_timeout.as_ms();
         let age_max_ms = self.settings.age_max.as_ms();
-        for (key, number) in fired {
+        while let Some((key, number)) = self.fired.pop_front() {
             let Some(session) = self.by_key.get(&key).filter(|found| found.number == number) else {
                 continue;
             };
             let deadline = session.last_ms.saturating_add(idle_ms);
             let forgotten = deadline.saturating_add(idle_ms);
             let too_old = session.first_ms.saturating_add(age_max_ms);
-            let next = if !session.is_open {
-                forgotten
-            } else if deadline <= now_ms {
-                self.judge(&key, Completion::Idle, due);
-                forgotten
-            } else if too_old <= now_ms {
-                self.judge(&key, Completion::AgeMax, due);
-                now_ms
-            } else {
-                deadline
-            };
-            if next <= now_ms {
-                self.forget(&key);
+            let is_due = session.is_open && deadline.min(too_old) <= now_ms;
+            let is_judged = session.going > 0;
+            if is_due && (is_judged || is_held(self.shares.sender_of(session.slot))) {
+                self.wheel.arm(now_ms.saturating_add(HELD_WAIT_MS), (key, number));
                 continue;
             }
-            // A late trace may open a remembered session again before it is too old.
-            let next = if too_old > now_ms { next.min(too_old) } else { next };
-            self.wheel.arm(next, (key, number));
+            let (due, next) = if !session.is_open {
+                (None, forgotten)
+            } else if deadline <= now_ms {
+                (self.judge(&key, Completion::Idle), forgotten)
+            } else if too_old <= now_ms {
+                (self.judge(&key, Completion::AgeMax), now_ms)
+            } else {
+                (None, deadline)
+            };
+            if next <= now_ms {
+                self.let_go(&key, Goes::Aged);
+            }
+            if self.by_key.contains_key(&key) {
+                // A late trace may open a remembered session again before it is too old.
+                let next = if too_old > now_ms { next.min(too_old) } else { next };
+                self.wheel.arm(next.max(now_ms.saturating_add(TICK_MS)), (key, number));
+            }
+            if due.is_some() {
+                return due;
+            }
         }
+        None
     }
 
     /// Makes every open session due: the end of the input or of the process.
@@ -261,9 +346,7 @@ impl Sessions {
             .map(|(key, s)| (s.number, Arc::clone(key)))
             .collect();
         open.sort_by_key(|(number, _)| *number);
-        for (_, key) in open {
-            self.judge(&key, completion, due);
-        }
+        due.extend(open.into_iter().filter_map(|(_, key)| self.judge(&key, completion)));
     }
 
     /// Drops the traces of partitions that others own, and the sessions that had no others.
@@ -274,12 +357,17 @@ impl Sessions {
             let traces = session.traces.iter().map(|(trace, _)| trace);
             let revoked = traces.filter(|trace| trace.claims.are_retired());
             let revoked: Vec<TraceId> = revoked.map(|trace| trace.trace_id).collect();
+            if revoked.is_empty() {
+                continue;
+            }
             for trace_id in &revoked {
-                self.bytes -= session.remove(*trace_id);
+                let bytes = session.remove(*trace_id);
+                self.bytes -= bytes;
+                self.going.1 -= if session.goes == Some(Goes::Evicted) { bytes } else { 0 };
                 self.by_trace.remove(trace_id);
             }
-            if session.traces.is_empty() && !revoked.is_empty() {
-                self.open_count -= usize::from(session.is_open);
+            self.shares.set(session.slot, session.class(), held_by(&key, session));
+            if session.traces.is_empty() {
                 self.forget(&key);
             }
         }
@@ -313,7 +401,7 @@ impl Sessions {
 
     /// Returns the bytes held for all of them.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.shares.bytes()
     }
 
     /// Returns the counts since the last call.
@@ -321,51 +409,38 @@ impl Sessions {
         std::mem::take(&mut self.counts)
     }
 
-    fn judge(&mut self, key: &Arc<SessionKey>, completion: Completion, due: &mut Vec<DueSession>) {
-        let Some(session) = self.by_key.get_mut(key) else { return };
+    /// Completes a session; `None` if it was judged on the same traces before.
+    fn judge(&mut self, key: &Arc<SessionKey>, completion: Completion) -> Option<DueSession> {
+        let session = self.by_key.get_mut(key)?;
         self.open_count -= usize::from(session.is_open);
         session.is_open = false;
         let digest = session.digest();
-        if session.judged.is_some_and(|(_, last)| last == digest) {
-            return;
-        }
         let judged = session.judged;
+        let is_due = judged.is_none_or(|(_, last)| last != digest);
+        session.going += u32::from(is_due);
+        self.shares.put(session.slot, session.class());
+        if !is_due {
+            return None;
+        }
         session.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
-        due.push(DueSession {
+        Some(DueSession {
             key: Arc::clone(key),
             traces: session.traces.iter().map(|(trace, _)| Arc::clone(trace)).collect(),
+            sender: self.shares.sender_of(session.slot),
             completion,
             revision: judged.map_or(0, |(count, _)| count),
             digest: digest.to_be_bytes(),
             revised: judged.map(|(_, digest)| digest.to_be_bytes()),
-        });
-    }
-
-    fn forget(&mut self, key: &Arc<SessionKey>) {
-        if let Some(session) = self.by_key.remove(key) {
-            for (trace, _) in &session.traces {
-                self.by_trace.remove(&trace.trace_id);
-            }
-            self.bytes -= session.bytes + key_bytes(key);
-            self.open_count -= usize::from(session.is_open);
-            self.quiet.remove(&(session.last_ms, session.number));
-        }
-    }
-
-    /// Judges and forgets sessions, the longest quiet first, until the limits hold.
-    fn make_room(&mut self, due: &mut Vec<DueSession>) {
-        let kept = self.settings.kept_bytes();
-        // The allocator rounds sizes up.
-        let bytes_max = kept - kept / 9;
-        while self.by_key.len() > self.settings.open_sessions_max as usize || self.bytes > bytes_max
-        {
-            let Some((_, key)) = self.quiet.pop_first() else { return };
-            self.counts.evicted += 1;
-            self.judge(&key, Completion::Evicted, due);
-            self.forget(&key);
-        }
+        })
     }
 }
+
+/// Returns the bytes of a session with its key.
+fn held_by(key: &SessionKey, session: &Session) -> usize {
+    session.bytes + key_bytes(key)
+}
+
+mod room;
 
 #[cfg(test)]
 mod tests;

@@ -13,8 +13,8 @@ mod partitions;
 mod reform;
 mod restore;
 mod room;
+mod running;
 mod severed;
-mod shares;
 mod ticking;
 mod waiting;
 
@@ -31,9 +31,9 @@ use grouped::GroupedIds;
 use held::HeldResources;
 use restore::Restoring;
 use severed::SeveredTraces;
-use shares::{Shares, TraceClass};
 
 use super::completion_policy::CompletionPolicy;
+use super::shares::{Shares, TraceClass};
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
@@ -237,16 +237,25 @@ impl Shard {
         now_ms: u64,
     ) -> Handle {
         let key = batch.sender.group.key(trace_id);
+        // What came from a topic is apart always: the trace of another group may be elsewhere.
+        let is_topic = batch.sender.is_topic();
         if let Some(&index) = self.by_id.get(&key) {
-            return Handle { index, generation: self.places[index as usize].generation };
+            let handle = Handle { index, generation: self.places[index as usize].generation };
+            if let Some(trace) = self.get_mut(handle).filter(|_| is_topic) {
+                trace.set_apart();
+            }
+            return handle;
         }
         let spans = TraceSpans::of(batch.sender.group, trace_id);
         let mut trace = Box::new(OpenTrace::new(spans, now_ms));
         let is_everybodys = self.by_id.contains_key(&trace_id);
-        trace.digest = self.grouped.join(&trace.spans, batch.sender, is_everybodys);
+        if self.grouped.join(&trace.spans, is_everybodys) || is_topic {
+            trace.set_apart();
+        }
         if let Some(judged) = self.severed.take(key, now_ms) {
             trace.set_judged(Some(judged));
             trace.is_severed = true;
+            trace.lacked_parents = true;
         }
         let trace = Some(trace);
         let index = match self.free.pop() {
@@ -264,7 +273,8 @@ impl Shard {
         self.opened.push_back(handle);
         let resource = run.first().and_then(|record| batch.resources.get(record.resource as usize));
         let service = resource.map_or("", |resource| &resource.service_name);
-        self.shares.join(index, batch.sender, service);
+        let sender = (batch.sender.peer, batch.sender.connection.into());
+        self.shares.join(index, sender, service);
         self.bytes += TRACE_BYTES;
         self.open_count += 1;
         handle
@@ -369,33 +379,6 @@ impl Shard {
         self.touched = touched;
     }
 
-    /// Begins to record the running traces that grow, for [`take_running`](Self::take_running).
-    pub fn watch_running(&mut self) {
-        self.watched = Some(Vec::new());
-    }
-
-    fn watch(&mut self, handle: Handle) {
-        if self.watched.is_none() {
-            return;
-        }
-        if self.get_mut(handle).is_some_and(|trace| trace.is_running() && trace.has_grown())
-            && let Some(watched) = &mut self.watched
-        {
-            watched.push(handle);
-        }
-    }
-
-    /// Returns the traces of agents still at work that have grown since the last call. A trace
-    /// whose root has ended is not among them: it is judged soon.
-    pub fn take_running(&mut self) -> Vec<RunningTrace> {
-        let watched = self.watched.as_mut().map(std::mem::take).unwrap_or_default();
-        let running = watched.into_iter().filter_map(|handle| {
-            let trace = self.get_mut(handle).filter(|trace| trace.is_running())?;
-            Some(RunningTrace { handle, digest: trace.digest.to_be_bytes() })
-        });
-        running.collect()
-    }
-
     /// Returns the steps charged to a trace so far.
     pub fn steps(&self, handle: Handle) -> TakenSteps {
         self.get(handle).map_or_else(TakenSteps::default, |trace| trace.steps)
@@ -432,12 +415,12 @@ impl Shard {
 
     /// Returns the records of a due trace; `None` once it is forgotten.
     pub fn trace(&self, handle: Handle) -> Option<&TraceSpans> {
-        self.get(handle).map(|trace| &trace.spans)
+        self.get(handle).map(|trace| &*trace.spans)
     }
 
     /// Returns all traces at hand, also those without a span of an agent, in no promised order.
     pub fn traces(&self) -> impl Iterator<Item = &TraceSpans> {
-        self.places.iter().filter_map(|place| place.trace.as_deref()).map(|trace| &trace.spans)
+        self.places.iter().filter_map(|place| place.trace.as_deref()).map(|trace| &*trace.spans)
     }
 
     /// Returns the number of open traces.

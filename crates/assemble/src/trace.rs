@@ -1,5 +1,6 @@
 //! One open or remembered trace.
 
+pub(super) mod lendable;
 mod limit;
 mod places;
 mod said;
@@ -8,7 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use limit::TraceLimit;
+pub(super) use limit::{LeftOut, TraceLimits};
 
+use lendable::LendableSpans;
 use places::PlaceIndex;
 use said::SaidOfTrace;
 
@@ -36,15 +39,6 @@ pub(super) enum State {
     Closed(u64),
 }
 
-/// Records that a limit kept out of a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LeftOut {
-    /// The limit that was met first.
-    pub(super) limit: TraceLimit,
-    /// Records left out.
-    pub(super) count: u64,
-}
-
 /// Outcome of adding a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
@@ -61,13 +55,6 @@ pub(super) enum Added {
     },
 }
 
-/// Limits of one trace.
-#[derive(Clone, Copy)]
-pub(super) struct TraceLimits {
-    pub(super) spans_max: usize,
-    pub(super) bytes_max: usize,
-}
-
 /// Part of a trace that its shard has counted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct CountedTrace {
@@ -80,7 +67,7 @@ pub(super) struct CountedTrace {
 /// Trace with the times and flags that decide when it is judged.
 pub(super) struct OpenTrace {
     /// Its records.
-    pub(super) spans: TraceSpans,
+    pub(super) spans: LendableSpans,
     /// State of the trace.
     pub(super) state: State,
     /// True while it waits for judgement.
@@ -95,8 +82,10 @@ pub(super) struct OpenTrace {
     pub(super) is_agent: bool,
     /// Counts of its spans, log events aside.
     pub(super) tally: SpanTally,
-    /// Hash of the spans, independent of their order.
+    /// Hash of the spans, independent of their order; of a trace that is apart with its own id.
     pub(super) digest: u128,
+    /// True if its evaluations have other ids than those of equal evidence of another group.
+    pub(super) is_apart: bool,
     /// Number of its judgements.
     judged_count: u32,
     /// Digest of the last judgement.
@@ -121,6 +110,8 @@ pub(super) struct OpenTrace {
     pub(super) patience_ms: u64,
     /// True if it certainly lacks something, and is judged without it.
     pub(super) is_partial: bool,
+    /// True if it counts among those that lacked parents without their root.
+    pub(super) lacked_parents: bool,
     /// True if earlier records of it went to make room for others.
     pub(super) is_severed: bool,
     /// True if some of its records came before all facts that are read now were retained.
@@ -136,7 +127,7 @@ const _: () = assert!(size_of::<OpenTrace>() <= 336, "very many are open at once
 impl OpenTrace {
     pub(super) fn new(spans: TraceSpans, now_ms: u64) -> Self {
         Self {
-            spans,
+            spans: LendableSpans::Own(spans),
             state: State::Open,
             is_open: true,
             first_ms: now_ms,
@@ -145,6 +136,7 @@ impl OpenTrace {
             is_agent: false,
             tally: SpanTally::default(),
             digest: 0,
+            is_apart: false,
             judged_count: 0,
             judged_digest: 0,
             left_out: None,
@@ -157,6 +149,7 @@ impl OpenTrace {
             root_end: None,
             patience_ms: 0,
             is_partial: false,
+            lacked_parents: false,
             is_severed: false,
             lacks_facts: false,
             armed_ms: u64::MAX,
@@ -187,7 +180,7 @@ impl OpenTrace {
 
     /// Returns the bytes held for it, without its resources.
     pub(super) fn bytes(&self) -> usize {
-        self.spans.bytes() + self.places.bytes() + self.said.bytes()
+        self.spans.bytes() + self.spans.copied() + self.places.bytes() + self.said.bytes()
     }
 
     /// Returns the number of its judgements and the digest of the last; `None` before the first.
@@ -385,9 +378,10 @@ impl OpenTrace {
     fn store(&mut self, index: usize, facts: &[u8], resource: &Arc<Resource>) {
         let start = self.spans.arena.len() as u32;
         self.spans.arena.extend_from_slice(facts);
+        let end = self.spans.arena.len() as u32;
         let place = self.place_of(resource);
         let record = &mut self.spans.spans[index];
-        record.facts = start..self.spans.arena.len() as u32;
+        record.facts = start..end;
         record.resource = place;
     }
 

@@ -126,11 +126,13 @@ impl Pipeline {
         let mut threads = Threads::default();
         // Runs even if no evaluator judges sessions: a reload may bring one.
         let (traces, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
-        let worker = context.session_worker(settings);
+        let mut worker = context.session_worker(settings);
+        let (long, place) = context.add_long_sessions(&mut worker);
+        let on_way = Arc::clone(&worker.on_way);
+        threads
+            .spawn("long-sessions".to_owned(), long.run(Arc::clone(&context.heartbeats), place))?;
         threads.spawn("sessions".to_owned(), worker.run(receiver))?;
-        let fields = settings.sessions.key;
-        let held = Arc::clone(&memory.sessions);
-        let sessions = SessionSender { fields, queue: traces, memory: held };
+        let sessions = SessionSender { fields: settings.sessions.key, queue: traces, on_way };
         let mut senders = Vec::with_capacity(context.shard_count);
         for index in 0..context.shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);

@@ -28,12 +28,15 @@ impl Drop for ReadingMemory {
     }
 }
 
-/// Takes the quota for reading a trace if nobody has to be waited for.
-pub(super) fn try_reserve(share: &Arc<MemoryQuota>, trace: &TraceSpans) -> Option<ReadingMemory> {
-    if trace.arena.len() <= SMALL_BYTES {
+/// Takes the quota for reading some traces together if nobody has to be waited for.
+pub(super) fn try_reserve<'a>(
+    share: &Arc<MemoryQuota>,
+    traces: impl Iterator<Item = &'a TraceSpans> + Clone,
+) -> Option<ReadingMemory> {
+    if are_small(traces.clone()) {
         return Some(ReadingMemory(None));
     }
-    let bytes = reading_bytes(trace);
+    let bytes = traces.map(reading_bytes).sum();
     share.try_take(bytes).then(|| ReadingMemory(Some((Arc::clone(share), bytes))))
 }
 
@@ -44,7 +47,7 @@ pub(super) fn reserve<'a>(
     traces: impl Iterator<Item = &'a TraceSpans> + Clone,
     waits: impl Fn(),
 ) -> Option<ReadingMemory> {
-    if traces.clone().map(|trace| trace.arena.len()).sum::<usize>() <= SMALL_BYTES {
+    if are_small(traces.clone()) {
         return Some(ReadingMemory(None));
     }
     let bytes = traces.map(reading_bytes).sum();
@@ -56,6 +59,10 @@ pub(super) fn reserve<'a>(
         std::thread::sleep(LOOK);
     }
     Some(ReadingMemory(Some((Arc::clone(share), bytes))))
+}
+
+fn are_small<'a>(traces: impl Iterator<Item = &'a TraceSpans>) -> bool {
+    traces.map(|trace| trace.arena.len()).sum::<usize>() <= SMALL_BYTES
 }
 
 /// Estimates the bytes for reading a trace, from above.
@@ -84,9 +91,10 @@ mod tests {
         assert_eq!(share.held(), (BYTES_PER_BYTE + BYTES_PER_VALUE) << 20);
         drop(held);
         assert_eq!(share.held(), 0);
-        let most = std::iter::from_fn(|| try_reserve(&share, &large)).collect::<Vec<_>>();
+        let most =
+            std::iter::from_fn(|| try_reserve(&share, [&large].into_iter())).collect::<Vec<_>>();
         assert_eq!(most.len(), 100 / (BYTES_PER_BYTE + BYTES_PER_VALUE));
-        assert!(try_reserve(&share, &small).is_some());
+        assert!(try_reserve(&share, [&small].into_iter()).is_some());
         drop(most);
         assert!(reserve(&share, [&large, &large].into_iter(), || {}).is_none());
     }

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use super::{asking, refund};
 use crate::support::collector::Running;
 use crate::support::fake_judge::{FakeJudge, JudgeAsked, Scripted};
-use crate::support::patience::PATIENCE;
+use crate::support::patience::{PATIENCE, eventually, once};
 use crate::support::spans::{request, with};
 
 const TRACES: usize = 1_000;
@@ -132,6 +132,29 @@ async fn what_waits_for_a_slow_judge_is_bounded_throughout_and_senders_do_not_fe
     let full = events.iter().filter(|it| it.text("spanscore.evaluation.reason") == "queue_full");
     let (full, scored) = (full.count(), events.iter().filter(|it| it.score().is_some()).count());
     assert!(full > 0 && full + scored == 400, "{full} and {scored}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flood_that_waits_for_a_judge_leaves_room_for_others() {
+    let gate = Arc::new(Semaphore::new(0));
+    let judge = FakeJudge::behind(&gate, "yes").await;
+    let config = asking(&judge, "openai", ", timeout: 10m, limits: {concurrency: 1}");
+    let running =
+        Running::start(&config.replace("settle: 0s", "settle: 0s, waiting_max: 50")).await;
+    let full = || sum(&running.exposition(), "spanscore_judge_unanswered_total", "queue_full");
+    for number in 0..100 {
+        running.send(request(numbered(number))).await;
+    }
+    eventually(|| once(full() > 0.0, || running.exposition())).await;
+    let mut others = running.connect().await;
+    for number in 1000..1003 {
+        others.export(request(numbered(number))).await.unwrap();
+    }
+    gate.add_permits(1);
+    let events = running.events(103).await;
+    let number = |id: &[u8]| id.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    let others = events.iter().filter(|it| number(&it.0.trace_id) > 1000);
+    assert_eq!(others.filter(|it| it.score().is_some()).count(), 3, "all of them are asked about");
 }
 
 #[tokio::test]

@@ -40,9 +40,10 @@ pub struct ExternalSettings {
 pub struct ExternalHandle(SchedulerHandle<ExternalRequest, ExternalCommand>);
 
 impl ExternalHandle {
-    /// Sends tasks; never waits. Those that find no room come out at once, as not evaluable.
-    pub fn ask(&self, asked: Vec<ExternalRequest>, receipt: Option<&Receipt>) {
-        self.0.ask(asked, receipt);
+    /// Sends tasks of a sender, by its number; never waits. Those that find no room come out at
+    /// once, as not evaluable.
+    pub fn ask(&self, asked: Vec<ExternalRequest>, receipt: Option<&Receipt>, sender: usize) {
+        self.0.ask(asked, receipt, sender);
     }
 }
 

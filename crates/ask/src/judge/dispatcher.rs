@@ -45,9 +45,10 @@ pub(super) const RECORDED: WaitLimits = WaitLimits { settle_ms: 0, deadline_ms: 
 pub struct JudgeHandle(SchedulerHandle<JudgeRequest, JudgeCommand>);
 
 impl JudgeHandle {
-    /// Sends inquiries; never waits. Those that find no room come out at once, as not evaluable.
-    pub fn ask(&self, asked: Vec<JudgeRequest>, receipt: Option<&Receipt>) {
-        self.0.ask(asked, receipt);
+    /// Sends inquiries of a sender, by its number; never waits. Those that find no room come out at
+    /// once, as not evaluable.
+    pub fn ask(&self, asked: Vec<JudgeRequest>, receipt: Option<&Receipt>, sender: usize) {
+        self.0.ask(asked, receipt, sender);
     }
 
     /// Caches an answer from an earlier process.

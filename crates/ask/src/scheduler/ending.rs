@@ -34,7 +34,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
     pub(crate) fn close(&mut self, now_ms: u64, leaves: bool) {
         self.is_leaving = leaves;
         let timed: Vec<u64> = self.timers.iter().map(|(_, id)| *id).collect();
-        let queued = self.queues.iter().flatten().copied();
+        let queued = self.queues.iter().flat_map(|line| line.iter().copied());
         let waiting: Vec<u64> = timed.iter().copied().chain(queued).collect();
         for id in waiting {
             if self.is_left(id) {

@@ -36,10 +36,11 @@ impl<R, C> Clone for SchedulerHandle<R, C> {
 }
 
 impl<R: PendingRequest, C> SchedulerHandle<R, C> {
-    /// Sends requests; never waits. Those that find no room come out at once, as not evaluable.
-    pub(crate) fn ask(&self, requests: Vec<R>, receipt: Option<&Receipt>) {
+    /// Sends requests of a sender, by its number; never waits. Those that find no room come out at
+    /// once, as not evaluable.
+    pub(crate) fn ask(&self, requests: Vec<R>, receipt: Option<&Receipt>, sender: usize) {
         for request in requests {
-            let Some(place) = self.room.enter(request.bytes()) else {
+            let Some(place) = self.room.enter(sender, request.bytes()) else {
                 self.refuse(request, receipt.cloned(), Reason::QueueFull);
                 continue;
             };
@@ -138,7 +139,7 @@ pub(crate) async fn ask_all<R: PendingRequest, C: Send + 'static, E>(
         *request.subject() = place.to_be_bytes();
         request
     });
-    task.handle.ask(numbered.collect(), None);
+    task.handle.ask(numbered.collect(), None, 0);
     task.shutdown(std::future::pending()).await;
     let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(done)

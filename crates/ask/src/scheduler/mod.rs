@@ -17,7 +17,7 @@ mod driver;
 mod ending;
 mod handle;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -26,7 +26,7 @@ pub(crate) use backend::{Action, Emission, PendingRequest, SchedulerBackend, Sil
 pub(crate) use driver::{Driver, Executor};
 pub(crate) use handle::{EmissionOutlet, SchedulerHandle, SchedulerTask, ask_all};
 
-use spanscore_base::model::{Evaluation, Outcome, Receipt, WaitingPlace};
+use spanscore_base::model::{Evaluation, FairLine, Outcome, Receipt, WaitingPlace};
 use spanscore_net::backoff::back_off_ms;
 
 /// Tries of one request.
@@ -59,7 +59,7 @@ pub(crate) struct ScheduledRequest<B: SchedulerBackend> {
     timer_ms: u64,
     deadline_ms: u64,
     is_superseded: bool,
-    _place: WaitingPlace,
+    place: WaitingPlace,
 }
 
 /// Requests with their queues and timers.
@@ -73,7 +73,7 @@ pub(crate) struct Scheduler<B: SchedulerBackend> {
     /// Actions due.
     pub(crate) actions: Vec<Action<B::Effect>>,
     /// Requests that may be sent, by target.
-    queues: Vec<VecDeque<u64>>,
+    queues: Vec<FairLine<u64>>,
     /// Ends of settling and of back-offs.
     timers: BTreeSet<(u64, u64)>,
     deadlines: BTreeSet<(u64, u64)>,
@@ -139,7 +139,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
             timer_ms,
             deadline_ms,
             is_superseded: false,
-            _place: place,
+            place,
         };
         self.entries.insert(id, entry);
     }
@@ -171,40 +171,50 @@ impl<B: SchedulerBackend> Scheduler<B> {
     }
 
     /// Returns the queue of a target.
-    pub(crate) fn queue(&mut self, target: usize) -> &mut VecDeque<u64> {
+    pub(crate) fn queue(&mut self, target: usize) -> &mut FairLine<u64> {
         if self.queues.len() <= target {
-            self.queues.resize_with(target + 1, VecDeque::new);
+            self.queues.resize_with(target + 1, FairLine::default);
         }
         &mut self.queues[target]
     }
 
     /// Returns the first request in the queue of a target; drops those that have ended.
     pub(crate) fn front(&mut self, target: usize) -> Option<u64> {
-        while let Some(id) = self.queue(target).front().copied() {
+        loop {
+            let id = self.queue(target).iter().next().copied()?;
             if self.entries.contains_key(&id) {
                 return Some(id);
             }
-            self.queue(target).pop_front();
+            self.queue(target).take();
         }
-        None
     }
 
     /// Returns the first entry in the queue of a target, if it has not ended.
     pub(crate) fn peek(&self, target: usize) -> Option<&ScheduledRequest<B>> {
-        self.entries.get(self.queues.get(target)?.front()?)
+        self.entries.get(self.queues.get(target)?.iter().next()?)
     }
 
-    /// Appends a request to the queue of its target.
+    /// Puts a request into the queue of its target.
     pub(crate) fn requeue(&mut self, id: u64) {
-        if let Some(target) = self.target(id) {
-            self.queue(target).push_back(id);
+        if let Some(entry) = self.entries.get(&id) {
+            let target = B::target(&entry.progress);
+            let sender = entry.place.sender();
+            self.queue(target).put(sender, 1, id);
         }
     }
 
     /// Puts a request in front of the queue of its target.
     pub(crate) fn requeue_first(&mut self, id: u64) {
-        if let Some(target) = self.target(id) {
-            self.queue(target).push_front(id);
+        if let Some(entry) = self.entries.get(&id) {
+            let target = B::target(&entry.progress);
+            self.requeue_first_at(target, id);
+        }
+    }
+
+    /// Puts a request in front of the queue of a target.
+    pub(crate) fn requeue_first_at(&mut self, target: usize, id: u64) {
+        if let Some(sender) = self.entries.get(&id).map(|entry| entry.place.sender()) {
+            self.queue(target).put_first(sender, id);
         }
     }
 

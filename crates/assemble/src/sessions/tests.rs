@@ -10,17 +10,28 @@ fn sessions(change: impl FnOnce(&mut SessionsSettings)) -> Sessions {
 }
 
 fn add(sessions: &mut Sessions, now_ms: u64, id: &str, trace: u64, digest: u8) -> Vec<DueSession> {
+    add_by((0, 0), sessions, now_ms, (id, trace, digest))
+}
+
+fn add_by(
+    sender: SenderKey,
+    sessions: &mut Sessions,
+    now_ms: u64,
+    (id, trace, digest): (&str, u64, u8),
+) -> Vec<DueSession> {
     let mut due = Vec::new();
     let trace_id = TraceId(u128::from(trace).to_be_bytes());
     let spans = TraceSpans { trace_id, ..TraceSpans::default() };
     let key = SessionKey { service_name: None, session_id: id.into(), group: Default::default() };
-    sessions.add(key, Arc::new(spans), [digest; 16], now_ms, &mut due);
+    sessions.add(key, (Arc::new(spans), [digest; 16]), sender, now_ms, &mut due);
+    due.iter().for_each(|due| sessions.done(due));
     due
 }
 
 fn tick(sessions: &mut Sessions, now_ms: u64) -> Vec<(String, Completion, u32, usize)> {
     let mut due = Vec::new();
     sessions.tick(now_ms, &mut due);
+    due.iter().for_each(|due| sessions.done(due));
     let told =
         |d: &DueSession| (d.key.session_id.to_string(), d.completion, d.revision, d.traces.len());
     due.iter().map(told).collect()
@@ -111,7 +122,7 @@ fn many_sessions_make_room_one_by_one_the_longest_quiet_first() {
         let ids = due.iter().map(|due| due.key.session_id.parse());
         assert_eq!(ids.collect::<Vec<_>>(), [Ok(n - 20_000)]);
     }
-    assert_eq!((sessions.count(), sessions.quiet.len()), (20_000, 20_000));
+    assert_eq!((sessions.count(), sessions.slots.len()), (20_000, 20_001));
 }
 
 #[test]
@@ -152,4 +163,91 @@ fn session_keeps_no_more_traces_than_its_limit() {
     (1..=3).for_each(|n| drop(add(&mut sessions, 0, "a", n, n as u8)));
     assert_eq!(tick(&mut sessions, 10_000), [("a".into(), Completion::Idle, 0, 2)]);
     assert_eq!(sessions.take_counts().traces_over_limit, 1);
+}
+
+#[test]
+fn flood_of_sessions_makes_room_from_itself() {
+    for shares_its in ["nothing", "address", "connection"] {
+        let mut sessions = sessions(|settings| settings.open_sessions_max = 40);
+        let victim = match shares_its {
+            "nothing" => (2, 1),
+            "address" => (1, 2),
+            _ => (1, 1),
+        };
+        (0..10).for_each(|n| drop(add_by(victim, &mut sessions, n, (&format!("own {n}"), n, 1))));
+        let mut evicted = Vec::new();
+        for n in 100..1000 {
+            let due = add_by((1, 1), &mut sessions, n, (&n.to_string(), n, 1));
+            evicted.extend(due.into_iter().map(|due| due.key.session_id.to_string()));
+        }
+        let own = evicted.iter().filter(|id| id.starts_with("own")).count();
+        // Over its connection nothing tells a victim from the flood.
+        assert_eq!(own, if shares_its == "connection" { 10 } else { 0 }, "{shares_its}");
+        assert_eq!((sessions.count(), evicted.len()), (40, 870));
+    }
+}
+
+#[test]
+fn evicted_session_stays_until_it_was_judged_and_can_be_reopened_until_then() {
+    for is_reopened in [false, true] {
+        let mut sessions = sessions(|settings| settings.open_sessions_max = 1);
+        let put = |sessions: &mut Sessions, now_ms, id: &str, trace: u64| {
+            let mut due = Vec::new();
+            let trace_id = TraceId(u128::from(trace).to_be_bytes());
+            let spans = Arc::new(TraceSpans { trace_id, ..TraceSpans::default() });
+            let (service_name, group) = (None, Default::default());
+            let key = SessionKey { service_name, session_id: id.into(), group };
+            sessions.add(key, (spans, [trace as u8; 16]), (1, 1), now_ms, &mut due);
+            due
+        };
+        put(&mut sessions, 0, "a", 1);
+        let due = put(&mut sessions, 1, "b", 2);
+        assert_eq!((&*due[0].key.session_id, sessions.count()), ("a", 2));
+        assert!(sessions.going_bytes() > 0);
+        let mut judged = Vec::new();
+        if is_reopened {
+            judged = put(&mut sessions, 2, "a", 3);
+            assert_eq!(&*judged[0].key.session_id, "b", "the longest quiet by now");
+        }
+        due.iter().chain(&judged).for_each(|due| sessions.done(due));
+        assert_eq!((sessions.count(), sessions.going_bytes()), (1, 0));
+        let next = tick(&mut sessions, 20_000);
+        let expected = if is_reopened { ("a".into(), 1, 2) } else { ("b".into(), 0, 1) };
+        let told = next.into_iter().map(|(id, _, revision, traces)| (id, revision, traces));
+        assert_eq!(told.collect::<Vec<_>>(), [expected]);
+        tick(&mut sessions, 100_000);
+        assert_eq!((sessions.count(), sessions.bytes), (0, 0));
+    }
+}
+
+#[test]
+fn sessions_of_a_held_sender_stay_open_and_those_of_others_do_not() {
+    let mut sessions = sessions(|_| {});
+    add_by((1, 1), &mut sessions, 0, ("held", 1, 1));
+    add_by((1, 2), &mut sessions, 0, ("other", 2, 2));
+    assert_eq!(ids(&due_unless(&mut sessions, 10_000, Some((1, 1)))), ["other"]);
+    assert_eq!(ids(&due_unless(&mut sessions, 11_000, None)), ["held"]);
+}
+
+#[test]
+fn session_that_is_being_judged_is_due_again_only_afterwards() {
+    let mut sessions = sessions(|_| {});
+    add(&mut sessions, 0, "a", 1, 1);
+    let first = due_unless(&mut sessions, 10_000, None);
+    add(&mut sessions, 10_000, "a", 2, 2);
+    assert!(due_unless(&mut sessions, 20_000, None).is_empty());
+    assert_eq!(sessions.open_count(), 1);
+    first.iter().for_each(|due| sessions.done(due));
+    let next = due_unless(&mut sessions, 21_000, None);
+    assert_eq!((next[0].revision, next[0].traces.len()), (1, 2));
+}
+
+/// Returns the sessions that are due, but for those of a sender.
+fn due_unless(sessions: &mut Sessions, now_ms: u64, held: Option<SenderKey>) -> Vec<DueSession> {
+    sessions.pass(now_ms);
+    std::iter::from_fn(|| sessions.next_due(now_ms, |sender| held == Some(sender))).collect()
+}
+
+fn ids(due: &[DueSession]) -> Vec<&str> {
+    due.iter().map(|due| &*due.key.session_id).collect()
 }

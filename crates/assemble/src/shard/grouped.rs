@@ -3,7 +3,8 @@
 
 use hashbrown::HashMap;
 
-use spanscore_base::model::{SenderId, TraceId, TraceSpans};
+use super::super::trace::OpenTrace;
+use spanscore_base::model::{TraceId, TraceSpans};
 
 /// Bytes of an id: an entry of a table at 7 of 16 to 7 of 8 slots.
 const ID_BYTES: usize = 48;
@@ -18,22 +19,15 @@ impl GroupedIds {
         self.0.len() * ID_BYTES
     }
 
-    /// Adds a trace; returns the digest that it begins with. Where the id is that of another
-    /// group's trace, too, evaluations of equal evidence must have other ids; of what came from a
-    /// topic always, since that other trace may be at another process.
-    pub(super) fn join(
-        &mut self,
-        trace: &TraceSpans,
-        sender: SenderId,
-        is_everybodys: bool,
-    ) -> u128 {
+    /// Adds a trace; returns true if its id is that of another group's trace, too: evaluations of
+    /// equal evidence must have other ids.
+    pub(super) fn join(&mut self, trace: &TraceSpans, is_everybodys: bool) -> bool {
         if trace.grouped.is_none() {
-            return 0;
+            return false;
         }
         let count = self.0.entry(trace.sent_id()).or_default();
         *count += 1;
-        let is_shared = *count > 1 || is_everybodys || sender.is_topic();
-        if is_shared { u128::from_be_bytes(trace.trace_id.0) } else { 0 }
+        *count > 1 || is_everybodys
     }
 
     /// Removes a trace.
@@ -50,24 +44,12 @@ impl GroupedIds {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use spanscore_base::model::ClientGroup;
-
-    #[test]
-    fn ids_of_groups_are_apart_where_both_may_be_known_or_one_is_elsewhere() {
-        let check = |connection: u16, expected: [bool; 2]| {
-            let mut ids = GroupedIds::default();
-            let begun = ["a", "b"].map(|name| {
-                let group = ClientGroup::named(name);
-                let sender = SenderId { connection, ..SenderId::of_group(group) };
-                ids.join(&TraceSpans::of(group, TraceId([1; 16])), sender, false)
-            });
-            assert_eq!(begun.map(|digest| digest != 0), expected, "{connection}");
-            assert_ne!(begun[0], begun[1]);
-        };
-        check(7, [false, true]);
-        check(0, [true, true]);
+impl OpenTrace {
+    /// Gives its evaluations other ids than those of equal evidence of another group have.
+    pub(super) fn set_apart(&mut self) {
+        if self.spans.grouped.is_some() && !self.is_apart {
+            self.is_apart = true;
+            self.digest = self.digest.wrapping_add(u128::from_be_bytes(self.spans.trace_id.0));
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Judgement: turns complete traces into due ones, first or as a revision.
 
+use super::super::shares::TraceClass;
 use super::super::trace::State;
 use super::restore::{PriorVerdict, SaidBefore};
-use super::shares::TraceClass;
 use super::{Due, Handle, Shard};
 use spanscore_base::model::Completion;
 

@@ -1,9 +1,10 @@
 //! Eviction: judged traces after their time, and traces beyond a limit.
 
+use super::super::shares::{Measure, TraceClass};
 use super::super::trace::{LeftOut, OpenTrace, State, TraceLimit};
-use super::shares::{Measure, TraceClass};
 use super::{Due, Handle, Shard, TRACE_BYTES};
-use spanscore_base::model::{Completion, TraceId};
+use spanscore_base::model::{Completion, SenderKey, TraceId, TraceSpans};
+use std::sync::Arc;
 
 /// Trace that a limit of one trace cut short: it is judged on the retained spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +68,30 @@ impl Shard {
         }
     }
 
+    /// Has a due trace wait for its judgement beside the shard, in the share of its sender.
+    pub fn wait(&mut self, handle: Handle) {
+        if self.get(handle).is_some() {
+            self.shares.put(handle.index, TraceClass::Waiting);
+        }
+    }
+
+    /// Lends the records of a due trace to whoever judges it beside the shard, until
+    /// [`returned`](Self::returned). What comes meanwhile makes a copy, in the share of its sender.
+    pub fn lend(&mut self, handle: Handle) -> Option<Arc<TraceSpans>> {
+        self.get_mut(handle).map(|trace| trace.spans.lend())
+    }
+
+    /// Notes that lent records were given back; returns the bytes of their copy, 0 without one.
+    pub fn returned(&mut self, handle: Handle) -> usize {
+        let copied = self.get_mut(handle).map_or(0, |trace| trace.spans.give_back());
+        if copied > 0 {
+            self.recount(handle);
+        }
+        copied
+    }
+
     /// Returns the peer and the connection that a trace is of; `None` once it is forgotten.
-    pub fn sender(&self, handle: Handle) -> Option<(u32, u32)> {
+    pub fn sender(&self, handle: Handle) -> Option<SenderKey> {
         self.get(handle).map(|_| self.shares.sender_of(handle.index))
     }
 
@@ -141,7 +164,7 @@ impl Shard {
     }
 
     /// Forgets judged traces, then judges open ones, until the limits hold, each time of whoever
-    /// holds most ([`super::shares`]). A trace judged here goes once the driver is done with it.
+    /// holds most ([`crate::shares`]). A trace judged here goes once the driver is done with it.
     pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut going_count = 0;
         let mut going_bytes = 0;

@@ -1,4 +1,5 @@
 mod conflicts;
+mod grouped;
 mod held;
 mod partitions;
 mod restore;

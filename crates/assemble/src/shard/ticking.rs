@@ -1,7 +1,7 @@
 //! Ticks: traces that become due with time, a bounded number at once.
 
 use super::{Due, Handle, Shard, State, TraceSlot, is_open};
-use spanscore_base::model::Completion;
+use spanscore_base::model::{Completion, SenderKey};
 
 /// Wait for the requests of a held sender before its traces are looked at again: also the time
 /// that those have to be added once it is not held any more.
@@ -31,7 +31,7 @@ impl Shard {
         &mut self,
         now_ms: u64,
         most: usize,
-        is_held: impl Fn((u32, u32)) -> bool,
+        is_held: impl Fn(SenderKey) -> bool,
         due: &mut Vec<Due>,
     ) {
         let mut fired = Vec::new();

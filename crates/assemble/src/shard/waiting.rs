@@ -23,12 +23,17 @@ impl Shard {
         }
     }
 
-    /// Marks a trace that is judged without its root as partial if it certainly lacks something.
+    /// Marks a trace that is judged though its root may come as partial if it certainly lacks
+    /// something.
     pub(super) fn note_lack(&mut self, handle: Handle) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
-        if let Some(trace) = place.trace.as_deref_mut() {
-            trace.is_partial = self.patience.lack(&trace.spans).is_certain;
-        }
+        let Some(trace) = place.trace.as_deref_mut() else { return };
+        trace.is_partial = if trace.root_ended {
+            self.patience.lack(&trace.spans).is_certain
+        } else {
+            self.patience.lacks_parents(&trace.spans, trace.lacked_parents)
+        };
+        trace.lacked_parents |= trace.is_partial && !trace.root_ended;
     }
 
     /// Returns true if a trace that is complete by its root waits nevertheless, since it lacks
@@ -57,6 +62,7 @@ impl Shard {
         trace.is_partial = lack.is_certain;
         let in_vain = Some(&lack).filter(|lack| !lack.is_nothing());
         self.patience.learn(&trace.spans, in_vain);
+        self.patience.learn_parents(&trace.spans, std::mem::take(&mut trace.lacked_parents));
         false
     }
 }

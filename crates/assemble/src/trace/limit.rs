@@ -18,3 +18,19 @@ impl TraceLimit {
         }
     }
 }
+
+/// Records that a limit kept out of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LeftOut {
+    /// The limit that was met first.
+    pub(crate) limit: TraceLimit,
+    /// Records left out.
+    pub(crate) count: u64,
+}
+
+/// Limits of one trace.
+#[derive(Clone, Copy)]
+pub(crate) struct TraceLimits {
+    pub(crate) spans_max: usize,
+    pub(crate) bytes_max: usize,
+}

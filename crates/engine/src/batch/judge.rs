@@ -264,7 +264,8 @@ impl<'a> BatchJudge<'a> {
         let mut sessions = Sessions::new(settings, 0);
         let mut due_sessions = Vec::new();
         for (key, due, trace) in judged {
-            sessions.add(key, Arc::new(trace.clone()), due.digest, 0, &mut due_sessions);
+            let trace = Arc::new(trace.clone());
+            sessions.add(key, (trace, due.digest), (0, 0), 0, &mut due_sessions);
         }
         sessions.drain(Completion::EndOfInput, &mut due_sessions);
         let BatchPlan { resolver, evaluators, now_ns, .. } = *self.settings;

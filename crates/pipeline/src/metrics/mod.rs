@@ -61,6 +61,10 @@ metrics! {
         long_traces: CounterBy("spanscore.evaluate.long_traces", "{trace}",
             "Traces that took more than a slice of steps, by the thread that judged them.",
             "thread", ["own", "shard"]);
+        copied_traces: Counter("spanscore.evaluate.copied_traces", "{trace}",
+            "Traces copied as they grew while they were judged beside their shard.");
+        long_sessions: Counter("spanscore.evaluate.long_sessions", "{session}",
+            "Sessions that took more than a slice of steps, judged by a thread of their own.");
         cut_texts: Counter("spanscore.evaluate.cut_texts", "{text}",
             "Texts in the details of evaluations that were cut.");
         panics: Counter("spanscore.evaluate.panics", "{panic}",

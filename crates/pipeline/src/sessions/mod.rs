@@ -1,33 +1,36 @@
 //! Session worker: owner of all sessions, one task beside the shards.
 //!
 //! While an evaluator judges sessions, shards hand over a copy of each judged trace. The queue is
-//! bounded; a trace that finds it full is missing from its session, and counted.
+//! bounded; a trace that finds it full is missing from its session, and counted. What takes long is
+//! judged beside it ([`long`]), so no session keeps others from their traces.
 
+mod judging;
+mod long;
+mod on_way;
 mod verdicts;
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::journal::LogHolder;
-use super::metrics::{EXPENSIVE, TOO_LARGE};
 use super::panic_recovery::PanicRecovery;
-use super::reading::reserve;
 use super::reload::setup::{ConfigUpdate, Translator};
-use super::worker::{TICK, WorkerContext, elapsed_ms, unix_ns};
+use super::worker::{TICK, WorkerContext, elapsed_ms};
 use spanscore_assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
-use spanscore_base::model::{Claims, Completion, MemoryQuota, SessionKey, TraceSpans};
-use spanscore_base::panics::caught;
+use spanscore_base::model::{Completion, MemoryQuota, SenderKey, SessionKey, TraceSpans};
 use spanscore_base::visible;
-use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_extract::Table;
 
+pub(super) use long::{LongSessionThread, LongSessions};
+pub(super) use on_way::OnWay;
 pub(super) use verdicts::SessionVerdicts;
 
 /// Limit of traces that wait for the session worker.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
+/// Sessions that are judged before the next traces are taken in.
+const JUDGED_MAX: usize = 8;
 
 /// Message to the session worker.
 pub(super) enum SessionMessage {
@@ -46,6 +49,8 @@ pub(super) struct SessionTrace {
     pub(super) digest: [u8; 16],
     /// Table that extracted its records.
     table: Arc<Table>,
+    /// Peer and connection that it came from.
+    sender: SenderKey,
     /// Bytes charged while it is on its way.
     bytes: usize,
 }
@@ -55,8 +60,8 @@ pub(super) struct SessionTrace {
 pub(super) struct SessionSender {
     pub(super) fields: SessionKeyFields,
     pub(super) queue: mpsc::Sender<SessionMessage>,
-    /// Memory quota of sessions; traces on their way take the part that sessions leave free.
-    pub(super) memory: Arc<MemoryQuota>,
+    /// Account of traces on their way.
+    pub(super) on_way: Arc<OnWay>,
 }
 
 impl SessionSender {
@@ -64,20 +69,19 @@ impl SessionSender {
     pub(super) fn hand_over(
         &self,
         key: SessionKey,
-        trace: &TraceSpans,
-        digest: [u8; 16],
+        (trace, digest): (&TraceSpans, [u8; 16]),
+        sender: SenderKey,
         table: &Arc<Table>,
     ) -> bool {
-        let bytes = trace.bytes_with_resources();
-        if !self.memory.try_take(bytes) {
+        let Some(bytes) = self.on_way.take(sender, trace.bytes_with_resources()) else {
             return false;
-        }
+        };
         let trace = Arc::new(trace.clone());
         let table = Arc::clone(table);
-        let trace = SessionTrace { key, trace, digest, table, bytes };
+        let trace = SessionTrace { key, trace, digest, table, sender, bytes };
         let sent = self.queue.try_send(SessionMessage::Trace(trace)).is_ok();
         if !sent {
-            self.memory.give_back(bytes);
+            self.on_way.give_back(sender, bytes);
         }
         sent
     }
@@ -98,6 +102,10 @@ pub(super) struct SessionWorker {
     pub(super) place: usize,
     /// Verdicts given on sessions, for revisions.
     pub(super) verdicts: SessionVerdicts,
+    /// Sessions that take more than a slice.
+    pub(super) long: LongSessions,
+    /// Account of traces on their way here.
+    pub(super) on_way: Arc<OnWay>,
 }
 
 impl SessionWorker {
@@ -110,49 +118,65 @@ impl SessionWorker {
         loop {
             self.context.heartbeats.beat(self.place);
             tokio::select! {
-                received = queue.recv() => {
-                    let received = match received {
-                        Some(SessionMessage::Trace(received)) => received,
-                        Some(SessionMessage::ConfigUpdate(update)) => {
-                            self.update(&update);
-                            continue;
-                        }
-                        Some(SessionMessage::DropRevoked) => {
-                            self.guarded(elapsed_ms(start), &mut due, |own, _| {
-                                own.sessions.drop_revoked();
-                            });
-                            continue;
-                        }
-                        None => break,
-                    };
-                    let SessionTrace { key, mut trace, digest, table, bytes } = received;
-                    if let Some(trace) = Arc::get_mut(&mut trace) {
-                        self.bring_up_to_date(trace, &table);
-                    }
-                    let now_ms = elapsed_ms(start);
-                    self.guarded(now_ms, &mut due, |own, due| {
-                        own.sessions.add(key, trace, digest, now_ms, due);
-                        own.judge_due(due);
-                    });
-                    self.memory.give_back(bytes);
+                received = queue.recv() => match received {
+                    Some(message) => self.receive(message, elapsed_ms(start), &mut due),
+                    None => break,
+                },
+                judged = self.long.judged() => {
+                    self.guarded(elapsed_ms(start), &mut due, |own, _| own.conclude_long(judged));
                 }
                 _ = ticks.tick() => {
-                    let now_ms = elapsed_ms(start);
-                    self.guarded(now_ms, &mut due, |own, due| {
-                        own.sessions.tick(now_ms, due);
-                        own.judge_due(due);
-                    });
-                    self.name_holder();
-                    self.context.metrics.sessions(&mut self.sessions);
-                    self.context.metrics.forgot_session_verdicts(self.verdicts.take_forgotten());
+                    self.pass_time(elapsed_ms(start), &mut due);
+                    if self.sessions.behind() > 0 {
+                        ticks.reset_immediately();
+                    }
                 }
             }
+            self.guarded(elapsed_ms(start), &mut due, |own, _| own.long.begin());
         }
+        self.end_long().await;
         self.guarded(elapsed_ms(start), &mut due, |own, due| {
             own.judge_all(Completion::Shutdown, due);
         });
         self.context.metrics.sessions(&mut self.sessions);
         self.context.heartbeats.end(self.place);
+    }
+
+    fn receive(&mut self, message: SessionMessage, now_ms: u64, due: &mut Vec<DueSession>) {
+        match message {
+            SessionMessage::Trace(received) => {
+                let SessionTrace { key, mut trace, digest, table, sender, bytes } = received;
+                if let Some(trace) = Arc::get_mut(&mut trace) {
+                    self.bring_up_to_date(trace, &table);
+                }
+                self.guarded(now_ms, due, |own, due| {
+                    own.sessions.add(key, (trace, digest), sender, now_ms, due);
+                    own.judge_due(due);
+                });
+                self.on_way.give_back(sender, bytes);
+            }
+            SessionMessage::ConfigUpdate(update) => self.update(&update),
+            SessionMessage::DropRevoked => {
+                self.guarded(now_ms, due, |own, _| own.sessions.drop_revoked());
+            }
+        }
+    }
+
+    /// Judges some sessions that are due.
+    fn pass_time(&mut self, now_ms: u64, due: &mut Vec<DueSession>) {
+        self.guarded(now_ms, due, |own, due| {
+            own.sessions.pass(now_ms);
+            for _ in 0..JUDGED_MAX {
+                let long = &own.long;
+                let next = own.sessions.next_due(now_ms, |sender| long.holds(sender));
+                let Some(next) = next else { break };
+                due.push(next);
+                own.judge_due(due);
+            }
+        });
+        self.name_holder();
+        self.context.metrics.sessions(&mut self.sessions);
+        self.context.metrics.forgot_session_verdicts(self.verdicts.take_forgotten());
     }
 
     /// Names the session that holds most of a log that fills.
@@ -183,57 +207,6 @@ impl SessionWorker {
     fn bring_up_to_date(&mut self, trace: &mut TraceSpans, table: &Arc<Table>) {
         let today = self.context.resolver.table();
         self.translator.translate(table, today, &mut trace.arena, &trace.spans);
-    }
-
-    fn judge_all(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
-        self.sessions.drain(completion, due);
-        self.judge_due(due);
-    }
-
-    fn judge_due(&mut self, due: &mut Vec<DueSession>) {
-        let mut left = self.sessions.open_count() + due.len();
-        for due in due.drain(..) {
-            self.context.heartbeats.beat(self.place);
-            self.context.backlog.set_sessions(left);
-            left -= 1;
-            let now_ns = unix_ns(SystemTime::now());
-            let traces = due.traces.iter().map(|trace| &**trace);
-            let reading =
-                reserve(&self.context.judging, traces, || self.context.heartbeats.beat(self.place));
-            let steps = if reading.is_some() { self.context.trace_steps } else { 0 };
-            let judged = caught(|| {
-                evaluate_session(
-                    &self.context.resolver,
-                    &self.context.evaluators,
-                    &due,
-                    steps,
-                    now_ns,
-                )
-            });
-            let Ok(SessionAnswer { mut evaluations, skips, asked, is_spent, cut_texts }) = judged
-            else {
-                self.context.metrics.stages.panics.add(1);
-                self.sessions.not_judged(&due);
-                tracing::error!("judging a session panicked; it is lost");
-                continue;
-            };
-            let asked = self.context.dispatchers.unless_unasked(asked, &mut evaluations);
-            self.verdicts.supersede(&due, &mut evaluations);
-            self.context.metrics.evaluations(&evaluations);
-            let limited =
-                if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
-            self.context.metrics.stages.cut_texts.add(cut_texts);
-            self.context.metrics.session_judged(skips, limited, &self.context.evaluators);
-            if !evaluations.is_empty() || !asked.is_empty() {
-                let mut claims = Claims::default();
-                due.traces.iter().for_each(|trace| claims.join(&trace.claims));
-                let receipt = self.context.receipt(claims, Vec::new());
-                self.context.dispatchers.ask(asked, receipt.as_ref());
-                if !evaluations.is_empty() {
-                    (self.context.outlet)(evaluations, receipt);
-                }
-            }
-        }
     }
 }
 
@@ -266,7 +239,7 @@ impl PanicRecovery for SessionWorker {
     }
 
     fn report_open(&mut self) {
-        self.context.backlog.set_sessions(self.sessions.open_count());
+        self.context.backlog.set_sessions(self.sessions.open_count() + self.long.len());
         let held = self.sessions.bytes() + self.verdicts.bytes();
         let before = std::mem::replace(&mut self.held, held);
         self.memory.change(before, self.held);

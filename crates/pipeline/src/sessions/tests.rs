@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::worker::brittle::{Brittle, configured};
+use crate::worker::brittle::{Brittle, configured, costly_one};
 use spanscore_base::model::Evaluation;
 use spanscore_base::model::{Level, TraceId};
 use spanscore_evaluate::engine::run::Configured;
@@ -31,7 +31,7 @@ fn evaluations_that_a_panic_dropped_are_never_revised() {
         let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
         let key =
             SessionKey { service_name: None, session_id: "s-1".into(), group: Default::default() };
-        worker.sessions.add(key, Arc::new(trace), [n; 16], 0, &mut due);
+        worker.sessions.add(key, (Arc::new(trace), [n; 16]), (0, 0), 0, &mut due);
         worker.judge_all(Completion::Idle, &mut due);
         std::mem::take(&mut *out.lock().unwrap())
     };
@@ -46,4 +46,64 @@ fn evaluations_that_a_panic_dropped_are_never_revised() {
     let revised = evaluate_trace(4);
     let ids = first.iter().map(|e| (1, Some(e.id)));
     assert!(revised.iter().map(|e| (e.revision, e.revises)).eq(ids));
+}
+
+#[test]
+fn long_sessions_are_judged_beside_the_worker_in_turns_of_their_senders() {
+    let (mut worker, out) = worker(vec![costly_one("costly", Level::Session)]);
+    let mut thread = {
+        let (long, thread) = LongSessions::with_thread(Arc::clone(&worker.context.judging));
+        worker.long = long;
+        thread
+    };
+    let mut due = Vec::new();
+    let mut add = |worker: &mut SessionWorker, sender: SenderKey, id: &str, n: u8| {
+        let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
+        let (service_name, group) = (None, Default::default());
+        let key = SessionKey { service_name, session_id: id.into(), group };
+        worker.sessions.add(key, (Arc::new(trace), [n; 16]), sender, 0, &mut due);
+        worker.judge_all(Completion::Idle, &mut due);
+        worker.long.begin();
+    };
+    for n in 0..6 {
+        assert_eq!(worker.long.holds((1, 1)), n > 4);
+        add(&mut worker, (1, 1), &format!("flood {n}"), n);
+    }
+    add(&mut worker, (2, 1), "other", 10);
+    // A revision while the first judgement waits.
+    add(&mut worker, (2, 1), "other", 11);
+    assert!(out.lock().unwrap().is_empty() && worker.long.len() == 8);
+    let mut order = Vec::new();
+    while let Some(judgement) = thread.judge_one() {
+        worker.conclude_long(Some(judgement));
+        worker.long.begin();
+        let mut out = out.lock().unwrap();
+        assert!(out.iter().all(|it| it.outcome.as_str() == "scored"));
+        order.extend(out.drain(..).map(|it| (it.revision, it.revises.is_some())));
+    }
+    assert_eq!(order.iter().filter(|it| **it == (0, false)).count(), 7);
+    let revised = order.iter().position(|it| *it == (1, true));
+    assert!(revised.is_some_and(|at| at < 5), "{order:?}: not behind all of the flood");
+    assert_eq!((worker.long.len(), worker.long.holds((1, 1))), (0, false));
+}
+
+#[tokio::test]
+async fn sessions_that_wait_at_the_end_are_judged() {
+    let (mut worker, out) = worker(vec![costly_one("costly", Level::Session)]);
+    let (long, mut thread) = LongSessions::with_thread(Arc::clone(&worker.context.judging));
+    worker.long = long;
+    let mut due = Vec::new();
+    for n in 0..3 {
+        let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
+        let (service_name, group) = (None, Default::default());
+        let key = SessionKey { service_name, session_id: n.to_string().into(), group };
+        worker.sessions.add(key, (Arc::new(trace), [n; 16]), (1, 1), 0, &mut due);
+        worker.judge_all(Completion::Idle, &mut due);
+    }
+    worker.long.begin();
+    // The thread has one, and ends with it.
+    drop(thread.judge_one());
+    drop(thread);
+    worker.end_long().await;
+    assert_eq!((worker.long.len(), out.lock().unwrap().len()), (0, 3));
 }

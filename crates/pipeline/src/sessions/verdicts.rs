@@ -71,6 +71,7 @@ mod tests {
         let due = DueSession {
             key,
             traces: Vec::new(),
+            sender: (0, 0),
             completion: Completion::Idle,
             digest: [0; 16],
             revised: None,

@@ -24,12 +24,13 @@ impl Worker {
     ) {
         let notes = self.note_of(due).into_iter().collect();
         let claims = self.shard.claims(due.handle);
-        self.hand_out_with(evaluations, asked, (claims, notes));
+        self.hand_out_with(due, evaluations, asked, (claims, notes));
     }
 
     /// Passes on both with what they claim and note.
     pub(super) fn hand_out_with(
         &self,
+        due: &Due,
         evaluations: Vec<Evaluation>,
         asked: Vec<AskedTarget>,
         (claims, notes): (Claims, JudgedTraces),
@@ -38,7 +39,8 @@ impl Worker {
             return self.hand_out(evaluations, claims, notes);
         }
         let receipt = self.context.receipt(claims, notes);
-        self.context.dispatchers.ask(asked, receipt.as_ref());
+        let sender = self.shard.sender(due.handle).unwrap_or_default();
+        self.context.dispatchers.ask(asked, receipt.as_ref(), sender);
         if !evaluations.is_empty() {
             self.context.metrics.evaluations(&evaluations);
             (self.context.outlet)(evaluations, receipt);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::long_traces::ATTEMPT_STEPS;
 use spanscore_base::model::{EvaluatorInfo, Facts, Level, Outcome, Score, Trajectory, Want};
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::run::{Against, Configured};
@@ -37,6 +38,33 @@ impl CodeEvaluator for Brittle {
 
     fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
         Some(Early { outcome: self.evaluate(trajectory, want), best: 0.0 })
+    }
+}
+
+/// Takes two slices.
+struct Costly;
+
+impl CodeEvaluator for Costly {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, _: Want) -> Outcome {
+        trajectory.effort.spend(2 * ATTEMPT_STEPS as usize);
+        Outcome::Scored(Score {
+            value: 1.0,
+            explanation: spanscore_base::model::Explanation::default(),
+            details: Value::Null,
+            label: None,
+        })
+    }
+}
+
+/// Builds an evaluator under a name that takes two slices.
+pub(crate) fn costly_one(name: &str, level: Level) -> Configured {
+    Configured {
+        against: Against::Settings(Evaluator::code(Costly)),
+        ..configured(name, level, Brittle::default())
     }
 }
 

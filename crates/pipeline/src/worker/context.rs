@@ -11,7 +11,9 @@ use crate::kafka::PartitionMetrics;
 use crate::metrics::PipelineMetrics;
 use crate::pool::BatchPool;
 use crate::reload::setup::{HeldSettings, Setup, Translator};
-use crate::sessions::{SessionSender, SessionVerdicts, SessionWorker};
+use crate::sessions::{
+    LongSessionThread, LongSessions, OnWay, SessionSender, SessionVerdicts, SessionWorker,
+};
 use crate::{Outlet, PipelineSettings};
 use spanscore_assemble::{Sessions, Shard};
 use spanscore_base::model::{Claims, MemoryQuota, Receipt};
@@ -149,15 +151,27 @@ impl WorkerContext {
             translator: Translator::default(),
             place: self.shard_count,
             verdicts: SessionVerdicts::new(&settings, memory),
+            long: LongSessions::default(),
+            on_way: Arc::new(OnWay::new(Arc::clone(memory))),
         }
+    }
+
+    /// Returns the thread of long sessions, and the index of its heartbeat.
+    pub(crate) fn add_long_sessions(
+        &self,
+        worker: &mut SessionWorker,
+    ) -> (LongSessionThread, usize) {
+        let (long, thread) = LongSessions::with_thread(Arc::clone(&self.judging));
+        worker.long = long;
+        (thread, 2 * self.shard_count + 1)
     }
 }
 
-/// Returns the heartbeats of the shards, then of the sessions, then of the threads of long traces,
-/// which need not move until they have one.
+/// Returns the heartbeats of the shards, then of the sessions, then of the threads of long traces
+/// and sessions, which need not move until they have one.
 fn heartbeats(shard_count: usize) -> Arc<Heartbeats> {
-    let heartbeats = Heartbeats::new(2 * shard_count + 1);
-    (shard_count + 1..2 * shard_count + 1).for_each(|place| heartbeats.end(place));
+    let heartbeats = Heartbeats::new(2 * shard_count + 2);
+    (shard_count + 1..2 * shard_count + 2).for_each(|place| heartbeats.end(place));
     Arc::new(heartbeats)
 }
 

@@ -1,20 +1,22 @@
 //! Inbox of a shard: decides the order in which waiting requests are worked off.
 //!
 //! Requests of one sender keep their order; among senders the one goes first that was served least,
-//! by bytes ([`super::fair_line`]). In the order of arrival a sender of small requests would wait
+//! by bytes ([`FairLine`]). In the order of arrival a sender of small requests would wait
 //! for all requests of a flood, fill its own part of the queue meanwhile, and then have to wait
 //! with its next request before that is acknowledged.
 //!
 //! Other messages change the shard itself, so they are barriers: all requests before one are worked
-//! off before it, all behind it after it. None is passed while long traces wait or are judged, and
-//! no more of those are put meanwhile ([`LongTraces::close_if`]). Requests of senders that have
-//! many of those wait here: in a queue of which each sender has a share.
+//! off before it, all behind it after it. Requests of senders that have many long traces wait here,
+//! in a queue of which each sender has a share. A config update passes them, since no sender
+//! decides when a config is in use: what waits is translated when its turn comes, and a trace that
+//! is judged meanwhile is as if it had been before. No other message passes long traces, and no
+//! more of those are put while one waits ([`LongTraces::close_if`]).
 
 use std::collections::VecDeque;
 
 use super::ShardMessage;
-use super::fair_line::FairLine;
 use super::long_traces::LongTraces;
+use spanscore_base::model::FairLine;
 
 /// Smallest charge of a request, bytes: none is free.
 const REQUEST_BYTES_MIN: usize = 1024;
@@ -49,7 +51,8 @@ impl Inbox {
         if let Some(request) = self.requests.take_unless(is_held) {
             return Some(request);
         }
-        if !self.requests.is_empty() || !long.is_empty() {
+        let waits = !self.requests.is_empty() || !long.is_empty();
+        if waits && !matches!(self.behind.front(), Some(ShardMessage::ConfigUpdate(_))) {
             return None;
         }
         let next = self.behind.pop_front();
@@ -60,9 +63,10 @@ impl Inbox {
         next
     }
 
-    /// Returns true if a message waits that is no request.
+    /// Returns true if a message waits that no long trace may outlast.
     pub(super) fn has_barrier(&self) -> bool {
-        !self.behind.is_empty()
+        let next = self.behind.front();
+        next.is_some_and(|next| !matches!(next, ShardMessage::ConfigUpdate(_)))
     }
 
     /// Returns true if nothing waits.

@@ -4,6 +4,7 @@ use super::asking::TraceAnswer;
 use super::long_traces::ATTEMPT_STEPS;
 use super::{JudgedCounts, Worker, WorkerContext, unix_ns};
 use crate::reading::try_reserve;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use spanscore_assemble::{Due, SessionKeyFields};
@@ -12,7 +13,7 @@ use spanscore_base::model::{
 };
 use spanscore_base::panics::caught;
 use spanscore_evaluate::engine::run::{Evidence, Skips};
-use spanscore_extract::reading_steps;
+use spanscore_extract::{Table, reading_steps};
 use spanscore_store::{Judgement, TrajectoryRecord};
 
 /// Trace that is due, with all that decides how it is judged.
@@ -32,6 +33,8 @@ pub(super) struct JudgedTask {
     pub(super) skips: Skips,
     pub(super) session: Option<SessionKey>,
     pub(super) effort: WorkBudget,
+    /// Table of its records.
+    pub(super) table: Arc<Table>,
 }
 
 impl Worker {
@@ -53,7 +56,7 @@ impl Worker {
             return None;
         }
         let reading = if is_attempt {
-            try_reserve(&self.context.judging, trace)
+            try_reserve(&self.context.judging, std::iter::once(trace))
         } else {
             self.reserve(trace)
         };
@@ -91,9 +94,11 @@ impl Worker {
     ) -> Result<u64, u64> {
         judged.too_large += u64::from(!was_read);
         // The steps before a panic are unknown: a quarter of the budget is charged.
-        let Some(JudgedTask { skips, session, effort }) = done else { return Err(given / 4) };
+        let Some(JudgedTask { skips, session, effort, table }) = done else {
+            return Err(given / 4);
+        };
         judged.cut_texts += effort.cut_texts();
-        self.hand_to_session(session, trace, due.digest);
+        self.hand_to_session(session, (due, trace), &table);
         if !due.is_silent {
             judged.add(due.completion, skips);
         }
@@ -137,7 +142,8 @@ impl WorkerContext {
                 self.store(due, trace, &trajectory, (&evaluations[before..], asked.is_empty()));
             }
             let session = session.as_ref().and_then(|fields| fields.of(&trajectory));
-            JudgedTask { skips, session, effort: trajectory.effort }
+            let table = Arc::clone(self.resolver.table());
+            JudgedTask { skips, session, effort: trajectory.effort, table }
         });
         if judged.is_err() {
             out.evaluations.truncate(before);

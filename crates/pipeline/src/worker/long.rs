@@ -29,6 +29,7 @@ impl Worker {
     fn put_long_as(&mut self, due: Due) {
         let Some(sender) = self.shard.sender(due.handle) else { return };
         let bytes = self.shard.trace(due.handle).map_or(0, |trace| trace.bytes());
+        self.shard.wait(due.handle);
         self.long.put(due, sender, bytes);
     }
 
@@ -40,18 +41,19 @@ impl Worker {
                 self.shard.not_begun(&due);
                 continue;
             }
-            let Some(trace) = self.shard.trace(due.handle) else { continue };
+            let Some(trace) = self.shard.lend(due.handle) else { continue };
             let judged = self.shard.steps(due.handle).judged;
             let is_begun = self.long.begin(LongTask {
                 context: self.context.clone(),
                 due,
-                trace: trace.clone(),
+                trace,
                 reported: self.shard.reported(due.handle).to_vec(),
                 session: self.sessions().map(|sessions| sessions.fields),
                 steps: self.context.trace_steps.saturating_sub(judged),
                 epoch: self.epoch,
             });
             if !is_begun {
+                self.shard.returned(due.handle);
                 self.judge_without_thread(Some(due));
             }
             return;
@@ -87,13 +89,17 @@ impl Worker {
         let running = self.long.ended();
         let Some(judgement) = judgement else {
             let left = running.filter(|(_, epoch)| *epoch == self.epoch);
+            if let Some((due, _)) = left {
+                self.shard.returned(due.handle);
+            }
             return self.judge_without_thread(left.map(|(due, _)| due));
         };
         let LongJudgement { due, trace, mut evaluations, mut asked, .. } = judgement;
-        let LongJudgement { reported, judged: done, was_read, steps, took, epoch, .. } = judgement;
+        let LongJudgement { mut reported, judged: done, was_read, .. } = judgement;
+        let LongJudgement { steps, took, epoch, setup, .. } = judgement;
         let is_ours = epoch == self.epoch;
         let mut judged = JudgedCounts::default();
-        let taken = self.conclude((&due, &trace), done, (was_read, steps), &mut judged);
+        let taken = self.conclude((&due, &*trace), done, (was_read, steps), &mut judged);
         self.tell_forwards_of(trace.trace_id, &due, &evaluations, &asked);
         if due.is_silent {
             evaluations.clear();
@@ -103,11 +109,19 @@ impl Worker {
         if is_ours {
             self.supersede(due.handle, &mut evaluations);
         }
-        let notes = self.note_of_trace(&due, &trace).filter(|_| is_ours).into_iter().collect();
-        self.hand_out_with(evaluations, asked, (trace.claims, notes));
-        self.context.metrics.judged(&judged, took, &self.context.evaluators);
+        let note = self.note_of_trace(&due, &trace).filter(|_| is_ours);
+        let claims = trace.claims.clone();
+        // Given back first: what is changed while it is lent is copied.
+        drop(trace);
+        if is_ours && self.shard.returned(due.handle) > 0 {
+            self.context.metrics.stages.copied_traces.add(1);
+        }
+        let notes = note.map(|note| (note, self.shard.notes(due.handle))).into_iter().collect();
+        self.hand_out_with(&due, evaluations, asked, (claims, notes));
+        self.context.metrics.judged(&judged, took, &setup.evaluators);
         self.context.metrics.stages.long_traces.add("own", 1);
         if is_ours {
+            self.renumber_since(&setup, &mut reported);
             let reported = taken.is_ok().then_some(reported);
             self.settle_long(&due, reported, taken.unwrap_or_else(|steps| steps));
         }

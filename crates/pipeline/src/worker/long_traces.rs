@@ -15,24 +15,23 @@ use hashbrown::HashMap;
 use tokio::sync::mpsc;
 
 use super::asking::TraceAnswer;
-use super::fair_line::FairLine;
 use super::judgement::{JudgedTask, JudgingTask};
 use super::{WorkerContext, unix_ns};
 use crate::reading::reserve;
+use crate::reload::setup::Setup;
 use spanscore_assemble::{Due, Handle, SessionKeyFields};
-use spanscore_base::model::{Evaluation, Reported, SenderId, TraceSpans, WorkBudget};
+use spanscore_base::model::{
+    Evaluation, FairLine, Reported, SenderId, SenderKey, TraceSpans, WorkBudget, sender_number,
+};
 use spanscore_evaluate::AskedTarget;
 use spanscore_telemetry::Heartbeats;
 
 /// Steps of a trace on its shard: about two milliseconds.
-pub(super) const ATTEMPT_STEPS: u64 = 1_000_000;
+pub(crate) const ATTEMPT_STEPS: u64 = 1_000_000;
 /// Long traces that wait at most.
 const WAITING_MAX: usize = 256;
 /// Long traces of one sender from which on its requests wait.
 const HOLDING_MAX: usize = 4;
-
-/// Peer and connection of a sender.
-type SenderKey = (u32, u32);
 
 /// Long trace that waits.
 struct WaitingTrace {
@@ -48,9 +47,10 @@ pub(crate) struct LongTraces {
     thread: Option<(mpsc::Sender<LongTask>, mpsc::Receiver<LongJudgement>)>,
     line: FairLine<Handle>,
     waiting: HashMap<Handle, WaitingTrace>,
-    /// Bytes of those that wait, and the most that they may have.
+    /// Bytes of those that wait and of the one that is judged, and the most that they may have.
     bytes: usize,
     bytes_max: usize,
+    running_bytes: usize,
     by_sender: HashMap<SenderKey, usize>,
     /// The trace that is judged, with the restarts of the shard before it.
     running: Option<(Due, u64)>,
@@ -140,10 +140,13 @@ impl LongTraces {
     /// Hands a trace to the thread, which is free; false if that has ended.
     pub(super) fn begin(&mut self, task: LongTask) -> bool {
         let running = (task.due, task.epoch);
+        let bytes = task.trace.bytes();
         let tasks = self.thread.as_ref().map(|(tasks, _)| tasks);
         // Its channel has room for one, and none is running.
         let is_sent = tasks.is_some_and(|tasks| tasks.try_send(task).is_ok());
         self.running = is_sent.then_some(running);
+        self.running_bytes = if is_sent { bytes } else { 0 };
+        self.bytes += self.running_bytes;
         is_sent
     }
 
@@ -157,6 +160,7 @@ impl LongTraces {
 
     /// Notes the end of the judgement that was running; returns its trace, with its epoch.
     pub(super) fn ended(&mut self) -> Option<(Due, u64)> {
+        self.bytes -= std::mem::take(&mut self.running_bytes);
         self.running.take()
     }
 
@@ -181,20 +185,16 @@ impl LongTraces {
         self.is_off = true;
         self.line = FairLine::default();
         self.by_sender.clear();
-        self.bytes = 0;
+        self.bytes = self.running_bytes;
         self.waiting.drain().map(|(_, waiting)| waiting.due).collect()
     }
-}
-
-fn sender_number((peer, connection): SenderKey) -> usize {
-    (peer as usize).wrapping_shl(16) ^ connection as usize
 }
 
 /// Long trace on its way to the thread.
 pub(super) struct LongTask {
     pub(super) context: WorkerContext,
     pub(super) due: Due,
-    pub(super) trace: TraceSpans,
+    pub(super) trace: Arc<TraceSpans>,
     pub(super) reported: Vec<Reported>,
     pub(super) session: Option<SessionKeyFields>,
     /// Steps that the trace has left.
@@ -206,7 +206,7 @@ pub(super) struct LongTask {
 /// Long trace on its way back.
 pub(super) struct LongJudgement {
     pub(super) due: Due,
-    pub(super) trace: TraceSpans,
+    pub(super) trace: Arc<TraceSpans>,
     pub(super) reported: Vec<Reported>,
     pub(super) evaluations: Vec<Evaluation>,
     pub(super) asked: Vec<AskedTarget>,
@@ -217,13 +217,15 @@ pub(super) struct LongJudgement {
     pub(super) steps: u64,
     pub(super) took: std::time::Duration,
     pub(super) epoch: u64,
+    /// Evaluators that judged it, which a reload may have replaced.
+    pub(super) setup: Setup,
 }
 
 impl LongTask {
     fn judge(self, waits: impl Fn()) -> LongJudgement {
         let Self { context, due, trace, mut reported, session, steps, epoch } = self;
         let started = std::time::Instant::now();
-        let reading = reserve(&context.judging, std::iter::once(&trace), waits);
+        let reading = reserve(&context.judging, std::iter::once(&*trace), waits);
         let was_read = reading.is_some();
         let effort = WorkBudget::new(if was_read { steps } else { 0 });
         let mut evaluations = Vec::new();
@@ -233,6 +235,7 @@ impl LongTask {
         let judged = context.judge(&task, effort, &mut reported, &mut out);
         let asked = out.asked;
         let took = started.elapsed();
+        let WorkerContext { resolver, evaluators, .. } = context;
         LongJudgement {
             due,
             trace,
@@ -244,6 +247,7 @@ impl LongTask {
             steps,
             took,
             epoch,
+            setup: Setup { resolver, evaluators },
         }
     }
 }

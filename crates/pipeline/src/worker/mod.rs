@@ -356,11 +356,10 @@ impl Worker {
         Some((note, self.shard.notes(due.handle)))
     }
 
-    /// Returns the same of a trace as it was judged.
-    fn note_of_trace(&mut self, due: &Due, trace: &TraceSpans) -> Option<(JudgedNote, NoteCell)> {
+    /// Returns the same of a trace as it was judged, without its cell.
+    fn note_of_trace(&self, due: &Due, trace: &TraceSpans) -> Option<JudgedNote> {
         let journal = self.context.journal.as_ref()?;
-        let note = journal.has_all_of(trace).then(|| note(due, trace))?;
-        Some((note, self.shard.notes(due.handle)))
+        journal.has_all_of(trace).then(|| note(due, trace))
     }
 
     /// Notes the judged traces, then passes their evaluations on; a receipt claims their evidence
@@ -379,9 +378,15 @@ impl Worker {
         self.sessions.as_ref().filter(|_| self.context.evaluators.has_session_level())
     }
 
-    fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
+    fn hand_to_session(
+        &self,
+        key: Option<SessionKey>,
+        (due, trace): (&Due, &TraceSpans),
+        table: &Arc<Table>,
+    ) {
         let (Some(sessions), Some(key)) = (self.sessions(), key) else { return };
-        if !sessions.hand_over(key, trace, digest, self.context.resolver.table()) {
+        let sender = self.shard.sender(due.handle).unwrap_or_default();
+        if !sessions.hand_over(key, (trace, due.digest), sender, table) {
             self.context.metrics.stages.session_losses.add("queue_full", 1);
         }
     }
@@ -453,7 +458,6 @@ mod clock;
 mod context;
 mod early;
 mod expensive_traces;
-mod fair_line;
 mod inbox;
 mod judgement;
 mod long;

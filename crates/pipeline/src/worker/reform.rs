@@ -6,7 +6,7 @@ use super::Worker;
 use super::context::empty_shard;
 use crate::reload::setup::{ConfigUpdate, Setup};
 use crate::sessions::SessionMessage;
-use spanscore_base::model::SpanBatch;
+use spanscore_base::model::{Reported, SpanBatch};
 use spanscore_extract::Table;
 
 impl Worker {
@@ -39,6 +39,13 @@ impl Worker {
         if let Some(sessions) = self.sessions.as_ref().filter(|_| self.index == 0) {
             // Never fails: the session worker ends after the shards.
             let _ = sessions.queue.send(SessionMessage::ConfigUpdate(update)).await;
+        }
+    }
+
+    /// Maps reports of the evaluators before the last updates to those of today.
+    pub(super) fn renumber_since(&self, before: &Setup, reported: &mut Vec<Reported>) {
+        if !Arc::ptr_eq(&before.evaluators, &self.context.evaluators) {
+            self.setup().renumber(before, reported);
         }
     }
 

@@ -8,7 +8,7 @@ use super::brittle::{Brittle, configured};
 use super::pace::WORK_MAX;
 use super::*;
 use crate::room::{RequestQueue, ShardQueue};
-use crate::{PipelineIntake, Unjudged};
+use crate::{PipelineIntake, PipelineSettings, Unjudged};
 use spanscore_base::model::{EvaluationId, Level};
 use spanscore_base::otlp::{Signal, json};
 use spanscore_evaluate::engine::run::Configured;

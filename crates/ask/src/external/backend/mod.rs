@@ -263,12 +263,13 @@ impl ExternalScheduler {
         }
     }
 
-    /// Stops the tasks at the front of a queue whose time of arrival says so.
+    /// Stops the tasks of a queue whose time of arrival says so.
     fn stop_queue(&mut self, channel: usize, outcome: &Outcome, stops: impl Fn(u64) -> bool) {
-        while let Some(id) = self.front(channel)
-            && self.entries.get(&id).is_some_and(|task| stops(task.arrived_ms))
-        {
-            self.stop(id, outcome.clone());
+        let queued: Vec<u64> = self.queue(channel).iter().copied().collect();
+        for id in queued {
+            if self.entries.get(&id).is_some_and(|task| stops(task.arrived_ms)) {
+                self.stop(id, outcome.clone());
+            }
         }
     }
 

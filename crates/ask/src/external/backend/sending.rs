@@ -50,7 +50,7 @@ impl ExternalScheduler {
             }
             bytes += size;
             ids.push(id);
-            self.queue(channel).pop_front();
+            self.queue(channel).take();
         }
         (!ids.is_empty()).then_some(ids)
     }

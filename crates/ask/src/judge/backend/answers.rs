@@ -148,7 +148,7 @@ impl JudgeScheduler {
         let is_unreadable = session.is_unreadable();
         if !(is_unreadable && self.move_to_fallback(now_ms, id)) {
             // Also if the session escalates: its next step is due now, at the judge that answered.
-            self.queue(judge).push_front(id);
+            self.requeue_first_at(judge, id);
         }
     }
 

@@ -220,7 +220,7 @@ impl JudgeScheduler {
             return;
         }
         self.backend.judges[judge].wake_ms = None;
-        while let Some(id) = self.queue(judge).pop_front() {
+        while let Some(id) = self.queue(judge).take() {
             let Some(block) = self.advance(now_ms, id) else { continue };
             if self.target(id) != Some(judge) {
                 self.requeue(id);

@@ -15,7 +15,7 @@ struct Sent {
 
 const REMOTE: u16 = SpanFlags::REMOTE_PARENT;
 
-fn sent(trace: u8, span: u16, parent: u16, flags: u16) -> Sent {
+const fn sent(trace: u8, span: u16, parent: u16, flags: u16) -> Sent {
     Sent { trace, span, parent, flags: flags | SpanFlags::ENDED, peer: 0 }
 }
 
@@ -109,6 +109,66 @@ fn parent_that_a_service_never_sends_is_not_waited_for_again() {
         waits.push(first(&mut shard, &[(u64::from(trace) * 100_000, "shop", &spans)]).0);
     }
     assert_eq!(waits, [10_000, 10_000, 10_000, 1_000, 1_000]);
+}
+
+/// Judges traces of a service one after another, each 100 s after the one before; returns which of
+/// them are partial.
+fn partial(shard: &mut Shard, from: u8, traces: &[&[Sent]]) -> Vec<bool> {
+    let each = |(trace, spans): (u8, &&[Sent])| {
+        let own: Vec<Sent> = spans.iter().map(|span| Sent { trace, ..*span }).collect();
+        first(shard, &[(u64::from(trace) * 100_000, "shop", &own)]).1
+    };
+    (from..).zip(traces).map(each).collect()
+}
+
+const WHOLE: [Sent; 3] = [sent(0, 1, 0, AGENT), sent(0, 2, 1, PLAIN), sent(0, 3, 2, TOOL)];
+const ROOTLESS: [Sent; 2] = [sent(0, 3, 2, TOOL), sent(0, 4, 3, TOOL)];
+
+#[test]
+fn idle_trace_without_parents_that_usually_come_is_partial() {
+    let mut shard = auto();
+    assert_eq!(partial(&mut shard, 1, &[&ROOTLESS]), [false], "nothing is known of them");
+    assert_eq!(partial(&mut shard, 2, &[&WHOLE, &ROOTLESS]), [false, true]);
+    let remote = [sent(0, 3, 2, TOOL | REMOTE)];
+    let rooted = [sent(0, 1, 0, AGENT), sent(0, 3, 1, TOOL)];
+    assert_eq!(partial(&mut shard, 4, &[&remote, &rooted]), [false, false]);
+    assert_eq!(partial(&mut shard, 6, &[&ROOTLESS[..]; 4]), [true, true, false, false], "in vain");
+}
+
+#[test]
+fn runs_that_pause_and_end_later_stay_partial_while_they_pause() {
+    let mut shard = auto();
+    assert_eq!(partial(&mut shard, 1, &[&WHOLE]), [false]);
+    for trace in 2..20 {
+        let early = ROOTLESS.map(|span| Sent { trace, ..span });
+        let rest = [sent(trace, 1, 0, AGENT), sent(trace, 2, 1, PLAIN)];
+        let at = u64::from(trace) * 100_000;
+        let arrivals: [(u64, &str, &[Sent]); 2] =
+            [(at, "shop", &early), (at + 20_000, "shop", &rest)];
+        let judged = run(&mut shard, &arrivals, at + 90_000);
+        let told: Vec<_> = judged.iter().map(|(_, due)| (due.revision, due.is_partial)).collect();
+        assert_eq!(told, [(0, true), (1, false)], "{trace}");
+    }
+}
+
+#[test]
+fn idle_trace_of_a_service_whose_parents_never_come_is_not_partial() {
+    let mut shard = auto();
+    let lacking = [sent(0, 1, 0, AGENT), sent(0, 3, 2, TOOL), sent(0, 4, 3, TOOL)];
+    let traces: Vec<&[Sent]> = (0..8).map(|_| &lacking[..]).chain([&ROOTLESS[..]]).collect();
+    assert_eq!(partial(&mut shard, 1, &traces)[8..], [false]);
+}
+
+#[test]
+fn idle_trace_whose_parent_may_be_of_another_service_is_not_partial() {
+    let mut shard = auto();
+    assert_eq!(partial(&mut shard, 1, &[&WHOLE]), [false]);
+    // A caller whose flags do not say that it is remote.
+    let (caller, called) = ([sent(2, 1, 0, AGENT)], [sent(2, 3, 1, TOOL)]);
+    let arrivals: [(u64, &str, &[Sent]); 2] =
+        [(200_000, "desk", &caller), (200_000, "shop", &called)];
+    assert!(!first(&mut shard, &arrivals).1);
+    assert_eq!(partial(&mut shard, 3, &[&WHOLE, &ROOTLESS]), [false, false]);
 }
 
 #[test]

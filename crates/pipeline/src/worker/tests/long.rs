@@ -1,36 +1,14 @@
 //! Traces that take more than a slice.
 
 use super::*;
-use crate::worker::long_traces::{ATTEMPT_STEPS, LongTraceThread};
-use spanscore_base::model::{Explanation, Facts, Outcome, Score, SenderId, Trajectory, Want};
-use spanscore_base::value::Value;
-use spanscore_evaluate::engine::run::Against;
-use spanscore_evaluate::{CodeEvaluator, Evaluator};
-
-/// Takes two slices.
-struct Costly;
-
-impl CodeEvaluator for Costly {
-    fn facts(&self) -> Facts {
-        Facts::default()
-    }
-
-    fn evaluate(&self, trajectory: &Trajectory<'_>, _: Want) -> Outcome {
-        trajectory.effort.spend(2 * ATTEMPT_STEPS as usize);
-        Outcome::Scored(Score {
-            value: 1.0,
-            explanation: Explanation::default(),
-            details: Value::Null,
-            label: None,
-        })
-    }
-}
+use crate::reload::setup::HeldSettings;
+use crate::worker::brittle::costly_one;
+use crate::worker::inbox::Inbox;
+use crate::worker::long_traces::LongTraceThread;
+use spanscore_base::model::SenderId;
 
 fn costly(telemetry: &Telemetry) -> (Worker, LongTraceThread, Kept) {
-    let evaluators = ["one", "other"].map(|name| Configured {
-        against: Against::Settings(Evaluator::code(Costly)),
-        ..configured(name, Level::Trace, Brittle::default())
-    });
+    let evaluators = ["one", "other"].map(|name| costly_one(name, Level::Trace));
     let (context, settings) = WorkerContext::of(telemetry, evaluators.into());
     let mut worker = context.worker(&settings, 0, None);
     let (thread, _) = context.add_long_traces(&settings, &mut worker);
@@ -201,4 +179,82 @@ fn what_comes_by_no_connection_waits_for_no_long_traces() {
         worker.judge_all(Completion::Idle, 0, &mut due);
     }
     assert_eq!((worker.long.len(), worker.long.holds(SenderId::default())), (6, false));
+}
+
+/// Returns an update to these evaluators.
+fn update_to(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Arc<ConfigUpdate> {
+    let (context, settings) = WorkerContext::of(telemetry, evaluators);
+    let WorkerContext { resolver, evaluators, .. } = context;
+    let setup = crate::reload::setup::Setup { resolver, evaluators };
+    let PipelineSettings { traces, sessions, limits, .. } = settings;
+    let held = HeldSettings { traces, sessions, limits, tells_ignored: false };
+    Arc::new(ConfigUpdate { setup, held })
+}
+
+#[tokio::test]
+async fn update_waits_neither_for_long_traces_nor_for_requests_that_they_hold_up() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let (mut worker, mut thread, kept) = costly(&telemetry);
+    let named = SenderId { connection: 1, ..SenderId::default() };
+    let send = |worker: &Worker, number: usize| {
+        let id = format!("5b8efff798038103d269b633813fc6{number}c");
+        let mut batch = sample_with(worker, &[("5b8efff798038103d269b633813fc60c", &id)]);
+        Arc::get_mut(&mut batch).unwrap().sender = named;
+        batch
+    };
+    for number in 0..6 {
+        let batch = send(&worker, number);
+        worker.take_in(batch, false, 0, &mut Vec::new());
+        worker.judge_all(Completion::Idle, 0, &mut Vec::new());
+        worker.begin_long();
+    }
+    assert!(worker.long.holds(named));
+    let mut inbox = Inbox::default();
+    let table = Arc::clone(worker.context.resolver.table());
+    let (batch, room) = (send(&worker, 7), room().await);
+    inbox.put(ShardMessage::Batch { batch, table, at_ms: None, room });
+    let next = configured("next", Level::Trace, Brittle::default());
+    inbox.put(ShardMessage::ConfigUpdate(update_to(&telemetry, vec![next])));
+    inbox.put(ShardMessage::Drain);
+    assert!(!inbox.has_barrier(), "long traces may wait");
+    let Some(ShardMessage::ConfigUpdate(update)) = inbox.take(&worker.long) else {
+        panic!("the update passes")
+    };
+    worker.update(update).await;
+    assert!(inbox.has_barrier() && inbox.take(&worker.long).is_none(), "the request is held");
+    // The one that was judged already is as it was before, the others are of the new evaluators.
+    let mut judged: Vec<Vec<String>> = Vec::new();
+    while let Some(judgement) = thread.judge_one() {
+        worker.conclude_long(Some(judgement));
+        judged.push(kept.lock().unwrap().drain(..).map(|it| it.evaluator.name.clone()).collect());
+        worker.begin_long();
+    }
+    let new: Vec<String> = vec!["next".to_owned()];
+    let mut expected = vec![vec!["one".to_owned(), "other".to_owned()]];
+    expected.resize(6, new);
+    assert_eq!(judged, expected);
+    assert!(matches!(inbox.take(&worker.long), Some(ShardMessage::Batch { .. })));
+}
+
+#[test]
+fn trace_that_grows_while_it_is_judged_holds_what_its_sender_has() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let (mut worker, mut thread, _) = costly(&telemetry);
+    let add = |worker: &mut Worker, id| {
+        let batch = sample_with(worker, &[("0a05", id)]);
+        worker.take_in(batch, false, 0, &mut Vec::new());
+    };
+    add(&mut worker, "0a05");
+    worker.judge_all(Completion::Idle, 0, &mut Vec::new());
+    let before = worker.shard.bytes();
+    let copy = worker.shard.traces().map(TraceSpans::bytes).sum::<usize>();
+    worker.begin_long();
+    assert_eq!(worker.shard.bytes(), before, "lent as it is");
+    add(&mut worker, "0a06");
+    let grown = worker.shard.bytes();
+    assert!(grown >= before + copy, "{grown} and {before}: with the copy");
+    worker.conclude_long(thread.judge_one());
+    let after = worker.shard.bytes();
+    assert!(after < grown, "{after} and {grown}: its verdicts came, the copy went");
+    counted(&telemetry, "spanscore_evaluate_copied_traces_total 1");
 }

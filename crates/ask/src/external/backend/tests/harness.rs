@@ -133,7 +133,7 @@ impl ExternalHarness {
     }
 
     pub(super) fn arrive(&mut self, asked: ExternalRequest) {
-        let place = self.room.enter(10).expect("there is room");
+        let place = self.room.enter(0, 10).expect("there is room");
         self.arrived += 1;
         self.core.arrive(self.now_ms, asked, None, place);
     }

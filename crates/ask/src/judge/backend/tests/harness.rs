@@ -201,7 +201,7 @@ impl Harness {
     }
 
     pub(super) fn arrive_with(&mut self, asked: JudgeRequest, receipt: Option<Receipt>) {
-        let place = self.load.enter(asked.bytes()).expect("room");
+        let place = self.load.enter(0, asked.bytes()).expect("room");
         self.core.arrive(self.now_ms, asked, receipt, place);
     }
 

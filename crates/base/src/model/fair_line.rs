@@ -14,17 +14,26 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
+/// Peer and connection of a sender, for which shares are counted.
+pub type SenderKey = (u32, u32);
+
+/// Returns the number of a sender.
+pub fn sender_number((peer, connection): SenderKey) -> usize {
+    (peer as usize).wrapping_shl(16) ^ connection as usize
+}
+
 /// Self-clocked fair queue.
-pub(super) struct FairLine<T> {
+#[derive(Debug)]
+pub struct FairLine<T> {
     /// Items by finish tag, then by arrival, with their senders.
-    waiting: BTreeMap<(u64, u64), (usize, T)>,
+    waiting: BTreeMap<(u64, i64), (usize, T)>,
     senders: HashMap<usize, SenderInLine>,
     now: u64,
-    came: u64,
+    came: i64,
 }
 
 /// Waiting items of one sender, and the finish tag of its last.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct SenderInLine {
     count: usize,
     end: u64,
@@ -38,7 +47,7 @@ impl<T> Default for FairLine<T> {
 
 impl<T> FairLine<T> {
     /// Adds an item of a sender.
-    pub(super) fn put(&mut self, sender: usize, cost: usize, what: T) {
+    pub fn put(&mut self, sender: usize, cost: usize, what: T) {
         let own = self.senders.entry(sender).or_default();
         own.end = own.end.max(self.now).saturating_add(cost as u64);
         own.count += 1;
@@ -46,13 +55,20 @@ impl<T> FairLine<T> {
         self.waiting.insert((own.end, self.came), (sender, what));
     }
 
+    /// Adds an item of a sender in front of all others, as it was taken before.
+    pub fn put_first(&mut self, sender: usize, what: T) {
+        self.senders.entry(sender).or_default().count += 1;
+        self.came += 1;
+        self.waiting.insert((0, -self.came), (sender, what));
+    }
+
     /// Takes the next item.
-    pub(super) fn take(&mut self) -> Option<T> {
+    pub fn take(&mut self) -> Option<T> {
         self.take_unless(|_| false)
     }
 
     /// Takes the next item that is not held; held ones keep their places.
-    pub(super) fn take_unless(&mut self, is_held: impl Fn(&T) -> bool) -> Option<T> {
+    pub fn take_unless(&mut self, is_held: impl Fn(&T) -> bool) -> Option<T> {
         let mut items = self.waiting.iter();
         let place = *items.find(|(_, (_, what))| !is_held(what))?.0;
         let (sender, what) = self.waiting.remove(&place)?;
@@ -67,8 +83,13 @@ impl<T> FairLine<T> {
         Some(what)
     }
 
+    /// Returns the items in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.waiting.values().map(|(_, what)| what)
+    }
+
     /// Returns true if nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 }
@@ -88,6 +109,19 @@ mod tests {
         assert_eq!(line.take_unless(|item| item.0 == 1), Some((2, 0)));
         assert_eq!(line.take_unless(|_| true), None);
         assert_eq!(taken(&mut line), [(1, 0), (1, 1), (1, 2), (2, 1)]);
+    }
+
+    #[test]
+    fn item_that_comes_back_is_the_first_and_those_of_its_sender_keep_their_places() {
+        let mut line = FairLine::default();
+        (0..3).for_each(|number| line.put(1, 10, (1, number)));
+        line.put(2, 10, (2, 0));
+        let back = [line.take(), line.take()].map(Option::unwrap);
+        back.iter().rev().for_each(|item| line.put_first(item.0, *item));
+        assert!(line.iter().eq(&[(1, 0), (2, 0), (1, 1), (1, 2)]));
+        line.put(2, 10, (2, 1));
+        assert_eq!(taken(&mut line), [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]);
+        assert!(line.senders.is_empty());
     }
 
     fn taken<T>(line: &mut FairLine<T>) -> Vec<T> {

@@ -18,10 +18,10 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-use spanscore_base::model::{SenderId, fingerprint};
+use spanscore_base::model::{SenderKey, fingerprint};
 
 /// Weight of a trace without a span of an agent.
-pub(super) const PLAIN_WEIGHT: usize = 16;
+pub(crate) const PLAIN_WEIGHT: usize = 16;
 /// Services of one address that hold apart; further ones hold together.
 const SERVICES_MAX: usize = 256;
 /// Levels of the tree below its root.
@@ -33,7 +33,7 @@ const ROOT: u32 = 0;
 
 /// Kinds of traces, in the order in which a holder gives them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TraceClass {
+pub(crate) enum TraceClass {
     /// Judged, and remembered for late spans.
     Remembered,
     /// Open, without a span of an agent, a model or a tool.
@@ -44,11 +44,13 @@ pub(super) enum TraceClass {
     Running,
     /// Being judged: it goes or is remembered afterwards.
     Going,
+    /// Waits to be judged beside the shard, or is: it is held, and cannot go.
+    Waiting,
 }
 
 /// Measures of a holding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Measure {
+pub(crate) enum Measure {
     /// Weight of its open traces by their number.
     OpenTraces,
     /// Weight of its open traces by their bytes.
@@ -100,7 +102,7 @@ impl Holder {
 const HOLDER_BYTES: usize = size_of::<Holder>() + 160;
 
 /// Holders of all traces of a shard, by the traces' slot numbers.
-pub(super) struct Shares {
+pub(crate) struct Shares {
     holders: Vec<Holder>,
     free: Vec<u32>,
     by_key: HashMap<(u32, u32), u32>,
@@ -116,15 +118,16 @@ impl Default for Shares {
 
 impl Shares {
     /// Returns the bytes of the holders; traces count their entries.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.by_key.len() * HOLDER_BYTES
     }
 
     /// Adds a trace, which holds nothing yet.
-    pub(super) fn join(&mut self, trace: u32, sender: SenderId, service: &str) {
-        let peer = self.below(ROOT, sender.peer);
+    pub(crate) fn join(&mut self, trace: u32, sender: SenderKey, service: &str) {
+        let (peer, connection) = sender;
+        let peer = self.below(ROOT, peer);
         let service = self.below(peer, self.service_key(peer, service));
-        let holder = self.below(service, sender.connection.into());
+        let holder = self.below(service, connection);
         self.holders[holder as usize].parts += 1;
         let class = TraceClass::Going;
         let entry = Entry { bytes: 0, holder, before: NONE, after: NONE, class };
@@ -136,7 +139,7 @@ impl Shares {
     }
 
     /// Removes a trace, and holders that hold nothing any more.
-    pub(super) fn leave(&mut self, trace: u32) {
+    pub(crate) fn leave(&mut self, trace: u32) {
         self.put(trace, TraceClass::Going);
         let mut holder = self.entries[trace as usize].holder;
         loop {
@@ -156,12 +159,12 @@ impl Shares {
     }
 
     /// Moves a trace to another class.
-    pub(super) fn put(&mut self, trace: u32, class: TraceClass) {
+    pub(crate) fn put(&mut self, trace: u32, class: TraceClass) {
         self.set(trace, class, self.bytes_of(trace));
     }
 
     /// Changes the class of a trace and the bytes that it holds.
-    pub(super) fn set(&mut self, trace: u32, class: TraceClass, bytes: usize) {
+    pub(crate) fn set(&mut self, trace: u32, class: TraceClass, bytes: usize) {
         let before = self.entries[trace as usize];
         if before.class != class {
             self.unlink(trace);
@@ -173,35 +176,46 @@ impl Shares {
     }
 
     /// Returns the class of a trace.
-    pub(super) fn class_of(&self, trace: u32) -> TraceClass {
+    pub(crate) fn class_of(&self, trace: u32) -> TraceClass {
         self.entries[trace as usize].class
     }
 
     /// Returns the bytes that a trace holds.
-    pub(super) fn bytes_of(&self, trace: u32) -> usize {
+    pub(crate) fn bytes_of(&self, trace: u32) -> usize {
         self.entries[trace as usize].bytes
     }
 
     /// Returns the key of the client or the address that a trace is of.
-    pub(super) fn peer_of(&self, trace: u32) -> u32 {
+    pub(crate) fn peer_of(&self, trace: u32) -> u32 {
         let above = |holder: u32| self.holders[holder as usize].above;
         let peer = above(above(self.entries[trace as usize].holder));
         self.holders[peer as usize].key
     }
 
     /// Returns the peer and the connection that a trace is of.
-    pub(super) fn sender_of(&self, trace: u32) -> (u32, u32) {
+    pub(crate) fn sender_of(&self, trace: u32) -> SenderKey {
         let holder = self.entries[trace as usize].holder;
         (self.peer_of(trace), self.holders[holder as usize].key)
     }
 
-    /// Returns the trace that goes next to make room by a measure; `None` if nobody holds any.
-    pub(super) fn next(&self, measure: Measure) -> Option<u32> {
-        let mut holder = ROOT;
-        for _ in 0..LEVELS {
-            holder = self.holders[holder as usize].below[measure as usize].last()?.1;
+    /// Returns the trace that goes next to make room by a measure; `None` if nobody holds any that
+    /// can go.
+    pub(crate) fn next(&self, measure: Measure) -> Option<u32> {
+        self.next_below(ROOT, LEVELS, measure)
+    }
+
+    /// Returns the trace that goes next of those so many levels below a holder.
+    fn next_below(&self, holder: u32, levels: usize, measure: Measure) -> Option<u32> {
+        let holder = &self.holders[holder as usize];
+        if levels > 0 {
+            // Most often of the first: others are asked where it holds what waits alone.
+            let below = holder.below[measure as usize].iter().rev();
+            let holding = below.take_while(|(rank, _)| *rank > 0);
+            return holding
+                .into_iter()
+                .find_map(|(_, at)| self.next_below(*at, levels - 1, measure));
         }
-        let [remembered, plain, complete, running] = self.holders[holder as usize].traces;
+        let [remembered, plain, complete, running] = holder.traces;
         let order = match measure {
             Measure::RememberedBytes => [remembered.oldest, NONE, NONE],
             Measure::OpenTraces | Measure::OpenBytes => {
@@ -212,7 +226,7 @@ impl Shares {
     }
 
     /// Gives back the memory that a flood has left mostly empty.
-    pub(super) fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         if self.by_key.capacity() > 1024 && self.by_key.len() < self.by_key.capacity() / 4 {
             self.by_key.shrink_to(2 * self.by_key.len());
         }
@@ -307,7 +321,7 @@ fn held(entry: Entry) -> HeldShare {
     match entry.class {
         TraceClass::Remembered => [0, 0, entry.bytes.max(1)],
         TraceClass::Plain => [PLAIN_WEIGHT, entry.bytes.saturating_mul(PLAIN_WEIGHT), 0],
-        TraceClass::Complete | TraceClass::Running => [1, entry.bytes, 0],
+        TraceClass::Complete | TraceClass::Running | TraceClass::Waiting => [1, entry.bytes, 0],
         TraceClass::Going => [0; 3],
     }
 }

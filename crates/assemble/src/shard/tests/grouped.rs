@@ -1,0 +1,42 @@
+//! Identity of traces of groups.
+
+use super::*;
+use spanscore_base::model::{ClientGroup, SenderId};
+
+/// Returns the digests of the traces of one id that these groups send a span of each over a
+/// connection, 0 for a topic.
+fn digests(sent: &[(&str, u16, u16)]) -> Vec<[u8; 16]> {
+    let mut shard = shard(|_, _| {});
+    let mut due = Vec::new();
+    for (group, connection, span) in sent {
+        let mut batch = batch(&[(1, *span, ROOT)]);
+        let of_group = SenderId::of_group(ClientGroup::named(group));
+        batch.sender = SenderId { connection: *connection, ..of_group };
+        shard.add(&batch, 0, &mut due);
+    }
+    shard.tick(1_000, &mut due);
+    due.iter().map(|due| due.digest).collect()
+}
+
+#[test]
+fn evaluations_of_groups_are_apart_where_both_may_be_known_or_one_is_elsewhere() {
+    let alone = digests(&[("a", 7, 1)]);
+    let both = digests(&[("a", 7, 1), ("b", 8, 1)]);
+    assert_eq!(both[0], alone[0]);
+    assert_ne!(both[1], both[0]);
+    let topics = digests(&[("a", 0, 1), ("b", 0, 1)]);
+    assert!(topics[0] != topics[1] && !topics.contains(&alone[0]));
+    assert_eq!(digests(&[("b", 0, 1)])[0], topics[1]);
+}
+
+#[test]
+fn trace_has_the_same_identity_whichever_part_came_from_a_topic() {
+    let orders = [
+        [("a", 0, 1), ("a", 7, 2)],
+        [("a", 7, 1), ("a", 0, 2)],
+        [("a", 7, 2), ("a", 0, 1)],
+        [("a", 0, 1), ("a", 0, 2)],
+    ];
+    let of_orders = orders.map(|order| digests(&order));
+    assert!(of_orders.iter().all(|digests| *digests == of_orders[0]), "{of_orders:?}");
+}

@@ -1,0 +1,72 @@
+//! Records of a trace, which may be lent to the thread that judges it.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use spanscore_base::model::TraceSpans;
+
+/// Records of a trace. To change them while they are lent leaves the borrower those of before, and
+/// costs a copy.
+pub(crate) enum LendableSpans {
+    /// Never lent.
+    Own(TraceSpans),
+    Lent {
+        spans: Arc<TraceSpans>,
+        /// Bytes that a borrower has beside these.
+        copied: usize,
+    },
+}
+
+impl LendableSpans {
+    /// Lends them, unchanged until they come back.
+    pub(crate) fn lend(&mut self) -> Arc<TraceSpans> {
+        if let Self::Own(own) = self {
+            *self = Self::Lent { spans: Arc::new(std::mem::take(own)), copied: 0 };
+        }
+        match self {
+            Self::Lent { spans, .. } => Arc::clone(spans),
+            Self::Own(own) => Arc::new(own.clone()),
+        }
+    }
+
+    /// Notes that the borrower is done; returns the bytes that it had beside these.
+    pub(crate) fn give_back(&mut self) -> usize {
+        match self {
+            Self::Lent { copied, .. } => std::mem::take(copied),
+            Self::Own(_) => 0,
+        }
+    }
+
+    /// Returns the bytes that a borrower has beside these.
+    pub(crate) fn copied(&self) -> usize {
+        match self {
+            Self::Lent { copied, .. } => *copied,
+            Self::Own(_) => 0,
+        }
+    }
+}
+
+impl Deref for LendableSpans {
+    type Target = TraceSpans;
+
+    fn deref(&self) -> &TraceSpans {
+        match self {
+            Self::Own(own) => own,
+            Self::Lent { spans, .. } => spans,
+        }
+    }
+}
+
+impl DerefMut for LendableSpans {
+    fn deref_mut(&mut self) -> &mut TraceSpans {
+        match self {
+            Self::Own(own) => own,
+            Self::Lent { spans, copied } => {
+                if Arc::strong_count(spans) > 1 {
+                    *copied += spans.bytes();
+                }
+                Arc::make_mut(spans)
+            }
+        }
+    }
+}
