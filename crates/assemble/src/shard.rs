@@ -240,7 +240,8 @@ impl Shard {
         if let Some(&index) = self.by_id.get(&key) {
             return Handle { index, generation: self.places[index as usize].generation };
         }
-        let spans = TraceSpans::of(batch.sender.group, trace_id);
+        let mut spans = TraceSpans::of(batch.sender.group, trace_id);
+        spans.holder = batch.sender.holder();
         let mut trace = Box::new(OpenTrace::new(spans, now_ms));
         let is_everybodys = self.by_id.contains_key(&trace_id);
         trace.digest = self.grouped.join(&trace.spans, batch.sender, is_everybodys);

@@ -6,6 +6,7 @@ pub mod effort;
 pub mod evaluation;
 pub mod explanation;
 pub mod facts;
+mod fair_line;
 mod group;
 pub mod id;
 pub mod ledger;
@@ -26,6 +27,7 @@ pub use self::evaluation::{
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
+pub use fair_line::FairLine;
 pub use group::ClientGroup;
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use ledger::{Claim, ClaimedRecords, Claims, NoteCell, NoteClaim, NoteKind, Receipt, Source};

@@ -1,7 +1,7 @@
 //! Inbox of a shard: decides the order in which waiting requests are worked off.
 //!
 //! Requests of one sender keep their order; among senders the one goes first that was served least,
-//! by bytes ([`super::fair_line`]). In the order of arrival a sender of small requests would wait
+//! by bytes ([`FairLine`]). In the order of arrival a sender of small requests would wait
 //! for all requests of a flood, fill its own part of the queue meanwhile, and then have to wait
 //! with its next request before that is acknowledged.
 //!
@@ -13,8 +13,8 @@
 use std::collections::VecDeque;
 
 use super::ShardMessage;
-use super::fair_line::FairLine;
 use super::long_traces::LongTraces;
+use spanscore_base::model::FairLine;
 
 /// Smallest charge of a request, bytes: none is free.
 const REQUEST_BYTES_MIN: usize = 1024;

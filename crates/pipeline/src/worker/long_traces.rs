@@ -15,12 +15,11 @@ use hashbrown::HashMap;
 use tokio::sync::mpsc;
 
 use super::asking::TraceAnswer;
-use super::fair_line::FairLine;
 use super::judgement::{JudgedTask, JudgingTask};
 use super::{WorkerContext, unix_ns};
 use crate::reading::reserve;
 use spanscore_assemble::{Due, Handle, SessionKeyFields};
-use spanscore_base::model::{Evaluation, Reported, SenderId, TraceSpans, WorkBudget};
+use spanscore_base::model::{Evaluation, FairLine, Reported, SenderId, TraceSpans, WorkBudget};
 use spanscore_evaluate::AskedTarget;
 use spanscore_telemetry::Heartbeats;
 

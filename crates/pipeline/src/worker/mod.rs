@@ -453,7 +453,6 @@ mod clock;
 mod context;
 mod early;
 mod expensive_traces;
-mod fair_line;
 mod inbox;
 mod judgement;
 mod long;
