@@ -1,8 +1,11 @@
 //! State that all requests share.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::body::Bytes;
 
 use spanscore_store::{StoreView, StoredContent, TraceLink};
 
@@ -56,6 +59,8 @@ pub struct Api {
     pub(crate) started_ms: i64,
     pub(crate) streams: Arc<AtomicUsize>,
     pub(crate) head: Mutex<StreamHead>,
+    /// Files of the pages compressed, by their address in the program.
+    pub(crate) compressed_files: Mutex<BTreeMap<usize, Bytes>>,
 }
 
 impl Api {
@@ -78,6 +83,7 @@ impl Api {
             started_ms: now_ms(),
             streams: Arc::default(),
             head: Mutex::default(),
+            compressed_files: Mutex::default(),
         }))
     }
 }

@@ -246,7 +246,8 @@ impl Shard {
             }
             return handle;
         }
-        let spans = TraceSpans::of(batch.sender.group, trace_id);
+        let mut spans = TraceSpans::of(batch.sender.group, trace_id);
+        spans.holder = batch.sender.holder();
         let mut trace = Box::new(OpenTrace::new(spans, now_ms));
         let is_everybodys = self.by_id.contains_key(&trace_id);
         if self.grouped.join(&trace.spans, is_everybodys) || is_topic {

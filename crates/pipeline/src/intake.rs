@@ -375,7 +375,10 @@ impl PipelineIntake {
                     return Ok(());
                 }
                 Err(
-                    Refused::Overloaded { .. } | Refused::NotKept { .. } | Refused::Away { .. },
+                    Refused::Overloaded { .. }
+                    | Refused::StoreFull { .. }
+                    | Refused::NotKept { .. }
+                    | Refused::Away { .. },
                 ) => {}
                 Err(Refused::Malformed(error)) => return Err(error),
                 // The record stays in the log for the next process.

@@ -127,9 +127,12 @@ impl RecordSink for TopicIntake {
                 Ok(())
             }
             Err(Refused::Malformed(why)) => Err(Untaken::Malformed(why)),
-            Err(Refused::Overloaded { .. } | Refused::NotKept { .. } | Refused::Away { .. }) => {
-                Err(Untaken::NoRoom)
-            }
+            Err(
+                Refused::Overloaded { .. }
+                | Refused::StoreFull { .. }
+                | Refused::NotKept { .. }
+                | Refused::Away { .. },
+            ) => Err(Untaken::NoRoom),
             Err(Refused::ShuttingDown) => Err(Untaken::Ending),
         }
     }

@@ -62,6 +62,13 @@ pub enum Refused {
         /// Time after which to retry.
         retry_after: Duration,
     },
+    /// The store has no room for its evaluations now: the sender should send it again after this
+    /// time.
+    #[error("the store has no room for its evaluations, retry after {retry_after:?}")]
+    StoreFull {
+        /// Time after which to retry.
+        retry_after: Duration,
+    },
     /// The log cannot store it now: the sender should send it again after this time.
     #[error("overloaded: {why}, retry after {retry_after:?}")]
     NotKept {

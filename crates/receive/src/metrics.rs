@@ -79,10 +79,11 @@ impl By {
 }
 
 /// Reasons for refusing items whose number is known: the intake has seen them.
-const ITEM_REASONS: [RefusalReason; 5] = [
+const ITEM_REASONS: [RefusalReason; 6] = [
     RefusalReason::Rejected,
     RefusalReason::Malformed,
     RefusalReason::Overloaded,
+    RefusalReason::StoreFull,
     RefusalReason::Away,
     RefusalReason::ShuttingDown,
 ];

@@ -52,6 +52,8 @@ pub(super) enum RefusalReason {
     Method,
     /// No room now in the stages behind.
     Overloaded,
+    /// The store has no room for the verdicts of another process.
+    StoreFull,
     /// Too many bodies are on their way.
     BodiesFull,
     /// Too many requests are worked on.
@@ -99,7 +101,14 @@ impl RefusalReason {
 
     /// Returns true if there is no room for the request now, and may be soon.
     pub(super) fn is_for_want_of_room(self) -> bool {
-        matches!(self, Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull)
+        matches!(
+            self,
+            Self::Overloaded
+                | Self::StoreFull
+                | Self::BodiesFull
+                | Self::TurnsFull
+                | Self::BytesFull
+        )
     }
 
     /// Returns the gRPC code; a sender repeats only after UNAVAILABLE and DEADLINE_EXCEEDED.
@@ -114,9 +123,11 @@ impl RefusalReason {
             Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
             Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
             Self::Framing | Self::EncodingMissing | Self::Fault => Code::Internal,
-            Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
-                Code::Unavailable
-            }
+            Self::Overloaded
+            | Self::StoreFull
+            | Self::BodiesFull
+            | Self::TurnsFull
+            | Self::BytesFull => Code::Unavailable,
             Self::Away | Self::ShuttingDown => Code::Unavailable,
             Self::Timeout | Self::TooSlow | Self::Deadline => Code::DeadlineExceeded,
             Self::Disconnected => Code::Cancelled,
@@ -143,9 +154,11 @@ impl RefusalReason {
             Self::ContentType | Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Overloaded
+            | Self::StoreFull
+            | Self::BodiesFull
+            | Self::TurnsFull
+            | Self::BytesFull => StatusCode::SERVICE_UNAVAILABLE,
             Self::Away | Self::ShuttingDown | Self::Timeout | Self::TooSlow => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -241,6 +254,10 @@ impl From<Refused> for RefusedRequest {
             Refused::Malformed(message) => Self::new(RefusalReason::Malformed, message),
             Refused::Overloaded { retry_after } => {
                 Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, "no room") }
+            }
+            Refused::StoreFull { retry_after } => {
+                let what = "the store has no room for evaluations of other processes";
+                Self { retry_after, ..Self::overloaded(RefusalReason::StoreFull, what) }
             }
             Refused::NotKept { retry_after, why } => {
                 Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, why) }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use spanscore_base::model::{
     ClientGroup, Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Label,
-    Level, Outcome, Reason, Resource, Score, SpanId, Target, TraceId,
+    Level, Outcome, Reason, Resource, Score, SenderId, SpanId, Target, TraceId,
 };
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::{key_value, key_values};
@@ -150,6 +150,7 @@ impl<'a> EventView<'a> {
         let target = Target {
             trace_id: TraceId::from_wire(self.trace_id)?,
             group,
+            holder: SenderId::of_group(group).holder(),
             session_id: boxed("session.id"),
             resource: Arc::clone(resource),
             agent_name: boxed("gen_ai.agent.name"),

@@ -15,7 +15,7 @@ mod serve;
 mod settings;
 mod spans;
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -127,26 +127,19 @@ impl Telemetry {
     }
 
     /// Serves the query interface of the store, until the telemetry ends.
+    ///
+    /// # Errors
+    /// The system has no thread or no poll to give.
     pub fn serve_dashboard(
         &mut self,
         (listener, address): (TcpListener, SocketAddr),
         router: Router,
         tls: Option<Arc<ServerTls>>,
         connections_max: usize,
-    ) {
+    ) -> io::Result<()> {
         self.dashboard_address = Some(address);
-        self.serve(listener, router, tls, connections_max);
-    }
-
-    fn serve(
-        &mut self,
-        listener: TcpListener,
-        router: Router,
-        tls: Option<Arc<ServerTls>>,
-        connections_max: usize,
-    ) {
         let door = self.door(tls);
-        tokio::spawn(serve::run(listener, router, door, connections_max, self.stop.clone()));
+        serve::run_apart(("pages", connections_max), listener, router, door, self.stop.clone())
     }
 
     fn serve_apart(
@@ -157,7 +150,8 @@ impl Telemetry {
         tls: Option<Arc<ServerTls>>,
     ) -> Result<(), TelemetryError> {
         let door = self.door(tls);
-        serve::run_apart(name, listener, router, door, self.stop.clone())
+        let of = (name, CONNECTIONS_MAX);
+        serve::run_apart(of, listener, router, door, self.stop.clone())
             .map_err(TelemetryError::Thread)
     }
 

@@ -1,9 +1,9 @@
 //! HTTP endpoints for scrapes, probes and questions.
 //!
-//! Few peers come here, and none of them may hold the process up: the number of connections and
-//! their silence are limited. Probes and scrapes have threads of their own: on the runtime of the
-//! network a probe stands behind all requests that came before it, 12,800 small ones of 100
-//! connections for 0.6 to 2.3 seconds.
+//! Few peers come here, and none of them may hold the process up: the number of connections, their
+//! silence and their headers are limited. Each endpoint has a thread of its own: on the runtime of
+//! the network a probe stands behind all requests that came before it, 12,800 small ones of 100
+//! connections for 0.6 to 2.3 seconds, and a request stands behind whatever is asked here.
 
 use std::collections::VecDeque;
 use std::io;
@@ -40,6 +40,8 @@ const DESCRIPTOR_PARTS: u64 = 16;
 /// Longest time from the opening of a connection, or the end of an answer, to the end of a
 /// request's headers.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Bytes that are read ahead, and the largest size of a request's headers.
+const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Wait before a failed `accept` (out of file descriptors, mostly) is retried.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -135,6 +137,7 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router)
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE_MAX)
+        .max_buf_size(HEADER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let _ = connection.await;
 }
@@ -150,7 +153,7 @@ pub fn connections_max(most: usize, descriptors: u64) -> usize {
 /// # Errors
 /// The system has no thread or no poll to give.
 pub(super) fn run_apart(
-    name: &str,
+    (name, connections_max): (&str, usize),
     listener: TcpListener,
     router: Router,
     door: Door,
@@ -160,7 +163,7 @@ pub(super) fn run_apart(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let serving = async move {
         match TcpListener::from_std(listener) {
-            Ok(listener) => run(listener, router, door, CONNECTIONS_MAX, stop).await,
+            Ok(listener) => run(listener, router, door, connections_max, stop).await,
             Err(error) => tracing::error!(%error, "an endpoint of telemetry cannot be served"),
         }
     };
@@ -169,7 +172,7 @@ pub(super) fn run_apart(
 }
 
 /// Serves until `stop` is cancelled; open connections end with it.
-pub(super) async fn run(
+async fn run(
     listener: TcpListener,
     router: Router,
     door: Door,
@@ -239,23 +242,42 @@ mod tests {
     use super::*;
     use crate::{Telemetry, TelemetrySettings};
 
-    #[tokio::test]
-    async fn probes_and_scrapes_are_answered_while_the_network_is_busy() {
+    async fn served() -> Telemetry {
         let mut settings = TelemetrySettings::default();
         settings.health.endpoint = Some("127.0.0.1:0".to_owned());
         settings.metrics.endpoint = Some("127.0.0.1:0".to_owned());
-        let telemetry = Telemetry::start(&settings).await.unwrap();
-        let doors =
-            [("/livez", telemetry.health_address()), ("/metrics", telemetry.metrics_address())];
-        for (path, address) in doors {
-            // The runtime of this test has one thread, and this keeps it.
+        let mut telemetry = Telemetry::start(&settings).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let pages = Router::new().route("/page", get(async || "page"));
+        telemetry.serve_dashboard((listener, address), pages, None, 4).unwrap();
+        telemetry
+    }
+
+    /// Asks each endpoint with so many bytes of headers. The runtime of the test has one thread,
+    /// and this keeps it.
+    fn check(telemetry: &Telemetry, header_bytes: usize, expected: &str) {
+        for (path, address) in [
+            ("/livez", telemetry.health_address()),
+            ("/metrics", telemetry.metrics_address()),
+            ("/page", telemetry.dashboard_address()),
+        ] {
             let mut stream = std::net::TcpStream::connect(address.unwrap()).unwrap();
             stream.set_read_timeout(Some(SILENCE_MAX)).unwrap();
-            let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+            let filling = format!("x: {}\r\n", "y".repeat(4091)).repeat(header_bytes / 4096);
+            let request =
+                format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{filling}\r\n");
             stream.write_all(request.as_bytes()).unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(String::from_utf8_lossy(&answer), expected, "{path}, {header_bytes}");
         }
+    }
+
+    #[tokio::test]
+    async fn endpoints_answer_while_the_network_is_busy_and_read_large_headers() {
+        let telemetry = served().await;
+        check(&telemetry, 0, "HTTP/1.1 200");
+        check(&telemetry, HEADER_BYTES_MAX / 2, "HTTP/1.1 200");
     }
 }

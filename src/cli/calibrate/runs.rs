@@ -171,6 +171,7 @@ fn open(info: EvaluatorInfo, trajectory: &Trajectory<'_>) -> Evaluation {
     let target = Target {
         trace_id: trajectory.trace_id,
         group: trajectory.group,
+        holder: trajectory.holder,
         session_id: None,
         resource: Arc::default(),
         agent_name: None,

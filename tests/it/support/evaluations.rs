@@ -38,6 +38,7 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
         }),
         target: Arc::new(Target {
             group: Default::default(),
+            holder: 0,
             trace_id: TraceId([0xaa; 16]),
             session_id: None,
             resource: resource("shop"),

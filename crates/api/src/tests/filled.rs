@@ -104,6 +104,7 @@ fn evaluation(number: u64, id: u8, name: &str, outcome: Outcome) -> Evaluation {
         target: Arc::new(Target {
             trace_id: trace_id(number),
             group: Default::default(),
+            holder: 0,
             session_id: Some(format!("s-{}", number / 4).into()),
             resource: resource(version),
             agent_name: Some("refunds".into()),

@@ -33,6 +33,8 @@ pub struct Target {
     pub trace_id: TraceId,
     /// Group of its senders.
     pub group: ClientGroup,
+    /// [Holder](super::SenderId::holder) that sent the trace, by which queues are shared.
+    pub holder: u32,
     /// The session, if the spans name one; `None` when no exporter shows it.
     pub session_id: Option<Box<str>>,
     /// The judged trace's resource.

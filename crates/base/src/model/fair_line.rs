@@ -9,6 +9,9 @@
 //! request: each of those is a new sender, and would start now, before the second request of a
 //! sender that waits. Behind two connections of expensive traces 66 of 173 small requests came in
 //! time by start tags, and all of them by finish tags.
+//!
+//! In a queue without room the item with the highest tag is the one to go: the last of whoever has
+//! most waiting.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +29,18 @@ pub fn sender_number((peer, connection): SenderKey) -> usize {
 #[derive(Debug)]
 pub struct FairLine<T> {
     /// Items by finish tag, then by arrival, with their senders.
-    waiting: BTreeMap<(u64, i64), (usize, T)>,
+    waiting: BTreeMap<(u64, i64), LineItem<T>>,
     senders: HashMap<usize, SenderInLine>,
     now: u64,
     came: i64,
+}
+
+/// Waiting item of a sender.
+#[derive(Debug)]
+struct LineItem<T> {
+    sender: usize,
+    cost: u64,
+    what: T,
 }
 
 /// Waiting items of one sender, and the finish tag of its last.
@@ -48,18 +59,19 @@ impl<T> Default for FairLine<T> {
 impl<T> FairLine<T> {
     /// Adds an item of a sender.
     pub fn put(&mut self, sender: usize, cost: usize, what: T) {
+        let cost = cost as u64;
         let own = self.senders.entry(sender).or_default();
-        own.end = own.end.max(self.now).saturating_add(cost as u64);
+        own.end = own.end.max(self.now).saturating_add(cost);
         own.count += 1;
         self.came += 1;
-        self.waiting.insert((own.end, self.came), (sender, what));
+        self.waiting.insert((own.end, self.came), LineItem { sender, cost, what });
     }
 
     /// Adds an item of a sender in front of all others, as it was taken before.
     pub fn put_first(&mut self, sender: usize, what: T) {
         self.senders.entry(sender).or_default().count += 1;
         self.came += 1;
-        self.waiting.insert((0, -self.came), (sender, what));
+        self.waiting.insert((0, -self.came), LineItem { sender, cost: 0, what });
     }
 
     /// Takes the next item.
@@ -70,22 +82,57 @@ impl<T> FairLine<T> {
     /// Takes the next item that is not held; held ones keep their places.
     pub fn take_unless(&mut self, is_held: impl Fn(&T) -> bool) -> Option<T> {
         let mut items = self.waiting.iter();
-        let place = *items.find(|(_, (_, what))| !is_held(what))?.0;
-        let (sender, what) = self.waiting.remove(&place)?;
+        let place = *items.find(|(_, item)| !is_held(&item.what))?.0;
+        let LineItem { sender, what, .. } = self.waiting.remove(&place)?;
         // Past items that are held it stays where it was when they come.
         self.now = self.now.max(place.0);
-        if let Some(own) = self.senders.get_mut(&sender) {
-            own.count -= 1;
-            if own.count == 0 {
-                self.senders.remove(&sender);
-            }
-        }
+        self.forget(sender, |_| ());
         Some(what)
     }
 
     /// Returns the items in their order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.waiting.values().map(|(_, what)| what)
+        self.waiting.values().map(|item| &item.what)
+    }
+
+    /// Takes the last item that may go and comes behind the one that a sender would put: room for
+    /// that is made from whoever has most waiting. `None` where that is the sender itself.
+    pub fn take_behind(
+        &mut self,
+        sender: usize,
+        cost: usize,
+        may_go: impl Fn(&T) -> bool,
+    ) -> Option<T> {
+        let tag = self.now.saturating_add(self.backlog(sender)).saturating_add(cost as u64);
+        let behind = self.waiting.range((tag.checked_add(1)?, i64::MIN)..);
+        let place = *behind.rev().find(|(_, item)| may_go(&item.what))?.0;
+        let LineItem { sender, cost, what } = self.waiting.remove(&place)?;
+        self.forget(sender, |own| {
+            if own.end == place.0 {
+                own.end -= cost;
+            }
+        });
+        Some(what)
+    }
+
+    /// Notes that an item of a sender is gone.
+    fn forget(&mut self, sender: usize, change: impl FnOnce(&mut SenderInLine)) {
+        let Some(own) = self.senders.get_mut(&sender) else { return };
+        change(own);
+        own.count -= 1;
+        if own.count == 0 {
+            self.senders.remove(&sender);
+        }
+    }
+
+    /// Returns the cost of what a sender has waiting, about.
+    pub fn backlog(&self, sender: usize) -> u64 {
+        self.senders.get(&sender).map_or(0, |own| own.end.saturating_sub(self.now))
+    }
+
+    /// Returns the cost of what the sender has waiting that has most, about.
+    pub fn backlog_max(&self) -> u64 {
+        self.waiting.last_key_value().map_or(0, |((end, _), _)| end.saturating_sub(self.now))
     }
 
     /// Returns true if nothing waits.
@@ -138,6 +185,30 @@ mod tests {
         assert_eq!(order[..3], [("quiet", 0), ("quiet", 1), ("quiet", 2)]);
         assert_eq!(order[3..], (1..50).map(|number| ("flood", number)).collect::<Vec<_>>());
         assert!(line.senders.is_empty());
+    }
+
+    #[test]
+    fn room_for_who_has_little_is_made_from_who_has_most_the_newest_first() {
+        let mut line = FairLine::default();
+        (0..6).for_each(|number| line.put(1, 100, ("flood", number)));
+        (0..3).for_each(|number| line.put(2, 100, ("busy", number)));
+        assert_eq!((line.backlog(1), line.backlog(2), line.backlog_max()), (600, 300, 600));
+        assert_eq!(line.take_behind(1, 1, |_| true), None, "it has most itself");
+        let mut gone = || line.take_behind(3, 100, |_| true);
+        let order = ["flood", "flood", "flood", "busy", "flood", "busy", "flood"].map(Some);
+        assert_eq!([(); 7].map(|()| gone().map(|(name, _)| name)), order);
+        assert_eq!(gone(), None, "no more than it would have itself");
+        assert_eq!(taken(&mut line), [("flood", 0), ("busy", 0)]);
+        assert!(line.senders.is_empty());
+    }
+
+    #[test]
+    fn item_that_may_not_go_stays_and_its_sender_keeps_its_order() {
+        let mut line = FairLine::default();
+        (0..4).for_each(|number| line.put(1, 100, number));
+        assert_eq!(line.take_behind(2, 100, |number| *number < 3), Some(2));
+        line.put(1, 100, 4);
+        assert_eq!(taken(&mut line), [0, 1, 3, 4]);
     }
 
     #[test]

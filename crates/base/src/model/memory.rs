@@ -80,6 +80,13 @@ impl MemoryQuota {
         false
     }
 
+    /// Returns true if a holder of `own` may take so much more, by the rule of
+    /// [`try_take_for`](Self::try_take_for).
+    pub fn has_room_for(&self, own: usize, amount: usize) -> bool {
+        let left = self.left().checked_sub(amount);
+        left.is_some_and(|left| own == 0 || own + amount <= left.saturating_mul(HOLDER_TIMES))
+    }
+
     /// Takes an amount even without room: for bytes that are held already.
     pub fn take(&self, amount: usize) {
         self.held.fetch_add(amount, Ordering::Relaxed);

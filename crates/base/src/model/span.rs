@@ -106,6 +106,15 @@ impl SenderId {
         Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
     }
 
+    /// Returns the number by which what it holds is told from what others hold: of a client all its
+    /// connections together, else each by itself.
+    pub fn holder(self) -> u32 {
+        let connection = if self.group.is_everybody() { self.connection } else { 0 };
+        let [a, b, c, d] = self.peer.to_be_bytes();
+        let [e, f] = connection.to_be_bytes();
+        fingerprint(&[a, b, c, d, e, f])
+    }
+
     /// Returns true if a group's records came from a topic: by no connection of this process.
     pub fn is_topic(self) -> bool {
         self.connection == 0 && !self.group.is_everybody()
@@ -237,6 +246,8 @@ pub struct TraceSpans {
     pub trace_id: TraceId,
     /// Group of its senders, and the id that they sent; `None` where that is everybody's.
     pub grouped: Option<Box<(ClientGroup, TraceId)>>,
+    /// [Holder](SenderId::holder) that sent its first record.
+    pub holder: u32,
     /// Facts of all records, end to end.
     pub arena: Vec<u8>,
     /// The records in arrival order; their `facts` point into `arena`.

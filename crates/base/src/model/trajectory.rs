@@ -133,6 +133,8 @@ pub struct Trajectory<'a> {
     pub trace_id: TraceId,
     /// Group of its senders.
     pub group: ClientGroup,
+    /// [Holder](super::SenderId::holder) that sent it.
+    pub holder: u32,
     /// The span that a trace-level evaluation is attached to: the root, or without one the earliest
     /// span without a known parent.
     pub span_id: SpanId,

@@ -29,6 +29,8 @@ const DELIVERY_BOUNDS: [f64; 11] =
 pub enum Loss {
     /// The queue was full.
     QueueFull,
+    /// It was taken out of a full queue, as its sender had most there.
+    Displaced,
     /// The queue was full, and its overflow on disk was full too, or could not be written.
     OverflowFull,
     /// There was no room to hold it until its trace is judged, and there is no log.
@@ -76,7 +78,8 @@ impl Loss {
         Self::ShutdownDeadline,
         Self::Removed,
     ];
-    const BEFORE_THE_QUEUE: [Self; 3] = [Self::QueueFull, Self::OverflowFull, Self::ShuttingDown];
+    const BEFORE_THE_QUEUE: [Self; 4] =
+        [Self::QueueFull, Self::Displaced, Self::OverflowFull, Self::ShuttingDown];
     const BEHIND_THE_QUEUE: [Self; 9] = [
         Self::Refused,
         Self::DeadLettered,

@@ -5,12 +5,13 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::handover::{HANDOVER_WAIT, HandedOver, SuccessorSlot};
+use super::line::EntryReader;
 use super::room::{QueueShared, Room};
 use super::{Deliver, Delivery, EvaluationBatch, Overflow, Parcel, QueueEntry, QueueLimits};
 use crate::counters::Loss;
@@ -106,7 +107,7 @@ async fn permit(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
 
 /// The emptying end of a queue.
 pub(super) struct Drain {
-    receiver: mpsc::UnboundedReceiver<QueueEntry>,
+    entries: EntryReader,
     limits: QueueLimits,
     shared: Arc<QueueShared>,
     overflow: Option<Arc<Overflow>>,
@@ -150,14 +151,14 @@ enum NextStep {
 
 impl Drain {
     pub(super) fn new(
-        receiver: mpsc::UnboundedReceiver<QueueEntry>,
+        entries: EntryReader,
         limits: QueueLimits,
         shared: Arc<QueueShared>,
         overflow: Option<Arc<Overflow>>,
     ) -> Self {
         let handed_over = HandedOver::new();
         let recalled = CancellationToken::new();
-        Self { receiver, limits, shared, overflow, handed_over, recalled }
+        Self { entries, limits, shared, overflow, handed_over, recalled }
     }
 
     /// Empties the queue until it is closed and empty, given up, or another takes its place; behind
@@ -275,8 +276,8 @@ impl Drain {
         }
         back.append(&mut self.handed_over);
         self.handed_over = back;
-        self.receiver.close();
-        while let Ok(entry) = self.receiver.try_recv() {
+        self.entries.close();
+        while let Some(entry) = self.entries.take() {
             self.handed_over.push_back(entry);
         }
     }
@@ -404,24 +405,24 @@ impl Drain {
         if let Some(entry) = self.handed_over.pop_front() {
             return Some(entry);
         }
-        if let Ok(entry) = self.receiver.try_recv() {
+        if let Some(entry) = self.entries.take() {
             return Some(entry);
         }
         if self.shared.closing.is_cancelled() {
-            self.receiver.close();
-            return self.receiver.recv().await;
+            self.entries.close();
+            return self.entries.take();
         }
-        let receiver = &mut self.receiver;
+        let entries = &mut self.entries;
         let closing = &self.shared.closing;
         let succeeded = &self.shared.succeeded;
         let wait = async {
             tokio::select! {
                 biased;
                 () = succeeded.cancelled() => None,
-                entry = receiver.recv() => entry,
+                entry = entries.next() => entry,
                 () = closing.cancelled() => {
-                    receiver.close();
-                    receiver.recv().await
+                    entries.close();
+                    entries.take()
                 }
             }
         };

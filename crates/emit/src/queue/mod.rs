@@ -1,8 +1,9 @@
 //! The queue of one exporter: bounded by bytes, emptied in batches by several consumers.
 //!
 //! The pipeline calls [`Queue::offer`], which never waits: what does not fit is dropped and
-//! counted. One task gathers batches and hands each to a consumer; bytes count as held until their
-//! delivery has ended, so a dead backend holds at most the capacity.
+//! counted, of whoever has most waiting. One task gathers batches and hands each to a consumer;
+//! bytes count as held until their delivery has ended, so a dead backend holds at most the
+//! capacity.
 //!
 //! If an exporter must deliver and the process has a log, loads beyond half of the queue
 //! go to its [`Overflow`] on disk. What finds no room there either is left to the next process,
@@ -15,6 +16,7 @@
 mod drain;
 mod handover;
 mod limits;
+mod line;
 mod overflow;
 mod room;
 mod size;
@@ -23,7 +25,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +38,7 @@ pub(crate) use size::{size_of_evaluation, size_of_evaluations};
 use super::counters::{Instruments, LogLimiter, Loss};
 use drain::{Drain, Payload};
 use handover::SuccessorSlot;
+use line::{EntryReader, WaitingEntries};
 use room::{QueueShared, Room};
 use spanscore_base::model::{Evaluation, MemoryQuota, Receipt};
 use spanscore_base::panics::Panicked;
@@ -123,7 +126,7 @@ pub(crate) struct Abandoned {
 /// The offering end of a queue.
 pub(crate) struct Queue {
     name: Arc<str>,
-    sender: mpsc::UnboundedSender<QueueEntry>,
+    waiting: Arc<WaitingEntries>,
     shared: Arc<QueueShared>,
     bytes_max: usize,
     capacity: usize,
@@ -144,7 +147,8 @@ impl Queue {
         (overflow, before): (Option<Arc<Overflow>>, Option<Predecessor>),
         end: impl Deliver,
     ) -> (Self, JoinHandle<()>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let waiting = Arc::<WaitingEntries>::default();
+        let entries = EntryReader(Arc::clone(&waiting));
         let capacity = limits.bytes_max.min(share.largest());
         if overflow.is_some() {
             limits.leave_room(capacity);
@@ -165,7 +169,7 @@ impl Queue {
         let successor: Arc<SuccessorSlot> = Arc::default();
         let overflow_of_drain = overflow.clone();
         let successor_of_drain = Arc::clone(&successor);
-        let drain = Drain::new(receiver, limits, Arc::clone(&shared), overflow_of_drain);
+        let drain = Drain::new(entries, limits, Arc::clone(&shared), overflow_of_drain);
         let task = tokio::spawn(drain.run(Arc::new(end), will, successor_of_drain));
         let bytes_max = limits.bytes_max;
         let must_deliver = limits.must_deliver;
@@ -173,7 +177,7 @@ impl Queue {
         let full = LogLimiter::new();
         let own = Self {
             name,
-            sender,
+            waiting,
             shared,
             bytes_max,
             capacity,
@@ -193,8 +197,8 @@ impl Queue {
         instruments.gauges.overflows.watch(&self.name, overflow);
     }
 
-    /// Takes evaluations, or drops and counts them where there is no room. Never waits. Where the
-    /// exporter must deliver, the receipt waits with them.
+    /// Takes evaluations; where there is no room, those of whoever has most waiting are dropped and
+    /// counted. Never waits. Where the exporter must deliver, the receipt waits with them.
     pub(crate) fn offer(
         &self,
         evaluations: &Arc<[Evaluation]>,
@@ -208,8 +212,9 @@ impl Queue {
         if shared.closing.is_cancelled() {
             return self.come_too_late(count, receipt);
         }
-        let Some(mut room) = Room::take(shared, bytes, count, self.bytes_max) else {
-            return self.find_no_room(count, receipt);
+        let holder = evaluations.first().map_or(0, |first| first.target.holder as usize);
+        let Some(mut room) = self.make_room(holder, bytes, count) else {
+            return self.lose(Loss::QueueFull, count, receipt);
         };
         if let Some(receipt) = receipt {
             room.keep(receipt.clone());
@@ -218,9 +223,22 @@ impl Queue {
             shared.pressure.notify_one();
         }
         let entry = QueueEntry { payload: Payload::Batch(vec![evaluations.clone()]), room };
-        if let Err(mpsc::error::SendError(QueueEntry { room, .. })) = self.sender.send(entry) {
+        if let Err(QueueEntry { room, .. }) = self.waiting.put(holder, entry) {
             room.settle(&Delivery::default());
             self.come_too_late(count, receipt);
+        }
+    }
+
+    /// Takes room for evaluations of a holder, if need be from those that hold more.
+    fn make_room(&self, holder: usize, bytes: usize, count: u64) -> Option<Room> {
+        loop {
+            let room = Room::take(&self.shared, bytes, count, self.bytes_max);
+            if room.is_some() {
+                return room;
+            }
+            let QueueEntry { room, .. } = self.waiting.take_behind(holder, bytes)?;
+            let (count, receipt) = room.give_back();
+            self.lose(Loss::Displaced, count, receipt.as_ref());
         }
     }
 
@@ -231,11 +249,11 @@ impl Queue {
 
     /// Leaves evaluations to the next process where the log keeps what they are made of, else
     /// counts them as lost: a partition would have to be held back for them without end.
-    fn find_no_room(&self, count: u64, receipt: Option<&Receipt>) {
+    fn lose(&self, reason: Loss, count: u64, receipt: Option<&Receipt>) {
         let bytes_max = self.bytes_max;
         let Some(receipt) = receipt.filter(|receipt| receipt.claims().record_bytes() > 0) else {
             let is_last_resort = self.overflow.is_some() && receipt.is_some();
-            let reason = if is_last_resort { Loss::OverflowFull } else { Loss::QueueFull };
+            let reason = if is_last_resort { Loss::OverflowFull } else { reason };
             self.shared.counters.lost(reason, count);
             if self.full.may_log() {
                 tracing::warn!(exporter = %self.name, bytes_max,
@@ -334,6 +352,12 @@ impl Queue {
     /// The exporter's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.waiting.close();
     }
 }
 

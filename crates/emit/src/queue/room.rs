@@ -160,6 +160,15 @@ impl Room {
         self.shared.counters.settle(delivery);
     }
 
+    /// Gives the bytes back before anything became of the evaluations, with their number and the
+    /// receipt that waits for them: of one offer, as all that wait in line are.
+    pub(super) fn give_back(mut self) -> (u64, Option<Receipt>) {
+        let receipt = self.receipts.first().map(|(receipt, _)| receipt.clone());
+        let evaluations = self.empty();
+        self.let_go();
+        (evaluations, receipt)
+    }
+
     /// Lets go of the receipts.
     fn let_go(&mut self) {
         for (receipt, _) in self.receipts.drain(..) {

@@ -1,4 +1,5 @@
 mod away;
+mod shares;
 mod succession;
 
 use std::sync::Mutex;

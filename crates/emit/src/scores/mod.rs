@@ -2,7 +2,8 @@
 //!
 //! A series belongs to one source (a service or a version of it, and an agent) and one evaluator.
 //! Names of services and agents are chosen by strangers, so beyond `series_max` series all new ones
-//! are counted per evaluator in the overflow source: nothing goes uncounted, only unnamed.
+//! are counted per evaluator in the overflow source: nothing goes uncounted, only unnamed. A sender
+//! has at most four times as many as are left, so one that makes names up leaves some to others.
 
 mod identity;
 
@@ -72,6 +73,8 @@ pub(crate) struct ScoreSource {
     pub(crate) series: Vec<Series>,
     /// Bytes charged to the quota for it, without its series.
     bytes: usize,
+    /// Holder that sent its first evaluation, which holds its series.
+    holder: u32,
 }
 
 /// Counts of one evaluator at one source.
@@ -154,14 +157,15 @@ pub(crate) struct Scores {
 }
 
 pub(crate) struct ScoreTable {
-    series_max: usize,
+    /// Quota of the number of series, and how many each holder has.
+    counts: Arc<MemoryQuota>,
+    holders: HashMap<u32, usize>,
     /// Time without an evaluation after which a series is dropped, nanoseconds; 0 for never.
     idle_ns: u64,
     /// Memory quota of the series of all exporters.
     share: Arc<MemoryQuota>,
     places: HashMap<ScoreSourceKey, usize>,
     sources: Vec<ScoreSource>,
-    series_count: usize,
     overflow: Option<ScoreSource>,
     /// Time of the last expiry, Unix nanoseconds: series that begin anew count from then on.
     expired_ns: u64,
@@ -175,12 +179,12 @@ impl Scores {
         share: Arc<MemoryQuota>,
     ) -> Self {
         let table = ScoreTable {
-            series_max,
+            counts: MemoryQuota::new("series_max", series_max),
+            holders: HashMap::new(),
             idle_ns: idle.as_ns(),
             share,
             places: HashMap::new(),
             sources: Vec::new(),
-            series_count: 0,
             overflow: None,
             expired_ns: 0,
         };
@@ -190,7 +194,8 @@ impl Scores {
     /// Sets other limits: present series stay, beyond the limit too.
     pub(crate) fn limit(&self, series_max: usize, idle: HumanDuration) {
         let mut table = self.lock();
-        (table.series_max, table.idle_ns) = (series_max, idle.as_ns());
+        table.counts.resize(series_max);
+        table.idle_ns = idle.as_ns();
     }
 
     /// Returns the grouping of its sources.
@@ -266,7 +271,8 @@ impl ScoreTable {
         if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
             return Some(*place);
         }
-        if self.series_count >= self.series_max {
+        let holder = evaluation.target.holder;
+        if !self.has_room(holder) {
             return None;
         }
         let resource = identity.resource();
@@ -278,7 +284,7 @@ impl ScoreTable {
         self.places.insert(ScoreSourceKey { source: source.into(), agent: agent.into() }, place);
         let resource = Some(Arc::new(resource));
         let agent = agent.to_owned();
-        self.sources.push(ScoreSource { resource, agent, series: Vec::new(), bytes });
+        self.sources.push(ScoreSource { resource, agent, series: Vec::new(), bytes, holder });
         Some(place)
     }
 
@@ -311,8 +317,19 @@ impl ScoreTable {
         self.sources.shrink_to_fit();
         self.places.shrink_to_fit();
         self.share.change(held, self.held());
-        self.series_count = self.sources.iter().map(|source| source.series.len()).sum();
+        self.counts.change(self.counts.held(), 0);
+        self.holders.clear();
+        for source in &self.sources {
+            let count = source.series.len();
+            self.counts.take(count);
+            *self.holders.entry(source.holder).or_default() += count;
+        }
         self.expired_ns = now_ns;
+    }
+
+    /// Returns true if a holder may have one more series.
+    fn has_room(&self, holder: u32) -> bool {
+        self.counts.has_room_for(self.holders.get(&holder).copied().unwrap_or(0), 1)
     }
 
     /// Returns the bytes charged to the quota for the sources and their series.
@@ -323,11 +340,14 @@ impl ScoreTable {
 
     fn series(&mut self, place: Option<usize>, evaluation: &Evaluation) -> &mut Series {
         let evaluator = &evaluation.evaluator;
-        let has_room = self.series_count < self.series_max;
+        let known = place.and_then(|place| self.sources.get(place));
+        let has_room = known.is_some_and(|source| self.has_room(source.holder));
         if let Some(source) = place.and_then(|place| self.sources.get_mut(place)) {
             let found = find(&source.series, evaluator);
             if found.is_some() || has_room && self.share.try_take(SERIES_BYTES) {
-                self.series_count += usize::from(found.is_none());
+                let more = usize::from(found.is_none());
+                self.counts.take(more);
+                *self.holders.entry(source.holder).or_default() += more;
                 return found_or_new(&mut source.series, found, evaluator, self.expired_ns);
             }
         }
@@ -336,6 +356,7 @@ impl ScoreTable {
             agent: String::new(),
             series: Vec::new(),
             bytes: 0,
+            holder: 0,
         });
         let found = find(&source.series, evaluator);
         found_or_new(&mut source.series, found, evaluator, 0)

@@ -46,10 +46,30 @@ fn answers_are_counted_by_outcome_and_label() {
 
 #[test]
 fn series_beyond_the_limit_are_counted_together() {
-    let scores = Scores::new(Grouping::Service, 2, HOUR, share());
+    let scores = Scores::new(Grouping::Service, 3, HOUR, share());
     scores.record(&[from("a"), from("b"), from("c"), from("d"), from("a")]);
     let one = |name: &str, agent: &str, n| (name.into(), agent.into(), [n, 0, 0, 0]);
     assert_eq!(counts(&scores), [one("shop", "a", 2), one("shop", "b", 1), one("overflow", "", 2)]);
+}
+
+#[test]
+fn sender_that_makes_names_up_leaves_series_to_others() {
+    let idle = HumanDuration::from_secs(1);
+    let scores = Scores::new(Grouping::Service, 100, idle, share());
+    let by = |holder: u32, agent: &str| {
+        let mut evaluation = from(agent);
+        Arc::make_mut(&mut evaluation.target).holder = holder;
+        evaluation
+    };
+    let named = |agent: &str| counts(&scores).iter().filter(|(_, it, _)| it == agent).count();
+    (0..500).for_each(|name| scores.record_at(&[by(1, &format!("flood {name}"))], 1));
+    assert_eq!(counts(&scores).len(), 81, "four times what is left, and the overflow");
+    scores.record_at(&[by(2, "quiet")], 1);
+    scores.record_at(&[by(2, "refunds"), by(1, "more")], 2_000_000_000);
+    assert_eq!(["quiet", "refunds", "more"].map(named), [1, 1, 0]);
+    scores.read(2_000_000_000, |_| {});
+    scores.record_at(&[by(1, "more")], 2_000_000_000);
+    assert_eq!(["refunds", "more", "flood 0"].map(named), [1, 1, 0], "idle ones make room");
 }
 
 #[test]
@@ -108,7 +128,7 @@ fn processes_of_one_version_share_series_and_versions_do_not() {
 
 #[test]
 fn idle_series_go_and_make_room() {
-    let scores = Scores::new(Grouping::Service, 2, HumanDuration::from_secs(1), share());
+    let scores = Scores::new(Grouping::Service, 3, HumanDuration::from_secs(1), share());
     let second = 1_000_000_000;
     scores.record_at(&[of_process(&[("service.name", "a")])], second);
     scores.record_at(&[of_process(&[("service.name", "b")])], 2 * second);

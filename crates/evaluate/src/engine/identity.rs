@@ -172,6 +172,7 @@ mod tests {
         let target = Target {
             trace_id: TraceId([2; 16]),
             group: ClientGroup::default(),
+            holder: 0,
             session_id: None,
             resource: Arc::default(),
             agent_name: None,

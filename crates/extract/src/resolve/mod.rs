@@ -167,15 +167,9 @@ impl Resolver {
         }
         let tool_calls = tool_calls.in_order(&tree, &gathered, &agents);
         let mut trajectory = Trajectory {
-            trace_id: trace.sent_id(),
-            group: trace.group(),
-            session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
-            agent_name: gathered.first_agent().cloned(),
             tool_calls,
             model: gathered.model.clone(),
-            bytes: trace.arena.len(),
-            effort,
-            ..Trajectory::default()
+            ..identified(trace, &gathered, effort)
         };
         trajectory.calls_missing =
             (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
@@ -226,6 +220,24 @@ fn word_steps(tree: &Tree<'_>) -> usize {
     tree.spans.iter().map(of_span).sum()
 }
 
+/// Returns the identity of a trace's trajectory.
+fn identified<'a>(
+    trace: &TraceSpans,
+    gathered: &Gathered<'a>,
+    effort: WorkBudget,
+) -> Trajectory<'a> {
+    Trajectory {
+        trace_id: trace.sent_id(),
+        group: trace.group(),
+        holder: trace.holder,
+        session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
+        agent_name: gathered.first_agent().cloned(),
+        bytes: trace.arena.len(),
+        effort,
+        ..Trajectory::default()
+    }
+}
+
 /// Returns the trajectory of a trace that is too expensive to be read: its identity, without calls.
 fn unread<'a>(
     plan: &'a ReadingPlan,
@@ -234,15 +246,7 @@ fn unread<'a>(
     tree: &Tree<'a>,
     (gathered, effort): (Gathered<'a>, WorkBudget),
 ) -> Trajectory<'a> {
-    let mut trajectory = Trajectory {
-        trace_id: trace.sent_id(),
-        group: trace.group(),
-        session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
-        agent_name: gathered.first_agent().cloned(),
-        bytes: trace.arena.len(),
-        effort,
-        ..Trajectory::default()
-    };
+    let mut trajectory = identified(trace, &gathered, effort);
     facts::fill(plan, table, trace, tree, Gathered::default(), &mut trajectory);
     trajectory
 }

@@ -191,7 +191,9 @@ async fn start(
     let tls = tls.map(Arc::new);
     let access = leave(LocalAccess::of(&api, address), folder);
     let router = router(api, asset);
-    telemetry.serve_dashboard((listener, address), router, tls, CONNECTIONS_MAX);
+    telemetry
+        .serve_dashboard((listener, address), router, tls, CONNECTIONS_MAX)
+        .map_err(DashboardStartError::Store)?;
     Ok(Some(access))
 }
 

@@ -35,7 +35,7 @@ impl CollectingIntake {
             return Ok(0);
         }
         if !store.has_room_for_others() {
-            return Err(Refused::Overloaded { retry_after: RETRY_AFTER });
+            return Err(Refused::StoreFull { retry_after: RETRY_AFTER });
         }
         let group = received.sender.group;
         let client = Arc::clone(client);

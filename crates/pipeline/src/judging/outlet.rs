@@ -101,6 +101,7 @@ mod tests {
         let target = Target {
             trace_id: TraceId([1; 16]),
             group: ClientGroup::default(),
+            holder: 0,
             session_id: None,
             resource: Arc::new(Resource::default()),
             agent_name: None,

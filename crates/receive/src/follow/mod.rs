@@ -401,6 +401,7 @@ impl<I: Intake> Follower<I> {
                     }
                     Err(
                         Refused::Overloaded { retry_after }
+                        | Refused::StoreFull { retry_after }
                         | Refused::NotKept { retry_after, .. }
                         | Refused::Away { retry_after, .. },
                     ) => {

@@ -398,6 +398,7 @@ impl Evaluators {
         let target = Target {
             trace_id: trajectory.trace_id,
             group: trajectory.group,
+            holder: trajectory.holder,
             session_id: session_id.map(Box::from),
             resource: Arc::clone(&trajectory.resource),
             agent_name: trajectory.agent_name.as_deref().map(Box::from),

@@ -50,6 +50,7 @@ pub(super) fn asked(n: u64, revision: u32) -> ExternalRequest {
     let subject = id;
     let target = Target {
         group: Default::default(),
+        holder: 0,
         started_ns: 0,
         ended_ns: 0,
         trace_id: TraceId(id),

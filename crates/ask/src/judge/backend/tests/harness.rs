@@ -138,6 +138,7 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> JudgeRequest {
     id[8] = revision as u8;
     let target = Target {
         group: Default::default(),
+        holder: 0,
         trace_id: TraceId(id),
         session_id: None,
         resource: Arc::default(),
