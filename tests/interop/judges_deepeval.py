@@ -138,6 +138,10 @@ def pairs(model, count):
     yield ("FaithfulnessMetric", metrics.FaithfulnessMetric(**of), {"faithfulness": {}})
     yield ("PromptAlignmentMetric", metrics.PromptAlignmentMetric(prompt_instructions=facts, **of),
            {"rubric": {"criteria": {"statements": [{"text": fact} for fact in facts]}}})
+    yield ("ContextualPrecisionMetric", metrics.ContextualPrecisionMetric(**of),
+           {"retrieval": {"criteria": {"reference": " ".join(facts)}}})
+    yield ("ContextualRecallMetric", metrics.ContextualRecallMetric(**of),
+           {"retrieval": {"mode": "recall", "criteria": {"reference": " ".join(facts)}}})
 
 
 def main(program):
