@@ -60,8 +60,7 @@ pub static KIND: Kind = Kind {
     example: "\
 retrieval/docs:
   judge: small
-  only_tools: ["search_
-        * "]
+  only_tools: [search_*]
   criteria:
     reference: Returns are free within 14 days.
 ",
