@@ -17,7 +17,7 @@ use spanscore_base::model::{
 };
 use spanscore_base::settings::Node;
 use spanscore_base::value::{Map, Value};
-use spanscore_evaluate::inquiry::JudgeAnswer;
+use spanscore_evaluate::inquiry::{JudgeAnswer, JudgeAnswers, PromptRoom};
 use spanscore_evaluate::shared::within_group::by_message;
 use spanscore_evaluate::{Evaluator, KINDS, Kind, kind};
 
@@ -139,13 +139,25 @@ fn asked(
             for part in list(case, "shows").iter().filter_map(Value::as_str) {
                 assert!(prompt.user.contains(part), "{part:?} in {}", prompt.user);
             }
-            let reply = text(case, "reply").map(str::to_owned);
-            let reply = reply.unwrap_or_else(|| crate::judged::reply(&answers, false));
-            let outcome = match inquiry.read(&room, &reply) {
-                Ok(answers) => inquiry.conclude(&room, &[answers]).outcome,
-                Err(error) => panic!("{error}: {}", prompt.user),
-            };
-            (prompt.statements, outcome)
+            let (mut vote, mut statements) = (JudgeAnswers::default(), 0);
+            let mut rest = &answers[..];
+            for window in 0..prompt.windows {
+                let room = PromptRoom { window, ..room.clone() };
+                let asked = inquiry.prompt(&room).expect("it fits").statements;
+                let (own, later) =
+                    rest.split_at(if prompt.windows == 1 { rest.len() } else { asked });
+                rest = later;
+                let reply = text(case, "reply").map(str::to_owned);
+                let reply = reply.unwrap_or_else(|| crate::judged::reply(own, false));
+                let mut part = match inquiry.read(&room, &reply) {
+                    Ok(part) => part,
+                    Err(error) => panic!("{error}: {}", prompt.user),
+                };
+                vote.items.append(&mut part.items);
+                vote = JudgeAnswers { items: vote.items, ..part };
+                statements += asked;
+            }
+            (statements, inquiry.conclude(&room, &[vote]).outcome)
         }
     };
     let wanted = number(case, "asked").map(|count| count as usize);

@@ -61,7 +61,9 @@ evaluators:
   plan_adherence: {judge: small}
   faithfulness: {judge: small}
   citations: {judge: small}
+  retrieval: {judge: small}
   helpfulness: {judge: small}
+  pairwise: {judge: small, criteria: {baseline: x}}
   refusal: {judge: small}
   topic_adherence: {judge: small, criteria: {topics: [x]}}
   rubric: {judge: small, criteria: {statements: [{text: x}]}}

@@ -27,7 +27,7 @@ const PLACES: [&str; 10] = [
 ];
 
 /// Kinds that ask a judge about a run, with criteria.
-const JUDGED: [(&str, &str); 7] = [
+const JUDGED: [(&str, &str); 9] = [
     ("task_completion", r#"{"tasks": ["Refund order 17"]}"#),
     ("tool_argument_hallucination", "null"),
     ("tool_selection", "null"),
@@ -35,6 +35,8 @@ const JUDGED: [(&str, &str); 7] = [
     ("faithfulness", "null"),
     ("helpfulness", "null"),
     ("goal_accuracy", "null"),
+    ("retrieval", "null"),
+    ("pairwise", r#"{"baseline": "It is not."}"#),
 ];
 
 fn run(place: &str, text: &str) -> Json {

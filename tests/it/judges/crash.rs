@@ -166,10 +166,15 @@ const ROOM: usize = 12;
 /// Reads what a killed process had booked: requests that ended, and those under way.
 fn booked(folder: &Path) -> usize {
     let Ok(text) = std::fs::read_to_string(folder.join("data/judges.json")) else { return 0 };
-    let spent: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let ended = spent["small"]["nano_usd"].as_array().unwrap().iter().map(|it| it[1].as_u64());
-    let open = spent["small"]["open"][0].as_u64();
-    let nano: u64 = ended.chain([open]).flatten().sum();
+    let lines = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>();
+    let mut ended = BTreeMap::new();
+    let mut open = 0;
+    for line in lines.map_while(Result::ok).filter(|line| line["small"].is_object()) {
+        let minutes = line["small"]["nano_usd"].as_array().unwrap().iter();
+        ended.extend(minutes.map(|it| (it[0].as_u64(), it[1].as_u64().unwrap())));
+        open = line["small"]["open"][0].as_u64().unwrap();
+    }
+    let nano: u64 = ended.into_values().sum::<u64>() + open;
     (nano / 1_000_000_000) as usize
 }
 

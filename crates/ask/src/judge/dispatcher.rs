@@ -12,7 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-use super::backend::{JudgeBackend, is_alike, spent};
+use super::backend::spent::SpentFile;
+use super::backend::{JudgeBackend, is_alike};
 use super::call::CallWatch;
 use super::client::{JudgeClient, JudgeStartError, ReplyRecording};
 use super::executor::{JudgeCommand, JudgeExecutor};
@@ -199,10 +200,9 @@ pub(super) fn start_with(
     let mut backend = JudgeBackend::new(judges, mark_key()?, waits_for_circuit);
     backend.shared_nano = parts.budget_usd.map(|usd| (usd * 1e9) as u64);
     backend.keeps_content = parts.watches_content;
-    if let Some(file) = &spent_file {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        spent::restore(file, &mut backend, millis(since));
-    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let restore = |path| SpentFile::restore(path, &mut backend, millis(since));
+    let spent_file = spent_file.map(restore);
     let leaves = log.is_some();
     let executor = JudgeExecutor {
         clients,

@@ -1,13 +1,13 @@
 //! Executor of the judges' scheduler: threads, clients, files and metrics.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::backend::{JudgeBackend, JudgeEffect, JudgeScheduler, spent};
+use super::backend::spent::SpentFile;
+use super::backend::{JudgeBackend, JudgeEffect, JudgeScheduler};
 use super::cache::QuestionKey;
 use super::call::CallWatch;
 use super::client::JudgeClient;
@@ -43,7 +43,7 @@ pub(super) enum JudgeEnd {
 pub(super) struct JudgeExecutor {
     pub(super) clients: Vec<JudgeClient>,
     pub(super) metrics: Arc<JudgeMetrics>,
-    pub(super) spent_file: Option<PathBuf>,
+    pub(super) spent_file: Option<SpentFile>,
     pub(super) log: Option<Arc<dyn AnswerLog>>,
     pub(super) watch: Option<CallWatch>,
     pub(super) pool: BlockingPool,
@@ -152,14 +152,14 @@ impl Executor for JudgeExecutor {
     }
 
     async fn save(&mut self, scheduler: &mut JudgeScheduler, at_once: bool) -> bool {
-        let Some(file) = self.spent_file.as_ref().filter(|_| self.has_spent) else { return true };
+        let Some(file) = self.spent_file.as_mut().filter(|_| self.has_spent) else { return true };
         if !at_once && self.saved_at.elapsed() < KEEP_SPENT {
             return true;
         }
         self.saved_at = Instant::now();
-        let error = spent::keep(file, &scheduler.backend).await.err();
+        let error = file.keep(&scheduler.backend).await.err();
         self.has_spent = error.is_some();
-        let file = file.display();
+        let file = file.path.display();
         match &error {
             Some(error) => {
                 self.metrics.unsaved();

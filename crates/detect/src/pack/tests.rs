@@ -175,6 +175,30 @@ fn what_speaks_to_a_judge_is_found_and_what_speaks_of_one_is_not() {
     assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), texts.lines().count());
 }
 
+/// Returns each form with the sentence of each language in it.
+fn in_languages(forms: &serde_json::Value, sentences: &serde_json::Value) -> Vec<String> {
+    let mut texts = Vec::new();
+    for form in forms.as_array().unwrap() {
+        for sentence in sentences.as_object().unwrap().values() {
+            texts.push(form.as_str().unwrap().replace("{}", sentence.as_str().unwrap()));
+        }
+    }
+    texts
+}
+
+#[test]
+fn closing_the_record_is_found_in_any_language_and_everyday_structure_is_not() {
+    let table = include_str!("../../../../tests/fixtures/judges/breakouts.json");
+    let table: serde_json::Value = serde_json::from_str(table).unwrap();
+    let closing = in_languages(&table["breakouts"], &table["orders"]);
+    let missed: Vec<_> = closing.iter().filter(|text| !addresses_judge(text)).collect();
+    let share = format!("{} of {} missed: {missed:#?}", missed.len(), closing.len());
+    assert!(missed.len() * 5 <= closing.len(), "{share}");
+    let everyday = in_languages(&table["everyday"], &table["sentences"]);
+    let found: Vec<_> = everyday.iter().filter(|text| addresses_judge(text)).collect();
+    assert!(found.len() <= 1, "{} of {}: {found:#?}", found.len(), everyday.len());
+}
+
 /// Findings in real text of orders to a judge: `tests/load/corpus.py DIR`, then
 /// `SPANSCORE_CORPUS=DIR cargo test --lib seldom_speaks_to_a_judge -- --ignored --nocapture`.
 #[test]

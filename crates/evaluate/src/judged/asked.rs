@@ -10,7 +10,10 @@ use super::prompt;
 use super::question::{Question, QuestionItem, ReplyForm, Scoring};
 use super::record::RecordLine;
 use super::redact;
-use super::render::{RecordWindow, RenderRoom, WINDOWS_MAX, parts, render, render_windows};
+use super::render::{
+    RecordTooLong, RecordWindow, RenderRoom, WINDOWS_MAX, parts, render, render_orders,
+    render_windows,
+};
 use super::settings::{OnInjection, Redact};
 use crate::inquiry::{
     Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePrompt, PromptRoom, UnreadableReply,
@@ -110,6 +113,9 @@ impl AskedQuestion {
         statements: usize,
         room: RenderRoom,
     ) -> Result<Vec<RecordWindow>, Outcome> {
+        if self.question.scoring == Scoring::Preference {
+            return render_orders(lines, room).map_err(too_long_to_show);
+        }
         let count = self.asked().count();
         let too_long = match render(lines, room) {
             Ok(record) => {
@@ -127,13 +133,7 @@ impl AskedQuestion {
         } else {
             Err(too_long)
         };
-        windows.map_err(|long| {
-            let words = format!(
-                "the record takes {} bytes where {} may be shown, cut as far as it may be",
-                long.bytes, long.bytes_max
-            );
-            no_score(Reason::EvidenceTooLong, words)
-        })
+        windows.map_err(too_long_to_show)
     }
 
     fn asked(&self) -> impl Iterator<Item = &QuestionItem> {
@@ -343,6 +343,14 @@ impl AskedQuestion {
             outcome => outcome,
         }
     }
+}
+
+fn too_long_to_show(long: RecordTooLong) -> Outcome {
+    let words = format!(
+        "the record takes {} bytes where {} may be shown, cut as far as it may be",
+        long.bytes, long.bytes_max
+    );
+    no_score(Reason::EvidenceTooLong, words)
 }
 
 /// Outcome of one call: its place, its span.

@@ -81,6 +81,9 @@ pub(super) fn score(
     answered: &[Answered],
 ) -> Result<f64, Outcome> {
     let counted = counted(items, answered);
+    if scoring == Scoring::Preference {
+        return preference(&counted);
+    }
     let unclear = counted.iter().filter(|(_, answer)| *answer == JudgeAnswer::Unclear).count();
     let apply = counted.iter().filter(|(_, answer)| *answer != JudgeAnswer::NotApplicable).count();
     if apply == 0 {
@@ -91,7 +94,8 @@ pub(super) fn score(
         return Err(no_score(Reason::JudgeUnsure, words));
     }
     match scoring {
-        Scoring::Share | Scoring::Given => share(&counted),
+        Scoring::Share | Scoring::Given | Scoring::Preference => share(&counted),
+        Scoring::Ranked => Ok(average_precision(&counted)),
         Scoring::MeanOfGroups { size } => {
             let groups = counted.chunks(size.max(1)).filter_map(|group| share(group).ok());
             let scores: Vec<f64> = groups.collect();
@@ -112,6 +116,40 @@ fn share(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
     } else {
         Err(no_score(Reason::NothingToJudge, "nothing that counts was answered yes or no"))
     }
+}
+
+/// Returns the mean of both orders: 1 for each in which the answer is preferred, half for equal.
+fn preference(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
+    let points = counted.iter().map(|(_, answer)| match answer {
+        JudgeAnswer::Yes => Some(1.0),
+        JudgeAnswer::No => Some(0.0),
+        JudgeAnswer::NotApplicable => Some(0.5),
+        JudgeAnswer::Unclear => None,
+    });
+    let points: Option<Vec<f64>> = points.collect();
+    let points = points.filter(|points| !points.is_empty()).ok_or_else(|| {
+        no_score(Reason::JudgeUnsure, "the judge cannot tell which of the answers is better")
+    })?;
+    Ok(total(points.iter().copied()) / points.len() as f64)
+}
+
+/// Returns the mean, over the ranks whose statement holds, of the share that holds up to there; 0
+/// where none does. What does not apply, or is unclear, holds no rank.
+fn average_precision(counted: &[(f64, JudgeAnswer)]) -> f64 {
+    let decided = counted.iter().filter_map(|(_, answer)| match answer {
+        JudgeAnswer::Yes => Some(true),
+        JudgeAnswer::No => Some(false),
+        JudgeAnswer::Unclear | JudgeAnswer::NotApplicable => None,
+    });
+    let mut held = 0.0;
+    let mut sum = 0.0;
+    for (rank, holds) in (1_u32..).zip(decided) {
+        if holds {
+            held += 1.0;
+            sum += held / f64::from(rank);
+        }
+    }
+    if held > 0.0 { sum / held } else { 0.0 }
 }
 
 /// Returns the figure over pairs of (within the topics, answered); a pair with an answer that is
@@ -210,6 +248,34 @@ mod tests {
         check(Scoring::Share, &ones, &["yu-"], "yun 1.00 judge_unsure");
         check(Scoring::Share, &ones, &["yyu"], "yyu 1.00 1.00");
         check(Scoring::Share, &[3.0, 1.0, 1.0], &["ynn"], "ynn 1.00 0.60");
+    }
+
+    #[test]
+    fn a_preference_counts_where_it_holds_in_either_order() {
+        let check = |vote: &str, expected: &str| {
+            let item = |inverted| QuestionItem { inverted, ..QuestionItem::new("s") };
+            let items = [item(false), item(true)];
+            let (answered, _) = tally(&items, &[super::tests::vote(vote)]);
+            let found = score(Scoring::Preference, &items, &answered);
+            let found = found.map_or_else(|_| "none".to_owned(), |score| score.to_string());
+            assert_eq!(found, expected, "{vote}");
+        };
+        check("yn", "1");
+        check("ny", "0");
+        check("yy", "0.5");
+        check("nn", "0.5");
+        check("y-", "0.75");
+        check("--", "0.5");
+        check("yu", "none");
+    }
+
+    #[test]
+    fn ranks_count_by_the_precision_up_to_them() {
+        let five = [1.0; 5];
+        check(Scoring::Ranked, &five, &["ynynn"], "ynynn 1.00 0.83");
+        check(Scoring::Ranked, &five, &["nnnny"], "nnnny 1.00 0.20");
+        check(Scoring::Ranked, &five, &["nnnnn"], "nnnnn 1.00 0.00");
+        check(Scoring::Ranked, &five, &["-yyyy"], "nyyyy 1.00 1.00");
     }
 
     /// Pins the sign: scores are compared as text, in which a negative zero would differ.

@@ -127,6 +127,11 @@ pub(crate) enum Scoring {
     Topics(TopicMode),
     /// Score that the reply itself gives.
     Given,
+    /// Preference between the answers of the last two lines, asked in either order: each request
+    /// has one statement, the second of them inverted; half for equal ones.
+    Preference,
+    /// Mean precision at the ranks of those statements that hold.
+    Ranked,
     /// Mean over the tools of the share of checks that each keeps.
     MeanOfGroups {
         /// Number of statements of one tool.

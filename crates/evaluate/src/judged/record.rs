@@ -23,7 +23,7 @@ pub enum LineKind {
     Operator,
     /// Definition of a tool.
     Tool,
-    /// Criterion of the evaluator, where the trace itself named it.
+    /// Criterion of the evaluator, where the trace itself named it or many statements use it.
     Criterion,
     /// Input of the user.
     User,
@@ -146,11 +146,7 @@ impl RunRecord {
         send: &SendSettings,
         wishes: RecordWishes,
     ) -> Self {
-        let mut record = Self { identity: identity(trajectory), ..Self::default() };
-        for text in operator::texts(trajectory) {
-            let text = LineContent::Whole(Value::from(text));
-            record.push(LineKind::Operator, text, send.system_instructions);
-        }
+        let mut record = Self::begun(trajectory, send);
         for tool in &trajectory.tool_definitions {
             record.push_definition(&tool.name, &tool.description, &tool.input_schema, send);
         }
@@ -179,6 +175,23 @@ impl RunRecord {
         record
     }
 
+    /// Begins a record with the instructions of the operator.
+    fn begun(trajectory: &Trajectory<'_>, send: &SendSettings) -> Self {
+        let mut record = Self { identity: identity(trajectory), ..Self::default() };
+        for text in operator::texts(trajectory) {
+            let text = LineContent::Whole(Value::from(text));
+            record.push(LineKind::Operator, text, send.system_instructions);
+        }
+        record
+    }
+
+    /// Builds a record of the request alone, for lines of a kind's own choice behind it.
+    pub(crate) fn of_request(trajectory: &Trajectory<'_>, send: &SendSettings) -> Self {
+        let mut record = Self::begun(trajectory, send);
+        record.push(LineKind::User, said(&trajectory.user_input), send.user_input);
+        record
+    }
+
     /// Builds a record of definitions alone: their seq is their number, from 1.
     pub(crate) fn of_definitions<'d>(
         definitions: impl Iterator<Item = (&'d str, &'d str, &'d Value<'d>)>,
@@ -192,10 +205,28 @@ impl RunRecord {
         record
     }
 
-    /// Adds a criterion that the trace itself named; returns its seq.
+    /// Adds a criterion; returns its seq.
     pub(crate) fn push_criterion(&mut self, criterion: &str) -> u64 {
-        let text = LineContent::Whole(Value::from(criterion.to_owned()));
-        self.push(LineKind::Criterion, text, Send::Redacted).seq
+        self.push_whole(LineKind::Criterion, Value::from(criterion.to_owned()), Send::Redacted)
+    }
+
+    /// Adds content of which nothing is missing; returns its seq.
+    pub(crate) fn push_whole(
+        &mut self,
+        kind: LineKind,
+        content: Value<'static>,
+        send: Send,
+    ) -> u64 {
+        self.push(kind, LineContent::Whole(content), send).seq
+    }
+
+    /// Adds the answer of the agent; returns its seq.
+    pub(crate) fn push_final_output(
+        &mut self,
+        trajectory: &Trajectory<'_>,
+        send: &SendSettings,
+    ) -> u64 {
+        self.push(LineKind::Answer, said(&trajectory.final_output), send.final_output).seq
     }
 
     fn push_definition(
@@ -286,7 +317,7 @@ impl RunRecord {
                 self.push(LineKind::Answer, part, send.final_output);
             }),
             None => {
-                self.push(LineKind::Answer, said(&trajectory.final_output), send.final_output);
+                self.push_final_output(trajectory, send);
             }
         }
     }

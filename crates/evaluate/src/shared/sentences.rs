@@ -27,6 +27,13 @@ pub(crate) fn first_units(text: &str, most: usize) -> Vec<Range<u32>> {
     units
 }
 
+/// Returns the texts of [`first_units`], trimmed.
+pub(crate) fn first_sentences(text: &str, most: usize) -> Vec<String> {
+    let units = first_units(text, most).into_iter();
+    let texts = units.filter_map(|unit| text.get(unit.start as usize..unit.end as usize));
+    texts.map(|text| text.trim().to_owned()).collect()
+}
+
 /// The units with a letter or digit, in order.
 pub(crate) fn units(text: &str) -> Vec<Range<u32>> {
     let mut units = Vec::new();

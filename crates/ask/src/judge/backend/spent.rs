@@ -1,62 +1,164 @@
 //! Spending file: a budget of an hour or a day holds across restarts.
+//!
+//! It holds lines of JSON. The first is whole; each later one has what changed since, so that
+//! booking a request takes one short write and one sync.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{JudgeBackend, JudgeState};
 use spanscore_net::file::write_by_rename;
 
-/// Spending on one judge, by minute since 1970.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Bytes of changes from which on the file is written anew.
+pub(super) const CHANGES_BYTES_MAX: usize = 256 << 10;
+
+/// Spending by minute since 1970, ascending.
+type Minutes = Vec<(u64, u64)>;
+
+/// Spending on one judge: all of it, or from the minute on that was the last before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct SpentOnJudge {
-    nano_usd: Vec<(u64, u64)>,
-    tokens: Vec<(u64, u64)>,
+    nano_usd: Minutes,
+    tokens: Minutes,
     /// Reservations of requests under way, nano-dollars and tokens: a process that was killed may
     /// have to pay them.
     #[serde(default)]
     open: (u64, u64),
 }
 
-/// Restores the spending of an earlier process; an unreadable file is logged and ignored. What was
-/// under way when that was killed counts as spent now, since nobody knows what it cost.
-pub(in crate::judge) fn restore(file: &Path, backend: &mut JudgeBackend, now_ms: u64) {
-    let read = match std::fs::read(file) {
-        Ok(bytes) => serde_json::from_slice::<BTreeMap<String, SpentOnJudge>>(&bytes)
-            .map_err(|error| error.to_string()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-        Err(error) => Err(error.to_string()),
-    };
-    let mut spent = match read {
-        Ok(spent) => spent,
-        Err(error) => {
-            let file = file.display();
-            tracing::error!(%file, error, "what judges cost before is not known");
-            return;
+impl SpentOnJudge {
+    /// Takes over a change.
+    fn follow(&mut self, change: Self) {
+        for (all, newer) in
+            [(&mut self.nano_usd, change.nano_usd), (&mut self.tokens, change.tokens)]
+        {
+            let first = newer.first().map_or(u64::MAX, |(minute, _)| *minute);
+            all.truncate(all.partition_point(|(minute, _)| *minute < first));
+            all.extend(newer);
         }
-    };
-    for JudgeState { name, gate, .. } in &mut backend.judges {
-        let Some(SpentOnJudge { nano_usd, tokens, open }) = spent.remove(&*name) else { continue };
-        gate.money.restore(nano_usd, open.0, now_ms);
-        gate.spent_tokens.restore(tokens, open.1, now_ms);
+        self.open = change.open;
+    }
+
+    /// Leaves of the spending the last minute, the only one that may still grow.
+    fn keep_last(&mut self) {
+        for all in [&mut self.nano_usd, &mut self.tokens] {
+            let last = last(all);
+            all.retain(|(minute, _)| *minute == last);
+        }
     }
 }
 
-/// Writes the file, by a new one renamed over it.
-pub(in crate::judge) async fn keep(file: &Path, backend: &JudgeBackend) -> io::Result<()> {
-    let of = |JudgeState { name, gate, .. }: &JudgeState| {
-        let spent = SpentOnJudge {
-            nano_usd: gate.money.spent(),
-            tokens: gate.spent_tokens.spent(),
+fn last(minutes: &[(u64, u64)]) -> u64 {
+    minutes.last().map_or(0, |(minute, _)| *minute)
+}
+
+/// Spending file of a process.
+pub(in crate::judge) struct SpentFile {
+    /// Path of the file.
+    pub(in crate::judge) path: PathBuf,
+    /// File behind whose end changes are written; `None` if it must be written anew.
+    changes: Option<Arc<File>>,
+    changes_bytes: usize,
+    /// Spending of the last minute as the file has it.
+    written: BTreeMap<String, SpentOnJudge>,
+}
+
+impl SpentFile {
+    /// Restores the spending of an earlier process. What was under way when that was killed counts
+    /// as spent now, since nobody knows what it cost.
+    pub(in crate::judge) fn restore(
+        path: PathBuf,
+        backend: &mut JudgeBackend,
+        now_ms: u64,
+    ) -> Self {
+        let mut spent = read(&path);
+        for JudgeState { name, gate, .. } in &mut backend.judges {
+            let Some(SpentOnJudge { nano_usd, tokens, open }) = spent.remove(&*name) else {
+                continue;
+            };
+            gate.money.restore(nano_usd, open.0, now_ms);
+            gate.spent_tokens.restore(tokens, open.1, now_ms);
+        }
+        Self { path, changes: None, changes_bytes: 0, written: BTreeMap::new() }
+    }
+
+    /// Writes what changed since the last time, or all of it by a new file renamed over the old.
+    ///
+    /// # Errors
+    /// Those of the file system; the next time all is written.
+    pub(in crate::judge) async fn keep(&mut self, backend: &JudgeBackend) -> io::Result<()> {
+        let changes = self.changes.take().filter(|_| self.changes_bytes < CHANGES_BYTES_MAX);
+        if changes.is_none() {
+            self.changes_bytes = 0;
+            self.written.clear();
+        }
+        // Of judges of one name the last has the meters.
+        let spent: BTreeMap<&String, SpentOnJudge> =
+            backend.judges.iter().map(|judge| (&judge.name, self.spent_on(judge))).collect();
+        let mut spent: Vec<_> =
+            spent.into_iter().filter(|(name, it)| self.written.get(*name) != Some(it)).collect();
+        let mut line = serde_json::to_vec(&spent.iter().cloned().collect::<BTreeMap<_, _>>())?;
+        line.push(b'\n');
+        self.changes_bytes += line.len();
+        let path = self.path.clone();
+        let writing = tokio::task::spawn_blocking(move || write(&path, changes, &line));
+        self.changes = Some(writing.await??);
+        spent.iter_mut().for_each(|(_, it)| it.keep_last());
+        self.written.extend(spent.into_iter().map(|(name, it)| (name.clone(), it)));
+        Ok(())
+    }
+
+    fn spent_on(&self, JudgeState { name, gate, .. }: &JudgeState) -> SpentOnJudge {
+        let since =
+            self.written.get(name).map_or((0, 0), |it| (last(&it.nano_usd), last(&it.tokens)));
+        SpentOnJudge {
+            nano_usd: gate.money.spent_since(since.0),
+            tokens: gate.spent_tokens.spent_since(since.1),
             open: (gate.money.reserved(), gate.spent_tokens.reserved()),
-        };
-        (name.clone(), spent)
+        }
+    }
+}
+
+fn write(path: &Path, changes: Option<Arc<File>>, line: &[u8]) -> io::Result<Arc<File>> {
+    let Some(file) = changes else {
+        write_by_rename(path, line)?;
+        return OpenOptions::new().append(true).open(path).map(Arc::new);
     };
-    // Of judges of one name the last has the meters.
-    let spent: BTreeMap<String, SpentOnJudge> = backend.judges.iter().map(of).collect();
-    let bytes = serde_json::to_vec(&spent).map_err(io::Error::other)?;
-    let file = file.to_owned();
-    tokio::task::spawn_blocking(move || write_by_rename(&file, &bytes)).await?
+    (&*file).write_all(line)?;
+    file.sync_data()?;
+    Ok(file)
+}
+
+/// Reads the file, up to what cannot be read.
+fn read(path: &Path) -> BTreeMap<String, SpentOnJudge> {
+    let tell = |error: &dyn std::fmt::Display| {
+        tracing::error!(file = %path.display(), %error, "not all that judges cost before is known");
+    };
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return BTreeMap::new(),
+        Err(error) => {
+            tell(&error);
+            return BTreeMap::new();
+        }
+    };
+    let mut spent: BTreeMap<String, SpentOnJudge> = BTreeMap::new();
+    for line in serde_json::Deserializer::from_slice(&bytes).into_iter() {
+        let line: BTreeMap<String, SpentOnJudge> = match line {
+            Ok(line) => line,
+            // No request left on a line that was not written to its end.
+            Err(error) if error.is_eof() => break,
+            Err(error) => {
+                tell(&error);
+                break;
+            }
+        };
+        line.into_iter().for_each(|(name, it)| spent.entry(name).or_default().follow(it));
+    }
+    spent
 }

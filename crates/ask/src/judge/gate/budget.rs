@@ -75,9 +75,10 @@ impl SpendMeter {
         self.spent.drain(..over);
     }
 
-    /// Returns the spending by minute since 1970.
-    pub(in crate::judge) fn spent(&self) -> Vec<(u64, u64)> {
-        self.spent.iter().copied().collect()
+    /// Returns the spending by minute since 1970, from `minute` on.
+    pub(in crate::judge) fn spent_since(&self, minute: u64) -> Vec<(u64, u64)> {
+        let first = self.spent.partition_point(|(at, _)| *at < minute);
+        self.spent.range(first..).copied().collect()
     }
 
     /// Sums the spending of the last hour and of the last day.
@@ -223,7 +224,7 @@ mod tests {
         meter.reserve(90);
         meter.settle(MINUTE_MS * 1_000, 90, 90);
         let mut next = SpendMeter::new(Some(100), None, false);
-        next.restore(meter.spent(), 0, MINUTE_MS * 1_001);
+        next.restore(meter.spent_since(0), 0, MINUTE_MS * 1_001);
         assert_eq!(next.room(MINUTE_MS * 1_059, 20), BudgetRoom::Spent);
         assert_eq!(next.room(MINUTE_MS * 1_062, 20), BudgetRoom::Free);
         let mut killed = SpendMeter::new(Some(100), None, false);

@@ -7,7 +7,7 @@
 mod fold;
 mod windows;
 
-pub(super) use windows::{RecordWindow, WINDOWS_MAX, parts, render_windows};
+pub(super) use windows::{RecordWindow, WINDOWS_MAX, parts, render_orders, render_windows};
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

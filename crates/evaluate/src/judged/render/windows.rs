@@ -44,6 +44,27 @@ pub(in crate::judged) fn parts(
     (0..statements).step_by(size).map(move |start| start..(start + size).min(statements))
 }
 
+/// Renders the record for the first statement, and again with its two answers swapped for the
+/// second.
+///
+/// # Errors
+/// The size where it does not fit.
+pub(in crate::judged) fn render_orders(
+    lines: &[RecordLine],
+    room: RenderRoom,
+) -> Result<Vec<RecordWindow>, RecordTooLong> {
+    let mut swapped = lines.to_vec();
+    let mut answers = swapped.iter_mut().filter(|line| line.kind == LineKind::Answer);
+    if let (Some(first), Some(second)) = (answers.next(), answers.next()) {
+        std::mem::swap(&mut first.content, &mut second.content);
+    }
+    let window = |(lines, items)| {
+        let record = Arc::new(super::render(lines, room)?);
+        Ok(RecordWindow { record, items })
+    };
+    [(lines, 0..1), (&swapped[..], 1..2)].into_iter().map(window).collect()
+}
+
 /// Divides statements into as few windows as fit, none of which holds more than `statements`;
 /// `calls` holds, for each statement, the place in time of the call that it is about, if it is
 /// about one.

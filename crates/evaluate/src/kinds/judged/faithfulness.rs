@@ -6,7 +6,7 @@ use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::judged::question::{Question, QuestionItem};
 use crate::judged::record::{LineKind, RecordWishes};
 use crate::judged::settings::{self, NoSettings};
-use crate::shared::sentences::first_units;
+use crate::shared::sentences::first_sentences;
 use spanscore_base::model::{Outcome, Reason};
 use spanscore_base::value::Value;
 
@@ -50,7 +50,7 @@ impl JudgedKind for Faithfulness {
             Some(other) => other.to_string(),
             None => String::new(),
         };
-        let sentences = sentences(&text);
+        let sentences = first_sentences(&text, SENTENCES_MAX);
         if sentences.is_empty() {
             return Err(no_score(Reason::NothingToJudge, "the answer states nothing"));
         }
@@ -67,11 +67,4 @@ impl JudgedKind for Faithfulness {
         let items = items.collect();
         Ok(Question::of(record, GUIDANCE, items))
     }
-}
-
-/// Splits a text into sentences, in order.
-fn sentences(text: &str) -> Vec<String> {
-    let units = first_units(text, SENTENCES_MAX);
-    let texts = units.iter().filter_map(|unit| text.get(unit.start as usize..unit.end as usize));
-    texts.map(|text| text.trim().to_owned()).collect()
 }

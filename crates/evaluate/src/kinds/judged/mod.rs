@@ -14,6 +14,8 @@ pub mod plan_quality;
 pub mod citations;
 pub mod faithfulness;
 pub mod helpfulness;
+pub mod pairwise;
 pub mod refusal;
+pub mod retrieval;
 pub mod rubric;
 pub mod topic_adherence;

@@ -6,6 +6,7 @@ mod jury;
 mod money;
 mod moving;
 mod noisy;
+mod spent;
 mod unsaved;
 
 use std::collections::BTreeMap;
@@ -334,7 +335,7 @@ fn what_is_cut_off_at_the_end_is_counted_and_taken_for_paid() {
     assert_eq!((call.outcome, call.end_ns, actions.len()), ("judge_cut_off", 250_000_000, 0));
     let cost_nano = (call.cost_usd * 1e9).round() as u64;
     assert!(cost_nano >= 100_000, "all that the answer may have had: {cost_nano}");
-    let spent = harness.core.backend.judges[0].gate.money.spent();
+    let spent = harness.core.backend.judges[0].gate.money.spent_since(0);
     assert_eq!(spent.iter().map(|(_, nano)| nano).sum::<u64>(), cost_nano);
     assert!(harness.core.in_flight(harness.now_ms).is_empty());
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::harness::{Harness, asked, plan, reply, small, with};
-use crate::judge::backend::{CostForecast, CostForecaster, JudgeCount, spent};
+use crate::judge::backend::spent::SpentFile;
+use crate::judge::backend::{CostForecast, CostForecaster, JudgeCount};
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{Reply, TokenUsage};
 
@@ -131,7 +132,8 @@ async fn a_reload_to_another_model_leaves_one_budget_to_both() {
     assert_eq!((sent.len(), harness.core.backend.change("small", settings)), (6, 1));
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("judges.json");
-    spent::keep(&file, &harness.core.backend).await.expect("written");
+    let mut spent = SpentFile::restore(file.clone(), &mut harness.core.backend, 0);
+    spent.keep(&harness.core.backend).await.expect("written");
     let kept: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&file).expect("a file")).expect("JSON");
     let open = kept["small"]["open"][0].as_u64().expect("a number");

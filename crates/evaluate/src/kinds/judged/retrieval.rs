@@ -1,0 +1,160 @@
+//! `retrieval`: what was retrieved for a request, by its ranks or against a reference.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluator::Kind;
+use crate::judged::conclude::no_score;
+use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
+use crate::judged::question::{Question, QuestionItem, Scoring};
+use crate::judged::record::{LineKind, RunRecord};
+use crate::judged::settings::{self, Send};
+use crate::shared::sentences::first_sentences;
+use spanscore_base::model::{Outcome, Reason, Trajectory};
+use spanscore_base::settings::SettingsError;
+use spanscore_base::value::Value;
+
+/// Contexts that are asked about; those of lower ranks are left out.
+const CONTEXTS_MAX: usize = 60;
+/// Sentences of the reference that are asked about.
+const SENTENCES_MAX: usize = 60;
+/// Keys of results under which lists of contexts stand.
+const LISTS: [&str; 9] =
+    ["contexts", "documents", "results", "chunks", "passages", "hits", "items", "matches", "data"];
+
+const GUIDANCE: &str = "\
+The results are what was retrieved for the request, each on a line of its own, the best rank \
+first. A result helps if the right answer to the request rests on something in it; the criterion, \
+if there is one, is that answer. The same subject alone does not help. A sentence stands in the \
+results if all that it states can be read there, in one or in several. The answer of the agent is \
+no source.";
+
+/// Registry entry of `retrieval`.
+pub static KIND: Kind = Kind {
+    name: "retrieval",
+    about: "Rates what tools retrieved: whether what helps stands first (`precision`), how much of \
+            a reference it holds (`recall`), or how much of it helps (`relevancy`).",
+    also_known_as: &[
+        ("ContextPrecision", "Ragas"),
+        ("ContextRecall", "Ragas"),
+        ("ContextRelevance", "Ragas"),
+        ("ContextualPrecisionMetric", "DeepEval"),
+        ("ContextualRecallMetric", "DeepEval"),
+        ("ContextualRelevancyMetric", "DeepEval"),
+    ],
+    threshold: 0.5,
+    needs_criteria: false,
+    early: false,
+    schema: settings::schema::<Settings>,
+    build: |node| {
+        kind::build(node, |own| {
+            let settings: Settings = own.read()?;
+            let is_recall = settings.mode == RetrievalMode::Recall;
+            if is_recall && settings.criteria.reference.trim().is_empty() {
+                let error = SettingsError::new("`mode: recall` needs `criteria.reference`");
+                return Err(error.with_help("give the answer as it ought to be").at(own.place));
+            }
+            Ok(Retrieval(settings))
+        })
+    },
+    example: "\
+retrieval/docs:
+  judge: small
+  only_tools: [search_*]
+  criteria:
+    reference: Returns are free within 14 days.
+",
+};
+
+/// Settings of `retrieval`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// The answer as it ought to be.
+    criteria: Criteria,
+    /// The figure: `precision` (default), `recall` or `relevancy`.
+    mode: RetrievalMode,
+}
+
+/// The answer as it ought to be.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Criteria {
+    /// Text that `recall` looks for, and by which `precision` tells what helps.
+    reference: String,
+}
+
+/// Figure that `retrieval` gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum RetrievalMode {
+    /// Mean of the precision at each rank that helps.
+    #[default]
+    Precision,
+    /// Share of the reference's sentences that stand in what was retrieved.
+    Recall,
+    /// Share of what was retrieved that helps.
+    Relevancy,
+}
+
+struct Retrieval(Settings);
+
+impl JudgedKind for Retrieval {
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::UserInput, NeededFact::Calls]
+    }
+
+    fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
+        let send = &run.settings.send;
+        if send.results == Send::NamesOnly {
+            let words = "`send` keeps back the results, of which something was to be found";
+            return Err(no_score(Reason::ContentWithheld, words));
+        }
+        let contexts = contexts(run.trajectory);
+        if contexts.is_empty() {
+            return Err(no_score(Reason::NothingToJudge, "no result of a call is recorded"));
+        }
+        let mut record = RunRecord::of_request(run.trajectory, send);
+        let mut push = |context| record.push_whole(LineKind::Result, context, send.results);
+        let seqs: Vec<u64> = contexts.into_iter().map(&mut push).collect();
+        record.push_final_output(run.trajectory, send);
+        let reference = self.0.criteria.reference.trim();
+        let items = match self.0.mode {
+            RetrievalMode::Recall => first_sentences(reference, SENTENCES_MAX)
+                .iter()
+                .map(|sentence| QuestionItem::about("It stands in the results: ", sentence))
+                .collect(),
+            RetrievalMode::Precision | RetrievalMode::Relevancy => {
+                let aim = match reference {
+                    "" => String::new(),
+                    _ => format!(" to answer as at seq {}", record.push_criterion(reference)),
+                };
+                let helps = |seq| QuestionItem::new(format!("The result at seq {seq} helps{aim}."));
+                let named = |seq| helps(seq).named(format!("result at seq {seq}"));
+                seqs.into_iter().map(named).collect()
+            }
+        };
+        let scoring = match self.0.mode {
+            RetrievalMode::Precision => Scoring::Ranked,
+            RetrievalMode::Recall | RetrievalMode::Relevancy => Scoring::Share,
+        };
+        Ok(Question { scoring, ..Question::of(record, GUIDANCE, items) })
+    }
+}
+
+/// Returns what was retrieved, in the order of the calls and of the ranks within each.
+fn contexts(trajectory: &Trajectory<'_>) -> Vec<Value<'static>> {
+    let results = trajectory.tool_calls.iter().filter_map(|call| call.result.value());
+    let contexts = results.flat_map(|result| match list_of(result) {
+        Some(list) => list.iter().collect::<Vec<_>>(),
+        None => vec![result],
+    });
+    let is_said = |value: &&Value<'_>| !value.is_null();
+    contexts.filter(is_said).take(CONTEXTS_MAX).map(|value| value.clone().into_owned()).collect()
+}
+
+/// Returns the list of contexts that a result is, or holds under one of the usual keys.
+fn list_of<'v>(result: &'v Value<'_>) -> Option<&'v [Value<'v>]> {
+    let own = result.as_list();
+    own.or_else(|| LISTS.iter().find_map(|key| result.get(key).and_then(Value::as_list)))
+}
