@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Exit, output};
+use crate::cli::{Exit, output, started};
 use spanscore_engine::batch::BatchProgress;
 
 /// Watches SIGINT until the batch is stopped; the token is cancelled, and the batch stopped, by the
@@ -16,8 +17,7 @@ pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<Can
     let stop = CancellationToken::new();
     let told = stop.clone();
     let progress = Arc::clone(progress);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-    let runtime = runtime.context("cannot start the runtime")?;
+    let runtime = started(&mut Builder::new_current_thread())?;
     let mut interrupt = {
         let _entered = runtime.enter();
         signal(SignalKind::interrupt()).context("cannot take signals")?

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Builder;
 
 use super::Recorder;
 use crate::cli::run::recording::RecordingWatch;
+use crate::cli::serve::StopSignals;
 use crate::cli::source::ConfigArgs;
-use crate::cli::{CommandError, Exit, output, recorded};
+use crate::cli::{CommandError, Exit, output, recorded, started};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::Facts;
 use spanscore_base::otlp::Signal;
@@ -43,11 +44,7 @@ pub(in crate::cli) fn run(args: &RecordArgs) -> Result<Exit, CommandError> {
     // The recording goes on without a reader of the output.
     let show = |explanation: &TraceExplanation| drop(output::line(explanation));
     let watch = if args.explain { Some(explaining(&plan, show)?) } else { None };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let runtime = started(Builder::new_multi_thread().worker_threads(2))?;
     let recorded = runtime.block_on(record(args, &plan, watch));
     runtime.shutdown_background();
     recorded?;
@@ -59,8 +56,7 @@ async fn record(
     plan: &ResolvedConfig,
     watch: Option<RecordingWatch>,
 ) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut signals = StopSignals::new()?;
     let recorder = Recorder::start(&args.file, Some(&plan.config.receivers), watch).await?;
     let file = args.file.display();
     for (protocol, address) in [("HTTP", recorder.http()), ("gRPC", recorder.grpc())] {
@@ -71,10 +67,7 @@ async fn record(
         }
     }
     output::note(format_args!("recording to {file}; Ctrl-C ends"));
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    signals.stop().await;
     let counts = recorder.stop().await?;
     let requests = counts.requests;
     let items = counts.items;

@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,7 @@ use self::overdue::ShutdownWatch;
 use self::probing::{Unasked, check_external};
 use self::reloads::Reloads;
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, output, started};
 use crate::config::{Config, ResolvedConfig};
 use spanscore_api::LocalAccess;
 use spanscore_base::visible;
@@ -70,10 +70,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
         connections_max = budget.connections,
         "limit of open files"
     );
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let runtime = started(&mut Builder::new_multi_thread())?;
     let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let watch = StopWatch::new(&runtime, plan.config.shutdown_timeout.0);
@@ -188,13 +185,13 @@ impl StopWatch {
 }
 
 /// SIGTERM and SIGINT, which stop the collector.
-struct StopSignals {
+pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl StopSignals {
-    fn new() -> std::io::Result<Self> {
+    pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -202,7 +199,7 @@ impl StopSignals {
     }
 
     /// Waits for one of them.
-    async fn stop(&mut self) {
+    pub(super) async fn stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
