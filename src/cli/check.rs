@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tokio::runtime::Builder;
 
 use super::serve::probing::{Unasked, check_external};
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, output, started};
 use crate::config::{self, ResolvedConfig};
 use spanscore_base::visible;
 
@@ -44,9 +45,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         return Ok(Exit::Success);
     }
     plan.check_machine(&loaded)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let runtime = started(&mut Builder::new_current_thread())?;
     for Unasked { evaluator, why } in runtime.block_on(check_external(&loaded, &plan))? {
         let line = format!("{evaluator} could not be asked whether it takes its settings: {why}");
         output::note(visible::line(&line));

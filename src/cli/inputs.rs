@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::CommandError;
+use super::{CommandError, misused};
 
 /// Limit of files for one command.
 const FILES_MAX: usize = 1_000_000;
@@ -21,16 +21,14 @@ pub(super) fn expand(args: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
                 let before = files.len();
                 walk(path, &mut files)?;
                 if files.len() == before {
-                    let message = format!("no recording in {}: {}", path.display(), known());
-                    return Err(CommandError::Usage(message));
+                    return misused(format!("no recording in {}: {}", path.display(), known()));
                 }
             }
             Some(pattern) if !path.exists() => matching(pattern, &mut files)?,
             _ => files.push(path.clone()),
         }
         if files.len() > FILES_MAX {
-            let message = format!("more than {FILES_MAX} files in {}", path.display());
-            return Err(CommandError::Usage(message));
+            return misused(format!("more than {FILES_MAX} files in {}", path.display()));
         }
     }
     Ok(files)
@@ -72,10 +70,7 @@ fn matching(pattern: &str, files: &mut Vec<PathBuf>) -> Result<(), CommandError>
         .map_err(|error| CommandError::Usage(format!("the pattern {pattern:?}: {error}")))?;
     let before = files.len();
     files.extend(paths.filter_map(Result::ok).filter(|path| path.is_file()));
-    if files.len() == before {
-        return Err(CommandError::Usage(format!("no file matches {pattern:?}")));
-    }
-    Ok(())
+    if files.len() > before { Ok(()) } else { misused(format!("no file matches {pattern:?}")) }
 }
 
 #[cfg(test)]

@@ -26,15 +26,19 @@ mod stored;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;
 use std::panic::PanicHookInfo;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+use anyhow::Context;
 pub use exit_code::Exit;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{self, ConfigError};
+use spanscore_base::settings::nearest;
 use spanscore_base::visible;
 use spanscore_telemetry::flush_stderr;
 
@@ -120,6 +124,33 @@ pub(crate) enum CommandError {
     /// A failure at run time.
     #[error(transparent)]
     Runtime(#[from] anyhow::Error),
+}
+
+/// Returns an error for arguments that do not fit together.
+fn misused<T>(text: impl Into<String>) -> Result<T, CommandError> {
+    Err(CommandError::Usage(text.into()))
+}
+
+/// Starts a runtime with clock and network.
+fn started(builder: &mut Builder) -> anyhow::Result<Runtime> {
+    builder.enable_all().build().context("cannot start the runtime")
+}
+
+/// Returns the question for the word that is probably meant, or another hint.
+fn hint<'n>(word: &str, known: impl Iterator<Item = &'n str>, other: &str) -> String {
+    let meant = nearest(word, known).map(|meant| format!("did you mean `{meant}`?"));
+    meant.unwrap_or_else(|| other.to_owned())
+}
+
+/// Fails if one of the files that a command is to write is there, unless it may replace it.
+fn check_absent<'p>(
+    mut paths: impl Iterator<Item = &'p Path>,
+    force: bool,
+) -> Result<(), CommandError> {
+    match paths.find(|path| !force && path.symlink_metadata().is_ok()) {
+        Some(path) => misused(format!("{} is there: add --force to replace it", path.display())),
+        None => Ok(()),
+    }
 }
 
 /// Runs the program with its arguments, of which the first is its name.

@@ -7,12 +7,12 @@ use std::time::SystemTime;
 
 use super::{CommandError, output};
 use crate::cli::output::progress::Progress;
-use crate::config::ResolvedConfig;
+use crate::config::{Config, ResolvedConfig};
 use spanscore_assemble::CutTrace;
 use spanscore_base::model::{Facts, Want};
 use spanscore_base::otlp::Signal;
 use spanscore_base::visible;
-use spanscore_engine::batch::BatchProgress;
+use spanscore_engine::batch::{BatchPlan, BatchProgress};
 use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_extract::dialect::Dialect;
@@ -50,6 +50,22 @@ pub(super) fn now_ns() -> u64 {
 /// Builds the evaluators of a plan, with explanations and details.
 pub(super) fn judge(evaluators: Vec<Configured>) -> Evaluators {
     Evaluators::new(evaluators, Want::ALL)
+}
+
+/// Returns the plan to judge files with these evaluators, on all cores.
+pub(super) fn batch_plan<'a>(
+    config: &Config,
+    resolver: &'a Resolver,
+    evaluators: &'a Evaluators,
+) -> BatchPlan<'a> {
+    BatchPlan {
+        resolver,
+        limits: config.limits,
+        session_key: config.sessions.key,
+        evaluators,
+        now_ns: now_ns(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+    }
 }
 
 /// Reads every file into a replay. Unreadable parts, and records beyond a limit of a trace, are

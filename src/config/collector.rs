@@ -6,6 +6,14 @@ use spanscore_extract::dialect::Dialect;
 use spanscore_pipeline::{CollectorSettings, LogFolder};
 use spanscore_telemetry::BuildFacts;
 
+/// Facts of this build.
+pub const BUILD: BuildFacts = BuildFacts {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: env!("SPANSCORE_BUILD_COMMIT"),
+    target: env!("SPANSCORE_BUILD_TARGET"),
+    rustc: env!("SPANSCORE_BUILD_RUSTC"),
+};
+
 impl From<ResolvedConfig> for CollectorSettings {
     fn from(plan: ResolvedConfig) -> Self {
         let config = plan.config;
@@ -27,12 +35,7 @@ impl From<ResolvedConfig> for CollectorSettings {
             store: config.store.0,
             dashboard: config.dashboard.0,
             telemetry: config.telemetry,
-            build: BuildFacts {
-                version: env!("CARGO_PKG_VERSION"),
-                commit: env!("SPANSCORE_BUILD_COMMIT"),
-                target: env!("SPANSCORE_BUILD_TARGET"),
-                rustc: env!("SPANSCORE_BUILD_RUSTC"),
-            },
+            build: BUILD,
             log: config.data_dir.map(|data_dir| LogFolder {
                 data_dir,
                 limits: config.log.limits(config.durability),

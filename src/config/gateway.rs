@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::listeners;
 use super::plan::Config;
@@ -14,7 +15,7 @@ use spanscore_receive::settings::ReceiversSettings;
 use spanscore_telemetry::TelemetrySettings;
 
 /// The config of `spanscore gateway`.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayConfig {
     /// Inputs of data. Without this section OTLP is received over gRPC and HTTP on the loopback
@@ -27,19 +28,8 @@ pub struct GatewayConfig {
     /// Its own metrics, health and logs.
     pub telemetry: TelemetrySettings,
     /// Longest shutdown: requests under way get their answers.
+    #[default(HumanDuration::from_secs(20))]
     pub shutdown_timeout: HumanDuration,
-}
-
-impl Default for GatewayConfig {
-    fn default() -> Self {
-        Self {
-            receivers: GatewayReceivers::default(),
-            kafka: GatewayKafkaSettings::default(),
-            limits: GatewayLimits::default(),
-            telemetry: TelemetrySettings::default(),
-            shutdown_timeout: HumanDuration::from_secs(20),
-        }
-    }
 }
 
 impl GatewayConfig {
@@ -54,7 +44,7 @@ impl GatewayConfig {
         let memory = config.as_ref().and_then(|config| {
             config.check(node, &mut errors);
             let divided = divide(&config.limits, &config.kafka, &config.receivers.otlp);
-            let place = node.get("limits").unwrap_or(node).place;
+            let place = node.along(["limits"]).place;
             divided.map_err(|error| errors.push(error.at(place))).ok()
         });
         match (config, memory) {
@@ -70,18 +60,13 @@ impl GatewayConfig {
     }
 
     fn check(&self, node: &Node, errors: &mut Vec<SettingsError>) {
-        let kafka = node.get("kafka");
-        let place = |key: &str| {
-            let section = kafka.unwrap_or(node);
-            section.get(key).unwrap_or(section).place
-        };
+        let place = |key: &str| node.along(["kafka", key]).place;
         errors.extend(self.kafka.check().err().map(|(key, error)| error.at(place(key))));
         let protocols = &self.receivers.otlp.protocols;
         if protocols.grpc.is_none() && protocols.http.is_none() {
             let error = SettingsError::new("no receiver is on");
             let help = "name what is on, as in `otlp: {protocols: {grpc: , http: }}`";
-            let place = node.get("receivers").unwrap_or(node).place;
-            errors.push(error.with_help(help).at(place));
+            errors.push(error.with_help(help).at(node.along(["receivers"]).place));
         }
         listeners::check(&self.as_collector(), node, errors);
     }

@@ -5,19 +5,19 @@ use spanscore_base::settings::tls::{ListenerTlsSettings, check_exposure};
 use spanscore_base::settings::{Node, SettingsError};
 
 /// Listener of the config.
-struct Listener<'a> {
+pub(super) struct Listener<'a> {
     /// The keys that lead to its settings.
-    keys: &'static [&'static str],
-    endpoint: &'a str,
-    tls: Option<&'a ListenerTlsSettings>,
-    insecure: bool,
+    pub(super) keys: &'static [&'static str],
+    pub(super) endpoint: &'a str,
+    pub(super) tls: Option<&'a ListenerTlsSettings>,
+    pub(super) insecure: bool,
 }
 
 /// Adds the mistakes in the listeners of a config.
 pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     for listener in listeners(config) {
-        let section = descend(node, listener.keys);
-        let place = |key: &str| section.get(key).map_or(section.place, |value| value.place);
+        let section = node.along(listener.keys.iter().copied());
+        let place = |key: &str| section.along([key]).place;
         let exposed = check_exposure(listener.endpoint, listener.tls.is_some(), listener.insecure);
         errors.extend(exposed.err().map(|error| error.at(place("endpoint"))));
         if let Some(Err(error)) = listener.tls.map(ListenerTlsSettings::check) {
@@ -29,26 +29,23 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
     let telemetry = &config.telemetry;
     for (part, otlp) in [("metrics", &telemetry.metrics.otlp), ("traces", &telemetry.traces.otlp)] {
         if let Some(Err((key, error))) = otlp.as_ref().map(|it| it.check()) {
-            let section = descend(node, &["telemetry", part, "otlp"]);
-            errors.push(error.at(section.get(key).map_or(section.place, |value| value.place)));
+            errors.push(error.at(node.along(["telemetry", part, "otlp", key]).place));
         }
     }
-    let Some(otlp) = &config.receivers.otlp else { return };
-    let Some(auth) = &otlp.auth else { return };
-    let grpc = otlp.protocols.grpc.as_ref().is_some_and(|grpc| asks(grpc.tls.as_ref()));
-    let http = otlp.protocols.http.as_ref().is_some_and(|http| asks(http.tls.as_ref()));
-    if let Err((keys, text)) = auth.check(grpc || http) {
-        let section = descend(node, &["receivers", "otlp", "auth"]);
-        errors.push(SettingsError::new(text).at(descend(section, &keys).place));
+    let auth = config.receivers.otlp.as_ref().and_then(|otlp| otlp.auth.as_ref());
+    let is_asked = otlp_ports(config).any(|it| asks(it.tls));
+    if let Some(Err((keys, text))) = auth.map(|auth| auth.check(is_asked)) {
+        let section = node.along(["receivers", "otlp", "auth"]);
+        errors.push(SettingsError::new(text).at(section.along(keys).place));
     }
 }
 
 /// Checks the dashboard but for TLS and exposure: its token, its path, and that there is a store.
 fn check_dashboard(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     let Some(dashboard) = &config.dashboard.0 else { return };
-    let section = descend(node, &["dashboard"]);
+    let section = node.along(["dashboard"]);
     if let Err((key, error)) = dashboard.check() {
-        errors.push(error.at(section.get(key).map_or(section.place, |value| value.place)));
+        errors.push(error.at(section.along([key]).place));
     }
     let is_written = node.get("dashboard").is_some_and(|it| it.entries().next().is_some());
     if config.store.0.is_none() && is_written {
@@ -67,7 +64,7 @@ fn check_collected(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
     let Some(unknown) = store.accept_evaluations.iter().find(|name| !is_known(name)) else {
         return;
     };
-    let section = descend(node, &["store", "accept_evaluations"]);
+    let section = node.along(["store", "accept_evaluations"]);
     let error = SettingsError::new(format!(
         "`accept_evaluations` names `{unknown}`, which is no client of `receivers.otlp.auth`"
     ));
@@ -84,11 +81,9 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     if names.is_empty() {
         return Vec::new();
     }
-    let protocols = otlp.map(|otlp| &otlp.protocols);
-    let grpc = protocols.and_then(|it| it.grpc.as_ref()).map(|it| ("grpc", it.tls.as_ref()));
-    let http = protocols.and_then(|it| it.http.as_ref()).map(|it| ("http", it.tls.as_ref()));
-    let deaf = grpc.into_iter().chain(http).filter(|(_, tls)| !asks(*tls));
-    let warning = |(port, _)| {
+    let deaf = otlp_ports(config).filter(|it| !asks(it.tls));
+    let warning = |it: Listener<'_>| {
+        let port = it.keys.last().copied().unwrap_or_default();
         format!(
             "{} may send by certificate, but `receivers.otlp.protocols.{port}` asks for none: set \
              its `tls.client_ca_file`",
@@ -103,52 +98,37 @@ fn asks(tls: Option<&ListenerTlsSettings>) -> bool {
     tls.is_some_and(|tls| tls.client_ca_file.is_some() || tls.client_ca_pem.is_some())
 }
 
-fn listeners(config: &Config) -> Vec<Listener<'_>> {
+/// Returns the ports of the OTLP receiver.
+pub(super) fn otlp_ports(config: &Config) -> impl Iterator<Item = Listener<'_>> {
     let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
-    let grpc = protocols.and_then(|it| it.grpc.as_ref()).map(|it| Listener {
-        keys: &["receivers", "otlp", "protocols", "grpc"],
-        endpoint: &it.endpoint,
-        tls: it.tls.as_ref(),
-        insecure: it.insecure,
+    let grpc = protocols.and_then(|it| it.grpc.as_ref()).map(|it| {
+        let keys = &["receivers", "otlp", "protocols", "grpc"];
+        Listener { keys, endpoint: &it.endpoint, tls: it.tls.as_ref(), insecure: it.insecure }
     });
-    let http = protocols.and_then(|it| it.http.as_ref()).map(|it| Listener {
-        keys: &["receivers", "otlp", "protocols", "http"],
-        endpoint: &it.endpoint,
-        tls: it.tls.as_ref(),
-        insecure: it.insecure,
+    let http = protocols.and_then(|it| it.http.as_ref()).map(|it| {
+        let keys = &["receivers", "otlp", "protocols", "http"];
+        Listener { keys, endpoint: &it.endpoint, tls: it.tls.as_ref(), insecure: it.insecure }
     });
-    let telemetry = &config.telemetry;
-    let metrics = telemetry.metrics.endpoint.as_ref().map(|endpoint| Listener {
-        keys: &["telemetry", "metrics"],
-        endpoint,
-        tls: telemetry.metrics.tls.as_ref(),
-        insecure: telemetry.metrics.insecure,
-    });
-    let health = telemetry.health.endpoint.as_ref().map(|endpoint| Listener {
-        keys: &["telemetry", "health"],
-        endpoint,
-        tls: telemetry.health.tls.as_ref(),
-        insecure: telemetry.health.insecure,
-    });
-    let dashboard = config.dashboard.0.as_ref().map(|it| Listener {
-        keys: &["dashboard"],
-        endpoint: it.endpoint(),
-        tls: it.tls.as_ref(),
-        insecure: it.insecure,
-    });
-    [grpc, http, metrics, health, dashboard].into_iter().flatten().collect()
+    grpc.into_iter().chain(http)
 }
 
-/// Returns the innermost node on the path that exists.
-fn descend<'a>(node: &'a Node, keys: &[&str]) -> &'a Node {
-    let mut found = node;
-    for key in keys {
-        match found.get(key) {
-            Some(inner) => found = inner,
-            None => break,
-        }
-    }
-    found
+fn listeners(config: &Config) -> impl Iterator<Item = Listener<'_>> {
+    let telemetry = &config.telemetry;
+    let metrics = telemetry.metrics.endpoint.as_ref().map(|endpoint| {
+        let it = &telemetry.metrics;
+        let keys = &["telemetry", "metrics"];
+        Listener { keys, endpoint, tls: it.tls.as_ref(), insecure: it.insecure }
+    });
+    let health = telemetry.health.endpoint.as_ref().map(|endpoint| {
+        let it = &telemetry.health;
+        let keys = &["telemetry", "health"];
+        Listener { keys, endpoint, tls: it.tls.as_ref(), insecure: it.insecure }
+    });
+    let dashboard = config.dashboard.0.as_ref().map(|it| {
+        let keys = &["dashboard"];
+        Listener { keys, endpoint: it.endpoint(), tls: it.tls.as_ref(), insecure: it.insecure }
+    });
+    otlp_ports(config).chain(metrics).chain(health).chain(dashboard)
 }
 
 #[cfg(test)]

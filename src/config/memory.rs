@@ -173,7 +173,7 @@ pub(super) fn divide(
             "{} of them are not divided among what senders send",
             undivided(TOTAL_MIN, node).div_ceil(MIB)
         ));
-        return Err(error.at(place_of(node, "limits.memory_mib")));
+        return Err(error.at(node.along("limits.memory_mib".split('.')).place));
     }
     let container = settings.container;
     let parts = parts(settings);
@@ -278,21 +278,11 @@ fn does_not_fit(
     };
     let Some(part) = largest else {
         let help = raise;
-        return error.with_help(help).at(place_of(node, "limits.memory_mib"));
+        return error.with_help(help).at(node.along("limits.memory_mib".split('.')).place);
     };
     let own = part.written.unwrap_or_default().div_ceil(MIB);
     let help = format!("{raise}, or lower `{}`, which takes {own}", part.setting);
-    error.with_help(help).at(place_of(node, part.setting))
-}
-
-/// Returns the place of a setting, or of the innermost node around it.
-fn place_of(node: &Node, setting: &str) -> Place {
-    let mut at = node;
-    for key in setting.split('.') {
-        let Some(inner) = at.get(key) else { break };
-        at = inner;
-    }
-    at.place
+    error.with_help(help).at(node.along(part.setting.split('.')).place)
 }
 
 #[cfg(test)]

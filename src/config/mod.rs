@@ -7,8 +7,6 @@
 mod changes;
 mod collector;
 mod container;
-mod evaluators;
-mod exporters;
 mod gateway;
 mod listeners;
 mod load;
@@ -18,8 +16,7 @@ mod print;
 mod schema;
 
 pub use changes::{needs_restart, texts};
-pub use evaluators::EvaluatorsConfig;
-pub use exporters::{ExportersConfig, ForwardConfig};
+pub use collector::BUILD;
 pub use gateway::GatewayConfig;
 pub use load::{BUILT_IN, load, load_without_built_in};
 pub use plan::{Config, ResolvedConfig};

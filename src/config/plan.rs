@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use smart_default::SmartDefault;
 
-use super::evaluators::EvaluatorsConfig;
-use super::exporters::{ExportersConfig, ForwardConfig};
+use super::listeners::{Listener, otlp_ports};
 use super::memory::{ShareSettings, divide, store_queue, stored_content};
-use super::{container, listeners};
+use super::{container, listeners, schema};
 use spanscore_api::DashboardSection;
 use spanscore_ask::judge::{JudgeSettings, JudgingSettings, check_judges};
 use spanscore_assemble::{LimitsSettings, MemorySetting, SessionsSettings, TracesSettings};
@@ -33,7 +34,7 @@ use spanscore_telemetry::TelemetrySettings;
 ///
 /// A section that is left out is as in the built-in config (`config/collector.yaml`). Values may
 /// refer to the environment: `${env:NAME}`, `${env:NAME:-default}`; `$$` is a dollar sign.
-#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Inputs of data. Without this section OTLP is received over gRPC and HTTP on the loopback
@@ -56,12 +57,15 @@ pub struct Config {
     /// Patience with judges, and limits on the queue for them.
     pub judging: JudgingSettings,
     /// Evaluators of traces: a map keyed `kind/name`, such as `tool_call_args/refund`.
-    pub evaluators: EvaluatorsConfig,
+    #[schemars(schema_with = "schema::evaluators")]
+    pub evaluators: IgnoredAny,
     /// Outputs of evaluations: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
-    pub exporters: ExportersConfig,
+    #[schemars(schema_with = "schema::exporters")]
+    pub exporters: IgnoredAny,
     /// Backends that get received requests, as they came: a map keyed `kind` or `kind/name`, such
     /// as `otlp_grpc/tempo`.
-    pub forward: ForwardConfig,
+    #[schemars(schema_with = "schema::forward")]
+    pub forward: IgnoredAny,
     /// Store of judged runs and their evaluations, which `spanscore scores` and `spanscore show`
     /// read; `false` turns it off.
     pub store: StoreSection,
@@ -78,32 +82,8 @@ pub struct Config {
     /// Limits on received requests in `data_dir`.
     pub log: LogSettings,
     /// Longest shutdown in all: open traces are judged, exporters flushed.
+    #[default(HumanDuration::from_secs(20))]
     pub shutdown_timeout: HumanDuration,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            receivers: ReceiversSettings::default(),
-            dialects: Vec::new(),
-            traces: TracesSettings::default(),
-            sessions: SessionsSettings::default(),
-            limits: LimitsSettings::default(),
-            failures: FailureSettings::default(),
-            judges: BTreeMap::new(),
-            judging: JudgingSettings::default(),
-            evaluators: EvaluatorsConfig,
-            exporters: ExportersConfig,
-            forward: ForwardConfig,
-            store: StoreSection::default(),
-            dashboard: DashboardSection::default(),
-            telemetry: TelemetrySettings::default(),
-            data_dir: None,
-            durability: Durability::default(),
-            log: LogSettings::default(),
-            shutdown_timeout: HumanDuration::from_secs(20),
-        }
-    }
 }
 
 /// Config that was checked and resolved: only the outside world can make it fail now.
@@ -193,16 +173,12 @@ impl ResolvedConfig {
         loaded: &Loaded,
         found: impl IntoIterator<Item = (String, Vec<String>, String)>,
     ) -> ConfigError {
-        let entries = loaded.node.get("evaluators");
         let errors = found.into_iter().map(|(evaluator, keys, message)| {
-            let entry = entries.and_then(|all| all.get(&evaluator));
-            let mut node = entry.unwrap_or(&loaded.node);
+            let keys =
+                ["evaluators", &evaluator].into_iter().chain(keys.iter().map(String::as_str));
             // A missing setting has the place of the settings that lack it.
-            for key in keys {
-                let Some(below) = node.get(&key) else { break };
-                node = below;
-            }
-            SettingsError::new(format!("`{evaluator}`: {message}")).at(node.place)
+            let place = loaded.node.along(keys).place;
+            SettingsError::new(format!("`{evaluator}`: {message}")).at(place)
         });
         report(errors.collect(), &loaded.sources)
     }
@@ -213,13 +189,10 @@ impl ResolvedConfig {
     /// # Errors
     /// All that is missing, with its place.
     pub fn check_machine(&self, loaded: &Loaded) -> Result<(), ConfigError> {
-        let exporters = loaded.node.get("exporters");
         let mut errors = Vec::new();
         for ExporterSettings { name, exporter, .. } in &self.exporters {
-            let Some(missing) = exporter.missing() else { continue };
-            let node = exporters.and_then(|all| all.get(name));
-            let place = node.and_then(|node| node.get("path").or(Some(node)));
-            errors.push(missing.at(place.map_or(loaded.node.place, |node| node.place)));
+            let place = loaded.node.along(["exporters", name, "path"]).place;
+            errors.extend(exporter.missing().map(|missing| missing.at(place)));
         }
         if errors.is_empty() { Ok(()) } else { Err(report(errors, &loaded.sources)) }
     }
@@ -291,8 +264,7 @@ fn check_dialects(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
     }
     let dialects = Dialect::with_builtin(config.dialects.clone());
     if let Err(error) = Table::compile(dialects, &Facts::all()) {
-        let place = node.get("dialects").map_or(node.place, |dialects| dialects.place);
-        errors.push(SettingsError::new(error.to_string()).at(place));
+        errors.push(SettingsError::new(error.to_string()).at(node.along(["dialects"]).place));
     }
 }
 
@@ -303,8 +275,7 @@ fn check_failures(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
         return;
     }
     if let Err(error) = FailureJudge::new(&config.failures) {
-        let place = node.get("failures").map_or(node.place, |failures| failures.place);
-        errors.push(error.at(place));
+        errors.push(error.at(node.along(["failures"]).place));
     }
 }
 
@@ -312,26 +283,19 @@ fn check_failures(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
 /// of a protocol.
 fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if let Some(Err(text)) = config.receivers.file.as_ref().map(|file| file.check()) {
-        let file = node.get("receivers").and_then(|receivers| receivers.get("file"));
-        let place = file.map_or(node.place, |file| file.place);
-        errors.push(SettingsError::new(text).at(place));
+        errors.push(SettingsError::new(text).at(node.along(["receivers", "file"]).place));
     }
     if let Some(Err(error)) = config.receivers.kafka.as_ref().map(|kafka| kafka.check()) {
-        let kafka = node.get("receivers").and_then(|receivers| receivers.get("kafka"));
-        let place = kafka.map_or(node.place, |kafka| kafka.place);
-        errors.push(error.at(place));
+        errors.push(error.at(node.along(["receivers", "kafka"]).place));
     }
-    let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
-    let is_listening =
-        protocols.is_some_and(|protocols| protocols.grpc.is_some() || protocols.http.is_some());
+    let is_listening = otlp_ports(config).next().is_some();
     if is_listening || config.receivers.file.is_some() || config.receivers.kafka.is_some() {
         return;
     }
-    let place = node.get("receivers").map_or(node.place, |receivers| receivers.place);
     let error = SettingsError::new("no receiver is on").with_help(
         "name what is on, as in `otlp: {protocols: {grpc: , http: }}`, or leave out `receivers`",
     );
-    errors.push(error.at(place));
+    errors.push(error.at(node.along(["receivers"]).place));
 }
 
 /// Checks that settings of the log come with a place for it.
@@ -353,15 +317,11 @@ fn check_circles(
     node: &Node,
     errors: &mut Vec<SettingsError>,
 ) {
-    let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
-    let grpc = protocols.and_then(|it| Some(it.grpc.as_ref()?.endpoint.as_str()));
-    let http = protocols.and_then(|it| Some(it.http.as_ref()?.endpoint.as_str()));
-    for address in grpc.into_iter().chain(http) {
+    for Listener { endpoint: address, .. } in otlp_ports(config) {
         for circle in forward.iter().filter(|it| it.leads_to(address)) {
-            let at = node.get("forward").and_then(|map| map.get(&circle.name));
             let text = format!("`{}` leads back to the receiver at {address}", circle.name);
             let error = SettingsError::new(text).with_help("name the backend behind spanscore");
-            errors.push(error.at(at.map_or(node.place, |it| it.place)));
+            errors.push(error.at(node.along(["forward", &circle.name]).place));
         }
     }
 }

@@ -6,7 +6,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
-use spanscore_base::settings::nearest;
+use spanscore_base::settings::{meant_or_known, nearest};
 use spanscore_store::query::StoreQueryError;
 
 use crate::counters::RequestRefusal;
@@ -49,10 +49,7 @@ impl ApiProblem {
     /// Makes the problem of a value that is none of some words.
     pub(crate) fn word(parameter: &str, word: &str, words: &[&'static str]) -> Self {
         let nearest = nearest(word, words.iter().copied()).map(str::to_owned);
-        let help = match &nearest {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("known are {}", words.join(", ")),
-        };
+        let help = meant_or_known(word, words);
         let detail = format!("`{parameter}` cannot be `{word}`: {help}");
         Self { nearest, ..Self::value(parameter, detail) }
     }
@@ -61,10 +58,7 @@ impl ApiProblem {
     pub(crate) fn parameter(word: &str, known: &[&'static str]) -> Self {
         let mut problem = Self::word(word, word, known);
         problem.kind = "unknown_parameter";
-        let help = match &problem.nearest {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("known are {}", known.join(", ")),
-        };
+        let help = meant_or_known(word, known);
         problem.detail = format!("there is no parameter `{word}` here: {help}");
         problem
     }

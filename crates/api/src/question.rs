@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
+use strum::VariantNames;
 
 use spanscore_store::query::{PagePlace, RunOrder, StoreField, StoreFilter, point_in_time};
 
@@ -19,26 +20,6 @@ pub(crate) const TEXT_BYTES_MAX: usize = 200;
 /// Most values of all parameters.
 pub(crate) const VALUES_MAX: usize = 100;
 
-/// Fields that the filter tests.
-const FIELDS: [StoreField; 17] = [
-    StoreField::Evaluator,
-    StoreField::Kind,
-    StoreField::EvaluatorVersion,
-    StoreField::Outcome,
-    StoreField::Label,
-    StoreField::Level,
-    StoreField::Reason,
-    StoreField::Service,
-    StoreField::Agent,
-    StoreField::Version,
-    StoreField::Environment,
-    StoreField::Tool,
-    StoreField::Case,
-    StoreField::SessionId,
-    StoreField::TraceId,
-    StoreField::Completion,
-    StoreField::Annotated,
-];
 /// Parameters of the filter beside its fields.
 const BOUNDS: [&str; 6] = ["from", "to", "score_gte", "score_lt", "text", "revisions"];
 /// Words of the fields that have a fixed set of them.
@@ -48,13 +29,6 @@ const LEVELS: &[&str] = &["call", "trace", "session"];
 const COMPLETIONS: &[&str] =
     &["root_ended", "idle", "age_max", "shutdown", "evicted", "end_of_input", "open"];
 const YES_NO: &[&str] = &["yes", "no"];
-/// Words of `sort`.
-const ORDERS: [(&str, RunOrder); 4] = [
-    ("newest", RunOrder::Newest),
-    ("worst", RunOrder::Worst),
-    ("slowest", RunOrder::Slowest),
-    ("costliest", RunOrder::Costliest),
-];
 
 /// Name and value of parameters, in the order of the request.
 pub(crate) type Pairs = Vec<(String, String)>;
@@ -114,7 +88,7 @@ impl ApiQuery {
     }
 
     fn take(&mut self, name: &str, value: &str, takes: Takes) -> Result<(), ApiProblem> {
-        let field = FIELDS.into_iter().find(|field| field.as_str() == name);
+        let field = fields().find(|field| field.as_str() == name);
         if takes.filter && (field.is_some() || BOUNDS.contains(&name)) {
             self.filter_pairs.push((name.to_owned(), value.to_owned()));
             let Some(field) = field else { return self.bound(name, value) };
@@ -129,9 +103,8 @@ impl ApiQuery {
             "limit" => self.limit = limit(value)?,
             "cursor" => self.after = Some(self.place(value)?),
             "sort" => {
-                let found = ORDERS.iter().find(|(word, _)| *word == value);
-                let words = ORDERS.map(|(word, _)| word);
-                self.order = found.ok_or_else(|| ApiProblem::word("sort", value, &words))?.1;
+                let unknown = |_| ApiProblem::word("sort", value, RunOrder::VARIANTS);
+                self.order = value.parse().map_err(unknown)?;
             }
             "group_by" => self.group_by = group_by(value, takes.groups_max)?,
             _ => self.others.push((name.to_owned(), value.to_owned())),
@@ -202,9 +175,15 @@ impl ApiQuery {
 impl Takes {
     /// Returns the names of all parameters.
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        let filter = FIELDS.iter().map(|field| field.as_str()).chain(BOUNDS);
+        let filter = fields().map(|field| field.as_str()).chain(BOUNDS);
         filter.filter(|_| self.filter).chain(self.others.iter().copied()).collect()
     }
+}
+
+/// Returns the fields that may be filtered by: all but those that only group.
+fn fields() -> impl Iterator<Item = StoreField> {
+    let groups_only = [StoreField::Day, StoreField::Hour];
+    StoreField::all().filter(move |field| !groups_only.contains(field))
 }
 
 /// Reads the pairs of a query string.

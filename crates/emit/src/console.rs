@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{LogLimiter, Loss};
@@ -34,7 +35,7 @@ pub static KIND: ExporterKind = ExporterKind {
 };
 
 /// Prints evaluations on standard output.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConsoleSettings {
     /// `text` for people, `jsonl` for one JSON object a line.
@@ -45,6 +46,7 @@ pub struct ConsoleSettings {
     /// (without the personal data and credentials that are found in it), or `full`. Default `full`:
     /// the console stays on this machine.
     #[serde(alias = "include_content")]
+    #[default(ShownContent::Full)]
     pub(crate) content: ShownContent,
     /// True to print, in text, the details below each evaluation: expected and actual calls beside
     /// each other, and the other inputs of the score. Needs `content`. Default `false`.
@@ -52,18 +54,6 @@ pub struct ConsoleSettings {
     /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until it
     /// is printed.
     pub must_deliver: bool,
-}
-
-impl Default for ConsoleSettings {
-    fn default() -> Self {
-        Self {
-            format: ConsoleFormat::Text,
-            color: Color::Auto,
-            content: ShownContent::Full,
-            details: false,
-            must_deliver: false,
-        }
-    }
 }
 
 /// Format of the console.

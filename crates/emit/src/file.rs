@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{LogLimiter, Loss};
@@ -41,7 +42,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Appends evaluations to a file as JSON Lines. A file that another program has moved away or
 /// deleted is opened anew at its path with the next batch.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FileSettings {
     /// Path of the file; the file is made if it does not exist, its folder is not.
@@ -52,43 +53,30 @@ pub(crate) struct FileSettings {
     /// (without the personal data and credentials that are found in it), or `full`. Default `full`:
     /// the file stays on this machine.
     #[serde(alias = "include_content")]
+    #[default(ShownContent::Full)]
     pub(crate) content: ShownContent,
     /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until it
     /// is written: a file that cannot be written is then tried again for ever.
+    #[default = true]
     pub(crate) must_deliver: bool,
     /// Most MiB (1024 * 1024 bytes) below `data_dir` for evaluations that memory has no room for
     /// while the file cannot be written; beyond it, the exporter borrows free room of the log.
     /// Needs `must_deliver` and a log.
+    #[default(OVERFLOW_MIB)]
     pub(crate) overflow_mib: u32,
 }
 
-impl Default for FileSettings {
-    fn default() -> Self {
-        Self {
-            path: String::new(),
-            rotation: RotationSettings::default(),
-            content: ShownContent::Full,
-            must_deliver: true,
-            overflow_mib: OVERFLOW_MIB,
-        }
-    }
-}
-
 /// Rotation of a file by size.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RotationSettings {
     /// Size in MiB (1024 * 1024 bytes) beyond which the file becomes `<path>.1`; 0 never rotates:
     /// for a file that another program rotates.
+    #[default = 100]
     pub(crate) max_megabytes: u64,
     /// Rotated files that are kept; the oldest is deleted.
+    #[default = 10]
     pub(crate) max_backups: u32,
-}
-
-impl Default for RotationSettings {
-    fn default() -> Self {
-        Self { max_megabytes: 100, max_backups: 10 }
-    }
 }
 
 fn read(node: &Node) -> Result<FileSettings, SettingsError> {

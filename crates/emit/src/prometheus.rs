@@ -9,6 +9,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::scores::{ANSWERS, BOUNDS, Grouping, SERIES_IDLE, ScoreSource, Scores, Series, now_ns};
 use super::settings::{Exporter, ExporterKind};
@@ -39,20 +40,16 @@ pub static KIND: ExporterKind = ExporterKind {
 };
 
 /// Shows score metrics on the metrics endpoint of the process.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct PrometheusSettings {
     /// Most combinations of evaluator, service and agent that have a series each; those beyond are
     /// counted together, with empty `service` and `agent` and `overflow="true"`.
+    #[default = 1000]
     pub series_max: usize,
     /// Time without an evaluation after which a series is dropped; `0` keeps it for ever.
+    #[default(SERIES_IDLE)]
     pub series_idle: HumanDuration,
-}
-
-impl Default for PrometheusSettings {
-    fn default() -> Self {
-        Self { series_max: 1000, series_idle: SERIES_IDLE }
-    }
 }
 
 impl Exporter for PrometheusSettings {

@@ -201,10 +201,11 @@ fn produced(message: &TraceMessage, signal: Signal, group: ClientGroup) -> Messa
 }
 
 impl Intake for GatewayIntake {
-    async fn accept(
+    async fn accept_by(
         &self,
         received: Received,
         _sender: &Arc<ConnectionAccount>,
+        _: Instant,
     ) -> Result<Accepted, Refused> {
         if received.signal == Signal::Metrics {
             let points = count_points(&received.request)

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use spanscore_base::model::MemoryLimits;
 use spanscore_base::settings::tls::TlsSettings;
@@ -40,38 +41,27 @@ pub struct GatewayReceivers {
 }
 
 /// Topic of the gateway, and the brokers that have it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayKafkaSettings {
     /// Addresses `host:port` of brokers; the others of the cluster are learnt from them.
+    #[default(ClusterSettings::default().brokers)]
     pub brokers: Vec<String>,
     /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    #[default(ClusterSettings::default().client_id)]
     pub client_id: String,
     /// TLS; without it the brokers are spoken to in the clear.
     pub tls: Option<TlsSettings>,
     /// Sign-in.
     pub auth: SignInSettings,
     /// Topic of spans and log records. Default `otlp_spans`.
+    #[default = "otlp_spans"]
     pub topic: String,
     /// Messages and their limits.
     pub producer: ProducerSettings,
     /// Longest wait for the brokers' answer before the sender is told to come again. Default 5s.
+    #[default(HumanDuration::from_secs(5))]
     pub timeout: HumanDuration,
-}
-
-impl Default for GatewayKafkaSettings {
-    fn default() -> Self {
-        let ClusterSettings { brokers, client_id, tls, auth } = ClusterSettings::default();
-        Self {
-            brokers,
-            client_id,
-            tls,
-            auth,
-            topic: "otlp_spans".to_owned(),
-            producer: ProducerSettings::default(),
-            timeout: HumanDuration::from_secs(5),
-        }
-    }
 }
 
 impl GatewayKafkaSettings {
@@ -99,18 +89,13 @@ impl GatewayKafkaSettings {
 }
 
 /// Limits of the gateway.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayLimits {
     /// Most mebibytes for all that senders send, `kafka.producer.queue_mib` included. Default 512.
     #[schemars(range(min = 32))]
+    #[default = 512]
     pub memory_mib: u32,
-}
-
-impl Default for GatewayLimits {
-    fn default() -> Self {
-        Self { memory_mib: 512 }
-    }
 }
 
 /// Divides the memory: of what is left beside the process itself and the messages that wait for the
@@ -139,19 +124,7 @@ pub fn divide(
         let least = needed.div_ceil(MIB) + named.saturating_mul(8).div_ceil(7);
         return Err(SettingsError::new(error).with_help(format!("raise it to {least} or more")));
     }
-    Ok(MemoryLimits {
-        total,
-        connections,
-        requests,
-        queue: split,
-        traces: 0,
-        judging: 0,
-        sessions: 0,
-        exporters: 0,
-        forward: 0,
-        series: 0,
-        rules: 0,
-    })
+    Ok(MemoryLimits { total, connections, requests, queue: split, ..MemoryLimits::none() })
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use bytes::Bytes;
 
 use spanscore_base::model::TraceId;
 use spanscore_base::otlp::Signal;
-use spanscore_base::otlp::number::{ITEMS, REQUEST_RESOURCES, SCOPES, log, span};
-use spanscore_base::otlp::request::{Broken, walk};
+use spanscore_base::otlp::number::{ITEMS, REQUEST_RESOURCES, SCOPES};
+use spanscore_base::otlp::request::{Broken, trace_id, walk};
 use spanscore_base::otlp::wire::{Field, Fields, put_bytes};
 
 /// Most bytes of tag and length before a field.
@@ -123,7 +123,8 @@ impl SplitRequest {
             if number != ITEMS {
                 return;
             }
-            let Some(trace_id) = trace_id(self.signal, item) else {
+            let id = trace_id(self.signal, item).and_then(TraceId::from_wire);
+            let Some(trace_id) = id else {
                 self.without_trace += 1;
                 return;
             };
@@ -276,19 +277,6 @@ fn each<'a>(message: &'a [u8], mut visit: impl FnMut(u32, &'a [u8], &'a [u8])) {
             _ => visit(0, &[], whole),
         }
     }
-}
-
-/// Reads the trace id of a span or a log record: of several fields the last, as decoders do.
-fn trace_id(signal: Signal, item: &[u8]) -> Option<TraceId> {
-    let wanted = if signal == Signal::Logs { log::TRACE_ID } else { span::TRACE_ID };
-    let mut fields = Fields::new(item);
-    let mut last = None;
-    while let Ok(Some((number, field))) = fields.next() {
-        if let (true, Field::Bytes(id)) = (number == wanted, field) {
-            last = Some(id);
-        }
-    }
-    last.and_then(TraceId::from_wire)
 }
 
 #[cfg(test)]

@@ -58,17 +58,8 @@ fn set_tls(config: &mut ClientConfig, tls: &TlsSettings) {
 }
 
 fn set_sasl(config: &mut ClientConfig, sasl: &SaslSettings) {
-    config.set("sasl.mechanism", mechanism(sasl.mechanism));
+    config.set("sasl.mechanism", <&str>::from(sasl.mechanism));
     if sasl.mechanism != SaslMechanism::OauthBearer {
         config.set("sasl.username", &sasl.username).set("sasl.password", sasl.password.reveal());
-    }
-}
-
-fn mechanism(mechanism: SaslMechanism) -> &'static str {
-    match mechanism {
-        SaslMechanism::Plain => "PLAIN",
-        SaslMechanism::ScramSha256 => "SCRAM-SHA-256",
-        SaslMechanism::ScramSha512 => "SCRAM-SHA-512",
-        SaslMechanism::OauthBearer => "OAUTHBEARER",
     }
 }

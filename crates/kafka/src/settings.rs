@@ -2,33 +2,26 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
+use strum::IntoStaticStr;
 
 use spanscore_base::settings::tls::{TlsSettings, TlsVersion};
 use spanscore_base::settings::{Secret, SettingsError};
 
 /// Connection to the brokers of one cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterSettings {
     /// Addresses `host:port` of brokers; the others of the cluster are learnt from them.
+    #[default(vec!["localhost:9092".to_owned()])]
     pub brokers: Vec<String>,
     /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    #[default = "spanscore"]
     pub client_id: String,
     /// TLS; without it the brokers are spoken to in the clear.
     pub tls: Option<TlsSettings>,
     /// Sign-in.
     pub auth: SignInSettings,
-}
-
-impl Default for ClusterSettings {
-    fn default() -> Self {
-        Self {
-            brokers: vec!["localhost:9092".to_owned()],
-            client_id: "spanscore".to_owned(),
-            tls: None,
-            auth: SignInSettings::default(),
-        }
-    }
 }
 
 /// Sign-in at the brokers.
@@ -52,20 +45,24 @@ pub struct SaslSettings {
 }
 
 /// Mechanism of SASL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
 pub enum SaslMechanism {
     /// User and password in the clear: with TLS only.
     #[default]
     #[serde(rename = "PLAIN")]
+    #[strum(serialize = "PLAIN")]
     Plain,
     /// SCRAM with SHA-256.
     #[serde(rename = "SCRAM-SHA-256")]
+    #[strum(serialize = "SCRAM-SHA-256")]
     ScramSha256,
     /// SCRAM with SHA-512.
     #[serde(rename = "SCRAM-SHA-512")]
+    #[strum(serialize = "SCRAM-SHA-512")]
     ScramSha512,
     /// Bearer token.
     #[serde(rename = "OAUTHBEARER")]
+    #[strum(serialize = "OAUTHBEARER")]
     OauthBearer,
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::compact::is_copy;
 use super::disk::{Disk, DiskFile};
 use super::frame::{COMPACTED_HEAD_BYTES, CompactedHead, SEGMENT_HEAD_BYTES, SegmentHead};
-use super::reader::{runs_of, valid_end};
+use super::reader::{read_exact, runs_of, valid_end};
 use super::segments::{RecordRun, SegmentFile, Segments};
 
 /// Error of a log that cannot be opened.
@@ -184,16 +184,8 @@ fn compacted(
 
 /// Fills a buffer from the beginning of a file.
 fn read_whole(file: &dyn DiskFile, buffer: &mut [u8]) -> io::Result<()> {
-    let mut read = 0;
-    while read < buffer.len() {
-        match file.read_at(&mut buffer[read..], read as u64) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(more) => read += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    let is_read = read_exact(file, 0, buffer)?;
+    is_read.then_some(()).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Removes an empty file, renames one that is no segment, and leaves one that cannot be read. The

@@ -89,7 +89,7 @@ pub(super) fn runs_of(file: &dyn DiskFile, size: u64) -> io::Result<(Vec<RecordR
 }
 
 /// Fills a buffer from an offset on; false if the file ends before.
-fn read_exact(file: &dyn DiskFile, offset: u64, buffer: &mut [u8]) -> io::Result<bool> {
+pub(super) fn read_exact(file: &dyn DiskFile, offset: u64, buffer: &mut [u8]) -> io::Result<bool> {
     let mut offset = offset;
     let mut rest = buffer;
     while !rest.is_empty() {

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use spanscore_base::settings::HumanDuration;
 
@@ -31,40 +32,32 @@ pub enum WhenFull {
 }
 
 /// Limits of a log.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
     /// Most mebibytes of all its files together. Notes on the fate of requests may take an eighth
     /// of it beside.
     #[schemars(range(min = 1))]
+    #[default = 4096]
     pub size_max_mib: u32,
     /// Size beyond which a new file is begun; at most an eighth of `size_max_mib`.
     #[schemars(range(min = 1))]
+    #[default = 64]
     pub segment_mib: u32,
     /// Age beyond which a file is dropped and counted, although requests in it are still needed. It
     /// counts from the moment that the process wrote or found the file, by no clock that can be
     /// set.
+    #[default(HumanDuration::from_secs(24 * 3600))]
     pub age_max: HumanDuration,
     /// Policy for a request that there is no room for.
     pub when_full: WhenFull,
     /// Most mebibytes that wait to be written.
     #[schemars(range(min = 1))]
+    #[default = 32]
     pub waiting_mib: u32,
     /// Interval of syncs to the disk, with durability `none` and `os`.
+    #[default(HumanDuration::from_secs(1))]
     pub sync_interval: HumanDuration,
-}
-
-impl Default for LogSettings {
-    fn default() -> Self {
-        Self {
-            size_max_mib: 4096,
-            segment_mib: 64,
-            age_max: HumanDuration::from_secs(24 * 3600),
-            when_full: WhenFull::default(),
-            waiting_mib: 32,
-            sync_interval: HumanDuration::from_secs(1),
-        }
-    }
 }
 
 /// Limits of a log in bytes.

@@ -84,14 +84,6 @@ pub struct Labelled<I> {
     labels: Vec<KeyValue>,
 }
 
-/// Counter.
-pub type Counter = Labelled<sdk::Counter<u64>>;
-/// Counter of seconds or costs.
-pub type FloatCounter = Labelled<sdk::Counter<f64>>;
-/// Number that goes up and down.
-pub type UpDownCounter = Labelled<sdk::UpDownCounter<i64>>;
-/// Last of some numbers.
-pub type Gauge = Labelled<sdk::Gauge<u64>>;
 /// Histogram; it has no series before the first value.
 pub type Histogram = Labelled<sdk::Histogram<f64>>;
 
@@ -106,86 +98,51 @@ impl<I: Clone> Labelled<I> {
     }
 }
 
+/// Defines instruments that are at zero before their first event: of the SDK, made and written by
+/// these methods.
+macro_rules! instruments {
+    ($($(#[$doc:meta])* $Kind:ident: $Sdk:ident<$number:ty>, $make:ident, $write:ident;)*) => {$(
+        $(#[$doc])*
+        pub type $Kind = Labelled<sdk::$Sdk<$number>>;
+
+        impl $Kind {
+            /// Makes it.
+            pub fn new(meter: &Meter, [name, unit, help]: Declared) -> Self {
+                Self::made(meter.$make(name).with_unit(unit).with_description(help).build())
+            }
+
+            /// Returns it under these labels, at zero.
+            pub fn of(&self, labels: &[KeyValue]) -> Self {
+                let own = self.under(labels);
+                own.$write(<$number>::default());
+                own
+            }
+
+            /// Adds a number; a gauge shows it from now on.
+            #[inline]
+            pub fn $write(&self, number: $number) {
+                self.instrument.$write(number, &self.labels);
+            }
+        }
+    )*};
+}
+
+instruments! {
+    /// Counter.
+    Counter: Counter<u64>, u64_counter, add;
+    /// Counter of seconds or costs.
+    FloatCounter: Counter<f64>, f64_counter, add;
+    /// Number that goes up and down.
+    UpDownCounter: UpDownCounter<i64>, i64_up_down_counter, add;
+    /// Last of some numbers.
+    Gauge: Gauge<u64>, u64_gauge, record;
+}
+
 impl Counter {
-    /// Makes it.
-    pub fn new(meter: &Meter, [name, unit, help]: Declared) -> Self {
-        Self::made(meter.u64_counter(name).with_unit(unit).with_description(help).build())
-    }
-
-    /// Returns it under these labels, at zero.
-    pub fn of(&self, labels: &[KeyValue]) -> Self {
-        let own = self.under(labels);
-        own.add(0);
-        own
-    }
-
-    /// Adds to it.
-    #[inline]
-    pub fn add(&self, count: u64) {
-        self.instrument.add(count, &self.labels);
-    }
-
     /// Adds to its series under these labels.
     #[inline]
     pub fn add_under(&self, labels: &[KeyValue], count: u64) {
         self.instrument.add(count, labels);
-    }
-}
-
-impl FloatCounter {
-    /// Makes it.
-    pub fn new(meter: &Meter, [name, unit, help]: Declared) -> Self {
-        Self::made(meter.f64_counter(name).with_unit(unit).with_description(help).build())
-    }
-
-    /// Returns it under these labels, at zero.
-    pub fn of(&self, labels: &[KeyValue]) -> Self {
-        let own = self.under(labels);
-        own.add(0.0);
-        own
-    }
-
-    /// Adds to it.
-    pub fn add(&self, amount: f64) {
-        self.instrument.add(amount, &self.labels);
-    }
-}
-
-impl UpDownCounter {
-    /// Makes it.
-    pub fn new(meter: &Meter, [name, unit, help]: Declared) -> Self {
-        Self::made(meter.i64_up_down_counter(name).with_unit(unit).with_description(help).build())
-    }
-
-    /// Returns it under these labels, at zero.
-    pub fn of(&self, labels: &[KeyValue]) -> Self {
-        let own = self.under(labels);
-        own.add(0);
-        own
-    }
-
-    /// Adds to it, or takes from it.
-    pub fn add(&self, change: i64) {
-        self.instrument.add(change, &self.labels);
-    }
-}
-
-impl Gauge {
-    /// Makes it.
-    pub fn new(meter: &Meter, [name, unit, help]: Declared) -> Self {
-        Self::made(meter.u64_gauge(name).with_unit(unit).with_description(help).build())
-    }
-
-    /// Returns it under these labels, at zero.
-    pub fn of(&self, labels: &[KeyValue]) -> Self {
-        let own = self.under(labels);
-        own.record(0);
-        own
-    }
-
-    /// Shows a number from now on.
-    pub fn record(&self, value: u64) {
-        self.instrument.record(value, &self.labels);
     }
 }
 

@@ -30,14 +30,14 @@ use super::metrics::PipelineMetrics;
 use super::reload::setup::ConfigUpdate;
 use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::{ShardMessage, WorkerContext};
-use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
+use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER};
 use spanscore_base::model::{Claim, Claims, MemoryQuota, SenderId, SpanBatch, shard_of};
 use spanscore_base::otlp::Signal;
 use spanscore_emit::forward::{Forwards, Passing};
 use spanscore_extract::Extracted;
 use spanscore_kafka::RecordClaims;
 use spanscore_log::AppendError;
-use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
+use spanscore_receive::{Accepted, ConnectionAccount, Intake, ROOM_WAIT, Received, Refused};
 
 /// Entry point for receivers.
 pub struct PipelineIntake {
@@ -442,14 +442,6 @@ impl PipelineIntake {
 }
 
 impl Intake for PipelineIntake {
-    async fn accept(
-        &self,
-        received: Received,
-        sender: &Arc<ConnectionAccount>,
-    ) -> Result<Accepted, Refused> {
-        self.accept_by(received, sender, Instant::now() + ROOM_WAIT).await
-    }
-
     async fn accept_by(
         &self,
         received: Received,

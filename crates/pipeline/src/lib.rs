@@ -8,7 +8,8 @@
 //! A request is refused, extracted and handed to the shards on the task that received it; a large
 //! one is extracted on a blocking thread. Each shard has a thread of its own. The bytes of requests
 //! that wait for a shard are limited by `limits.queue_mib`; a full queue makes senders wait up to
-//! [`ROOM_WAIT`], in a fair order, and then refuses retryably. The outlet never waits.
+//! [`ROOM_WAIT`](spanscore_receive::ROOM_WAIT), in a fair order, and then refuses retryably. The
+//! outlet never waits.
 
 mod backlog;
 mod collector;
@@ -61,8 +62,6 @@ use sessions::{QUEUED_TRACES_MAX, SessionSender};
 use threads::Threads;
 use worker::{ShardMessage, WorkerContext};
 
-/// Longest wait of a sender for room before it is refused.
-pub const ROOM_WAIT: Duration = Duration::from_secs(1);
 /// Retry hint to a refused sender: above 2 s some SDKs give up at once.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Limit of requests that wait for one shard, whatever their size.

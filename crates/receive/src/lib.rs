@@ -39,6 +39,9 @@ pub use meter::ConnectionAccount;
 pub use metrics::AcceptedItems;
 pub use server::Receivers;
 
+/// Longest wait of a sender for room before it is refused.
+pub const ROOM_WAIT: Duration = Duration::from_secs(1);
+
 /// Outcome of a request, by its items.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Accepted {
@@ -121,34 +124,26 @@ impl Received {
 
 /// Destination of the receivers' requests: the pipeline, or a test.
 pub trait Intake: Send + Sync + 'static {
-    /// Takes one request. May wait for room up to a second; must be cheap to refuse.
+    /// Takes one request, and waits for room no longer than [`ROOM_WAIT`].
     fn accept(
         &self,
         received: Received,
         sender: &Arc<ConnectionAccount>,
-    ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
+    ) -> impl Future<Output = Result<Accepted, Refused>> + Send {
+        self.accept_by(received, sender, Instant::now() + ROOM_WAIT)
+    }
 
-    /// Takes a request that has waited already, and waits no longer than until then. An intake that
-    /// never waits has no use for the deadline.
+    /// Takes a request that may have waited already, and waits for room no longer than until then;
+    /// must be cheap to refuse.
     fn accept_by(
         &self,
         received: Received,
         sender: &Arc<ConnectionAccount>,
-        _deadline: Instant,
-    ) -> impl Future<Output = Result<Accepted, Refused>> + Send {
-        self.accept(received, sender)
-    }
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
 }
 
 impl<T: Intake> Intake for Arc<T> {
-    async fn accept(
-        &self,
-        received: Received,
-        sender: &Arc<ConnectionAccount>,
-    ) -> Result<Accepted, Refused> {
-        (**self).accept(received, sender).await
-    }
-
     async fn accept_by(
         &self,
         received: Received,

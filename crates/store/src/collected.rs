@@ -3,11 +3,12 @@
 //! In: the bytes of a request with log records. Out: an evaluation for every event of our scope,
 //! as far as a store needs it: an id, a verdict, texts, the source.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use spanscore_base::model::{
-    ClientGroup, Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Label,
-    Level, Outcome, Reason, Resource, Score, SenderId, SpanId, Target, TraceId,
+    ClientGroup, Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Outcome, Resource,
+    Score, SenderId, SpanId, Target, TraceId,
 };
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::{key_value, key_values};
@@ -113,6 +114,10 @@ impl<'a> EventView<'a> {
         self.get(key)?.as_str()
     }
 
+    fn word<T: FromStr>(&self, key: &str) -> Option<T> {
+        self.text(key)?.parse().ok()
+    }
+
     fn share(&self, key: &str) -> Option<f64> {
         match self.get(key)? {
             AnyValue::Double(number) if (0.0..=1.0).contains(&number) => Some(number),
@@ -155,7 +160,7 @@ impl<'a> EventView<'a> {
             resource: Arc::clone(resource),
             agent_name: boxed("gen_ai.agent.name"),
             response: None,
-            completion: completion(self.text("spanscore.evaluation.completion")?)?,
+            completion: self.word("spanscore.evaluation.completion")?,
             is_partial: self.is("spanscore.evaluation.partial"),
             time_ns: self.time_ns,
             started_ns: self.time_ns,
@@ -165,7 +170,7 @@ impl<'a> EventView<'a> {
             kind: kind(self.text("spanscore.evaluator.kind")?)?,
             name: self.text("gen_ai.evaluation.name")?.to_owned(),
             threshold: self.share("spanscore.evaluation.threshold")?,
-            level: level(self.text("spanscore.evaluation.level")?)?,
+            level: self.word("spanscore.evaluation.level")?,
             digest: self.id("spanscore.evaluator.version")?,
             case: None,
             own_version: boxed("spanscore.evaluator.own_version"),
@@ -193,12 +198,11 @@ impl<'a> EventView<'a> {
                     value: self.share("gen_ai.evaluation.score.value")?,
                     explanation: Explanation::content(explanation),
                     details: details.map_or(Value::Null, Value::into_owned),
-                    label: Some(label(self.text("gen_ai.evaluation.score.label")?)?),
+                    label: Some(self.word("gen_ai.evaluation.score.label")?),
                 }))
             }
             "not_evaluable" => {
-                let reason = self.text("spanscore.evaluation.reason")?;
-                let reason = *Reason::ALL.iter().find(|it| it.as_str() == reason)?;
+                let reason = self.word("spanscore.evaluation.reason")?;
                 Some(Outcome::NotEvaluable { reason, explanation: explanation.to_owned() })
             }
             "failed" => {
@@ -217,16 +221,4 @@ impl<'a> EventView<'a> {
         let model = self.text("spanscore.judge.model")?.to_owned();
         Some(Arc::new(JudgeUse { model, cost_usd, ..JudgeUse::default() }))
     }
-}
-
-fn completion(word: &str) -> Option<Completion> {
-    Completion::ALL.into_iter().find(|it| it.as_str() == word)
-}
-
-fn level(word: &str) -> Option<Level> {
-    [Level::Call, Level::Trace, Level::Session].into_iter().find(|it| it.as_str() == word)
-}
-
-fn label(word: &str) -> Option<Label> {
-    [Label::Pass, Label::Fail].into_iter().find(|it| it.as_str() == word)
 }

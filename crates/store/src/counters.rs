@@ -76,6 +76,13 @@ impl StoreCounters {
         self.0[count as usize].fetch_add(more as u64, Ordering::Relaxed);
     }
 
+    /// Adds the counts of others, and clears them.
+    pub(crate) fn take(&self, others: &mut Self) {
+        for (count, more) in self.0.iter().zip(&mut others.0) {
+            count.fetch_add(std::mem::take(more.get_mut()), Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn set(&self, count: StoreCount, value: u64) {
         self.0[count as usize].store(value, Ordering::Relaxed);
     }

@@ -1,9 +1,9 @@
 //! Parts of a run that evaluators read, and the reasons why one is not stored as it was.
 
-use strum::{IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr};
 
 /// Part of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum StoredPart {
     /// User's input.
@@ -39,11 +39,6 @@ impl StoredPart {
     /// Returns the word for it in the file.
     pub fn as_str(self) -> &'static str {
         self.into()
-    }
-
-    /// Returns the part of a word.
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        Self::VARIANTS.iter().copied().find(|part| part.as_str() == word)
     }
 }
 

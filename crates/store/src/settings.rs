@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::link::TraceLink;
 use spanscore_base::settings::{HumanDuration, Switch};
@@ -34,34 +35,28 @@ pub enum StoredDetails {
 }
 
 /// Limits beyond which the oldest is deleted.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetentionSettings {
     /// Longest time for which a run is stored.
+    #[default(HumanDuration::from_secs(14 * 24 * 3600))]
     pub age: HumanDuration,
     /// Most mebibytes of the file. Without `data_dir` at most 256.
     #[schemars(range(min = 4))]
+    #[default = 2048]
     pub size_mib: u32,
     /// Longest time for which the hourly sums are stored.
+    #[default(HumanDuration::from_secs(400 * 24 * 3600))]
     pub rollups: HumanDuration,
 }
 
-impl Default for RetentionSettings {
-    fn default() -> Self {
-        Self {
-            age: HumanDuration::from_secs(14 * 24 * 3600),
-            size_mib: 2048,
-            rollups: HumanDuration::from_secs(400 * 24 * 3600),
-        }
-    }
-}
-
 /// Store of runs and their evaluations: one SQLite file.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreSettings {
     /// File, relative to `data_dir`. Without `data_dir` a temporary file that is removed at the
     /// end.
+    #[default(PathBuf::from("scores.db"))]
     pub path: PathBuf,
     /// Part of the content of traces that is stored.
     pub content: StoredContent,
@@ -77,21 +72,8 @@ pub struct StoreSettings {
     pub accept_evaluations: BTreeSet<String>,
     /// Most bytes that wait to be written: a share of the memory of the process.
     #[serde(skip)]
+    #[default(32 << 20)]
     pub queue_bytes: usize,
-}
-
-impl Default for StoreSettings {
-    fn default() -> Self {
-        Self {
-            path: PathBuf::from("scores.db"),
-            content: StoredContent::default(),
-            details: StoredDetails::default(),
-            retention: RetentionSettings::default(),
-            trace_url: None,
-            accept_evaluations: BTreeSet::new(),
-            queue_bytes: 32 << 20,
-        }
-    }
 }
 
 /// Section `store` of a config.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error};
+use smart_default::SmartDefault;
 
 use super::logs::filter;
 use spanscore_base::settings::tls::ListenerTlsSettings;
@@ -27,12 +28,13 @@ pub struct TelemetrySettings {
 }
 
 /// Metrics, for Prometheus to scrape and over OTLP.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSettings {
     /// Address and port of `GET /metrics`. Default `127.0.0.1:8888`; `null` serves none.
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
+    #[default(Some("127.0.0.1:8888".to_owned()))]
     pub endpoint: Option<String>,
     /// TLS; without it the port speaks in the clear.
     pub tls: Option<ListenerTlsSettings>,
@@ -41,13 +43,6 @@ pub struct MetricsSettings {
     /// The same metrics over OTLP, to any backend that takes them; without it they are only
     /// scraped.
     pub otlp: Option<MetricsOtlpSettings>,
-}
-
-impl Default for MetricsSettings {
-    fn default() -> Self {
-        let endpoint = Some("127.0.0.1:8888".to_owned());
-        Self { endpoint, tls: None, insecure: false, otlp: None }
-    }
 }
 
 /// Spans of this process' own work: one for each request to a judge.
@@ -63,7 +58,7 @@ pub struct OwnTracesSettings {
 }
 
 /// Our own metrics, or spans, over OTLP.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsOtlpSettings {
     /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
@@ -73,29 +68,18 @@ pub struct MetricsOtlpSettings {
     /// Transport of requests: `grpc` or `http/protobuf`. Default `grpc`.
     pub protocol: ReportProtocol,
     /// Time between two reports; 512 spans are sent at once. Default `1m`.
+    #[default(HumanDuration::from_secs(60))]
     pub interval: HumanDuration,
     /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
     pub headers: BTreeMap<String, Secret>,
     /// Compression of requests. Default `gzip`.
+    #[default(Compression::Gzip)]
     pub compression: Compression,
     /// Longest wait for the answer to one request. Default `10s`.
+    #[default(HumanDuration::from_secs(10))]
     pub timeout: HumanDuration,
     /// TLS to the backend.
     pub tls: TlsSettings,
-}
-
-impl Default for MetricsOtlpSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: Address::default(),
-            protocol: ReportProtocol::Grpc,
-            interval: HumanDuration::from_secs(60),
-            headers: BTreeMap::new(),
-            compression: Compression::Gzip,
-            timeout: HumanDuration::from_secs(10),
-            tls: TlsSettings::default(),
-        }
-    }
 }
 
 impl MetricsOtlpSettings {
@@ -141,13 +125,14 @@ pub enum ReportProtocol {
 }
 
 /// Health of the process: liveness and readiness.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct HealthSettings {
     /// Address and port of `GET /livez`, `/readyz` and `/`, which is the same as `/readyz`.
     /// Default `127.0.0.1:13133`; `null` serves none.
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
+    #[default(Some("127.0.0.1:13133".to_owned()))]
     pub endpoint: Option<String>,
     /// TLS; without it the port speaks in the clear.
     pub tls: Option<ListenerTlsSettings>,
@@ -155,28 +140,17 @@ pub struct HealthSettings {
     pub insecure: bool,
 }
 
-impl Default for HealthSettings {
-    fn default() -> Self {
-        Self { endpoint: Some("127.0.0.1:13133".to_owned()), tls: None, insecure: false }
-    }
-}
-
 /// Log lines, on standard error.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogsSettings {
     /// The least important level that is written, or a filter such as `warn,spanscore=debug`.
     /// Default `info`.
     #[serde(deserialize_with = "level")]
+    #[default = "info"]
     pub level: String,
     /// Format of a line. Default `text`.
     pub format: LogFormat,
-}
-
-impl Default for LogsSettings {
-    fn default() -> Self {
-        Self { level: "info".to_owned(), format: LogFormat::Text }
-    }
 }
 
 fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

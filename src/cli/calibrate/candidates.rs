@@ -2,7 +2,7 @@
 
 use super::CalibrateArgs;
 use super::runs::Measured;
-use crate::cli::CommandError;
+use crate::cli::{CommandError, hint, misused};
 use crate::config::{Loaded, ResolvedConfig, own_settings};
 use spanscore_base::settings::nearest;
 use spanscore_base::value::{Map, Value};
@@ -44,8 +44,7 @@ pub(super) fn candidates(
         judges => judges.iter().map(Some).collect(),
     };
     if settings.len() * judges.len() > CANDIDATES_MAX {
-        let error = format!("more than {CANDIDATES_MAX} judges and evaluators to compare");
-        return Err(CommandError::Usage(error));
+        return misused(format!("more than {CANDIDATES_MAX} judges and evaluators to compare"));
     }
     let mut found = Vec::new();
     for (name, measured) in &settings {
@@ -108,9 +107,6 @@ fn evaluator(
 }
 
 fn unknown_evaluator<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> CommandError {
-    let help = match nearest(name, names) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => "see `evaluators` of the config".to_owned(),
-    };
+    let help = hint(name, names, "see `evaluators` of the config");
     CommandError::Usage(format!("--evaluator: the config has no `{name}` ({help})"))
 }

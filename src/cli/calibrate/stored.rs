@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::runs::NumberedRun;
-use crate::cli::{CommandError, output};
+use crate::cli::stored::pages;
+use crate::cli::{CommandError, misused, output};
 use spanscore_base::model::Level;
 use spanscore_base::value::{Map, Value};
 use spanscore_engine::call_rows;
@@ -30,8 +31,7 @@ type LeftOutLabels = BTreeMap<String, usize>;
 pub(super) fn read(path: &Path, of: &Configured) -> Result<Vec<NumberedRun>, CommandError> {
     let name = &of.info.name;
     if of.info.level != Level::Trace {
-        let text = format!("--store: `{name}` judges calls or sessions: use --data");
-        return Err(CommandError::Usage(text));
+        return misused(format!("--store: `{name}` judges calls or sessions: use --data"));
     }
     let reader = StoreReader::open(path).map_err(anyhow::Error::new)?;
     let mut filter = StoreFilter::default();
@@ -43,22 +43,18 @@ pub(super) fn read(path: &Path, of: &Configured) -> Result<Vec<NumberedRun>, Com
     }
     let verdicts = majorities(&labels, &mut left_out);
     let mut runs = Vec::new();
-    let mut after = None;
     filter.add(StoreField::Annotated, "yes");
-    loop {
-        let page = reader.restored_runs(&filter, after, PAGE).map_err(anyhow::Error::new)?;
-        for run in &page.items {
-            let Some(verdict) = verdicts.get(&run.trace_id.to_string()) else { continue };
-            match labelled(run, verdict, of) {
+    pages(
+        |after| reader.restored_runs(&filter, after, PAGE),
+        |run| {
+            let Some(verdict) = verdicts.get(&run.trace_id.to_string()) else { return Ok(()) };
+            match labelled(&run, verdict, of) {
                 Ok(run) => runs.push((runs.len() + 1, run)),
                 Err(reason) => *left_out.entry(reason).or_default() += 1,
             }
-        }
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+            Ok(())
+        },
+    )?;
     for (reason, count) in &left_out {
         output::note(format_args!("spanscore: {count} labelled runs are left out: {reason}"));
     }

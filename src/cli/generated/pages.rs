@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::cli::{CommandError, Exit, output};
-use spanscore_base::settings::nearest;
+use crate::cli::{CommandError, Exit, misused, output};
+use spanscore_base::settings::meant_or_known;
 
 /// Pages as pairs of a name and a text in Markdown, in the order of their names.
 static PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
@@ -26,16 +26,11 @@ pub(in crate::cli) struct DocsArgs {
 
 pub(in crate::cli) fn run(args: &DocsArgs) -> Result<Exit, CommandError> {
     let word = args.page.trim_start_matches("docs/").trim_end_matches(".md");
-    let names = || PAGES.iter().map(|(name, _)| *name);
-    match PAGES.iter().find(|(name, _)| *name == word) {
-        Some((_, text)) => output::text(text)?,
-        None => {
-            let help = match nearest(word, names()) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("known are {}", names().collect::<Vec<_>>().join(", ")),
-            };
-            return Err(CommandError::Usage(format!("there is no page `{word}`; {help}")));
-        }
-    }
+    let Some((_, text)) = PAGES.iter().find(|(name, _)| *name == word) else {
+        let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
+        let help = meant_or_known(word, &names);
+        return misused(format!("there is no page `{word}`; {help}"));
+    };
+    output::text(text)?;
     Ok(Exit::Success)
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::settings::settings;
-use crate::cli::{CommandError, Exit, output};
+use crate::cli::{CommandError, Exit, hint, output};
 use crate::config::shared_schema;
 use spanscore_base::settings::nearest;
 use spanscore_evaluate::{KINDS, Kind, kind};
@@ -31,11 +31,8 @@ pub(in crate::cli) fn run(args: &EvaluatorsArgs) -> Result<Exit, CommandError> {
 fn find(word: &str) -> Result<&'static Kind, CommandError> {
     let known_as = |kind: &&Kind| kind.also_known_as.iter().any(|(alias, _)| *alias == word);
     kind(word).or_else(|| KINDS.iter().copied().find(known_as)).ok_or_else(|| {
-        let meant = nearest(word, KINDS.iter().map(|kind| kind.name));
-        let help = meant.map_or_else(
-            || "`spanscore evaluators` lists them".to_owned(),
-            |meant| format!("did you mean `{meant}`?"),
-        );
+        let names = KINDS.iter().map(|kind| kind.name);
+        let help = hint(word, names, "`spanscore evaluators` lists them");
         CommandError::Usage(format!("unknown kind of evaluator `{word}`; {help}"))
     })
 }

@@ -7,9 +7,9 @@ use clap::Args;
 use serde_json::Value;
 
 use self::settings::{resolved, settings};
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, misused, output};
 use crate::config;
-use spanscore_base::settings::nearest;
+use spanscore_base::settings::meant_or_known;
 use spanscore_emit::settings::KINDS;
 
 /// Lists the kinds of exporters, or shows the settings of one
@@ -74,13 +74,10 @@ fn show(kinds: &[ListedKind], asked: Option<&str>, command: &str) -> Result<Exit
         output::line(table.trim_fmt())?;
         return Ok(Exit::Success);
     };
-    let names = || kinds.iter().map(|kind| kind.name.as_str());
     let Some(kind) = kinds.iter().find(|kind| kind.name == word) else {
-        let help = match nearest(word, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("known are {}", names().collect::<Vec<_>>().join(", ")),
-        };
-        return Err(CommandError::Usage(format!("`{word}` is none of the {command}; {help}")));
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        let help = meant_or_known(word, &names);
+        return misused(format!("`{word}` is none of the {command}; {help}"));
     };
     let mut out = format!("{}\n\n  {}\n\nSettings\n", kind.name, kind.about);
     let (schema, root) = &kind.schema;

@@ -14,7 +14,7 @@ use clap::Args;
 use self::golden::GoldenCall;
 pub(super) use self::golden::GoldenCase;
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, inputs, output, recorded};
+use super::{CommandError, Exit, check_absent, inputs, output, recorded};
 use crate::cli::run::recording::create_own;
 use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::value::Value;
@@ -59,11 +59,7 @@ pub(super) struct LearnArgs {
 pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
     let config = args.output.as_ref().map(|path| path.with_extension("yaml"));
-    let mut written = args.output.iter().chain(&config);
-    if let Some(path) = written.find(|path| !args.force && path.exists()) {
-        let path = path.display();
-        return Err(CommandError::Usage(format!("{path} is there: add --force to replace it")));
-    }
+    check_absent(args.output.iter().chain(&config).map(PathBuf::as_path), args.force)?;
     let key = When::compile(&args.key)
         .map_err(|error| CommandError::Usage(format!("--key {:?}: {error}", args.key)))?;
     let resolver = recorded::resolver(&plan, &Facts::all().union(&key.facts()))?;

@@ -55,42 +55,46 @@ pub(super) fn query(store: &RunStore, args: &QueryArgs) -> McpAnswer {
     }
     let text_bytes = text_bytes(args.text_bytes);
     let limit = args.limit.unwrap_or(EVALUATIONS.0).clamp(1, EVALUATIONS.1);
-    let mut fault = None;
     let shown = page(found.iter(), start, (limit, ANSWER_BYTES_MAX / 2), |evaluation| {
-        let record = store.record(evaluation).unwrap_or_else(|error| {
-            fault = Some(unread(&error));
-            Value::Null
-        });
-        fitted(&record, text_bytes, ANSWER_BYTES_MAX / 2)
-    });
-    match fault {
-        Some(fault) => Err(fault),
-        None => Ok(json!({
-            "found": found.len(),
-            "evaluations": shown.items,
-            "next_cursor": shown.next.map(|next| next.to_string()),
-        })),
-    }
+        let record = store.record(evaluation).map_err(|error| unread(&error))?;
+        Ok(fitted(&record, text_bytes, ANSWER_BYTES_MAX / 2))
+    })?;
+    Ok(json!({
+        "found": found.len(),
+        "evaluations": shown.items,
+        "next_cursor": shown.next.map(|next| next.to_string()),
+    }))
 }
 
 /// Answers `get_trajectory`.
 pub(super) fn trajectory(store: &RunStore, args: &TrajectoryArgs) -> McpAnswer {
-    let start = start_of(args.cursor.as_deref())?;
     let trace = trace_of(store, &args.trace_id)?;
     let text_bytes = text_bytes(args.text_bytes);
     let mut head = store.trajectory(trace).map_err(|error| unread(&error))?;
     let calls = head.as_object_mut().and_then(|map| map.shift_remove("tool_calls"));
+    let mut answer = fitted(&head, text_bytes, ANSWER_BYTES_MAX / 4);
+    answer["evaluations"] = beside(store, trace.trace_id);
+    add_calls(&mut answer, calls, args)?;
+    Ok(answer)
+}
+
+/// Adds a page of the calls of a run to the answer about it.
+pub(super) fn add_calls(
+    answer: &mut Value,
+    calls: Option<Value>,
+    args: &TrajectoryArgs,
+) -> Result<(), String> {
+    let start = start_of(args.cursor.as_deref())?;
     let calls = calls.as_ref().and_then(Value::as_array).map_or(&[][..], |calls| calls);
     let limit = args.limit.unwrap_or(CALLS.0).clamp(1, CALLS.1);
+    let text_bytes = text_bytes(args.text_bytes);
     let shown = page(calls.iter(), start, (limit, ANSWER_BYTES_MAX / 2), |call| {
-        fitted(call, text_bytes, ANSWER_BYTES_MAX / 4)
-    });
-    let mut answer = fitted(&head, text_bytes, ANSWER_BYTES_MAX / 4);
+        Ok(fitted(call, text_bytes, ANSWER_BYTES_MAX / 4))
+    })?;
     answer["tool_calls"] = Value::Array(shown.items);
     answer["tool_calls_total"] = Value::from(calls.len());
-    answer["evaluations"] = beside(store, trace.trace_id);
     answer["next_cursor"] = shown.next.map(|next| next.to_string()).into();
-    Ok(answer)
+    Ok(())
 }
 
 /// Summarises the evaluations of a trace.

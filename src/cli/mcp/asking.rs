@@ -50,8 +50,8 @@ impl JudgeAsking {
         let room = (found.max(1), ANSWER_BYTES_MAX / 2);
         let page = page(of_traces, 0, room, |evaluation| {
             let record = store.record(evaluation).unwrap_or(Value::Null);
-            fitted(&record, TEXT_BYTES, ANSWER_BYTES_MAX / 2)
-        });
+            Ok(fitted(&record, TEXT_BYTES, ANSWER_BYTES_MAX / 2))
+        })?;
         Ok(json!({
             "asked": count,
             "not_asked_yet": left,

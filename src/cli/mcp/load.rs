@@ -49,18 +49,9 @@ pub(super) fn load(load: LoadPlan) -> anyhow::Result<RunStore> {
     read_trajectories(&plan, &files, shown, &filter, &mut store)?;
     let facts = recorded::facts(&plan);
     let resolver = recorded::resolver(&plan, &facts).map_err(|error| anyhow::anyhow!("{error}"))?;
-    let limits = plan.config.limits;
-    let session_key = plan.config.sessions.key;
     let evaluators = recorded::judge(plan.evaluators);
     store.evaluators = evaluators.evaluators().iter().map(evaluator_row).collect();
-    let settings = BatchPlan {
-        resolver: &resolver,
-        limits,
-        session_key,
-        evaluators: &evaluators,
-        now_ns: recorded::now_ns(),
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let settings = recorded::batch_plan(&plan.config, &resolver, &evaluators);
     let gathering = Gathering {
         shown,
         filter: &filter,

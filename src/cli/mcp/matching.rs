@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::answers::unread;
 use super::store::{RunStore, StoredEvaluation, StoredVerdict};
-use super::tools::{LabelWord, OutcomeWord, QueryArgs};
+use super::tools::{OutcomeWord, QueryArgs};
 use spanscore_base::model::TraceId;
 
 /// Returns the evaluations that are asked for, in the order of the input.
@@ -55,25 +55,14 @@ fn is_asked_for(it: &StoredEvaluation, args: &QueryArgs, trace_id: Option<TraceI
         && begins(&args.evaluator_version, &|| evaluator.version())
         && begins(&args.span_id, &|| it.span_id.to_string())
         && args.outcome.is_none_or(|word| is_outcome(word, it.verdict))
-        && args.label.is_none_or(|word| is_label(word, it.verdict))
+        && args.label.is_none_or(|word| word.into_str() == it.verdict.as_str())
         && args.score_below.is_none_or(|bound| it.score.is_some_and(|score| score < bound))
 }
 
 fn is_outcome(word: OutcomeWord, verdict: StoredVerdict) -> bool {
     match word {
         OutcomeWord::Scored => matches!(verdict, StoredVerdict::Pass | StoredVerdict::Fail),
-        OutcomeWord::Pass => verdict == StoredVerdict::Pass,
-        OutcomeWord::Fail => verdict == StoredVerdict::Fail,
-        OutcomeWord::NotEvaluable => verdict == StoredVerdict::NotEvaluable,
-        OutcomeWord::Failed => verdict == StoredVerdict::Failed,
-        OutcomeWord::NotAsked => verdict == StoredVerdict::NotAsked,
-    }
-}
-
-fn is_label(word: LabelWord, verdict: StoredVerdict) -> bool {
-    match word {
-        LabelWord::Pass => verdict == StoredVerdict::Pass,
-        LabelWord::Fail => verdict == StoredVerdict::Fail,
+        word => word.into_str() == verdict.as_str(),
     }
 }
 

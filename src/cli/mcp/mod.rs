@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
+use tokio::runtime::Builder;
 
 use self::asking::JudgeAsking;
 use self::load::LoadPlan;
@@ -28,7 +29,7 @@ use self::server::TraceServer;
 use self::stored::StoredRuns;
 use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, inputs};
+use super::{CommandError, Exit, inputs, misused, started};
 use spanscore_emit::ShownContent;
 
 /// Limit of a client's message, bytes; a longer one is refused.
@@ -72,18 +73,13 @@ pub(super) struct McpArgs {
 
 pub(super) fn run(args: &McpArgs) -> Result<Exit, CommandError> {
     if args.files.iter().any(|file| file == Path::new("-")) {
-        let message = "standard input is where the assistant speaks: name a file";
-        return Err(CommandError::Usage(message.to_owned()));
+        return misused("standard input is where the assistant speaks: name a file");
     }
     let server = match &args.store {
         Some(path) => TraceServer::of_store(StoredRuns::open(path, args.content)?),
         None => of_files(args)?,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let runtime = started(Builder::new_multi_thread().worker_threads(1))?;
     let served = runtime.block_on(serve(server));
     runtime.shutdown_background();
     served?;

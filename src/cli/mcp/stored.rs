@@ -7,12 +7,13 @@ use rmcp::model::JsonObject;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::answers::{McpAnswer, kinds, text_bytes};
+use super::answers::{McpAnswer, add_calls, kinds, text_bytes};
 use super::tools::{
-    self, CALLS, EVALUATIONS, GroupWord, LabelWord, ListEvaluatorsArgs, OutcomeWord, QueryArgs,
-    SummarizeArgs, TrajectoryArgs, start_of,
+    self, EVALUATIONS, GroupWord, ListEvaluatorsArgs, OutcomeWord, QueryArgs, SummarizeArgs,
+    TrajectoryArgs, start_of,
 };
 use super::trim::{ANSWER_BYTES_MAX, RESOURCE_BYTES_MAX, fitted, page};
+use crate::cli::stored::scores::keyed;
 use spanscore_base::model::TraceId;
 use spanscore_base::value::{Value as OwnValue, json as own_json};
 use spanscore_emit::{ContentFilter, ShownContent, TraceContent};
@@ -75,9 +76,7 @@ impl StoredRuns {
         let fields: Vec<_> = [StoreField::Evaluator].into_iter().chain(group).collect();
         let groups = reader.groups(&all, &fields).map_err(told)?;
         let rows = groups.iter().take(GROUPS_MAX).map(|group| {
-            let keys = fields.iter().zip(&group.keys);
-            let keys = keys.map(|(field, key)| (field.as_str().to_owned(), Value::from(&**key)));
-            let mut row: Map<String, Value> = keys.collect();
+            let mut row = keyed(&fields, group);
             if let Value::Object(figures) = json_of(&GroupFigures::new(group))? {
                 row.extend(figures);
             }
@@ -112,9 +111,7 @@ impl StoredRuns {
         ];
         let groups = self.reader().groups(&filter, &fields).map_err(told)?;
         let rows = groups.iter().map(|group| {
-            let keys = fields.iter().zip(&group.keys);
-            let keys = keys.map(|(field, key)| (field.as_str().to_owned(), Value::from(&**key)));
-            let mut row: Map<String, Value> = keys.collect();
+            let mut row = keyed(&fields, group);
             row.insert("count".to_owned(), Value::from(group.count()));
             Value::Object(row)
         });
@@ -137,42 +134,24 @@ impl StoredRuns {
             rows.retain(|row| row.span_id.starts_with(&span.to_ascii_lowercase()));
         }
         let bytes = text_bytes(args.text_bytes);
-        let mut fault = None;
         let shown = page(rows.iter(), start, (limit, ANSWER_BYTES_MAX / 2), |row| {
             let mut content = self.content_of(&row.trace_id);
-            let shown = json_of(row).and_then(|row| {
-                learn(&mut content, &row)?;
-                self.show(row, &EVALUATION_CONTENT, &mut content)
-            });
-            let shown = shown.unwrap_or_else(|error| {
-                fault = Some(error);
-                Value::Null
-            });
-            fitted(&shown, bytes, ANSWER_BYTES_MAX / 2)
-        });
-        match fault {
-            Some(fault) => Err(fault),
-            None => Ok(json!({
-                "evaluations": shown.items,
-                "next_cursor": shown.next.map(|next| next.to_string()),
-            })),
-        }
+            let row = json_of(row)?;
+            learn(&mut content, &row)?;
+            let shown = self.show(row, &EVALUATION_CONTENT, &mut content)?;
+            Ok(fitted(&shown, bytes, ANSWER_BYTES_MAX / 2))
+        })?;
+        Ok(json!({
+            "evaluations": shown.items,
+            "next_cursor": shown.next.map(|next| next.to_string()),
+        }))
     }
 
     fn trajectory(&self, args: &TrajectoryArgs) -> McpAnswer {
-        let start = start_of(args.cursor.as_deref())?;
         let mut run = self.run(&args.trace_id)?;
-        let bytes = text_bytes(args.text_bytes);
         let calls = run.as_object_mut().and_then(|map| map.shift_remove("calls"));
-        let calls = calls.as_ref().and_then(Value::as_array).map_or(&[][..], |calls| calls);
-        let limit = args.limit.unwrap_or(CALLS.0).clamp(1, CALLS.1);
-        let shown = page(calls.iter(), start, (limit, ANSWER_BYTES_MAX / 2), |call| {
-            fitted(call, bytes, ANSWER_BYTES_MAX / 4)
-        });
-        let mut answer = fitted(&run, bytes, ANSWER_BYTES_MAX / 2);
-        answer["tool_calls"] = Value::Array(shown.items);
-        answer["tool_calls_total"] = Value::from(calls.len());
-        answer["next_cursor"] = shown.next.map(|next| next.to_string()).into();
+        let mut answer = fitted(&run, text_bytes(args.text_bytes), ANSWER_BYTES_MAX / 2);
+        add_calls(&mut answer, calls, args)?;
         Ok(answer)
     }
 
@@ -245,24 +224,15 @@ fn filter_of(args: &QueryArgs) -> Result<StoreFilter, String> {
     add(&mut filter, StoreField::Agent, args.agent_name.as_deref());
     add(&mut filter, StoreField::Service, args.service_name.as_deref());
     add(&mut filter, StoreField::Reason, args.reason.as_deref());
-    let label = args.label.map(|label| match label {
-        LabelWord::Pass => "pass",
-        LabelWord::Fail => "fail",
-    });
-    add(&mut filter, StoreField::Label, label);
-    match args.outcome {
-        None => {}
-        Some(OutcomeWord::Pass) => add(&mut filter, StoreField::Label, Some("pass")),
-        Some(OutcomeWord::Fail) => add(&mut filter, StoreField::Label, Some("fail")),
-        Some(OutcomeWord::Scored) => add(&mut filter, StoreField::Outcome, Some("scored")),
-        Some(OutcomeWord::NotEvaluable) => {
-            add(&mut filter, StoreField::Outcome, Some("not_evaluable"));
-        }
-        Some(OutcomeWord::Failed) => add(&mut filter, StoreField::Outcome, Some("failed")),
+    add(&mut filter, StoreField::Label, args.label.map(|it| it.into_str()));
+    let field = match args.outcome {
+        Some(OutcomeWord::Pass | OutcomeWord::Fail) => StoreField::Label,
         Some(OutcomeWord::NotAsked) => {
             return Err("a store holds nothing that is `not_asked`".to_owned());
         }
-    }
+        _ => StoreField::Outcome,
+    };
+    add(&mut filter, field, args.outcome.map(|it| it.into_str()));
     Ok(filter)
 }
 

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 /// Evaluations in one answer: default and limit.
 pub(super) const EVALUATIONS: (usize, usize) = (20, 100);
@@ -68,8 +69,9 @@ pub(super) struct QueryArgs {
 }
 
 /// An outcome that is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum OutcomeWord {
     /// Any score
     Scored,
@@ -86,8 +88,9 @@ pub(super) enum OutcomeWord {
 }
 
 /// A label that is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum LabelWord {
     /// A score at or above the threshold
     Pass,

@@ -87,24 +87,22 @@ pub(super) fn page<T>(
     items: impl Iterator<Item = T>,
     start: usize,
     (limit, bytes_max): (usize, usize),
-    mut show: impl FnMut(T) -> Value,
-) -> TrimmedPage {
+    mut show: impl FnMut(T) -> Result<Value, String>,
+) -> Result<TrimmedPage, String> {
     let mut taken = Vec::new();
     let mut bytes = 0;
     for item in items.skip(start) {
-        if taken.len() == limit {
-            let next = Some(start + taken.len());
-            return TrimmedPage { items: taken, next };
+        let shown = if taken.len() < limit { Some(show(item)?) } else { None };
+        bytes += shown.as_ref().map_or(0, size);
+        match shown.filter(|_| bytes <= bytes_max || taken.is_empty()) {
+            Some(value) => taken.push(value),
+            None => {
+                let next = Some(start + taken.len());
+                return Ok(TrimmedPage { items: taken, next });
+            }
         }
-        let value = show(item);
-        bytes += size(&value);
-        if bytes > bytes_max && !taken.is_empty() {
-            let next = Some(start + taken.len());
-            return TrimmedPage { items: taken, next };
-        }
-        taken.push(value);
     }
-    TrimmedPage { items: taken, next: None }
+    Ok(TrimmedPage { items: taken, next: None })
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
+use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::signals::StopSignals;
-use crate::cli::{Exit, output};
+use crate::cli::{Exit, output, started};
 use spanscore_engine::batch::BatchProgress;
 
 /// Longest that a command goes on after SIGTERM, which comes once: input may never end.
@@ -34,8 +35,7 @@ pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<Ear
     let stop = EarlyStop::default();
     let told = stop.clone();
     let progress = Arc::clone(progress);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime")?;
+    let runtime = started(&mut Builder::new_current_thread())?;
     let mut signals = {
         let _entered = runtime.enter();
         StopSignals::new().context("cannot take signals")?

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::earlier::{EarlierKey, EarlierVerdict, RejudgedBefore, is_unanswered};
 use crate::cli::stored::backfill::needs::EvaluatorNeeds;
 use crate::cli::stored::filter::FilterArgs;
-use crate::cli::stored::{StoreArgs, asked};
+use crate::cli::stored::{StoreArgs, pages};
 use crate::cli::{CommandError, output, recorded};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::{Completion, GivenVerdict};
@@ -82,15 +82,8 @@ impl StoredEvidence {
         &self,
         mut visit: impl FnMut(&RestoredRun) -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
-        let mut after = None;
-        loop {
-            let page = self.reader.restored_runs(&self.filter, after, PAGE_RUNS).map_err(asked)?;
-            page.items.iter().try_for_each(&mut visit)?;
-            after = page.next;
-            if after.is_none() {
-                return Ok(());
-            }
-        }
+        let read = |after| self.reader.restored_runs(&self.filter, after, PAGE_RUNS);
+        pages(read, |run| visit(&run))
     }
 
     /// Reads the verdicts on all runs.

@@ -1,8 +1,9 @@
 //! Delivery of answered evaluations to the exporters of the config.
 
-use crate::cli::CommandError;
+use crate::cli::{CommandError, started};
 use spanscore_base::model::{Evaluation, Memory};
 use spanscore_emit::Exporters;
+use tokio::runtime::Builder;
 
 /// Delivers evaluations to exporters, and waits until they have arrived.
 pub(super) fn export(
@@ -12,11 +13,7 @@ pub(super) fn export(
     evaluations: &[Evaluation],
 ) -> Result<(), CommandError> {
     use opentelemetry::metrics::MeterProvider;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(anyhow::Error::new)?;
+    let runtime = started(Builder::new_multi_thread().worker_threads(1))?;
     let meter = opentelemetry_sdk::metrics::SdkMeterProvider::default().meter("spanscore");
     let registry = prometheus::Registry::new();
     let lost = runtime.block_on(async {

@@ -22,7 +22,7 @@ use self::selection::RejudgeSelection;
 use super::score::replies::RepliesArgs;
 use super::stored::StoreArgs;
 use super::stored::filter::FilterArgs;
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, misused, output};
 use crate::config::ResolvedConfig;
 use spanscore_pipeline::UNANSWERED_FILE;
 
@@ -103,8 +103,7 @@ fn check(args: &RejudgeArgs, plan: &ResolvedConfig) -> Result<(), CommandError> 
     if args.budget.is_some()
         && let Some((name, _)) = judges.find(|(_, judge)| judge.price.is_none())
     {
-        let text = format!("judge `{name}` has no `price`: --budget cannot hold without one");
-        return Err(CommandError::Usage(text));
+        return misused(format!("judge `{name}` has no `price`: --budget cannot hold without one"));
     }
     let reads_store = args.changed && (args.files.is_empty() || args.from.is_empty());
     if !args.filter.is_empty() && !reads_store {

@@ -14,7 +14,6 @@ use crate::cli::score::replies::CommandJudges;
 use crate::cli::{CommandError, inputs, recorded};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::Memory;
-use spanscore_engine::batch::BatchPlan;
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_extract::Resolver;
 
@@ -71,15 +70,7 @@ impl PreparedRun {
         if let Some(stored) = &self.stored {
             return Ok((false, stored.judge(&self.evaluators, visit)?));
         }
-        let config = &self.plan.config;
-        let settings = BatchPlan {
-            resolver: &self.resolver,
-            limits: config.limits,
-            session_key: config.sessions.key,
-            evaluators: &self.evaluators,
-            now_ns: recorded::now_ns(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-        };
+        let settings = recorded::batch_plan(&self.plan.config, &self.resolver, &self.evaluators);
         let is_told = std::mem::replace(&mut self.is_read, true);
         Ok((judge_files(settings, (&self.files, is_told), visit)?, HashMap::new()))
     }

@@ -1,8 +1,10 @@
 //! Child process of `run`: started, waited for, with our signals passed on.
 
 use std::ffi::OsString;
+use std::future::poll_fn;
 use std::io::{ErrorKind, IsTerminal};
 use std::process::ExitStatus;
+use std::task::Poll;
 
 use rustix::process::{Pid, Signal as Number, kill_process};
 use tokio::process::{Child, Command};
@@ -25,11 +27,9 @@ pub(super) struct NotStarted {
 
 /// Starts a command with our standard input and outputs.
 pub(super) fn start(command: &[OsString], changes: &[Change]) -> Result<Child, NotStarted> {
-    let (program, args) = command
-        .split_first()
-        .map_or((&[][..], &[][..]), |(program, args)| (std::slice::from_ref(program), args));
-    let mut command = Command::new(program.first().map_or("".as_ref(), |it| it.as_os_str()));
-    command.args(args);
+    let mut words = command.iter();
+    let mut command = Command::new(words.next().map_or("".as_ref(), |it| it.as_os_str()));
+    command.args(words);
     for (name, value) in changes {
         match value {
             Some(value) => command.env(name, value),
@@ -44,23 +44,23 @@ pub(super) fn start(command: &[OsString], changes: &[Change]) -> Result<Child, N
 
 /// Signals that are passed on.
 pub(super) struct PassedSignals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-    quit: Signal,
-    user1: Signal,
-    user2: Signal,
+    passed: [(Number, Signal); 6],
 }
 
 impl PassedSignals {
     pub(super) fn new() -> std::io::Result<Self> {
+        let passed = |number: Number| -> std::io::Result<_> {
+            Ok((number, signal(SignalKind::from_raw(number.as_raw()))?))
+        };
         Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-            quit: signal(SignalKind::quit())?,
-            user1: signal(SignalKind::user_defined1())?,
-            user2: signal(SignalKind::user_defined2())?,
+            passed: [
+                passed(Number::TERM)?,
+                passed(Number::INT)?,
+                passed(Number::HUP)?,
+                passed(Number::QUIT)?,
+                passed(Number::USR1)?,
+                passed(Number::USR2)?,
+            ],
         })
     }
 
@@ -75,14 +75,12 @@ impl PassedSignals {
     }
 
     async fn next(&mut self) -> Number {
-        tokio::select! {
-            _ = self.terminate.recv() => Number::TERM,
-            _ = self.interrupt.recv() => Number::INT,
-            _ = self.hangup.recv() => Number::HUP,
-            _ = self.quit.recv() => Number::QUIT,
-            _ = self.user1.recv() => Number::USR1,
-            _ = self.user2.recv() => Number::USR2,
-        }
+        poll_fn(|cx| {
+            let mut passed = self.passed.iter_mut();
+            let came = passed.find(|(_, signal)| signal.poll_recv(cx).is_ready());
+            came.map_or(Poll::Pending, |(number, _)| Poll::Ready(*number))
+        })
+        .await
     }
 }
 

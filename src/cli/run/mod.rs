@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use tokio::runtime::Builder;
 
 use self::child::{NotStarted, PassedSignals};
 use self::recorder::Recorder;
 use super::score::replies::RepliesArgs;
 use super::score::{self, GateArgs};
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, output, started};
 use crate::cli::run::recording::{RecordingCounts, RecordingWatch};
 use spanscore_base::visible;
 use spanscore_extract::TraceExplanation;
@@ -86,11 +87,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
     let folder = folder.context("cannot make a temporary folder")?;
     let own = folder.path().join("run.jsonl");
     let path = args.record.as_deref().unwrap_or(&own);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let runtime = started(Builder::new_multi_thread().worker_threads(2))?;
     let ended = runtime.block_on(run_command(args, path, watch));
     runtime.shutdown_background();
     let CommandEnd { failure, counts } = match ended? {

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use tokio::runtime::Builder;
 
 use super::Recorder;
 use crate::cli::run::recording::RecordingWatch;
 use crate::cli::signals::StopSignals;
 use crate::cli::source::ConfigArgs;
-use crate::cli::{CommandError, Exit, output, recorded};
+use crate::cli::{CommandError, Exit, output, recorded, started};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::Facts;
 use spanscore_base::otlp::Signal;
@@ -43,11 +44,7 @@ pub(in crate::cli) fn run(args: &RecordArgs) -> Result<Exit, CommandError> {
     // The recording goes on without a reader of the output.
     let show = |explanation: &TraceExplanation| drop(output::line(explanation));
     let watch = if args.explain { Some(explaining(&plan, show)?) } else { None };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let runtime = started(Builder::new_multi_thread().worker_threads(2))?;
     let recorded = runtime.block_on(record(args, &plan, watch));
     runtime.shutdown_background();
     recorded?;

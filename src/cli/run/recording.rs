@@ -118,10 +118,11 @@ impl Recording {
 }
 
 impl Intake for Recording {
-    async fn accept(
+    async fn accept_by(
         &self,
         received: Received,
         _: &Arc<ConnectionAccount>,
+        _: tokio::time::Instant,
     ) -> Result<Accepted, Refused> {
         self.keep(&received)
     }

@@ -162,17 +162,31 @@ impl ComparedEvaluator {
 
 /// Lists the first few names, then the number of others.
 pub(super) fn listed(all: &[String]) -> String {
-    let more = all.len().saturating_sub(NAMED_MAX);
-    let named: Vec<_> = all.iter().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    named.join(", ") + &tail
+    named(all.iter().map(|name| format!("`{name}`")), NAMED_MAX)
+}
+
+/// Joins the first names, with the number of the others.
+pub(super) fn named(all: impl ExactSizeIterator<Item = String>, most: usize) -> String {
+    let tail = and_more(all.len().saturating_sub(most));
+    all.take(most).collect::<Vec<_>>().join(", ") + &tail
+}
+
+/// Returns the words for what is not named.
+pub(super) fn and_more(count: usize) -> String {
+    if count > 0 { format!(" and {count} more") } else { String::new() }
+}
+
+/// Pairs what both have.
+pub(super) fn both<'a, V>(
+    old: &'a BTreeMap<String, V>,
+    new: &'a BTreeMap<String, V>,
+) -> impl Iterator<Item = (&'a String, &'a V, &'a V)> {
+    old.iter().filter_map(|(name, old)| Some((name, old, new.get(name)?)))
 }
 
 /// Compares every evaluator with scores in both runs.
 pub(super) fn compare(old: &RunScores, new: &RunScores) -> Vec<ComparedEvaluator> {
-    let both = old.by_evaluator.iter();
-    let both = both.filter_map(|(name, old)| Some((name, old, new.by_evaluator.get(name)?)));
-    let compared = both.filter_map(|(name, old, new)| {
+    let compared = both(&old.by_evaluator, &new.by_evaluator).filter_map(|(name, old, new)| {
         let repeated = repeated(name, old).zip(repeated(name, new));
         Some(ComparedEvaluator { repeated, ..compare_one(name, old, new)? })
     });
@@ -187,8 +201,7 @@ fn repeated(name: &str, subjects: &BTreeMap<String, SubjectScores>) -> Option<Re
 /// Returns the subjects that passed in every run of the baseline and fail in any of this one, by
 /// evaluator.
 pub(super) fn newly_failing(old: &RunScores, new: &RunScores) -> Vec<(String, Vec<String>)> {
-    let both = old.by_evaluator.iter();
-    let both = both.filter_map(|(name, old)| Some((name, old, new.by_evaluator.get(name)?)));
+    let both = both(&old.by_evaluator, &new.by_evaluator);
     let failing = both.map(|(name, old, new)| (name.clone(), broken(old, new)));
     failing.filter(|(_, subjects)| !subjects.is_empty()).collect()
 }
@@ -197,8 +210,8 @@ fn broken(
     old: &BTreeMap<String, SubjectScores>,
     new: &BTreeMap<String, SubjectScores>,
 ) -> Vec<String> {
-    let both = old.iter().filter_map(|(subject, old)| Some((subject, old, new.get(subject)?)));
-    let broken = both.filter(|(_, old, new)| old.passed > 0 && old.failed == 0 && new.failed > 0);
+    let broken =
+        both(old, new).filter(|(_, old, new)| old.passed > 0 && old.failed == 0 && new.failed > 0);
     broken.map(|(subject, ..)| subject.clone()).collect()
 }
 
@@ -211,8 +224,8 @@ fn compare_one(
         it.values().filter(|it| !it.scores.is_empty()).count()
     };
     let broken = broken(old, new);
-    let both = old.iter().filter_map(|(subject, old)| Some((old, new.get(subject)?)));
-    let pairs: Vec<_> = both.filter_map(|(old, new)| old.mean().zip(new.mean())).collect();
+    let pairs = both(old, new).filter_map(|(_, old, new)| old.mean().zip(new.mean()));
+    let pairs: Vec<_> = pairs.collect();
     if pairs.is_empty() {
         let all = |it: &BTreeMap<String, SubjectScores>| -> Vec<f64> {
             it.values().flat_map(|it| it.scores.iter().copied()).collect()

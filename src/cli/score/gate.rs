@@ -9,7 +9,7 @@ use super::baseline::{ComparedEvaluator, RunScores, compare, listed, newly_faili
 use super::rows;
 use super::silence::Silence;
 use super::tally::{Tallies, percent};
-use crate::cli::CommandError;
+use crate::cli::{CommandError, misused};
 use spanscore_base::statistics::ScoreEvidence;
 
 /// Options of `score` and `run` for the report and the gate.
@@ -162,9 +162,9 @@ impl GateArgs {
     /// Loads the baseline, so that a mistake is reported before the work.
     pub(in crate::cli) fn prepare(&self) -> Result<ScoreGate, CommandError> {
         if self.fail_on.contains(&FailOn::NewlyFailing) && self.baseline.is_none() {
-            let message =
-                "--fail-on newly_failing needs --baseline FILE, the scores of an earlier run";
-            return Err(CommandError::Usage(message.to_owned()));
+            return misused(
+                "--fail-on newly_failing needs --baseline FILE, the scores of an earlier run",
+            );
         }
         let baseline = self.baseline.as_deref().map(|path| -> anyhow::Result<_> {
             let mut scores = RunScores::default();

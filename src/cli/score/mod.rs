@@ -113,9 +113,6 @@ pub(super) fn judge(
     gate: &ScoreGate,
     replies: &RepliesArgs,
 ) -> Result<Exit, CommandError> {
-    let judges = plan.config.judges.clone();
-    let limits = plan.config.limits;
-    let session_key = plan.config.sessions.key;
     let pages = gate.args.open.then(|| ScorePages::start(&plan)).transpose()?;
     let stored = pages.as_ref().map(|pages| pages.facts()).unwrap_or_default();
     let facts = recorded::facts(&plan).union(&stored);
@@ -123,19 +120,12 @@ pub(super) fn judge(
     let evaluators = recorded::judge(plan.evaluators);
     let names: Vec<&str> = evaluators.evaluators().iter().map(|it| it.info.name.as_str()).collect();
     gate.check(&names)?;
-    let settings = BatchPlan {
-        resolver: &resolver,
-        limits,
-        session_key,
-        evaluators: &evaluators,
-        now_ns: recorded::now_ns(),
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let settings = recorded::batch_plan(&plan.config, &resolver, &evaluators);
     let tallies = Tallies::new(names.iter().map(|name| (*name).to_owned()));
     let spool = RowSpool::new(names.iter().map(|name| (*name).to_owned()).collect());
     let progress = Arc::new(BatchProgress::default());
     let stop = interrupt::watch(&progress)?;
-    let judges = CommandJudges::new(judges, replies).until(stop.token.clone());
+    let judges = CommandJudges::new(plan.config.judges, replies).until(stop.token.clone());
     let mut gathering = ScoreGathering::new(judges, tallies, (&spool, pages.as_ref()));
     let mut is_broken = false;
     let mut problem = |said: String| {

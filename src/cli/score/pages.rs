@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::run::recording::create_own;
 use crate::cli::signals::StopSignals;
-use crate::cli::{CommandError, output, recorded};
+use crate::cli::{CommandError, output, recorded, started};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::{Evaluation, Facts, GivenVerdict};
 use spanscore_engine::batch::WatchedRun;
@@ -64,11 +64,7 @@ impl ScorePages {
             limits: plan.config.limits,
             session_key: plan.config.sessions.key,
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .context("cannot start the runtime")?;
+        let runtime = started(Builder::new_multi_thread().worker_threads(1))?;
         let pages = runtime.block_on(StorePages::start(settings)).map_err(anyhow::Error::new)?;
         let signals = {
             let _entered = runtime.enter();

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tempfile::TempDir;
+use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::CommandError;
+use crate::cli::{CommandError, started};
 use spanscore_ask::external;
 use spanscore_ask::judge::{CostForecaster, JudgeParts, JudgeSettings, ReplyRecording, ask_all};
 use spanscore_base::model::Evaluation;
@@ -95,7 +96,8 @@ impl CommandJudges {
             watches_content: false,
             budget_usd: self.budget_usd,
         };
-        let answers = runtime()?.block_on(self.stop.run_until_cancelled(ask_all(settings, asked)));
+        let answers = started(&mut Builder::new_current_thread())?
+            .block_on(self.stop.run_until_cancelled(ask_all(settings, asked)));
         Ok(answers.transpose().map_err(anyhow::Error::new)?.unwrap_or_default())
     }
 
@@ -116,7 +118,7 @@ impl CommandJudges {
             Vec::new()
         } else {
             let asking = self.stop.run_until_cancelled(external::ask_all(external));
-            runtime()?.block_on(asking).unwrap_or_default()
+            started(&mut Builder::new_current_thread())?.block_on(asking).unwrap_or_default()
         }
         .into_iter();
         let said = are_external.into_iter().map(|is_external| {
@@ -134,9 +136,4 @@ impl CommandJudges {
         })?;
         Ok(self.folder.get_or_init(|| made).path().to_owned())
     }
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| anyhow::Error::new(error).into())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::baseline::{and_more, named};
 use super::tally::{OutcomeTally, Tallies};
 use spanscore_base::model::{Evaluation, EvaluatorInfo, Level, Outcome, Reason, TraceId};
 use spanscore_engine::batch::BatchCounts;
@@ -89,8 +90,7 @@ impl UnexpectedTraces {
 fn without_case(name: &str, traces: &UnexpectedTraces) -> String {
     let UnexpectedTraces { count, ids, .. } = traces;
     let noun = if *count == 1 { "trace" } else { "traces" };
-    let more = count.saturating_sub(ids.len());
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let tail = and_more(count.saturating_sub(ids.len()));
     let ids: Vec<String> = ids.iter().map(TraceId::to_string).collect();
     format!("{count} {noun} of which {name} expects nothing: {}{tail}", ids.join(", "))
 }
@@ -256,10 +256,5 @@ fn without_agent(traces: &[TraceId]) -> String {
 
 /// Lists the first few, then the number of others.
 fn listed(all: impl ExactSizeIterator<Item = String>) -> String {
-    let more = all.len().saturating_sub(NAMED_MAX);
-    let mut text = all.take(NAMED_MAX).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
-    }
-    text
+    named(all, NAMED_MAX)
 }

@@ -12,7 +12,7 @@ use rcgen::{
 };
 use tempfile::NamedTempFile;
 
-use crate::cli::{CommandError, Exit, output};
+use crate::cli::{CommandError, Exit, check_absent, output};
 use spanscore_base::visible;
 
 /// Makes an authority, a server's and a client's certificate, to try TLS with
@@ -75,11 +75,8 @@ pub(in crate::cli) fn run(args: &CertsArgs) -> Result<Exit, CommandError> {
         ("client.pem", &client.cert),
         ("client.key", &client.key),
     ];
-    let mut paths = files.iter().map(|(name, _)| args.folder.join(name));
-    if let Some(path) = paths.find(|path| !args.force && path.symlink_metadata().is_ok()) {
-        let path = visible::line(path.display()).to_string();
-        return Err(CommandError::Usage(format!("{path} is there: add --force to replace it")));
-    }
+    let paths = files.each_ref().map(|(name, _)| args.folder.join(name));
+    check_absent(paths.iter().map(PathBuf::as_path), args.force)?;
     std::fs::create_dir_all(&args.folder)
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
     for (name, text) in files {

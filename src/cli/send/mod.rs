@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
+use tokio::runtime::Builder;
 
 use self::destination::{Destination, Sent};
 use self::fresh::Fresh;
 use self::words::{CompressionWord, ProtocolWord};
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, output, started};
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::{Address, Secret, SettingsError};
 use spanscore_base::visible;
@@ -200,10 +201,7 @@ fn sample() -> Result<Bytes, CommandError> {
 }
 
 pub(super) fn run(args: &SendArgs) -> Result<Exit, CommandError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let runtime = started(&mut Builder::new_current_thread())?;
     let started = Instant::now();
     let (sent, unreadable) = runtime.block_on(send(args)).map_err(explain_refusal)?;
     output::line(format_args!(

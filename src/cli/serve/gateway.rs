@@ -1,16 +1,17 @@
 //! `spanscore gateway`: OTLP in, messages to Kafka out.
 
 use clap::Args;
+use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
 
 use super::StopWatch;
 use super::descriptors::open_files_max;
 use crate::cli::signals::StopSignals;
 use crate::cli::source::ConfigArgs;
-use crate::cli::{CommandError, Exit, output};
-use crate::config::GatewayConfig;
+use crate::cli::{CommandError, Exit, output, started};
+use crate::config::{BUILD, GatewayConfig};
 use spanscore_gateway::{Gateway, GatewayAddresses, GatewaySettings};
-use spanscore_telemetry::{BuildFacts, start_logs};
+use spanscore_telemetry::start_logs;
 
 /// Open files of the process beside the connections of senders: brokers, endpoints, certificates.
 const RESERVED_FILES: u64 = 512;
@@ -49,10 +50,7 @@ pub(in crate::cli) fn run(args: &GatewayArgs) -> Result<Exit, CommandError> {
     let otlp = &mut settings.receivers.otlp;
     let connections = usize::try_from(connections).unwrap_or(usize::MAX);
     otlp.max_connections = otlp.max_connections.min(connections);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let runtime = started(&mut Builder::new_multi_thread())?;
     let watch = StopWatch::new(&runtime, settings.shutdown_timeout.0);
     let watch = watch.map_err(|error| anyhow::Error::new(error).context("cannot watch signals"))?;
     let served = runtime.block_on(serve(&settings, watch.signals));
@@ -61,7 +59,7 @@ pub(in crate::cli) fn run(args: &GatewayArgs) -> Result<Exit, CommandError> {
 }
 
 async fn serve(settings: &GatewaySettings, mut signals: StopSignals) -> Result<(), CommandError> {
-    let gateway = Gateway::start(settings, build()).await.map_err(anyhow::Error::new)?;
+    let gateway = Gateway::start(settings, BUILD).await.map_err(anyhow::Error::new)?;
     let GatewayAddresses { grpc, http, metrics, health } = gateway.addresses();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -83,13 +81,4 @@ async fn serve(settings: &GatewaySettings, mut signals: StopSignals) -> Result<(
     }
     stopping.await;
     Ok(())
-}
-
-fn build() -> BuildFacts {
-    BuildFacts {
-        version: env!("CARGO_PKG_VERSION"),
-        commit: env!("SPANSCORE_BUILD_COMMIT"),
-        target: env!("SPANSCORE_BUILD_TARGET"),
-        rustc: env!("SPANSCORE_BUILD_RUSTC"),
-    }
 }

@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +23,7 @@ use self::probing::{Unasked, check_external};
 use self::reloads::Reloads;
 use super::signals::StopSignals;
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, output, started};
 use crate::config::{Config, ResolvedConfig};
 use spanscore_api::LocalAccess;
 use spanscore_base::visible;
@@ -71,10 +71,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
         connections_max = budget.connections,
         "limit of open files"
     );
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let runtime = started(&mut Builder::new_multi_thread())?;
     let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let watch = StopWatch::new(&runtime, plan.config.shutdown_timeout.0);

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 
 use crate::cli::source::ConfigArgs;
-use crate::cli::{CommandError, Exit, output};
+use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_api::{LocalAccess, access_folder};
 
 /// Time within which the collector must take a connection.
@@ -32,8 +32,7 @@ pub(in crate::cli) struct OpenArgs {
 pub(in crate::cli) fn run(args: &OpenArgs) -> Result<Exit, CommandError> {
     let config = args.config.plan()?.config;
     let Some(dashboard) = config.dashboard.0.filter(|_| config.store.0.is_some()) else {
-        let text = "the config turns the store or its `dashboard` off: there are no pages";
-        return Err(CommandError::Usage(text.to_owned()));
+        return misused("the config turns the store or its `dashboard` off: there are no pages");
     };
     let port = dashboard.endpoint().rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let folder = access_folder(config.data_dir.as_deref(), port.unwrap_or_default());

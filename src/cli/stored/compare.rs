@@ -10,7 +10,7 @@ use super::filter::{FilterArgs, FilterCondition};
 use super::rows::object;
 use super::{StoreArgs, asked, files, short};
 use crate::cli::score::Format;
-use crate::cli::{CommandError, Exit, output};
+use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_base::model::{shown_percent, shown_share};
 use spanscore_base::visible;
 use spanscore_store::query::{
@@ -66,12 +66,10 @@ fn compared(args: &CompareArgs) -> Result<SideComparison, CommandError> {
             return Ok(SideComparison::of(&a, &b));
         }
         (true, true) => {
-            let text = "files are compared whole: leave out --since, --until and --where";
-            return Err(CommandError::Usage(text.to_owned()));
+            return misused("files are compared whole: leave out --since, --until and --where");
         }
         (true, false) | (false, true) => {
-            let text = "a file can only be compared with a file, not with runs of a store";
-            return Err(CommandError::Usage(text.to_owned()));
+            return misused("a file can only be compared with a file, not with runs of a store");
         }
         (false, false) => {}
     }
@@ -104,22 +102,9 @@ fn side(text: &str) -> Result<Vec<FilterCondition>, CommandError> {
 
 /// Prints each row as an object that tells its kind.
 fn print_records(comparison: &SideComparison) -> Result<(), CommandError> {
-    let mut records = Vec::new();
-    for it in &comparison.evaluators {
-        records.push(("evaluator", object(it)?));
-    }
-    for it in &comparison.tools {
-        records.push(("tool", object(it)?));
-    }
-    for it in &comparison.new_failures {
-        records.push(("new_failure", object(it)?));
-    }
-    for (row, fields) in records {
-        let mut record = serde_json::Map::from_iter([("row".to_owned(), Value::from(row))]);
-        record.extend(fields);
-        output::record(Value::Object(record))?;
-    }
-    Ok(())
+    comparison.evaluators.iter().try_for_each(|it| print_record("evaluator", it))?;
+    comparison.tools.iter().try_for_each(|it| print_record("tool", it))?;
+    comparison.new_failures.iter().try_for_each(|it| print_record("new_failure", it))
 }
 
 fn text(comparison: &SideComparison) -> String {

@@ -6,11 +6,11 @@ use serde::Serialize;
 use super::filter::FilterArgs;
 use super::rows::{RowFormat, print_names, print_object};
 use super::scores::tell_losses;
-use super::{StoreArgs, asked, rows};
+use super::{StoreArgs, asked, pages, rows};
 use crate::cli::{CommandError, Exit, output};
 use spanscore_store::query::{
-    AnnotationFilter, PagePlace, RunOrder, RunRow, StoreFilter, StoreQueryError, StoreReader,
-    StoredCall, StoredPage, StoredTrajectory,
+    AnnotationFilter, RunOrder, RunRow, StoreFilter, StoreQueryError, StoreReader, StoredCall,
+    StoredTrajectory,
 };
 
 /// Rows that are read at once.
@@ -173,22 +173,6 @@ fn whole(reader: &StoreReader, row: &RunRow) -> Result<Option<StoredTrajectory>,
     match reader.trajectory(&row.trace_id) {
         Err(StoreQueryError::NoTrace { .. }) => Ok(None),
         found => found.map(Some).map_err(asked),
-    }
-}
-
-/// Visits row after row, page after page.
-fn pages<T>(
-    read: impl Fn(Option<PagePlace>) -> Result<StoredPage<T>, StoreQueryError>,
-    mut visit: impl FnMut(T) -> Result<(), CommandError>,
-) -> Result<(), CommandError> {
-    let mut after = None;
-    loop {
-        let page = read(after).map_err(asked)?;
-        page.items.into_iter().try_for_each(&mut visit)?;
-        after = page.next;
-        if after.is_none() {
-            return Ok(());
-        }
     }
 }
 

@@ -1,11 +1,10 @@
 //! Conditions on stored evaluations, as commands take them.
 
-use std::time::SystemTime;
-
 use clap::Args;
 
 use super::asked;
 use crate::cli::CommandError;
+use crate::cli::recorded::now_ns;
 use spanscore_store::query::{StoreField, StoreFilter, point_in_time};
 
 /// Words of the bounds of time, beside those of the fields.
@@ -43,8 +42,7 @@ impl FilterArgs {
     ) -> Result<StoreFilter, CommandError> {
         let shared = self.shared()?;
         let others = shared.iter().filter(|(word, _)| own.iter().all(|(it, _)| it != word));
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now_ms = now.map_or(0, |it| i64::try_from(it.as_millis()).unwrap_or(i64::MAX));
+        let now_ms = i64::try_from(now_ns() / 1_000_000).unwrap_or(i64::MAX);
         let time = |text: &str| point_in_time(text, now_ms).map(Some).map_err(asked);
         let mut filter = StoreFilter::default();
         for (word, value) in others.chain(own) {

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::CommandError;
 use crate::cli::source::ConfigArgs;
+use crate::cli::{CommandError, misused};
 use crate::config::Config;
-use spanscore_store::query::{StoreQueryError, StoreReader};
+use spanscore_store::query::{PagePlace, StoreQueryError, StoreReader, StoredPage};
 
 /// Place of the store on the command line.
 #[derive(Args, Clone, Debug, Default)]
@@ -51,8 +51,7 @@ impl StoreArgs {
 
     fn configured(&self, config: &Config) -> Result<PathBuf, CommandError> {
         let Some(store) = &config.store.0 else {
-            let text = "the config says `store: false`: name a file with --store";
-            return Err(CommandError::Usage(text.to_owned()));
+            return misused("the config says `store: false`: name a file with --store");
         };
         let folder = config.data_dir.as_ref().ok_or_else(|| {
             let name = self.config.name();
@@ -67,6 +66,22 @@ impl StoreArgs {
 
 fn opened(path: &Path) -> Result<StoreReader, CommandError> {
     StoreReader::open(path).map_err(|error| CommandError::Runtime(error.into()))
+}
+
+/// Visits row after row, page after page.
+pub(super) fn pages<T>(
+    read: impl Fn(Option<PagePlace>) -> Result<StoredPage<T>, StoreQueryError>,
+    mut visit: impl FnMut(T) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    let mut after = None;
+    loop {
+        let page = read(after).map_err(asked)?;
+        page.items.into_iter().try_for_each(&mut visit)?;
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 /// Converts the error of a question: what was written wrong is a usage error.

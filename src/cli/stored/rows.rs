@@ -28,6 +28,13 @@ pub(super) fn object(row: &impl Serialize) -> Result<Map<String, Value>, Command
     }
 }
 
+/// Prints an object whose first field says what row it is.
+pub(super) fn print_record(row: &str, record: &impl Serialize) -> Result<(), CommandError> {
+    let mut named = Map::from_iter([("row".to_owned(), Value::from(row))]);
+    named.extend(object(record)?);
+    output::record(Value::Object(named))
+}
+
 /// Prints rows as JSON Lines or for spreadsheets.
 pub(super) fn print_rows(rows: &[impl Serialize], format: RowFormat) -> Result<(), CommandError> {
     let objects: Vec<_> = rows.iter().map(object).collect::<Result<_, _>>()?;

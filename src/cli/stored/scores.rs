@@ -139,10 +139,14 @@ fn print_groups(
     output::line(table.trim_fmt())
 }
 
-fn group_object(group: &StoredGroup, fields: &[StoreField]) -> Map<String, Value> {
+/// Returns the keys of a group by the names of their fields.
+pub(in crate::cli) fn keyed(fields: &[StoreField], group: &StoredGroup) -> Map<String, Value> {
     let keys = fields.iter().zip(&group.keys);
-    let mut map: Map<String, Value> =
-        keys.map(|(field, key)| (field.as_str().to_owned(), Value::from(key.as_str()))).collect();
+    keys.map(|(field, key)| (field.as_str().to_owned(), Value::from(key.as_str()))).collect()
+}
+
+fn group_object(group: &StoredGroup, fields: &[StoreField]) -> Map<String, Value> {
+    let mut map = keyed(fields, group);
     let figures = [
         ("count", Value::from(group.count())),
         ("pass", Value::from(group.passed)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::filter::FilterArgs;
@@ -12,7 +13,7 @@ use super::rows::object;
 use super::scores::{beginning, verdict};
 use super::{StoreArgs, asked, short};
 use crate::cli::score::Format;
-use crate::cli::{CommandError, Exit, output};
+use crate::cli::{CommandError, Exit, output, started};
 use spanscore_base::model::shown_share;
 use spanscore_base::visible;
 use spanscore_store::query::{EvaluationRow, PagePlace, StoreFilter, StoreReader};
@@ -49,9 +50,7 @@ pub(in crate::cli) struct TailArgs {
 pub(in crate::cli) fn run(args: &TailArgs) -> Result<Exit, CommandError> {
     let filter = args.filter.read(&[])?;
     let mut tail = StoreTail::start(args, &filter)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(anyhow::Error::new)?;
-    runtime.block_on(async {
+    started(&mut Builder::new_current_thread())?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(anyhow::Error::new)?;
         let mut ticks = tokio::time::interval(TICK);
         let mut is_read = tail.print_last(args.last)?;

@@ -12,6 +12,7 @@ use spanscore_receive::settings::{OtlpReceiverSettings, ProtocolsSettings, Recei
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Receivers, Refused};
 use spanscore_telemetry::Telemetry;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::patience::{eventually, once};
 
@@ -49,10 +50,11 @@ impl FakeIntake {
 }
 
 impl Intake for FakeIntake {
-    async fn accept(
+    async fn accept_by(
         &self,
         received: Received,
         _: &Arc<ConnectionAccount>,
+        _: Instant,
     ) -> Result<Accepted, Refused> {
         self.seen.lock().unwrap().push((received.signal, received.request));
         self.gate.acquire().await.unwrap().forget();

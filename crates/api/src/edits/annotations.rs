@@ -34,14 +34,6 @@ struct NewAnnotationBody {
     author: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AnnotationChangeBody {
-    label: Option<String>,
-    score: Option<f64>,
-    comment: Option<String>,
-}
-
 pub(super) async fn add(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
@@ -78,10 +70,9 @@ pub(super) async fn change(
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
-    let change =
-        read::<AnnotationChangeBody>(&headers, body).and_then(|it| Ok((it, seen(&headers)?)));
-    let edit = change.map(|(AnnotationChangeBody { label, score, comment }, revision)| {
-        let change = AnnotationChange { label, score, comment };
+    let change = read::<AnnotationChange>(&headers, body);
+    let change = change.and_then(|it| Ok((it, seen(&headers)?)));
+    let edit = change.map(|(change, revision)| {
         move |store: &spanscore_store::StoreView| {
             store.change_annotation(&id, change, revision).map(|stored| of(stored, false))
         }

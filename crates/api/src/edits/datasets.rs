@@ -23,13 +23,6 @@ struct NewDatasetItemBody {
     note: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DatasetItemChangeBody {
-    criteria: Option<Value>,
-    note: Option<String>,
-}
-
 pub(super) async fn add(
     State(api): State<Arc<Api>>,
     Path(dataset): Path<String>,
@@ -51,10 +44,9 @@ pub(super) async fn change(
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
-    let change =
-        read::<DatasetItemChangeBody>(&headers, body).and_then(|it| Ok((it, seen(&headers)?)));
-    let edit = change.map(|(DatasetItemChangeBody { criteria, note }, revision)| {
-        let change = DatasetItemChange { criteria, note };
+    let change = read::<DatasetItemChange>(&headers, body);
+    let change = change.and_then(|it| Ok((it, seen(&headers)?)));
+    let edit = change.map(|(change, revision)| {
         move |store: &StoreView| {
             store.change_item((&dataset, &key), change, revision).map(|item| of(item, false))
         }

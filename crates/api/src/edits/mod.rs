@@ -98,11 +98,7 @@ async fn edited<T: Serialize + Send + 'static>(
         ApiProblem,
     >,
 ) -> Response {
-    let done = match edit {
-        Ok(edit) => blocking(api, edit).await,
-        Err(problem) => Err(problem),
-    };
-    let answered = done.and_then(|Edited { stored, revision, is_new }| {
+    let answered = blocking(api, edit).await.and_then(|Edited { stored, revision, is_new }| {
         let mut response = json(answer(&stored)?);
         if is_new {
             *response.status_mut() = StatusCode::CREATED;
@@ -123,11 +119,7 @@ async fn deleted(
         ApiProblem,
     >,
 ) -> Response {
-    let done = match edit {
-        Ok(edit) => blocking(api, edit).await,
-        Err(problem) => Err(problem),
-    };
-    match done {
+    match blocking(api, edit).await {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(problem) => api.refuse(problem),
     }
@@ -135,8 +127,9 @@ async fn deleted(
 
 async fn blocking<T: Send + 'static>(
     api: &Api,
-    edit: impl FnOnce(&StoreView) -> Result<T, StoreEditError> + Send + 'static,
+    edit: Result<impl FnOnce(&StoreView) -> Result<T, StoreEditError> + Send + 'static, ApiProblem>,
 ) -> Result<T, ApiProblem> {
+    let edit = edit?;
     let store = api.store.clone();
     let done = tokio::task::spawn_blocking(move || edit(&store)).await;
     done.unwrap_or(Err(StoreEditError::Unavailable)).map_err(ApiProblem::from)

@@ -25,76 +25,53 @@ pub(crate) struct RouteQuery<'a> {
     pub(crate) trace_link: Option<&'a TraceLink>,
 }
 
+/// Answer of a route, as JSON.
+type RouteAnswer = fn(&RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem>;
+
 /// Route that asks the store.
 pub(crate) struct QueryRoute {
     /// Path below `/api/v1`.
     pub(crate) path: &'static str,
     pub(crate) takes: Takes,
-    pub(crate) answer: fn(&RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem>,
+    pub(crate) answer: RouteAnswer,
 }
 
 const fn filtered(others: &'static [&'static str], groups_max: usize) -> Takes {
     Takes { filter: true, others, groups_max }
 }
 
-/// No parameters.
-const NOTHING: Takes = Takes { filter: false, others: &[], groups_max: 0 };
+const fn unfiltered(others: &'static [&'static str]) -> Takes {
+    Takes { filter: false, others, groups_max: 0 }
+}
+
+const fn route(path: &'static str, takes: Takes, answer: RouteAnswer) -> QueryRoute {
+    QueryRoute { path, takes, answer }
+}
+
 /// Parameters of the list of annotations.
 const ANNOTATION_PARAMETERS: [&str; 8] =
     ["trace_id", "session_id", "label", "author", "name", "evaluator", "limit", "cursor"];
 
 /// All routes that ask the store.
 pub(crate) const ROUTES: [QueryRoute; 18] = [
-    QueryRoute {
-        path: "/traces",
-        takes: filtered(&["limit", "cursor", "sort"], 0),
-        answer: lists::traces,
-    },
-    QueryRoute { path: "/traces/{trace_id}", takes: NOTHING, answer: lists::trace },
-    QueryRoute {
-        path: "/evaluations",
-        takes: filtered(&["limit", "cursor"], 0),
-        answer: lists::evaluations,
-    },
-    QueryRoute {
-        path: "/sessions",
-        takes: filtered(&["limit", "cursor"], 0),
-        answer: lists::sessions,
-    },
-    QueryRoute { path: "/calls", takes: filtered(&["limit", "cursor"], 0), answer: lists::calls },
-    QueryRoute { path: "/tools", takes: filtered(&[], 0), answer: figures::tools },
-    QueryRoute {
-        path: "/argument_errors",
-        takes: filtered(&[], 0),
-        answer: figures::argument_errors,
-    },
-    QueryRoute { path: "/evaluators", takes: filtered(&[], 0), answer: figures::evaluators },
-    QueryRoute {
-        path: "/evaluators/{kind}/{name}",
-        takes: filtered(&[], 0),
-        answer: figures::evaluator,
-    },
-    QueryRoute { path: "/summary", takes: filtered(&["group_by"], 3), answer: summary::summary },
-    QueryRoute { path: "/series", takes: filtered(&["group_by"], 1), answer: summary::series },
-    QueryRoute { path: "/distribution", takes: filtered(&[], 0), answer: figures::distribution },
-    QueryRoute { path: "/compare", takes: filtered(&["a", "b"], 0), answer: compare::compare },
-    QueryRoute {
-        path: "/annotations",
-        takes: Takes { filter: false, others: &ANNOTATION_PARAMETERS, groups_max: 0 },
-        answer: people::annotations,
-    },
-    QueryRoute { path: "/agreement", takes: filtered(&[], 0), answer: agreement::of_people },
-    QueryRoute { path: "/datasets", takes: NOTHING, answer: people::datasets },
-    QueryRoute {
-        path: "/datasets/{dataset}",
-        takes: Takes { filter: false, others: &["limit", "cursor"], groups_max: 0 },
-        answer: people::dataset,
-    },
-    QueryRoute {
-        path: "/datasets/{dataset}/items.jsonl",
-        takes: NOTHING,
-        answer: people::dataset_file,
-    },
+    route("/traces", filtered(&["limit", "cursor", "sort"], 0), lists::traces),
+    route("/traces/{trace_id}", unfiltered(&[]), lists::trace),
+    route("/evaluations", filtered(&["limit", "cursor"], 0), lists::evaluations),
+    route("/sessions", filtered(&["limit", "cursor"], 0), lists::sessions),
+    route("/calls", filtered(&["limit", "cursor"], 0), lists::calls),
+    route("/tools", filtered(&[], 0), figures::tools),
+    route("/argument_errors", filtered(&[], 0), figures::argument_errors),
+    route("/evaluators", filtered(&[], 0), figures::evaluators),
+    route("/evaluators/{kind}/{name}", filtered(&[], 0), figures::evaluator),
+    route("/summary", filtered(&["group_by"], 3), summary::summary),
+    route("/series", filtered(&["group_by"], 1), summary::series),
+    route("/distribution", filtered(&[], 0), figures::distribution),
+    route("/compare", filtered(&["a", "b"], 0), compare::compare),
+    route("/annotations", unfiltered(&ANNOTATION_PARAMETERS), people::annotations),
+    route("/agreement", filtered(&[], 0), agreement::of_people),
+    route("/datasets", unfiltered(&[]), people::datasets),
+    route("/datasets/{dataset}", unfiltered(&["limit", "cursor"]), people::dataset),
+    route("/datasets/{dataset}/items.jsonl", unfiltered(&[]), people::dataset_file),
 ];
 
 /// Formats a time, RFC 3339.

@@ -1,13 +1,13 @@
 //! Evaluations: one evaluator's answer about one target.
 
 use std::sync::Arc;
-use strum::{IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::{ClientGroup, Completion, EvaluationId, Explanation, Resource, SpanId, TraceId};
 use crate::value::Value;
 
 /// Kind of target that an evaluator judges.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, IntoStaticStr)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Level {
     /// One tool call; the evaluation sits on the tool's span.
@@ -86,7 +86,7 @@ pub fn shown_percent(value: f64) -> String {
 }
 
 /// Reason that a target could not be judged: a closed set, for counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Reason {
     /// The arguments of a call that matters are not in the telemetry.
@@ -171,7 +171,8 @@ impl Reason {
 }
 
 /// An evaluator's answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// It was judged.
     Scored(Score),
@@ -194,11 +195,7 @@ pub enum Outcome {
 impl Outcome {
     /// Returns the word for it in records and counters.
     pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Scored(_) => "scored",
-            Self::NotEvaluable { .. } => "not_evaluable",
-            Self::Failed { .. } => "failed",
-        }
+        self.into()
     }
 
     /// Returns true if a judge or an external evaluator may still answer when it is asked again.
@@ -212,7 +209,8 @@ impl Outcome {
 }
 
 /// The verdict.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Label {
     /// The score reaches the threshold.
     Pass,
@@ -223,10 +221,7 @@ pub enum Label {
 impl Label {
     /// Returns the word for it: `pass` or `fail`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-        }
+        self.into()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 /// A W3C trace id: 16 bytes, never all zero in valid data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TraceId(pub [u8; 16]);
@@ -14,39 +16,45 @@ pub struct SpanId(pub [u8; 8]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct EvaluationId(pub [u8; 16]);
 
-impl TraceId {
-    /// Reads an id in its wire form; `None` unless it has 16 bytes that are not all zero.
-    pub fn from_wire(bytes: &[u8]) -> Option<Self> {
-        let id: [u8; 16] = bytes.try_into().ok()?;
-        (id != [0; 16]).then_some(Self(id))
-    }
+macro_rules! id_forms {
+    ($($Id:ident of $bytes:literal),*) => {$(
+        impl $Id {
+            /// Reads an id in its wire form; `None` unless it has all its bytes, not all zero.
+            pub fn from_wire(bytes: &[u8]) -> Option<Self> {
+                bytes.try_into().ok().filter(|id| *id != [0; $bytes]).map(Self)
+            }
 
+            /// Reads hexadecimal digits, two for each byte.
+            pub fn from_hex(text: &str) -> Option<Self> {
+                HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok().map(Self)
+            }
+        }
+
+        impl fmt::Display for $Id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $Id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+
+id_forms!(TraceId of 16, SpanId of 8, EvaluationId of 16);
+
+impl TraceId {
     /// Returns it with another first half.
     pub fn with_first_half(mut self, half: u64) -> Self {
         self.0[..8].copy_from_slice(&half.to_be_bytes());
         self
     }
-
-    /// Reads 32 hexadecimal digits.
-    pub fn from_hex(text: &str) -> Option<Self> {
-        let mut id = [0; 16];
-        read_hex(text, &mut id).then_some(Self(id))
-    }
 }
 
 impl SpanId {
-    /// Reads an id in its wire form; `None` unless it has 8 bytes that are not all zero.
-    pub fn from_wire(bytes: &[u8]) -> Option<Self> {
-        let id: [u8; 8] = bytes.try_into().ok()?;
-        (id != [0; 8]).then_some(Self(id))
-    }
-
-    /// Reads 16 hexadecimal digits.
-    pub fn from_hex(text: &str) -> Option<Self> {
-        let mut id = [0; 8];
-        read_hex(text, &mut id).then_some(Self(id))
-    }
-
     /// Returns true if the id is absent.
     pub fn is_none(self) -> bool {
         self.0 == [0; 8]
@@ -62,64 +70,6 @@ impl EvaluationId {
             id[7] = 1;
         }
         SpanId(id)
-    }
-}
-
-fn read_hex(text: &str, out: &mut [u8]) -> bool {
-    let text = text.as_bytes();
-    if text.len() != out.len() * 2 {
-        return false;
-    }
-    for (byte, pair) in out.iter_mut().zip(text.chunks_exact(2)) {
-        let digit = |c: u8| (c as char).to_digit(16);
-        match (digit(pair[0]), digit(pair[1])) {
-            (Some(high), Some(low)) => *byte = (high * 16 + low) as u8,
-            _ => return false,
-        }
-    }
-    true
-}
-
-fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for byte in bytes {
-        write!(f, "{byte:02x}")?;
-    }
-    Ok(())
-}
-
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(&self.0, f)
-    }
-}
-
-impl fmt::Display for SpanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(&self.0, f)
-    }
-}
-
-impl fmt::Display for EvaluationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(&self.0, f)
-    }
-}
-
-impl fmt::Debug for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(&self.0, f)
-    }
-}
-
-impl fmt::Debug for SpanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(&self.0, f)
-    }
-}
-
-impl fmt::Debug for EvaluationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(&self.0, f)
     }
 }
 

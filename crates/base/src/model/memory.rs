@@ -129,131 +129,87 @@ fn lower(count: &AtomicUsize, amount: usize) {
     let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lowered);
 }
 
-/// Limits of all quotas, bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryLimits {
-    /// The whole limit, fixed costs included.
-    pub total: usize,
+/// Declares the quotas in the order in which data passes them: limits, quotas, and the mebibytes of
+/// each in one gibibyte.
+macro_rules! quotas {
+    ($($(#[$doc:meta])* $name:ident: $mib:literal;)*) => {
+        /// Limits of all quotas, bytes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct MemoryLimits {
+            /// The whole limit, fixed costs included.
+            pub total: usize,
+            $($(#[$doc])* pub $name: usize,)*
+        }
+
+        impl MemoryLimits {
+            /// Returns limits that leave no room for anything.
+            pub fn none() -> Self {
+                Self { total: 0, $($name: 0,)* }
+            }
+        }
+
+        impl Default for MemoryLimits {
+            /// Returns the division of one gibibyte.
+            fn default() -> Self {
+                Self { total: 1 << 30, $($name: $mib << 20,)* }
+            }
+        }
+
+        /// Quotas of all places that hold senders' data.
+        #[derive(Clone, Debug)]
+        pub struct Memory {
+            $($(#[$doc])* pub $name: Arc<MemoryQuota>,)*
+        }
+
+        impl Memory {
+            /// Returns unused quotas of these sizes.
+            pub fn new(limits: &MemoryLimits) -> Self {
+                Self { $($name: MemoryQuota::new(stringify!($name), limits.$name),)* }
+            }
+
+            /// Changes all limits; a quota in use beyond its new limit takes nothing more until it
+            /// is below.
+            pub fn resize(&self, limits: &MemoryLimits) {
+                $(self.$name.resize(limits.$name);)*
+            }
+
+            /// Returns all quotas, in the order in which data passes them.
+            pub fn shares(&self) -> [&Arc<MemoryQuota>; 10] {
+                [$(&self.$name),*]
+            }
+        }
+    };
+}
+
+quotas! {
     /// Connections: bytes read ahead of their requests.
-    pub connections: usize,
+    connections: 44;
     /// Bodies of requests, as they came and decompressed.
-    pub requests: usize,
+    requests: 172;
     /// Records in the queues of shards.
-    pub queue: usize,
+    queue: 68;
     /// Traces, open and remembered, with their resources.
-    pub traces: usize,
+    traces: 176;
     /// Values that are decoded from traces while they are judged.
-    pub judging: usize,
+    judging: 136;
     /// Sessions, and the traces that wait for theirs.
-    pub sessions: usize,
+    sessions: 46;
     /// Evaluations in the queues of exporters.
-    pub exporters: usize,
+    exporters: 46;
     /// Requests in the queues of forwards; 0 without a forward.
-    pub forward: usize,
+    forward: 0;
     /// Series of exporters, with their labels and resources.
-    pub series: usize,
+    series: 20;
     /// Compiled expressions of rules and the lazy-DFA caches of their automata; more where the
     /// config has evaluators that scan texts.
-    pub rules: usize,
-}
-
-impl Default for MemoryLimits {
-    /// Returns the division of one gibibyte.
-    fn default() -> Self {
-        let mib = |mib: usize| mib << 20;
-        Self {
-            total: mib(1024),
-            connections: mib(44),
-            requests: mib(172),
-            queue: mib(68),
-            traces: mib(176),
-            judging: mib(136),
-            sessions: mib(46),
-            exporters: mib(46),
-            forward: 0,
-            series: mib(20),
-            rules: mib(64),
-        }
-    }
-}
-
-/// Quotas of all places that hold senders' data.
-#[derive(Clone, Debug)]
-pub struct Memory {
-    /// [`MemoryLimits::connections`].
-    pub connections: Arc<MemoryQuota>,
-    /// [`MemoryLimits::requests`].
-    pub requests: Arc<MemoryQuota>,
-    /// [`MemoryLimits::queue`].
-    pub queue: Arc<MemoryQuota>,
-    /// [`MemoryLimits::traces`].
-    pub traces: Arc<MemoryQuota>,
-    /// [`MemoryLimits::judging`].
-    pub judging: Arc<MemoryQuota>,
-    /// [`MemoryLimits::sessions`].
-    pub sessions: Arc<MemoryQuota>,
-    /// [`MemoryLimits::exporters`].
-    pub exporters: Arc<MemoryQuota>,
-    /// [`MemoryLimits::forward`].
-    pub forward: Arc<MemoryQuota>,
-    /// [`MemoryLimits::series`].
-    pub series: Arc<MemoryQuota>,
-    /// [`MemoryLimits::rules`].
-    pub rules: Arc<MemoryQuota>,
+    rules: 64;
 }
 
 impl Memory {
-    /// Returns unused quotas of these sizes.
-    pub fn new(limits: &MemoryLimits) -> Self {
-        Self {
-            connections: MemoryQuota::new("connections", limits.connections),
-            requests: MemoryQuota::new("requests", limits.requests),
-            queue: MemoryQuota::new("queue", limits.queue),
-            traces: MemoryQuota::new("traces", limits.traces),
-            judging: MemoryQuota::new("judging", limits.judging),
-            sessions: MemoryQuota::new("sessions", limits.sessions),
-            exporters: MemoryQuota::new("exporters", limits.exporters),
-            forward: MemoryQuota::new("forward", limits.forward),
-            series: MemoryQuota::new("series", limits.series),
-            rules: MemoryQuota::new("rules", limits.rules),
-        }
-    }
-
-    /// Changes all limits; a quota in use beyond its new limit takes nothing more until it is
-    /// below.
-    pub fn resize(&self, limits: &MemoryLimits) {
-        self.connections.resize(limits.connections);
-        self.requests.resize(limits.requests);
-        self.queue.resize(limits.queue);
-        self.traces.resize(limits.traces);
-        self.judging.resize(limits.judging);
-        self.sessions.resize(limits.sessions);
-        self.exporters.resize(limits.exporters);
-        self.forward.resize(limits.forward);
-        self.series.resize(limits.series);
-        self.rules.resize(limits.rules);
-    }
-
     /// Replaces the quota of rules by one that counts them for the whole process.
     pub fn with_rules(self, rules: Arc<MemoryQuota>) -> Self {
         rules.resize(self.rules.limit());
         Self { rules, ..self }
-    }
-
-    /// Returns all quotas, in the order in which data passes them.
-    pub fn shares(&self) -> [&Arc<MemoryQuota>; 10] {
-        [
-            &self.connections,
-            &self.requests,
-            &self.queue,
-            &self.traces,
-            &self.judging,
-            &self.sessions,
-            &self.exporters,
-            &self.forward,
-            &self.series,
-            &self.rules,
-        ]
     }
 }
 

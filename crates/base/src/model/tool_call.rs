@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
+use strum::IntoStaticStr;
 
 use super::SpanId;
 use crate::value::Value;
@@ -95,7 +96,8 @@ impl<'a> Content<'a> {
 }
 
 /// Status of a tool call after its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum CallStatus {
     /// The call returned.
     Ok,
@@ -109,16 +111,13 @@ pub enum CallStatus {
 impl CallStatus {
     /// Returns the word for it in records.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 }
 
 /// Place in the telemetry where a tool call was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Origin {
     /// On a span of its own.
     #[default]
@@ -130,10 +129,7 @@ pub enum Origin {
 impl Origin {
     /// Returns the word for it in records.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Span => "span",
-            Self::Llm => "llm",
-        }
+        self.into()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr};
 
 use super::tool_call::groups;
 use super::{
@@ -13,7 +13,7 @@ use crate::otlp::AnyValue;
 use crate::value::Value;
 
 /// Cause that completed a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, IntoStaticStr)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Completion {
     /// Its root ended and nothing came for the quiet period.
@@ -33,17 +33,6 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// All causes, in the order of declaration.
-    pub const ALL: [Self; 7] = [
-        Self::RootEnded,
-        Self::Idle,
-        Self::AgeMax,
-        Self::Shutdown,
-        Self::Evicted,
-        Self::EndOfInput,
-        Self::Open,
-    ];
-
     /// Returns the word for it in records, attributes and counters.
     pub fn as_str(self) -> &'static str {
         self.into()

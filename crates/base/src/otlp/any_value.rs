@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::wire::{Field, Fields, Malformed, leading_bytes};
+use super::wire::{Field, Fields, Malformed, contents, leading_bytes};
 use crate::value::{Map, Number, Value};
 
 /// Deepest nesting of lists and maps that is read; a value that nests deeper is [`Unreadable`].
@@ -174,33 +174,15 @@ impl<'a> AnyValue<'a> {
 /// Iterates over the items of an encoded `ArrayValue`, with an error for each that is malformed.
 /// Nothing can be found behind damage to the array itself: the error is the last item.
 pub fn items(array: &[u8]) -> impl Iterator<Item = Result<AnyValue<'_>, Malformed>> {
-    repeated(array).map(|encoded| AnyValue::read(encoded?))
+    contents(array, 1).map(|encoded| AnyValue::read(encoded?))
 }
 
 /// Iterates over the entries of an encoded `KeyValueList` (or of any message whose field 1 is
 /// `KeyValue`), with errors as [`items`] has them; a key that is not UTF-8 is malformed.
 pub fn key_values(list: &[u8]) -> impl Iterator<Item = Result<(&str, AnyValue<'_>), Malformed>> {
-    repeated(list).map(|entry| {
+    contents(list, 1).map(|entry| {
         let (key, value) = key_value(entry?)?;
         Ok((std::str::from_utf8(key).map_err(|_| Malformed)?, AnyValue::read(value)?))
-    })
-}
-
-/// Iterates over the messages in field 1.
-fn repeated(message: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>> {
-    let mut fields = Some(Fields::new(message));
-    std::iter::from_fn(move || {
-        loop {
-            match fields.as_mut()?.next() {
-                Ok(Some((1, Field::Bytes(encoded)))) => return Some(Ok(encoded)),
-                Ok(Some(_)) => {}
-                Ok(None) => return None,
-                Err(malformed) => {
-                    fields = None;
-                    return Some(Err(malformed));
-                }
-            }
-        }
     })
 }
 

@@ -1,7 +1,7 @@
 //! Walk over an export request: resources, scopes, and the items of the scopes.
 
-use super::number;
-use super::wire::{Field, Fields, Malformed};
+use super::wire::{Field, Fields, Malformed, contents};
+use super::{Signal, number};
 
 /// Part of a request that a walk visits.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -116,13 +116,18 @@ fn each<'a>(
 /// Returns the first field of that number, which encoders write before all others; empty if there
 /// is none.
 fn first(message: &[u8], wanted: u32) -> &[u8] {
-    let mut fields = Fields::new(message);
-    while let Ok(Some((number, field))) = fields.next() {
-        if let (true, Field::Bytes(bytes)) = (number == wanted, field) {
-            return bytes;
-        }
-    }
-    &[]
+    contents(message, wanted).map_while(Result::ok).next().unwrap_or_default()
+}
+
+/// Returns the trace id of an encoded span or log record; `None` without one. Of several fields the
+/// last counts, as decoders have it.
+pub fn trace_id(signal: Signal, item: &[u8]) -> Option<&[u8]> {
+    let wanted = match signal {
+        Signal::Traces => number::span::TRACE_ID,
+        Signal::Logs => number::log::TRACE_ID,
+        Signal::Metrics => return None,
+    };
+    contents(item, wanted).map_while(Result::ok).last().filter(|id| !id.is_empty())
 }
 
 #[cfg(test)]
@@ -177,6 +182,19 @@ mod tests {
         check(&whole[..whole.len() - 6], 2, Some((2, second)));
         check(&whole[..second + 1], 2, Some((1, second)));
         check(&whole[..second - 1], 0, Some((2, 0)));
+    }
+
+    #[test]
+    fn last_of_several_trace_ids_of_an_item_counts() {
+        for (ids, expected) in [
+            (&[&[1; 16][..], &[2; 16]][..], Some(&[2; 16][..])),
+            (&[&[1; 16], &[]], None),
+            (&[], None),
+        ] {
+            let fields = ids.iter().flat_map(|id| [&[10, id.len() as u8], *id].concat());
+            let item = fields.collect::<Vec<u8>>();
+            assert_eq!(trace_id(Signal::Traces, &item), expected, "{ids:?}");
+        }
     }
 
     #[test]

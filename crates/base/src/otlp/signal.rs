@@ -1,7 +1,10 @@
 //! Signals of OTLP, and the words that the protocol has for each.
 
+use strum::IntoStaticStr;
+
 /// Kind of OTLP data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Signal {
     /// `ExportTraceServiceRequest`.
     Traces,
@@ -17,11 +20,7 @@ impl Signal {
 
     /// Returns its name.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Traces => "traces",
-            Self::Logs => "logs",
-            Self::Metrics => "metrics",
-        }
+        self.into()
     }
 
     /// Returns the path of the gRPC method that takes it.

@@ -6,7 +6,7 @@
 //! resource before it.
 
 use super::number::{REQUEST_RESOURCES, RESOURCE};
-use super::wire::{Field, Fields, Malformed, put_bytes as put};
+use super::wire::{Field, Fields, Malformed, contents, put_bytes as put};
 
 /// `Resource.attributes`, `KeyValue.key`.
 const FIRST: u32 = 1;
@@ -77,15 +77,8 @@ fn each<'a>(
 }
 
 fn key_of(pair: &[u8]) -> Option<&[u8]> {
-    let mut fields = Fields::new(pair);
-    let mut key = None;
-    while let Ok(Some((number, field))) = fields.next() {
-        if let (FIRST, Field::Bytes(found)) = (number, field) {
-            // In protobuf the last one counts.
-            key = Some(found);
-        }
-    }
-    key
+    // In protobuf the last one counts.
+    contents(pair, FIRST).map_while(Result::ok).last()
 }
 
 fn key_value(key: &[u8], value: &[u8]) -> Vec<u8> {

@@ -234,6 +234,27 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Iterates over the contents of the length-delimited fields of a number; damage is the last item.
+#[inline]
+pub fn contents(message: &[u8], wanted: u32) -> impl Iterator<Item = Result<&[u8], Malformed>> {
+    let mut fields = Some(Fields::new(message));
+    std::iter::from_fn(move || {
+        loop {
+            match fields.as_mut()?.next() {
+                Ok(Some((number, Field::Bytes(encoded)))) if number == wanted => {
+                    return Some(Ok(encoded));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return None,
+                Err(malformed) => {
+                    fields = None;
+                    return Some(Err(malformed));
+                }
+            }
+        }
+    })
+}
+
 /// Writes a length-delimited field.
 pub fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     put_varint(u64::from(number) << 3 | 2, out);

@@ -22,7 +22,7 @@ pub use address::{Address, REDACTED, user_of, without_secrets};
 pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
 pub use duration::HumanDuration;
 pub use flatten::{joined, keys_of, schema_of_both};
-pub use nearest::{called_here, nearest, related};
+pub use nearest::{called_here, meant_or_known, nearest, related};
 pub use secret::Secret;
 pub use switch::Switch;
 
@@ -122,6 +122,11 @@ impl Node {
     /// Returns the entry of a map.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries().find(|(k, _)| k.text == key).map(|(_, node)| node)
+    }
+
+    /// Returns the deepest node that is there along these keys.
+    pub fn along<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> &Self {
+        keys.into_iter().try_fold(self, |at, key| at.get(key).ok_or(at)).unwrap_or_else(|at| at)
     }
 
     /// Returns the entries, if it is a map.

@@ -1,5 +1,13 @@
 //! Spelling suggestions: the nearest valid word to a mistyped one.
 
+/// Returns the question for the known word that is probably meant, or all known words.
+pub fn meant_or_known(word: &str, known: &[&str]) -> String {
+    match nearest(word, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
 /// Returns the candidate closest to `word`, if any is close enough to be meant: at most a third of
 /// its length (and at least one) away in edits, case and `-` for `_` not counted.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -7,7 +15,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let word = plain(word);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&word, &plain(candidate)), candidate))
+        .map(|candidate| (strsim::osa_distance(&word, &plain(candidate)), candidate))
         .filter(|(edits, candidate)| {
             let length = candidate.chars().count();
             // A word that shares no letter was not meant.
@@ -75,25 +83,6 @@ pub fn called_here(word: &str, known: &[&str]) -> Option<(&'static str, String)>
         written => format!("write `{written}`"),
     };
     Some((ours, help))
-}
-
-/// Returns the optimal string alignment distance: insertions, deletions, replacements, neighbours
-/// swapped.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let replace = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = replace.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(rows[i - 2][j - 2] + 1);
-            }
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::{HumanDuration, Secret, SettingsError};
 
@@ -9,7 +10,7 @@ use super::{HumanDuration, Secret, SettingsError};
 const RELOAD_INTERVAL: HumanDuration = HumanDuration::from_secs(60);
 
 /// TLS of a listener.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListenerTlsSettings {
     /// PEM file of the listener's certificate, with those between it and its authority.
@@ -29,26 +30,12 @@ pub struct ListenerTlsSettings {
     pub min_version: TlsVersion,
     /// Interval at which the files are read again. Default 1m; 0 reads them at a reload of the
     /// config alone. Open connections go on.
+    #[default(RELOAD_INTERVAL)]
     pub reload_interval: HumanDuration,
 }
 
-impl Default for ListenerTlsSettings {
-    fn default() -> Self {
-        Self {
-            cert_file: None,
-            cert_pem: None,
-            key_file: None,
-            key_pem: None,
-            client_ca_file: None,
-            client_ca_pem: None,
-            min_version: TlsVersion::default(),
-            reload_interval: RELOAD_INTERVAL,
-        }
-    }
-}
-
 /// TLS of a client.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsSettings {
     /// True to speak in the clear to a gRPC endpoint without `http://` or `https://`.
@@ -75,26 +62,8 @@ pub struct TlsSettings {
     pub min_version: TlsVersion,
     /// Interval at which the files are read again, at a new connection. Default 1m; 0 reads them
     /// only at the start.
+    #[default(RELOAD_INTERVAL)]
     pub reload_interval: HumanDuration,
-}
-
-impl Default for TlsSettings {
-    fn default() -> Self {
-        Self {
-            insecure: false,
-            insecure_skip_verify: false,
-            ca_file: None,
-            ca_pem: None,
-            include_system_ca_certs_pool: false,
-            cert_file: None,
-            cert_pem: None,
-            key_file: None,
-            key_pem: None,
-            server_name_override: None,
-            min_version: TlsVersion::default(),
-            reload_interval: RELOAD_INTERVAL,
-        }
-    }
 }
 
 /// Version of TLS. Older ones are broken (RFC 8996) and not spoken.

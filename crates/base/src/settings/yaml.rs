@@ -13,7 +13,7 @@ mod stand_in;
 use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, StructureStyle, Tag};
 use hashbrown::HashMap;
 
-use self::scalar::{ScalarForm, ScalarTag};
+use self::scalar::ScalarForm;
 use self::stand_in::StandIns;
 use super::{Key, Node, NodeKind, Place, SettingsError};
 
@@ -354,9 +354,9 @@ fn outside_of_quotes(char: char) -> SettingsError {
 /// Returns the type that a tag gives a scalar.
 fn scalar_form(tag: &Tag) -> Result<ScalarForm, SettingsError> {
     match tag.core_suffix() {
-        Some(name) => ScalarTag::of(name)
-            .map(ScalarForm::Tagged)
-            .ok_or_else(|| misplaced_tag(name, "a scalar")),
+        Some(name) => {
+            name.parse().map(ScalarForm::Tagged).map_err(|_| misplaced_tag(name, "a scalar"))
+        }
         None if is_non_specific(tag) => Ok(ScalarForm::Quoted),
         None => Err(unknown_tag(tag)),
     }

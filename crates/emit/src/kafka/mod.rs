@@ -29,10 +29,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 
 fn read(node: &Node) -> Result<KafkaExporterSettings, SettingsError> {
     let settings: KafkaExporterSettings = node.read()?;
-    settings.check().map_err(|(key, error)| match node.get(key) {
-        Some(value) => error.at(value.place),
-        None => error,
-    })?;
+    settings.check().map_err(|(key, error)| error.at(node.along([key]).place))?;
     Ok(settings)
 }
 

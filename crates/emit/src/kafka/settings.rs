@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::content::ShownContent;
 use crate::queue::QueueSettings;
@@ -11,59 +12,45 @@ use spanscore_kafka::{ClusterSettings, ProducerSettings, SignInSettings};
 use spanscore_net::client::retry::RetrySettings;
 
 /// Sends evaluations to a topic of Kafka, keyed by the trace's id.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct KafkaExporterSettings {
     /// Addresses `host:port` of brokers; the others of the cluster are learnt from them.
+    #[default(ClusterSettings::default().brokers)]
     pub(crate) brokers: Vec<String>,
     /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    #[default(ClusterSettings::default().client_id)]
     pub(crate) client_id: String,
     /// TLS; without it the brokers are spoken to in the clear.
     pub(crate) tls: Option<TlsSettings>,
     /// Sign-in.
     pub(crate) auth: SignInSettings,
     /// Topic. Default `spanscore_evaluations`.
+    #[default = "spanscore_evaluations"]
     pub(crate) topic: String,
     /// Form of a message: `otlp_proto` or `json`.
     pub(crate) encoding: KafkaEncoding,
     /// Messages and their limits.
     pub(crate) producer: ProducerSettings,
     /// Longest wait for the brokers' answer to one message.
+    #[default(HumanDuration::from_secs(10))]
     pub(crate) timeout: HumanDuration,
     /// Content that leaves the process in details and explanations, of all that may quote arguments
     /// and results: `none`, `redacted` (without the personal data and credentials that are found in
     /// it), or `full`. With `none`, the default, explanations name tools, counts, rules and
     /// settings, and of arguments those names that stand in criteria, schemas or settings.
     #[serde(alias = "include_content")]
+    #[default(ShownContent::None)]
     pub(crate) content: ShownContent,
     /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until the
     /// brokers have it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
     /// otherwise, and what the end of the process interrupts is sent by the next one.
+    #[default = true]
     pub(crate) must_deliver: bool,
     /// Queue for evaluations that wait while the brokers are slow or away.
     pub(crate) sending_queue: QueueSettings,
     /// Retries of messages that the brokers did not take.
     pub(crate) retry_on_failure: RetrySettings,
-}
-
-impl Default for KafkaExporterSettings {
-    fn default() -> Self {
-        let ClusterSettings { brokers, client_id, tls, auth } = ClusterSettings::default();
-        Self {
-            brokers,
-            client_id,
-            tls,
-            auth,
-            topic: "spanscore_evaluations".to_owned(),
-            encoding: KafkaEncoding::default(),
-            producer: ProducerSettings::default(),
-            timeout: HumanDuration::from_secs(10),
-            content: ShownContent::None,
-            must_deliver: true,
-            sending_queue: QueueSettings::default(),
-            retry_on_failure: RetrySettings::default(),
-        }
-    }
 }
 
 impl KafkaExporterSettings {

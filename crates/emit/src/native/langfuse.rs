@@ -14,6 +14,7 @@ use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use smart_default::SmartDefault;
 
 use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
 use crate::settings::{Exporter, ExporterKind};
@@ -32,22 +33,16 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 };
 
 /// Project in Langfuse.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct LangfuseAccount {
     /// Address of the server, such as `https://cloud.langfuse.com`.
+    #[default(Address::from("https://cloud.langfuse.com"))]
     endpoint: Address,
     /// Public key of the project (`pk-lf-...`).
     public_key: String,
     /// Secret key of the project (`sk-lf-...`); never logged.
     secret_key: Option<Secret>,
-}
-
-impl Default for LangfuseAccount {
-    fn default() -> Self {
-        let endpoint = Address::from("https://cloud.langfuse.com");
-        Self { endpoint, public_key: String::new(), secret_key: None }
-    }
 }
 
 impl NativeAccount for LangfuseAccount {

@@ -18,6 +18,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
+use smart_default::SmartDefault;
 
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{LogLimiter, Loss};
@@ -40,10 +41,11 @@ use spanscore_net::client::{ClientSettings, Compression, JsonClient, Protocol, T
 const SCORES_MAX: usize = 200;
 
 /// Sending settings that all native backends share.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct NativeSending {
     /// Longest wait for the answer to one request.
+    #[default(HumanDuration::from_secs(10))]
     timeout: HumanDuration,
     /// TLS to the server.
     tls: TlsSettings,
@@ -51,28 +53,17 @@ struct NativeSending {
     /// `redacted` (without personal data and credentials) or `full`; `include_content` is its other
     /// name.
     #[serde(alias = "include_content")]
+    #[default(ShownContent::None)]
     content: ShownContent,
     /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until the
     /// server has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
     /// otherwise, and what the end of the process interrupts is sent by the next one.
+    #[default = true]
     must_deliver: bool,
     /// Queue for evaluations that wait while the server is slow or away.
     sending_queue: QueueSettings,
     /// Retries of failed requests.
     retry_on_failure: RetrySettings,
-}
-
-impl Default for NativeSending {
-    fn default() -> Self {
-        Self {
-            timeout: HumanDuration::from_secs(10),
-            tls: TlsSettings::default(),
-            content: ShownContent::None,
-            must_deliver: true,
-            sending_queue: QueueSettings::default(),
-            retry_on_failure: RetrySettings::default(),
-        }
-    }
 }
 
 /// Settings of an exporter of native scores.

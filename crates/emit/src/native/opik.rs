@@ -20,6 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
+use smart_default::SmartDefault;
 
 use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
 use crate::settings::{Exporter, ExporterKind};
@@ -41,11 +42,12 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 };
 
 /// Project in Opik.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct OpikAccount {
     /// Address of the server's API, such as `http://localhost:5173/api`. Default: Opik's cloud
     /// service.
+    #[default(Address::from("https://www.comet.com/opik/api"))]
     endpoint: Address,
     /// API key, if the server wants one; never logged.
     api_key: Option<Secret>,
@@ -53,13 +55,6 @@ struct OpikAccount {
     workspace: Option<String>,
     /// Project that the traces are in; without it Opik's default project.
     project_name: Option<String>,
-}
-
-impl Default for OpikAccount {
-    fn default() -> Self {
-        let endpoint = Address::from("https://www.comet.com/opik/api");
-        Self { endpoint, api_key: None, workspace: None, project_name: None }
-    }
 }
 
 impl NativeAccount for OpikAccount {

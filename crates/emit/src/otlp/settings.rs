@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::content::ShownContent;
 use crate::queue::QueueSettings;
@@ -14,7 +15,7 @@ use spanscore_net::client::retry::RetrySettings;
 use spanscore_net::client::{ClientSettings, Compression, Protocol, TlsSettings};
 
 /// Sends evaluations to an OTLP backend.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OtlpExporterSettings {
     /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
@@ -24,13 +25,16 @@ pub(crate) struct OtlpExporterSettings {
     /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
     pub(crate) headers: BTreeMap<String, Secret>,
     /// Compression of requests.
+    #[default(Compression::Gzip)]
     pub(crate) compression: Compression,
     /// Longest wait for the answer to one request.
+    #[default(HumanDuration::from_secs(10))]
     pub(crate) timeout: HumanDuration,
     /// TLS to the backend.
     pub(crate) tls: TlsSettings,
     /// Forms in which an evaluation leaves.
     #[schemars(length(min = 1))]
+    #[default(vec![EvaluationForm::Event, EvaluationForm::Span, EvaluationForm::Metric])]
     pub(crate) forms: Vec<EvaluationForm>,
     /// Placement of the span of an evaluation.
     pub(crate) placement: Placement,
@@ -39,43 +43,27 @@ pub(crate) struct OtlpExporterSettings {
     /// it), or `full`. With `none`, the default, explanations name tools, counts, rules and
     /// settings, and of arguments those names that stand in criteria, schemas or settings.
     #[serde(alias = "include_content")]
+    #[default(ShownContent::None)]
     pub(crate) content: ShownContent,
     /// Time between two reports of the metrics.
+    #[default(HumanDuration::from_secs(10))]
     pub(crate) metrics_interval: HumanDuration,
     /// Most combinations of service (name, namespace, version), evaluator and agent that have
     /// metric series each; those beyond are counted together under `otel.metric.overflow`.
+    #[default = 1000]
     pub(crate) series_max: usize,
     /// Time without an evaluation after which a series is dropped; `0` keeps it for ever.
+    #[default(SERIES_IDLE)]
     pub(crate) series_idle: HumanDuration,
     /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until the
     /// backend has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
     /// otherwise, and what the end of the process interrupts is sent by the next one.
+    #[default = true]
     pub(crate) must_deliver: bool,
     /// Queue for evaluations that wait while the backend is slow or away.
     pub(crate) sending_queue: QueueSettings,
     /// Retries of failed requests.
     pub(crate) retry_on_failure: RetrySettings,
-}
-
-impl Default for OtlpExporterSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: Address::default(),
-            headers: BTreeMap::new(),
-            compression: Compression::Gzip,
-            timeout: HumanDuration::from_secs(10),
-            tls: TlsSettings::default(),
-            forms: vec![EvaluationForm::Event, EvaluationForm::Span, EvaluationForm::Metric],
-            placement: Placement::Child,
-            content: ShownContent::None,
-            metrics_interval: HumanDuration::from_secs(10),
-            series_max: 1000,
-            series_idle: SERIES_IDLE,
-            must_deliver: true,
-            sending_queue: QueueSettings::default(),
-            retry_on_failure: RetrySettings::default(),
-        }
-    }
 }
 
 impl OtlpExporterSettings {

@@ -12,8 +12,9 @@ use super::RecordClaims;
 use super::metrics::{KeyMismatch, Skip};
 use super::ownership::Partition;
 use spanscore_base::model::{Claim, ClientGroup, Source, TraceId};
-use spanscore_base::otlp::Signal;
-use spanscore_base::otlp::wire::{Field, Fields, Malformed};
+use spanscore_base::otlp::request::trace_id;
+use spanscore_base::otlp::wire::{Malformed, contents};
+use spanscore_base::otlp::{Signal, number};
 
 /// Bytes from which on a chunk is handed over.
 pub(super) const CHUNK_BYTES: usize = 128 << 10;
@@ -163,22 +164,13 @@ fn key_fit(
     request: &[u8],
     key: RecordKey,
 ) -> Result<Option<KeyMismatch>, Malformed> {
-    let trace_field = if signal == Signal::Logs { 9 } else { 1 };
     let mut mismatch = None;
-    let mut resources = Fields::new(request);
-    while let Some(field) = resources.next()? {
+    for resource in contents(request, number::REQUEST_RESOURCES) {
         // Damage inside costs this record alone, which is found where it is read.
-        if let (1, Field::Bytes(resource)) = field
-            && mismatch.is_none()
-        {
-            each(resource, 2, &mut |scope| {
-                each(scope, 2, &mut |item| {
-                    if let Some(trace_id) = trace_id(item, trace_field) {
-                        mismatch = mismatch.or(mismatch_of(key, trace_id));
-                    }
-                });
-            });
-        }
+        let scopes = contents(resource?, number::SCOPES).map_while(Result::ok);
+        let items = scopes.flat_map(|scope| contents(scope, number::ITEMS).map_while(Result::ok));
+        let mut ids = items.filter_map(|item| trace_id(signal, item));
+        mismatch = mismatch.or_else(|| ids.find_map(|id| mismatch_of(key, id)));
     }
     Ok(mismatch)
 }
@@ -189,29 +181,6 @@ fn mismatch_of(key: RecordKey, trace_id: &[u8]) -> Option<KeyMismatch> {
         RecordKey::None => Some(KeyMismatch::None),
         _ => Some(KeyMismatch::Other),
     }
-}
-
-/// Calls `visit` with each message of a field, up to damage.
-fn each(message: &[u8], number: u32, visit: &mut impl FnMut(&[u8])) {
-    let mut fields = Fields::new(message);
-    while let Ok(Some((found, field))) = fields.next() {
-        if let (true, Field::Bytes(part)) = (found == number, field) {
-            visit(part);
-        }
-    }
-}
-
-/// Returns the trace id of a span or log record; `None` if it has none. The last of them counts, as
-/// in all of protobuf.
-fn trace_id(item: &[u8], number: u32) -> Option<&[u8]> {
-    let mut last = None;
-    let mut fields = Fields::new(item);
-    while let Ok(Some((found, field))) = fields.next() {
-        if let (true, Field::Bytes(id)) = (found == number, field) {
-            last = Some(id);
-        }
-    }
-    last.filter(|id| !id.is_empty())
 }
 
 #[cfg(test)]
@@ -271,18 +240,6 @@ mod tests {
             ] {
                 assert_eq!(key_fit(signal, &request(ids, number), key), Ok(expected), "{ids:?}");
             }
-        }
-    }
-
-    #[test]
-    fn last_of_several_trace_ids_of_an_item_counts() {
-        for (ids, expected) in [
-            (&[&[1; 16][..], &[2; 16]][..], Some(&[2; 16][..])),
-            (&[&[1; 16], &[]], None),
-            (&[], None),
-        ] {
-            let fields = ids.iter().flat_map(|id| [&[10, id.len() as u8], *id].concat());
-            assert_eq!(trace_id(&fields.collect::<Vec<u8>>(), 1), expected, "{ids:?}");
         }
     }
 

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use rdkafka::client::{ClientContext, OAuthToken};
@@ -23,6 +23,7 @@ use super::metrics::KafkaMetrics;
 use super::ownership::{Ownership, Partition, Position};
 use super::settings::InitialOffset;
 use crate::settings::SaslSettings;
+use crate::token;
 use spanscore_base::panics::{Panicked, caught};
 
 /// Longest wait for an answer of the brokers while an assignment changes.
@@ -31,8 +32,6 @@ const ANSWER_WAIT: Duration = Duration::from_secs(5);
 const QUERIES: u32 = 3;
 /// Pause behind a query that was not answered in full.
 const QUERY_PAUSE: Duration = Duration::from_millis(500);
-/// Time for which a bearer token is said to hold; it is handed over again before that.
-const TOKEN_TIME: Duration = Duration::from_secs(3600);
 
 /// State that the poller shares with what the client calls.
 pub(super) struct GroupContext {
@@ -41,7 +40,7 @@ pub(super) struct GroupContext {
     pub(super) committing: Mutex<()>,
     pub(super) metrics: KafkaMetrics,
     pub(super) initial_offset: InitialOffset,
-    pub(super) sign_in: SignIn,
+    pub(super) sasl: Option<SaslSettings>,
     /// Tells that partitions were revoked: their traces are to be dropped.
     pub(super) revoked: Notify,
     /// True while the group counts this process among its members.
@@ -293,28 +292,12 @@ impl ClientContext for GroupContext {
     }
 
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
-        self.sign_in.token()
+        token::of(self.sasl.as_ref())
     }
 }
 
-/// Sign-in by a bearer token, and a context of a client that does nothing else.
-pub(super) struct SignIn(Option<SaslSettings>);
-
-impl SignIn {
-    pub(super) fn of(sasl: Option<SaslSettings>) -> Self {
-        Self(sasl)
-    }
-
-    fn token(&self) -> Result<OAuthToken, Box<dyn Error>> {
-        let sasl = self.0.as_ref().ok_or("`auth.sasl` is not set")?;
-        let until = SystemTime::now().duration_since(UNIX_EPOCH)? + TOKEN_TIME;
-        Ok(OAuthToken {
-            token: sasl.password.reveal().to_owned(),
-            principal_name: sasl.username.clone(),
-            lifetime_ms: i64::try_from(until.as_millis())?,
-        })
-    }
-}
+/// Context of a client that does nothing but sign in.
+pub(super) struct SignIn(pub(super) Option<SaslSettings>);
 
 impl ConsumerContext for SignIn {}
 
@@ -330,6 +313,6 @@ impl ClientContext for SignIn {
     }
 
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
-        self.token()
+        token::of(self.0.as_ref())
     }
 }

@@ -78,7 +78,7 @@ impl KafkaReceiver {
             committing: Mutex::new(()),
             metrics: metrics.clone(),
             initial_offset: settings.initial_offset,
-            sign_in: SignIn::of(settings.auth.sasl.clone()),
+            sasl: settings.auth.sasl.clone(),
             revoked: Notify::new(),
             is_member: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
@@ -192,7 +192,7 @@ fn look(
         let brokers = settings.brokers.join(", ");
         KafkaStartError::Unreachable { brokers, error: error.to_string() }
     };
-    let context = SignIn::of(settings.auth.sasl.clone());
+    let context = SignIn(settings.auth.sasl.clone());
     let client: BaseConsumer<SignIn> =
         client_config(&settings.cluster()).create_with_context(context).map_err(refused)?;
     let mut counts = Vec::new();

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::settings::{ClusterSettings, SignInSettings};
 use spanscore_base::settings::tls::TlsSettings;
@@ -9,13 +10,15 @@ use spanscore_base::settings::{HumanDuration, SettingsError, above_zero};
 
 /// Topics of Kafka that spans and log records are read from; off unless named. Each record is one
 /// OTLP request, and its key the trace id.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct KafkaReceiverSettings {
     /// Addresses `host:port` of brokers; the others of the cluster are learnt from them. Default
     /// `localhost:9092`.
+    #[default(ClusterSettings::default().brokers)]
     pub brokers: Vec<String>,
     /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    #[default(ClusterSettings::default().client_id)]
     pub client_id: String,
     /// TLS; without it the brokers are spoken to in the clear.
     pub tls: Option<TlsSettings>,
@@ -23,12 +26,15 @@ pub struct KafkaReceiverSettings {
     pub auth: SignInSettings,
     /// Topics of spans. One that is also under `logs` holds both, told by the header
     /// `spanscore-signal`.
+    #[default(TopicSettings { topics: vec!["otlp_spans".to_owned()] })]
     pub traces: TopicSettings,
     /// Topics of log records.
+    #[default(TopicSettings { topics: vec!["otlp_logs".to_owned()] })]
     pub logs: TopicSettings,
     /// Form of the records.
     pub encoding: RecordEncoding,
     /// Group of all processes that share the topics. Default `spanscore`.
+    #[default = "spanscore"]
     pub group_id: String,
     /// Name of this process in its group, the same after a restart: its partitions then wait for it
     /// for `session_timeout`. Such as the name of a pod of a stateful set.
@@ -38,30 +44,12 @@ pub struct KafkaReceiverSettings {
     /// Time without a sign of life after which the group gives this process's partitions to others.
     /// Default 10s.
     #[serde(deserialize_with = "above_zero")]
+    #[default(HumanDuration::from_secs(10))]
     pub session_timeout: HumanDuration,
     /// Interval of the signs of life, at most a third of `session_timeout`. Default 3s.
     #[serde(deserialize_with = "above_zero")]
+    #[default(HumanDuration::from_secs(3))]
     pub heartbeat_interval: HumanDuration,
-}
-
-impl Default for KafkaReceiverSettings {
-    fn default() -> Self {
-        let ClusterSettings { brokers, client_id, tls, auth } = ClusterSettings::default();
-        Self {
-            brokers,
-            client_id,
-            tls,
-            auth,
-            traces: TopicSettings { topics: vec!["otlp_spans".to_owned()] },
-            logs: TopicSettings { topics: vec!["otlp_logs".to_owned()] },
-            encoding: RecordEncoding::default(),
-            group_id: "spanscore".to_owned(),
-            group_instance_id: None,
-            initial_offset: InitialOffset::default(),
-            session_timeout: HumanDuration::from_secs(10),
-            heartbeat_interval: HumanDuration::from_secs(3),
-        }
-    }
 }
 
 /// Topics of one signal.
@@ -97,12 +85,8 @@ pub enum InitialOffset {
 impl KafkaReceiverSettings {
     /// Returns the connection.
     pub fn cluster(&self) -> ClusterSettings {
-        ClusterSettings {
-            brokers: self.brokers.clone(),
-            client_id: self.client_id.clone(),
-            tls: self.tls.clone(),
-            auth: self.auth.clone(),
-        }
+        let Self { brokers, client_id, tls, auth, .. } = self.clone();
+        ClusterSettings { brokers, client_id, tls, auth }
     }
 
     /// Returns the topics, each once.

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 use strum::IntoStaticStr;
 
 use spanscore_base::settings::{HumanDuration, SettingsError};
@@ -14,16 +15,18 @@ const QUEUED_MESSAGE_BYTES: usize = 1024;
 const CLIENT_MESSAGE_BYTES: usize = 512;
 
 /// Messages to the brokers. They are always written to all replicas in sync, and once each.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProducerSettings {
     /// Most bytes of one message, before compression. Default 1000000; the brokers' own limit is
     /// `message.max.bytes`, of one topic `max.message.bytes`.
     #[schemars(range(min = 1024, max = 100_000_000))]
+    #[default = 1_000_000]
     pub max_message_bytes: usize,
     /// Compression of what goes to one partition together. Default `lz4`.
     pub compression: ProducerCompression,
     /// Wait for more messages to the same partition. Default 5ms.
+    #[default(HumanDuration::from_millis(5))]
     pub linger: HumanDuration,
     /// Hash of the key that names the partition. All producers of a topic need the same, else
     /// traces are split. Default `murmur2`.
@@ -31,19 +34,8 @@ pub struct ProducerSettings {
     /// Most mebibytes of messages that wait for the brokers, at most 1024 messages for each.
     /// Default 64.
     #[schemars(range(min = 1, max = 2047))]
+    #[default = 64]
     pub queue_mib: u32,
-}
-
-impl Default for ProducerSettings {
-    fn default() -> Self {
-        Self {
-            max_message_bytes: 1_000_000,
-            compression: ProducerCompression::default(),
-            linger: HumanDuration::from_millis(5),
-            partitioner: Partitioner::default(),
-            queue_mib: 64,
-        }
-    }
 }
 
 impl ProducerSettings {
@@ -119,8 +111,9 @@ impl ProducerCompression {
 }
 
 /// Hash of a message's key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Partitioner {
     /// That of Kafka's own clients.
     #[default]
@@ -132,10 +125,7 @@ pub enum Partitioner {
 impl Partitioner {
     /// Returns the word for it in the config.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Murmur2 => "murmur2",
-            Self::Fnv1a => "fnv1a",
-        }
+        self.into()
     }
 }
 

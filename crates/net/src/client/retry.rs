@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::SendError;
@@ -17,36 +18,28 @@ pub const SERVER_DELAY_MAX: Duration = Duration::from_secs(300);
 
 /// Exponential back-off of retries: waits grow from `initial_interval` by `multiplier` up to
 /// `max_interval`, each varied at random, and never shorter than the backend asks for.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrySettings {
     /// True to try a failed request again.
+    #[default = true]
     pub enabled: bool,
     /// First wait.
+    #[default(HumanDuration::from_secs(1))]
     pub initial_interval: HumanDuration,
     /// Part of a wait by which it is varied at random, 0 to 1.
+    #[default = 0.5]
     pub randomization_factor: f64,
     /// Growth of the wait from try to try, at least 1.
+    #[default = 1.5]
     pub multiplier: f64,
     /// Longest wait.
+    #[default(HumanDuration::from_secs(30))]
     pub max_interval: HumanDuration,
     /// Time after which a request is given up and what it holds is counted as failed; 0 never gives
     /// up. Where it is left out: 300s, and 0 where what is sent must be delivered and the process
     /// has a log.
     pub max_elapsed_time: Option<HumanDuration>,
-}
-
-impl Default for RetrySettings {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            initial_interval: HumanDuration::from_secs(1),
-            randomization_factor: 0.5,
-            multiplier: 1.5,
-            max_interval: HumanDuration::from_secs(30),
-            max_elapsed_time: None,
-        }
-    }
 }
 
 /// Time for trying where the settings say none.

@@ -52,14 +52,6 @@ impl CollectingIntake {
 }
 
 impl Intake for CollectingIntake {
-    async fn accept(
-        &self,
-        received: Received,
-        sender: &Arc<ConnectionAccount>,
-    ) -> Result<Accepted, Refused> {
-        self.accept_by(received, sender, Instant::now() + crate::ROOM_WAIT).await
-    }
-
     async fn accept_by(
         &self,
         received: Received,

@@ -19,10 +19,11 @@ struct Named {
 }
 
 impl Intake for Named {
-    async fn accept(
+    async fn accept_by(
         &self,
         received: Received,
         _: &Arc<ConnectionAccount>,
+        _: Instant,
     ) -> Result<Accepted, Refused> {
         let mut refuses = self.refuses.lock().unwrap();
         if *refuses > 0 {

@@ -1,6 +1,7 @@
 //! Annotations: a person's verdict on a run, a call of it, or an evaluation.
 
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::Deserialize;
 
 use super::{StoreEditError, check_pinned, check_revision, check_room, check_text, pin};
 use crate::query::annotation::{StoredAnnotation, by_id};
@@ -63,7 +64,8 @@ impl NewAnnotation {
 }
 
 /// Verdict, of which nothing that is missing changes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AnnotationChange {
     /// `pass` or `fail`; an empty text takes it away.
     pub label: Option<String>,

@@ -1,6 +1,7 @@
 //! Items of datasets: what is expected of a run, made of one that was seen, then edited.
 
 use rusqlite::{Connection, params};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{StoreEditError, check_pinned, check_revision, check_room, check_text, pin};
@@ -36,7 +37,8 @@ pub struct NewDatasetItem {
 }
 
 /// Part of an item that people write; nothing that is missing changes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DatasetItemChange {
     /// Expectations, as the config takes them.
     pub criteria: Option<Value>,

@@ -1,10 +1,11 @@
 //! Labels that people gave, beside the verdicts of the evaluators that they are about.
 
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::{Row, params_from_iter};
 
 use super::filter::StoreFilter;
 use super::list::verdict_of;
 use super::page::{CALLED, RUNS};
+use super::{StoreQueryError, StoreReader};
 
 /// Most labels of an answer, the newest.
 pub const LABELS_MAX: usize = 20_000;
@@ -43,27 +44,32 @@ impl PersonLabel {
     }
 }
 
-/// Lists the labels of runs that fit, the last changed first: of each person the last on a subject.
-/// A filter for evaluators leaves the labels on their evaluations alone.
-pub(super) fn labels(
-    connection: &Connection,
-    filter: &StoreFilter,
-) -> rusqlite::Result<Vec<PersonLabel>> {
-    let (condition, mut values) = filter.of_runs(CALLED);
-    let (of_evaluator, names) = filter.of_evaluator("ifnull(w.name, '')");
-    values.extend(names);
-    let query = format!(
-        "SELECT lower(hex(t.trace_id)),
-         printf('%s %d %s %d %s', a.target, ifnull(a.session, a.trajectory),
-             ifnull(hex(a.evaluation), ''), ifnull(a.position, -1), a.name),
-         lower(hex(x.id)), w.name, x.outcome, a.author, a.label,
-         max((a.changed << 20) + a.seq) AS place
-         FROM annotations a CROSS JOIN {RUNS}
-         LEFT JOIN evaluations x ON x.trajectory = a.trajectory AND x.id = a.evaluation
-         LEFT JOIN evaluators w ON w.id = x.evaluator
-         WHERE t.seq = a.trajectory AND a.label IS NOT NULL AND {condition}
-         AND {of_evaluator} GROUP BY 2, a.author ORDER BY place DESC LIMIT {LABELS_MAX}"
-    );
-    let mut query = connection.prepare(&query)?;
-    query.query_map(params_from_iter(values), PersonLabel::read)?.collect()
+impl StoreReader {
+    /// Lists the labels of people on runs that fit, the newest first; of each person the last on a
+    /// subject.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn labels(&self, filter: &StoreFilter) -> Result<Vec<PersonLabel>, StoreQueryError> {
+        let connection = self.begin();
+        let (condition, mut values) = filter.of_runs(CALLED);
+        let (of_evaluator, names) = filter.of_evaluator("ifnull(w.name, '')");
+        values.extend(names);
+        let query = format!(
+            "SELECT lower(hex(t.trace_id)),
+             printf('%s %d %s %d %s', a.target, ifnull(a.session, a.trajectory),
+                 ifnull(hex(a.evaluation), ''), ifnull(a.position, -1), a.name),
+             lower(hex(x.id)), w.name, x.outcome, a.author, a.label,
+             max((a.changed << 20) + a.seq) AS place
+             FROM annotations a CROSS JOIN {RUNS}
+             LEFT JOIN evaluations x ON x.trajectory = a.trajectory AND x.id = a.evaluation
+             LEFT JOIN evaluators w ON w.id = x.evaluator
+             WHERE t.seq = a.trajectory AND a.label IS NOT NULL AND {condition}
+             AND {of_evaluator} GROUP BY 2, a.author ORDER BY place DESC LIMIT {LABELS_MAX}"
+        );
+        let mut query = connection.prepare(&query)?;
+        Ok(query
+            .query_map(params_from_iter(values), PersonLabel::read)?
+            .collect::<rusqlite::Result<_>>()?)
+    }
 }

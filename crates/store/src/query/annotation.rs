@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
 use super::page::{Page, PagePlace, StoredPage, first_count};
+use super::{StoreQueryError, StoreReader};
 
 /// Annotations with the runs that they are of.
 const ANNOTATIONS: &str = "annotations a JOIN trajectories t ON t.seq = a.trajectory";
@@ -113,33 +114,39 @@ pub(super) fn of_run(connection: &Connection, run: i64) -> rusqlite::Result<Vec<
     connection.prepare(&query)?.query_map([run], StoredAnnotation::read)?.collect()
 }
 
-/// Lists annotations page by page.
-pub(super) fn list(
-    connection: &Connection,
-    filter: &AnnotationFilter,
-    after: Option<PagePlace>,
-    limit: usize,
-) -> rusqlite::Result<StoredPage<StoredAnnotation>> {
-    let begins = filter.trace_id.as_ref().map(|id| format!("{}%", id.to_ascii_lowercase()));
-    let of_evaluator = "EXISTS (SELECT 1 FROM evaluations e JOIN evaluators v
-        ON v.id = e.evaluator WHERE e.trajectory = a.trajectory AND e.id = a.evaluation
-        AND v.name = ?)";
-    let tests = [
-        ("lower(hex(t.trace_id)) LIKE ?", &begins),
-        ("a.label = ?", &filter.label),
-        ("a.author = ?", &filter.author),
-        ("a.name = ?", &filter.name),
-        (of_evaluator, &filter.evaluator),
-        ("a.session IN (SELECT seq FROM sessions WHERE session_id = ?)", &filter.session_id),
-    ];
-    let asked = tests.iter().filter_map(|(test, value)| Some((*test, (*value).clone()?)));
-    let (sql, values): (Vec<&str>, Vec<SqlValue>) =
-        asked.map(|(test, value)| (test, SqlValue::Text(value))).unzip();
-    let sql = if sql.is_empty() { "1".to_owned() } else { sql.join(" AND ") };
-    let condition = (sql, values);
-    let count = first_count(connection, ANNOTATIONS, &condition, after)?;
-    let page =
-        Page { columns: COLUMNS, rank: "a.seq", seq: "a.seq", from: ANNOTATIONS, order: None };
-    let page = page.read(connection, condition, after, limit, StoredAnnotation::read)?;
-    Ok(StoredPage { count, ..page })
+impl StoreReader {
+    /// Lists annotations page by page, newest first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn annotations(
+        &self,
+        filter: &AnnotationFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<StoredAnnotation>, StoreQueryError> {
+        let connection = self.begin();
+        let begins = filter.trace_id.as_ref().map(|id| format!("{}%", id.to_ascii_lowercase()));
+        let of_evaluator = "EXISTS (SELECT 1 FROM evaluations e JOIN evaluators v
+            ON v.id = e.evaluator WHERE e.trajectory = a.trajectory AND e.id = a.evaluation
+            AND v.name = ?)";
+        let tests = [
+            ("lower(hex(t.trace_id)) LIKE ?", &begins),
+            ("a.label = ?", &filter.label),
+            ("a.author = ?", &filter.author),
+            ("a.name = ?", &filter.name),
+            (of_evaluator, &filter.evaluator),
+            ("a.session IN (SELECT seq FROM sessions WHERE session_id = ?)", &filter.session_id),
+        ];
+        let asked = tests.iter().filter_map(|(test, value)| Some((*test, (*value).clone()?)));
+        let (sql, values): (Vec<&str>, Vec<SqlValue>) =
+            asked.map(|(test, value)| (test, SqlValue::Text(value))).unzip();
+        let sql = if sql.is_empty() { "1".to_owned() } else { sql.join(" AND ") };
+        let condition = (sql, values);
+        let count = first_count(connection, ANNOTATIONS, &condition, after)?;
+        let page =
+            Page { columns: COLUMNS, rank: "a.seq", seq: "a.seq", from: ANNOTATIONS, order: None };
+        let page = page.read(connection, condition, after, limit, StoredAnnotation::read)?;
+        Ok(StoredPage { count, ..page })
+    }
 }

@@ -1,13 +1,14 @@
 //! Argument errors of tools: faults that `tool_call_validity` found in calls, by tool and words.
 
 use hashbrown::{HashMap, HashSet};
+use rusqlite::params_from_iter;
 use rusqlite::types::Value as SqlValue;
-use rusqlite::{Connection, params_from_iter};
 use serde::Serialize;
 
 use super::field::StoreField;
 use super::filter::StoreFilter;
 use super::list::ROWS;
+use super::{StoreQueryError, StoreReader};
 
 /// Kind of evaluator whose evidence names them.
 const KIND: &str = "tool_call_validity";
@@ -29,52 +30,58 @@ pub struct ArgumentError {
     pub trace_id: String,
 }
 
-/// Counts the faults in the newest evaluations that fit, the most frequent first, each once a call.
-/// `tool` of the filter is that of the call.
-pub(super) fn argument_errors(
-    connection: &Connection,
-    filter: &StoreFilter,
-) -> rusqlite::Result<Vec<ArgumentError>> {
-    let (condition, values) = filter.without(StoreField::Tool).within(connection)?.of_rows();
-    let query = format!(
-        "SELECT lower(hex(t.trace_id)), d.details FROM {ROWS}
-         JOIN evaluation_details d ON d.seq = e.seq
-         WHERE e.evaluator IN (SELECT id FROM evaluators WHERE kind = ?) AND e.score < 1
-         AND {condition} ORDER BY e.stored DESC, e.seq DESC LIMIT {READ_MAX}"
-    );
-    let values = std::iter::once(SqlValue::Text(KIND.to_owned())).chain(values);
-    let mut query = connection.prepare(&query)?;
-    let mut rows = query.query(params_from_iter(values))?;
-    let mut found: HashMap<(String, String), ArgumentError> = HashMap::new();
-    while let Some(row) = rows.next()? {
-        let trace_id: String = row.get(0)?;
-        let details: serde_json::Value =
-            serde_json::from_str(&row.get::<_, String>(1)?).unwrap_or_default();
-        for call in details["results"].as_array().into_iter().flatten() {
-            let tool = call["name"].as_str().unwrap_or_default();
-            if !asks_for(filter, tool) {
-                continue;
-            }
-            let errors = call["errors"].as_array().into_iter().flatten();
-            let errors: HashSet<&str> = errors.filter_map(serde_json::Value::as_str).collect();
-            for error in errors {
-                let key = (tool.to_owned(), error.to_owned());
-                let first = || ArgumentError {
-                    tool: tool.to_owned(),
-                    error: error.to_owned(),
-                    count: 0,
-                    trace_id: trace_id.clone(),
-                };
-                found.entry(key).or_insert_with(first).count += 1;
+impl StoreReader {
+    /// Counts argument errors by tool and fault, the most frequent first: those that
+    /// `tool_call_validity` found in the newest failing evaluations.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn argument_errors(
+        &self,
+        filter: &StoreFilter,
+    ) -> Result<Vec<ArgumentError>, StoreQueryError> {
+        let connection = self.begin();
+        let (condition, values) = filter.without(StoreField::Tool).within(connection)?.of_rows();
+        let query = format!(
+            "SELECT lower(hex(t.trace_id)), d.details FROM {ROWS}
+             JOIN evaluation_details d ON d.seq = e.seq
+             WHERE e.evaluator IN (SELECT id FROM evaluators WHERE kind = ?) AND e.score < 1
+             AND {condition} ORDER BY e.stored DESC, e.seq DESC LIMIT {READ_MAX}"
+        );
+        let values = std::iter::once(SqlValue::Text(KIND.to_owned())).chain(values);
+        let mut query = connection.prepare(&query)?;
+        let mut rows = query.query(params_from_iter(values))?;
+        let mut found: HashMap<(String, String), ArgumentError> = HashMap::new();
+        while let Some(row) = rows.next()? {
+            let trace_id: String = row.get(0)?;
+            let details: serde_json::Value =
+                serde_json::from_str(&row.get::<_, String>(1)?).unwrap_or_default();
+            for call in details["results"].as_array().into_iter().flatten() {
+                let tool = call["name"].as_str().unwrap_or_default();
+                if !asks_for(filter, tool) {
+                    continue;
+                }
+                let errors = call["errors"].as_array().into_iter().flatten();
+                let errors: HashSet<&str> = errors.filter_map(serde_json::Value::as_str).collect();
+                for error in errors {
+                    let key = (tool.to_owned(), error.to_owned());
+                    let first = || ArgumentError {
+                        tool: tool.to_owned(),
+                        error: error.to_owned(),
+                        count: 0,
+                        trace_id: trace_id.clone(),
+                    };
+                    found.entry(key).or_insert_with(first).count += 1;
+                }
             }
         }
+        let mut errors: Vec<ArgumentError> = found.into_values().collect();
+        errors.sort_by(|a, b| {
+            b.count.cmp(&a.count).then_with(|| (&a.tool, &a.error).cmp(&(&b.tool, &b.error)))
+        });
+        errors.truncate(ERRORS_MAX);
+        Ok(errors)
     }
-    let mut errors: Vec<ArgumentError> = found.into_values().collect();
-    errors.sort_by(|a, b| {
-        b.count.cmp(&a.count).then_with(|| (&a.tool, &a.error).cmp(&(&b.tool, &b.error)))
-    });
-    errors.truncate(ERRORS_MAX);
-    Ok(errors)
 }
 
 /// Returns true if a filter lets a tool through.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::page::{Page, PagePlace, StoredPage, first_count};
 use super::trajectory::{StoredCall, StoredTrajectory, input_of};
+use super::{StoreQueryError, StoreReader};
 
 /// Columns of [`DatasetItem`].
 const COLUMNS: &str = "d.dataset, d.key, lower(hex(d.trace_id)), d.criteria, d.note, d.revision,
@@ -70,27 +71,37 @@ impl DatasetItem {
     }
 }
 
-/// Lists datasets.
-pub(super) fn datasets(connection: &Connection) -> rusqlite::Result<Vec<DatasetRow>> {
-    let query = "SELECT dataset, count(*) FROM dataset_items GROUP BY dataset ORDER BY dataset";
-    let mut query = connection.prepare(query)?;
-    let row = |row: &Row<'_>| Ok(DatasetRow { dataset: row.get(0)?, items: row.get(1)? });
-    query.query_map([], row)?.collect()
-}
+impl StoreReader {
+    /// Lists datasets by name.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn datasets(&self) -> Result<Vec<DatasetRow>, StoreQueryError> {
+        let connection = self.begin();
+        let query = "SELECT dataset, count(*) FROM dataset_items GROUP BY dataset ORDER BY dataset";
+        let mut query = connection.prepare(query)?;
+        let row = |row: &Row<'_>| Ok(DatasetRow { dataset: row.get(0)?, items: row.get(1)? });
+        Ok(query.query_map([], row)?.collect::<rusqlite::Result<_>>()?)
+    }
 
-/// Lists the items of a dataset page by page, in the order in which they were made.
-pub(super) fn items(
-    connection: &Connection,
-    dataset: &str,
-    after: Option<PagePlace>,
-    limit: usize,
-) -> rusqlite::Result<StoredPage<DatasetItem>> {
-    let from = "dataset_items d";
-    let condition = ("d.dataset = ?".to_owned(), vec![SqlValue::Text(dataset.to_owned())]);
-    let count = first_count(connection, from, &condition, after)?;
-    let page = Page { columns: COLUMNS, rank: "-d.seq", seq: "-d.seq", from, order: None };
-    let read = |row: &Row<'_>| DatasetItem::read(connection, row);
-    Ok(StoredPage { count, ..page.read(connection, condition, after, limit, read)? })
+    /// Lists the items of a dataset page by page, in the order in which they were made.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn dataset_items(
+        &self,
+        dataset: &str,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<DatasetItem>, StoreQueryError> {
+        let connection = self.begin();
+        let from = "dataset_items d";
+        let condition = ("d.dataset = ?".to_owned(), vec![SqlValue::Text(dataset.to_owned())]);
+        let count = first_count(connection, from, &condition, after)?;
+        let page = Page { columns: COLUMNS, rank: "-d.seq", seq: "-d.seq", from, order: None };
+        let read = |row: &Row<'_>| DatasetItem::read(connection, row);
+        Ok(StoredPage { count, ..page.read(connection, condition, after, limit, read)? })
+    }
 }
 
 /// Finds an item.

@@ -1,11 +1,13 @@
 //! Fields of evaluations and runs: their words, and the columns that tell them.
 
-use spanscore_base::settings::nearest;
+use spanscore_base::settings::meant_or_known;
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::StoreQueryError;
 
 /// Field of an evaluation that can be filtered and grouped by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum StoreField {
     /// Full name of the evaluator.
     Evaluator,
@@ -48,49 +50,25 @@ pub enum StoreField {
 }
 
 impl StoreField {
-    /// All fields with their words.
-    const WORDS: [(&'static str, Self); 19] = [
-        ("evaluator", Self::Evaluator),
-        ("kind", Self::Kind),
-        ("evaluator_version", Self::EvaluatorVersion),
-        ("level", Self::Level),
-        ("service", Self::Service),
-        ("agent", Self::Agent),
-        ("version", Self::Version),
-        ("environment", Self::Environment),
-        ("day", Self::Day),
-        ("hour", Self::Hour),
-        ("outcome", Self::Outcome),
-        ("label", Self::Label),
-        ("reason", Self::Reason),
-        ("tool", Self::Tool),
-        ("case", Self::Case),
-        ("session_id", Self::SessionId),
-        ("trace_id", Self::TraceId),
-        ("completion", Self::Completion),
-        ("annotated", Self::Annotated),
-    ];
-
     /// Reads the word of a field.
     ///
     /// # Errors
     /// There is no such field; names the nearest.
     pub fn from_word(word: &str) -> Result<Self, StoreQueryError> {
-        let found = Self::WORDS.iter().find(|(known, _)| *known == word);
-        found.map(|(_, field)| *field).ok_or_else(|| {
-            let names = Self::WORDS.map(|(name, _)| name);
-            let help = match nearest(word, names) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("known are {}", names.join(", ")),
-            };
-            StoreQueryError::Field { word: word.to_owned(), help }
+        word.parse().map_err(|_| {
+            let names: Vec<&str> = Self::all().map(Self::as_str).collect();
+            StoreQueryError::Field { word: word.to_owned(), help: meant_or_known(word, &names) }
         })
+    }
+
+    /// Returns all fields.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::VARIANTS.iter().copied()
     }
 
     /// Returns the word of the field.
     pub fn as_str(self) -> &'static str {
-        let found = Self::WORDS.iter().find(|(_, field)| *field == self);
-        found.map_or("", |(word, _)| word)
+        self.into()
     }
 
     /// Returns the expression of it over the rows of [`ROWS`](super::list::ROWS).

@@ -1,13 +1,14 @@
 //! Figures beside groups: histograms, tools, versions, reasons, cases.
 
 use hashbrown::HashMap;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::params_from_iter;
 use serde::Serialize;
 
 use super::field::StoreField;
 use super::filter::StoreFilter;
 use super::list::{ROWS, ROWS_MAX, verdict_of};
 use super::page::RUNS;
+use super::{StoreQueryError, StoreReader};
 use crate::histogram::{
     DURATION_BINS, SCORE_BINS, add_packed, duration_bin, duration_bound, score_bin,
 };
@@ -90,169 +91,187 @@ pub struct CaseFigures {
     pub failed_trace: Option<String>,
 }
 
-/// Adds up histograms of scores: of sums where they tell all fields, else of rows.
-pub(super) fn score_bins(
-    connection: &Connection,
-    filter: &StoreFilter,
-) -> rusqlite::Result<[i64; SCORE_BINS]> {
-    let mut bins = [0; SCORE_BINS];
-    if filter.fits_sums() {
-        let (sums, (condition, values)) = filter.of_sums();
-        let mut query = connection.prepare(&format!(
-            "SELECT r.histogram FROM {sums} LEFT JOIN evaluators v ON v.id = r.evaluator
-             LEFT JOIN sources s ON s.id = r.source WHERE {condition}"
-        ))?;
+impl StoreReader {
+    /// Returns the histogram of scores.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn score_bins(&self, filter: &StoreFilter) -> Result<[i64; SCORE_BINS], StoreQueryError> {
+        let connection = self.begin();
+        let mut bins = [0; SCORE_BINS];
+        if filter.fits_sums() {
+            let (sums, (condition, values)) = filter.of_sums();
+            let mut query = connection.prepare(&format!(
+                "SELECT r.histogram FROM {sums} LEFT JOIN evaluators v ON v.id = r.evaluator
+                 LEFT JOIN sources s ON s.id = r.source WHERE {condition}"
+            ))?;
+            let mut rows = query.query(params_from_iter(values))?;
+            while let Some(row) = rows.next()? {
+                add_packed(row.get_ref(0)?.as_blob().unwrap_or_default(), &mut bins);
+            }
+            return Ok(bins);
+        }
+        let (condition, values) = filter.within(connection)?.of_rows();
+        let query = format!("SELECT e.score FROM {ROWS} WHERE {condition} AND e.outcome < 2");
+        let mut query = connection.prepare(&query)?;
         let mut rows = query.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
-            add_packed(row.get_ref(0)?.as_blob().unwrap_or_default(), &mut bins);
-        }
-        return Ok(bins);
-    }
-    let (condition, values) = filter.within(connection)?.of_rows();
-    let query = format!("SELECT e.score FROM {ROWS} WHERE {condition} AND e.outcome < 2");
-    let mut query = connection.prepare(&query)?;
-    let mut rows = query.query(params_from_iter(values))?;
-    while let Some(row) = rows.next()? {
-        if let Some(score) = row.get::<_, Option<f64>>(0)? {
-            bins[score_bin(score)] += 1;
-        }
-    }
-    Ok(bins)
-}
-
-/// Adds up the figures of tools: of sums where they tell all fields, else of rows.
-pub(super) fn tools(
-    connection: &Connection,
-    filter: &StoreFilter,
-) -> rusqlite::Result<Vec<ToolFigures>> {
-    let mut tools: HashMap<String, ToolFigures> = HashMap::new();
-    if filter.fits_tool_sums() {
-        let (sums, (condition, values)) = filter.of_tool_sums();
-        let mut query = connection.prepare(&format!(
-            "SELECT l.name, r.calls, r.errors, r.undeclared, r.histogram FROM {sums}
-             JOIN tools l ON l.id = r.tool JOIN sources s ON s.id = r.source WHERE {condition}"
-        ))?;
-        let mut rows = query.query(params_from_iter(values))?;
-        while let Some(row) = rows.next()? {
-            let tool = found(&mut tools, row.get_ref(0)?.as_str().unwrap_or_default());
-            tool.calls += row.get::<_, i64>(1)?;
-            tool.errors += row.get::<_, i64>(2)?;
-            tool.undeclared += row.get::<_, i64>(3)?;
-            add_packed(row.get_ref(4)?.as_blob().unwrap_or_default(), &mut tool.bins);
-        }
-    } else {
-        let (condition, values) = filter.within(connection)?.of_runs("l.name {}");
-        let mut query = connection.prepare(&format!(
-            "SELECT l.name, c.status = 'error', c.undeclared, c.duration_us
-             FROM {RUNS} JOIN calls c ON c.trajectory = t.seq JOIN tools l ON l.id = c.tool
-             WHERE {condition}"
-        ))?;
-        let mut rows = query.query(params_from_iter(values))?;
-        while let Some(row) = rows.next()? {
-            let tool = found(&mut tools, row.get_ref(0)?.as_str().unwrap_or_default());
-            tool.calls += 1;
-            tool.errors += row.get::<_, i64>(1)?;
-            tool.undeclared += row.get::<_, i64>(2)?;
-            if let Some(micros) = row.get::<_, Option<i64>>(3)? {
-                tool.bins[duration_bin(micros)] += 1;
+            if let Some(score) = row.get::<_, Option<f64>>(0)? {
+                bins[score_bin(score)] += 1;
             }
         }
+        Ok(bins)
     }
-    let mut tools: Vec<_> = tools.into_values().filter(|tool| tool.calls > 0).collect();
-    tools.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.tool.cmp(&b.tool)));
-    tools.truncate(TOOLS_MAX);
-    Ok(tools)
-}
 
-/// Counts calls and those that failed.
-pub(super) fn calls(connection: &Connection, filter: &StoreFilter) -> rusqlite::Result<(i64, i64)> {
-    let (query, values) = if filter.fits_tool_sums() {
-        let (sums, (condition, values)) = filter.of_tool_sums();
-        let query = format!(
-            "SELECT ifnull(sum(r.calls), 0), ifnull(sum(r.errors), 0) FROM {sums}
-             LEFT JOIN tools l ON l.id = r.tool LEFT JOIN sources s ON s.id = r.source
-             WHERE {condition}"
-        );
-        (query, values)
-    } else {
-        let (condition, values) = filter.within(connection)?.of_runs("l.name {}");
-        let query = format!(
-            "SELECT count(*), ifnull(sum(c.status = 'error'), 0)
-             FROM {RUNS} JOIN calls c ON c.trajectory = t.seq JOIN tools l ON l.id = c.tool
-             WHERE {condition}"
-        );
-        (query, values)
-    };
-    connection.query_row(&query, params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?)))
+    /// Returns the figures of tools, most calls first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn tools(&self, filter: &StoreFilter) -> Result<Vec<ToolFigures>, StoreQueryError> {
+        let connection = self.begin();
+        let mut tools: HashMap<String, ToolFigures> = HashMap::new();
+        if filter.fits_tool_sums() {
+            let (sums, (condition, values)) = filter.of_tool_sums();
+            let mut query = connection.prepare(&format!(
+                "SELECT l.name, r.calls, r.errors, r.undeclared, r.histogram FROM {sums}
+                 JOIN tools l ON l.id = r.tool JOIN sources s ON s.id = r.source WHERE {condition}"
+            ))?;
+            let mut rows = query.query(params_from_iter(values))?;
+            while let Some(row) = rows.next()? {
+                let tool = found(&mut tools, row.get_ref(0)?.as_str().unwrap_or_default());
+                tool.calls += row.get::<_, i64>(1)?;
+                tool.errors += row.get::<_, i64>(2)?;
+                tool.undeclared += row.get::<_, i64>(3)?;
+                add_packed(row.get_ref(4)?.as_blob().unwrap_or_default(), &mut tool.bins);
+            }
+        } else {
+            let (condition, values) = filter.within(connection)?.of_runs("l.name {}");
+            let mut query = connection.prepare(&format!(
+                "SELECT l.name, c.status = 'error', c.undeclared, c.duration_us
+                 FROM {RUNS} JOIN calls c ON c.trajectory = t.seq JOIN tools l ON l.id = c.tool
+                 WHERE {condition}"
+            ))?;
+            let mut rows = query.query(params_from_iter(values))?;
+            while let Some(row) = rows.next()? {
+                let tool = found(&mut tools, row.get_ref(0)?.as_str().unwrap_or_default());
+                tool.calls += 1;
+                tool.errors += row.get::<_, i64>(1)?;
+                tool.undeclared += row.get::<_, i64>(2)?;
+                if let Some(micros) = row.get::<_, Option<i64>>(3)? {
+                    tool.bins[duration_bin(micros)] += 1;
+                }
+            }
+        }
+        let mut tools: Vec<_> = tools.into_values().filter(|tool| tool.calls > 0).collect();
+        tools.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.tool.cmp(&b.tool)));
+        tools.truncate(TOOLS_MAX);
+        Ok(tools)
+    }
+
+    /// Counts tool calls, and those of them that failed.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn count_calls(&self, filter: &StoreFilter) -> Result<(i64, i64), StoreQueryError> {
+        let connection = self.begin();
+        let (query, values) = if filter.fits_tool_sums() {
+            let (sums, (condition, values)) = filter.of_tool_sums();
+            let query = format!(
+                "SELECT ifnull(sum(r.calls), 0), ifnull(sum(r.errors), 0) FROM {sums}
+                 LEFT JOIN tools l ON l.id = r.tool LEFT JOIN sources s ON s.id = r.source
+                 WHERE {condition}"
+            );
+            (query, values)
+        } else {
+            let (condition, values) = filter.within(connection)?.of_runs("l.name {}");
+            let query = format!(
+                "SELECT count(*), ifnull(sum(c.status = 'error'), 0)
+                 FROM {RUNS} JOIN calls c ON c.trajectory = t.seq JOIN tools l ON l.id = c.tool
+                 WHERE {condition}"
+            );
+            (query, values)
+        };
+        Ok(connection
+            .query_row(&query, params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?)))?)
+    }
 }
 
 fn found<'t>(tools: &'t mut HashMap<String, ToolFigures>, name: &str) -> &'t mut ToolFigures {
     tools.entry_ref(name).or_insert_with(|| ToolFigures::new(name.to_owned()))
 }
 
-/// Returns the known versions of an evaluator.
-pub(super) fn versions(
-    connection: &Connection,
-    name: &str,
-) -> rusqlite::Result<Vec<EvaluatorVersionRow>> {
-    let mut query = connection.prepare_cached(
-        "SELECT kind, level, lower(hex(version)), own_version, threshold FROM evaluators
-         WHERE name = ?1 ORDER BY id",
-    )?;
-    let rows = query.query_map([name], |row| {
-        Ok(EvaluatorVersionRow {
-            kind: row.get(0)?,
-            level: row.get(1)?,
-            version: row.get(2)?,
-            own_version: row.get(3)?,
-            threshold: row.get(4)?,
-        })
-    })?;
-    rows.collect()
-}
+impl StoreReader {
+    /// Returns the known versions of an evaluator, the newest last.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn evaluator_versions(
+        &self,
+        name: &str,
+    ) -> Result<Vec<EvaluatorVersionRow>, StoreQueryError> {
+        let connection = self.begin();
+        let mut query = connection.prepare_cached(
+            "SELECT kind, level, lower(hex(version)), own_version, threshold FROM evaluators
+             WHERE name = ?1 ORDER BY id",
+        )?;
+        let rows = query.query_map([name], |row| {
+            Ok(EvaluatorVersionRow {
+                kind: row.get(0)?,
+                level: row.get(1)?,
+                version: row.get(2)?,
+                own_version: row.get(3)?,
+                threshold: row.get(4)?,
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
 
-/// Counts the reasons why something was not judged.
-pub(super) fn reasons(
-    connection: &Connection,
-    filter: &StoreFilter,
-) -> rusqlite::Result<Vec<ReasonCount>> {
-    let (condition, values) = filter.within(connection)?.of_rows();
-    let mut query = connection.prepare(&format!(
-        "SELECT e.outcome, ifnull(e.reason, ''), count(*) FROM {ROWS}
-         WHERE {condition} AND e.outcome > 1 GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT {REASONS_MAX}"
-    ))?;
-    let rows = query.query_map(params_from_iter(values), |row| {
-        let outcome = verdict_of(row.get(0)?).as_str();
-        Ok(ReasonCount { outcome, reason: row.get(1)?, count: row.get(2)? })
-    })?;
-    rows.collect()
-}
+    /// Counts the reasons why something was not judged, the most frequent first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn reasons(&self, filter: &StoreFilter) -> Result<Vec<ReasonCount>, StoreQueryError> {
+        let connection = self.begin();
+        let (condition, values) = filter.within(connection)?.of_rows();
+        let mut query = connection.prepare(&format!(
+            "SELECT e.outcome, ifnull(e.reason, ''), count(*) FROM {ROWS}
+             WHERE {condition} AND e.outcome > 1
+             GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT {REASONS_MAX}"
+        ))?;
+        let rows = query.query_map(params_from_iter(values), |row| {
+            let outcome = verdict_of(row.get(0)?).as_str();
+            Ok(ReasonCount { outcome, reason: row.get(1)?, count: row.get(2)? })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
 
-/// Counts passes and fails by case and evaluator.
-pub(super) fn cases(
-    connection: &Connection,
-    filter: &StoreFilter,
-) -> rusqlite::Result<Vec<CaseFigures>> {
-    let (condition, values) = filter.within(connection)?.of_rows();
-    let case = StoreField::Case.column();
-    // Runs with a case are few beside all others: they lead. With max() the trace is that of the
-    // row that has the maximum.
-    let mut query = connection.prepare(&format!(
-        "SELECT {case}, v.name, sum(e.outcome = 0), sum(e.outcome = 1), lower(hex(t.trace_id)),
-         max(CASE e.outcome WHEN 1 THEN e.seq END) FROM {ROWS}
-         WHERE e.trajectory IN (SELECT trajectory FROM cases) AND e.outcome < 2 AND {condition}
-         GROUP BY 1, 2 ORDER BY 1, 2 LIMIT {ROWS_MAX}"
-    ))?;
-    let rows = query.query_map(params_from_iter(values), |row| {
-        let failed = row.get(3)?;
-        let failed_trace: Option<String> = row.get(4)?;
-        Ok(CaseFigures {
-            case: row.get(0)?,
-            evaluator: row.get(1)?,
-            passed: row.get(2)?,
-            failed,
-            failed_trace: failed_trace.filter(|_| failed > 0),
-        })
-    })?;
-    rows.collect()
+    /// Returns the figures of each case and evaluator: the keys are the two names.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn cases(&self, filter: &StoreFilter) -> Result<Vec<CaseFigures>, StoreQueryError> {
+        let connection = self.begin();
+        let (condition, values) = filter.within(connection)?.of_rows();
+        let case = StoreField::Case.column();
+        // Runs with a case are few beside all others: they lead. With max() the trace is that of
+        // the row that has the maximum.
+        let mut query = connection.prepare(&format!(
+            "SELECT {case}, v.name, sum(e.outcome = 0), sum(e.outcome = 1), lower(hex(t.trace_id)),
+             max(CASE e.outcome WHEN 1 THEN e.seq END) FROM {ROWS}
+             WHERE e.trajectory IN (SELECT trajectory FROM cases) AND e.outcome < 2 AND {condition}
+             GROUP BY 1, 2 ORDER BY 1, 2 LIMIT {ROWS_MAX}"
+        ))?;
+        let rows = query.query_map(params_from_iter(values), |row| {
+            let failed = row.get(3)?;
+            let failed_trace: Option<String> = row.get(4)?;
+            Ok(CaseFigures {
+                case: row.get(0)?,
+                evaluator: row.get(1)?,
+                passed: row.get(2)?,
+                failed,
+                failed_trace: failed_trace.filter(|_| failed > 0),
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
 }

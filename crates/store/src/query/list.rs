@@ -8,6 +8,7 @@ use spanscore_base::model::GivenVerdict;
 
 use super::field::StoreField;
 use super::filter::{SqlCondition, StoreFilter};
+use super::{StoreQueryError, StoreReader};
 
 /// Most rows of one answer.
 pub const ROWS_MAX: usize = 10_000;
@@ -161,30 +162,40 @@ fn next<T: FromSql>(row: &Row<'_>, at: &mut std::ops::RangeFrom<usize>) -> rusql
     row.get(at.next().unwrap_or(0))
 }
 
-/// Lists evaluations.
-pub(super) fn evaluations(
-    connection: &Connection,
-    filter: &StoreFilter,
-    order: StoreOrder,
-    limit: usize,
-) -> rusqlite::Result<Vec<EvaluationRow>> {
-    let (condition, mut values) = filter.within(connection)?.of_rows();
-    let query = match order {
-        StoreOrder::Newest => {
-            format!("SELECT {COLUMNS} FROM {ROWS} WHERE {condition} ORDER BY e.seq DESC LIMIT ?")
-        }
-        // With min() the other columns are those of the row that has the minimum.
-        StoreOrder::Worst => format!(
-            "SELECT {COLUMNS} FROM (SELECT e.seq AS row,
-             min(e.score + CASE e.outcome WHEN 0 THEN 2 ELSE 0 END) AS rank
-             FROM {ROWS} WHERE {condition} AND e.outcome < 2 AND e.score IS NOT NULL
-             GROUP BY e.trajectory ORDER BY rank, row DESC LIMIT ?) w
-             JOIN {ROWS} WHERE e.seq = w.row ORDER BY w.rank, e.seq DESC"
-        ),
-    };
-    values.push(SqlValue::Integer(limit.min(ROWS_MAX) as i64));
-    let mut query = connection.prepare(&query)?;
-    query.query_map(params_from_iter(values), EvaluationRow::read)?.collect()
+impl StoreReader {
+    /// Lists evaluations, at most `limit` and [`ROWS_MAX`].
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn evaluations(
+        &self,
+        filter: &StoreFilter,
+        order: StoreOrder,
+        limit: usize,
+    ) -> Result<Vec<EvaluationRow>, StoreQueryError> {
+        let connection = self.begin();
+        let (condition, mut values) = filter.within(connection)?.of_rows();
+        let query = match order {
+            StoreOrder::Newest => {
+                format!(
+                    "SELECT {COLUMNS} FROM {ROWS} WHERE {condition} ORDER BY e.seq DESC LIMIT ?"
+                )
+            }
+            // With min() the other columns are those of the row that has the minimum.
+            StoreOrder::Worst => format!(
+                "SELECT {COLUMNS} FROM (SELECT e.seq AS row,
+                 min(e.score + CASE e.outcome WHEN 0 THEN 2 ELSE 0 END) AS rank
+                 FROM {ROWS} WHERE {condition} AND e.outcome < 2 AND e.score IS NOT NULL
+                 GROUP BY e.trajectory ORDER BY rank, row DESC LIMIT ?) w
+                 JOIN {ROWS} WHERE e.seq = w.row ORDER BY w.rank, e.seq DESC"
+            ),
+        };
+        values.push(SqlValue::Integer(limit.min(ROWS_MAX) as i64));
+        let mut query = connection.prepare(&query)?;
+        Ok(query
+            .query_map(params_from_iter(values), EvaluationRow::read)?
+            .collect::<rusqlite::Result<_>>()?)
+    }
 }
 
 /// Lists the evaluations of one trajectory, all revisions, in the order of storing.

@@ -49,7 +49,6 @@ pub use tail::LastRows;
 pub use time::point_in_time;
 pub use trajectory::{StoredCall, StoredTrajectory};
 
-use crate::histogram::SCORE_BINS;
 use crate::open::StoreOpenError;
 use crate::schema;
 
@@ -167,86 +166,6 @@ impl StoreReader {
         Ok(Self { connection, until, file: file_id(path) })
     }
 
-    /// Lists evaluations, at most `limit` and [`ROWS_MAX`].
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn evaluations(
-        &self,
-        filter: &StoreFilter,
-        order: StoreOrder,
-        limit: usize,
-    ) -> Result<Vec<EvaluationRow>, StoreQueryError> {
-        Ok(list::evaluations(self.begin(), filter, order, limit)?)
-    }
-
-    /// Lists runs, page by page.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn runs(
-        &self,
-        filter: &StoreFilter,
-        order: RunOrder,
-        after: Option<PagePlace>,
-        limit: usize,
-    ) -> Result<RunPage, StoreQueryError> {
-        Ok(page::runs(self.begin(), filter, order, after, limit)?)
-    }
-
-    /// Lists runs with all that is needed to judge them again, newest first, page by page.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn restored_runs(
-        &self,
-        filter: &StoreFilter,
-        after: Option<PagePlace>,
-        limit: usize,
-    ) -> Result<StoredPage<RestoredRun>, StoreQueryError> {
-        Ok(restore::runs(self.begin(), filter, after, limit)?)
-    }
-
-    /// Lists evaluations page by page, newest first.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn evaluation_page(
-        &self,
-        filter: &StoreFilter,
-        after: Option<PagePlace>,
-        limit: usize,
-    ) -> Result<StoredPage<EvaluationRow>, StoreQueryError> {
-        Ok(page::evaluations(self.begin(), filter, after, limit)?)
-    }
-
-    /// Lists sessions with a run that fits page by page, the last active first.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn sessions(
-        &self,
-        filter: &StoreFilter,
-        after: Option<PagePlace>,
-        limit: usize,
-    ) -> Result<SessionPage, StoreQueryError> {
-        Ok(page::sessions(self.begin(), filter, after, limit)?)
-    }
-
-    /// Lists calls of the runs that fit page by page, those of the last stored run first; `tool`
-    /// narrows the calls.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn call_page(
-        &self,
-        filter: &StoreFilter,
-        after: Option<PagePlace>,
-        limit: usize,
-    ) -> Result<StoredPage<CallRow>, StoreQueryError> {
-        Ok(page::calls(self.begin(), filter, after, limit)?)
-    }
-
     /// Counts runs.
     ///
     /// # Errors
@@ -275,104 +194,6 @@ impl StoreReader {
         filter.fits_sums() && by.iter().all(|field| field.sums_column().is_some())
     }
 
-    /// Returns the histogram of scores.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn score_bins(&self, filter: &StoreFilter) -> Result<[i64; SCORE_BINS], StoreQueryError> {
-        Ok(figures::score_bins(self.begin(), filter)?)
-    }
-
-    /// Returns the figures of tools, most calls first.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn tools(&self, filter: &StoreFilter) -> Result<Vec<ToolFigures>, StoreQueryError> {
-        Ok(figures::tools(self.begin(), filter)?)
-    }
-
-    /// Counts argument errors by tool and fault, the most frequent first: those that
-    /// `tool_call_validity` found in the newest failing evaluations.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn argument_errors(
-        &self,
-        filter: &StoreFilter,
-    ) -> Result<Vec<ArgumentError>, StoreQueryError> {
-        Ok(argument_errors::argument_errors(self.begin(), filter)?)
-    }
-
-    /// Counts tool calls, and those of them that failed.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn count_calls(&self, filter: &StoreFilter) -> Result<(i64, i64), StoreQueryError> {
-        Ok(figures::calls(self.begin(), filter)?)
-    }
-
-    /// Returns the known versions of an evaluator, the newest last.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn evaluator_versions(
-        &self,
-        name: &str,
-    ) -> Result<Vec<EvaluatorVersionRow>, StoreQueryError> {
-        Ok(figures::versions(self.begin(), name)?)
-    }
-
-    /// Counts the reasons why something was not judged, the most frequent first.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn reasons(&self, filter: &StoreFilter) -> Result<Vec<ReasonCount>, StoreQueryError> {
-        Ok(figures::reasons(self.begin(), filter)?)
-    }
-
-    /// Returns the figures of each case and evaluator: the keys are the two names.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn cases(&self, filter: &StoreFilter) -> Result<Vec<CaseFigures>, StoreQueryError> {
-        Ok(figures::cases(self.begin(), filter)?)
-    }
-
-    /// Returns the last rows of runs and evaluations.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn last_rows(&self) -> Result<LastRows, StoreQueryError> {
-        Ok(tail::last(self.begin())?)
-    }
-
-    /// Returns the runs after one row up to another, the newest `limit` of them, and the number of
-    /// all.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn runs_between(
-        &self,
-        filter: &StoreFilter,
-        between: (i64, i64),
-        limit: usize,
-    ) -> Result<(Vec<(i64, RunRow)>, i64), StoreQueryError> {
-        Ok(tail::runs(self.begin(), filter, between, limit)?)
-    }
-
-    /// Returns the evaluations after one row up to another, in the same way.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn evaluations_between(
-        &self,
-        filter: &StoreFilter,
-        between: (i64, i64),
-        limit: usize,
-    ) -> Result<(Vec<(i64, EvaluationRow)>, i64), StoreQueryError> {
-        Ok(tail::evaluations(self.begin(), filter, between, limit)?)
-    }
-
     /// Returns true if the path leads to the file that was opened: a damaged one is replaced.
     pub fn is_of(&self, path: &Path) -> bool {
         file_id(path).is_some_and(|id| self.file == Some(id))
@@ -398,49 +219,6 @@ impl StoreReader {
     /// There is none, or there are several.
     pub fn trajectory(&self, id: &str) -> Result<StoredTrajectory, StoreQueryError> {
         trajectory::find(self.begin(), id)
-    }
-
-    /// Lists annotations page by page, newest first.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn annotations(
-        &self,
-        filter: &AnnotationFilter,
-        after: Option<PagePlace>,
-        limit: usize,
-    ) -> Result<StoredPage<StoredAnnotation>, StoreQueryError> {
-        Ok(annotation::list(self.begin(), filter, after, limit)?)
-    }
-
-    /// Lists the labels of people on runs that fit, the newest first; of each person the last on a
-    /// subject.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn labels(&self, filter: &StoreFilter) -> Result<Vec<PersonLabel>, StoreQueryError> {
-        Ok(agreement::labels(self.begin(), filter)?)
-    }
-
-    /// Lists datasets by name.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn datasets(&self) -> Result<Vec<DatasetRow>, StoreQueryError> {
-        Ok(dataset::datasets(self.begin())?)
-    }
-
-    /// Lists the items of a dataset page by page, in the order in which they were made.
-    ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
-    pub fn dataset_items(
-        &self,
-        dataset: &str,
-        after: Option<PagePlace>,
-        limit: usize,
-    ) -> Result<StoredPage<DatasetItem>, StoreQueryError> {
-        Ok(dataset::items(self.begin(), dataset, after, limit)?)
     }
 
     /// Returns what was left out of lists and sums since the file was begun.

@@ -4,10 +4,12 @@
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, Row, params_from_iter};
 use serde::Serialize;
+use strum::{EnumString, VariantNames};
 
 use super::filter::{SqlCondition, StoreFilter};
 use super::list::{COLUMNS, EvaluationRow, ROWS};
 use super::run::{RUN_COLUMNS, RunRow, SessionRow, add_runs, add_verdicts};
+use super::{StoreQueryError, StoreReader};
 
 /// Number at which counts stop.
 const COUNT_MAX: i64 = 10_000;
@@ -18,7 +20,8 @@ pub(super) const RUNS: &str = "trajectories t CROSS JOIN sources s ON s.id = t.s
 pub(super) const CALLED: &str = "EXISTS (SELECT 1 FROM calls c JOIN tools l ON l.id = c.tool
     WHERE c.trajectory = t.seq AND l.name {})";
 /// Order of runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, EnumString, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum RunOrder {
     /// Last stored first.
     #[default]
@@ -66,25 +69,32 @@ pub type RunPage = StoredPage<RunRow>;
 /// Page of sessions.
 pub type SessionPage = StoredPage<SessionRow>;
 
-/// Lists runs.
-pub(super) fn runs(
-    connection: &Connection,
-    filter: &StoreFilter,
-    order: RunOrder,
-    after: Option<PagePlace>,
-    limit: usize,
-) -> rusqlite::Result<RunPage> {
-    let filter = filter.within(connection)?;
-    let condition = filter.of_runs(CALLED);
-    let count = first_count(connection, RUNS, &condition, after)?;
-    let (rank, rank_values) = rank(&filter, order);
-    let (condition, values) = condition;
-    let page = Page { columns: RUN_COLUMNS, rank: &rank, seq: "t.seq", from: RUNS, order: None };
-    let values = rank_values.into_iter().chain(values);
-    let mut page =
-        page.read(connection, (condition, values.collect()), after, limit, RunRow::read)?;
-    add_verdicts(connection, &mut page.items)?;
-    Ok(StoredPage { count, ..page })
+impl StoreReader {
+    /// Lists runs, page by page.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn runs(
+        &self,
+        filter: &StoreFilter,
+        order: RunOrder,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<RunPage, StoreQueryError> {
+        let connection = self.begin();
+        let filter = filter.within(connection)?;
+        let condition = filter.of_runs(CALLED);
+        let count = first_count(connection, RUNS, &condition, after)?;
+        let (rank, rank_values) = rank(&filter, order);
+        let (condition, values) = condition;
+        let page =
+            Page { columns: RUN_COLUMNS, rank: &rank, seq: "t.seq", from: RUNS, order: None };
+        let values = rank_values.into_iter().chain(values);
+        let mut page =
+            page.read(connection, (condition, values.collect()), after, limit, RunRow::read)?;
+        add_verdicts(connection, &mut page.items)?;
+        Ok(StoredPage { count, ..page })
+    }
 }
 
 /// Returns the value by which runs are sorted, highest first.
@@ -105,51 +115,63 @@ fn rank(filter: &StoreFilter, order: RunOrder) -> SqlCondition {
     }
 }
 
-/// Lists evaluations, newest first.
-pub(super) fn evaluations(
-    connection: &Connection,
-    filter: &StoreFilter,
-    after: Option<PagePlace>,
-    limit: usize,
-) -> rusqlite::Result<StoredPage<EvaluationRow>> {
-    let condition = filter.within(connection)?.of_rows();
-    if !filter.is_failing() {
-        let count = first_count(connection, ROWS, &condition, after)?;
-        let page = Page { columns: COLUMNS, rank: "e.seq", seq: "e.seq", from: ROWS, order: None };
+impl StoreReader {
+    /// Lists evaluations page by page, newest first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn evaluation_page(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<EvaluationRow>, StoreQueryError> {
+        let connection = self.begin();
+        let condition = filter.within(connection)?.of_rows();
+        if !filter.is_failing() {
+            let count = first_count(connection, ROWS, &condition, after)?;
+            let page =
+                Page { columns: COLUMNS, rank: "e.seq", seq: "e.seq", from: ROWS, order: None };
+            let page = page.read(connection, condition, after, limit, EvaluationRow::read)?;
+            return Ok(StoredPage { count, ..page });
+        }
+        // Fails are rare, and have an index by the time of storing, which grows with the number.
+        let rows =
+            ROWS.replacen("evaluations e", "evaluations e INDEXED BY evaluations_failing", 1);
+        let count = first_count(connection, &rows, &condition, after)?;
+        let order = Some("e.stored DESC, e.seq DESC");
+        let page = Page { columns: COLUMNS, rank: "e.seq", seq: "e.seq", from: &rows, order };
         let page = page.read(connection, condition, after, limit, EvaluationRow::read)?;
-        return Ok(StoredPage { count, ..page });
+        Ok(StoredPage { count, ..page })
     }
-    // Fails are rare, and have an index by the time of storing, which grows with the number.
-    let rows = ROWS.replacen("evaluations e", "evaluations e INDEXED BY evaluations_failing", 1);
-    let count = first_count(connection, &rows, &condition, after)?;
-    let order = Some("e.stored DESC, e.seq DESC");
-    let page = Page { columns: COLUMNS, rank: "e.seq", seq: "e.seq", from: &rows, order };
-    let page = page.read(connection, condition, after, limit, EvaluationRow::read)?;
-    Ok(StoredPage { count, ..page })
-}
 
-/// Lists sessions with a run that fits, the last active first.
-pub(super) fn sessions(
-    connection: &Connection,
-    filter: &StoreFilter,
-    after: Option<PagePlace>,
-    limit: usize,
-) -> rusqlite::Result<SessionPage> {
-    let (condition, values) = filter.within(connection)?.of_runs(CALLED);
-    let from = "sessions o JOIN sources p ON p.id = o.source";
-    let condition =
-        format!("EXISTS (SELECT 1 FROM {RUNS} WHERE t.session = o.seq AND {condition})");
-    let condition = (condition, values);
-    let count = first_count(connection, from, &condition, after)?;
-    let columns = "o.session_id, p.service, p.agent, p.version, p.environment,
-        strftime('%Y-%m-%dT%H:%M:%fZ', o.first / 1000.0, 'unixepoch'),
-        strftime('%Y-%m-%dT%H:%M:%fZ', o.last / 1000.0, 'unixepoch'), o.turns, o.seq";
-    let page = Page { columns, rank: "o.last", seq: "o.seq", from, order: None };
-    let mut page = page.read(connection, condition, after, limit, SessionRow::read)?;
-    for session in &mut page.items {
-        add_runs(connection, session)?;
+    /// Lists sessions with a run that fits page by page, the last active first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn sessions(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<SessionPage, StoreQueryError> {
+        let connection = self.begin();
+        let (condition, values) = filter.within(connection)?.of_runs(CALLED);
+        let from = "sessions o JOIN sources p ON p.id = o.source";
+        let condition =
+            format!("EXISTS (SELECT 1 FROM {RUNS} WHERE t.session = o.seq AND {condition})");
+        let condition = (condition, values);
+        let count = first_count(connection, from, &condition, after)?;
+        let columns = "o.session_id, p.service, p.agent, p.version, p.environment,
+            strftime('%Y-%m-%dT%H:%M:%fZ', o.first / 1000.0, 'unixepoch'),
+            strftime('%Y-%m-%dT%H:%M:%fZ', o.last / 1000.0, 'unixepoch'), o.turns, o.seq";
+        let page = Page { columns, rank: "o.last", seq: "o.seq", from, order: None };
+        let mut page = page.read(connection, condition, after, limit, SessionRow::read)?;
+        for session in &mut page.items {
+            add_runs(connection, session)?;
+        }
+        Ok(StoredPage { count, ..page })
     }
-    Ok(StoredPage { count, ..page })
 }
 
 /// Tool call of a list.
@@ -207,32 +229,40 @@ impl CallRow {
     }
 }
 
-/// Lists calls of the runs that fit, those of the last stored run first; `tool` narrows the calls.
-pub(super) fn calls(
-    connection: &Connection,
-    filter: &StoreFilter,
-    after: Option<PagePlace>,
-    limit: usize,
-) -> rusqlite::Result<StoredPage<CallRow>> {
-    let from =
-        format!("{RUNS} CROSS JOIN calls k ON k.trajectory = t.seq JOIN tools m ON m.id = k.tool");
-    let condition = filter.within(connection)?.of_runs("m.name {}");
-    let count = first_count(connection, &from, &condition, after)?;
-    let seq = format!("(t.seq * {CALLS_PER_RUN} + k.position)");
-    let (condition, mut values) = condition;
-    let condition = match after {
-        None => condition,
-        // Runs are found by their number, so that a page does not read those before it.
-        Some(place) => {
-            values.push(SqlValue::Integer(place.seq / CALLS_PER_RUN as i64));
-            format!("{condition} AND t.seq <= ?")
-        }
-    };
-    let order = "t.seq DESC, k.position DESC";
-    let page =
-        Page { columns: CALL_COLUMNS, rank: &seq, seq: &seq, from: &from, order: Some(order) };
-    let page = page.read(connection, (condition, values), after, limit, CallRow::read)?;
-    Ok(StoredPage { count, ..page })
+impl StoreReader {
+    /// Lists calls of the runs that fit page by page, those of the last stored run first; `tool`
+    /// narrows the calls.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn call_page(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<CallRow>, StoreQueryError> {
+        let connection = self.begin();
+        let from = format!(
+            "{RUNS} CROSS JOIN calls k ON k.trajectory = t.seq JOIN tools m ON m.id = k.tool"
+        );
+        let condition = filter.within(connection)?.of_runs("m.name {}");
+        let count = first_count(connection, &from, &condition, after)?;
+        let seq = format!("(t.seq * {CALLS_PER_RUN} + k.position)");
+        let (condition, mut values) = condition;
+        let condition = match after {
+            None => condition,
+            // Runs are found by their number, so that a page does not read those before it.
+            Some(place) => {
+                values.push(SqlValue::Integer(place.seq / CALLS_PER_RUN as i64));
+                format!("{condition} AND t.seq <= ?")
+            }
+        };
+        let order = "t.seq DESC, k.position DESC";
+        let page =
+            Page { columns: CALL_COLUMNS, rank: &seq, seq: &seq, from: &from, order: Some(order) };
+        let page = page.read(connection, (condition, values), after, limit, CallRow::read)?;
+        Ok(StoredPage { count, ..page })
+    }
 }
 
 /// Counts the rows of all pages, on the first page.

@@ -10,6 +10,7 @@ use super::filter::StoreFilter;
 use super::list::verdict_of;
 use super::page::{CALLED, Page, PagePlace, RUNS, StoredPage};
 use super::unpack::UnpackedContent;
+use super::{StoreQueryError, StoreReader};
 use crate::part::{StoredGap, StoredPart};
 use crate::source::{RESOURCE_KEYS, RunSource};
 use crate::writer::may_be_cut;
@@ -159,25 +160,31 @@ impl RestoredRun {
     }
 }
 
-/// Lists runs that fit, the newest first.
-pub(super) fn runs(
-    connection: &Connection,
-    filter: &StoreFilter,
-    after: Option<PagePlace>,
-    limit: usize,
-) -> rusqlite::Result<StoredPage<RestoredRun>> {
-    let condition = filter.within(connection)?.of_runs(CALLED);
-    let page = Page { columns: COLUMNS, rank: "t.seq", seq: "t.seq", from: RUNS, order: None };
-    let mut page = page.read(connection, condition, after, limit, RestoredRun::read)?;
-    let is_over = has_other_tools(connection)?;
-    for run in &mut page.items {
-        add_calls(connection, run)?;
-        add_verdicts(connection, run)?;
-        if is_over && run.calls.iter().any(|call| call.tool == OTHER_TOOL) {
-            run.content = None;
+impl StoreReader {
+    /// Lists runs with all that is needed to judge them again, newest first, page by page.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn restored_runs(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<RestoredRun>, StoreQueryError> {
+        let connection = self.begin();
+        let condition = filter.within(connection)?.of_runs(CALLED);
+        let page = Page { columns: COLUMNS, rank: "t.seq", seq: "t.seq", from: RUNS, order: None };
+        let mut page = page.read(connection, condition, after, limit, RestoredRun::read)?;
+        let is_over = has_other_tools(connection)?;
+        for run in &mut page.items {
+            add_calls(connection, run)?;
+            add_verdicts(connection, run)?;
+            if is_over && run.calls.iter().any(|call| call.tool == OTHER_TOOL) {
+                run.content = None;
+            }
         }
+        Ok(page)
     }
-    Ok(page)
 }
 
 /// Returns true if tools beyond the limit share a row.

@@ -7,6 +7,7 @@ use super::filter::{SqlCondition, StoreFilter};
 use super::list::{COLUMNS, EvaluationRow, ROWS};
 use super::page::{CALLED, RUNS};
 use super::run::{RUN_COLUMNS, RunRow, add_verdicts};
+use super::{StoreQueryError, StoreReader};
 
 /// Last rows of the tables that grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,13 +18,18 @@ pub struct LastRows {
     pub run: i64,
 }
 
-pub(super) fn last(connection: &Connection) -> rusqlite::Result<LastRows> {
-    connection
-        .prepare_cached(
-            "SELECT ifnull((SELECT max(seq) FROM evaluations), 0),
-             ifnull((SELECT max(seq) FROM trajectories), 0)",
-        )?
-        .query_row([], |row| Ok(LastRows { evaluation: row.get(0)?, run: row.get(1)? }))
+impl StoreReader {
+    /// Returns the last rows of runs and evaluations.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn last_rows(&self) -> Result<LastRows, StoreQueryError> {
+        let connection = self.begin();
+        let query = "SELECT ifnull((SELECT max(seq) FROM evaluations), 0),
+             ifnull((SELECT max(seq) FROM trajectories), 0)";
+        let read = |row: &Row<'_>| Ok(LastRows { evaluation: row.get(0)?, run: row.get(1)? });
+        Ok(connection.prepare_cached(query)?.query_row([], read)?)
+    }
 }
 
 /// Returns the newest `limit` rows of a range in order, each with its number, and the number of
@@ -50,25 +56,38 @@ fn between<T>(
     Ok((rows, all))
 }
 
-pub(super) fn runs(
-    connection: &Connection,
-    filter: &StoreFilter,
-    range: (i64, i64),
-    limit: usize,
-) -> rusqlite::Result<(Vec<(i64, RunRow)>, i64)> {
-    let source = (RUN_COLUMNS, "t.seq", RUNS);
-    let condition = filter.of_runs(CALLED);
-    let (mut rows, all) = between(connection, source, condition, range, limit, RunRow::read)?;
-    add_verdicts(connection, rows.iter_mut().map(|(_, row)| row))?;
-    Ok((rows, all))
-}
+impl StoreReader {
+    /// Returns the runs after one row up to another, the newest `limit` of them, and the number of
+    /// all.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn runs_between(
+        &self,
+        filter: &StoreFilter,
+        range: (i64, i64),
+        limit: usize,
+    ) -> Result<(Vec<(i64, RunRow)>, i64), StoreQueryError> {
+        let connection = self.begin();
+        let source = (RUN_COLUMNS, "t.seq", RUNS);
+        let condition = filter.of_runs(CALLED);
+        let (mut rows, all) = between(connection, source, condition, range, limit, RunRow::read)?;
+        add_verdicts(connection, rows.iter_mut().map(|(_, row)| row))?;
+        Ok((rows, all))
+    }
 
-pub(super) fn evaluations(
-    connection: &Connection,
-    filter: &StoreFilter,
-    range: (i64, i64),
-    limit: usize,
-) -> rusqlite::Result<(Vec<(i64, EvaluationRow)>, i64)> {
-    let source = (COLUMNS, "e.seq", ROWS);
-    between(connection, source, filter.of_rows(), range, limit, EvaluationRow::read)
+    /// Returns the evaluations after one row up to another, in the same way.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn evaluations_between(
+        &self,
+        filter: &StoreFilter,
+        range: (i64, i64),
+        limit: usize,
+    ) -> Result<(Vec<(i64, EvaluationRow)>, i64), StoreQueryError> {
+        let connection = self.begin();
+        let source = (COLUMNS, "e.seq", ROWS);
+        Ok(between(connection, source, filter.of_rows(), range, limit, EvaluationRow::read)?)
+    }
 }

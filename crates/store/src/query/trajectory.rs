@@ -1,5 +1,6 @@
 //! One stored run: its calls with content, and its evaluations of all revisions.
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
@@ -121,27 +122,15 @@ pub(crate) fn row_of(connection: &Connection, id: &str) -> Result<(i64, String),
 
 /// Returns the bytes of an id in hexadecimal digits; none of what is no id.
 pub(crate) fn bytes_of(id: &str) -> Vec<u8> {
-    let digits: Option<Vec<u8>> =
-        id.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
-    let pairs = digits.filter(|digits| digits.len() % 2 == 0).unwrap_or_default();
-    pairs.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    HEXLOWER_PERMISSIVE.decode(id.as_bytes()).unwrap_or_default()
 }
 
 /// Returns the lowest and the highest id with these first digits.
 fn bounds(id: &str) -> Result<([u8; 16], [u8; 16]), StoreQueryError> {
     let bad = || StoreQueryError::TraceId { id: id.to_owned() };
-    let digits: Option<Vec<u32>> = id.chars().map(|digit| digit.to_digit(16)).collect();
-    let digits = digits.filter(|it| (DIGITS_MIN..=32).contains(&it.len())).ok_or_else(bad)?;
-    let mut low = [0; 16];
-    let mut high = [0xff; 16];
-    for (at, digit) in digits.iter().enumerate() {
-        let shift = 4 * (1 - at % 2);
-        let mask = !(0xf << shift);
-        let digit = (*digit as u8) << shift;
-        low[at / 2] = low[at / 2] & mask | digit;
-        high[at / 2] = high[at / 2] & mask | digit;
-    }
-    Ok((low, high))
+    let is_start = (DIGITS_MIN..=32).contains(&id.len());
+    let whole = |id: String| bytes_of(&id).try_into().ok().filter(|_| is_start).ok_or_else(bad);
+    Ok((whole(format!("{id:0<32}"))?, whole(format!("{id:f<32}"))?))
 }
 
 fn read(connection: &Connection, seq: i64) -> rusqlite::Result<StoredTrajectory> {

@@ -59,7 +59,7 @@ impl UnpackedContent {
     /// Returns the parts that are not as they were.
     pub(super) fn gaps(&self) -> HashMap<StoredPart, StoredGap> {
         let mut gaps = HashMap::new();
-        for part in self.texts("replaced").filter_map(StoredPart::from_word) {
+        for part in self.texts("replaced").filter_map(|word| word.parse::<StoredPart>().ok()) {
             gaps.insert(part, StoredGap::Redacted);
         }
         for (name, part) in RUN_FIELDS {

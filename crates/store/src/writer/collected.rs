@@ -6,7 +6,9 @@ use spanscore_base::model::{Evaluation, EvaluationId};
 
 use super::names::cut;
 use super::rows::{RowWriter, SHED_ALL};
+use super::statements::run;
 use super::traces::KnownTrace;
+use crate::counters::StoreCount;
 
 /// Most evaluations of a trace beside which those of other processes are taken.
 pub(super) const COLLECTED_MAX: usize = 1_000;
@@ -41,7 +43,7 @@ impl RowWriter {
     ) -> rusqlite::Result<bool> {
         let has_own = trace.shed == SHED_ALL
             || !ids_of(connection, trace.seq, &it.evaluator.name, false)?.is_empty();
-        self.counts.beside_own += usize::from(has_own);
+        self.counts.add(StoreCount::CollectedBesideOwn, usize::from(has_own));
         let revised = it.revises.filter(|_| !has_own);
         let is_collected =
             |id: &EvaluationId| trace.evaluations.get(id).is_some_and(|known| known.is_collected);
@@ -78,9 +80,7 @@ impl RowWriter {
         self.retire(connection, id, trace)?;
         let Some(known) = trace.evaluations.remove(&id) else { return Ok(()) };
         for table in ["evaluation_details", "evaluations"] {
-            connection
-                .prepare_cached(&format!("DELETE FROM {table} WHERE seq = ?1"))?
-                .execute([known.seq])?;
+            run(connection, &format!("DELETE FROM {table} WHERE seq = ?1"), [known.seq])?;
         }
         Ok(())
     }

@@ -282,7 +282,7 @@ impl StoreWriter {
         let transaction = self.store.connection.transaction()?;
         self.rows.write(&transaction, &self.parts.policy, batch, now_ms())?;
         transaction.commit()?;
-        std::mem::take(&mut self.rows.counts).publish(&self.parts.counters);
+        self.parts.counters.take(&mut self.rows.counts);
         Ok(())
     }
 
@@ -312,13 +312,10 @@ impl StoreWriter {
             let now = self.parts.counters.get(*count);
             let more = now - *known;
             if more > 0 {
-                self.store
-                    .connection
-                    .prepare_cached(
-                        "INSERT INTO counts VALUES (?1, ?2)
-                         ON CONFLICT (name) DO UPDATE SET count = count + ?2",
-                    )?
-                    .execute(params![name, i64::try_from(more).unwrap_or(i64::MAX)])?;
+                let query = "INSERT INTO counts VALUES (?1, ?2)
+                    ON CONFLICT (name) DO UPDATE SET count = count + ?2";
+                let more = i64::try_from(more).unwrap_or(i64::MAX);
+                statements::run(&self.store.connection, query, params![name, more])?;
                 *known = now;
             }
         }

@@ -4,11 +4,12 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use spanscore_base::model::EvaluatorInfo;
 
 use super::content::ContentPolicy;
+use super::statements::{find, insert};
 use crate::source::RunSource;
 
 /// Most evaluators, each version of one counted; those beyond share a row.
@@ -71,8 +72,24 @@ impl<K: Eq + Hash> KnownRows<K> {
         id
     }
 
-    fn added(&mut self) {
-        self.count = self.count.map(|count| count + 1);
+    /// Returns the row of a name: that which is there, a new one while there is room, or that which
+    /// all others share.
+    fn row<T: Copy>(
+        &mut self,
+        connection: &Connection,
+        (table, most): (&str, usize),
+        [own, other]: [T; 2],
+        find: impl Fn(T) -> rusqlite::Result<Option<i64>>,
+        add: impl Fn(T) -> rusqlite::Result<i64>,
+    ) -> rusqlite::Result<i64> {
+        if let Some(id) = find(own)? {
+            return Ok(id);
+        }
+        if !self.is_full(connection, table, most)? {
+            self.count = self.count.map(|count| count + 1);
+            return add(own);
+        }
+        find(other)?.map_or_else(|| add(other), Ok)
     }
 }
 
@@ -97,25 +114,14 @@ impl KnownNames {
         connection: &Connection,
         info: &EvaluatorInfo,
     ) -> rusqlite::Result<i64> {
-        let rows = &mut self.evaluators;
-        let find = |name: &str, version: [u8; 16]| {
-            connection
-                .prepare_cached("SELECT id FROM evaluators WHERE name = ?1 AND version = ?2")?
-                .query_row(params![name, version], |row| row.get(0))
-                .optional()
-        };
-        let name = cut(&info.name);
-        match find(name, info.digest)? {
-            Some(id) => Ok(id),
-            None if !rows.is_full(connection, "evaluators", EVALUATORS_MAX)? => {
-                rows.added();
-                add_evaluator(connection, info, (info.kind, name, info.digest))
-            }
-            None => match find(OTHER, [0; 16])? {
-                Some(id) => Ok(id),
-                None => add_evaluator(connection, info, (OTHER, OTHER, [0; 16])),
-            },
-        }
+        let query = "SELECT id FROM evaluators WHERE name = ?1 AND version = ?2";
+        self.evaluators.row(
+            connection,
+            ("evaluators", EVALUATORS_MAX),
+            [(info.kind, cut(&info.name), info.digest), (OTHER, OTHER, [0; 16])],
+            |(_, name, version)| find(connection, query, params![name, version]),
+            |row| add_evaluator(connection, info, row),
+        )
     }
 
     /// Returns the row of a source.
@@ -129,28 +135,17 @@ impl KnownNames {
         if let Some(id) = rows.ids.get(source) {
             return Ok(*id);
         }
-        let shown = policy.source(source);
-        let find = |source: &RunSource| {
-            let RunSource { service, agent, version, environment } = source;
-            connection
-                .prepare_cached(
-                    "SELECT id FROM sources WHERE service = ?1 AND agent = ?2 AND version = ?3
-                     AND environment = ?4",
-                )?
-                .query_row(params![service, agent, version, environment], |row| row.get(0))
-                .optional()
-        };
-        let id = match find(&shown)? {
-            Some(id) => id,
-            None if !rows.is_full(connection, "sources", SOURCES_MAX)? => {
-                rows.added();
-                add_source(connection, &shown)?
-            }
-            None => match find(&RunSource::other())? {
-                Some(id) => id,
-                None => add_source(connection, &RunSource::other())?,
+        let query = "SELECT id FROM sources WHERE service = ?1 AND agent = ?2 AND version = ?3
+            AND environment = ?4";
+        let id = rows.row(
+            connection,
+            ("sources", SOURCES_MAX),
+            [&*policy.source(source), &RunSource::other()],
+            |RunSource { service, agent, version, environment }| {
+                find(connection, query, params![service, agent, version, environment])
             },
-        };
+            |source| add_source(connection, source),
+        )?;
         Ok(rows.keep(source.clone(), id, SOURCES_MAX))
     }
 
@@ -161,23 +156,13 @@ impl KnownNames {
         if let Some(id) = rows.ids.get(name) {
             return Ok(*id);
         }
-        let find = |name: &str| {
-            connection
-                .prepare_cached("SELECT id FROM tools WHERE name = ?1")?
-                .query_row([name], |row| row.get(0))
-                .optional()
-        };
-        let id = match find(name)? {
-            Some(id) => id,
-            None if !rows.is_full(connection, "tools", TOOLS_MAX)? => {
-                rows.added();
-                add_tool(connection, name)?
-            }
-            None => match find(OTHER)? {
-                Some(id) => id,
-                None => add_tool(connection, OTHER)?,
-            },
-        };
+        let id = rows.row(
+            connection,
+            ("tools", TOOLS_MAX),
+            [name, OTHER],
+            |name| find(connection, "SELECT id FROM tools WHERE name = ?1", [name]),
+            |name| insert(connection, "INSERT INTO tools (name) VALUES (?1)", [name]),
+        )?;
         Ok(rows.keep(name.into(), id, TOOLS_MAX))
     }
 }
@@ -188,25 +173,17 @@ fn add_evaluator(
     (kind, name, version): (&str, &str, [u8; 16]),
 ) -> rusqlite::Result<i64> {
     let own_version = info.own_version.as_deref().map(cut);
-    connection
-        .prepare_cached(
-            "INSERT INTO evaluators (kind, name, version, own_version, level, threshold)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .insert(params![kind, name, version, own_version, info.level.as_str(), info.threshold])
+    let query = "INSERT INTO evaluators (kind, name, version, own_version, level, threshold)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let level = info.level.as_str();
+    insert(connection, query, params![kind, name, version, own_version, level, info.threshold])
 }
 
 fn add_source(connection: &Connection, source: &RunSource) -> rusqlite::Result<i64> {
     let RunSource { service, agent, version, environment } = source;
-    connection
-        .prepare_cached(
-            "INSERT INTO sources (service, agent, version, environment) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .insert(params![service, agent, version, environment])
-}
-
-fn add_tool(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
-    connection.prepare_cached("INSERT INTO tools (name) VALUES (?1)")?.insert([name])
+    let query =
+        "INSERT INTO sources (service, agent, version, environment) VALUES (?1, ?2, ?3, ?4)";
+    insert(connection, query, params![service, agent, version, environment])
 }
 
 /// Cuts a name to its limit.

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, params};
 
+use super::statements;
 use super::sums::compact;
 use crate::counters::{StoreCount, StoreCounters};
 use crate::settings::RetentionSettings;
@@ -97,15 +98,12 @@ fn delete_runs(connection: &Connection, before: i64) -> rusqlite::Result<usize> 
             "DELETE FROM trajectory_contents WHERE seq = ?1",
             "DELETE FROM trajectories WHERE seq = ?1",
         ] {
-            connection.prepare_cached(query)?.execute([run])?;
+            statements::run(connection, query, [run])?;
         }
         let Some(session) = session else { continue };
-        connection
-            .prepare_cached(
-                "DELETE FROM sessions WHERE seq = ?1 AND NOT EXISTS
-                 (SELECT 1 FROM trajectories WHERE session = ?1)",
-            )?
-            .execute([session])?;
+        let query = "DELETE FROM sessions WHERE seq = ?1 AND NOT EXISTS
+            (SELECT 1 FROM trajectories WHERE session = ?1)";
+        statements::run(connection, query, [session])?;
     }
     Ok(runs.len())
 }

@@ -15,7 +15,7 @@ use super::names::{KnownNames, cut};
 use super::retention::MINUTES_KEPT_MS;
 use super::statements::{
     EvaluationPlace, add_turn, insert_call, insert_evaluation, leave_session, micros,
-    replace_content, update_trajectory,
+    replace_content, run, update_trajectory,
 };
 use super::sums::{CallFigures, PendingSums};
 use super::traces::{AWAITED, KnownEvaluation, KnownTrace};
@@ -39,38 +39,7 @@ pub(super) struct RowWriter {
     pub(super) sums: PendingSums,
     /// Storing time, Unix milliseconds, which never goes back.
     now_ms: i64,
-    pub(super) counts: RowCounts,
-}
-
-/// Numbers of one transaction, counted once it is committed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct RowCounts {
-    pub(super) trajectories: usize,
-    pub(super) calls: usize,
-    pub(super) evaluations: usize,
-    pub(super) repeated: usize,
-    pub(super) fragments: usize,
-    pub(super) shed: usize,
-    pub(super) uncorrected: usize,
-    /// Evaluations of other processes: stored, beside own verdicts, beyond the limit of a trace.
-    pub(super) collected: usize,
-    pub(super) beside_own: usize,
-    pub(super) beyond: usize,
-}
-
-impl RowCounts {
-    pub(super) fn publish(self, counters: &StoreCounters) {
-        counters.add(StoreCount::Trajectories, self.trajectories);
-        counters.add(StoreCount::Calls, self.calls);
-        counters.add(StoreCount::Evaluations, self.evaluations);
-        counters.add(StoreCount::Repeated, self.repeated);
-        counters.add(StoreCount::Fragments, self.fragments);
-        counters.add(StoreCount::ShedEvaluations, self.shed);
-        counters.add(StoreCount::Uncorrected, self.uncorrected);
-        counters.add(StoreCount::Collected, self.collected);
-        counters.add(StoreCount::CollectedBesideOwn, self.beside_own);
-        counters.add(StoreCount::CollectedBeyond, self.beyond);
-    }
+    pub(super) counts: StoreCounters,
 }
 
 /// Facts that the row of a trace begins with.
@@ -89,7 +58,7 @@ impl RowWriter {
             traces: Recent::new(KNOWN_MAX),
             sums: PendingSums::default(),
             now_ms,
-            counts: RowCounts::default(),
+            counts: StoreCounters::default(),
         }
     }
 
@@ -166,7 +135,7 @@ impl RowWriter {
         // A trace that was forgotten begins anew with its late spans: the larger part stays.
         let is_fragment = was_stored && trace.revision <= revision && size.0 < trace.size.0;
         let is_other_part = was_stored && trace.revision == revision && !is_same;
-        self.counts.fragments += usize::from(is_fragment || is_other_part);
+        self.counts.add(StoreCount::Fragments, usize::from(is_fragment || is_other_part));
         if trace.revision > revision || is_same || is_fragment {
             trace.is_repeat = true;
             self.keep(record.trace, trace);
@@ -185,8 +154,8 @@ impl RowWriter {
         update_trajectory(connection, record, &trace, title)?;
         replace_content(connection, trace.seq, content.as_ref().map(|(content, _)| &**content))?;
         if !was_stored {
-            self.counts.trajectories += 1;
-            self.counts.calls += record.call_count;
+            self.counts.add(StoreCount::Trajectories, 1);
+            self.counts.add(StoreCount::Calls, record.call_count);
         }
         self.keep(record.trace, trace);
         Ok(())
@@ -285,12 +254,10 @@ impl RowWriter {
         }
         if trace.counts != before || trace.shed != shed_before {
             let [passed, failed, not_evaluable, broken] = trace.counts;
-            connection
-                .prepare_cached(
-                    "UPDATE trajectories SET passed = ?2, failed = ?3, not_evaluable = ?4,
-                     broken = ?5, shed = ?6 WHERE seq = ?1",
-                )?
-                .execute(params![trace.seq, passed, failed, not_evaluable, broken, trace.shed])?;
+            let query = "UPDATE trajectories SET passed = ?2, failed = ?3, not_evaluable = ?4,
+                broken = ?5, shed = ?6 WHERE seq = ?1";
+            let values = params![trace.seq, passed, failed, not_evaluable, broken, trace.shed];
+            run(connection, query, values)?;
         }
         self.keep(key(target), trace);
         Ok(())
@@ -315,11 +282,11 @@ impl RowWriter {
             (known, _) => known.is_some(),
         };
         if is_known || (trace.is_repeat && trace.shed == SHED_ALL && is_pass) {
-            self.counts.repeated += 1;
+            self.counts.add(StoreCount::Repeated, 1);
             return Ok(());
         }
         if client.is_some() && trace.evaluations.len() >= COLLECTED_MAX {
-            self.counts.beyond += 1;
+            self.counts.add(StoreCount::CollectedBeyond, 1);
             return Ok(());
         }
         let evaluator = match client {
@@ -340,13 +307,12 @@ impl RowWriter {
             trace.counts[figures.verdict as usize] += 1;
         }
         if let Some(case) = &it.evaluator.case {
-            connection
-                .prepare_cached("INSERT OR IGNORE INTO cases VALUES (?1, ?2)")?
-                .execute(params![trace.seq, cut(case)])?;
+            let query = "INSERT OR IGNORE INTO cases VALUES (?1, ?2)";
+            run(connection, query, params![trace.seq, cut(case)])?;
         }
         if bringer == Bringer::This(true) && is_pass {
             trace.shed = SHED_ALL;
-            self.counts.shed += 1;
+            self.counts.add(StoreCount::ShedEvaluations, 1);
             return Ok(());
         }
         let tool = match it.evaluator.level {
@@ -356,8 +322,8 @@ impl RowWriter {
         let stored = self.now_ms;
         let place = EvaluationPlace { trace, evaluator, source, tool, is_current, stored, client };
         let seq = insert_evaluation(connection, policy, it, &figures, &place)?;
-        self.counts.evaluations += 1;
-        self.counts.collected += usize::from(client.is_some());
+        self.counts.add(StoreCount::Evaluations, 1);
+        self.counts.add(StoreCount::Collected, usize::from(client.is_some()));
         let is_collected = client.is_some();
         let known = KnownEvaluation { seq, is_current, is_collected, evaluator, source, figures };
         trace.add(it.id, it.revises, known);
@@ -373,7 +339,7 @@ impl RowWriter {
     ) -> rusqlite::Result<()> {
         let Some(revised) = it.revises else { return Ok(()) };
         if !trace.evaluations.contains_key(&revised) {
-            self.counts.uncorrected += 1;
+            self.counts.add(StoreCount::Uncorrected, 1);
             return Ok(());
         }
         self.retire(connection, revised, trace)
@@ -390,9 +356,7 @@ impl RowWriter {
         if std::mem::replace(&mut known.is_current, false) {
             self.sums.count((known.evaluator, known.source), &known.figures, -1);
             trace.counts[known.figures.verdict as usize] -= 1;
-            connection
-                .prepare_cached("UPDATE evaluations SET current = 0 WHERE seq = ?1")?
-                .execute([known.seq])?;
+            run(connection, "UPDATE evaluations SET current = 0 WHERE seq = ?1", [known.seq])?;
         }
         Ok(())
     }
@@ -444,7 +408,7 @@ impl RowWriter {
 
     /// Forgets all known rows: some of them were deleted, or never committed.
     pub(super) fn forget(&mut self) {
-        *self = Self { counts: RowCounts::default(), ..Self::new(self.now_ms) };
+        *self = Self { counts: StoreCounters::default(), ..Self::new(self.now_ms) };
     }
 
     /// Sets the storing time to a later one.

@@ -1,6 +1,6 @@
 //! Statements of the writer: one function for each row that it inserts or changes.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use spanscore_base::model::{ClientGroup, Completion, Evaluation, Level};
 
@@ -12,6 +12,33 @@ use crate::rollup::EvaluationFigures;
 
 /// Level of zstd: the lowest, for JSON a third of the size at a tenth of the time of the default.
 const ZSTD_LEVEL: i32 = 1;
+
+/// Runs a cached statement; returns the number of rows that it changed.
+pub(super) fn run(
+    connection: &Connection,
+    query: &str,
+    values: impl Params,
+) -> rusqlite::Result<usize> {
+    connection.prepare_cached(query)?.execute(values)
+}
+
+/// Inserts a row by a cached statement; returns its number.
+pub(super) fn insert(
+    connection: &Connection,
+    query: &str,
+    values: impl Params,
+) -> rusqlite::Result<i64> {
+    connection.prepare_cached(query)?.insert(values)
+}
+
+/// Returns the number that a cached query finds first.
+pub(super) fn find(
+    connection: &Connection,
+    query: &str,
+    values: impl Params,
+) -> rusqlite::Result<Option<i64>> {
+    connection.prepare_cached(query)?.query_row(values, |row| row.get(0)).optional()
+}
 
 pub(super) fn add_turn(
     connection: &Connection,
@@ -36,25 +63,15 @@ pub(super) fn leave_session(
     old: i64,
     new: i64,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE evaluations SET session = ?3 WHERE trajectory = ?1 AND session = ?2",
-        )?
-        .execute([trajectory, old, new])?;
-    connection
-        .prepare_cached(
-            "UPDATE annotations SET session = ?3 WHERE trajectory = ?1 AND session = ?2",
-        )?
-        .execute([trajectory, old, new])?;
-    connection
-        .prepare_cached("UPDATE sessions SET turns = turns - 1 WHERE seq = ?1")?
-        .execute([old])?;
-    connection
-        .prepare_cached(
-            "DELETE FROM sessions WHERE seq = ?1 AND NOT EXISTS
-             (SELECT 1 FROM trajectories WHERE session = ?1 AND seq <> ?2)",
-        )?
-        .execute([old, trajectory])?;
+    for table in ["evaluations", "annotations"] {
+        let query =
+            format!("UPDATE {table} SET session = ?3 WHERE trajectory = ?1 AND session = ?2");
+        run(connection, &query, [trajectory, old, new])?;
+    }
+    run(connection, "UPDATE sessions SET turns = turns - 1 WHERE seq = ?1", [old])?;
+    let query = "DELETE FROM sessions WHERE seq = ?1 AND NOT EXISTS
+        (SELECT 1 FROM trajectories WHERE session = ?1 AND seq <> ?2)";
+    run(connection, query, [old, trajectory])?;
     Ok(())
 }
 
@@ -103,16 +120,13 @@ pub(super) fn replace_content(
     content: Option<&str>,
 ) -> rusqlite::Result<()> {
     let Some(content) = content else {
-        connection
-            .prepare_cached("DELETE FROM trajectory_contents WHERE seq = ?1")?
-            .execute([seq])?;
+        run(connection, "DELETE FROM trajectory_contents WHERE seq = ?1", [seq])?;
         return Ok(());
     };
     let packed = zstd::bulk::compress(content.as_bytes(), ZSTD_LEVEL)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO trajectory_contents VALUES (?1, ?2)")?
-        .execute(params![seq, packed])?;
+    let query = "INSERT OR REPLACE INTO trajectory_contents VALUES (?1, ?2)";
+    run(connection, query, params![seq, packed])?;
     Ok(())
 }
 
@@ -201,9 +215,8 @@ pub(super) fn insert_evaluation(
             client
         ])?;
     if let Some(details) = texts.details {
-        connection
-            .prepare_cached("INSERT INTO evaluation_details VALUES (?1, ?2)")?
-            .execute(params![seq, details])?;
+        let query = "INSERT INTO evaluation_details VALUES (?1, ?2)";
+        run(connection, query, params![seq, details])?;
     }
     Ok(seq)
 }

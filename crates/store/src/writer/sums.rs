@@ -20,6 +20,10 @@ pub(super) struct ToolSums {
     bins: [i64; DURATION_BINS],
 }
 
+impl ToolSums {
+    const NONE: Self = Self { calls: 0, errors: 0, undeclared: 0, bins: [0; DURATION_BINS] };
+}
+
 /// Figures of a call that sums hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallFigures {
@@ -90,8 +94,7 @@ impl PendingSums {
     pub(super) fn count_call(&mut self, call: &CallFigures, sign: i64) {
         let (span, bucket) = self.bucket(call.time_ms.div_euclid(60_000));
         let place = (span, bucket, call.tool, call.source);
-        let empty = || ToolSums { calls: 0, errors: 0, undeclared: 0, bins: [0; DURATION_BINS] };
-        let sums = self.tools.entry(place).or_insert_with(empty);
+        let sums = self.tools.entry(place).or_insert(ToolSums::NONE);
         sums.calls += sign;
         sums.errors += sign * i64::from(call.is_error);
         sums.undeclared += sign * i64::from(call.is_undeclared);
@@ -256,8 +259,7 @@ fn compact_tools(
     while let Some(row) = rows.next()? {
         let hour = row.get::<_, i64>(0)?.div_euclid(HOUR / MINUTE);
         let place = (HOUR, hour, row.get(1)?, row.get(2)?);
-        let empty = || ToolSums { calls: 0, errors: 0, undeclared: 0, bins: [0; DURATION_BINS] };
-        let sums = pending.tools.entry(place).or_insert_with(empty);
+        let sums = pending.tools.entry(place).or_insert(ToolSums::NONE);
         sums.calls += row.get::<_, i64>(3)?;
         sums.errors += row.get::<_, i64>(4)?;
         sums.undeclared += row.get::<_, i64>(5)?;

@@ -9,9 +9,10 @@ use anyhow::Context;
 use clap::Args;
 
 use self::proposal::Proposal;
+use crate::cli::learn::write_own;
 use crate::cli::run::recording::create_own;
 use crate::cli::source::ConfigArgs;
-use crate::cli::{CommandError, Exit, inputs, output};
+use crate::cli::{CommandError, Exit, check_absent, inputs, output};
 use crate::config::{self, ConfigPart, ResolvedConfig};
 use spanscore_base::visible;
 
@@ -79,9 +80,7 @@ exporters:
 
 pub(in crate::cli) fn run(args: &InitArgs) -> Result<Exit, CommandError> {
     let path = visible::line(args.output.display()).to_string();
-    if !args.force && args.output.exists() {
-        return Err(CommandError::Usage(format!("{path} is there: add --force to replace it")));
-    }
+    check_absent([&*args.output].into_iter(), args.force)?;
     let mut is_broken = false;
     let mut text = HEAD.to_owned();
     if args.from.is_empty() {
@@ -95,9 +94,7 @@ pub(in crate::cli) fn run(args: &InitArgs) -> Result<Exit, CommandError> {
     text.push_str(TAIL);
     let part = ConfigPart::Text { name: path.clone(), text: text.clone() };
     ResolvedConfig::new(&config::load(&[part], &|_| None)?)?;
-    create_own(&args.output)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {path}"))?;
+    write_own(&args.output, &text)?;
     output::note(format_args!("wrote {path}; check it: spanscore check {path}"));
     Ok(if is_broken { Exit::Failure } else { Exit::Success })
 }

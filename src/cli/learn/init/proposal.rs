@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::inspect::suggest::Suggested;
 use crate::cli::learn::{GoldenCase, calls};
-use crate::cli::{CommandError, output, recorded};
+use crate::cli::{CommandError, misused, output, recorded};
 use crate::config::{self, ConfigPart, ResolvedConfig};
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::value::Value;
@@ -40,8 +40,7 @@ impl Proposal {
     /// Judges the runs of some files by every kind that needs no settings.
     pub(super) fn new(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Self, CommandError> {
         if files.iter().any(|file| file == Path::new("-")) {
-            let told = "--from reads a recording twice: name a file instead of `-`";
-            return Err(CommandError::Usage(told.to_owned()));
+            return misused("--from reads a recording twice: name a file instead of `-`");
         }
         let suggested = Suggested::new(plan, files)?;
         let resolver = recorded::resolver_of(suggested.dialects()?, &Facts::all())?;

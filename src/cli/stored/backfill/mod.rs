@@ -5,14 +5,13 @@ pub(in crate::cli) mod needs;
 pub(in crate::cli) mod tally;
 
 use clap::Args;
-use serde_json::Value;
 
 use self::judging::{Backfill, BackfilledVerdict};
 use self::tally::{BackfillCounts, EvaluatorTally};
 use super::filter::FilterArgs;
-use super::rows::object;
+use super::rows::print_record;
 use super::scores::{beginning, tell_losses};
-use super::{StoreArgs, asked, short};
+use super::{StoreArgs, pages, short};
 use crate::cli::score::Format;
 use crate::cli::{CommandError, Exit, output, recorded};
 use spanscore_base::model::{shown_percent, shown_share};
@@ -54,30 +53,27 @@ pub(in crate::cli) fn run(args: &BackfillArgs) -> Result<Exit, CommandError> {
     let steps = u64::from(plan.config.limits.trace_steps);
     let mut backfill = Backfill::new(plan.evaluators, steps, recorded::now_ns());
     let mut changes = VerdictChanges::default();
-    let mut after = None;
-    loop {
-        let page = reader.restored_runs(&filter, after, PAGE_RUNS).map_err(asked)?;
-        for run in &page.items {
-            backfill.judge(run, |verdict| match args.format {
+    pages(
+        |after| reader.restored_runs(&filter, after, PAGE_RUNS),
+        |run| {
+            backfill.judge(&run, |verdict| match args.format {
                 Format::Jsonl => print_verdict(&verdict, args.all),
                 Format::Table => {
                     changes.add(verdict);
                     Ok(())
                 }
-            })?;
-        }
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+            })
+        },
+    )?;
     let runs = backfill.runs;
     let tallies = backfill.finish();
     if runs == 0 {
         output::note("spanscore: no stored run fits");
     } else {
         match args.format {
-            Format::Jsonl => print_records(&tallies)?,
+            Format::Jsonl => {
+                tallies.iter().try_for_each(|tally| print_record("evaluator", tally))?;
+            }
             Format::Table => output::line(text(&tallies, &changes))?,
         }
     }
@@ -107,16 +103,6 @@ impl VerdictChanges {
 fn print_verdict(verdict: &BackfilledVerdict, all: bool) -> Result<(), CommandError> {
     let row = if verdict.is_told { "change" } else { "verdict" };
     if verdict.is_told || all { print_record(row, verdict) } else { Ok(()) }
-}
-
-fn print_record(row: &str, record: &impl serde::Serialize) -> Result<(), CommandError> {
-    let mut named = serde_json::Map::from_iter([("row".to_owned(), Value::from(row))]);
-    named.extend(object(record)?);
-    output::record(Value::Object(named))
-}
-
-fn print_records(tallies: &[EvaluatorTally]) -> Result<(), CommandError> {
-    tallies.iter().try_for_each(|tally| print_record("evaluator", tally))
 }
 
 /// Formats counts and changes as tables.

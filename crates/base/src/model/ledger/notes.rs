@@ -12,7 +12,7 @@
 //! [`TIED_MAX`] in all, notes are let go and counted: a restart may then tell again what they said
 //! had been told.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -42,39 +42,10 @@ impl From<Claim> for NoteClaim {
     }
 }
 
-/// Note of a record, by its identity: traces that were judged together have the same.
-#[derive(Debug)]
-struct TiedNote(NoteClaim);
-
-impl TiedNote {
-    fn key(&self) -> usize {
-        Arc::as_ptr(&self.0.0).addr()
-    }
-}
-
-impl PartialEq for TiedNote {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for TiedNote {}
-
-impl PartialOrd for TiedNote {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for TiedNote {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-/// Notes on forgotten traces of one record.
+/// Notes on forgotten traces of one record, by their identity: traces that were judged together
+/// have the same.
 #[derive(Debug, Default)]
-pub(super) struct TiedNotes(BTreeSet<TiedNote>);
+pub(super) struct TiedNotes(BTreeMap<usize, NoteClaim>);
 
 impl TiedNotes {
     pub(super) fn len(&self) -> usize {
@@ -158,9 +129,9 @@ impl Drop for CellParts {
         for record in records.iter().filter_map(Weak::upgrade) {
             let mut tied = record.notes.lock().unwrap_or_else(PoisonError::into_inner);
             for note in self.notes.iter().flatten() {
-                let note = TiedNote(note.clone());
-                if !tied.0.contains(&note) && record.source.tied.take() {
-                    tied.0.insert(note);
+                let key = Arc::as_ptr(&note.0).addr();
+                if !tied.0.contains_key(&key) && record.source.tied.take() {
+                    tied.0.insert(key, note.clone());
                 }
             }
         }

@@ -2,6 +2,8 @@
 
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use data_encoding::HEXLOWER_PERMISSIVE;
+use smallvec::SmallVec;
 
 use super::OtlpJsonError;
 use super::reader::OtlpJsonReader;
@@ -46,6 +48,16 @@ pub(super) fn varint_at(place: &mut [u8], mut value: u64) {
     }
 }
 
+fn varint(out: &mut Vec<u8>, number: u32, value: u64) {
+    tag(out, number, WIRE_VARINT);
+    put_varint(value, out);
+}
+
+fn fixed64(out: &mut Vec<u8>, number: u32, value: u64) {
+    tag(out, number, WIRE_FIXED64);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
 fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     tag(out, number, WIRE_BYTES);
     put_varint(value.len() as u64, out);
@@ -68,50 +80,25 @@ pub(super) fn write(
                 .map_err(|_| wrong(reader, field, "base64"))?;
             bytes(out, number, &value);
         }
-        FieldKind::Bool => {
-            let value = boolean(reader, field)?;
-            tag(out, number, WIRE_VARINT);
-            out.push(u8::from(value));
-        }
-        FieldKind::Varint => {
-            let value = integer(reader, field)?;
-            tag(out, number, WIRE_VARINT);
-            put_varint(value, out);
-        }
+        FieldKind::Bool => varint(out, number, boolean(reader, field)?.into()),
+        FieldKind::Varint => varint(out, number, integer(reader, field)?),
         FieldKind::Zigzag => {
             let value = integer(reader, field)?.cast_signed();
-            tag(out, number, WIRE_VARINT);
-            put_varint(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
+            varint(out, number, ((value << 1) ^ (value >> 63)).cast_unsigned());
         }
-        FieldKind::Enum => {
-            if reader.peek() == Some(b'"') {
-                return Err(wrong(reader, field, "a number, names are not allowed"));
-            }
-            let value = integer(reader, field)?;
-            tag(out, number, WIRE_VARINT);
-            put_varint(value, out);
+        FieldKind::Enum if reader.peek() == Some(b'"') => {
+            return Err(wrong(reader, field, "a number, names are not allowed"));
         }
+        FieldKind::Enum => varint(out, number, integer(reader, field)?),
         FieldKind::Fixed32 => {
             let value = u32::try_from(integer(reader, field)?)
                 .map_err(|_| wrong(reader, field, "a number below 2^32"))?;
             tag(out, number, WIRE_FIXED32);
             out.extend_from_slice(&value.to_le_bytes());
         }
-        FieldKind::Fixed64 => {
-            let value = unsigned(reader, field)?;
-            tag(out, number, WIRE_FIXED64);
-            out.extend_from_slice(&value.to_le_bytes());
-        }
-        FieldKind::SignedFixed64 => {
-            let value = integer(reader, field)?;
-            tag(out, number, WIRE_FIXED64);
-            out.extend_from_slice(&value.to_le_bytes());
-        }
-        FieldKind::Double => {
-            let value = double(reader, field)?;
-            tag(out, number, WIRE_FIXED64);
-            out.extend_from_slice(&value.to_le_bytes());
-        }
+        FieldKind::Fixed64 => fixed64(out, number, unsigned(reader, field)?),
+        FieldKind::SignedFixed64 => fixed64(out, number, integer(reader, field)?),
+        FieldKind::Double => fixed64(out, number, double(reader, field)?.to_bits()),
         // The walk opens messages itself.
         FieldKind::Message(_) => return Err(wrong(reader, field, "an object")),
     }
@@ -191,21 +178,8 @@ fn double(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<f64, O
 
 /// Writes an id of any length; one that is not hexadecimal becomes [`NOT_AN_ID`].
 fn id(out: &mut Vec<u8>, number: u32, text: &str) {
-    let digits = text.as_bytes();
-    let start = out.len();
-    tag(out, number, WIRE_BYTES);
-    put_varint((digits.len() / 2) as u64, out);
-    for pair in digits.chunks(2) {
-        let digit = |byte: &u8| (*byte as char).to_digit(16);
-        let byte = match pair {
-            [high, low] => digit(high).zip(digit(low)).map(|(high, low)| high << 4 | low),
-            _ => None,
-        };
-        let Some(byte) = byte else {
-            out.truncate(start);
-            bytes(out, number, NOT_AN_ID);
-            return;
-        };
-        out.push(byte as u8);
-    }
+    let mut id = SmallVec::<[u8; 16]>::from_elem(0, text.len() / 2);
+    let is_id =
+        text.len() % 2 == 0 && HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut id).is_ok();
+    bytes(out, number, if is_id { &id } else { NOT_AN_ID });
 }

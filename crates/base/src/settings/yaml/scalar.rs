@@ -5,7 +5,7 @@
 
 use super::super::{NodeKind, SettingsError};
 use crate::value::{Number, Value};
-use strum::{IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr};
 
 /// Origin of the type of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ pub enum ScalarForm {
 }
 
 /// A tag of the core schema for scalars.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum ScalarTag {
     /// `!!str`
@@ -35,11 +35,6 @@ pub enum ScalarTag {
 }
 
 impl ScalarTag {
-    /// Returns the tag of a name without `!!`.
-    pub(crate) fn of(name: &str) -> Option<Self> {
-        Self::VARIANTS.iter().copied().find(|tag| tag.name() == name)
-    }
-
     /// Returns its name, without `!!`.
     pub fn name(self) -> &'static str {
         self.into()
@@ -191,7 +186,7 @@ mod tests {
     #[test]
     fn a_tag_says_what_the_text_must_be() {
         let read = |name: &str, text: &str| {
-            let tag = ScalarTag::of(name).expect(name);
+            let tag: ScalarTag = name.parse().expect(name);
             typed(text, ScalarForm::Tagged(tag)).map(|kind| {
                 crate::settings::Node { kind, ..Default::default() }.to_value().to_string()
             })

@@ -131,7 +131,7 @@ fn write_text(text: &PyStr<'_>, out: &mut impl Write) -> fmt::Result {
     for code in text.code_points() {
         if let Some(escape) = short_escape(code, quote) {
             out.write_str(escape)?;
-        } else if let (true, Some(character)) = (is_printable(code), char::from_u32(code)) {
+        } else if let Some(character) = char::from_u32(code).filter(|char| is_printable(*char)) {
             out.write_char(character)?;
         } else if code < 0x100 {
             write!(out, "\\x{code:02x}")?;

@@ -9,9 +9,9 @@ use prost::encoding::encode_varint;
 
 use super::WantedTraces;
 use spanscore_base::model::TraceId;
-use spanscore_base::otlp::Signal;
-use spanscore_base::otlp::number;
+use spanscore_base::otlp::request::{RequestStep, trace_id, walk};
 use spanscore_base::otlp::wire::{Field, Fields, Malformed};
+use spanscore_base::otlp::{Signal, number};
 
 /// The items of a request by trace, and those of no trace.
 #[derive(Debug, Default, PartialEq)]
@@ -23,13 +23,13 @@ pub(super) struct ItemsByTrace {
 /// Counts the items of a request by trace; what is malformed up to the damage.
 pub(super) fn items_by_trace(signal: Signal, request: &[u8]) -> ItemsByTrace {
     let mut found = ItemsByTrace::default();
-    each(request, number::REQUEST_RESOURCES, |resource| {
-        each(resource, number::SCOPES, |scope| {
-            each(scope, number::ITEMS, |item| match trace_of(signal, item) {
-                Some(trace) => *found.traces.entry(trace).or_default() += 1,
-                None => found.without += 1,
-            });
-        });
+    // The readable rest counts.
+    let _ = walk(request, |step| {
+        let RequestStep::Item(item) = step else { return };
+        match trace_of(signal, item) {
+            Some(trace) => *found.traces.entry(trace).or_default() += 1,
+            None => found.without += 1,
+        }
     });
     found
 }
@@ -81,30 +81,9 @@ fn copy(
     }
 }
 
-fn each<'a>(message: &'a [u8], wanted: u32, mut visit: impl FnMut(&'a [u8])) {
-    let mut fields = Fields::new(message);
-    while let Ok(Some((number, field))) = fields.next() {
-        if let (true, Field::Bytes(inner)) = (number == wanted, field) {
-            visit(inner);
-        }
-    }
-}
-
 /// The trace of an encoded span or log record.
 fn trace_of(signal: Signal, item: &[u8]) -> Option<TraceId> {
-    let wanted = match signal {
-        Signal::Traces => number::span::TRACE_ID,
-        Signal::Logs => number::log::TRACE_ID,
-        Signal::Metrics => return None,
-    };
-    let mut fields = Fields::new(item);
-    let mut id = None;
-    while let Ok(Some((number, field))) = fields.next() {
-        if let (true, Field::Bytes(bytes)) = (number == wanted, field) {
-            id = Some(bytes);
-        }
-    }
-    TraceId::from_wire(id?)
+    trace_id(signal, item).and_then(TraceId::from_wire)
 }
 
 #[cfg(test)]
