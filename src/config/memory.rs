@@ -8,7 +8,7 @@ use super::container::container_mib;
 use spanscore_ask::judge::{ANSWERS_BYTES_MAX, JudgingSettings};
 use spanscore_assemble::{LimitsSettings, SessionsSettings};
 use spanscore_base::model::MemoryLimits;
-use spanscore_base::settings::{Key, Node, Place, SettingsError};
+use spanscore_base::settings::{Key, Node, SettingsError};
 use spanscore_detect::limits::RULES_BYTES_MAX;
 use spanscore_emit::forward::ForwardSettings;
 use spanscore_emit::settings::ExporterSettings;
@@ -288,7 +288,7 @@ fn does_not_fit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanscore_base::settings::NodeKind;
+    use spanscore_base::settings::{NodeKind, Place};
     use spanscore_base::value::json;
     use spanscore_receive::settings::ReceiversSettings;
 

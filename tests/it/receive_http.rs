@@ -303,14 +303,14 @@ async fn slow_senders_are_cut_off() {
 async fn one_connection_past_the_limit_is_closed() {
     let harness =
         Harness::with(OtlpReceiverSettings { max_connections: 1, ..small_settings() }).await;
-    let first = TcpStream::connect(harness.http).await.unwrap();
-    while !harness
-        .telemetry
-        .exposition()
-        .contains("spanscore_receiver_connections{receiver=\"otlp\",transport=\"http\"} 1")
-    {
-        tokio::task::yield_now().await;
-    }
+    let mut first = TcpStream::connect(harness.http).await.unwrap();
+    let head = "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
+                Content-Length: 100\r\nExpect: 100-continue\r\n\r\n";
+    first.write_all(head.as_bytes()).await.unwrap();
+    // It has a request, so it keeps its place.
+    let mut told = [0; 12];
+    first.read_exact(&mut told).await.unwrap();
+    assert_eq!(&told, b"HTTP/1.1 100");
     assert_eq!(talk(harness.http, "GET / HTTP/1.1\r\nhost: a\r\n\r\n").await, "");
     harness.assert_counted(
         "spanscore_receiver_closed_connections_total\

@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import struct
+import threading
 import time
 
 from harness import (HEADERS, HTTP1, PREFACE, agent, close, drain, for_seconds, frame, literal, request, tool, trace)
@@ -88,6 +89,35 @@ def no_window(collector, seconds):
             held[-1].sendall(PREFACE + frame(4, 0, 0, struct.pack(">HI", 4, 0)) + calls)
     time.sleep(max(0.0, end - time.monotonic()))
     return close(held)
+
+
+def held_connections(collector, seconds):
+    """1,200 connections, each kept by a request now and then and opened again where it went, while others open one for
+    each request: what these are answered."""
+    going, held = True, [None] * 1200
+    def keep(place):
+        with ANSWERED:
+            held[place] = held[place] or collector.open(collector.http)
+            held[place].settimeout(0.3)
+            held[place].sendall(b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n")
+            if held[place].recv(1000):
+                return
+        if held[place]:
+            held[place].close()
+        held[place] = None
+    def keep_all():
+        while going:
+            for place in range(len(held)):
+                keep(place)
+    for place in range(len(held)):
+        keep(place)
+    keeping = threading.Thread(target=keep_all)
+    keeping.start()
+    answers = for_seconds(seconds, lambda: collector.post(trace(), timeout=5), 2)
+    going = False
+    keeping.join()
+    close([one for one in held if one])
+    return answers
 
 
 def one_byte_frames(collector, seconds):
@@ -359,7 +389,7 @@ def resets_of(port, path):
 HTTP = {
     "pipelined": pipeline(whole() * 50, 0.3),
     "refused_pipeline": pipeline(b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n" * 200, 0.2),
-    "no_window": no_window, "one_byte_frames": one_byte_frames, "header_bomb": header_bomb,
+    "held_connections": held_connections, "no_window": no_window, "one_byte_frames": one_byte_frames, "header_bomb": header_bomb,
     "changed_settings": changed_settings, "padding": padding, "compressed_calls": compressed_calls,
     "lying_lengths": lying_lengths, "small_chunks": small_chunks, "two_meanings": two_meanings,
     "from_pages": from_pages,

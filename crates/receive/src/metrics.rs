@@ -31,6 +31,8 @@ impl Transport {
 pub(super) enum Closed {
     /// The limit on connections was reached.
     Limit,
+    /// It was quiet, and a new connection needed its place.
+    Displaced,
     /// No request came in time.
     HeaderTimeout,
     /// No request came for a long time.

@@ -3,15 +3,17 @@
 //! Half full, passing runs lose their content; from three quarters on, their calls, and passing
 //! evaluations are only counted; full, everything is only counted, in sums that are merged here.
 //! Nobody ever waits.
+//!
+//! Senders go down the ladder by what they have waiting: whoever has little beside the one with
+//! most is stored whole, and a full queue makes room for it from that one.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-use spanscore_base::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Target};
+use spanscore_base::model::{Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Target};
 use spanscore_base::value::{Number, Value};
 
 use crate::counters::{StoreCount, StoreCounters};
@@ -35,6 +37,9 @@ impl StoreQueueLimits {
         Self { rows: 65_536, bytes, sums: 10_000 }
     }
 }
+
+/// Part of what the sender with most has waiting up to which another has little.
+const LITTLE_PART: u64 = 4;
 
 /// Most edits of people that wait.
 const EDITS_MAX: usize = 32;
@@ -67,9 +72,16 @@ pub(crate) struct StoreBatch {
     pub(crate) is_last: bool,
 }
 
+/// Work that waits, with the rows and bytes that it holds.
+struct WaitingWork {
+    work: StoreWork,
+    rows: usize,
+    bytes: usize,
+}
+
 #[derive(Default)]
 struct QueueState {
-    work: VecDeque<(StoreWork, usize, usize)>,
+    work: FairLine<WaitingWork>,
     /// Rows and bytes, those of the batch that is being written included.
     rows: usize,
     bytes: usize,
@@ -81,6 +93,12 @@ struct QueueState {
 }
 
 impl QueueState {
+    /// Returns true if a holder has little waiting, with so many bytes more.
+    fn is_little(&self, holder: u32, more: usize) -> bool {
+        let own = self.work.backlog(holder as usize).saturating_add(more as u64);
+        own < self.work.backlog_max() / LITTLE_PART
+    }
+
     fn is_idle(&self) -> bool {
         self.work.is_empty() && self.merged.is_empty() && self.edits.is_empty()
     }
@@ -112,10 +130,10 @@ impl StoreQueue {
         Self { state: Mutex::default(), rung, came: Condvar::new(), limits, counters }
     }
 
-    /// Returns `None` if there is no room for a run, else true if it may bring its content. Counts
-    /// what is left out; without the lock, so what is brought may still be shed.
-    pub(crate) fn admit(&self, is_passing: bool, with_content: bool) -> Option<bool> {
-        let rung = self.rung.load(Ordering::Relaxed);
+    /// Returns `None` if there is no room for a run of a holder, else true if it may bring its
+    /// content. Counts what is left out; what is brought may still be shed.
+    pub(crate) fn admit(&self, holder: u32, is_passing: bool, with_content: bool) -> Option<bool> {
+        let rung = self.rung_of(holder);
         if rung >= Rung::SumsOnly as u8 {
             self.counters.add(StoreCount::ShedTrajectories, 1);
             return None;
@@ -130,11 +148,12 @@ impl StoreQueue {
         self.rung.load(Ordering::Relaxed) == Rung::All as u8
     }
 
-    /// Adds a run, or as much of it as there is room for.
-    pub(crate) fn put_trajectory(&self, mut record: Box<TrajectoryRecord>) {
+    /// Adds a run, or as much of it as there is room for; it arrived at `now_ms`.
+    pub(crate) fn put_trajectory(&self, mut record: Box<TrajectoryRecord>, now_ms: i64) {
         let size = record.bytes();
+        let holder = record.holder;
         let mut state = self.lock();
-        let rung = self.rung(&state, size);
+        let rung = self.make_room(&mut state, holder, size, now_ms);
         if rung == Rung::SumsOnly {
             self.counters.add(StoreCount::ShedTrajectories, 1);
             return;
@@ -149,44 +168,52 @@ impl StoreQueue {
         }
         let bytes = record.bytes();
         let rows = 2 + if is_shed { 0 } else { record.calls.len() };
-        self.put(&mut state, StoreWork::Trajectory { record, is_shed }, rows, bytes);
+        let work = StoreWork::Trajectory { record, is_shed };
+        self.put(&mut state, holder, WaitingWork { work, rows, bytes });
     }
 
     /// Adds evaluations, or counts them if there is no room; they arrived at `now_ms`.
     pub(crate) fn put_evaluations(&self, all: Arc<[Evaluation]>, now_ms: i64) {
         let bytes = size_of_evaluations(&all);
+        let holder = holder_of(&all);
         let mut state = self.lock();
-        let rung = self.rung(&state, bytes);
         if state.is_closed {
             self.counters.add(StoreCount::Lost, all.len());
             return;
         }
+        let rung = self.make_room(&mut state, holder, bytes, now_ms);
         if rung == Rung::SumsOnly {
-            all.iter().for_each(|evaluation| self.merge(&mut state, evaluation, now_ms));
-            self.counters.add(StoreCount::ShedEvaluations, all.len());
-            return;
+            return self.merge_all(&mut state, &all, now_ms);
         }
         let is_shed = rung >= Rung::RowsOnly;
         let is_stored = |it: &&Evaluation| !is_shed || it.verdict() != GivenVerdict::Pass;
         let rows = all.iter().filter(is_stored).count();
-        self.put(&mut state, StoreWork::Evaluations { all, is_shed }, rows, bytes);
+        let work = StoreWork::Evaluations { all, is_shed };
+        self.put(&mut state, holder, WaitingWork { work, rows, bytes });
     }
 
-    /// Returns true if there is room for what other processes send: they keep it and come again.
-    pub(crate) fn has_room_for_others(&self) -> bool {
-        self.rung.load(Ordering::Relaxed) < Rung::RowsOnly as u8
+    /// Returns true if there is room for what another process sends: it keeps it and comes again.
+    pub(crate) fn has_room_for(&self, holder: u32) -> bool {
+        self.rung_of(holder) < Rung::RowsOnly as u8
     }
 
-    /// Adds evaluations of other processes; returns the number for which there was no room.
-    pub(crate) fn put_collected(&self, all: Vec<Evaluation>, client: Arc<str>) -> usize {
-        let count = all.len();
+    /// Adds evaluations of another process; returns the number for which there was no room.
+    pub(crate) fn put_collected(
+        &self,
+        all: Vec<Evaluation>,
+        client: Arc<str>,
+        now_ms: i64,
+    ) -> usize {
+        let rows = all.len();
         let bytes = size_of_evaluations(&all);
+        let holder = holder_of(&all);
         let mut state = self.lock();
-        if self.rung(&state, bytes) == Rung::SumsOnly {
-            self.counters.add(StoreCount::CollectedUnstored, count);
-            return count;
+        if self.make_room(&mut state, holder, bytes, now_ms) == Rung::SumsOnly {
+            self.counters.add(StoreCount::CollectedUnstored, rows);
+            return rows;
         }
-        self.put(&mut state, StoreWork::Collected { all, client }, count, bytes);
+        let work = StoreWork::Collected { all, client };
+        self.put(&mut state, holder, WaitingWork { work, rows, bytes });
         0
     }
 
@@ -246,7 +273,7 @@ impl StoreQueue {
         };
         let mut taken = 0;
         while taken < rows_max {
-            let Some((work, rows, bytes)) = state.work.pop_front() else { break };
+            let Some(WaitingWork { work, rows, bytes }) = state.work.take() else { break };
             state.waiting -= rows;
             batch.held.0 += rows;
             batch.held.1 += bytes;
@@ -275,9 +302,10 @@ impl StoreQueue {
         self.came.notify_all();
     }
 
-    fn put(&self, state: &mut QueueState, work: StoreWork, rows: usize, bytes: usize) {
+    fn put(&self, state: &mut QueueState, holder: u32, work: WaitingWork) {
+        let WaitingWork { rows, bytes, .. } = work;
         let was_idle = state.work.is_empty();
-        state.work.push_back((work, rows, bytes));
+        state.work.put(holder as usize, bytes, work);
         state.rows += rows;
         state.waiting += rows;
         state.bytes += bytes;
@@ -286,6 +314,38 @@ impl StoreQueue {
         if was_idle || state.waiting >= crate::writer::BATCH_ROWS {
             self.came.notify_one();
         }
+    }
+
+    /// Makes room for so many bytes of a holder in a full queue, from those that have more waiting;
+    /// returns the rung at which they are taken in.
+    fn make_room(&self, state: &mut QueueState, holder: u32, bytes: usize, now_ms: i64) -> Rung {
+        let mut rung = self.rung(state, bytes);
+        // What other processes sent was acknowledged, and is in no sum.
+        let may_go = |it: &WaitingWork| !matches!(it.work, StoreWork::Collected { .. });
+        while rung == Rung::SumsOnly
+            && !state.is_closed
+            && let Some(gone) = state.work.take_behind(holder as usize, bytes, may_go)
+        {
+            state.rows -= gone.rows;
+            state.waiting -= gone.rows;
+            state.bytes -= gone.bytes;
+            match gone.work {
+                StoreWork::Evaluations { all, .. } => self.merge_all(state, &all, now_ms),
+                _ => self.counters.add(StoreCount::ShedTrajectories, 1),
+            }
+            rung = self.rung(state, bytes);
+        }
+        if rung < Rung::SumsOnly && state.is_little(holder, bytes) { Rung::All } else { rung }
+    }
+
+    /// Returns the rung for the next record of a holder, whose size is not known.
+    fn rung_of(&self, holder: u32) -> u8 {
+        let rung = self.rung.load(Ordering::Relaxed);
+        if rung == Rung::All as u8 {
+            return rung;
+        }
+        let state = self.lock();
+        if !state.is_closed && state.is_little(holder, 0) { Rung::All as u8 } else { rung }
     }
 
     /// Returns the rung at which so many more bytes are taken in.
@@ -301,6 +361,12 @@ impl StoreQueue {
             3 => Rung::RowsOnly,
             _ => Rung::SumsOnly,
         }
+    }
+
+    /// Counts evaluations in the sums alone.
+    fn merge_all(&self, state: &mut QueueState, all: &[Evaluation], now_ms: i64) {
+        all.iter().for_each(|evaluation| self.merge(state, evaluation, now_ms));
+        self.counters.add(StoreCount::ShedEvaluations, all.len());
     }
 
     fn merge(&self, state: &mut QueueState, evaluation: &Evaluation, now_ms: i64) {
@@ -320,6 +386,11 @@ impl StoreQueue {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the holder of evaluations of one trace, or of one client.
+fn holder_of(all: &[Evaluation]) -> u32 {
+    all.first().map_or(0, |first| first.target.holder)
 }
 
 /// Returns the bytes that evaluations hold, about. Those of one target share it.

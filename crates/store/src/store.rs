@@ -96,10 +96,11 @@ impl Store {
         })
     }
 
-    /// Returns `None` if there is no room for a run, which is counted, else true if its record may
-    /// bring content. Asked before a record is built, so that a full store costs shards nothing.
-    pub fn admit(&self, is_passing: bool, with_content: bool) -> Option<bool> {
-        self.queue.admit(is_passing, with_content)
+    /// Returns `None` if there is no room for a run of a holder, which is counted, else true if its
+    /// record may bring content. Asked before a record is built, so that a full store costs shards
+    /// nothing.
+    pub fn admit(&self, holder: u32, is_passing: bool, with_content: bool) -> Option<bool> {
+        self.queue.admit(holder, is_passing, with_content)
     }
 
     /// Returns true if nothing would be left out now.
@@ -109,7 +110,7 @@ impl Store {
 
     /// Stores a judged run; before its evaluations.
     pub fn trajectory(&self, record: TrajectoryRecord) {
-        self.queue.put_trajectory(Box::new(record));
+        self.queue.put_trajectory(Box::new(record), now_ms());
     }
 
     /// Stores evaluations, those of one trace together.
@@ -124,9 +125,9 @@ impl Store {
         self.accepted.contains(client)
     }
 
-    /// Returns true if there is room for evaluations of other processes, which come again.
-    pub fn has_room_for_others(&self) -> bool {
-        self.queue.has_room_for_others()
+    /// Returns true if there is room for evaluations of another process, a holder: they come again.
+    pub fn has_room_for(&self, holder: u32) -> bool {
+        self.queue.has_room_for(holder)
     }
 
     /// Stores evaluations that the process of a client gave, a part of them after the other;
@@ -140,7 +141,7 @@ impl Store {
             if part.is_empty() {
                 return unstored;
             }
-            unstored += self.queue.put_collected(part, Arc::clone(client));
+            unstored += self.queue.put_collected(part, Arc::clone(client), now_ms());
         }
     }
 

@@ -267,7 +267,8 @@ mod tests {
             let filling = format!("x: {}\r\n", "y".repeat(4091)).repeat(header_bytes / 4096);
             let request =
                 format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{filling}\r\n");
-            stream.write_all(request.as_bytes()).unwrap();
+            // Of endless headers not all is read.
+            let _ = stream.write_all(request.as_bytes());
             let mut answer = [0; 12];
             stream.read_exact(&mut answer).unwrap();
             assert_eq!(String::from_utf8_lossy(&answer), expected, "{path}, {header_bytes}");
@@ -275,9 +276,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn endpoints_answer_while_the_network_is_busy_and_read_large_headers() {
+    async fn endpoints_answer_while_the_network_is_busy_and_read_no_endless_headers() {
         let telemetry = served().await;
         check(&telemetry, 0, "HTTP/1.1 200");
         check(&telemetry, HEADER_BYTES_MAX / 2, "HTTP/1.1 200");
+        check(&telemetry, 4 * HEADER_BYTES_MAX, "HTTP/1.1 431");
     }
 }

@@ -4,7 +4,6 @@ use super::CalibrateArgs;
 use super::runs::Measured;
 use crate::cli::{CommandError, hint, misused};
 use crate::config::{Loaded, ResolvedConfig, own_settings};
-use spanscore_base::settings::nearest;
 use spanscore_base::value::{Map, Value};
 use spanscore_evaluate::inquiry::unknown_judge;
 

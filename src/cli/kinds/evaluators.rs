@@ -5,7 +5,6 @@ use clap::Args;
 use super::settings::settings;
 use crate::cli::{CommandError, Exit, hint, output};
 use crate::config::shared_schema;
-use spanscore_base::settings::nearest;
 use spanscore_evaluate::{KINDS, Kind, kind};
 
 /// Lists the kinds of evaluators, or shows the settings of one

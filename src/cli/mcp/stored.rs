@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::JsonObject;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answers::{McpAnswer, add_calls, kinds, text_bytes};
 use super::tools::{

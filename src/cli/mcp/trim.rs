@@ -124,13 +124,13 @@ mod tests {
     #[test]
     fn pages_end_by_number_and_by_bytes_and_always_go_on() {
         let of = |start, limit, bytes| {
-            let page = page(0..5, start, (limit, bytes), |n| json!(n));
-            (page.items.len(), page.next)
+            let page = page(0..5, start, (limit, bytes), |n| Ok(json!(n)));
+            page.map(|page| (page.items.len(), page.next))
         };
-        assert_eq!(of(0, 2, 100), (2, Some(2)));
-        assert_eq!(of(3, 2, 100), (2, None));
-        assert_eq!(of(0, 9, 0), (1, Some(1)));
-        assert_eq!(of(9, 9, 100), (0, None));
+        assert_eq!(of(0, 2, 100), Ok((2, Some(2))));
+        assert_eq!(of(3, 2, 100), Ok((2, None)));
+        assert_eq!(of(0, 9, 0), Ok((1, Some(1))));
+        assert_eq!(of(9, 9, 100), Ok((0, None)));
     }
 
     proptest! {

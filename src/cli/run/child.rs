@@ -76,9 +76,11 @@ impl PassedSignals {
 
     async fn next(&mut self) -> Number {
         poll_fn(|cx| {
-            let mut passed = self.passed.iter_mut();
-            let came = passed.find(|(_, signal)| signal.poll_recv(cx).is_ready());
-            came.map_or(Poll::Pending, |(number, _)| Poll::Ready(*number))
+            let came = self
+                .passed
+                .iter_mut()
+                .find_map(|(number, signal)| signal.poll_recv(cx).is_ready().then_some(*number));
+            came.map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }

@@ -34,7 +34,7 @@ use crate::cli::output::interrupt;
 use crate::cli::output::progress::Progress;
 use crate::config::ResolvedConfig;
 use spanscore_base::visible;
-use spanscore_engine::batch::{Batch, BatchError, BatchPlan, BatchProgress, WatchedRun};
+use spanscore_engine::batch::{Batch, BatchError, BatchProgress, WatchedRun};
 use spanscore_pipeline::recordings;
 
 /// Judges recorded traces and prints the scores

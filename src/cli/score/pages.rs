@@ -91,7 +91,8 @@ impl ScorePages {
         }
         let passes = |it: &Evaluation| it.verdict() == GivenVerdict::Pass;
         let is_passing = run.judged.asked.is_empty() && run.judged.evaluations.iter().all(passes);
-        let Some(with_content) = store.admit(is_passing, store.has_content()) else { return };
+        let admitted = store.admit(run.trajectory.holder, is_passing, store.has_content());
+        let Some(with_content) = admitted else { return };
         let judgement = Judgement {
             completion: run.due.completion,
             is_partial: run.due.is_partial,

@@ -4,10 +4,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use clap::Args;
-use serde_json::Value;
 
 use super::filter::{FilterArgs, FilterCondition};
-use super::rows::object;
+use super::rows::print_record;
 use super::{StoreArgs, asked, files, short};
 use crate::cli::score::Format;
 use crate::cli::{CommandError, Exit, misused, output};

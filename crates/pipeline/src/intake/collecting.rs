@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::{PipelineIntake, RETRY_AFTER};
+use spanscore_base::model::SenderId;
 use spanscore_base::otlp::Signal;
 use spanscore_evaluate::kind;
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
@@ -34,10 +35,10 @@ impl CollectingIntake {
         if received.signal != Signal::Logs {
             return Ok(0);
         }
-        if !store.has_room_for_others() {
+        let group = received.sender.group;
+        if !store.has_room_for(SenderId::of_group(group).holder()) {
             return Err(Refused::StoreFull { retry_after: RETRY_AFTER });
         }
-        let group = received.sender.group;
         let client = Arc::clone(client);
         let store = Arc::clone(store);
         let request = received.request.clone();

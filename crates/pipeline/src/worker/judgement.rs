@@ -168,7 +168,8 @@ impl WorkerContext {
         let (evaluations, is_all) = done;
         let is_passing = is_all && evaluations.iter().all(|it| it.verdict() == GivenVerdict::Pass);
         let with_content = store.has_content() && !trajectory.effort.is_trace_spent();
-        let Some(with_content) = store.admit(is_passing, with_content) else { return };
+        let admitted = store.admit(trajectory.holder, is_passing, with_content);
+        let Some(with_content) = admitted else { return };
         let judgement = Judgement {
             completion: due.completion,
             is_partial: due.is_partial,

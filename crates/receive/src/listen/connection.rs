@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use webpki::EndEntityCert;
 
 use crate::ConnectionAccount;
@@ -134,12 +135,11 @@ impl AsyncWrite for Transported {
 /// Serves one connection to its end; returns the reason if this side closed it.
 pub(super) async fn serve_connection<S: Serve>(
     stream: Metered<Transported>,
-    sender: Arc<ConnectionAccount>,
+    (sender, activity): (Arc<ConnectionAccount>, Arc<Activity>),
     service: Arc<S>,
     limits: &ConnectionLimits,
     end: &ShutdownPhases,
 ) -> Option<Closed> {
-    let activity = Arc::new(Activity::default());
     let counted = Arc::clone(&activity);
     let own = Arc::clone(&sender);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -197,7 +197,7 @@ pub(super) async fn serve_connection<S: Serve>(
                         CLOSE_TIME
                     }
                 };
-                check.as_mut().reset(tokio::time::Instant::now() + next);
+                check.as_mut().reset(Instant::now() + next);
             }
         }
     }
@@ -219,14 +219,39 @@ fn why(error: Box<dyn Error + Send + Sync>) -> Option<Closed> {
 }
 
 /// Requests of one connection.
-#[derive(Default)]
-struct Activity {
+pub(super) struct Activity {
+    opened: Instant,
     started: AtomicU64,
     running: AtomicU64,
+    /// Time of the end of the last request, milliseconds from the opening.
+    ended_ms: AtomicU64,
     is_http2: AtomicBool,
 }
 
 impl Activity {
+    pub(super) fn new() -> Self {
+        let [started, running, ended_ms] = [0; 3].map(AtomicU64::new);
+        Self {
+            opened: Instant::now(),
+            started,
+            running,
+            ended_ms,
+            is_http2: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns true if no request ever came.
+    pub(super) fn is_unused(&self) -> bool {
+        self.started.load(Ordering::Relaxed) == 0
+    }
+
+    /// Returns the time since the last request, or since the opening; `None` while one runs.
+    pub(super) fn quiet(&self) -> Option<Duration> {
+        let ended = Duration::from_millis(self.ended_ms.load(Ordering::Relaxed));
+        let is_running = self.running.load(Ordering::Relaxed) > 0;
+        (!is_running).then(|| self.opened.elapsed().saturating_sub(ended))
+    }
+
     /// Returns the reason for which the connection should close, if any: no request at all, or none
     /// since the last check.
     fn verdict(&self, requests_before: &mut u64) -> Option<Closed> {
@@ -244,10 +269,10 @@ impl Activity {
 }
 
 /// A request that runs, until dropped.
-struct RunningRequest(Arc<Activity>);
+pub(super) struct RunningRequest(Arc<Activity>);
 
 impl RunningRequest {
-    fn start(activity: &Arc<Activity>) -> Self {
+    pub(super) fn start(activity: &Arc<Activity>) -> Self {
         activity.started.fetch_add(1, Ordering::Relaxed);
         activity.running.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(activity))
@@ -256,6 +281,7 @@ impl RunningRequest {
 
 impl Drop for RunningRequest {
     fn drop(&mut self) {
+        self.0.ended_ms.store(self.0.opened.elapsed().as_millis() as u64, Ordering::Relaxed);
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -266,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_connection_closes_for_want_of_requests_only() {
-        let activity = Arc::new(Activity::default());
+        let activity = Arc::new(Activity::new());
         let mut before = 0;
         assert_eq!(activity.verdict(&mut before), Some(Closed::HeaderTimeout));
         let running = RunningRequest::start(&activity);

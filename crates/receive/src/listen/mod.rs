@@ -3,19 +3,20 @@
 
 mod connection;
 mod handshake;
+mod places;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use self::connection::{Activity, Transported, serve_connection};
 pub(crate) use self::connection::{Admitted, ConnectionLimits, Serve};
-use self::connection::{Transported, serve_connection};
 pub(crate) use self::handshake::Handshakes;
+pub(crate) use self::places::ConnectionPlaces;
 use super::ConnectionAccount;
 use super::meter::{CONNECTION_BYTES, Metered, TLS_BYTES};
 use super::metrics::{Closed, ReceiverMetrics, Transport};
@@ -85,9 +86,7 @@ pub(crate) async fn bind(
 /// Limits and services that all ports share.
 #[derive(Clone)]
 pub(crate) struct PortContext {
-    pub(crate) connections: Arc<Semaphore>,
-    /// Memory of connections by themselves.
-    pub(crate) connection_bytes: Arc<MemoryQuota>,
+    pub(crate) places: ConnectionPlaces,
     /// Memory of requests, and of bytes that have not become one.
     pub(crate) request_bytes: Arc<MemoryQuota>,
     pub(crate) metrics: Arc<ReceiverMetrics>,
@@ -143,16 +142,13 @@ impl<S: Serve> Port<S> {
 
     fn open(&self, stream: TcpStream, shared: &PortContext) {
         let metrics = Arc::clone(&shared.metrics);
-        let Ok(permit) = Arc::clone(&shared.connections).try_acquire_owned() else {
-            metrics.of(self.transport).closed.add(Closed::Limit.name(), 1);
-            return;
+        let address = stream.peer_addr().ok().map(|peer| peer.ip());
+        let activity = Arc::new(Activity::new());
+        let peer = ConnectionAccount::peer_of(address);
+        let place = match shared.places.take(peer, self.connection_bytes(), &activity) {
+            Ok(place) => place,
+            Err(full) => return metrics.of(self.transport).closed.add(full.name(), 1),
         };
-        let share = Arc::clone(&shared.connection_bytes);
-        let bytes = self.connection_bytes();
-        if !share.try_take(bytes) {
-            metrics.of(self.transport).closed.add(Closed::Memory.name(), 1);
-            return;
-        }
         // Only latency depends on it, and a connection that just broke fails when read.
         let _ = stream.set_nodelay(true);
         let connected = Connected {
@@ -161,22 +157,23 @@ impl<S: Serve> Port<S> {
             limits: Arc::clone(&self.limits),
             tls: self.tls.clone(),
             shared: shared.clone(),
+            address,
+            activity,
         };
         shared.tasks.spawn(async move {
             let transport = connected.transport;
             let closing = connected.shared.closing.clone();
-            let metrics = metrics.of(transport);
-            metrics.connections.add(1);
+            metrics.of(transport).connections.add(1);
             let closed = tokio::select! {
                 closed = connected.serve(stream) => closed,
+                () = place.lost() => Some(Closed::Displaced),
                 () = closing.kill.cancelled() => Some(Closed::Shutdown),
             };
-            metrics.connections.add(-1);
+            metrics.of(transport).connections.add(-1);
             if let Some(why) = closed {
-                metrics.closed.add(why.name(), 1);
+                metrics.of(transport).closed.add(why.name(), 1);
             }
-            share.give_back(bytes);
-            drop(permit);
+            drop(place);
         });
     }
 
@@ -193,14 +190,15 @@ struct Connected<S> {
     limits: Arc<ConnectionLimits>,
     tls: Option<Arc<ServerTls>>,
     shared: PortContext,
+    address: Option<IpAddr>,
+    activity: Arc<Activity>,
 }
 
 impl<S: Serve> Connected<S> {
     /// Does the handshake and serves; returns the reason if this side closed the connection.
     async fn serve(self, stream: TcpStream) -> Option<Closed> {
-        let Self { transport, service, limits, tls, shared } = self;
+        let Self { transport, service, limits, tls, shared, address, activity } = self;
         let metrics = Arc::clone(&shared.metrics);
-        let address = stream.peer_addr().ok().map(|peer| peer.ip());
         let stream = match tls {
             None => Transported::Plain(stream),
             Some(tls) => {
@@ -222,6 +220,6 @@ impl<S: Serve> Connected<S> {
         let requests = Arc::clone(&shared.request_bytes);
         let stream = Metered::new(stream, Arc::clone(&sender), requests, metrics, transport)
             .enforcing(limits.pings.clone());
-        serve_connection(stream, sender, service, &limits, &shared.closing).await
+        serve_connection(stream, (sender, activity), service, &limits, &shared.closing).await
     }
 }

@@ -44,18 +44,23 @@ impl ConnectionAccount {
         Self { names, ..Self::default() }
     }
 
-    /// Opens the account of a connection from an address. Those of one network of IPv6 are one: a
-    /// host has them all.
+    /// Opens the account of a connection from an address.
     pub(crate) fn from(self, address: Option<IpAddr>) -> Self {
         /// Number of the next connection: those at hand differ, and none is 0.
         static NEXT: AtomicU16 = AtomicU16::new(0);
-        let peer = match address.map(|address| address.to_canonical()) {
+        let connection = NEXT.fetch_add(1, Ordering::Relaxed) % u16::MAX + 1;
+        let peer = Self::peer_of(address);
+        Self { id: SenderId { peer, connection, ..self.id }, ..self }
+    }
+
+    /// Returns the number of a peer by its address. Those of one network of IPv6 are one: a host
+    /// has them all.
+    pub(crate) fn peer_of(address: Option<IpAddr>) -> u32 {
+        match address.map(|address| address.to_canonical()) {
             None => 0,
             Some(IpAddr::V4(address)) => fingerprint(&address.octets()),
             Some(IpAddr::V6(address)) => fingerprint(&address.octets()[..8]),
-        };
-        let connection = NEXT.fetch_add(1, Ordering::Relaxed) % u16::MAX + 1;
-        Self { id: SenderId { peer, connection, ..self.id }, ..self }
+        }
     }
 
     /// Returns it as a sender.

@@ -11,7 +11,6 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use opentelemetry::metrics::Meter;
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::admission::Admission;
@@ -24,7 +23,8 @@ use super::http::cors::Cors;
 use super::http::{HttpService, paths};
 use super::ingest::{BodyLimit, Ingest};
 use super::listen::{
-    Admitted, ConnectionLimits, Handshakes, Port, PortContext, ReceiverStartError, Serve, bind,
+    Admitted, ConnectionLimits, ConnectionPlaces, Handshakes, Port, PortContext,
+    ReceiverStartError, Serve, bind,
 };
 use super::metrics::{ReceiverMetrics, Transport};
 use super::refused_paths::RefusedPaths;
@@ -205,10 +205,7 @@ fn parts<I: Intake>(
         min_body_rate: otlp.min_body_rate,
     });
     let shared = PortContext {
-        connections: Arc::new(Semaphore::new(
-            otlp.max_connections.clamp(1, Semaphore::MAX_PERMITS),
-        )),
-        connection_bytes: Arc::clone(&memory.connections),
+        places: ConnectionPlaces::new(otlp.max_connections, Arc::clone(&memory.connections)),
         request_bytes: Arc::clone(&memory.requests),
         metrics,
         tasks: TaskTracker::new(),

@@ -50,6 +50,7 @@ pub(crate) type TraceKey = (TraceId, ClientGroup);
 #[derive(Clone, Debug)]
 pub struct TrajectoryRecord {
     pub(crate) trace: TraceKey,
+    pub(crate) holder: u32,
     pub(crate) span_id: SpanId,
     pub(crate) session_id: Option<Box<str>>,
     pub(crate) resource: Arc<Resource>,
@@ -95,6 +96,7 @@ impl TrajectoryRecord {
         let offered = trajectory.tool_definitions.iter().map(|it| &*it.name).collect();
         Self {
             trace: (trajectory.trace_id, trajectory.group),
+            holder: trajectory.holder,
             span_id: trajectory.span_id,
             session_id: trajectory.session_id.as_deref().map(Box::from),
             resource: Arc::clone(&trajectory.resource),

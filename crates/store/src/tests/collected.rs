@@ -72,7 +72,7 @@ fn collected_verdicts_beyond_a_limit_or_without_room_are_counted() {
     let events = CollectedEvents { evaluations: many.collect(), malformed: 2 };
     assert_eq!(store.collect(events, &"a".into()), 0);
     store.close();
-    assert!(!store.has_room_for_others());
+    assert!(!store.has_room_for(0));
     let late =
         CollectedEvents { evaluations: vec![evaluation(1, 9, scored(0.5), None)], malformed: 0 };
     assert_eq!(store.collect(late, &"a".into()), 1);

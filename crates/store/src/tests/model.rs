@@ -173,7 +173,7 @@ fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
     // Each run counts as three rows.
     let store = start_small(folder.path(), 12);
     let check = |passing: Option<bool>, failing: Option<bool>| {
-        assert_eq!((store.admit(true, true), store.admit(false, true)), (passing, failing));
+        assert_eq!((store.admit(0, true, true), store.admit(0, false, true)), (passing, failing));
     };
     check(Some(true), Some(true));
     (0..2).for_each(|number| store.trajectory(run(number, 0, false)));
@@ -188,6 +188,45 @@ fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
     }
     store.close();
     check(None, None);
+}
+
+#[test]
+fn sender_with_little_is_stored_whole_beside_one_that_fills_the_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let second = start(folder.path());
+    while second.state() == crate::StoreState::Opening {
+        std::thread::yield_now();
+    }
+    // Its writer waits for the lock, so nothing leaves the queue.
+    let store = start_small(folder.path(), 400);
+    let keep = |holder: u32, number: u64| {
+        if let Some(with_content) = store.admit(holder, true, true) {
+            let mut record = run(number, 0, true);
+            record.holder = holder;
+            record.content = record.content.filter(|_| with_content);
+            store.trajectory(record);
+        }
+        let mut evaluation = evaluation(number, 1, scored(1.0), None);
+        Arc::make_mut(&mut evaluation.target).holder = holder;
+        store.evaluations([evaluation].into());
+    };
+    (0..300).for_each(|number| keep(1, number));
+    (1000..1005).for_each(|number| keep(2, number));
+    (300..600).for_each(|number| keep(1, number));
+    drop(second);
+    while store.state() != crate::StoreState::Working {
+        std::thread::yield_now();
+    }
+    store.close();
+    let reader = reader(folder.path());
+    for number in 1000..1005 {
+        let stored = reader.trajectory(&trace_id(number).to_string()).unwrap();
+        let is_whole = stored.left_out.is_none() && stored.evaluations.len() == 1;
+        assert!(is_whole && stored.calls.len() == 1, "{number}");
+    }
+    let count = |count| store.counters().get(count);
+    assert!(count(StoreCount::ShedTrajectories) > 300 && count(StoreCount::ShedEvaluations) > 300);
+    assert_eq!(total(folder.path()).passed, 605, "the sums hold all");
 }
 
 /// Many calls, each judged: quadratic work per trace would take minutes.

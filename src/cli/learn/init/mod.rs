@@ -2,15 +2,12 @@
 
 mod proposal;
 
-use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::Args;
 
 use self::proposal::Proposal;
 use crate::cli::learn::write_own;
-use crate::cli::run::recording::create_own;
 use crate::cli::source::ConfigArgs;
 use crate::cli::{CommandError, Exit, check_absent, inputs, output};
 use crate::config::{self, ConfigPart, ResolvedConfig};

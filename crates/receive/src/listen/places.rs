@@ -1,0 +1,206 @@
+//! Places of open connections: where all are taken, a new one gets that of a quiet one.
+//!
+//! A connection costs its peer little, so whoever opened as many as there may be would keep all
+//! others out for as long as it likes. So one without a request goes: of the address that has most,
+//! one that never had any, else the one that was quiet longest. Its peer opens another for its next
+//! request.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::Activity;
+use crate::metrics::Closed;
+use spanscore_base::model::MemoryQuota;
+
+/// Time without a request from which on a connection may lose its place.
+const QUIET_MIN: Duration = Duration::from_millis(250);
+/// Connections that are looked at for the one to go; the next time others are.
+const LOOKED_AT_MAX: usize = 64;
+
+/// Places of the connections of all ports.
+#[derive(Clone)]
+pub(crate) struct ConnectionPlaces(Arc<Mutex<PlaceTable>>);
+
+struct PlaceTable {
+    most: usize,
+    bytes: Arc<MemoryQuota>,
+    /// Places by number.
+    taken: BTreeMap<u64, TakenPlace>,
+    /// Connections of each peer.
+    peers: HashMap<u32, usize>,
+    next: u64,
+    looked_at: u64,
+}
+
+struct TakenPlace {
+    peer: u32,
+    bytes: usize,
+    activity: Arc<Activity>,
+    lost: CancellationToken,
+}
+
+/// Place of a connection, until dropped.
+pub(super) struct ConnectionPlace {
+    places: ConnectionPlaces,
+    number: u64,
+    lost: CancellationToken,
+}
+
+impl ConnectionPlaces {
+    /// Makes so many places, within a quota of the memory of connections.
+    pub(crate) fn new(most: usize, bytes: Arc<MemoryQuota>) -> Self {
+        let table = PlaceTable {
+            most: most.max(1),
+            bytes,
+            taken: BTreeMap::new(),
+            peers: HashMap::new(),
+            next: 0,
+            looked_at: 0,
+        };
+        Self(Arc::new(Mutex::new(table)))
+    }
+
+    /// Takes a place for a connection of so many bytes, if need be that of a quiet one.
+    ///
+    /// # Errors
+    /// The limit that has no room.
+    pub(super) fn take(
+        &self,
+        peer: u32,
+        bytes: usize,
+        activity: &Arc<Activity>,
+    ) -> Result<ConnectionPlace, Closed> {
+        let mut table = self.lock();
+        while let Err(full) = table.try_take(bytes) {
+            let quiet = table.quiet().ok_or(full)?;
+            if let Some(place) = table.leave(quiet) {
+                place.lost.cancel();
+            }
+        }
+        let number = table.next;
+        let lost = CancellationToken::new();
+        let activity = Arc::clone(activity);
+        table.next += 1;
+        *table.peers.entry(peer).or_default() += 1;
+        table.taken.insert(number, TakenPlace { peer, bytes, activity, lost: lost.clone() });
+        Ok(ConnectionPlace { places: self.clone(), number, lost })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PlaceTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PlaceTable {
+    fn try_take(&self, bytes: usize) -> Result<(), Closed> {
+        if self.taken.len() >= self.most {
+            return Err(Closed::Limit);
+        }
+        if self.bytes.try_take(bytes) { Ok(()) } else { Err(Closed::Memory) }
+    }
+
+    /// Returns the number of the place to go, of those looked at now.
+    fn quiet(&mut self) -> Option<u64> {
+        let behind = self.taken.range(self.looked_at..);
+        let all = behind.chain(self.taken.range(..self.looked_at)).take(LOOKED_AT_MAX);
+        let mut last = self.looked_at;
+        let quiet = all.inspect(|(number, _)| last = **number + 1).filter_map(|(number, place)| {
+            let quiet = place.activity.quiet()?;
+            let of_peer = self.peers.get(&place.peer);
+            let is_unused = place.activity.is_unused();
+            (quiet >= QUIET_MIN).then_some((of_peer, is_unused, quiet, *number))
+        });
+        let quietest = quiet.max().map(|(_, _, _, number)| number);
+        self.looked_at = last;
+        quietest
+    }
+
+    fn leave(&mut self, number: u64) -> Option<TakenPlace> {
+        let place = self.taken.remove(&number)?;
+        self.bytes.give_back(place.bytes);
+        if let Some(count) = self.peers.get_mut(&place.peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.peers.remove(&place.peer);
+            }
+        }
+        Some(place)
+    }
+}
+
+impl ConnectionPlace {
+    /// Waits until another connection has its place.
+    pub(super) async fn lost(&self) {
+        self.lost.cancelled().await;
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        self.places.lock().leave(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listen::connection::RunningRequest;
+
+    const BYTES: usize = 10;
+
+    /// Opens connections of these peers, a second after each other; the last finds no place free.
+    /// Those of `used` had a request, those of `busy` have one.
+    async fn check(peers: &[u32], (used, busy): (&[usize], &[usize]), expected: Option<usize>) {
+        for (most, bytes) in [(peers.len(), usize::MAX), (usize::MAX, BYTES * peers.len())] {
+            let quota = MemoryQuota::new("connections", bytes);
+            let places = ConnectionPlaces::new(most, Arc::clone(&quota));
+            let mut open = Vec::new();
+            for (number, peer) in peers.iter().enumerate() {
+                let activity = Arc::new(Activity::new());
+                if used.contains(&number) {
+                    drop(RunningRequest::start(&activity));
+                }
+                let request = busy.contains(&number).then(|| RunningRequest::start(&activity));
+                let place = places.take(*peer, BYTES, &activity).unwrap();
+                open.push((place, request));
+                tokio::time::advance(Duration::from_secs(1)).await;
+            }
+            let new = places.take(9, BYTES, &Arc::new(Activity::new()));
+            let lost = open.iter().position(|(place, _)| place.lost.is_cancelled());
+            assert_eq!((lost, new.is_ok()), (expected, expected.is_some()), "{peers:?}");
+            drop((open, new));
+            assert_eq!((places.lock().taken.len(), quota.held()), (0, 0));
+            assert!(places.lock().peers.is_empty());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn quietest_connection_of_the_address_with_most_makes_room() {
+        check(&[1, 1, 1], (&[], &[]), Some(0)).await;
+        check(&[1, 1, 1], (&[0, 1, 2], &[]), Some(0)).await;
+        check(&[1, 1, 1], (&[0], &[]), Some(1)).await;
+        check(&[1, 2, 2, 1, 2], (&[], &[]), Some(1)).await;
+        check(&[1, 2, 2, 2], (&[], &[1, 2]), Some(3)).await;
+        check(&[1, 2, 2], (&[], &[1, 2]), Some(0)).await;
+        check(&[1, 1, 1], (&[], &[0, 1, 2]), None).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_that_is_new_or_was_just_answered_keeps_its_place() {
+        let places = ConnectionPlaces::new(1, MemoryQuota::new("connections", usize::MAX));
+        let activity = Arc::new(Activity::new());
+        let first = places.take(1, BYTES, &activity);
+        let other = || places.take(2, BYTES, &Arc::new(Activity::new()));
+        assert_eq!(other().err(), Some(Closed::Limit));
+        tokio::time::advance(QUIET_MIN).await;
+        drop(RunningRequest::start(&activity));
+        assert_eq!(other().err(), Some(Closed::Limit));
+        tokio::time::advance(QUIET_MIN).await;
+        assert!(other().is_ok());
+        drop(first);
+    }
+}
