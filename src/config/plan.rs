@@ -212,7 +212,7 @@ fn fit_memory(limits: &mut LimitsSettings) -> Option<u64> {
 
 /// Sections of other files: those of the OpenTelemetry Collector's config, with our replacement,
 /// and those of a recording.
-const OTHER_SECTIONS: [(&str, &str); 6] = [
+const OTHER_SECTIONS: [(&str, &str); 8] = [
     (
         "processors",
         "there are none here: leave it out; batching, limits and sampling are settings \
@@ -225,10 +225,14 @@ const OTHER_SECTIONS: [(&str, &str); 6] = [
     ),
     ("extensions", "leave it out: health is under `telemetry.health`"),
     ("connectors", "leave it out: `forward` passes on what was received"),
+    ("expect", OF_EVALUATOR),
+    ("criteria", OF_EVALUATOR),
     ("resourceSpans", RECORDING),
     ("resourceLogs", RECORDING),
 ];
 
+const OF_EVALUATOR: &str =
+    "write it below an evaluator: `evaluators: {tool_trajectory: {expect: {file: FILE}}}`";
 const RECORDING: &str = "this is a recording, not a config: name it without `--config`, as in \
      `spanscore score FILE`";
 

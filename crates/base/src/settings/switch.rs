@@ -26,7 +26,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Switch<T> {
             type Value = Switch<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`false`, or a map of settings")
+                f.write_str("`true`, `false`, or a map of settings")
             }
 
             fn visit_bool<E: Error>(self, is_on: bool) -> Result<Switch<T>, E> {

@@ -327,8 +327,11 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
     if let Some(kind) = kind(word) {
         return Ok(kind);
     }
+    // `tool_call_accuracy` for `ToolCallAccuracy`: each library has its case.
+    let letters = |word: &str| word.replace(['_', '-'], "").to_lowercase();
+    let is_word = |alias: &str| letters(alias) == letters(word);
     let alias = KINDS.iter().find_map(|kind| {
-        let (_, origin) = kind.also_known_as.iter().find(|(alias, _)| *alias == word)?;
+        let (_, origin) = kind.also_known_as.iter().find(|(alias, _)| is_word(alias))?;
         Some(format!("what {origin} calls so is `{}` here", kind.name))
     });
     let names = || KINDS.iter().map(|kind| kind.name);

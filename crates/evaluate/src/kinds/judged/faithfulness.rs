@@ -25,7 +25,11 @@ pub static KIND: Kind = Kind {
     name: "faithfulness",
     about: "The share of the answer's sentences that are supported by what user, operator or tools \
             said.",
-    also_known_as: &[("Faithfulness", "Ragas"), ("FaithfulnessMetric", "DeepEval")],
+    also_known_as: &[
+        ("Faithfulness", "Ragas"),
+        ("FaithfulnessMetric", "DeepEval"),
+        ("context-faithfulness", "Promptfoo"),
+    ],
     threshold: 0.8,
     needs_criteria: false,
     early: false,

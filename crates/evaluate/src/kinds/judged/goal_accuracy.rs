@@ -20,7 +20,7 @@ pub static KIND: Kind = Kind {
     name: "goal_accuracy",
     about: "Checks that the run ended in the state that the user wanted, or in the one that the \
             criteria describe.",
-    also_known_as: &[("AgentGoalAccuracy", "Ragas")],
+    also_known_as: &[("AgentGoalAccuracy", "Ragas"), ("GoalAccuracyMetric", "DeepEval")],
     threshold: 1.0,
     needs_criteria: false,
     early: false,

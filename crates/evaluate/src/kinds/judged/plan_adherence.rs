@@ -22,7 +22,7 @@ pub static KIND: Kind = Kind {
     name: "plan_adherence",
     about: "The share of the steps of its plan that the agent did, in their order, and whether it \
             kept to the plan.",
-    also_known_as: &[("PlanAdherence", "Dokimos")],
+    also_known_as: &[("PlanAdherence", "Dokimos"), ("PlanAdherenceMetric", "DeepEval")],
     threshold: 0.5,
     needs_criteria: false,
     early: false,

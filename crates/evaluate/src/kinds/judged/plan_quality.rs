@@ -27,7 +27,7 @@ pub static KIND: Kind = Kind {
     name: "plan_quality",
     about: "Quality of the agent's plan: it covers the request, in a workable order, with nothing \
             needless, and concrete enough to act on.",
-    also_known_as: &[("PlanQuality", "Dokimos")],
+    also_known_as: &[("PlanQuality", "Dokimos"), ("PlanQualityMetric", "DeepEval")],
     threshold: 0.5,
     needs_criteria: false,
     early: false,

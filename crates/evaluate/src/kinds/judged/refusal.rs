@@ -20,7 +20,7 @@ pub static KIND: Kind = Kind {
     name: "refusal",
     about: "Checks that the agent answered in substance; with `expect: refuse` in the criteria, \
             that it declined.",
-    also_known_as: &[],
+    also_known_as: &[("is-refusal", "Promptfoo")],
     threshold: 1.0,
     needs_criteria: false,
     early: false,

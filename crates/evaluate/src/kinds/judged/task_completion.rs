@@ -26,7 +26,7 @@ is needed the answer's content counts; clumsy wording undoes nothing.";
 pub static KIND: Kind = Kind {
     name: "task_completion",
     about: "Checks that the agent did its tasks: a judge answers for each task and constraint.",
-    also_known_as: &[("TaskCompletionEvaluator", "Dokimos")],
+    also_known_as: &[("TaskCompletionEvaluator", "Dokimos"), ("TaskCompletionMetric", "DeepEval")],
     threshold: 0.5,
     needs_criteria: false,
     early: false,

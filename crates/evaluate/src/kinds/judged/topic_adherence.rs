@@ -25,7 +25,7 @@ pub static KIND: Kind = Kind {
     name: "topic_adherence",
     about: "Checks that the agent answered what belongs to its topics and declined the rest; for a \
             session turn by turn.",
-    also_known_as: &[("TopicAdherenceScore", "Ragas")],
+    also_known_as: &[("TopicAdherenceScore", "Ragas"), ("TopicAdherenceMetric", "DeepEval")],
     threshold: 0.8,
     needs_criteria: false,
     early: false,

@@ -16,7 +16,11 @@ pub static KIND: Kind = Kind {
     name: "exact_match",
     about: "Checks that the final output, or arguments or results of tools, equal the expected \
             value.",
-    also_known_as: &[("uipath-exact-match", "UiPath"), ("ExactMatchEvaluator", "UiPath")],
+    also_known_as: &[
+        ("uipath-exact-match", "UiPath"),
+        ("ExactMatchEvaluator", "UiPath"),
+        ("equals", "Promptfoo"),
+    ],
     threshold: 1.0,
     needs_criteria: true,
     early: false,

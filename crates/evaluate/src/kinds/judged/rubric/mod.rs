@@ -32,6 +32,8 @@ pub static KIND: Kind = Kind {
         ("GEval", "DeepEval"),
         ("uipath-llm-judge-output-semantic-similarity", "UiPath"),
         ("uipath-llm-judge-trajectory-similarity", "UiPath"),
+        ("llm-rubric", "Promptfoo"),
+        ("LLMJudge", "Pydantic Evals"),
     ],
     threshold: 0.7,
     needs_criteria: false,

@@ -44,7 +44,7 @@ pub static KIND: Kind = Kind {
     name: "output_rules",
     about: "Checks the final output (or tool arguments, results, user input) for personal data, \
             injection, stubs, completeness, relevance and cost, by rules and without a model.",
-    also_known_as: &[("evaluate_output", "Iris")],
+    also_known_as: &[("evaluate_output", "Iris"), ("regex", "Promptfoo")],
     threshold: 0.7,
     needs_criteria: false,
     early: false,
