@@ -182,6 +182,11 @@ impl Decode {
         self.json != OfJson::Other
     }
 
+    /// Returns true if it reads the failure that the message of a tool tells.
+    pub fn is_message_error(&self) -> bool {
+        self.alternatives.iter().flatten().any(|step| *step == DecodeStep::ToolMessageError)
+    }
+
     /// Returns true if it reads values as messages of a tool (`role:tool`).
     pub fn is_of_tools(&self) -> bool {
         let is_tool = |step: &DecodeStep| matches!(step, DecodeStep::Role(role) if role == "tool");

@@ -1,5 +1,7 @@
 //! Builders of spans and requests for the tests of extraction.
 
+use std::sync::Arc;
+
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -12,8 +14,9 @@ use super::record::cache::ExtractionCache;
 use super::record::counts::Extracted;
 use super::record::layout::FactsReader;
 use super::record::traces::extract_traces;
+use super::resolve::Resolver;
 use super::table::Table;
-use spanscore_base::model::{Facts, SpanBatch, SpanRecord};
+use spanscore_base::model::{Facts, SpanBatch, SpanRecord, TraceSpans, Trajectory};
 
 pub(super) fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::StringValue(value.to_owned()))
@@ -83,6 +86,15 @@ pub(super) fn extract(table: &Table, body: &[u8]) -> (Extracted, SpanBatch) {
         extract_traces(table, body, &mut ExtractionCache::default(), &mut shards).unwrap();
     let [batch] = shards;
     (extracted, batch)
+}
+
+/// Calls `check` with the run of these spans.
+pub(super) fn resolved(needs: Facts, spans: Vec<Span>, check: impl FnOnce(&Trajectory<'_>)) {
+    let table = Arc::new(table(&needs));
+    let (_, batch) = extract(&table, &request("x", spans));
+    let SpanBatch { arena, spans, resources, .. } = batch;
+    let trace = TraceSpans { arena, spans, resources, ..TraceSpans::default() };
+    check(&Resolver::new(table).resolve(&trace));
 }
 
 pub(super) fn facts<'a>(batch: &'a SpanBatch, record: &SpanRecord) -> FactsReader<'a> {

@@ -105,18 +105,21 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         self.unnamed.take(&call.name, call.arguments.value(), self.effort)
     }
 
-    /// Removes and returns the result of a call to which a framework gave another id in the history
-    /// that it sends on: `own` are the ids by which models asked for calls.
+    /// Removes and returns the result of the call at a place among those of the run, to which a
+    /// framework gave another id in the history that it sends on: `own` are the ids by which models
+    /// asked for calls.
     pub(super) fn of_renamed(
         &mut self,
-        call: &ToolCall<'_>,
+        at: usize,
+        calls: &[ToolCall<'_>],
         own: &HashSet<Cow<'_, str>>,
     ) -> Option<MessageResult<'a>> {
         let effort = self.effort;
         let (began_ns, results) = match &mut self.renamed {
             Some(renamed) => renamed,
-            unread => unread.insert(renamed_results(self.plan, self.all, own, effort)),
+            unread => unread.insert(renamed_results(self.plan, self.all, own, calls, effort)),
         };
+        let call = calls.get(at)?;
         // What was sent before the call was made holds the results of earlier ones.
         if *began_ns < call.start_ns {
             return None;
@@ -226,11 +229,13 @@ impl<'a, 'g> MessageResults<'a, 'g> {
 }
 
 /// Reads the results in the last input for calls that it names by ids of its own, and when it
-/// began; none of an input that names any call as the model did.
+/// began; none of an input that names any call as the model did. Only those behind the user's last
+/// message are of this run, and only where the run made as many such calls is it known which.
 fn renamed_results<'a>(
     plan: &'a ReadingPlan,
     inputs: &[FoundValue<'a>],
     own: &HashSet<Cow<'_, str>>,
+    calls: &[ToolCall<'_>],
     effort: &WorkBudget,
 ) -> (u64, UnnamedResults<'a>) {
     let mut renamed = UnnamedResults::default();
@@ -241,10 +246,13 @@ fn renamed_results<'a>(
     let read = read_messages(plan, found.clone(), effort).unwrap_or_default();
     if !read.calls.iter().any(|call| call.id.as_ref().is_some_and(|id| own.contains(id))) {
         for result in read.results {
-            if let Some(call) = result.call.and_then(|at| read.calls.get(at as usize)) {
+            let place = result.call.map(|at| at as usize).filter(|at| *at >= read.before_user);
+            if let Some(call) = place.and_then(|at| read.calls.get(at)) {
                 renamed.add(call, result, effort);
             }
         }
+        let made = calls.iter().filter(|call| call.start_ns <= found.start_ns);
+        renamed.keep_as_many(made, effort);
     }
     (found.start_ns, renamed)
 }
@@ -268,6 +276,28 @@ impl<'a> UnnamedResults<'a> {
         }
         let hash = hash_of(&self.build, &call.name, arguments);
         self.results.entry(hash).or_default().push_back((call.clone(), result));
+    }
+
+    /// Removes the results of calls of a name and arguments of which there are not as many, or
+    /// which have a result already.
+    fn keep_as_many<'c, 'v: 'c>(
+        &mut self,
+        calls: impl Iterator<Item = &'c ToolCall<'v>>,
+        effort: &WorkBudget,
+    ) {
+        let mut lacking: HashMap<u64, Option<usize>> = HashMap::new();
+        for call in calls {
+            let arguments = call.arguments.value();
+            if !effort.spend(arguments.map_or(1, value_weight)) {
+                self.results.clear();
+                return;
+            }
+            let count =
+                lacking.entry(hash_of(&self.build, &call.name, arguments)).or_insert(Some(0));
+            let lacks = matches!(call.result, Content::NotRecorded | Content::Redacted);
+            *count = count.filter(|_| lacks).map(|count| count + 1);
+        }
+        self.results.retain(|hash, same| lacking.get(hash) == Some(&Some(same.len())));
     }
 
     /// Removes and returns the first result of a call of that name and those arguments.

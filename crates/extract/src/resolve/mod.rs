@@ -312,7 +312,8 @@ fn take_results<'a>(
     }
     let own: HashSet<_> = calls.iter().filter_map(|call| call.id.clone()).collect();
     let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
-    for call in &mut *calls {
+    for at in 0..calls.len() {
+        let call = &calls[at];
         let place = call.id.as_ref().map(|id| {
             let place = places.entry(id.clone()).or_default();
             *place += 1;
@@ -323,12 +324,13 @@ fn take_results<'a>(
         }
         let found = match (&call.id, place) {
             (Some(id), Some(place)) => match results.of(id, place) {
-                None => results.of_renamed(call, &own),
+                None => results.of_renamed(at, calls, &own),
                 found => found.cloned(),
             },
             _ if call.origin == Origin::Llm => results.of_unnamed(call),
             _ => None,
         };
+        let call = &mut calls[at];
         if let Some(result) = found {
             let is_unknown = |text: &str| {
                 unknown_tool::is_told(text.as_bytes()) && unknown_tool::is_named(text, &call.name)

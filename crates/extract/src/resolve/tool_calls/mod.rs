@@ -2,6 +2,8 @@
 
 mod positional;
 mod sign;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -189,29 +191,35 @@ impl<'a> ToolCallReader<'a, '_> {
             call.call.result = result;
             call.sources.result = Some(by);
         }
-        self.error(span, call);
-        self.command(span.facts, call);
+        let own = self.command(span.facts, call);
+        if let Some((message, _)) = &own {
+            call.call.result = Content::ready(message.clone());
+        }
+        self.error(span, call, own.as_ref());
+        if let Some((message, true)) = own {
+            call.call.fail(&message);
+            call.sources.error = call.sources.error.or(call.sources.result);
+        }
         Some(())
     }
 
-    /// Gives a call what a command as its result holds for its id, where several messages stand
-    /// in it.
-    fn command(&mut self, facts: FactsReader<'a>, call: &mut SpanCall<'a>) {
-        let (Some(id), Some(result)) = (&call.call.id, call.sources.result) else { return };
+    /// Returns what a command as a call's result holds for its id, where several messages stand in
+    /// it, and true if that says that the call failed.
+    fn command(
+        &mut self,
+        facts: FactsReader<'a>,
+        call: &SpanCall<'a>,
+    ) -> Option<(Value<'a>, bool)> {
+        let id = call.call.id.as_ref()?;
+        let result = call.sources.result?;
         if call.sources.id == Some(result) {
-            return;
+            return None;
         }
-        let mut candidates = self.form.call(Role::Result).iter();
-        let Some(&candidate) = candidates.find(|it| it.source == result) else { return };
-        let own = self.find(candidate, facts, |_, raw| match raw {
+        let candidate = *self.form.call(Role::Result).iter().find(|it| it.source == result)?;
+        self.find(candidate, facts, |_, raw| match raw {
             Raw::Any(AnyValue::String(text)) if text.starts_with('{') => commanded_result(text, id),
             _ => None,
-        });
-        let Some((own, failed)) = own else { return };
-        if failed {
-            call.call.fail(&own);
-        }
-        call.call.result = Content::ready(own);
+        })
     }
 
     /// Returns the attribute at an index.
@@ -288,14 +296,20 @@ impl<'a> ToolCallReader<'a, '_> {
         Some((arguments, by))
     }
 
-    fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>) {
+    /// Sets the error. Where the call's own message is known, and if it failed, that stands for what
+    /// the result tells of another message.
+    fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>, own: Option<&(Value<'a>, bool)>) {
         let form = self.form;
         let mut error_type = None;
         let mut failed = None;
         let mut flag = None;
         let mut text = None;
         for &candidate in form.call(Role::Error) {
-            let Some(sign) = self.error_of(candidate, span) else { continue };
+            let sign = match own.filter(|_| self.is_of_message(candidate)) {
+                Some((message, failed)) => failed.then(|| sign::of_failure(message)),
+                None => self.error_of(candidate, span),
+            };
+            let Some(sign) = sign else { continue };
             let number = candidate.source;
             failed = failed.or(Some(number));
             match sign {
@@ -327,6 +341,11 @@ impl<'a> ToolCallReader<'a, '_> {
             let value = candidate.place.filter(|_| source.source.flag)?;
             read::text(&source.source, Raw::Any(self.attribute(value)?))
         })
+    }
+
+    fn is_of_message(&self, candidate: Candidate) -> bool {
+        let source = self.plan.sources.get(usize::from(candidate.source));
+        source.is_some_and(|source| source.source.decode.is_message_error())
     }
 
     fn error_of(&mut self, candidate: Candidate, span: &Span<'a>) -> Option<Sign<'a>> {

@@ -62,6 +62,11 @@ pub(super) fn of_message(message: &str) -> Sign<'_> {
     Sign::Text(Cow::Borrowed(message))
 }
 
+/// Reads the result of a call that is known to have failed.
+pub(super) fn of_failure<'a>(result: &Value<'a>) -> Sign<'a> {
+    of_value(result.clone()).unwrap_or(Sign::Flag(None))
+}
+
 fn of_value(value: Value<'_>) -> Option<Sign<'_>> {
     Some(match value {
         Value::Null | Value::Bool(false) => return None,
