@@ -66,7 +66,11 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["deny", "denied", "blocked", "denied_tools", "blocked_tools"], "forbidden", ""),
     (&["allow", "allowed_tools"], "allowed", ""),
     (&["rules", "patterns"], "custom_rules", ""),
-    (&["size", "size_max", "max_size", "ttl"], "retention", "retention: {size_mib: 2048, age: 14d}"),
+    (
+        &["size", "size_max", "max_size", "ttl"],
+        "retention",
+        "retention: {size_mib: 2048, age: 14d}",
+    ),
     (&["max_tool_calls"], "max_calls", ""),
     (&["sample_rate", "sampling", "sampling_rate", "probability"], "sample", ""),
     (&["filter", "condition", "if"], "when", ""),

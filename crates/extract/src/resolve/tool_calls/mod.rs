@@ -296,8 +296,8 @@ impl<'a> ToolCallReader<'a, '_> {
         Some((arguments, by))
     }
 
-    /// Sets the error. Where the call's own message is known, and if it failed, that stands for what
-    /// the result tells of another message.
+    /// Sets the error. Where the call's own message is known, and if it failed, that stands for
+    /// what the result tells of another message.
     fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>, own: Option<&(Value<'a>, bool)>) {
         let form = self.form;
         let mut error_type = None;
