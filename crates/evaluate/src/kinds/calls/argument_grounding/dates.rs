@@ -1,5 +1,7 @@
 //! Dates in texts, in whatever form they are written.
 
+use std::collections::BTreeSet;
+
 use hashbrown::HashSet;
 
 /// Names of months; three letters of one are enough.
@@ -29,6 +31,23 @@ const SHIFTS: [&str; 8] =
 const BESIDE: [&str; 6] = ["z", "am", "pm", "utc", "gmt", "of"];
 /// Words of a text that is a date, with its time.
 const DATE_WORDS_MAX: usize = 8;
+/// Days from a date that is known to that of which the day alone is named, the next one: `the 6th`.
+const NEXT_DAYS: i64 = 31;
+/// Words before a day that is named alone, with or without an article.
+const BEFORE_DAY: [&str; 11] =
+    ["on", "until", "till", "by", "from", "to", "before", "after", "for", "through", "since"];
+/// Words that may follow a day that is named alone; before any other, it may count: `the 2nd try`.
+const BEHIND_DAY: [&str; 28] = [
+    "and", "or", "but", "to", "at", "in", "on", "for", "from", "by", "until", "till", "through",
+    "with", "instead", "please", "thanks", "thank", "if", "is", "would", "will", "then", "i", "we",
+    "not", "because", "since",
+];
+/// Days between a date whose year is not written and others that are known, or today, where the
+/// year is theirs.
+const SEASON_DAYS: i64 = 92;
+const YEAR_DAYS: i64 = 365;
+/// Days between a date of which the day of the week is named and one that is known, or today.
+const WEEKDAY_DAYS: i64 = 21;
 const NANOSECONDS_PER_DAY: u64 = 86_400_000_000_000;
 
 /// Date; the year is 0 where it is not written.
@@ -66,9 +85,11 @@ pub(super) struct Dates {
     /// Dates with their year, and each without.
     known: HashSet<Date>,
     /// Days since the Epoch of those with a year.
-    days: HashSet<i64>,
+    days: BTreeSet<i64>,
     /// Those with a year, without it.
     dated: HashSet<Date>,
+    /// Days of a month that are named alone.
+    ordinals: HashSet<u32>,
 }
 
 impl Dates {
@@ -85,27 +106,50 @@ impl Dates {
                 }
                 (at..at + length).for_each(&mut part);
             }
+            if length == 0 && is_named_alone(words, at) {
+                self.ordinals.extend(day(words[at]).filter(|day| (1..=31).contains(day)));
+            }
             at += length.max(1);
         }
     }
 
     /// Returns true if a date is among them, or follows from a day that is named.
     pub(super) fn hold(&self, date: Date, words: &HashSet<String>, start_ns: u64) -> bool {
-        let is_written = self.known.contains(&date);
+        if self.known.contains(&date) || date.year == 0 {
+            return self.known.contains(&date);
+        }
+        let days = date.days();
+        let today = (start_ns / NANOSECONDS_PER_DAY) as i64;
+        let is_close = |days: i64, within: i64| {
+            (today - days).abs() <= within
+                || self.days.range(days - within..=days + within).next().is_some()
+        };
         let is_yearless = self.known.contains(&date.bare()) && !self.dated.contains(&date.bare());
-        if is_written || is_yearless || date.year == 0 {
-            return is_written || is_yearless;
+        let is_of_another_year = || {
+            !is_close(days, SEASON_DAYS)
+                && [-YEAR_DAYS, YEAR_DAYS].iter().any(|by| is_close(days + by, SEASON_DAYS))
+        };
+        if is_yearless && !is_of_another_year() {
+            return true;
         }
         let has = |all: &[&str]| all.iter().any(|word| words.contains(*word));
-        let days = date.days();
         let day = DAYS[days.rem_euclid(7) as usize];
-        let today = (start_ns / NANOSECONDS_PER_DAY) as i64;
         let is_near = (today - 1..=today + 2).contains(&days) && has(&NEAR);
         let is_shifted = has(&["day"])
             && has(&SHIFTS)
             && [days - 1, days + 1].iter().any(|days| self.days.contains(days));
-        has(&[day]) || is_near || is_shifted
+        let is_next = self.ordinals.contains(&date.day)
+            && (0..NEXT_DAYS).any(|by| days - by == today || self.days.contains(&(days - by)));
+        (has(&[day]) && is_close(days, WEEKDAY_DAYS)) || is_near || is_shifted || is_next
     }
+}
+
+/// Returns true if the word at a place can be a day that is named without its month.
+fn is_named_alone(words: &[&str], at: usize) -> bool {
+    let before = words[..at].iter().rev().find(|word| **word != "the");
+    words[at].ends_with(|c: char| c.is_ascii_alphabetic())
+        && before.is_some_and(|word| BEFORE_DAY.contains(word))
+        && words.get(at + 1).is_none_or(|word| BEHIND_DAY.contains(word))
 }
 
 /// Reads a text that is a date and perhaps a time, and nothing else.
@@ -212,6 +256,11 @@ mod tests {
         check("leaving on the 20th of May 2026, early", "2026-05-20T15:00:00Z", true);
         check("leaving May 20", "2026-05-21", false);
         check("leaving on May 20, 2025", "2026-05-20", false);
+        check("leaving May 20", "2025-05-20", false);
+        check("born on 1956-05-02, leaving May 20", "2026-05-20", true);
+        check("booked on 2024-05-02, leaving May 20", "2024-05-20", true);
+        check("booked on 2024-05-02, leaving May 20", "2023-05-20", false);
+        check("some Friday", "2026-09-18", false);
         check("05/20/2026", "2026-05-20", true);
         check("20.05.2026", "2026-05-20", true);
         check("created 2026-05-20", "May 20", true);
@@ -219,6 +268,19 @@ mod tests {
         check("next Friday", "2026-05-16", false);
         check("booked for 2026-05-31, make it a day later", "2026-06-01", true);
         check("booked for 2026-05-31, make it a day later", "2026-06-02", false);
+        check("move it to the 16th", "2026-05-16", true);
+        check("move it to the 16th", "2026-05-17", false);
+        check("move it to the 16th", "2026-09-16", false);
+        check("booked for 2026-09-02, move it to the 16th", "2026-09-16", true);
+        check("move it to the 6th, please", "2026-06-06", true);
+        check("move it to the 6th, please", "2026-05-06", false);
+        check("booked for 2026-05-31, move it to the 6th", "2026-06-06", true);
+        check("booked for 2026-05-31, move it to the 16th and tell me", "2026-04-16", false);
+        check("the 16th class", "2026-05-16", false);
+        check("my 16th question", "2026-05-16", false);
+        check("on 16th Avenue", "2026-05-16", false);
+        check("of the two the 16th is better", "2026-05-16", false);
+        check("leaving on the 20th of May 2025", "2026-05-20", false);
         check("tomorrow", "2026-05-11", true);
         check("tomorrow", "2026-06-11", false);
     }

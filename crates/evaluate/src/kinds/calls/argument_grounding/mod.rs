@@ -3,11 +3,11 @@
 //! A value is grounded when the user's input or the result of an earlier call holds it (none of
 //! calls that were made together is earlier than another): as a whole (case, white space and
 //! punctuation do not count), or word by word. Dates are compared in whatever form they are
-//! written, numbers without thousands separators; sums and multiples of the numbers of one key,
-//! codes of what is named and values that the schema lists have a source, too. Status codes,
-//! counts, pages and years are none. Truth values, null, short values and texts that the agent is
-//! meant to write are not judged. This finds ids and names that were made up; it cannot tell
-//! whether a right word was used rightly.
+//! written, numbers without thousands separators; sums of the numbers of one key, and those as many
+//! times as the run names, codes of what is named and values that the schema lists have a source,
+//! too. Status codes, counts, pages and years are none. Truth values, null, short values and texts
+//! that the agent is meant to write are not judged. This finds ids and names that were made up; it
+//! cannot tell whether a right word was used rightly.
 
 mod dates;
 mod free;
@@ -29,6 +29,7 @@ use spanscore_base::model::{
 };
 use spanscore_base::value::{Map, Value};
 
+use numbers::NamedTimes;
 use sources::{GroundingSources, SEARCHED_BYTES_MAX};
 #[cfg(test)]
 use sources::{plain, words};
@@ -272,6 +273,7 @@ impl Grounding {
             sources.effort.spend(tools.len());
             let tool = tools.iter().rev().find(|tool| tool.name == call.name);
             let schema = tool.map(|tool| &tool.input_schema);
+            sources.times.set(NamedTimes::of_call(arguments, sources.effort));
             let mut path = Vec::new();
             self.judge_value((arguments, schema), &mut path, sources, &mut |grounded, path| {
                 tally.judged += 1;
@@ -415,42 +417,4 @@ fn answer(tally: Result<GroundingTally, Reason>, want: Want) -> Outcome {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_plain_and_numbers_whole() {
-        assert_eq!(plain(" Café, 1,234.50 (A-1)!"), "café 1234.50 a 1");
-        assert_eq!(plain("1, 2"), "1 2");
-    }
-
-    #[test]
-    fn sources_hold_phrases_and_scattered_words() {
-        let effort = &WorkBudget::default();
-        let mut sources = GroundingSources::new(effort, 0);
-        assert!(sources.add(&"What is the weather tomorrow in New York?".into(), true));
-        assert!(sources.hold("new york", 3));
-        assert!(sources.hold("weather in New York tomorrow", 3));
-        assert!(!sources.hold("weather in Boston", 3));
-    }
-
-    #[test]
-    fn expressions_are_judged_by_their_numbers_and_dotted_ones_as_a_whole() {
-        let effort = &WorkBudget::default();
-        let mut sources = GroundingSources::new(effort, 0);
-        assert!(sources.add(&"Ping 192.168.1.76, then add 120 and 35.".into(), true));
-        let grounding = Grounding { settings: Settings::default() };
-        for (text, expected) in [
-            ("192.168.1.76", Some(true)),
-            ("192.168.1.77", Some(false)),
-            ("10.4.2", Some(false)),
-            ("1.800.555.0199", Some(false)),
-            ("120 + 35 * 2", Some(true)),
-            ("120 + 36", Some(false)),
-            ("3-4-5", None),
-        ] {
-            let judged = grounding.judge_text(text, &text.into(), "value", None, &sources);
-            assert_eq!(judged, expected, "{text}");
-        }
-    }
-}
+mod tests;

@@ -9,8 +9,29 @@ use spanscore_base::value::{Map, Value};
 const ADDED_MAX: usize = 20;
 /// Numbers of one key that are the most whose groups are kept, and the groups.
 const GROUPS_MAX: usize = 256;
-/// Largest number of times that one thing is taken: seats, nights, pieces.
-const TIMES_MAX: u32 = 9;
+/// Most and fewest times that one thing is taken: seats, nights, pieces.
+const TIMES: std::ops::RangeInclusive<u8> = 2..=9;
+/// Those times in words.
+const TIMES_WORDS: [&str; 8] = ["two", "three", "four", "five", "six", "seven", "eight", "nine"];
+/// Parts of keys whose numbers, or the lengths of whose lists, say how many there are.
+const QUANTITIES: [&str; 16] = [
+    "quantity",
+    "qty",
+    "count",
+    "night",
+    "guest",
+    "passenger",
+    "unit",
+    "piece",
+    "item",
+    "people",
+    "person",
+    "adult",
+    "child",
+    "ticket",
+    "travel",
+    "seats",
+];
 /// Half of the smallest difference between two amounts.
 const TOLERANCE: f64 = 0.005;
 /// Longest key that is looked at, bytes: each number under it copies and hashes it, and one of
@@ -85,13 +106,77 @@ pub(super) fn canonical(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
+/// Times that a run names, by which amounts may be multiplied.
+#[derive(Clone, Copy, Default)]
+pub(super) struct NamedTimes(u16);
+
+impl NamedTimes {
+    /// Returns the times that the arguments of a call name: its small numbers and the lengths of
+    /// its lists.
+    pub(super) fn of_call(arguments: &Value<'_>, effort: &WorkBudget) -> Self {
+        let mut times = Self::default();
+        let mut left = vec![arguments];
+        while let Some(value) = left.pop() {
+            times.add_value(value);
+            let list = value.as_list().unwrap_or_default();
+            let map = value.as_map();
+            if effort.spend(1 + list.len() + map.map_or(0, Map::len)) {
+                left.extend(list);
+                left.extend(map.into_iter().flat_map(|map| map.iter().map(|(_, item)| item)));
+            }
+        }
+        times
+    }
+
+    fn add(&mut self, times: usize) {
+        if let Some(times) = u8::try_from(times).ok().filter(|times| TIMES.contains(times)) {
+            self.0 |= 1 << times;
+        }
+    }
+
+    fn add_value(&mut self, value: &Value<'_>) {
+        match value {
+            Value::Number(number) if number.as_f64().fract() == 0.0 => {
+                self.add(number.as_f64() as usize);
+            }
+            Value::List(list) => self.add(list.len()),
+            _ => {}
+        }
+    }
+
+    /// Adds the times of a key, if it says how many there are.
+    fn add_keyed(&mut self, key: &str, value: &Value<'_>) {
+        let mut named = Self::default();
+        named.add_value(value);
+        if named.0 & !self.0 != 0 && key.len() <= KEY_BYTES_MAX {
+            let plain = key.replace(['_', '-'], "").to_lowercase();
+            if QUANTITIES.iter().any(|part| plain.contains(part)) {
+                self.0 |= named.0;
+            }
+        }
+    }
+
+    fn add_word(&mut self, word: &str) {
+        let named = TIMES_WORDS.iter().position(|known| *known == word).map(|at| at + 2);
+        self.add(named.or_else(|| word.parse().ok()).unwrap_or_default());
+    }
+
+    fn and(self, other: Self) -> impl Iterator<Item = u8> {
+        TIMES.filter(move |times| (self.0 | other.0) & (1 << times) != 0)
+    }
+}
+
 /// Known numbers.
 #[derive(Default)]
 pub(super) struct KnownNumbers {
     known: HashSet<String>,
     /// Numbers of one key in one list or result.
     groups: Vec<Vec<f64>>,
+    times: NamedTimes,
 }
+
+/// Key of a number and the key above it: seats and prices may have the same classes.
+type NestedKey<'v> = (&'v str, &'v str);
 
 impl KnownNumbers {
     /// Adds the numbers of a text, but those that belong to a date, count or page; `is_input` says
@@ -103,6 +188,9 @@ impl KnownNumbers {
             let after = words.get(at + 1).copied().unwrap_or_default();
             let counts = !is_input && (BEFORE.contains(&before) || AFTER.contains(&after));
             let is_year = word.len() == 4 && BEFORE_YEAR.contains(&before);
+            if is_input && !in_date.contains(&at) {
+                self.times.add_word(word);
+            }
             if is_number && !in_date.contains(&at) && !counts && !is_year {
                 self.known.insert(canonical(word).to_owned());
             }
@@ -117,49 +205,52 @@ impl KnownNumbers {
         text: &mut dyn FnMut(&mut Self, &str),
     ) {
         let mut keyed = Vec::new();
-        self.walk(value, "", effort, &mut keyed, text);
+        self.walk(value, ("", ""), effort, &mut keyed, text);
         self.group(&keyed, effort);
     }
 
     fn walk<'v>(
         &mut self,
         value: &'v Value<'_>,
-        key: &'v str,
+        path: NestedKey<'v>,
         effort: &WorkBudget,
-        keyed: &mut Vec<(&'v str, f64)>,
+        keyed: &mut Vec<(NestedKey<'v>, f64)>,
         text: &mut dyn FnMut(&mut Self, &str),
     ) {
+        let (above, key) = path;
+        self.times.add_keyed(key, value);
         match value {
             Value::Number(_) if is_counter(key) => {}
             Value::Number(number) => {
                 self.known.insert(canonical(&number.to_string()).to_owned());
-                if key.len() <= KEY_BYTES_MAX {
-                    keyed.push((key, number.as_f64()));
+                if key.len().max(above.len()) <= KEY_BYTES_MAX {
+                    keyed.push((path, number.as_f64()));
                 }
             }
             Value::String(part) => text(self, part),
             Value::List(list) => {
                 let from = keyed.len();
-                list.iter().for_each(|item| self.walk(item, key, effort, keyed, text));
+                list.iter().for_each(|item| self.walk(item, path, effort, keyed, text));
                 self.group(&keyed[from..], effort);
             }
             Value::Map(map) => {
                 let entries = |map: &'v Map<'_>| map.iter();
-                entries(map).for_each(|(key, item)| self.walk(item, key, effort, keyed, text));
+                entries(map)
+                    .for_each(|(below, item)| self.walk(item, (key, below), effort, keyed, text));
             }
             _ => {}
         }
     }
 
     /// Keeps the numbers of each key while there is room; lists in lists are grouped at each level.
-    fn group(&mut self, keyed: &[(&str, f64)], effort: &WorkBudget) {
+    fn group(&mut self, keyed: &[(NestedKey<'_>, f64)], effort: &WorkBudget) {
         let left = GROUPS_MAX.saturating_sub(self.groups.len());
         if left == 0 || !effort.spend(keyed.len()) {
             return;
         }
-        let mut by_key: HashMap<&str, Vec<f64>> = HashMap::new();
+        let mut by_key: HashMap<NestedKey<'_>, Vec<f64>> = HashMap::new();
         for (key, number) in keyed {
-            by_key.entry(key).or_default().push(*number);
+            by_key.entry(*key).or_default().push(*number);
         }
         let few = by_key.into_values().filter(|numbers| numbers.len() <= ADDED_MAX);
         self.groups.extend(few.take(left));
@@ -174,9 +265,9 @@ impl KnownNumbers {
         self.groups.iter().map(|group| group.len() * group.len()).sum()
     }
 
-    /// Returns true if an amount is the sum of the numbers of a key, of two of them, or some times
-    /// one of them.
-    pub(super) fn derive(&self, amount: f64) -> bool {
+    /// Returns true if an amount is the sum of the numbers of a key, of two of them, or that sum or
+    /// one of them as many times as the run or the call names.
+    pub(super) fn derive(&self, amount: f64, of_call: NamedTimes) -> bool {
         let is_it = |number: f64| (number - amount).abs() < TOLERANCE;
         self.groups.iter().any(|group| {
             let sum: f64 = group.iter().sum();
@@ -184,7 +275,8 @@ impl KnownNumbers {
                 .iter()
                 .enumerate()
                 .any(|(at, one)| group[at + 1..].iter().any(|other| is_it(one + other)));
-            let is_times = |one: f64| (2..=TIMES_MAX).any(|times| is_it(one * f64::from(times)));
+            let is_times =
+                |one: f64| self.times.and(of_call).any(|times| is_it(one * f64::from(times)));
             is_it(sum) || pairs || is_times(sum) || group.iter().any(|one| is_times(*one))
         })
     }

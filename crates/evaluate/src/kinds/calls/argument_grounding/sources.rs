@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use hashbrown::HashSet;
 
 use super::dates::{self, Dates};
-use super::numbers::{KnownNumbers, canonical};
+use super::numbers::{KnownNumbers, NamedTimes, canonical};
 use crate::shared::pairing::read_text;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::Value;
@@ -101,6 +101,8 @@ pub(super) struct GroundingSources<'t> {
     pub(super) incomplete: bool,
     pub(super) effort: &'t WorkBudget,
     numbers: KnownNumbers,
+    /// Times that the call which is judged names.
+    pub(super) times: Cell<NamedTimes>,
     dates: Dates,
     /// Start of the run, Unix nanoseconds: its day is today.
     start_ns: u64,
@@ -116,6 +118,7 @@ impl<'t> GroundingSources<'t> {
             incomplete: false,
             effort,
             numbers: KnownNumbers::default(),
+            times: Cell::default(),
             dates: Dates::default(),
             start_ns,
         }
@@ -177,7 +180,7 @@ impl<'t> GroundingSources<'t> {
         self.numbers.hold(digits) || {
             let amount = canonical(digits).parse();
             self.effort.spend(self.numbers.steps())
-                && amount.is_ok_and(|amount| self.numbers.derive(amount))
+                && amount.is_ok_and(|amount| self.numbers.derive(amount, self.times.get()))
         }
     }
 

@@ -1,0 +1,77 @@
+//! Tests of sources, expressions and changed values.
+
+use super::*;
+
+/// Counts the values of a text without a source in a list of bookings; a digit of each is
+/// another where `turned` is not 0.
+fn ungrounded(turned: u32) -> usize {
+    let turn = |text: &str| {
+        let at = text.rfind(|c: char| c.is_ascii_digit()).expect("a digit");
+        let digit = text[at..=at].parse::<u32>().expect("it is one");
+        format!("{}{}{}", &text[..at], (digit + turned) % 10, &text[at + 1..])
+    };
+    let effort = &WorkBudget::default();
+    let mut sources = GroundingSources::new(effort, 0);
+    let grounding = Grounding { settings: Settings::default() };
+    let values = (1..40).map(|n| {
+        let date = format!("2024-{:02}-07", 1 + n % 12);
+        [format!("R{}X", 7100 + 13 * n), date, (3000 + 170 * n).to_string()]
+    });
+    let values: Vec<[String; 3]> = values.collect();
+    let booking = |[id, date, fare]: &[String; 3]| {
+        format!(r#"{{"id": "{id}", "date": "{date}", "fare": {fare}}}"#)
+    };
+    let list = values.iter().map(booking).collect::<Vec<_>>().join(", ");
+    assert!(sources.add(&format!("[{list}]").into(), false));
+    let changed = values.iter().flatten().map(|text| turn(text));
+    changed
+        .filter(|text| {
+            let judged = grounding.judge_text(text, &text.clone().into(), "value", None, &sources);
+            judged == Some(false)
+        })
+        .count()
+}
+
+#[test]
+fn one_changed_digit_of_an_id_a_date_or_an_amount_has_no_source() {
+    assert_eq!(ungrounded(0), 0);
+    for turned in 1..10 {
+        assert_eq!(ungrounded(turned), 3 * 39, "{turned}");
+    }
+}
+
+#[test]
+fn words_are_plain_and_numbers_whole() {
+    assert_eq!(plain(" Café, 1,234.50 (A-1)!"), "café 1234.50 a 1");
+    assert_eq!(plain("1, 2"), "1 2");
+}
+
+#[test]
+fn sources_hold_phrases_and_scattered_words() {
+    let effort = &WorkBudget::default();
+    let mut sources = GroundingSources::new(effort, 0);
+    assert!(sources.add(&"What is the weather tomorrow in New York?".into(), true));
+    assert!(sources.hold("new york", 3));
+    assert!(sources.hold("weather in New York tomorrow", 3));
+    assert!(!sources.hold("weather in Boston", 3));
+}
+
+#[test]
+fn expressions_are_judged_by_their_numbers_and_dotted_ones_as_a_whole() {
+    let effort = &WorkBudget::default();
+    let mut sources = GroundingSources::new(effort, 0);
+    assert!(sources.add(&"Ping 192.168.1.76, then add 120 and 35.".into(), true));
+    let grounding = Grounding { settings: Settings::default() };
+    for (text, expected) in [
+        ("192.168.1.76", Some(true)),
+        ("192.168.1.77", Some(false)),
+        ("10.4.2", Some(false)),
+        ("1.800.555.0199", Some(false)),
+        ("120 + 35 * 2", Some(true)),
+        ("120 + 36", Some(false)),
+        ("3-4-5", None),
+    ] {
+        let judged = grounding.judge_text(text, &text.into(), "value", None, &sources);
+        assert_eq!(judged, expected, "{text}");
+    }
+}
