@@ -18,7 +18,7 @@ use said::SaidOfTrace;
 use super::completion_policy::RootEnd;
 use super::tally::SpanTally;
 use spanscore_base::model::{
-    Completion, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
+    Completion, Resource, RunState, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
 };
 
 /// Most spans that are scanned for duplicates, and most resources that are scanned for theirs;
@@ -166,7 +166,11 @@ impl OpenTrace {
             Completion::RootEnded
             | Completion::Idle
             | Completion::AgeMax
-            | Completion::EndOfInput => self.is_partial,
+            | Completion::EndOfInput => match self.spans.run_state() {
+                Some(RunState::Waiting) => true,
+                Some(RunState::Finished) if !self.root_ended => false,
+                _ => self.is_partial,
+            },
             // The rest of it comes when the process is there again, elsewhere, or to no room.
             Completion::Shutdown | Completion::Evicted => !self.root_ended,
             _ => false,

@@ -56,6 +56,10 @@ pub struct Dialect {
     pub output_tools: Vec<String>,
     /// Spans exported when they start, to be exported again when they end.
     pub pending: Option<Condition>,
+    /// Spans that say that their run waits: for a person who approves, for another agent.
+    pub waiting: Option<Condition>,
+    /// Spans that say that their run is over.
+    pub finished: Option<Condition>,
     /// Spans of an agent or of a model call: a trace that holds one is an agent's run even
     /// without tool calls.
     pub agent_span: Option<Condition>,
@@ -186,6 +190,10 @@ pub enum Mark {
     Model,
     /// [`Dialect::pending`]
     Pending,
+    /// [`Dialect::waiting`]
+    Waiting,
+    /// [`Dialect::finished`]
+    Finished,
     /// [`Dialect::agent_span`]
     Agent,
     /// [`Dialect::evaluator_span`]
@@ -306,6 +314,8 @@ impl Dialect {
             (Mark::Handoff, self.handoff.as_slice()),
             (Mark::Model, self.model_span.as_slice()),
             (Mark::Pending, self.pending.as_slice()),
+            (Mark::Waiting, self.waiting.as_slice()),
+            (Mark::Finished, self.finished.as_slice()),
             (Mark::Agent, self.agent_span.as_slice()),
             (Mark::Evaluator, self.evaluator_span.as_slice()),
         ]

@@ -35,8 +35,8 @@ pub use memory::{Memory, MemoryLimits, MemoryQuota};
 pub use recent::Recent;
 pub use session::SessionKey;
 pub use span::{
-    ClaimsByTrace, Resource, SenderId, SignCounts, SpanBatch, SpanFlags, SpanRecord, TraceRun,
-    TraceSpans, fetch, fingerprint, shard_of,
+    ClaimsByTrace, Resource, RunState, SenderId, SignCounts, SpanBatch, SpanFlags, SpanRecord,
+    TraceRun, TraceSpans, fetch, fingerprint, shard_of,
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
 pub use trajectory::{Completion, Deferred, Exchange, ForeignResults, Remarks, Trajectory, Usage};

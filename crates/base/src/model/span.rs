@@ -49,6 +49,10 @@ impl SpanFlags {
     pub const CONFLICT: u16 = 1 << 7;
     /// The span's name speaks of a title: the name of a conversation is nobody's answer.
     pub const TITLE: u16 = 1 << 8;
+    /// The span says that its run waits for somebody.
+    pub const WAITING: u16 = 1 << 9;
+    /// The span says that its run is over.
+    pub const FINISHED: u16 = 1 << 10;
 
     /// Returns true if all bits of `mask` are set.
     pub fn has(self, mask: u16) -> bool {
@@ -59,6 +63,15 @@ impl SpanFlags {
     pub fn set(&mut self, mask: u16) {
         self.0 |= mask;
     }
+}
+
+/// State of its run that a span tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunState {
+    /// It waits for somebody: a person who approves, another agent.
+    Waiting,
+    /// It is over.
+    Finished,
 }
 
 /// One span, reduced to the facts that the configured evaluators need: 56 bytes. It does not name
@@ -398,6 +411,16 @@ impl TraceSpans {
     /// Returns the facts of one record.
     pub fn facts(&self, span: &SpanRecord) -> &[u8] {
         self.arena.get(span.facts.start as usize..span.facts.end as usize).unwrap_or(&[])
+    }
+
+    /// Returns the state of the run by the span that ended last of those that tell one.
+    pub fn run_state(&self) -> Option<RunState> {
+        let told = |span: &SpanRecord| {
+            let waits = span.flags.has(SpanFlags::WAITING).then_some(RunState::Waiting);
+            waits.or(span.flags.has(SpanFlags::FINISHED).then_some(RunState::Finished))
+        };
+        let tells = self.spans.iter().filter_map(|span| Some((span.end_ns, told(span)?)));
+        tells.max_by_key(|(end_ns, _)| *end_ns).map(|(_, state)| state)
     }
 
     /// Reserves room for more records and facts: as much as they need, or a fifth of what there is

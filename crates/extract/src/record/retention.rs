@@ -44,6 +44,8 @@ pub(crate) struct SpanKind {
     pub(crate) tool: bool,
     pub(crate) agent: bool,
     pub(crate) pending: bool,
+    pub(crate) waiting: bool,
+    pub(crate) finished: bool,
     pub(crate) log: bool,
 }
 
@@ -142,6 +144,8 @@ impl Retention {
             retention.kind.tool |= means.is(Mark::Tool);
             retention.kind.agent |= means.is(Mark::Agent);
             retention.kind.pending |= means.is(Mark::Pending);
+            retention.kind.waiting |= means.is(Mark::Waiting);
+            retention.kind.finished |= means.is(Mark::Finished);
             retention.kind.log |= means.log;
             if means.stated {
                 retention.conditions.extend_from_slice(&id.to_le_bytes());

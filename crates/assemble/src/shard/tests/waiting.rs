@@ -95,6 +95,15 @@ fn missing_parent_is_waited_for_until_it_comes() {
 }
 
 #[test]
+fn run_that_says_it_waits_is_partial_until_it_says_it_is_over() {
+    let with = |flags| [sent(1, 1, 0, AGENT), sent(1, 2, 1, flags)];
+    let partial = |spans: &[Sent]| first(&mut auto(), &[(0, "shop", spans)]).1;
+    assert!(partial(&with(SpanFlags::WAITING)));
+    assert!(!partial(&with(SpanFlags::FINISHED)));
+    assert!(partial(&[sent(1, 3, 2, TOOL | SpanFlags::WAITING)]), "its root is missing");
+}
+
+#[test]
 fn remote_parent_is_not_waited_for() {
     let spans = [sent(1, 1, 0, AGENT), sent(1, 3, 2, TOOL | REMOTE)];
     assert_eq!(first(&mut auto(), &[(0, "shop", &spans)]), (1_000, false));

@@ -225,6 +225,8 @@ impl<'a> SpanReader<'_, 'a> {
                 (kind.agent || has_body, SpanFlags::AGENT),
                 (!kind.tool && speaks_of_title(view.name), SpanFlags::TITLE),
                 (view.end_ns != 0 && !kind.pending, SpanFlags::ENDED),
+                (kind.waiting, SpanFlags::WAITING),
+                (kind.finished, SpanFlags::FINISHED),
             ] {
                 flags.set(if holds { flag } else { 0 });
             }

@@ -114,6 +114,21 @@ fn a_span_that_ends_before_it_starts_ends_at_its_start() {
 }
 
 #[test]
+fn words_for_the_state_of_a_run_are_flags() {
+    let check = |key, word, expected| {
+        let spans = vec![span(1, "task", vec![text(key, word)])];
+        let (_, batch) = extract(&table(&calls()), &request("any", spans));
+        let told = batch.spans[0].flags.0 & (SpanFlags::WAITING | SpanFlags::FINISHED);
+        assert_eq!(told, expected, "{key} {word}");
+    };
+    check("a2a.task.state", "input-required", SpanFlags::WAITING);
+    check("a2a.task.state", "TASK_STATE_COMPLETED", SpanFlags::FINISHED);
+    check("a2a.task.state", "working", 0);
+    check("gen_ai.task.state", "suspended", SpanFlags::WAITING);
+    check("agentops.session.end_state", "Success", SpanFlags::FINISHED);
+}
+
+#[test]
 fn flags_tell_roots_remote_parents_errors_and_agents() {
     let mut root = span(1, "run", vec![text("openinference.span.kind", "AGENT")]);
     root.parent_span_id = Vec::new();
