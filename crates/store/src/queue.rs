@@ -319,26 +319,28 @@ impl StoreQueue {
     /// Makes room for so many bytes of a holder in a full queue, from those that have more waiting;
     /// returns the rung at which they are taken in.
     fn make_room(&self, state: &mut QueueState, holder: u32, bytes: usize, now_ms: i64) -> Rung {
-        let mut rung = self.rung(state, bytes);
-        // What other processes sent was acknowledged, and is in no sum.
-        let may_go = |it: &WaitingWork| !matches!(it.work, StoreWork::Collected { .. });
-        while rung == Rung::SumsOnly
-            && !state.is_closed
-            && let Some(gone) = state.work.take_behind(holder as usize, bytes, may_go)
-        {
-            state.rows -= gone.rows;
-            state.waiting -= gone.rows;
-            state.bytes -= gone.bytes;
-            match gone.work {
-                StoreWork::Evaluations { all, .. } => self.merge_all(state, &all, now_ms),
-                _ => self.counters.add(StoreCount::ShedTrajectories, 1),
+        if self.rung(state, bytes) == Rung::SumsOnly && !state.is_closed {
+            // What other processes sent was acknowledged, and is in no sum.
+            let may_go = |it: &WaitingWork| !matches!(it.work, StoreWork::Collected { .. });
+            let beyond = (state.bytes + bytes + 1).saturating_sub(self.limits.bytes);
+            // Full of rows, it gives up as many bytes as come.
+            let lacking = if beyond == 0 { bytes } else { beyond };
+            for gone in state.work.displace((holder as usize, bytes), lacking, may_go) {
+                state.rows -= gone.rows;
+                state.waiting -= gone.rows;
+                state.bytes -= gone.bytes;
+                match gone.work {
+                    StoreWork::Evaluations { all, .. } => self.merge_all(state, &all, now_ms),
+                    _ => self.counters.add(StoreCount::ShedTrajectories, 1),
+                }
             }
-            rung = self.rung(state, bytes);
         }
+        let rung = self.rung(state, bytes);
         if rung < Rung::SumsOnly && state.is_little(holder, bytes) { Rung::All } else { rung }
     }
 
-    /// Returns the rung for the next record of a holder, whose size is not known.
+    /// Returns the rung for the next record of a holder, whose size is not known. Asks the queue only
+    /// once it is half full.
     fn rung_of(&self, holder: u32) -> u8 {
         let rung = self.rung.load(Ordering::Relaxed);
         if rung == Rung::All as u8 {

@@ -97,8 +97,8 @@ impl Store {
     }
 
     /// Returns `None` if there is no room for a run of a holder, which is counted, else true if its
-    /// record may bring content. Asked before a record is built, so that a full store costs shards
-    /// nothing.
+    /// record may bring content. Asked before a record is built, so that shards build
+    /// nothing that is left out.
     pub fn admit(&self, holder: u32, is_passing: bool, with_content: bool) -> Option<bool> {
         self.queue.admit(holder, is_passing, with_content)
     }

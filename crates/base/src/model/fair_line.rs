@@ -83,11 +83,9 @@ impl<T> FairLine<T> {
     pub fn take_unless(&mut self, is_held: impl Fn(&T) -> bool) -> Option<T> {
         let mut items = self.waiting.iter();
         let place = *items.find(|(_, item)| !is_held(&item.what))?.0;
-        let LineItem { sender, what, .. } = self.waiting.remove(&place)?;
         // Past items that are held it stays where it was when they come.
         self.now = self.now.max(place.0);
-        self.forget(sender, |_| ());
-        Some(what)
+        self.remove(place)
     }
 
     /// Returns the items in their order.
@@ -95,34 +93,46 @@ impl<T> FairLine<T> {
         self.waiting.values().map(|item| &item.what)
     }
 
-    /// Takes the last item that may go and comes behind the one that a sender would put: room for
-    /// that is made from whoever has most waiting. `None` where that is the sender itself.
-    pub fn take_behind(
+    /// Makes room for an item that a sender would put, if what may go and comes behind it has so
+    /// much as is lacking: takes the last of whoever has most waiting. Else nothing is taken.
+    pub fn displace(
         &mut self,
-        sender: usize,
-        cost: usize,
+        (sender, cost): (usize, usize),
+        lacking: usize,
         may_go: impl Fn(&T) -> bool,
-    ) -> Option<T> {
+    ) -> Vec<T> {
         let tag = self.now.saturating_add(self.backlog(sender)).saturating_add(cost as u64);
-        let behind = self.waiting.range((tag.checked_add(1)?, i64::MIN)..);
-        let place = *behind.rev().find(|(_, item)| may_go(&item.what))?.0;
-        let LineItem { sender, cost, what } = self.waiting.remove(&place)?;
-        self.forget(sender, |own| {
-            if own.end == place.0 {
-                own.end -= cost;
+        let Some(first) = tag.checked_add(1) else { return Vec::new() };
+        let behind = self.waiting.range((first, i64::MIN)..).rev();
+        let mut found = 0;
+        let mut places = Vec::new();
+        for (place, item) in behind.filter(|(_, item)| may_go(&item.what)) {
+            found += item.cost;
+            places.push(*place);
+            if found >= lacking as u64 {
+                return places.into_iter().filter_map(|place| self.take_back(place)).collect();
             }
-        });
-        Some(what)
+        }
+        Vec::new()
     }
 
-    /// Notes that an item of a sender is gone.
-    fn forget(&mut self, sender: usize, change: impl FnOnce(&mut SenderInLine)) {
-        let Some(own) = self.senders.get_mut(&sender) else { return };
-        change(own);
+    /// Removes an item as if its sender had not put it, where it is the sender's last.
+    fn take_back(&mut self, place: (u64, i64)) -> Option<T> {
+        let LineItem { sender, cost, .. } = self.waiting.get(&place)?;
+        if let Some(own) = self.senders.get_mut(sender).filter(|own| own.end == place.0) {
+            own.end -= cost;
+        }
+        self.remove(place)
+    }
+
+    fn remove(&mut self, place: (u64, i64)) -> Option<T> {
+        let LineItem { sender, what, .. } = self.waiting.remove(&place)?;
+        let own = self.senders.get_mut(&sender)?;
         own.count -= 1;
         if own.count == 0 {
             self.senders.remove(&sender);
         }
+        Some(what)
     }
 
     /// Returns the cost of what a sender has waiting, about.
@@ -193,11 +203,12 @@ mod tests {
         (0..6).for_each(|number| line.put(1, 100, ("flood", number)));
         (0..3).for_each(|number| line.put(2, 100, ("busy", number)));
         assert_eq!((line.backlog(1), line.backlog(2), line.backlog_max()), (600, 300, 600));
-        assert_eq!(line.take_behind(1, 1, |_| true), None, "it has most itself");
-        let mut gone = || line.take_behind(3, 100, |_| true);
-        let order = ["flood", "flood", "flood", "busy", "flood", "busy", "flood"].map(Some);
-        assert_eq!([(); 7].map(|()| gone().map(|(name, _)| name)), order);
-        assert_eq!(gone(), None, "no more than it would have itself");
+        assert!(line.displace((1, 1), 1, |_| true).is_empty(), "it has most itself");
+        assert!(line.displace((3, 100), 800, |_| true).is_empty(), "nothing goes for nothing");
+        let gone = line.displace((3, 100), 650, |_| true);
+        let order = ["flood", "flood", "flood", "busy", "flood", "busy", "flood"];
+        assert_eq!(gone.iter().map(|(name, _)| *name).collect::<Vec<_>>(), order);
+        assert!(line.displace((3, 100), 1, |_| true).is_empty(), "no more than it would have");
         assert_eq!(taken(&mut line), [("flood", 0), ("busy", 0)]);
         assert!(line.senders.is_empty());
     }
@@ -206,7 +217,7 @@ mod tests {
     fn item_that_may_not_go_stays_and_its_sender_keeps_its_order() {
         let mut line = FairLine::default();
         (0..4).for_each(|number| line.put(1, 100, number));
-        assert_eq!(line.take_behind(2, 100, |number| *number < 3), Some(2));
+        assert_eq!(line.displace((2, 100), 100, |number| *number < 3), [2]);
         line.put(1, 100, 4);
         assert_eq!(taken(&mut line), [0, 1, 3, 4]);
     }

@@ -37,9 +37,13 @@ impl WaitingEntries {
         Ok(())
     }
 
-    /// Takes the last entry of whoever has most, where a holder has less with so many bytes more.
-    pub(super) fn take_behind(&self, holder: usize, bytes: usize) -> Option<QueueEntry> {
-        self.lock().entries.take_behind(holder, bytes, |_| true)
+    /// Takes so much as is lacking for an entry of a holder from whoever has more, or nothing.
+    pub(super) fn displace(
+        &self,
+        (holder, bytes): (usize, usize),
+        lacking: usize,
+    ) -> Vec<QueueEntry> {
+        self.lock().entries.displace((holder, bytes), lacking, |_| true)
     }
 
     /// Takes nothing in any more.

@@ -231,15 +231,17 @@ impl Queue {
 
     /// Takes room for evaluations of a holder, if need be from those that hold more.
     fn make_room(&self, holder: usize, bytes: usize, count: u64) -> Option<Room> {
-        loop {
-            let room = Room::take(&self.shared, bytes, count, self.bytes_max);
-            if room.is_some() {
-                return room;
+        let take = || Room::take(&self.shared, bytes, count, self.bytes_max);
+        take().or_else(|| {
+            // The queue may have room that the share of all queues has not.
+            let beyond = (self.shared.held.bytes() + bytes).saturating_sub(self.bytes_max);
+            let lacking = if beyond == 0 { bytes } else { beyond };
+            for QueueEntry { room, .. } in self.waiting.displace((holder, bytes), lacking) {
+                let (count, receipt) = room.give_back();
+                self.lose(Loss::Displaced, count, receipt.as_ref());
             }
-            let QueueEntry { room, .. } = self.waiting.take_behind(holder, bytes)?;
-            let (count, receipt) = room.give_back();
-            self.lose(Loss::Displaced, count, receipt.as_ref());
-        }
+            take()
+        })
     }
 
     /// Returns true while it must deliver and half of its room is taken: more should not be read.
