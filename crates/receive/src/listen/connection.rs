@@ -18,6 +18,7 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use webpki::EndEntityCert;
 
 use crate::ConnectionAccount;
@@ -162,6 +163,7 @@ pub(super) async fn serve_connection<S: Serve>(
     let mut connection = pin!(limits.builder.serve_connection(TokioIo::new(stream), service));
     let mut refused = pin!(end.refuse.cancelled());
     let mut stopped = pin!(end.stop.cancelled());
+    let mut displaced = pin!(activity.displaced.cancelled());
     let mut check = pin!(tokio::time::sleep(limits.first_request));
     let mut refusing = false;
     let mut stopping = false;
@@ -183,6 +185,11 @@ pub(super) async fn serve_connection<S: Serve>(
             () = stopped.as_mut(), if !stopping => {
                 stopping = true;
                 connection.as_mut().graceful_shutdown();
+            }
+            () = displaced.as_mut(), if closing.is_none() => {
+                closing = Some(Closed::Displaced);
+                connection.as_mut().graceful_shutdown();
+                check.as_mut().reset(Instant::now() + CLOSE_TIME);
             }
             () = check.as_mut() => {
                 if closing.is_some() {
@@ -226,6 +233,8 @@ pub(super) struct Activity {
     /// Time of the end of the last request, milliseconds from the opening.
     ended_ms: AtomicU64,
     is_http2: AtomicBool,
+    /// Cancelled when another connection has its place.
+    pub(super) displaced: CancellationToken,
 }
 
 impl Activity {
@@ -237,12 +246,22 @@ impl Activity {
             running,
             ended_ms,
             is_http2: AtomicBool::new(false),
+            displaced: CancellationToken::new(),
         }
     }
 
     /// Returns true if no request ever came.
     pub(super) fn is_unused(&self) -> bool {
         self.started.load(Ordering::Relaxed) == 0
+    }
+
+    /// Waits until another connection has its place, if it had no request by then: of others the
+    /// protocol ends in order.
+    pub(super) async fn displaced_unused(&self) {
+        self.displaced.cancelled().await;
+        if !self.is_unused() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Returns the time since the last request, or since the opening; `None` while one runs.

@@ -164,9 +164,10 @@ impl<S: Serve> Port<S> {
             let transport = connected.transport;
             let closing = connected.shared.closing.clone();
             metrics.of(transport).connections.add(1);
+            let activity = Arc::clone(&connected.activity);
             let closed = tokio::select! {
                 closed = connected.serve(stream) => closed,
-                () = place.lost() => Some(Closed::Displaced),
+                () = activity.displaced_unused() => Some(Closed::Displaced),
                 () = closing.kill.cancelled() => Some(Closed::Shutdown),
             };
             metrics.of(transport).connections.add(-1);

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use tokio_util::sync::CancellationToken;
 
 use super::connection::Activity;
 use crate::metrics::Closed;
@@ -18,6 +17,8 @@ use spanscore_base::model::MemoryQuota;
 
 /// Time without a request from which on a connection may lose its place.
 const QUIET_MIN: Duration = Duration::from_millis(250);
+/// The same before its first request: a TLS handshake over a slow line takes some of it.
+const UNUSED_MIN: Duration = Duration::from_secs(2);
 /// Connections that are looked at for the one to go; the next time others are.
 const LOOKED_AT_MAX: usize = 64;
 
@@ -40,14 +41,12 @@ struct TakenPlace {
     peer: u32,
     bytes: usize,
     activity: Arc<Activity>,
-    lost: CancellationToken,
 }
 
 /// Place of a connection, until dropped.
 pub(super) struct ConnectionPlace {
     places: ConnectionPlaces,
     number: u64,
-    lost: CancellationToken,
 }
 
 impl ConnectionPlaces {
@@ -78,16 +77,15 @@ impl ConnectionPlaces {
         while let Err(full) = table.try_take(bytes) {
             let quiet = table.quiet().ok_or(full)?;
             if let Some(place) = table.leave(quiet) {
-                place.lost.cancel();
+                place.activity.displaced.cancel();
             }
         }
         let number = table.next;
-        let lost = CancellationToken::new();
         let activity = Arc::clone(activity);
         table.next += 1;
         *table.peers.entry(peer).or_default() += 1;
-        table.taken.insert(number, TakenPlace { peer, bytes, activity, lost: lost.clone() });
-        Ok(ConnectionPlace { places: self.clone(), number, lost })
+        table.taken.insert(number, TakenPlace { peer, bytes, activity });
+        Ok(ConnectionPlace { places: self.clone(), number })
     }
 
     fn lock(&self) -> MutexGuard<'_, PlaceTable> {
@@ -108,13 +106,19 @@ impl PlaceTable {
         let behind = self.taken.range(self.looked_at..);
         let all = behind.chain(self.taken.range(..self.looked_at)).take(LOOKED_AT_MAX);
         let mut last = self.looked_at;
+        let mut is_one_new = false;
         let quiet = all.inspect(|(number, _)| last = **number + 1).filter_map(|(number, place)| {
             let quiet = place.activity.quiet()?;
             let of_peer = self.peers.get(&place.peer);
             let is_unused = place.activity.is_unused();
-            (quiet >= QUIET_MIN).then_some((of_peer, is_unused, quiet, *number))
+            is_one_new |= is_unused && quiet < UNUSED_MIN;
+            let least = if is_unused { UNUSED_MIN } else { QUIET_MIN };
+            (quiet >= least).then_some((of_peer, is_unused, quiet, *number))
         });
-        let quietest = quiet.max().map(|(_, _, _, number)| number);
+        let quietest = quiet.max();
+        // Many that are opened at once do not take the places of those that had requests.
+        let quietest = quietest.filter(|(_, is_unused, ..)| *is_unused || !is_one_new);
+        let quietest = quietest.map(|(_, _, _, number)| number);
         self.looked_at = last;
         quietest
     }
@@ -132,13 +136,6 @@ impl PlaceTable {
     }
 }
 
-impl ConnectionPlace {
-    /// Waits until another connection has its place.
-    pub(super) async fn lost(&self) {
-        self.lost.cancelled().await;
-    }
-}
-
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.places.lock().leave(self.number);
@@ -152,7 +149,7 @@ mod tests {
 
     const BYTES: usize = 10;
 
-    /// Opens connections of these peers, a second after each other; the last finds no place free.
+    /// Opens connections of these peers, two seconds after each other; the last finds no place free.
     /// Those of `used` had a request, those of `busy` have one.
     async fn check(peers: &[u32], (used, busy): (&[usize], &[usize]), expected: Option<usize>) {
         for (most, bytes) in [(peers.len(), usize::MAX), (usize::MAX, BYTES * peers.len())] {
@@ -166,11 +163,11 @@ mod tests {
                 }
                 let request = busy.contains(&number).then(|| RunningRequest::start(&activity));
                 let place = places.take(*peer, BYTES, &activity).unwrap();
-                open.push((place, request));
-                tokio::time::advance(Duration::from_secs(1)).await;
+                open.push((place, activity, request));
+                tokio::time::advance(UNUSED_MIN).await;
             }
             let new = places.take(9, BYTES, &Arc::new(Activity::new()));
-            let lost = open.iter().position(|(place, _)| place.lost.is_cancelled());
+            let lost = open.iter().position(|(_, activity, _)| activity.displaced.is_cancelled());
             assert_eq!((lost, new.is_ok()), (expected, expected.is_some()), "{peers:?}");
             drop((open, new));
             assert_eq!((places.lock().taken.len(), quota.held()), (0, 0));
@@ -187,6 +184,20 @@ mod tests {
         check(&[1, 2, 2, 2], (&[], &[1, 2]), Some(3)).await;
         check(&[1, 2, 2], (&[], &[1, 2]), Some(0)).await;
         check(&[1, 1, 1], (&[], &[0, 1, 2]), None).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_opened_at_once_take_no_place_of_one_that_had_requests() {
+        let places = ConnectionPlaces::new(2, MemoryQuota::new("connections", usize::MAX));
+        let [used, unused, new] = [(); 3].map(|()| Arc::new(Activity::new()));
+        drop(RunningRequest::start(&used));
+        let _used = places.take(1, BYTES, &used).unwrap();
+        tokio::time::advance(UNUSED_MIN).await;
+        let _unused = places.take(1, BYTES, &unused).unwrap();
+        assert!(places.take(1, BYTES, &new).is_err());
+        tokio::time::advance(UNUSED_MIN).await;
+        assert!(places.take(1, BYTES, &new).is_ok());
+        assert!(unused.displaced.is_cancelled() && !used.displaced.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]
