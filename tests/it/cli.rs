@@ -75,7 +75,7 @@ fn kinds_and_pages_are_shown_by_name() {
     check(&["exporters", "otlp_grpc"], 0, "endpoint: text", "");
     check(&["exporters", "otlp_grcp"], 64, "", "did you mean `otlp_grpc`?");
     check(&["receivers", "otlp"], 0, "protocols: ", "");
-    check(&["docs"], 0, "# Documentation", "");
+    check(&["docs"], 0, "# spanscore", "");
     for page in ["gate", "docs/gate.md"] {
         check(&["docs", page], 0, "spanscore score", "");
     }

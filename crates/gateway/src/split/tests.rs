@@ -148,8 +148,8 @@ fn of_several_trace_ids_of_an_item_the_last_counts() {
     let check = |ids: &[&[u8]], expected: Option<u8>| {
         let id = |id: &&[u8]| [&[10, id.len() as u8], *id].concat();
         let item: Vec<u8> = ids.iter().flat_map(id).collect();
-        let found = trace_id(Signal::Traces, &item);
-        assert_eq!(found.map(|id| id[0]), expected, "{ids:?}");
+        let found = trace_id(Signal::Traces, &item).and_then(TraceId::from_wire);
+        assert_eq!(found.map(|id| id.0[0]), expected, "{ids:?}");
     };
     check(&[&[1; 16]], Some(1));
     check(&[&[1; 16], &[2; 16]], Some(2));

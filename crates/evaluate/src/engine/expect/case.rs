@@ -30,7 +30,7 @@ impl Case {
         let own = || match kind.name {
             "task_completion" => Some(one("tasks")),
             "topic_adherence" => Some(one("topics")),
-            "goal_accuracy" | "refusal" | "output_rules" => Some(None),
+            "goal_accuracy" | "refusal" | "retrieval" | "output_rules" => Some(None),
             "agentevals" | "grpc" | "http" => Some(None),
             _ => None,
         };

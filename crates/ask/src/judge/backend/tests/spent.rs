@@ -59,7 +59,7 @@ async fn changes_are_folded_into_a_whole_before_they_are_many() {
     let backend = &mut harness.core.backend;
     let mut spent = SpentFile::restore(path.clone(), backend, STARTED_MS);
     let mut sizes = Vec::new();
-    for step in 0..6_000 {
+    for step in 0..3_400 {
         spend(backend, step);
         spent.keep(backend).await.expect("written");
         sizes.push(std::fs::metadata(&path).expect("a file").len() as usize);
@@ -68,6 +68,30 @@ async fn changes_are_folded_into_a_whole_before_they_are_many() {
     assert!(*most < 2 * CHANGES_BYTES_MAX, "{most}");
     assert!(sizes.windows(2).any(|two| two[1] < two[0]), "it was written anew");
     let next = &mut self::harness().core.backend;
-    SpentFile::restore(path, next, STARTED_MS);
+    SpentFile::restore(path, next, STARTED_MS + 3_400 * 25_000);
     assert_eq!(booked(next), booked(backend));
+}
+
+#[tokio::test]
+async fn a_file_that_was_removed_or_replaced_is_written_anew() {
+    for replaces in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("judges.json");
+        let mut harness = harness();
+        let backend = &mut harness.core.backend;
+        let mut spent = SpentFile::restore(path.clone(), backend, STARTED_MS);
+        for step in 0..6 {
+            spend(backend, step);
+            spent.keep(backend).await.expect("written");
+            if step == 3 {
+                std::fs::remove_file(&path).expect("removed");
+            }
+            if step == 3 && replaces {
+                std::fs::write(&path, "{}\n").expect("written");
+            }
+        }
+        let next = &mut self::harness().core.backend;
+        SpentFile::restore(path, next, STARTED_MS + 6 * 25_000);
+        assert_eq!(booked(next), booked(backend), "{replaces}");
+    }
 }
