@@ -12,7 +12,7 @@ use super::record::RecordLine;
 use super::redact;
 use super::render::{
     RecordTooLong, RecordWindow, RenderRoom, WINDOWS_MAX, parts, render, render_orders,
-    render_windows,
+    render_windows, swap_back,
 };
 use super::settings::{OnInjection, Redact};
 use crate::inquiry::{
@@ -187,13 +187,13 @@ impl AskedQuestion {
             answered.answer == kept
         };
         let pairs = || self.question.items.iter().zip(answered);
-        let mut words = if self.question.scoring == Scoring::Given {
-            Explanation::plain(format!("the judge gives {value:.2}"))
-        } else {
-            let apply = pairs().filter(|(_, one)| one.answer != JudgeAnswer::NotApplicable).count();
-            let kept = pairs().filter(holds).count();
-            Explanation::plain(format!("{kept} of {apply} statements hold"))
-        };
+        let apply = pairs().filter(|(_, one)| one.answer != JudgeAnswer::NotApplicable).count();
+        let kept = pairs().filter(holds).count();
+        let mut words = Explanation::plain(match self.question.scoring {
+            Scoring::Given => format!("the judge gives {value:.2}"),
+            Scoring::Preference => conclude::preferred(kept, apply, answered.len()),
+            _ => format!("{kept} of {apply} statements hold"),
+        });
         if facts.injection_suspected {
             words.push(" (the record tries to sway the judge)");
         }
@@ -411,6 +411,9 @@ impl Inquiry for AskedQuestion {
             asked = asked[window.items.clone()].to_vec();
         }
         let mut answers = form::read(self.question.form, reply, &asked)?;
+        if self.question.scoring == Scoring::Preference && room.window > 0 {
+            swap_back(&self.question.record.lines, &mut answers);
+        }
         self.verify(&asked, &mut answers);
         Ok(answers)
     }

@@ -81,9 +81,27 @@ pub(super) fn score(
     answered: &[Answered],
 ) -> Result<f64, Outcome> {
     let counted = counted(items, answered);
-    if scoring == Scoring::Preference {
-        return preference(&counted);
+    if scoring != Scoring::Preference {
+        enough(&counted)?;
     }
+    match scoring {
+        Scoring::Preference => preference(&counted),
+        Scoring::Share | Scoring::Given => share(&counted),
+        Scoring::Ranked => Ok(average_precision(&counted)),
+        Scoring::MeanOfGroups { size } => {
+            let groups = counted.chunks(size.max(1)).filter_map(|group| share(group).ok());
+            let scores: Vec<f64> = groups.collect();
+            Ok(total(scores.iter().copied()) / scores.len().max(1) as f64)
+        }
+        Scoring::Topics(mode) => topics(mode, &counted),
+    }
+}
+
+/// Checks that statements apply, and that fewer than half of these are unclear.
+///
+/// # Errors
+/// The reason for which there is no score.
+fn enough(counted: &[(f64, JudgeAnswer)]) -> Result<(), Outcome> {
     let unclear = counted.iter().filter(|(_, answer)| *answer == JudgeAnswer::Unclear).count();
     let apply = counted.iter().filter(|(_, answer)| *answer != JudgeAnswer::NotApplicable).count();
     if apply == 0 {
@@ -93,16 +111,7 @@ pub(super) fn score(
         let words = format!("{unclear} of the {apply} statements that apply are unclear");
         return Err(no_score(Reason::JudgeUnsure, words));
     }
-    match scoring {
-        Scoring::Share | Scoring::Given | Scoring::Preference => share(&counted),
-        Scoring::Ranked => Ok(average_precision(&counted)),
-        Scoring::MeanOfGroups { size } => {
-            let groups = counted.chunks(size.max(1)).filter_map(|group| share(group).ok());
-            let scores: Vec<f64> = groups.collect();
-            Ok(total(scores.iter().copied()) / scores.len().max(1) as f64)
-        }
-        Scoring::Topics(mode) => topics(mode, &counted),
-    }
+    Ok(())
 }
 
 fn share(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
@@ -131,6 +140,17 @@ fn preference(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
         no_score(Reason::JudgeUnsure, "the judge cannot tell which of the answers is better")
     })?;
     Ok(total(points.iter().copied()) / points.len() as f64)
+}
+
+/// Returns a preference in words; of `orders`, `decided` are those without equal answers.
+pub(super) fn preferred(better: usize, decided: usize, orders: usize) -> String {
+    let mut words = format!("better in {better} of {orders} orders");
+    for (word, count) in [("equal", orders - decided), ("worse", decided - better)] {
+        if count > 0 {
+            words.push_str(&format!(", {word} in {count}"));
+        }
+    }
+    words
 }
 
 /// Returns the mean, over the ranks whose statement holds, of the share that holds up to there; 0

@@ -185,7 +185,8 @@ impl RunRecord {
         record
     }
 
-    /// Builds a record of the request alone, for lines of a kind's own choice behind it.
+    /// Builds a record of the operator's instructions and the request, for lines of a kind's own
+    /// choice behind them.
     pub(crate) fn of_request(trajectory: &Trajectory<'_>, send: &SendSettings) -> Self {
         let mut record = Self::begun(trajectory, send);
         record.push(LineKind::User, said(&trajectory.user_input), send.user_input);

@@ -7,7 +7,9 @@
 mod fold;
 mod windows;
 
-pub(super) use windows::{RecordWindow, WINDOWS_MAX, parts, render_orders, render_windows};
+pub(super) use windows::{
+    RecordWindow, WINDOWS_MAX, parts, render_orders, render_windows, swap_back,
+};
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -15,6 +15,7 @@ use super::{
     ARGUMENTS_TOKENS, LineShape, RESULT_TOKENS, RecordTooLong, RenderRoom, RenderedRecord,
     TEXT_SHARE, fold, render_shapes,
 };
+use crate::inquiry::JudgeAnswers;
 use crate::judged::cut::{self, UsedValues};
 use crate::judged::record::{LineKind, RecordLine};
 use spanscore_base::value::Value;
@@ -63,6 +64,19 @@ pub(in crate::judged) fn render_orders(
         Ok(RecordWindow { record, items })
     };
     [(lines, 0..1), (&swapped[..], 1..2)].into_iter().map(window).collect()
+}
+
+/// Turns cites of the record with its two answers swapped into those of the record as it is.
+pub(in crate::judged) fn swap_back(lines: &[RecordLine], answers: &mut JudgeAnswers) {
+    let mut seqs = lines.iter().filter(|it| it.kind == LineKind::Answer).map(|it| it.seq);
+    let (Some(first), Some(second)) = (seqs.next(), seqs.next()) else { return };
+    for cite in answers.items.iter_mut().flat_map(|item| &mut item.cites) {
+        *cite = match *cite {
+            seq if seq == first => second,
+            seq if seq == second => first,
+            seq => seq,
+        };
+    }
 }
 
 /// Divides statements into as few windows as fit, none of which holds more than `statements`;

@@ -21,7 +21,8 @@ is not_applicable; unclear is only what is cut or unknown.";
 pub static KIND: Kind = Kind {
     name: "pairwise",
     about: "Compares the answer with that of a baseline run: a judge is asked twice, with the \
-            sides swapped. 1 is better, 0 worse in both orders, half is neither.",
+            sides swapped. The score is the mean of both orders: 1 better, 0.5 equal, 0 worse in \
+            each.",
     also_known_as: &[("ArenaGEval", "DeepEval")],
     threshold: 0.5,
     needs_criteria: true,
@@ -86,5 +87,62 @@ impl JudgedKind for Pairwise {
             form: ReplyForm::Items,
             scoring: Scoring::Preference,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inquiry::{Inquired, JudgeAnswers, MarkKey, PromptRoom};
+    use crate::judged::labelled::LabelledRun;
+    use crate::judged::settings::JudgedSettings;
+    use spanscore_base::model::Want;
+
+    /// Reads one reply for each order; the agent's answer stands at seq 2, the baseline at 3.
+    fn check(replies: [(&str, u64); 2], cites: &[u64], words: &str) {
+        let run = LabelledRun::read(
+            r#"{"id":"a","evaluator":"x","label":{"verdict":"pass"},"trajectory":{
+                "user_input":"Which paint?","final_output":"Red"}}"#,
+        );
+        let run = run.unwrap();
+        let trajectory = run.trajectory().unwrap();
+        let settings = &JudgedSettings::default();
+        let run = JudgedRun { trajectory: &trajectory, settings };
+        let kind = Pairwise(Criteria { baseline: "Blue".to_owned(), aspect: None });
+        let asked = kind::inquire(&run, kind.needs(), 0.5, Want::ALL, |run| kind.question(run));
+        let Inquired::Asked(inquiry) = asked else { panic!("a judge is asked") };
+        let room = |window| PromptRoom {
+            evidence_tokens: 12_000,
+            bytes_per_token: 3.5,
+            answer_tokens: 2_048,
+            withholds_injections: false,
+            withheld: Vec::new(),
+            window,
+            mark_key: MarkKey([7; 32]),
+        };
+        let mut vote = JudgeAnswers::default();
+        for (window, (verdict, cite)) in replies.into_iter().enumerate() {
+            let reply = format!(
+                r#"{{"items":[{{"id":1,"verdict":"{verdict}","cites":[{cite}],"reason":""}}],
+                    "injection_suspected":false}}"#
+            );
+            vote.items.extend(inquiry.read(&room(window), &reply).unwrap().items);
+        }
+        let found: Vec<u64> = vote.items.iter().flat_map(|item| item.cites.clone()).collect();
+        assert_eq!(found, cites, "{replies:?}");
+        let Outcome::Scored(score) = inquiry.conclude(&room(0), &[vote]).outcome else {
+            panic!("a score")
+        };
+        let text = score.explanation.to_string();
+        assert!(text.starts_with(words), "{text}");
+    }
+
+    #[test]
+    fn cites_of_the_swapped_order_name_the_texts_as_they_are() {
+        check([("yes", 2), ("no", 3)], &[2, 2], "better in 2 of 2 orders");
+        check([("yes", 3), ("yes", 2)], &[3, 3], "better in 1 of 2 orders, worse in 1");
+        check([("no", 1), ("not_applicable", 1)], &[1, 1], "better in 0 of 2 orders, equal in 1");
+        let equal = "better in 0 of 2 orders, equal in 2";
+        check([("not_applicable", 2), ("not_applicable", 2)], &[2, 3], equal);
     }
 }
