@@ -9,10 +9,11 @@ use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::judged::question::{Question, QuestionItem, Scoring};
 use crate::judged::record::{LineKind, RunRecord};
 use crate::judged::settings::{self, Send};
+use crate::shared::report;
 use crate::shared::sentences::first_sentences;
-use spanscore_base::model::{Outcome, Reason, Trajectory};
+use spanscore_base::model::{Outcome, Reason, ToolCall, Trajectory, Want};
 use spanscore_base::settings::SettingsError;
-use spanscore_base::value::Value;
+use spanscore_base::value::{Map, Value};
 
 /// Contexts that are asked about; those of lower ranks are left out.
 const CONTEXTS_MAX: usize = 60;
@@ -112,7 +113,7 @@ impl JudgedKind for Retrieval {
         }
         let contexts = contexts(run.trajectory);
         if contexts.is_empty() {
-            return Err(no_score(Reason::NothingToJudge, "no result of a call is recorded"));
+            return Err(nothing_found(run.trajectory));
         }
         let mut record = RunRecord::of_request(run.trajectory, send);
         let mut push = |context| record.push_whole(LineKind::Result, context, send.results);
@@ -142,6 +143,20 @@ impl JudgedKind for Retrieval {
     }
 }
 
+/// Returns the outcome where no context is recorded: 0 where it is known that none was found.
+fn nothing_found(trajectory: &Trajectory<'_>) -> Outcome {
+    let is_known = |call: &ToolCall<'_>| call.result.value().is_some_and(|it| !it.is_null());
+    if trajectory.tool_calls.iter().all(is_known) {
+        let words = "the results are recorded, and hold no context";
+        report::scored(0.0, Want::ALL, || words, Map::new)
+    } else if trajectory.tool_calls.iter().any(is_known) {
+        let words = "some results hold no context, and others are not recorded";
+        no_score(Reason::NothingToJudge, words)
+    } else {
+        no_score(Reason::NothingToJudge, "no result of a call is recorded")
+    }
+}
+
 /// Returns what was retrieved, in the order of the calls and of the ranks within each.
 fn contexts(trajectory: &Trajectory<'_>) -> Vec<Value<'static>> {
     let results = trajectory.tool_calls.iter().filter_map(|call| call.result.value());
@@ -157,4 +172,49 @@ fn contexts(trajectory: &Trajectory<'_>) -> Vec<Value<'static>> {
 fn list_of<'v>(result: &'v Value<'_>) -> Option<&'v [Value<'v>]> {
     let own = result.as_list();
     own.or_else(|| LISTS.iter().find_map(|key| result.get(key).and_then(Value::as_list)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inquiry::Inquired;
+    use crate::judged::labelled::LabelledRun;
+    use crate::judged::settings::JudgedSettings;
+
+    fn check(calls: &str, expected: &str) {
+        let run = LabelledRun::read(&format!(
+            r#"{{"id":"a","evaluator":"x","label":{{"verdict":"pass"}},"trajectory":{{
+                "user_input":"Which paint?","tool_calls":[{calls}]}}}}"#
+        ));
+        let run = run.unwrap();
+        let trajectory = run.trajectory().unwrap();
+        let settings = &JudgedSettings::default();
+        let run = JudgedRun { trajectory: &trajectory, settings };
+        for mode in [RetrievalMode::Precision, RetrievalMode::Recall, RetrievalMode::Relevancy] {
+            let kind = Retrieval(Settings { mode, ..Settings::default() });
+            let asked = kind::inquire(&run, kind.needs(), 0.5, Want::ALL, |run| kind.question(run));
+            let found = match asked {
+                Inquired::Asked(_) => "asked".to_owned(),
+                Inquired::Known(told) => match told.outcome {
+                    Outcome::Scored(score) => format!("{}", score.value),
+                    Outcome::NotEvaluable { reason, explanation } => {
+                        format!("{}: {explanation}", reason.as_str())
+                    }
+                    other => format!("{other:?}"),
+                },
+            };
+            assert_eq!(found, expected, "{mode:?} {calls}");
+        }
+    }
+
+    #[test]
+    fn a_retrieval_that_found_nothing_is_the_worst_and_an_unknown_one_is_none() {
+        let empty = r#"{"name":"a","result":{"documents":[]}}"#;
+        let unknown = r#"{"name":"b"}"#;
+        check(empty, "0");
+        check(r#"{"name":"a","result":[]}"#, "0");
+        check(unknown, "nothing_to_judge: no result of a call is recorded");
+        let both = "nothing_to_judge: some results hold no context, and others are not recorded";
+        check(&format!("{empty},{unknown}"), both);
+    }
 }
