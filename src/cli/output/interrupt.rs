@@ -12,7 +12,7 @@ use crate::cli::signals::StopSignals;
 use crate::cli::{Exit, output, started};
 use spanscore_engine::batch::BatchProgress;
 
-/// Longest that a command goes on after SIGTERM, which comes once: input may never end.
+/// Longest that a batch goes on after SIGTERM, which comes once: input may never end.
 const TERMINATED_TIME: Duration = Duration::from_secs(30);
 
 /// Stop of a command before its end.
@@ -20,12 +20,19 @@ const TERMINATED_TIME: Duration = Duration::from_secs(30);
 pub(in crate::cli) struct EarlyStop {
     pub(in crate::cli) token: CancellationToken,
     exit: Arc<OnceLock<Exit>>,
+    /// Cancelled once the batch has returned, and what is left takes its time.
+    returned: CancellationToken,
 }
 
 impl EarlyStop {
     /// Returns the exit of the command, if it was stopped.
     pub(in crate::cli) fn exit(&self) -> Option<Exit> {
         self.exit.get().copied()
+    }
+
+    /// Takes note that the batch has returned: only a second signal still ends the command.
+    pub(in crate::cli) fn batch_returned(&self) {
+        self.returned.cancel();
     }
 }
 
@@ -48,13 +55,17 @@ pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<Ear
             }
             let _ = told.exit.set(exit);
             told.token.cancel();
-            output::note("spanscore: stopped; Ctrl-C again ends it without the scores so far");
-            let again = signals.exit();
-            end(if exit == Exit::Terminated {
-                tokio::time::timeout(TERMINATED_TIME, again).await.unwrap_or(exit)
-            } else {
-                again.await
-            });
+            let is_timed = exit == Exit::Terminated;
+            let time = if is_timed { ", as do 30 s without an end of the work" } else { "" };
+            output::note(format_args!(
+                "spanscore: stopped; Ctrl-C again ends it without the scores so far{time}"
+            ));
+            tokio::select! {
+                again = signals.exit() => end(again),
+                () = tokio::time::sleep(TERMINATED_TIME), if is_timed => end(exit),
+                () = told.returned.cancelled() => {}
+            }
+            end(signals.exit().await);
         });
     });
     Ok(stop)

@@ -62,7 +62,8 @@ Gaps are listed below the scores (with --format jsonl on standard error): evalua
 that gave no answer, cases of a dataset that no trace named, traces that no case is about, traces
 without an agent.
 
-Ctrl-C prints the scores so far; then the exit code is 130. So does SIGTERM, with 143.
+Ctrl-C prints the scores so far; then the exit code is 130. So does SIGTERM, with 143; where files
+are still read or judged 30 s after it, the command ends without them.
 
 Exit code 2 when the gate is shut, by --fail-on, --min-pass-rate or --baseline, else 1 when not
 everything could be read or a trace is over a limit.")]
@@ -141,6 +142,7 @@ pub(super) fn judge(
             .watched(&keep)
             .judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))
     });
+    stop.batch_returned();
     gathering.finish()?;
     let ScoreGathering { places, heard, tallies, .. } = gathering;
     let rows =
