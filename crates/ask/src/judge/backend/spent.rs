@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -92,6 +93,16 @@ impl SpentFile {
     /// # Errors
     /// Those of the file system; the next time all is written.
     pub(in crate::judge) async fn keep(&mut self, backend: &JudgeBackend) -> io::Result<()> {
+        // Without the file that changes belong behind, the second time all is written.
+        if !self.try_keep(backend).await? {
+            self.try_keep(backend).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes once; returns false if another file, or none, stands at the path, and nothing was
+    /// written.
+    async fn try_keep(&mut self, backend: &JudgeBackend) -> io::Result<bool> {
         let changes = self.changes.take().filter(|_| self.changes_bytes < CHANGES_BYTES_MAX);
         if changes.is_none() {
             self.changes_bytes = 0;
@@ -107,10 +118,13 @@ impl SpentFile {
         self.changes_bytes += line.len();
         let path = self.path.clone();
         let writing = tokio::task::spawn_blocking(move || write(&path, changes, &line));
-        self.changes = Some(writing.await??);
+        self.changes = writing.await??;
+        if self.changes.is_none() {
+            return Ok(false);
+        }
         spent.iter_mut().for_each(|(_, it)| it.keep_last());
         self.written.extend(spent.into_iter().map(|(name, it)| (name.clone(), it)));
-        Ok(())
+        Ok(true)
     }
 
     fn spent_on(&self, JudgeState { name, gate, .. }: &JudgeState) -> SpentOnJudge {
@@ -124,14 +138,21 @@ impl SpentFile {
     }
 }
 
-fn write(path: &Path, changes: Option<Arc<File>>, line: &[u8]) -> io::Result<Arc<File>> {
+/// Writes a line behind the changes, or as a new file; returns none if the changes are no longer
+/// at the path.
+fn write(path: &Path, changes: Option<Arc<File>>, line: &[u8]) -> io::Result<Option<Arc<File>>> {
     let Some(file) = changes else {
         write_by_rename(path, line)?;
-        return OpenOptions::new().append(true).open(path).map(Arc::new);
+        return OpenOptions::new().append(true).open(path).map(|file| Some(Arc::new(file)));
     };
+    let own = file.metadata()?;
+    let is_own = |there: std::fs::Metadata| (there.dev(), there.ino()) == (own.dev(), own.ino());
+    if !std::fs::metadata(path).is_ok_and(is_own) {
+        return Ok(None);
+    }
     (&*file).write_all(line)?;
     file.sync_data()?;
-    Ok(file)
+    Ok(Some(file))
 }
 
 /// Reads the file, up to what cannot be read.
