@@ -132,6 +132,8 @@ def check_helm():
     check_fleet(chart)
     must(run("helm", "template", "x", chart, "--set", "replicas=2").returncode != 0, "two replicas")
     must("replica" in run("helm", "template", "x", chart, "--set", "replica=2").stderr, "unknown values are refused")
+    for key in ("securityContext", "containers", "volumes", "automountServiceAccountToken", "terminationGracePeriodSeconds"):
+        must(run("helm", "template", "x", chart, "--set-json", f"pod.{key}=1").returncode != 0, f"pod.{key} is doubled")
     as_it_is = checksum(chart)
     must(checksum(chart, "config.evaluators.tool_error.threshold=1") == as_it_is, "taken while it runs")
     must(checksum(chart, "config.traces.timeout=9s") == as_it_is, "taken while it runs")
