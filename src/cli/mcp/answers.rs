@@ -68,6 +68,7 @@ pub(super) fn query(store: &RunStore, args: &QueryArgs) -> McpAnswer {
 
 /// Answers `get_trajectory`.
 pub(super) fn trajectory(store: &RunStore, args: &TrajectoryArgs) -> McpAnswer {
+    start_of(args.cursor.as_deref())?;
     let trace = trace_of(store, &args.trace_id)?;
     let text_bytes = text_bytes(args.text_bytes);
     let mut head = store.trajectory(trace).map_err(|error| unread(&error))?;

@@ -148,6 +148,7 @@ impl StoredRuns {
     }
 
     fn trajectory(&self, args: &TrajectoryArgs) -> McpAnswer {
+        start_of(args.cursor.as_deref())?;
         let mut run = self.run(&args.trace_id)?;
         let calls = run.as_object_mut().and_then(|map| map.shift_remove("calls"));
         let mut answer = fitted(&run, text_bytes(args.text_bytes), ANSWER_BYTES_MAX / 2);
