@@ -24,6 +24,8 @@ use spanscore_base::model::{Completion, SenderKey, SessionKey, TraceId, TraceSpa
 pub struct DueSession {
     /// Key of the session.
     pub key: Arc<SessionKey>,
+    /// Number of the session, which tells it apart from a later one of the same key.
+    pub number: u64,
     /// Its traces in the order of their first judgement.
     pub traces: Vec<Arc<TraceSpans>>,
     /// Peer and connection that sent the first of them.
@@ -174,6 +176,12 @@ impl Sessions {
             going: (0, 0),
             counts: SessionCounts::default(),
         }
+    }
+
+    /// Forgets all sessions. Numbers go on: judgements of those forgotten are of no later one.
+    pub fn start_anew(&mut self, now_ms: u64) {
+        let started_count = self.started_count;
+        *self = Self { started_count, ..Self::new(self.settings, now_ms) };
     }
 
     /// Changes the limits. Deadlines of open sessions that are armed already stay.
@@ -376,7 +384,8 @@ impl Sessions {
     /// Undoes a judgement of which no evaluation left: the next one revises the one before it, if
     /// any.
     pub fn not_judged(&mut self, due: &DueSession) {
-        if let Some(session) = self.by_key.get_mut(&due.key) {
+        let known = self.by_key.get_mut(&due.key);
+        if let Some(session) = known.filter(|session| session.number == due.number) {
             session.judged = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
         }
     }
@@ -425,6 +434,7 @@ impl Sessions {
         session.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
         Some(DueSession {
             key: Arc::clone(key),
+            number: session.number,
             traces: session.traces.iter().map(|(trace, _)| Arc::clone(trace)).collect(),
             sender: self.shares.sender_of(session.slot),
             completion,

@@ -9,7 +9,8 @@ use spanscore_base::model::{Completion, SessionKey};
 impl Sessions {
     /// Notes that a judgement has ended: its session is remembered, or goes if it was to.
     pub fn done(&mut self, due: &DueSession) {
-        let Some(session) = self.by_key.get_mut(&due.key) else { return };
+        let known = self.by_key.get_mut(&due.key);
+        let Some(session) = known.filter(|session| session.number == due.number) else { return };
         session.going = session.going.saturating_sub(1);
         self.shares.put(session.slot, session.class());
         if session.going == 0 && session.goes.is_some() {
@@ -37,9 +38,13 @@ impl Sessions {
         if session.going == 0 {
             return self.forget(key);
         }
-        let before = session.goes.replace(why);
+        // The limits count it no more, whatever its age is by now.
+        if session.goes == Some(Goes::Evicted) {
+            return;
+        }
+        session.goes = Some(why);
         self.shares.put(session.slot, session.class());
-        if why == Goes::Evicted && before != Some(Goes::Evicted) {
+        if why == Goes::Evicted {
             self.going.0 += 1;
             self.going.1 += held_by(key, session);
         }
@@ -67,7 +72,7 @@ impl Sessions {
         loop {
             let (going_count, going_bytes) = self.going;
             let over_bytes = self.bytes().saturating_sub(going_bytes) > bytes_max;
-            let count = self.by_key.len() - going_count;
+            let count = self.by_key.len().saturating_sub(going_count);
             if !over_bytes && count <= self.settings.open_sessions_max as usize {
                 return;
             }

@@ -242,6 +242,51 @@ fn session_that_is_being_judged_is_due_again_only_afterwards() {
     assert_eq!((next[0].revision, next[0].traces.len()), (1, 2));
 }
 
+#[test]
+fn evicted_session_that_grows_old_while_it_is_judged_is_counted_no_more_afterwards() {
+    let mut sessions = sessions(|settings| settings.open_sessions_max = 1);
+    let mut evicted = Vec::new();
+    for (trace, id) in [(1, "a"), (2, "b")] {
+        put(&mut sessions, 0, (id, trace), &mut evicted);
+    }
+    assert_eq!((ids(&evicted), sessions.going.0), (vec!["a"], 1));
+    let rest = due_unless(&mut sessions, 50_000, None);
+    evicted.iter().chain(&rest).for_each(|due| sessions.done(due));
+    assert_eq!((ids(&rest), sessions.going), (vec!["b"], (0, 0)));
+}
+
+#[test]
+fn judgement_of_a_session_that_was_forgotten_is_of_no_later_one() {
+    for panics in [false, true] {
+        let mut sessions = sessions(|_| {});
+        add(&mut sessions, 0, "a", 1, 1);
+        let first = due_unless(&mut sessions, 10_000, None);
+        if panics {
+            sessions.start_anew(10_000);
+        } else {
+            // Its only trace moves.
+            add(&mut sessions, 10_000, "b", 1, 1);
+        }
+        let mut second = Vec::new();
+        put(&mut sessions, 10_000, ("a", 2), &mut second);
+        sessions.drain(Completion::Shutdown, &mut second);
+        second.retain(|due| &*due.key.session_id == "a");
+        first.iter().for_each(|due| {
+            sessions.not_judged(due);
+            sessions.done(due);
+        });
+        let session = &sessions.by_key[&second[0].key];
+        assert_eq!((session.going, session.judged.is_some()), (1, true), "{panics}");
+    }
+}
+
+/// Adds a trace; judgements of what that makes due are not done.
+fn put(sessions: &mut Sessions, now_ms: u64, (id, trace): (&str, u8), due: &mut Vec<DueSession>) {
+    let spans = TraceSpans { trace_id: TraceId([trace; 16]), ..TraceSpans::default() };
+    let key = SessionKey { service_name: None, session_id: id.into(), group: Default::default() };
+    sessions.add(key, (Arc::new(spans), [trace; 16]), (0, 0), now_ms, due);
+}
+
 /// Returns the sessions that are due, but for those of a sender.
 fn due_unless(sessions: &mut Sessions, now_ms: u64, held: Option<SenderKey>) -> Vec<DueSession> {
     sessions.pass(now_ms);

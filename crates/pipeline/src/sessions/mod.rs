@@ -18,7 +18,7 @@ use super::journal::LogHolder;
 use super::panic_recovery::PanicRecovery;
 use super::reload::setup::{ConfigUpdate, Translator};
 use super::worker::{TICK, WorkerContext, elapsed_ms};
-use spanscore_assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
+use spanscore_assemble::{DueSession, SessionKeyFields, Sessions};
 use spanscore_base::model::{Completion, MemoryQuota, SenderKey, SessionKey, TraceSpans};
 use spanscore_base::visible;
 use spanscore_extract::Table;
@@ -90,7 +90,6 @@ impl SessionSender {
 /// Sessions with all that is needed to judge them.
 pub(super) struct SessionWorker {
     pub(super) context: WorkerContext,
-    pub(super) settings: SessionsSettings,
     pub(super) sessions: Sessions,
     /// Memory quota of sessions and of traces on their way.
     pub(super) memory: Arc<MemoryQuota>,
@@ -198,7 +197,6 @@ impl SessionWorker {
         });
         self.context.resolver = Arc::clone(&setup.resolver);
         self.context.evaluators = Arc::clone(&setup.evaluators);
-        self.settings = held.sessions;
         self.sessions.limit(held.sessions);
         self.context.trace_steps = u64::from(held.limits.trace_steps);
         self.verdicts.limit(&held.sessions, &self.memory);
@@ -235,7 +233,7 @@ impl PanicRecovery for SessionWorker {
     }
 
     fn start_anew(&mut self, now_ms: u64) {
-        self.sessions = Sessions::new(self.settings, now_ms);
+        self.sessions.start_anew(now_ms);
     }
 
     fn report_open(&mut self) {

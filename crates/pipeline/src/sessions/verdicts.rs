@@ -70,6 +70,7 @@ mod tests {
         });
         let due = DueSession {
             key,
+            number: 1,
             traces: Vec::new(),
             sender: (0, 0),
             completion: Completion::Idle,

@@ -144,7 +144,6 @@ impl WorkerContext {
         let settings = settings.sessions;
         SessionWorker {
             context: self.clone(),
-            settings,
             sessions: Sessions::new(settings, 0),
             memory: Arc::clone(memory),
             held: 0,
