@@ -17,12 +17,15 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
+use super::span::fingerprint;
+
 /// Peer and connection of a sender, for which shares are counted.
 pub type SenderKey = (u32, u32);
 
-/// Returns the number of a sender.
+/// Returns the number of a sender, every bit of which depends on both its peer and connection.
 pub fn sender_number((peer, connection): SenderKey) -> usize {
-    (peer as usize).wrapping_shl(16) ^ connection as usize
+    let both = u64::from(peer) << 32 | u64::from(connection);
+    fingerprint(&both.to_be_bytes()) as usize
 }
 
 /// Self-clocked fair queue.
@@ -43,10 +46,11 @@ struct LineItem<T> {
     what: T,
 }
 
-/// Waiting items of one sender, and the finish tag of its last.
+/// Waiting items of one sender with their cost, and the finish tag of its last.
 #[derive(Debug, Default)]
 struct SenderInLine {
     count: usize,
+    cost: u64,
     end: u64,
 }
 
@@ -63,6 +67,7 @@ impl<T> FairLine<T> {
         let own = self.senders.entry(sender).or_default();
         own.end = own.end.max(self.now).saturating_add(cost);
         own.count += 1;
+        own.cost = own.cost.saturating_add(cost);
         self.came += 1;
         self.waiting.insert((own.end, self.came), LineItem { sender, cost, what });
     }
@@ -126,23 +131,36 @@ impl<T> FairLine<T> {
     }
 
     fn remove(&mut self, place: (u64, i64)) -> Option<T> {
-        let LineItem { sender, what, .. } = self.waiting.remove(&place)?;
+        let LineItem { sender, cost, what } = self.waiting.remove(&place)?;
         let own = self.senders.get_mut(&sender)?;
         own.count -= 1;
+        own.cost = own.cost.saturating_sub(cost);
         if own.count == 0 {
             self.senders.remove(&sender);
         }
         Some(what)
     }
 
-    /// Returns the cost of what a sender has waiting, about.
-    pub fn backlog(&self, sender: usize) -> u64 {
-        self.senders.get(&sender).map_or(0, |own| own.end.saturating_sub(self.now))
+    /// Removes all items but those to be kept, which keep their places.
+    pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
+        let gone = self.waiting.iter().filter(|(_, item)| !is_kept(&item.what));
+        let gone: Vec<_> = gone.map(|(place, _)| *place).collect();
+        gone.into_iter().for_each(|place| drop(self.remove(place)));
     }
 
-    /// Returns the cost of what the sender has waiting that has most, about.
+    /// Returns the cost of what a sender has waiting; nothing for what was put first.
+    pub fn backlog(&self, sender: usize) -> u64 {
+        self.senders.get(&sender).map_or(0, |own| own.cost)
+    }
+
+    /// Returns the cost of what the sender has waiting that is last, and so has most, about.
     pub fn backlog_max(&self) -> u64 {
-        self.waiting.last_key_value().map_or(0, |((end, _), _)| end.saturating_sub(self.now))
+        self.waiting.last_key_value().map_or(0, |(_, item)| self.backlog(item.sender))
+    }
+
+    /// Returns the number of items.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Returns true if nothing waits.
@@ -218,8 +236,20 @@ mod tests {
         let mut line = FairLine::default();
         (0..4).for_each(|number| line.put(1, 100, number));
         assert_eq!(line.displace((2, 100), 100, |number| *number < 3), [2]);
+        assert_eq!((line.backlog(1), line.backlog_max()), (300, 300), "without what went");
         line.put(1, 100, 4);
         assert_eq!(taken(&mut line), [0, 1, 3, 4]);
+    }
+
+    #[test]
+    fn items_that_are_kept_keep_their_places_and_the_rest_is_forgotten() {
+        let mut line = FairLine::default();
+        (0..3).for_each(|number| line.put(1, 100, number));
+        (3..6).for_each(|number| line.put(2, 200, number));
+        line.retain(|number| [1, 2].contains(number));
+        assert_eq!((line.len(), line.backlog(1), line.backlog(2)), (2, 200, 0));
+        assert_eq!(taken(&mut line), [1, 2]);
+        assert!(line.senders.is_empty());
     }
 
     #[test]

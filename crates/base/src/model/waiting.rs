@@ -89,6 +89,7 @@ impl Drop for WaitingPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::sender_number;
 
     #[test]
     fn places_are_limited_and_given_back() {
@@ -101,6 +102,17 @@ mod tests {
         assert!(room.enter(3, 0).is_some(), "one more may wait now");
         drop((one, two));
         assert_eq!(room.now(), (0, 0));
+    }
+
+    #[test]
+    fn peers_have_accounts_of_their_own_whatever_their_connections_are() {
+        for (one, other) in [((1, 0), (2, 0)), ((1, 7), (2, 7)), ((1, 7), (1, 8))] {
+            let room = WaitingRoom::new(100, 1000);
+            let enter = |sender| room.enter(sender_number(sender), 1);
+            let flood: Vec<_> = std::iter::from_fn(|| enter(one)).collect();
+            assert_eq!(flood.len(), 80);
+            assert!(enter(one).is_none() && enter(other).is_some(), "{one:?}, {other:?}");
+        }
     }
 
     #[test]
