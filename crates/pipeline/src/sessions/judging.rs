@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Inverse of the part of the memory of sessions that evicted ones may have until they were judged.
 const GOING_PARTS: usize = 8;
+/// Inverse of the part of the memory of sessions that those may have that wait to be judged.
+const LONG_PARTS: usize = 2;
 
 impl SessionWorker {
     pub(super) fn judge_all(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
@@ -47,6 +49,10 @@ impl SessionWorker {
         let going_max = self.memory.limit() / GOING_PARTS;
         if task.due.completion == Completion::Evicted && self.sessions.going_bytes() > going_max {
             return self.conclude(task.pass_over());
+        }
+        // One that is behind an earlier judgement comes after it; it has most traces in common.
+        if !is_behind && !self.long.has_room(self.memory.limit() / LONG_PARTS) {
+            return self.judge_here(task);
         }
         self.context.metrics.stages.long_sessions.add(1);
         self.long.put(task);

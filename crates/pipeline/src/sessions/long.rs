@@ -5,7 +5,8 @@
 //! judged by the evaluators of the time when it became due, so a reload need not wait for it.
 //!
 //! Sessions of a sender that has [`HOLDING_MAX`] of these waiting stay open meanwhile. What a limit
-//! evicts cannot: beyond a part of the memory it is not evaluable.
+//! evicts cannot: beyond a part of the memory it is not evaluable. Past the limits of all, sessions
+//! are judged on the worker to their end.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -26,6 +27,8 @@ use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_extract::reading_steps;
 use spanscore_telemetry::Heartbeats;
 
+/// Long sessions that wait at most.
+const WAITING_MAX: usize = 256;
 /// Waiting sessions of one sender from which on its others stay open.
 const HOLDING_MAX: usize = 4;
 /// Traces of a session above which it is not attempted: each has a slice to be read.
@@ -53,6 +56,12 @@ pub(super) struct SessionJudgement {
 impl SessionTask {
     fn traces(&self) -> impl Iterator<Item = &TraceSpans> + Clone {
         self.due.traces.iter().map(|trace| &**trace)
+    }
+
+    /// Returns the bytes that it holds: its traces stay while it waits.
+    fn bytes(&self) -> usize {
+        let held = |trace: &TraceSpans| size_of::<TraceSpans>() + trace.bytes_with_resources();
+        size_of::<Self>() + self.traces().map(held).sum::<usize>()
     }
 
     /// Judges it within a slice; gives it back if it takes more, or memory that others hold.
@@ -107,6 +116,8 @@ pub(crate) struct LongSessions {
     /// Number of those that wait or are judged, by session.
     by_key: HashMap<Arc<SessionKey>, usize>,
     running: Option<SessionTask>,
+    /// Bytes of those that wait and of the one that is judged.
+    bytes: usize,
 }
 
 impl LongSessions {
@@ -121,6 +132,11 @@ impl LongSessions {
     /// Returns true if sessions may wait for a thread.
     pub(super) fn has_thread(&self) -> bool {
         self.thread.is_some()
+    }
+
+    /// Returns true if one more may wait, where all may have so many bytes.
+    pub(super) fn has_room(&self, bytes_max: usize) -> bool {
+        self.len() < WAITING_MAX && self.bytes < bytes_max
     }
 
     /// Returns true if sessions of a sender stay open, as many of them wait. What comes by no
@@ -147,6 +163,7 @@ impl LongSessions {
     /// Adds a session; what it has to be read is its cost.
     pub(super) fn put(&mut self, task: SessionTask) {
         let sender = task.due.sender;
+        self.bytes += task.bytes();
         *self.by_sender.entry(sender).or_default() += 1;
         *self.by_key.entry(Arc::clone(&task.due.key)).or_default() += 1;
         let cost = task.traces().map(reading_steps).sum::<usize>().max(1);
@@ -178,6 +195,7 @@ impl LongSessions {
     pub(super) fn ended(&mut self) -> Option<SessionTask> {
         let task = self.running.take()?;
         lower(&mut self.by_key, &task.due.key);
+        self.bytes -= task.bytes();
         Some(task)
     }
 

@@ -87,6 +87,27 @@ fn long_sessions_are_judged_beside_the_worker_in_turns_of_their_senders() {
     assert_eq!((worker.long.len(), worker.long.holds((1, 1))), (0, false));
 }
 
+#[test]
+fn sessions_that_find_no_room_to_wait_are_judged_on_the_worker() {
+    let (mut worker, out) = worker(vec![costly_one("costly", Level::Session)]);
+    let (long, _thread) = LongSessions::with_thread(Arc::clone(&worker.context.judging));
+    worker.long = long;
+    // Room for one, whatever its size.
+    worker.memory.resize(2);
+    let mut due = Vec::new();
+    for n in 0..3 {
+        let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
+        let (service_name, group) = (None, Default::default());
+        let key = SessionKey { service_name, session_id: n.to_string().into(), group };
+        let sender = (1, u32::from(n) + 1);
+        worker.sessions.add(key, (Arc::new(trace), [n; 16]), sender, 0, &mut due);
+        worker.judge_all(Completion::Idle, &mut due);
+    }
+    let out = out.lock().unwrap();
+    assert_eq!((worker.long.len(), out.len()), (1, 2));
+    assert!(out.iter().all(|it| it.outcome.as_str() == "scored"));
+}
+
 #[tokio::test]
 async fn sessions_that_wait_at_the_end_are_judged() {
     let (mut worker, out) = worker(vec![costly_one("costly", Level::Session)]);
