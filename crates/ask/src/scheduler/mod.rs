@@ -31,6 +31,8 @@ use spanscore_net::backoff::back_off_ms;
 
 /// Tries of one request.
 const ATTEMPTS: u32 = 3;
+/// Ended requests that stay in the queue of a target, beside as many as there are living ones.
+const ENDED_MAX: usize = 64;
 
 /// Waiting times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +156,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         // Nothing pops the ids of expired requests while a target admits none.
         for target in 0..self.queues.len() {
             self.front(target);
+            self.sweep(target);
         }
         std::mem::take(&mut self.actions)
     }
@@ -186,6 +189,16 @@ impl<B: SchedulerBackend> Scheduler<B> {
                 return Some(id);
             }
             self.queue(target).take();
+        }
+    }
+
+    /// Drops the requests in the queue of a target that have ended, once they are most of it: those
+    /// behind a living one wait as long as it does.
+    fn sweep(&mut self, target: usize) {
+        let Self { entries, queues, .. } = self;
+        let queue = &mut queues[target];
+        if queue.len() > 2 * entries.len() + ENDED_MAX {
+            queue.retain(|id| entries.contains_key(id));
         }
     }
 

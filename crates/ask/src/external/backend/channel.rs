@@ -25,6 +25,8 @@ pub(super) struct Channel {
     pub(super) failures: u32,
     /// It was there once.
     pub(super) was_ready: bool,
+    /// Time before which none of its tasks has waited too long for it, milliseconds.
+    pub(super) late_ms: u64,
 }
 
 /// Readiness of an evaluator.
@@ -49,7 +51,7 @@ impl Channel {
         } else {
             ChannelState::Unknown { next_ms: 0, why: "it was not asked yet".to_owned() }
         };
-        Self { name, plan, in_flight: 0, state, failures: 0, was_ready: is_process }
+        Self { name, plan, in_flight: 0, state, failures: 0, was_ready: is_process, late_ms: 0 }
     }
 
     /// Returns true if it is due to be asked for its description; then it counts as asked.

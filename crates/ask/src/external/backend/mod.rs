@@ -22,6 +22,8 @@ use spanscore_evaluate::external::answer::IgnoredAnswers;
 
 /// Wait of a task for an evaluator that was never there, milliseconds.
 const NEVER_THERE_MS: u64 = 10_000;
+/// Least time between two looks for tasks that waited so long, milliseconds: each is at all of them.
+const LATE_LOOK_MS: u64 = 100;
 /// Times that an evaluator is looked for in a batch run.
 const LOOKS_MAX: u32 = 3;
 
@@ -157,7 +159,7 @@ impl SchedulerBackend for ExternalBackend {
             let front = scheduler.peek(at);
             let looked_for = !channel.name.is_empty() || front.is_some();
             let patience = front.filter(|_| scheduler.backend.waits && !channel.was_ready);
-            let patience = patience.map(|task| task.arrived_ms.saturating_add(NEVER_THERE_MS));
+            let patience = patience.map(|_| channel.late_ms);
             channel.next_ms().filter(|_| looked_for).into_iter().chain(patience)
         });
         wakes.min()
@@ -253,14 +255,28 @@ impl ExternalScheduler {
             }
             // Nobody waits for long for what was never there.
             ChannelState::Unknown { .. } | ChannelState::Asked
-                if self.backend.waits && !known.was_ready =>
+                if self.backend.waits && !known.was_ready && is_wanted =>
             {
-                let outcome = known.unavailable();
-                let is_late = |arrived_ms: u64| arrived_ms.saturating_add(NEVER_THERE_MS) <= now_ms;
-                self.stop_queue(channel, &outcome, is_late);
+                self.stop_late(now_ms, channel);
             }
             ChannelState::Unknown { .. } | ChannelState::Asked => {}
         }
+    }
+
+    /// Stops the tasks of a queue that waited long enough, if there can be any.
+    fn stop_late(&mut self, now_ms: u64, channel: usize) {
+        let known = &self.backend.channels[channel];
+        if now_ms < known.late_ms {
+            return;
+        }
+        let outcome = known.unavailable();
+        let late_ms = |arrived_ms: u64| arrived_ms.saturating_add(NEVER_THERE_MS);
+        self.stop_queue(channel, &outcome, |arrived_ms| late_ms(arrived_ms) <= now_ms);
+        // Those that are not in the queue yet may have arrived before those that are.
+        let left = self.entries.values().filter(|task| task.progress == channel);
+        let oldest_ms = left.map(|task| task.arrived_ms).min().unwrap_or(now_ms);
+        self.backend.channels[channel].late_ms =
+            late_ms(oldest_ms).max(now_ms.saturating_add(LATE_LOOK_MS));
     }
 
     /// Stops the tasks of a queue whose time of arrival says so.

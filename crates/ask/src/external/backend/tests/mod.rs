@@ -44,6 +44,32 @@ fn nobody_waits_long_for_what_was_never_there() {
     assert_eq!(harness.describes, 3);
 }
 
+#[test]
+fn tasks_that_came_one_after_another_are_each_given_up_in_time() {
+    let mut harness = ExternalHarness::new(LIVE);
+    for n in 0..100 {
+        harness.arrive(asked(n, 0));
+        harness.run(50, |_| described_never(), |_| unreachable!("nothing is sent"));
+    }
+    harness.run(10_000, |_| described_never(), |_| unreachable!("nothing is sent"));
+    let given_up = harness.outcomes()["evaluator_unavailable"];
+    assert!(given_up >= 98, "{given_up}: but for those of the last look");
+    harness.run(100, |_| described_never(), |_| unreachable!("nothing is sent"));
+    assert_eq!(harness.outcomes()["evaluator_unavailable"], 100);
+}
+
+#[test]
+fn what_was_replaced_behind_a_task_that_waits_does_not_pile_up() {
+    let mut harness = ExternalHarness::new(LIVE);
+    harness.arrive(asked(1, 0));
+    for revision in 0..500 {
+        harness.arrive(asked(2, revision));
+        harness.poll();
+    }
+    assert_eq!(harness.ends.len(), 499);
+    assert!(harness.core.queue(0).len() < 100);
+}
+
 fn described_never() -> Result<crate::external::transport::Description, ExternalFault> {
     Err(gone())
 }
