@@ -45,9 +45,10 @@ impl GroupedIds {
 }
 
 impl OpenTrace {
-    /// Gives its evaluations other ids than those of equal evidence of another group have.
+    /// Gives its evaluations other ids than those of equal evidence of another group have, unless
+    /// some were given: other ids for the same evidence would revise them without a reason.
     pub(super) fn set_apart(&mut self) {
-        if self.spans.grouped.is_some() && !self.is_apart {
+        if self.spans.grouped.is_some() && !self.is_apart && self.judged().is_none() {
             self.is_apart = true;
             self.digest = self.digest.wrapping_add(u128::from_be_bytes(self.spans.trace_id.0));
         }

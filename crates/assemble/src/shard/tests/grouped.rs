@@ -30,6 +30,25 @@ fn evaluations_of_groups_are_apart_where_both_may_be_known_or_one_is_elsewhere()
 }
 
 #[test]
+fn judged_trace_keeps_its_identity_when_a_topic_repeats_it() {
+    let mut shard = shard(|_, _| {});
+    let mut seen = Vec::new();
+    for connection in [7, 0] {
+        let mut batch = batch(&[(1, 1, ROOT)]);
+        batch.sender = SenderId { connection, ..SenderId::of_group(ClientGroup::named("a")) };
+        let mut due = Vec::new();
+        shard.add(&batch, 0, &mut due);
+        shard.tick(1_000, &mut due);
+        due.iter().for_each(|due| shard.done(due.handle));
+        seen.push(due.len());
+    }
+    assert_eq!(seen, [1, 0]);
+    let traces = shard.places.iter().filter_map(|place| place.trace.as_ref());
+    let kept = traces.map(|trace| trace.judged() == Some((1, trace.digest)));
+    assert!(kept.eq([true]));
+}
+
+#[test]
 fn trace_has_the_same_identity_whichever_part_came_from_a_topic() {
     let orders = [
         [("a", 0, 1), ("a", 7, 2)],
