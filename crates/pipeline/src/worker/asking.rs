@@ -2,7 +2,7 @@
 
 use super::{JudgedTraces, Worker};
 use spanscore_assemble::Due;
-use spanscore_base::model::{Claims, Evaluation};
+use spanscore_base::model::{Claims, Evaluation, SenderKey};
 use spanscore_evaluate::AskedTarget;
 
 /// Results of a trace.
@@ -24,13 +24,14 @@ impl Worker {
     ) {
         let notes = self.note_of(due).into_iter().collect();
         let claims = self.shard.claims(due.handle);
-        self.hand_out_with(due, evaluations, asked, (claims, notes));
+        let sender = self.shard.sender(due.handle).unwrap_or_default();
+        self.hand_out_with(sender, evaluations, asked, (claims, notes));
     }
 
-    /// Passes on both with what they claim and note.
+    /// Passes on both with what they claim and note, of a sender.
     pub(super) fn hand_out_with(
         &self,
-        due: &Due,
+        sender: SenderKey,
         evaluations: Vec<Evaluation>,
         asked: Vec<AskedTarget>,
         (claims, notes): (Claims, JudgedTraces),
@@ -39,7 +40,6 @@ impl Worker {
             return self.hand_out(evaluations, claims, notes);
         }
         let receipt = self.context.receipt(claims, notes);
-        let sender = self.shard.sender(due.handle).unwrap_or_default();
         self.context.dispatchers.ask(asked, receipt.as_ref(), sender);
         if !evaluations.is_empty() {
             self.context.metrics.evaluations(&evaluations);

@@ -47,6 +47,7 @@ impl Worker {
                 context: self.context.clone(),
                 due,
                 trace,
+                sender: self.shard.sender(due.handle).unwrap_or_default(),
                 reported: self.shard.reported(due.handle).to_vec(),
                 session: self.sessions().map(|sessions| sessions.fields),
                 steps: self.context.trace_steps.saturating_sub(judged),
@@ -94,7 +95,7 @@ impl Worker {
             }
             return self.judge_without_thread(left.map(|(due, _)| due));
         };
-        let LongJudgement { due, trace, mut evaluations, mut asked, .. } = judgement;
+        let LongJudgement { due, trace, sender, mut evaluations, mut asked, .. } = judgement;
         let LongJudgement { mut reported, judged: done, was_read, .. } = judgement;
         let LongJudgement { steps, took, epoch, setup, .. } = judgement;
         let is_ours = epoch == self.epoch;
@@ -117,7 +118,7 @@ impl Worker {
             self.context.metrics.stages.copied_traces.add(1);
         }
         let notes = note.map(|note| (note, self.shard.notes(due.handle))).into_iter().collect();
-        self.hand_out_with(&due, evaluations, asked, (claims, notes));
+        self.hand_out_with(sender, evaluations, asked, (claims, notes));
         self.context.metrics.judged(&judged, took, &setup.evaluators);
         self.context.metrics.stages.long_traces.add("own", 1);
         if is_ours {

@@ -195,6 +195,8 @@ pub(super) struct LongTask {
     pub(super) context: WorkerContext,
     pub(super) due: Due,
     pub(super) trace: Arc<TraceSpans>,
+    /// Peer and connection that it came from.
+    pub(super) sender: SenderKey,
     pub(super) reported: Vec<Reported>,
     pub(super) session: Option<SessionKeyFields>,
     /// Steps that the trace has left.
@@ -207,6 +209,8 @@ pub(super) struct LongTask {
 pub(super) struct LongJudgement {
     pub(super) due: Due,
     pub(super) trace: Arc<TraceSpans>,
+    /// Peer and connection that it came from.
+    pub(super) sender: SenderKey,
     pub(super) reported: Vec<Reported>,
     pub(super) evaluations: Vec<Evaluation>,
     pub(super) asked: Vec<AskedTarget>,
@@ -223,7 +227,7 @@ pub(super) struct LongJudgement {
 
 impl LongTask {
     fn judge(self, waits: impl Fn()) -> LongJudgement {
-        let Self { context, due, trace, mut reported, session, steps, epoch } = self;
+        let Self { context, due, trace, sender, mut reported, session, steps, epoch } = self;
         let started = std::time::Instant::now();
         let reading = reserve(&context.judging, std::iter::once(&*trace), waits);
         let was_read = reading.is_some();
@@ -239,6 +243,7 @@ impl LongTask {
         LongJudgement {
             due,
             trace,
+            sender,
             reported,
             evaluations,
             asked,
