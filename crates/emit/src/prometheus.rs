@@ -45,6 +45,7 @@ pub static KIND: ExporterKind = ExporterKind {
 pub struct PrometheusSettings {
     /// Most combinations of evaluator, service and agent that have a series each; those beyond are
     /// counted together, with empty `service` and `agent` and `overflow="true"`.
+    /// One sender alone has at most four fifths of them, or four.
     #[default = 1000]
     pub series_max: usize,
     /// Time without an evaluation after which a series is dropped; `0` keeps it for ever.

@@ -50,6 +50,7 @@ pub(crate) struct OtlpExporterSettings {
     pub(crate) metrics_interval: HumanDuration,
     /// Most combinations of service (name, namespace, version), evaluator and agent that have
     /// metric series each; those beyond are counted together under `otel.metric.overflow`.
+    /// One sender alone has at most four fifths of them, or four.
     #[default = 1000]
     pub(crate) series_max: usize,
     /// Time without an evaluation after which a series is dropped; `0` keeps it for ever.
