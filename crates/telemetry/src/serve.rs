@@ -161,10 +161,11 @@ pub(super) fn run_apart(
 ) -> io::Result<()> {
     let listener = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let endpoint = name.to_owned();
     let serving = async move {
         match TcpListener::from_std(listener) {
             Ok(listener) => run(listener, router, door, connections_max, stop).await,
-            Err(error) => tracing::error!(%error, "an endpoint of telemetry cannot be served"),
+            Err(error) => tracing::error!(endpoint, %error, "an endpoint cannot be served"),
         }
     };
     std::thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(serving))?;

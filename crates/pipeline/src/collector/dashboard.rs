@@ -51,6 +51,12 @@ pub enum DashboardStartError {
     /// The system gives no thread or no temporary folder.
     #[error("cannot start the store: {0}")]
     Store(io::Error),
+    /// The system gives no thread for the pages.
+    #[error(
+        "cannot start the thread of the pages: {0}; raise the limit of threads, or write \
+         `dashboard: false`"
+    )]
+    Thread(io::Error),
 }
 
 /// Makes the explanation of pasted requests; its dialects are compiled at the first.
@@ -193,7 +199,7 @@ async fn start(
     let router = router(api, asset);
     telemetry
         .serve_dashboard((listener, address), router, tls, CONNECTIONS_MAX)
-        .map_err(DashboardStartError::Store)?;
+        .map_err(DashboardStartError::Thread)?;
     Ok(Some(access))
 }
 
