@@ -3,7 +3,8 @@
 //! A trace that is judged without its root may be a run that pauses: then the parents of its spans
 //! are still open, and what they will hold is missing. Or nobody sends them: they were dropped on
 //! their way, or belong to a service that sends its spans elsewhere. The first is said of a service
-//! only if its latest trace with a root held all parents, each of the service itself.
+//! only if its latest trace with a root held all parents, and its latest [`WHOLE_MAX`] none of
+//! another service.
 
 use hashbrown::HashMap;
 
@@ -24,14 +25,21 @@ pub(super) struct ParentHabit {
     /// Traces that lacked one when they were judged without their root, less those of which a root
     /// came later.
     lacking: u8,
-    /// True if one that no flag calls remote was a span of another service.
-    has_foreign: bool,
+    /// Whole traces to come until it is forgotten that a parent that no flag calls remote was a
+    /// span of another service.
+    foreign: u8,
 }
 
 impl ParentHabit {
+    fn see(&mut self, seen: SeenParents) {
+        if seen.foreign {
+            self.foreign = WHOLE_MAX;
+        }
+    }
+
     fn usually_come(self) -> bool {
         let lacking_max = MISSES_MAX + self.whole / WHOLE_PER_LACKING;
-        self.whole > 0 && self.lacking < lacking_max && !self.has_foreign
+        self.whole > 0 && self.lacking < lacking_max && self.foreign == 0
     }
 }
 
@@ -84,10 +92,11 @@ impl CompletionPolicy {
         }
         for (service, seen) in seen_parents(spans) {
             let mut habit = self.habits(service).own_parents;
-            habit.has_foreign |= seen.foreign;
+            habit.see(seen);
             if seen.missing {
                 habit.whole = 0;
             } else if seen.own {
+                habit.foreign = habit.foreign.saturating_sub((!seen.foreign).into());
                 habit.whole = (habit.whole + 1).min(WHOLE_MAX);
                 habit.lacking = habit.lacking.saturating_sub(is_back.into());
             }
@@ -101,7 +110,7 @@ impl CompletionPolicy {
         let mut lacks = false;
         for (service, seen) in seen_parents(spans) {
             let mut habit = self.habits(service).own_parents;
-            habit.has_foreign |= seen.foreign;
+            habit.see(seen);
             if seen.missing && habit.usually_come() {
                 lacks = true;
                 habit.lacking += u8::from(!is_counted);

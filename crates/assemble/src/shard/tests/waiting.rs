@@ -178,6 +178,9 @@ fn idle_trace_whose_parent_may_be_of_another_service_is_not_partial() {
         [(200_000, "desk", &caller), (200_000, "shop", &called)];
     assert!(!first(&mut shard, &arrivals).1);
     assert_eq!(partial(&mut shard, 3, &[&WHOLE, &ROOTLESS]), [false, false]);
+    // Forgotten after so many without one.
+    let traces: Vec<&[Sent]> = (0..64).map(|_| &WHOLE[..]).chain([&ROOTLESS[..]]).collect();
+    assert_eq!(partial(&mut shard, 5, &traces)[64..], [true]);
 }
 
 #[test]
