@@ -179,7 +179,7 @@ fn double(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<f64, O
 /// Writes an id of any length; one that is not hexadecimal becomes [`NOT_AN_ID`].
 fn id(out: &mut Vec<u8>, number: u32, text: &str) {
     let mut id = SmallVec::<[u8; 16]>::from_elem(0, text.len() / 2);
-    let is_id =
-        text.len() % 2 == 0 && HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut id).is_ok();
+    let is_id = text.len().is_multiple_of(2)
+        && HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut id).is_ok();
     bytes(out, number, if is_id { &id } else { NOT_AN_ID });
 }
