@@ -50,9 +50,9 @@ impl SessionWorker {
         if task.due.completion == Completion::Evicted && self.sessions.going_bytes() > going_max {
             return self.conclude(task.pass_over());
         }
-        // One that is behind an earlier judgement comes after it; it has most traces in common.
-        if !is_behind && !self.long.has_room(self.memory.limit() / LONG_PARTS) {
-            return self.judge_here(task);
+        if !self.long.has_room(self.memory.limit() / LONG_PARTS) {
+            // One that is behind an earlier judgement is not judged before it.
+            return if is_behind { self.conclude(task.pass_over()) } else { self.judge_here(task) };
         }
         self.context.metrics.stages.long_sessions.add(1);
         self.long.put(task);
