@@ -339,8 +339,8 @@ impl StoreQueue {
         if rung < Rung::SumsOnly && state.is_little(holder, bytes) { Rung::All } else { rung }
     }
 
-    /// Returns the rung for the next record of a holder, whose size is not known. Asks the queue only
-    /// once it is half full.
+    /// Returns the rung for the next record of a holder, whose size is not known. Asks the
+    /// queue only once it is half full.
     fn rung_of(&self, holder: u32) -> u8 {
         let rung = self.rung.load(Ordering::Relaxed);
         if rung == Rung::All as u8 {

@@ -143,23 +143,7 @@ pub(super) async fn serve_connection<S: Serve>(
 ) -> Option<Closed> {
     let counted = Arc::clone(&activity);
     let own = Arc::clone(&sender);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let sender = Arc::clone(&own);
-        sender.progress();
-        counted.is_http2.fetch_or(request.version() == Version::HTTP_2, Ordering::Relaxed);
-        let service = Arc::clone(&service);
-        let running = RunningRequest::start(&counted);
-        // Here and not in the request's own task, where large headers would wait for their turn.
-        let admitted = service.admit(request);
-        async move {
-            let response = match admitted {
-                ControlFlow::Continue(request) => service.serve(request, &sender).await,
-                ControlFlow::Break(response) => response,
-            };
-            drop(running);
-            Ok::<_, Infallible>(response)
-        }
-    });
+    let service = service_fn(move |request| answer(request, &service, &own, &counted));
     let mut connection = pin!(limits.builder.serve_connection(TokioIo::new(stream), service));
     let mut refused = pin!(end.refuse.cancelled());
     let mut stopped = pin!(end.stop.cancelled());
@@ -207,6 +191,30 @@ pub(super) async fn serve_connection<S: Serve>(
                 check.as_mut().reset(Instant::now() + next);
             }
         }
+    }
+}
+
+/// Answers a request, which counts as running until then.
+fn answer<S: Serve>(
+    request: Request<Incoming>,
+    service: &Arc<S>,
+    sender: &Arc<ConnectionAccount>,
+    activity: &Arc<Activity>,
+) -> impl Future<Output = Result<Response<Answer>, Infallible>> + use<S> {
+    sender.progress();
+    activity.is_http2.fetch_or(request.version() == Version::HTTP_2, Ordering::Relaxed);
+    let running = RunningRequest::start(activity);
+    // Here and not in the request's own task, where large headers would wait for their turn.
+    let admitted = service.admit(request);
+    let service = Arc::clone(service);
+    let sender = Arc::clone(sender);
+    async move {
+        let response = match admitted {
+            ControlFlow::Continue(request) => service.serve(request, &sender).await,
+            ControlFlow::Break(response) => response,
+        };
+        drop(running);
+        Ok(response)
     }
 }
 

@@ -149,8 +149,8 @@ mod tests {
 
     const BYTES: usize = 10;
 
-    /// Opens connections of these peers, two seconds after each other; the last finds no place free.
-    /// Those of `used` had a request, those of `busy` have one.
+    /// Opens connections of these peers, two seconds after each other; one more finds no place
+    /// free. Those of `used` had a request, those of `busy` have one.
     async fn check(peers: &[u32], (used, busy): (&[usize], &[usize]), expected: Option<usize>) {
         for (most, bytes) in [(peers.len(), usize::MAX), (usize::MAX, BYTES * peers.len())] {
             let quota = MemoryQuota::new("connections", bytes);
@@ -167,7 +167,8 @@ mod tests {
                 tokio::time::advance(UNUSED_MIN).await;
             }
             let new = places.take(9, BYTES, &Arc::new(Activity::new()));
-            let lost = open.iter().position(|(_, activity, _)| activity.displaced.is_cancelled());
+            let is_lost = |activity: &Activity| activity.displaced.is_cancelled();
+            let lost = open.iter().position(|(_, activity, _)| is_lost(activity));
             assert_eq!((lost, new.is_ok()), (expected, expected.is_some()), "{peers:?}");
             drop((open, new));
             assert_eq!((places.lock().taken.len(), quota.held()), (0, 0));
@@ -189,10 +190,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connections_opened_at_once_take_no_place_of_one_that_had_requests() {
         let places = ConnectionPlaces::new(2, MemoryQuota::new("connections", usize::MAX));
-        let [used, unused, new] = [(); 3].map(|()| Arc::new(Activity::new()));
+        let used = Arc::new(Activity::new());
         drop(RunningRequest::start(&used));
         let _used = places.take(1, BYTES, &used).unwrap();
         tokio::time::advance(UNUSED_MIN).await;
+        let [unused, new] = [(); 2].map(|()| Arc::new(Activity::new()));
         let _unused = places.take(1, BYTES, &unused).unwrap();
         assert!(places.take(1, BYTES, &new).is_err());
         tokio::time::advance(UNUSED_MIN).await;

@@ -22,7 +22,7 @@ use spanscore_evaluate::external::answer::IgnoredAnswers;
 
 /// Wait of a task for an evaluator that was never there, milliseconds.
 const NEVER_THERE_MS: u64 = 10_000;
-/// Least time between two looks for tasks that waited so long, milliseconds: each is at all of them.
+/// Least time between two looks at all tasks for those that waited so long, milliseconds.
 const LATE_LOOK_MS: u64 = 100;
 /// Times that an evaluator is looked for in a batch run.
 const LOOKS_MAX: u32 = 3;

@@ -30,6 +30,7 @@ impl Case {
         let own = || match kind.name {
             "task_completion" => Some(one("tasks")),
             "topic_adherence" => Some(one("topics")),
+            "pairwise" => Some(Some(("baseline", Value::from("it")))),
             "goal_accuracy" | "refusal" | "retrieval" | "output_rules" => Some(None),
             "agentevals" | "grpc" | "http" => Some(None),
             _ => None,

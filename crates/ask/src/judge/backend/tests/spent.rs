@@ -17,7 +17,7 @@ fn spend(backend: &mut JudgeBackend, step: u64) {
     let money = &mut backend.judges[0].gate.money;
     money.reserve(100);
     if !step.is_multiple_of(3) {
-        money.settle(STARTED_MS + step * 25_000, 100, 70);
+        money.settle(STARTED_MS + step * 12_000, 100, 70);
     }
 }
 
@@ -59,7 +59,7 @@ async fn changes_are_folded_into_a_whole_before_they_are_many() {
     let backend = &mut harness.core.backend;
     let mut spent = SpentFile::restore(path.clone(), backend, STARTED_MS);
     let mut sizes = Vec::new();
-    for step in 0..3_400 {
+    for step in 0..6_000 {
         spend(backend, step);
         spent.keep(backend).await.expect("written");
         sizes.push(std::fs::metadata(&path).expect("a file").len() as usize);
@@ -68,7 +68,7 @@ async fn changes_are_folded_into_a_whole_before_they_are_many() {
     assert!(*most < 2 * CHANGES_BYTES_MAX, "{most}");
     assert!(sizes.windows(2).any(|two| two[1] < two[0]), "it was written anew");
     let next = &mut self::harness().core.backend;
-    SpentFile::restore(path, next, STARTED_MS + 3_400 * 25_000);
+    SpentFile::restore(path, next, STARTED_MS + 6_000 * 12_000);
     assert_eq!(booked(next), booked(backend));
 }
 
