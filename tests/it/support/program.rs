@@ -1,23 +1,26 @@
 //! The program itself as a collector, for what only a process shows: signals and exit codes.
 
 use std::io::{BufRead, BufReader, Lines};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use tonic::transport::Channel;
 
-use super::patience::PATIENCE;
+use super::patience::{PATIENCE, eventually_blocking};
 use super::sums::Page;
 use super::web_client;
 
 /// The program, killed if the test fails.
 pub(crate) struct Program {
     child: Child,
-    /// Lines that it said before it listened.
+    /// Lines read of its standard error that nobody has waited for yet, in order.
     early: Vec<String>,
-    said: Lines<BufReader<ChildStderr>>,
+    /// The rest of them. A socket, since a read of one ends: a line that never comes fails the test.
+    said: Lines<BufReader<UnixStream>>,
     grpc: String,
     /// Address of its metrics page.
     metrics: String,
@@ -52,7 +55,9 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         std::fs::write(&path, [receivers, telemetry, config].concat()).expect("a config");
         let words = by.iter().copied().chain([env!("CARGO_BIN_EXE_spanscore"), "serve"]);
         let words: Vec<&str> = words.collect();
-        let mut child = Command::new(words[0])
+        let (ours, its) = UnixStream::pair().expect("a pair of sockets");
+        ours.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        let child = Command::new(words[0])
             .args(&words[1..])
             .arg("--config")
             .arg(path)
@@ -60,10 +65,10 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
             .env("XDG_RUNTIME_DIR", folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stderr(Stdio::from(OwnedFd::from(its)))
             .spawn()
             .expect("the program starts");
-        let mut said = BufReader::new(child.stderr.take().expect("standard error")).lines();
+        let mut said = BufReader::new(ours).lines();
         let mut early: Vec<String> = Vec::new();
         let agents = loop {
             match said.next() {
@@ -76,12 +81,14 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         };
         let mut line = || said.next().expect("it says all of its greeting").expect("a line");
         // The other lines of its greeting; what is brought back may say something between.
-        let page = |line: String| {
-            let part = line.split([',', ' ']).find(|part| part.ends_with("/metrics"));
-            part.map(str::to_owned)
+        let metrics = loop {
+            let line = line();
+            match line.split([',', ' ']).find(|part| part.ends_with("/metrics")) {
+                Some(page) => break page.to_owned(),
+                None => early.push(line),
+            }
         };
-        let metrics = std::iter::repeat_with(&mut line).find_map(page).expect("a metrics page");
-        line();
+        early.push(line());
         let pages = early.iter().find_map(|line| line.strip_prefix("pages: "));
         let pages = pages.and_then(|way| way.split_whitespace().next());
         let interface = pages.map(|url| format!("{url}api/v1"));
@@ -136,29 +143,47 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         line.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number")
     }
 
-    /// Waits for a line on standard error that holds this.
+    /// Waits for a line on standard error that holds this, and that no earlier wait was for.
     pub(crate) fn says(&mut self, part: &str) {
-        let found = self.early.iter().any(|line| line.contains(part))
-            || self.said.by_ref().map_while(Result::ok).any(|line| line.contains(part));
-        assert!(found, "it never says {part:?}");
+        let mut seen = 0;
+        while let Some(line) = self.early.get(seen).cloned().or_else(|| self.reads()) {
+            if line.contains(part) {
+                self.early.remove(seen);
+                return;
+            }
+            seen += 1;
+        }
+        panic!("it never says {part:?}: {:#?}", self.early);
+    }
+
+    /// The next line on standard error, which is then the last of `early`.
+    fn reads(&mut self) -> Option<String> {
+        let line = self.said.next()?.ok()?;
+        self.early.push(line.clone());
+        Some(line)
     }
 
     /// Closes the reading end of its standard error.
     pub(crate) fn close_stderr(&mut self) {
-        let mut other = Command::new("true").stderr(Stdio::piped()).spawn().expect("true");
-        let stderr = other.stderr.take().expect("standard error");
-        self.said = BufReader::new(stderr).lines();
-        let _ = other.wait();
+        let (other, _) = UnixStream::pair().expect("a pair of sockets");
+        self.said = BufReader::new(other).lines();
     }
 
     /// Waits for its end while nobody reads what it says: the exit code.
     pub(crate) fn end_unread(mut self) -> Option<i32> {
-        self.child.wait().expect("it ends").code()
+        self.code()
+    }
+
+    /// Its exit code, once it has ended.
+    fn code(&mut self) -> Option<i32> {
+        let child = &mut self.child;
+        eventually_blocking(|| child.try_wait().expect("its state").ok_or("it does not end")).code()
     }
 
     /// Waits for its end: the exit code and the last line on standard error.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
-        let last = self.said.by_ref().map_while(Result::ok).last().unwrap_or_default();
-        (self.child.wait().expect("it ends").code(), last)
+        let last = self.said.by_ref().map_while(Result::ok).last();
+        let last = last.or_else(|| self.early.pop()).unwrap_or_default();
+        (self.code(), last)
     }
 }
