@@ -12,7 +12,7 @@ use spanscore_extract::{Resolver, Table, extract};
 use spanscore_pipeline::{Collector, CollectorSettings};
 
 use super::Protocol;
-use super::load::Template;
+use super::load::body;
 
 /// Evaluators and the protocol that feeds them.
 #[derive(Clone, Copy)]
@@ -22,26 +22,25 @@ pub(crate) struct Case {
     evaluators: &'static [&'static str],
     /// Passes every request on to a server that only acknowledges.
     pub(crate) forwards: bool,
+    keeps_runs: bool,
 }
 
-const SIX: &[&str] = &[ARGS, COUNT, ORDER, OUTPUT, ERROR, EFFICIENCY];
+const SEVEN: &[&str] = &[ARGS, COUNT, ORDER, OUTPUT, VALIDITY, TRAJECTORY, EFFICIENCY];
+const EIGHT: &[&str] = &[ARGS, COUNT, ORDER, OUTPUT, VALIDITY, TRAJECTORY, EFFICIENCY, ERROR];
 
 pub(crate) const CASES: &[Case] = &[
-    case("assemble", Protocol::Grpc, &[], false),
-    case("count-order", Protocol::Grpc, &[COUNT, ORDER], false),
-    case("six", Protocol::Grpc, SIX, false),
-    case("six-http", Protocol::Http, SIX, false),
-    case("forward", Protocol::Grpc, &[], true),
-    case("forward-six", Protocol::Grpc, SIX, true),
+    case("assemble", &[]),
+    case("count-order", &[COUNT, ORDER]),
+    case("seven", SEVEN),
+    case("eight", EIGHT),
+    Case { protocol: Protocol::Http, ..case("eight-http", EIGHT) },
+    Case { keeps_runs: true, ..case("eight-store", EIGHT) },
+    Case { forwards: true, ..case("forward", &[]) },
+    Case { forwards: true, ..case("forward-eight", EIGHT) },
 ];
 
-const fn case(
-    name: &'static str,
-    protocol: Protocol,
-    evaluators: &'static [&'static str],
-    forwards: bool,
-) -> Case {
-    Case { name, protocol, evaluators, forwards }
+const fn case(name: &'static str, evaluators: &'static [&'static str]) -> Case {
+    Case { name, protocol: Protocol::Grpc, evaluators, forwards: false, keeps_runs: false }
 }
 
 const ARGS: &str = r#"
@@ -69,6 +68,19 @@ const OUTPUT: &str = r#"
         - {name: find_order, output: "order of the customer"}
         - {name: read_page, output: {page: 1}}
 "#;
+const VALIDITY: &str = "
+  tool_call_validity/bench:
+    tools:
+      - {name: find_order, inputSchema: {properties: {query: {type: string}}, required: [query]}}
+      - {name: refund_order, inputSchema: {properties: {query: {type: string}}, required: [query]}}
+      - {name: weather_at, inputSchema: {properties: {place: {type: string}}, required: [place]}}
+";
+const TRAJECTORY: &str = "
+  tool_trajectory/bench:
+    match_mode: ANY_ORDER
+    argument_matcher: {mode: IGNORE}
+    criteria: {tool_calls: [{name: find_order}, {name: weather_at}, {name: refund_order}]}
+";
 const ERROR: &str = "
   tool_error:
 ";
@@ -100,7 +112,8 @@ impl Case {
             let settings = format!("endpoint: 'http://{address}', compression: none");
             format!("\nforward:\n  otlp_grpc: {{{settings}}}\n")
         });
-        let text = format!("{CONFIG}{evaluators}{}{forward}", self.evaluators.concat());
+        let store = if self.keeps_runs { "" } else { "\nstore: false\n" };
+        let text = format!("{CONFIG}{evaluators}{}{forward}{store}", self.evaluators.concat());
         let part = ConfigPart::Text { name: "bench".into(), text };
         ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap().into()
     }
@@ -138,11 +151,10 @@ fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation]
     let resolver = Resolver::new(Arc::clone(&table));
     let mut shard = Shard::new(settings.traces, settings.limits, 1, 0);
     let (mut cache, mut due, mut evaluations) = (Default::default(), Vec::new(), Vec::new());
-    let templates: Vec<Template> = (1..=4).map(Template::new).collect();
     let mut bytes = 0;
     let mut batches = [SpanBatch::default()];
     for number in 0..requests {
-        let body = templates[number as usize % templates.len()].fresh(Protocol::Http, number);
+        let body = body(Protocol::Http, number);
         batches[0].clear();
         extract(&table, Signal::Traces, &body, &mut cache, &mut batches).unwrap();
         shard.add(&batches[0], number * 20, &mut due);

@@ -1,4 +1,4 @@
-//! The load: encoded requests with fresh trace ids, each connection in a closed loop.
+//! Load of encoded requests, whose texts come once each, from connections in closed loops.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,9 +9,6 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use spanscore_base::otlp::number::span;
-use spanscore_base::otlp::request::{RequestStep, walk};
-use spanscore_base::otlp::wire::{Field, Fields};
 use tokio::net::TcpStream;
 
 use super::Protocol;
@@ -21,57 +18,25 @@ const CONNECTIONS: usize = 16;
 const IN_FLIGHT: usize = 2;
 /// Spans of one request: 21 traces.
 const TRACES: usize = 21;
-const TEMPLATES: u64 = 24;
 /// Processor time in `/proc/PID/stat` has this unit on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// An encoded request, and where in it the id of which trace stands.
-pub(crate) struct Template {
-    bytes: Vec<u8>,
-    ids: Vec<(usize, u64)>,
-}
-
-impl Template {
-    pub(crate) fn new(seed: u64) -> Self {
-        let bytes = support::request(TRACES, seed);
-        let mut ids = Vec::new();
-        let (start, mut last) = (bytes.as_ptr() as usize, (&[][..], 0));
-        walk(&bytes, |step| {
-            let RequestStep::Item(encoded) = step else { return };
-            if let Ok(Some((span::TRACE_ID, Field::Bytes(id)))) = Fields::new(encoded).next() {
-                last = (id, last.1 + u64::from(id != last.0));
-                ids.push((id.as_ptr() as usize - start, last.1));
-            }
-        })
-        .unwrap();
-        Self { bytes, ids }
+/// An encoded request, of whose texts and ids no other number has any.
+pub(crate) fn body(protocol: Protocol, number: u64) -> Bytes {
+    let encoded = support::request(TRACES, number + 1);
+    if protocol == Protocol::Http {
+        return encoded.into();
     }
-
-    /// The request with ids that no other `number` gives.
-    pub(crate) fn fresh(&self, protocol: Protocol, number: u64) -> Bytes {
-        let mut request = BytesMut::with_capacity(self.bytes.len() + 5);
-        if protocol == Protocol::Grpc {
-            request.extend_from_slice(&[0]);
-            request.extend_from_slice(&(self.bytes.len() as u32).to_be_bytes());
-        }
-        let head = request.len();
-        request.extend_from_slice(&self.bytes);
-        for (offset, trace) in &self.ids {
-            let id = number.wrapping_mul(64).wrapping_add(*trace);
-            let high = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            let low = high.rotate_left(23).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ id;
-            let place = head + offset;
-            request[place..place + 8].copy_from_slice(&high.to_be_bytes());
-            request[place + 8..place + 16].copy_from_slice(&low.to_be_bytes());
-        }
-        request.freeze()
-    }
+    let mut call = BytesMut::with_capacity(encoded.len() + 5);
+    call.extend_from_slice(&[0]);
+    call.extend_from_slice(&(encoded.len() as u32).to_be_bytes());
+    call.extend_from_slice(&encoded);
+    call.freeze()
 }
 
 struct Shared {
     protocol: Protocol,
     address: String,
-    templates: Vec<Template>,
     next: Cell<u64>,
     acknowledged: Cell<u64>,
     refused: Cell<u64>,
@@ -80,7 +45,7 @@ struct Shared {
 impl Shared {
     fn request(&self) -> Request<Full<Bytes>> {
         let number = self.next.replace(self.next.get() + 1);
-        let body = self.templates[(number % TEMPLATES) as usize].fresh(self.protocol, number);
+        let body = body(self.protocol, number);
         let request = match self.protocol {
             Protocol::Grpc => Request::post(format!(
                 "http://{}/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -110,7 +75,6 @@ pub(crate) fn run(protocol: Protocol, address: &str, pid: u32, (warmup, seconds)
     let shared = Rc::new(Shared {
         protocol,
         address: address.to_owned(),
-        templates: (1..=TEMPLATES).map(Template::new).collect(),
         next: Cell::default(),
         acknowledged: Cell::default(),
         refused: Cell::default(),

@@ -1,6 +1,8 @@
 //! Agent traces as an OpenInference instrumentation sends them, for benchmarks: 12 spans each, one
 //! root, four model calls with 2 to 4 kB of messages, six tool calls, one retrieval.
 
+use std::sync::LazyLock;
+
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{
     AnyValue, InstrumentationScope, KeyValue, any_value::Value,
@@ -12,11 +14,48 @@ use prost::Message;
 /// Spans of one trace.
 pub(crate) const SPANS_PER_TRACE: usize = 12;
 
-const WORDS: [&str; 24] = [
-    "order", "refund", "the", "parcel", "customer", "of", "status", "search", "please", "with",
-    "agent", "tool", "should", "then", "invoice", "date", "city", "because", "weather", "flight",
-    "an", "result", "nearest", "retry",
+/// Words as answers and logs have them; `error`, `failed` and their like are ordinary there.
+const WORDS: [&str; 36] = [
+    "order",
+    "refund",
+    "the",
+    "parcel",
+    "customer",
+    "of",
+    "status",
+    "search",
+    "please",
+    "with",
+    "agent",
+    "tool",
+    "should",
+    "then",
+    "invoice",
+    "date",
+    "city",
+    "because",
+    "weather",
+    "flight",
+    "an",
+    "result",
+    "nearest",
+    "retry",
+    "error",
+    "failed",
+    "timeout",
+    "not",
+    "found",
+    "4711",
+    "17",
+    "and",
+    "no",
+    "warehouse",
+    "2026-03-09",
+    "confirmed",
 ];
+/// Prose that texts are cut from, bytes: far more than the caches of a processor hold, and a text
+/// that begins at the same place twice comes once in a hundred thousand.
+const PROSE_BYTES: usize = 32 << 20;
 const TOOLS: [&str; 6] =
     ["find_order", "weather_at", "refund_order", "send_mail", "read_page", "sum_up"];
 
@@ -170,12 +209,16 @@ impl Random {
     }
 
     fn prose(&mut self, len: usize) -> String {
-        let mut prose = String::with_capacity(len + 12);
-        while prose.len() < len {
-            prose.push_str(WORDS[self.below(WORDS.len())]);
-            prose.push(' ');
-        }
-        prose.truncate(len);
-        prose
+        static PROSE: LazyLock<String> = LazyLock::new(|| {
+            let mut random = Random(7);
+            let mut prose = String::with_capacity(PROSE_BYTES + 12);
+            while prose.len() < PROSE_BYTES {
+                prose.push_str(WORDS[random.below(WORDS.len())]);
+                prose.push(' ');
+            }
+            prose
+        });
+        let start = self.below(PROSE_BYTES - len);
+        PROSE[start..start + len].to_owned()
     }
 }
