@@ -131,7 +131,7 @@ pub struct GrpcSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_recv_msg_size_mib: usize,
-    /// Calls at the same time on one connection. Default 128; the peer waits with further ones.
+    /// Calls at the same time on one connection. Default 32; the peer waits with further ones.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_concurrent_streams: u32,
@@ -159,7 +159,7 @@ impl Default for GrpcSettings {
             tls: None,
             insecure: false,
             max_recv_msg_size_mib: 64,
-            max_concurrent_streams: 128,
+            max_concurrent_streams: 32,
             initial_window_mib: 1,
             max_frame_kib: 1024,
             read_header_timeout: HumanDuration::from_secs(20),
