@@ -103,6 +103,8 @@ class Process:
             },
             **config,
         }
+        if "grpc" in config:
+            config["receivers"]["otlp"]["protocols"]["grpc"] = {"endpoint": config.pop("grpc")}
         if "auth" in config:
             config["receivers"]["otlp"]["auth"] = config.pop("auth")
         if "kafka" in config and command == "serve":

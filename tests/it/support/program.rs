@@ -19,7 +19,7 @@ pub(crate) struct Program {
     child: Child,
     /// Lines read of its standard error that nobody has waited for yet, in order.
     early: Vec<String>,
-    /// The rest of them. A socket, since a read of one ends: a line that never comes fails the test.
+    /// Rest of them, from a socket, since a read of one ends: a line that never comes fails a test.
     said: Lines<BufReader<UnixStream>>,
     grpc: String,
     /// Address of its metrics page.
