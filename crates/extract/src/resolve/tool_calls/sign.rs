@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use super::super::super::decode::Decoded;
 use super::super::plan::PlannedSource;
 use super::super::read::{self, Raw};
 use spanscore_base::model::Content;
