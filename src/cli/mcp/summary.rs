@@ -57,7 +57,7 @@ impl VerdictCounts {
 /// Answers `summarize`.
 pub(super) fn summary(store: &RunStore, args: &SummarizeArgs) -> McpAnswer {
     let mut all = VerdictCounts::default();
-    let mut groups: BTreeMap<(Option<Group<'_>>, &str), VerdictCounts> = BTreeMap::new();
+    let mut groups: BTreeMap<(Option<SummaryGroup<'_>>, &str), VerdictCounts> = BTreeMap::new();
     let mut reasons: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     let mut cost_usd = 0.0;
     for evaluation in &store.evaluations {
@@ -93,9 +93,9 @@ pub(super) fn summary(store: &RunStore, args: &SummarizeArgs) -> McpAnswer {
 }
 
 /// Key of a group in its row, and its name.
-type Group<'a> = (&'static str, &'a str);
+type SummaryGroup<'a> = (&'static str, &'a str);
 
-fn group_of(evaluation: &StoredEvaluation, group_by: GroupWord) -> Option<Group<'_>> {
+fn group_of(evaluation: &StoredEvaluation, group_by: GroupWord) -> Option<SummaryGroup<'_>> {
     let target = &evaluation.target;
     Some(match group_by {
         GroupWord::Evaluator => return None,
@@ -108,7 +108,10 @@ fn group_of(evaluation: &StoredEvaluation, group_by: GroupWord) -> Option<Group<
 fn reason_rows(reasons: &BTreeMap<(&str, &str), u64>) -> Vec<Value> {
     let mut rows: Vec<_> = reasons.iter().collect();
     rows.sort_by_key(|(_, count)| Reverse(**count));
-    let row = |((evaluator, reason), count): (&(&str, &str), &u64)| json!({"evaluator": evaluator, "reason": reason, "count": count});
+    let row = |(key, count): (&(&str, &str), &u64)| {
+        let (evaluator, reason) = key;
+        json!({"evaluator": evaluator, "reason": reason, "count": count})
+    };
     rows.into_iter().take(ROWS_MAX).map(row).collect()
 }
 
