@@ -160,10 +160,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error).into(),
     };
-    let exit = match command(cli) {
-        Ok(exit) => exit,
-        Err(failure) => report(&failure),
-    };
+    let exit = command(cli).unwrap_or_else(|failure| report(&failure));
     flush_stderr(LAST_LINES_TIME);
     exit.into()
 }

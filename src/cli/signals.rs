@@ -1,5 +1,7 @@
 //! SIGTERM and Ctrl-C, which stop a command in order.
 
+use anyhow::Context;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Exit;
@@ -11,6 +13,12 @@ pub(super) struct StopSignals {
 }
 
 impl StopSignals {
+    /// Takes the signals in a runtime that is not yet at work.
+    pub(super) fn on(runtime: &Runtime) -> anyhow::Result<Self> {
+        let _entered = runtime.enter();
+        Self::new().context("cannot take signals")
+    }
+
     pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

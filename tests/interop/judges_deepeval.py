@@ -15,13 +15,13 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 os.environ.setdefault("DEEPEVAL_TELEMETRY_OPT_OUT", "YES")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "agents"))
 from deepeval import metrics  # noqa: E402
 from deepeval.models.base_model import DeepEvalBaseLLM  # noqa: E402
 from deepeval.test_case import LLMTestCase, SingleTurnParams  # noqa: E402
+import json_server  # noqa: E402
 
 QUESTION = "What is the return period?"
 SCRIPT = {"verdicts": [], "score": 0}
@@ -65,32 +65,20 @@ class Scripted(DeepEvalBaseLLM):
         return self.generate(prompt, schema)
 
 
-class Judge(BaseHTTPRequestHandler):
+def judge(_path, _headers, asked):
     """The same for spanscore."""
-
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        user = asked["messages"][-1]["content"]
-        count = re.search(r"one entry for each of the (\d+)", user)
-        items = [
-            {"id": number, "cites": [1], "reason": "so it is", "verdict": verdict}
-            for number, verdict in enumerate(SCRIPT["verdicts"], 1)
-        ]
-        reply = {"items": items} if count else {"reason": "so it is", "score": SCRIPT["score"]}
-        message = {"role": "assistant",
-                   "content": json.dumps({**reply, "injection_suspected": False})}
-        body = json.dumps({
-            "choices": [{"message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": len(json.dumps(asked)) // 4, "completion_tokens": 9},
-        }).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+    user = asked["messages"][-1]["content"]
+    count = re.search(r"one entry for each of the (\d+)", user)
+    items = [
+        {"id": number, "cites": [1], "reason": "so it is", "verdict": verdict}
+        for number, verdict in enumerate(SCRIPT["verdicts"], 1)
+    ]
+    reply = {"items": items} if count else {"reason": "so it is", "score": SCRIPT["score"]}
+    message = {"role": "assistant", "content": json.dumps({**reply, "injection_suspected": False})}
+    return 200, {
+        "choices": [{"message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": len(json.dumps(asked)) // 4, "completion_tokens": 9},
+    }
 
 
 def trace(folder, answer, contexts):
@@ -145,9 +133,7 @@ def pairs(model, count):
 
 
 def main(program):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Judge)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}/v1"
+    address = json_server.serve(judge) + "/v1"
     model = Scripted()
     with tempfile.TemporaryDirectory() as folder:
         for verdicts in VERDICTS:

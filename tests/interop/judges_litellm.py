@@ -18,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import threading
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "agents"))
+import json_server  # noqa: E402
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 TRACE = os.path.join(ROOT, "examples", "traces", "refund_agent.json")
@@ -65,25 +66,6 @@ def response(asked):
                   "output_tokens": 60, "output_tokens_details": {"reasoning_tokens": 20},
                   "total_tokens": read + 60},
     }
-
-
-class Upstream(BaseHTTPRequestHandler):
-    """Answers responses, and keeps what it was asked."""
-
-    asked = []
-
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.asked.append((self.path, asked))
-        body = json.dumps(response(asked)).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
 
 
 def proxy(folder, port, upstream):
@@ -144,9 +126,13 @@ def main():
     program = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        process = proxy(folder, port, f"http://127.0.0.1:{server.server_port}/v1")
+        requests = []
+
+        def upstream(path, _headers, body):
+            requests.append((path, body))
+            return 200, response(body)
+
+        process = proxy(folder, port, json_server.serve(upstream) + "/v1")
         try:
             for api, path in APIS:
                 record, said = score(program, folder, port, api, path, KEY)
@@ -157,8 +143,8 @@ def main():
                 told = (record["outcome"], record["error_type"] or record["reason"])
                 check(f"{api}: a wrong key is no score", record["score"] is None, record)
                 check(f"{api}: and is not shown", "sk-wrong" not in str(record) + said, (told, said))
-            handed_on = [asked for path, asked in Upstream.asked if path.endswith("/responses")]
-            check("openai_responses: it is handed on as such", handed_on, Upstream.asked)
+            handed_on = [body for path, body in requests if path.endswith("/responses")]
+            check("openai_responses: it is handed on as such", handed_on, requests)
             asked = handed_on[0] if handed_on else {}
             shape = asked.get("text", {}).get("format", {})
             check("openai_responses: with the schema", shape.get("type") == "json_schema", asked)

@@ -14,9 +14,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "agents"))
+import json_server  # noqa: E402
 
 KEY = "sk-shapes-0123456789abcdef"
 REPLY = json.dumps({
@@ -93,24 +94,11 @@ def serve(answer):
     """A server that answers so; returns its address and what it was asked."""
     asked = []
 
-    class Server(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            asked.append((self.path, body))
-            status, answered = answer(body, self.headers.get("authorization"))
-            text = json.dumps(answered).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+    def answered(path, headers, body):
+        asked.append((path, body))
+        return answer(body, headers.get("authorization"))
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}/v1", asked
+    return json_server.serve(answered) + "/v1", asked
 
 
 def trace(folder, result):

@@ -140,6 +140,11 @@ impl ApiQuery {
         Ok(())
     }
 
+    /// Returns the first name in the path; empty without one.
+    pub(crate) fn named(&self) -> &str {
+        self.path.first().map_or("", String::as_str)
+    }
+
     /// Writes the cursor of a place.
     pub(crate) fn cursor(&self, place: PagePlace) -> String {
         let mut bytes = Vec::new();

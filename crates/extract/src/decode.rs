@@ -56,6 +56,24 @@ pub enum Decoded<'a> {
     Unreadable(Cow<'a, str>),
 }
 
+impl<'a> Decoded<'a> {
+    /// Returns the value, unless the text could not be read.
+    pub fn value(self) -> Option<Value<'a>> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Unreadable(_) => None,
+        }
+    }
+
+    /// Returns the value, or the text that could not be read.
+    pub fn value_or_text(self) -> Value<'a> {
+        match self {
+            Self::Value(value) => value,
+            Self::Unreadable(text) => Value::String(text),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum DecodeStep {
     Value,
@@ -305,8 +323,8 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
         DecodeStep::ToolMessageId if !holds_any(&value, shapes::ID_MARKS) => return None,
         DecodeStep::ToolMessageName if !holds_any(&value, shapes::NAME_MARKS) => return None,
         DecodeStep::ToolMessageError if !holds_any(&value, shapes::ERROR_MARKS) => return None,
-        DecodeStep::ToolMessageId => shapes::tool_message_id(value)?,
-        DecodeStep::ToolMessageName => shapes::tool_message_name(value)?,
+        DecodeStep::ToolMessageId => shapes::tool_message_text(value, "tool_call_id")?,
+        DecodeStep::ToolMessageName => shapes::tool_message_text(value, "name")?,
         DecodeStep::ToolMessageError => shapes::tool_message_error(value)?,
         DecodeStep::ToolOutput => shapes::tool_output(value),
     }))
@@ -337,11 +355,7 @@ fn read_json(value: Value<'_>) -> Option<Decoded<'_>> {
 pub(super) fn json_or_text(value: Value<'_>) -> Value<'_> {
     match value {
         Value::String(text) if text.trim().is_empty() => Value::String(text),
-        value => match read_json(value) {
-            Some(Decoded::Value(value)) => value,
-            Some(Decoded::Unreadable(text)) => Value::String(text),
-            None => Value::Null,
-        },
+        value => read_json(value).map_or(Value::Null, Decoded::value_or_text),
     }
 }
 
@@ -368,10 +382,7 @@ pub(super) fn json_or_py_or_text(value: Value<'_>) -> Value<'_> {
 
 /// Parses a text that is JSON; one that is not yields nothing.
 fn structured(value: Value<'_>) -> Option<Value<'_>> {
-    match read_json(value)? {
-        Decoded::Value(value) => Some(value),
-        Decoded::Unreadable(_) => None,
-    }
+    read_json(value)?.value()
 }
 
 /// Returns the value at a path; `null` there is no value.

@@ -21,13 +21,14 @@ use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 pub use source::{Condition, FactSource, From, OnlyIf, Scalar, SpanKindSaid};
 
 use spanscore_base::settings::yaml;
 
 /// Rules by which tool calls and other facts are read from the spans of one instrumentation.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, SmartDefault, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dialect {
     /// Name of the dialect; an entry with the name of a built-in dialect replaces that one.
@@ -36,7 +37,7 @@ pub struct Dialect {
     pub title: String,
     /// Rank among dialects that match one span: the lowest number is read first, the others fill
     /// what it leaves open. Built-in dialects use 1 to 60. Default 50.
-    #[serde(default = "default_priority")]
+    #[default = 50]
     pub priority: u16,
     /// Spans that are tool calls; without it the dialect finds no calls on spans.
     pub detect: Option<Condition>,
@@ -92,12 +93,8 @@ pub struct Dialect {
     pub finish_reason: Vec<FactSource>,
 }
 
-fn default_priority() -> u16 {
-    50
-}
-
 /// Places of the parts of a tool call; each list is tried in order.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, SmartDefault, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolCallSources {
     /// The tool's name.
@@ -109,25 +106,12 @@ pub struct ToolCallSources {
     /// Return value of the tool.
     pub result: Vec<FactSource>,
     /// Marks of a failed call; the default reads exception events, the status and `error.type`.
+    #[default(standard_error())]
     pub error: Vec<FactSource>,
     /// The tool's description.
     pub description: Vec<FactSource>,
     /// JSON Schema of the tool's arguments.
     pub schema: Vec<FactSource>,
-}
-
-impl Default for ToolCallSources {
-    fn default() -> Self {
-        Self {
-            name: Vec::new(),
-            id: Vec::new(),
-            arguments: Vec::new(),
-            result: Vec::new(),
-            error: standard_error(),
-            description: Vec::new(),
-            schema: Vec::new(),
-        }
-    }
 }
 
 /// Returns the sources of errors by the conventions of OpenTelemetry, which most instrumentations

@@ -7,7 +7,7 @@ use smart_default::SmartDefault;
 use spanscore_base::model::MemoryLimits;
 use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{HumanDuration, SettingsError};
-use spanscore_kafka::{ClusterSettings, ProducerSettings, SignInSettings};
+use spanscore_kafka::{ClusterSettings, ProducerSettings, SignInSettings, check_topic};
 use spanscore_receive::settings::OtlpReceiverSettings;
 use spanscore_telemetry::TelemetrySettings;
 
@@ -70,15 +70,7 @@ impl GatewayKafkaSettings {
     /// # Errors
     /// The first mistake.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
-        self.cluster().check().map_err(|error| ("brokers", error))?;
-        let error = |key, text: &str| Err((key, SettingsError::new(text)));
-        if self.topic.is_empty() {
-            return error("topic", "`topic` is empty");
-        }
-        if self.timeout < HumanDuration::from_millis(10) {
-            return error("timeout", "`timeout` must be at least 10ms");
-        }
-        self.producer.check().map_err(|(_, error)| ("producer", error))
+        check_topic(&self.cluster(), &self.topic, self.timeout, &self.producer)
     }
 
     /// Returns the connection to the brokers.

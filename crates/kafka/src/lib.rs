@@ -23,7 +23,7 @@ pub use consumer::{
 pub use mock::MockBroker;
 pub use producer::{
     BrokerState, MESSAGE_HEAD_BYTES, Message, Partitioner, ProduceError, Producer,
-    ProducerCompression, ProducerSettings, ProducerStartError, key_of,
+    ProducerCompression, ProducerSettings, ProducerStartError, check_topic, key_of,
 };
 pub use settings::{ClusterSettings, SaslMechanism, SaslSettings, SignInSettings};
 

@@ -23,8 +23,6 @@
 
 mod compact;
 mod disk;
-#[cfg(test)]
-mod fake;
 mod frame;
 mod loan;
 mod open;

@@ -80,6 +80,7 @@ pub(super) struct WaitingRecord {
 /// Answer of the writer to one record.
 pub(super) type WriteAnswer = oneshot::Receiver<Result<(), AppendError>>;
 
+#[derive(Default)]
 struct Waits {
     next: u64,
     records: Vec<WaitingRecord>,
@@ -124,15 +125,7 @@ pub(super) struct Group {
 
 impl WriteQueue {
     pub(super) fn new(limits: LogLimits, next: u64, used: u64) -> Self {
-        let waits = Waits {
-            next,
-            records: Vec::new(),
-            flushes: Vec::new(),
-            bytes: 0,
-            writing: 0,
-            is_closed: false,
-            has_ended: false,
-        };
+        let waits = Waits { next, ..Waits::default() };
         Self {
             limits,
             waits: Mutex::new(waits),

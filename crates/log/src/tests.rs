@@ -1,4 +1,5 @@
 mod compaction;
+mod fake;
 mod faults;
 
 use std::collections::BTreeMap;
@@ -8,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::fake::{Call, FakeDisk, Fault};
 use super::*;
+use fake::{Call, FakeDisk, Fault};
 
 const MIB: u64 = 1 << 20;
 

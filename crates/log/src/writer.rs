@@ -73,8 +73,6 @@ impl LogWriter {
     ) -> Self {
         let limits = queue.limits;
         let now = Instant::now();
-        let active = None;
-        let is_dirty = false;
         Self {
             disk,
             limits,
@@ -82,8 +80,8 @@ impl LogWriter {
             segments,
             source,
             clock,
-            active,
-            is_dirty,
+            active: None,
+            is_dirty: false,
             synced: now,
             probed: now,
             refused_bytes: 0,

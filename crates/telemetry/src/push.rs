@@ -7,12 +7,11 @@
 //! Metrics are cumulative: a request that is not sent before the next one is made is replaced by
 //! it, so only the newest waits, and a backend that is away costs no more than a gap.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Meter};
+use opentelemetry::metrics::Meter;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
@@ -29,6 +28,7 @@ use super::settings::MetricsOtlpSettings;
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
 use spanscore_net::client::Client;
+use spanscore_net::metrics::CounterBy;
 
 /// Longest time for the last report, so that a dead backend does not hold up the end.
 pub(super) const LAST_PUSH_TIME: Duration = Duration::from_secs(5);
@@ -112,8 +112,14 @@ impl Pushing {
         endpoint: &Address,
     ) -> Self {
         let closing = CancellationToken::new();
-        let outcomes = PushOutcomes::new(meter, endpoint);
-        let task = tokio::spawn(run(Arc::new(client), requests, outcomes, closing.clone()));
+        let declared = [
+            "spanscore.telemetry.reports",
+            "{report}",
+            "Reports of our own metrics over OTLP, by outcome.",
+        ];
+        let outcomes = CounterBy::new(meter, declared, "outcome", ["sent", "failed"]).of(&[]);
+        let to = (client, endpoint.clone());
+        let task = tokio::spawn(run(to, requests, outcomes, closing.clone()));
         Self { closing, task }
     }
 
@@ -128,9 +134,9 @@ impl Pushing {
 }
 
 async fn run(
-    client: Arc<Client>,
+    (client, endpoint): (Client, Address),
     mut requests: watch::Receiver<Bytes>,
-    outcomes: PushOutcomes,
+    outcomes: CounterBy,
     closing: CancellationToken,
 ) {
     let mut failed = 0;
@@ -152,37 +158,12 @@ async fn run(
             Err(error) => {
                 outcomes.add("failed", 1);
                 if failed % TELL_EVERY == 0 {
-                    let endpoint = &outcomes.endpoint;
                     let error = error.text();
                     tracing::warn!(%endpoint, error, "failed to report our own metrics");
                 }
                 failed += 1;
             }
         }
-    }
-}
-
-/// Counter of reports by outcome.
-struct PushOutcomes {
-    counter: Counter<u64>,
-    endpoint: Address,
-}
-
-impl PushOutcomes {
-    fn new(meter: &Meter, endpoint: &Address) -> Self {
-        let counter = meter
-            .u64_counter("spanscore.telemetry.reports")
-            .with_unit("{report}")
-            .with_description("Reports of our own metrics over OTLP, by outcome.")
-            .build();
-        let own = Self { counter, endpoint: endpoint.clone() };
-        own.add("sent", 0);
-        own.add("failed", 0);
-        own
-    }
-
-    fn add(&self, outcome: &'static str, count: u64) {
-        self.counter.add(count, &[KeyValue::new("outcome", outcome)]);
     }
 }
 

@@ -10,25 +10,17 @@ use tokio_util::sync::CancellationToken;
 const NETWORK_BEAT: Duration = Duration::from_secs(1);
 
 /// State that the health endpoint shows. Not ready at first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Readiness(Arc<ReadinessState>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct ReadinessState {
     is_ready: AtomicBool,
     heartbeats: OnceLock<Arc<Heartbeats>>,
     /// Heartbeat of the runtime of the network, which serves no probe itself.
     network: OnceLock<Heartbeats>,
-    needs: OnceLock<Need>,
-}
-
-/// Check of a dependency of readiness.
-struct Need(Box<dyn Fn() -> bool + Send + Sync>);
-
-impl std::fmt::Debug for Need {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Need")
-    }
+    /// Check of a dependency.
+    need: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl Readiness {
@@ -39,14 +31,14 @@ impl Readiness {
 
     /// Returns true if requests are welcome.
     pub fn is_ready(&self) -> bool {
-        let works = self.0.needs.get().is_none_or(|need| need.0());
+        let works = self.0.need.get().is_none_or(|works| works());
         works && self.0.is_ready.load(Ordering::Acquire)
     }
 
     /// Sets a dependency, once: while it does not work, requests are refused.
     pub fn need(&self, works: impl Fn() -> bool + Send + Sync + 'static) {
         // The first dependency stays.
-        let _ = self.0.needs.set(Need(Box::new(works)));
+        let _ = self.0.need.set(Box::new(works));
     }
 
     /// Sets the heartbeats to watch, once.

@@ -18,8 +18,7 @@ use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Meter};
+use opentelemetry::metrics::Meter;
 use prometheus::{Encoder, Registry, TEXT_FORMAT, TextEncoder};
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -29,6 +28,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Readiness;
+use spanscore_net::metrics::CounterBy;
 use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{HandshakeFailure, ServerTls};
 
@@ -102,22 +102,16 @@ fn answer(well: &str, readiness: &Readiness, silence_max: Duration) -> (StatusCo
 #[derive(Clone)]
 pub(super) struct Door {
     tls: Option<Arc<ServerTls>>,
-    failed: Counter<u64>,
+    failed: CounterBy,
 }
 
 impl Door {
     pub(super) fn new(tls: Option<Arc<ServerTls>>, meter: &Meter) -> Self {
-        let failed = meter
-            .u64_counter("spanscore.telemetry.failed_handshakes")
-            .with_unit("{connection}")
-            .with_description("Connections that did not come through the greeting of TLS")
-            .build();
-        if tls.is_some() {
-            for &why in HandshakeFailure::ALL {
-                failed.add(0, &[KeyValue::new("reason", why.name())]);
-            }
-        }
-        Self { tls, failed }
+        let name = "spanscore.telemetry.failed_handshakes";
+        let about = "Connections that did not come through the greeting of TLS";
+        let reasons = HandshakeFailure::ALL.iter().map(|why| why.name());
+        let failed = CounterBy::new(meter, [name, "{connection}", about], "reason", reasons);
+        Self { failed: if tls.is_some() { failed.of(&[]) } else { failed }, tls }
     }
 
     /// Performs the handshake and answers a peer's requests. Errors of its connection are of no
@@ -127,7 +121,7 @@ impl Door {
         let greeted = tokio::time::timeout(SILENCE_MAX, tls.accept(stream)).await;
         match greeted.unwrap_or(Err(HandshakeFailure::Timeout)) {
             Ok(stream) => serve_http(stream, router).await,
-            Err(why) => self.failed.add(1, &[KeyValue::new("reason", why.name())]),
+            Err(why) => self.failed.add(why.name(), 1),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Meter};
+use opentelemetry::metrics::Meter;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -25,6 +25,7 @@ use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::semconv::{OWN_SCOPE, SERVICE_NAME};
 use spanscore_base::settings::Address;
 use spanscore_net::client::Client;
+use spanscore_net::metrics::CounterBy;
 
 /// Most spans in the queue; more are dropped.
 const WAITING_MAX: usize = 2_048;
@@ -219,26 +220,22 @@ fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
 
 /// Counter of spans by outcome.
 struct SpanOutcomes {
-    counter: Counter<u64>,
+    counter: CounterBy,
     /// Recorded spans without an outcome yet.
     held: AtomicU64,
 }
 
 impl SpanOutcomes {
     fn new(meter: &Meter) -> Self {
-        let counter = meter
-            .u64_counter("spanscore.telemetry.spans")
-            .with_unit("{span}")
-            .with_description("Spans of our own over OTLP, by outcome.")
-            .build();
-        let own = Self { counter, held: AtomicU64::new(0) };
-        ["sent", "failed", "dropped"].into_iter().for_each(|outcome| own.add(outcome, 0));
-        own
+        let about = "Spans of our own over OTLP, by outcome.";
+        let declared = ["spanscore.telemetry.spans", "{span}", about];
+        let counter = CounterBy::new(meter, declared, "outcome", ["sent", "failed", "dropped"]);
+        Self { counter: counter.of(&[]), held: AtomicU64::new(0) }
     }
 
     fn add(&self, outcome: &'static str, count: u64) {
         self.held.fetch_sub(count, Ordering::Relaxed);
-        self.counter.add(count, &[KeyValue::new("outcome", outcome)]);
+        self.counter.add(outcome, count);
     }
 }
 

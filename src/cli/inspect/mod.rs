@@ -144,16 +144,13 @@ fn table(trajectory: &Value<'_>) -> String {
         table.set_width(width.saturating_sub(INDENT.len() as u16));
     }
     for call in calls {
-        let result = match call.get("error").filter(|error| !error.is_null()) {
-            Some(error) => cell(Some(error)),
-            None => cell(call.get("result")),
-        };
+        let error = call.get("error").filter(|error| !error.is_null());
         let row = [
             cell(call.get("name")),
             cell(call.get("status")),
             failed(call),
             cell(call.get("arguments")),
-            result,
+            cell(error.or_else(|| call.get("result"))),
             cell(call.get("dialect")),
         ];
         table.add_row(row.into_iter().chain(has_groups.then(|| cell(call.get("group")))));

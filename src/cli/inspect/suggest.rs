@@ -46,7 +46,7 @@ impl Suggested {
         Ok(Self {
             text: written(&suggest(&samples, &known)),
             unknown: samples.unknown_count(&known),
-            looked_at: samples.len(),
+            looked_at: samples.count(),
             left_out: samples.left_out(),
             is_broken,
         })

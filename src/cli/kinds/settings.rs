@@ -31,12 +31,7 @@ pub(super) fn settings(schema: &Value, root: &Value, level: usize, out: &mut Str
 /// Returns true for `null`, empty lists and objects: as defaults they only say that a setting is
 /// optional.
 fn is_plain_absence(default: &Value) -> bool {
-    match default {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(_) => true,
-        _ => false,
-    }
+    default.is_null() || default.is_object() || default.as_array().is_some_and(Vec::is_empty)
 }
 
 /// Follows the reference of a schema; of a choice with `null` it returns the other one.
@@ -44,25 +39,16 @@ pub(super) fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         return reference.strip_prefix('#').and_then(|at| root.pointer(at)).unwrap_or(schema);
     }
-    let choices = schema.get("anyOf").and_then(Value::as_array);
-    let other = choices.and_then(|choices| {
-        let not_null = |choice: &&Value| choice.get("type").is_none_or(|t| t != "null");
-        let mut others = choices.iter().filter(not_null);
-        others.next().filter(|_| others.next().is_none())
-    });
-    match other {
-        Some(other) => resolved(other, root),
-        None => schema,
-    }
+    let choices = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+    let mut others = choices.filter(|choice| choice.get("type").is_none_or(|t| t != "null"));
+    let only = others.next().filter(|_| others.next().is_none());
+    only.map_or(schema, |only| resolved(only, root))
 }
 
 /// Returns the schema with the properties to show: of a collection that of its items or values.
 fn item_of<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let inner = schema.get("items").or_else(|| schema.get("additionalProperties"));
-    match inner {
-        Some(inner) if inner.is_object() => resolved(inner, root),
-        _ => schema,
-    }
+    inner.filter(|inner| inner.is_object()).map_or(schema, |inner| resolved(inner, root))
 }
 
 fn type_of(property: &Value, root: &Value) -> String {
@@ -102,13 +88,10 @@ fn words_of(schema: &Value) -> Option<Vec<String>> {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         return words.iter().map(|word| Some(word.as_str()?.to_owned())).collect();
     }
-    let choices = schema.get("oneOf").and_then(Value::as_array)?;
-    let mut words = Vec::new();
-    for choice in choices {
-        match choice.get("const").and_then(Value::as_str) {
-            Some(word) => words.push(word.to_owned()),
-            None => words.extend(words_of(choice)?),
-        }
-    }
-    Some(words)
+    let choices = schema.get("oneOf").and_then(Value::as_array)?.iter();
+    let words = choices.map(|choice| match choice.get("const").and_then(Value::as_str) {
+        Some(word) => Some(vec![word.to_owned()]),
+        None => words_of(choice),
+    });
+    words.collect::<Option<Vec<_>>>().map(|words| words.concat())
 }

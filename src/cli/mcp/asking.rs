@@ -75,11 +75,7 @@ fn ids_of(store: &RunStore, args: &EvaluateArgs) -> Result<Vec<TraceId>, String>
 }
 
 fn is_meant(it: &StoredEvaluation, ids: &[TraceId], args: &EvaluateArgs) -> bool {
-    let is_named = args
-        .evaluator
-        .as_deref()
-        .is_none_or(|asked| asked == it.evaluator.name || asked == it.evaluator.kind);
-    is_named && ids.contains(&it.target.trace_id)
+    it.is_named(args.evaluator.as_deref()) && ids.contains(&it.target.trace_id)
 }
 
 /// Takes waiting inquiries; returns the indexes of their evaluations, the inquiries, and the number

@@ -44,7 +44,7 @@ pub(super) struct LoadPlan {
 /// Reads and judges all files; reports unreadable parts on standard error.
 pub(super) fn load(load: LoadPlan) -> anyhow::Result<RunStore> {
     let LoadPlan { plan, files, shown, keeps_inquiries } = load;
-    let mut store = RunStore::new();
+    let mut store = RunStore::default();
     let filter = ContentFilter::of(shown);
     read_trajectories(&plan, &files, shown, &filter, &mut store)?;
     let facts = recorded::facts(&plan);

@@ -40,11 +40,7 @@ fn is_asked_for(it: &StoredEvaluation, args: &QueryArgs, trace_id: Option<TraceI
     };
     let target = &it.target;
     let evaluator = &it.evaluator;
-    let is_named = args
-        .evaluator
-        .as_deref()
-        .is_none_or(|asked| asked == evaluator.name || asked == evaluator.kind);
-    is_named
+    it.is_named(args.evaluator.as_deref())
         && trace_id.is_none_or(|id| id == target.trace_id)
         && same(&args.kind, Some(evaluator.kind))
         && same(&args.level, Some(evaluator.level.as_str()))

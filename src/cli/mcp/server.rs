@@ -1,11 +1,12 @@
 //! Protocol handler: tools, resources and the server's description.
 
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    Implementation, JsonObject, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
     Resource, ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig,
 };
@@ -18,16 +19,14 @@ use super::load::{LoadPlan, load};
 use super::store::RunStore;
 use super::stored::StoredRuns;
 use super::summary::summary;
-use super::tools::{self, SummarizeArgs, start_of};
-use super::trim::{self, ANSWER_BYTES_MAX, fitted};
+use super::tools::{self, start_of};
+use super::trim;
 use spanscore_emit::{ContentFilter, ShownContent};
 
 /// Resources on one page.
 const RESOURCES_PAGE: usize = 100;
 /// Limit of a name in a list of resources, bytes.
 const NAME_BYTES_MAX: usize = 256;
-/// Limit of each text of a summary, bytes.
-const SUMMARY_TEXT_BYTES: usize = 1_000;
 const EVALUATORS_URI: &str = "spanscore://evaluators";
 const TRACES_URI: &str = "spanscore://traces/";
 
@@ -51,7 +50,7 @@ pub(super) struct TraceServer {
 struct TraceServing {
     plan: Mutex<Option<LoadPlan>>,
     store: OnceCell<Result<Arc<Mutex<RunStore>>, String>>,
-    asking: Option<JudgeAsking>,
+    asking: Option<Arc<JudgeAsking>>,
     /// Store that is asked in place of files.
     stored: Option<StoredRuns>,
     shown: ShownContent,
@@ -61,21 +60,26 @@ struct TraceServing {
 impl TraceServer {
     pub(super) fn new(plan: LoadPlan, asking: Option<JudgeAsking>) -> Self {
         let shown = plan.shown;
-        let filter = ContentFilter::of(shown);
-        let plan = Mutex::new(Some(plan));
-        let store = OnceCell::new();
-        let stored = None;
-        Self { shared: Arc::new(TraceServing { plan, store, asking, stored, shown, filter }) }
+        Self::serving(Some(plan), asking, None, shown)
     }
 
     /// Creates a server of a collector's store.
     pub(super) fn of_store(stored: StoredRuns) -> Self {
         let shown = stored.shown;
+        Self::serving(None, None, Some(stored), shown)
+    }
+
+    fn serving(
+        plan: Option<LoadPlan>,
+        asking: Option<JudgeAsking>,
+        stored: Option<StoredRuns>,
+        shown: ShownContent,
+    ) -> Self {
         let shared = TraceServing {
-            plan: Mutex::new(None),
+            plan: Mutex::new(plan),
             store: OnceCell::new(),
-            asking: None,
-            stored: Some(stored),
+            asking: asking.map(Arc::new),
+            stored,
             shown,
             filter: ContentFilter::of(shown),
         };
@@ -127,56 +131,41 @@ impl TraceServer {
 
     async fn call(&self, request: CallToolRequestParams) -> Result<McpAnswer, ErrorData> {
         let given = request.arguments;
+        let unknown =
+            || ErrorData::invalid_params(format!("unknown tool {:?}", request.name), None);
         if self.shared.stored.is_some() {
             let tool = request.name.to_string();
             let answer = self.ask_store(move |stored| stored.answer(&tool, given)).await;
-            let unknown =
-                || ErrorData::invalid_params(format!("unknown tool {:?}", request.name), None);
             return answer.map_or_else(|told| Ok(Err(told)), |answer| answer.ok_or_else(unknown));
         }
         Ok(match &*request.name {
-            "summarize" => match tools::read::<SummarizeArgs>(given) {
-                Ok(args) => {
-                    self.read(move |store| {
-                        let summary = summary(store, args.group_by);
-                        Ok(fitted(&summary, SUMMARY_TEXT_BYTES, ANSWER_BYTES_MAX))
-                    })
-                    .await
-                }
-                Err(error) => Err(error),
-            },
+            "summarize" => self.answer(given, summary).await,
             "list_evaluators" => self.answer(given, answers::evaluators).await,
             "query_evaluations" => self.answer(given, answers::query).await,
             "get_trajectory" => self.answer(given, answers::trajectory).await,
-            "evaluate" if self.shared.asking.is_some() => match tools::read(given) {
-                Ok(args) => self.evaluate(args).await,
-                Err(error) => Err(error),
-            },
-            "evaluate" => Err("judges are not asked: start `spanscore mcp` with \
-                               --allow-evaluate"
-                .to_owned()),
-            other => {
-                let message = format!("unknown tool {other:?}");
-                return Err(ErrorData::invalid_params(message, None));
-            }
+            "evaluate" => self.evaluate(given).await,
+            _ => return Err(unknown()),
         })
     }
 
     async fn answer<T: serde::de::DeserializeOwned + Send + 'static>(
         &self,
-        given: Option<rmcp::model::JsonObject>,
+        given: Option<JsonObject>,
         answer: fn(&RunStore, &T) -> McpAnswer,
     ) -> McpAnswer {
         let args: T = tools::read(given)?;
         self.read(move |store| answer(store, &args)).await
     }
 
-    async fn evaluate(&self, args: tools::EvaluateArgs) -> McpAnswer {
+    async fn evaluate(&self, given: Option<JsonObject>) -> McpAnswer {
+        let Some(asking) = self.shared.asking.clone() else {
+            return Err("judges are not asked: start `spanscore mcp` with --allow-evaluate".into());
+        };
+        let args = tools::read(given)?;
         let store = self.store().await?;
         let shared = Arc::clone(&self.shared);
-        let asked = tokio::task::spawn_blocking(move || match &shared.asking {
-            Some(asking) => asking.evaluate(&store, &args, (shared.shown, &shared.filter)),
-            None => Err(INTERNAL.to_owned()),
+        let asked = tokio::task::spawn_blocking(move || {
+            asking.evaluate(&store, &args, (shared.shown, &shared.filter))
         });
         asked.await.map_err(|_| INTERNAL.to_owned())?
     }
@@ -186,10 +175,7 @@ impl TraceServer {
         let resource = |run: &spanscore_store::query::RunRow| {
             let about = format!("a run with {} tool calls, ended {}", run.calls, run.time);
             let name = [&run.agent, &run.service].into_iter().find(|name| !name.is_empty());
-            let name = trim::head(name.map_or("", |name| name), NAME_BYTES_MAX);
-            Resource::new(format!("{TRACES_URI}{}", run.trace_id), name)
-                .with_description(about)
-                .with_mime_type("application/json")
+            listed(&run.trace_id, name.map_or("", |name| name), about)
         };
         Ok(ListResourcesResult::with_all_items(runs.iter().map(resource).collect()))
     }
@@ -207,10 +193,7 @@ impl TraceServer {
                     .map(|trace| {
                         let about =
                             format!("the trajectory of a trace with {} tool calls", trace.calls);
-                        let name = trim::head(&trace.name, NAME_BYTES_MAX);
-                        Resource::new(format!("{TRACES_URI}{}", trace.trace_id), name)
-                            .with_description(about)
-                            .with_mime_type("application/json")
+                        listed(&trace.trace_id, &trace.name, about)
                     })
                     .collect();
                 let end = start + page.len();
@@ -242,6 +225,13 @@ impl TraceServer {
         }
         self.read(move |store| answers::trace_resource(store, &id)).await
     }
+}
+
+/// Returns the entry of a trace in the list of resources.
+fn listed(trace_id: &dyn Display, name: &str, about: String) -> Resource {
+    Resource::new(format!("{TRACES_URI}{trace_id}"), trim::head(name, NAME_BYTES_MAX))
+        .with_description(about)
+        .with_mime_type("application/json")
 }
 
 impl ServerHandler for TraceServer {

@@ -1,10 +1,11 @@
 //! Store of loaded traces and evaluations: an index in memory, their JSON in a spool.
 
 use std::sync::Arc;
-use strum::IntoStaticStr;
 
 use hashbrown::HashMap;
 use serde_json::Value;
+use smart_default::SmartDefault;
+use strum::IntoStaticStr;
 
 use spanscore_base::model::{Evaluation, EvaluatorInfo, Outcome, SpanId, Target, TraceId};
 use spanscore_base::value::{Value as OwnValue, json};
@@ -61,6 +62,13 @@ pub(super) struct StoredEvaluation {
     pub(super) inquiry: Option<Box<AskedTarget>>,
 }
 
+impl StoredEvaluation {
+    /// Returns true if its evaluator, or the kind of it, has the name that is asked for.
+    pub(super) fn is_named(&self, asked: Option<&str>) -> bool {
+        asked.is_none_or(|asked| asked == self.evaluator.name || asked == self.evaluator.kind)
+    }
+}
+
 /// Index entry of a trace: its name, and the position of its trajectory.
 pub(super) struct StoredTrace {
     pub(super) trace_id: TraceId,
@@ -70,7 +78,9 @@ pub(super) struct StoredTrace {
 }
 
 /// Index and spool of all loaded data.
+#[derive(SmartDefault)]
 pub(super) struct RunStore {
+    #[default(Spool::new(MEMORY_BYTES_MAX))]
     spool: Spool,
     pub(super) evaluations: Vec<StoredEvaluation>,
     pub(super) traces: Vec<StoredTrace>,
@@ -86,19 +96,6 @@ pub(super) struct RunStore {
 }
 
 impl RunStore {
-    pub(super) fn new() -> Self {
-        Self {
-            spool: Spool::new(MEMORY_BYTES_MAX),
-            evaluations: Vec::new(),
-            traces: Vec::new(),
-            by_id: HashMap::new(),
-            tools: HashMap::new(),
-            evaluators: Vec::new(),
-            silence: Vec::new(),
-            is_broken: false,
-        }
-    }
-
     /// Adds a trajectory as JSON.
     pub(super) fn add_trace(
         &mut self,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answers::{McpAnswer, add_calls, kinds, text_bytes};
+use super::summary::SUMMARY_TEXT_BYTES;
 use super::tools::{
     self, EVALUATIONS, GroupWord, ListEvaluatorsArgs, OutcomeWord, QueryArgs, SummarizeArgs,
     TrajectoryArgs, start_of,
@@ -25,8 +26,6 @@ use spanscore_store::query::{
 
 /// Groups, and tools, of a summary at most.
 const GROUPS_MAX: usize = 100;
-/// Bytes of each text of a summary.
-const SUMMARY_TEXT_BYTES: usize = 1_000;
 /// Content of an evaluation.
 const EVALUATION_CONTENT: [&str; 3] = ["explanation", "error", "details"];
 /// Content of a run.

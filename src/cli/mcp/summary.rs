@@ -3,13 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::answers::McpAnswer;
 use super::store::{RunStore, StoredEvaluation, StoredVerdict};
-use super::tools::GroupWord;
+use super::tools::{GroupWord, SummarizeArgs};
+use super::trim::{ANSWER_BYTES_MAX, fitted};
 
 /// Limit of rows of counts, reasons and tools in one answer; the largest come first.
 const ROWS_MAX: usize = 50;
+/// Limit of each text of a summary, bytes.
+pub(super) const SUMMARY_TEXT_BYTES: usize = 1_000;
 
 /// Counts of evaluations by verdict.
 #[derive(Default)]
@@ -32,33 +36,34 @@ impl VerdictCounts {
         self.by_verdict.values().sum()
     }
 
-    fn row(&self) -> Value {
+    fn row(&self) -> Map<String, Value> {
         let pass = self.of(StoredVerdict::Pass);
         let fail = self.of(StoredVerdict::Fail);
         let failed = self.of(StoredVerdict::Failed);
         let share = |part: f64, all: u64| (all > 0).then(|| part / all as f64);
-        json!({
-            "pass": pass,
-            "fail": fail,
-            "not_evaluable": self.of(StoredVerdict::NotEvaluable),
-            "failed": failed,
-            "not_asked": self.of(StoredVerdict::NotAsked),
-            "mean_score": share(self.sum, pass + fail),
-            "pass_rate": share(pass as f64, pass + fail + failed),
-        })
+        let figures = [
+            ("pass", pass.into()),
+            ("fail", fail.into()),
+            ("not_evaluable", self.of(StoredVerdict::NotEvaluable).into()),
+            ("failed", failed.into()),
+            ("not_asked", self.of(StoredVerdict::NotAsked).into()),
+            ("mean_score", share(self.sum, pass + fail).into()),
+            ("pass_rate", share(pass as f64, pass + fail + failed).into()),
+        ];
+        figures.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect()
     }
 }
 
 /// Answers `summarize`.
-pub(super) fn summary(store: &RunStore, group_by: GroupWord) -> Value {
+pub(super) fn summary(store: &RunStore, args: &SummarizeArgs) -> McpAnswer {
     let mut all = VerdictCounts::default();
-    let mut groups: BTreeMap<(&str, &str), VerdictCounts> = BTreeMap::new();
+    let mut groups: BTreeMap<(Option<SummaryGroup<'_>>, &str), VerdictCounts> = BTreeMap::new();
     let mut reasons: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     let mut cost_usd = 0.0;
     for evaluation in &store.evaluations {
         let name = evaluation.evaluator.name.as_str();
         all.add(evaluation);
-        groups.entry((group_of(evaluation, group_by), name)).or_default().add(evaluation);
+        groups.entry((group_of(evaluation, args.group_by), name)).or_default().add(evaluation);
         if let Some(reason) = evaluation.reason {
             *reasons.entry((name, reason)).or_default() += 1;
         }
@@ -67,57 +72,47 @@ pub(super) fn summary(store: &RunStore, group_by: GroupWord) -> Value {
     let mut rows: Vec<_> = groups.iter().collect();
     rows.sort_by_key(|(_, counts)| Reverse(counts.all()));
     let shown = rows.iter().take(ROWS_MAX).map(|((group, evaluator), counts)| {
-        let mut row = counts.row();
-        if let (Some(map), Some(word)) = (row.as_object_mut(), word_of(group_by)) {
-            map.shift_insert(0, word.to_owned(), Value::from(*group));
-        }
-        if let Some(map) = row.as_object_mut() {
-            map.shift_insert(0, "evaluator".to_owned(), Value::from(*evaluator));
-        }
+        let mut row = Map::from_iter([("evaluator".to_owned(), Value::from(*evaluator))]);
+        row.extend(group.map(|(word, name)| (word.to_owned(), Value::from(name))));
+        row.extend(counts.row());
         row
     });
-    let groups: Vec<Value> = shown.collect();
-    json!({
+    let summary = json!({
         "traces": store.traces.len(),
         "evaluations": store.evaluations.len(),
         "all": all.row(),
-        "groups": groups,
+        "groups": shown.collect::<Vec<_>>(),
         "groups_left_out": rows.len().saturating_sub(ROWS_MAX),
         "not_scored": reason_rows(&reasons),
         "tools": tool_rows(store),
         "judges_cost_usd": cost_usd,
         "not_judged": store.silence,
         "all_could_be_read": !store.is_broken,
-    })
+    });
+    Ok(fitted(&summary, SUMMARY_TEXT_BYTES, ANSWER_BYTES_MAX))
 }
 
-fn word_of(group_by: GroupWord) -> Option<&'static str> {
-    match group_by {
-        GroupWord::Evaluator => None,
-        GroupWord::Agent => Some("agent_name"),
-        GroupWord::Service => Some("service_name"),
-        GroupWord::Session => Some("session_id"),
-    }
-}
+/// Key of a group in its row, and its name.
+type SummaryGroup<'a> = (&'static str, &'a str);
 
-fn group_of(evaluation: &StoredEvaluation, group_by: GroupWord) -> &str {
+fn group_of(evaluation: &StoredEvaluation, group_by: GroupWord) -> Option<SummaryGroup<'_>> {
     let target = &evaluation.target;
-    match group_by {
-        GroupWord::Evaluator => "",
-        GroupWord::Agent => target.agent_name.as_deref().unwrap_or_default(),
-        GroupWord::Service => &target.resource.service_name,
-        GroupWord::Session => target.session_id.as_deref().unwrap_or_default(),
-    }
+    Some(match group_by {
+        GroupWord::Evaluator => return None,
+        GroupWord::Agent => ("agent_name", target.agent_name.as_deref().unwrap_or_default()),
+        GroupWord::Service => ("service_name", &target.resource.service_name),
+        GroupWord::Session => ("session_id", target.session_id.as_deref().unwrap_or_default()),
+    })
 }
 
 fn reason_rows(reasons: &BTreeMap<(&str, &str), u64>) -> Vec<Value> {
     let mut rows: Vec<_> = reasons.iter().collect();
     rows.sort_by_key(|(_, count)| Reverse(**count));
-    let mut shown = Vec::new();
-    for ((evaluator, reason), count) in rows.into_iter().take(ROWS_MAX) {
-        shown.push(json!({"evaluator": evaluator, "reason": reason, "count": count}));
-    }
-    shown
+    let row = |(key, count): (&(&str, &str), &u64)| {
+        let (evaluator, reason) = key;
+        json!({"evaluator": evaluator, "reason": reason, "count": count})
+    };
+    rows.into_iter().take(ROWS_MAX).map(row).collect()
 }
 
 fn tool_rows(store: &RunStore) -> Vec<Value> {

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::Context;
 use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
 
@@ -43,10 +42,7 @@ pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<Ear
     let told = stop.clone();
     let progress = Arc::clone(progress);
     let runtime = started(&mut Builder::new_current_thread())?;
-    let mut signals = {
-        let _entered = runtime.enter();
-        StopSignals::new().context("cannot take signals")?
-    };
+    let mut signals = StopSignals::on(&runtime)?;
     std::thread::spawn(move || {
         runtime.block_on(async {
             let exit = signals.exit().await;

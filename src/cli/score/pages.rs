@@ -66,10 +66,7 @@ impl ScorePages {
         };
         let runtime = started(Builder::new_multi_thread().worker_threads(1))?;
         let pages = runtime.block_on(StorePages::start(settings)).map_err(anyhow::Error::new)?;
-        let signals = {
-            let _entered = runtime.enter();
-            StopSignals::new().context("cannot take signals")?
-        };
+        let signals = StopSignals::on(&runtime)?;
         Ok(Self { pages, runtime, signals, waited_ms: AtomicU64::new(0) })
     }
 

@@ -56,9 +56,7 @@ impl Heard {
             traces.note(explanation);
         }
     }
-}
 
-impl Heard {
     /// Returns true if a trace was judged against the case, or the turn, of this info.
     fn is_asked(&self, info: &Arc<EvaluatorInfo>) -> bool {
         self.asked.contains(&(Arc::as_ptr(info) as usize))

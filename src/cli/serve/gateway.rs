@@ -51,8 +51,7 @@ pub(in crate::cli) fn run(args: &GatewayArgs) -> Result<Exit, CommandError> {
     let connections = usize::try_from(connections).unwrap_or(usize::MAX);
     otlp.max_connections = otlp.max_connections.min(connections);
     let runtime = started(&mut Builder::new_multi_thread())?;
-    let watch = StopWatch::new(&runtime, settings.shutdown_timeout.0);
-    let watch = watch.map_err(|error| anyhow::Error::new(error).context("cannot watch signals"))?;
+    let watch = StopWatch::new(&runtime, settings.shutdown_timeout.0)?;
     let served = runtime.block_on(serve(&settings, watch.signals));
     runtime.shutdown_background();
     served.map(|()| Exit::Success)

@@ -74,8 +74,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     let runtime = started(&mut Builder::new_multi_thread())?;
     let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
-    let watch = StopWatch::new(&runtime, plan.config.shutdown_timeout.0);
-    let watch = watch.map_err(|error| anyhow::Error::new(error).context("cannot watch signals"))?;
+    let watch = StopWatch::new(&runtime, plan.config.shutdown_timeout.0)?;
     let lost = runtime.block_on(serve(plan, reloads, watch));
     // Blocking work that outlives the orderly shutdown is not waited for.
     runtime.shutdown_background();
@@ -177,10 +176,9 @@ struct StopWatch {
 }
 
 impl StopWatch {
-    fn new(runtime: &Runtime, timeout: Duration) -> std::io::Result<Self> {
-        let _entered = runtime.enter();
+    fn new(runtime: &Runtime, timeout: Duration) -> anyhow::Result<Self> {
         // In this order: no signal is seen by the watch alone.
-        let signals = StopSignals::new()?;
+        let signals = StopSignals::on(runtime)?;
         Ok(Self { signals, overdue: ShutdownWatch::start(timeout)? })
     }
 }

@@ -4,15 +4,15 @@
 //! a pipe or a disk that never returns may hold those; this thread waits for the signal and for the
 //! end of the time, and for nothing else.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Builder;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cli::signals::StopSignals;
-use crate::cli::{Exit, output};
+use crate::cli::{Exit, output, started};
 use spanscore_telemetry::flush_stderr;
 
 /// Shortest time until a shutdown counts as stuck; also that after a second signal.
@@ -31,15 +31,12 @@ impl ShutdownWatch {
     ///
     /// # Errors
     /// The system has no thread, timer or signal to give.
-    pub(super) fn start(timeout: Duration) -> io::Result<Self> {
+    pub(super) fn start(timeout: Duration) -> anyhow::Result<Self> {
         let watch = Self { timeout_ms: Arc::default() };
         watch.set(timeout);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = started(&mut Builder::new_current_thread())?;
         let own = watch.clone();
-        let signals = {
-            let _entered = runtime.enter();
-            StopSignals::new()?
-        };
+        let signals = StopSignals::on(&runtime)?;
         std::thread::Builder::new().name("overdue".into()).spawn(move || {
             runtime.block_on(own.wait(signals));
             end();

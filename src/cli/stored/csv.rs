@@ -1,34 +1,23 @@
 //! Comma-separated values for spreadsheets, in which no cell is a formula.
 
-use std::fmt::Write;
-
 /// First characters by which spreadsheets know a formula.
 const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 /// Writes one line of cells, without its end.
 pub(super) fn line(cells: impl IntoIterator<Item = String>) -> String {
-    let mut out = String::new();
-    for (at, cell) in cells.into_iter().enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
-        write_cell(&cell, &mut out);
-    }
-    out
+    cells.into_iter().map(written).collect::<Vec<_>>().join(",")
 }
 
-fn write_cell(cell: &str, out: &mut String) {
+fn written(cell: String) -> String {
     let is_number = cell.parse::<f64>().is_ok();
     let is_formula = !is_number && cell.starts_with(FORMULA_STARTS);
     let needs_quotes = cell.contains(['"', ',', '\n', '\r']) || is_formula;
     // A quotation mark before it makes a text of a formula.
     let defused = if is_formula { "'" } else { "" };
-    // Writing to a String cannot fail.
-    let _ = if needs_quotes {
-        write!(out, "\"{defused}{}\"", cell.replace('"', "\"\""))
-    } else {
-        write!(out, "{cell}")
-    };
+    if needs_quotes {
+        return format!("\"{defused}{}\"", cell.replace('"', "\"\""));
+    }
+    cell
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 """A local server that plays the story's model, in the wire formats of two providers."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import json_server
 import story
 
 
@@ -38,20 +37,4 @@ def anthropic_messages(step):
 def serve(reply):
     """Starts the server, which says one step after the other and then the answer; its address."""
     script = iter(story.STEPS)
-
-    class Model(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["content-length"]))
-            body = json.dumps(reply(next(script, None))).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Model)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}"
+    return json_server.serve(lambda *_: (200, reply(next(script, None))))

@@ -46,10 +46,8 @@ pub enum LocalAccessError {
 /// Returns the folder of a collector: in its `data_dir`, or by its port in the runtime folder of
 /// the user.
 pub fn access_folder(data_dir: Option<&Path>, port: u16) -> PathBuf {
-    match data_dir {
-        Some(data_dir) => data_dir.join(FOLDER),
-        None => runtime_folder().join(port.to_string()),
-    }
+    let beside = || runtime_folder().join(port.to_string());
+    data_dir.map_or_else(beside, |data_dir| data_dir.join(FOLDER))
 }
 
 fn runtime_folder() -> PathBuf {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use spanscore_store::query::StoredAnnotation;
-use spanscore_store::{AnnotationChange, NewAnnotation};
+use spanscore_store::{AnnotationChange, NewAnnotation, StoreView};
 
 use super::{EditBody, Edited, deleted, edited, read, seen};
 use crate::problem::ApiProblem;
@@ -57,9 +57,7 @@ pub(super) async fn add(
         let author = author.filter(|it| !it.trim().is_empty()).unwrap_or(NOBODY.to_owned());
         let new =
             NewAnnotation { id, trace_id, session_id, evaluation_id, call, name, author, verdict };
-        move |store: &spanscore_store::StoreView| {
-            store.annotate(new).map(|(stored, is_new)| of(stored, is_new))
-        }
+        move |store: &StoreView| store.annotate(new).map(|(stored, is_new)| of(stored, is_new))
     });
     edited(&api, edit).await
 }
@@ -73,7 +71,7 @@ pub(super) async fn change(
     let change = read::<AnnotationChange>(&headers, body);
     let change = change.and_then(|it| Ok((it, seen(&headers)?)));
     let edit = change.map(|(change, revision)| {
-        move |store: &spanscore_store::StoreView| {
+        move |store: &StoreView| {
             store.change_annotation(&id, change, revision).map(|stored| of(stored, false))
         }
     });
@@ -85,9 +83,8 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let edit = seen(&headers).map(|revision| {
-        move |store: &spanscore_store::StoreView| store.delete_annotation(&id, revision)
-    });
+    let edit = seen(&headers)
+        .map(|revision| move |store: &StoreView| store.delete_annotation(&id, revision));
     deleted(&api, edit).await
 }
 

@@ -57,8 +57,7 @@ pub(super) fn calls(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
 }
 
 pub(super) fn trace(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
-    let id = asking.question.path.first().map_or("", String::as_str);
-    let run = asking.reader.trajectory(id)?;
+    let run = asking.reader.trajectory(asking.question.named())?;
     let completion_sentence = sentence(&run);
     let trace_url = asking.trace_link.map(|link| link.of(&run.trace_id));
     answer(&RunAnswer { run, completion_sentence, trace_url })

@@ -56,7 +56,7 @@ pub(super) fn dataset(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let it = asking.question;
     let page = items(asking, it.after, it.limit)?;
     let next = page.next.map(|place| it.cursor(place));
-    answer(&ItemsAnswer { dataset: name(asking), page, next })
+    answer(&ItemsAnswer { dataset: asking.question.named(), page, next })
 }
 
 /// Writes the rows of a file that `expect.file` of a config names.
@@ -77,16 +77,12 @@ pub(super) fn dataset_file(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProble
     }
 }
 
-fn name<'a>(asking: &RouteQuery<'a>) -> &'a str {
-    asking.question.path.first().map_or("", String::as_str)
-}
-
 fn items(
     asking: &RouteQuery<'_>,
     after: Option<PagePlace>,
     limit: usize,
 ) -> Result<StoredPage<DatasetItem>, ApiProblem> {
-    let name = name(asking);
+    let name = asking.question.named();
     let page = asking.reader.dataset_items(name, after, limit)?;
     if page.items.is_empty() && after.is_none() {
         return Err(ApiProblem::not_found(format!("there is no dataset `{name}`")));

@@ -37,7 +37,7 @@ struct StepItem {
 struct StoreStatus {
     state: &'static str,
     error: Option<String>,
-    content: &'static str,
+    content: StoredContent,
     path: String,
     file_bytes: u64,
     queue_bytes: u64,
@@ -84,11 +84,7 @@ fn store_status(api: &Api, losses: Option<StoreLosses>) -> StoreStatus {
     StoreStatus {
         state,
         error,
-        content: match api.content {
-            StoredContent::None => "none",
-            StoredContent::Redacted => "redacted",
-            StoredContent::Full => "full",
-        },
+        content: api.content,
         path: api.store.path().display().to_string(),
         file_bytes: count(StoreCount::FileBytes),
         queue_bytes: count(StoreCount::QueueBytes),

@@ -8,7 +8,7 @@ use crate::content::ShownContent;
 use crate::queue::QueueSettings;
 use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{HumanDuration, SettingsError};
-use spanscore_kafka::{ClusterSettings, ProducerSettings, SignInSettings};
+use spanscore_kafka::{ClusterSettings, ProducerSettings, SignInSettings, check_topic};
 use spanscore_net::client::retry::RetrySettings;
 
 /// Sends evaluations to a topic of Kafka, keyed by the trace's id.
@@ -56,15 +56,7 @@ pub(crate) struct KafkaExporterSettings {
 impl KafkaExporterSettings {
     /// Checks the settings; the error comes with the key that it stands under.
     pub(super) fn check(&self) -> Result<(), (&'static str, SettingsError)> {
-        self.cluster().check().map_err(|error| ("brokers", error))?;
-        let error = |key, text: &str| Err((key, SettingsError::new(text)));
-        if self.topic.is_empty() {
-            return error("topic", "`topic` is empty");
-        }
-        if self.timeout < HumanDuration::from_millis(10) {
-            return error("timeout", "`timeout` must be at least 10ms");
-        }
-        self.producer.check().map_err(|(_, error)| ("producer", error))?;
+        check_topic(&self.cluster(), &self.topic, self.timeout, &self.producer)?;
         self.sending_queue.check().map_err(|text| ("sending_queue", SettingsError::new(text)))?;
         let text = self.retry_on_failure.check();
         text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))

@@ -52,13 +52,7 @@ fn input_beside_options(mut map: Map<'_>) -> Value<'_> {
 
 /// Returns `x` of `{result: x}` and nothing else; any other value stays.
 pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
-    match value {
-        Value::Map(mut map) if map.len() == 1 => match map.remove("result") {
-            Some(result) => result,
-            None => Value::Map(map),
-        },
-        value => value,
-    }
+    under(value, &["result"])
 }
 
 /// Keys under which decorators record the return value of a function.
@@ -67,26 +61,24 @@ const RETURNED: [&str; 7] =
 
 /// Returns the only member of an object, if it stands under one of some keys; any other value
 /// stays.
-fn only_under<'a>(value: Value<'a>, keys: &[&str]) -> Option<Decoded<'a>> {
-    Some(Decoded::Value(match value {
+fn under<'a>(value: Value<'a>, keys: &[&str]) -> Value<'a> {
+    match value {
         Value::Map(mut map) if map.len() == 1 => {
-            match keys.iter().find_map(|key| map.remove(key)) {
-                Some(member) => member,
-                None => Value::Map(map),
-            }
+            let member = keys.iter().find_map(|key| map.remove(key));
+            member.unwrap_or(Value::Map(map))
         }
         value => value,
-    }))
+    }
 }
 
 /// Returns `x` of `{output: x}` or `{outputs: x}`, in which LangSmith puts what is no object.
 pub(super) fn sole_output(value: Value<'_>) -> Option<Decoded<'_>> {
-    only_under(value, &["output", "outputs"])
+    Some(Decoded::Value(under(value, &["output", "outputs"])))
 }
 
 /// Returns `x` of `{_value: x}`, in which traceAI puts what is no object.
 pub(super) fn only_value(value: Value<'_>) -> Option<Decoded<'_>> {
-    only_under(value, &["_value"])
+    Some(Decoded::Value(under(value, &["_value"])))
 }
 
 /// Returns the value of a `ToolReturn` of Pydantic AI, which holds more content for the model only;
@@ -108,7 +100,7 @@ pub(super) fn tool_return(value: Value<'_>) -> Option<Decoded<'_>> {
 /// Returns the return value of a function if an object holds it and nothing else; any other value
 /// stays.
 pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
-    only_under(value, &RETURNED)
+    Some(Decoded::Value(under(value, &RETURNED)))
 }
 
 /// Returns the content of the only message of a list, whoever wrote it: arguments or result of a
@@ -336,14 +328,10 @@ pub(super) const ID_MARKS: &[&str] = &["tool_call_id", "tool_id", "toolUseId"];
 pub(super) const NAME_MARKS: &[&str] = &["name"];
 pub(super) const ERROR_MARKS: &[&str] = &["error", "isError", "fail"];
 
-pub(super) fn tool_message_id(value: Value<'_>) -> Option<Value<'_>> {
+/// Returns the text of a field of a tool's message, if it is not empty.
+pub(super) fn tool_message_text<'a>(value: Value<'a>, key: &str) -> Option<Value<'a>> {
     let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
-    fields.remove("tool_call_id").filter(|id| id.as_str().is_some_and(|id| !id.is_empty()))
-}
-
-pub(super) fn tool_message_name(value: Value<'_>) -> Option<Value<'_>> {
-    let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
-    fields.remove("name").filter(|name| name.as_str().is_some_and(|name| !name.is_empty()))
+    fields.remove(key).filter(|text| text.as_str().is_some_and(|text| !text.is_empty()))
 }
 
 pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {

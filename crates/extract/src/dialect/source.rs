@@ -1,7 +1,6 @@
 //! Sources and conditions of dialects: the places at which a fact may stand, and the spans on which
 //! they are read.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -55,7 +54,9 @@ pub enum OnlyIf {
 }
 
 /// One place at which a fact may stand. A bare text is the attribute of that key.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+#[schemars(rename = "Source", transform = or_bare_key)]
 pub struct FactSource {
     /// Kind of place.
     pub from: From,
@@ -89,37 +90,21 @@ impl FactSource {
     pub fn is_plain(&self) -> bool {
         self.decode.is_plain() && self.strip_prefix.is_empty() && self.strip_suffix.is_empty()
     }
-}
 
-/// Source as a map in the config; a bare text stands for its `key`.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "SourceFields")]
-struct SourceForm {
-    /// Kind of place.
-    from: From,
-    /// Key of the attribute, or the prefix of keys.
-    key: String,
-    /// Attributes of an `attrs_object`, or of a `span_event` that is read whole.
-    keys: Vec<String>,
-    /// Name of the span event or log event; several are divided by `|`.
-    event: String,
-    /// Decoder of the value.
-    decode: Decode,
-    /// Prefix removed from the text; a text without it does not count.
-    strip_prefix: String,
-    /// Suffix removed from the text; a text without it stays as it is.
-    strip_suffix: String,
-    /// For errors: the call failed if the value equals this, and the value is no error text.
-    equals_error: Option<Scalar>,
-    /// For errors: the value says that the call failed, but is no error text.
-    flag: bool,
-    /// Requirement that the value must meet to count.
-    only_if: Option<OnlyIf>,
-    /// Condition on the span (or log event); without it the source is read on all.
-    on: Option<Condition>,
-    /// True if the source counts only where no other source yields.
-    fallback: bool,
+    /// Returns the key that its kind of place needs and that it leaves out.
+    fn missing(&self) -> Option<&'static str> {
+        match self.from {
+            From::Attr
+            | From::AttrsPrefix
+            | From::AttrsEnding
+            | From::AttrsIndexed
+            | From::AttrsWorded => self.key.is_empty().then_some("key"),
+            From::AttrsObject => self.keys.is_empty().then_some("keys"),
+            From::SpanEvent if self.key.is_empty() && self.keys.is_empty() => Some("key"),
+            From::SpanEvent | From::Log => self.event.is_empty().then_some("event"),
+            From::SpanName | From::Status => None,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for FactSource {
@@ -137,64 +122,27 @@ impl<'de> Deserialize<'de> for FactSource {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FactSource, A::Error> {
-                let form = SourceForm::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                form.checked()
+                // The derived function, which reads a map only.
+                let source = FactSource::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                match source.missing() {
+                    Some(key) => {
+                        Err(de::Error::custom(format!("`{key}` is missing in this source")))
+                    }
+                    None => Ok(source),
+                }
             }
         }
         deserializer.deserialize_any(SourceVisitor)
     }
 }
 
-impl SourceForm {
-    fn checked<E: de::Error>(self) -> Result<FactSource, E> {
-        let missing = |what: &str| Err(E::custom(format!("`{what}` is missing in this source")));
-        match self.from {
-            From::Attr
-            | From::AttrsPrefix
-            | From::AttrsEnding
-            | From::AttrsIndexed
-            | From::AttrsWorded
-                if self.key.is_empty() =>
-            {
-                return missing("key");
-            }
-            From::AttrsObject if self.keys.is_empty() => return missing("keys"),
-            From::SpanEvent if self.key.is_empty() && self.keys.is_empty() => {
-                return missing("key");
-            }
-            From::SpanEvent | From::Log if self.event.is_empty() => return missing("event"),
-            _ => {}
-        }
-        Ok(FactSource {
-            from: self.from,
-            key: self.key,
-            keys: self.keys,
-            event: self.event,
-            decode: self.decode,
-            strip_prefix: self.strip_prefix,
-            strip_suffix: self.strip_suffix,
-            equals_error: self.equals_error,
-            flag: self.flag,
-            only_if: self.only_if,
-            on: self.on,
-            fallback: self.fallback,
-        })
-    }
-}
-
-impl JsonSchema for FactSource {
-    fn schema_name() -> Cow<'static, str> {
-        "Source".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let form = generator.subschema_for::<SourceForm>();
-        schemars::json_schema!({
-            "description": "One place where a fact may stand. A bare text is the attribute of \
-                            that key.",
-            "anyOf": [{ "type": "string" }, form]
-        })
-    }
+/// Adds the bare text to the schema of a source's map.
+fn or_bare_key(schema: &mut schemars::Schema) {
+    let mut fields = std::mem::take(schema);
+    *schema = schemars::json_schema!({
+        "description": fields.remove("description"),
+        "anyOf": [{ "type": "string" }, fields]
+    });
 }
 
 /// Condition on a span (or log event). Several entries in one map must all hold.

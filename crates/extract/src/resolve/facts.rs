@@ -281,10 +281,7 @@ fn described_by_spans<'a>(
                 read::raws(source, facts, &mut raws);
                 let raw = raws.pop();
                 raws.clear();
-                match read::decoded(&source.source, raw?)? {
-                    Decoded::Value(value) if !value.is_null() => Some(value),
-                    _ => None,
-                }
+                read::decoded(&source.source, raw?)?.value().filter(|value| !value.is_null())
             })
         };
         let Some(Value::String(name)) = first(Role::Name, span.facts) else { continue };

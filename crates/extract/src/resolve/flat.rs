@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use smart_default::SmartDefault;
+
 use super::super::decode::{Decoded, MessageCall, message_arguments};
 use crate::record::layout::{self, Attribute};
 use spanscore_base::otlp::AnyValue;
@@ -70,18 +72,14 @@ fn index(tail: &[u8]) -> Option<(u32, &[u8])> {
     Some((number, rest.strip_prefix(b".")?))
 }
 
+#[derive(SmartDefault)]
 struct FlatMessage {
     at: u32,
+    #[default = true]
     is_new: bool,
     /// True if the author is a model, false if it is another; `None` while no author is read.
     has_author: Option<bool>,
     has_text: bool,
-}
-
-impl Default for FlatMessage {
-    fn default() -> Self {
-        Self { at: 0, is_new: true, has_author: None, has_text: false }
-    }
 }
 
 impl FlatMessage {
@@ -92,20 +90,16 @@ impl FlatMessage {
     }
 }
 
+#[derive(SmartDefault)]
 struct FlatCall<'a> {
     at: u32,
+    #[default = true]
     is_new: bool,
     /// True if its fields stand within `tool_call`, which marks a call whatever fields it has.
     is_named: bool,
     id: Option<&'a str>,
     name: Option<&'a str>,
     arguments: Option<&'a str>,
-}
-
-impl Default for FlatCall<'_> {
-    fn default() -> Self {
-        Self { at: 0, is_new: true, is_named: false, id: None, name: None, arguments: None }
-    }
 }
 
 impl<'a> FlatCall<'a> {

@@ -144,12 +144,8 @@ fn join_with<'a>(
                 !exact || is_within() && same_arguments(call, requested)
             };
             let Some(at) = waiting.take(requested, &call.call.name, fits) else { continue };
-            requested[at].on_span = true;
-            if requested[at].call.id.is_some() {
-                call.call.id = requested[at].call.id.clone();
-            }
             *joined = true;
-            take(call, &mut requested[at], effort);
+            settle(call, &mut requested[at], effort);
         }
     }
     join_served(calls, requested, effort);
@@ -337,6 +333,15 @@ pub(super) fn value_weight(value: &Value<'_>) -> usize {
     }
 }
 
+/// Joins a span's call to a request that waits: takes its id, if it has one, and fills the gaps.
+fn settle<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &WorkBudget) {
+    requested.on_span = true;
+    if requested.call.id.is_some() {
+        call.call.id.clone_from(&requested.call.id);
+    }
+    take(call, requested, effort);
+}
+
 /// Fills the gaps of a span's call from its request.
 fn take<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &WorkBudget) {
     (call.joined, call.asked) = (true, requested.asked);
@@ -383,11 +388,7 @@ fn join_classes<'a>(
             effort.spend(steps) && !requested.on_span && same_arguments(call, requested)
         };
         let Some(at) = requested.iter().position(fits) else { continue };
-        requested[at].on_span = true;
-        if requested[at].call.id.is_some() {
-            call.call.id = requested[at].call.id.clone();
-        }
-        take(call, &mut requested[at], effort);
+        settle(call, &mut requested[at], effort);
     }
 }
 
@@ -412,10 +413,8 @@ fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], ef
             is_its && (any || is_within() && same_arguments(call, requested))
         };
         let Some(at) = requested.iter().position(fits) else { continue };
-        requested[at].on_span = true;
         call.call.name.clone_from(&requested[at].call.name);
-        call.call.id.clone_from(&requested[at].call.id);
-        take(call, &mut requested[at], effort);
+        settle(call, &mut requested[at], effort);
     }
 }
 

@@ -48,10 +48,7 @@ fn outermost(calls: &mut [SpanCall<'_>], at: usize, passed: &mut Vec<u32>) -> Op
 fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     let parent = |call: &SpanCall<'_>| tree.get(call.span).map_or(NONE, |span| span.parent);
     // Shortcut: most calls stand side by side below a root span that is no call.
-    let mut place = vec![NONE; tree.spans.len()];
-    for (at, call) in calls.iter().enumerate() {
-        place[call.span as usize] = at as u32;
-    }
+    let place = by_span(tree, calls, |_| true);
     let is_flat = |call: &SpanCall<'_>| match tree.get(parent(call)) {
         None => true,
         Some(span) => span.parent == NONE && place[parent(call) as usize] == NONE,
@@ -72,6 +69,19 @@ fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
             calls[at].part_of = Some(outer);
         }
     }
+}
+
+/// Returns for each span the last call on it that counts.
+fn by_span(
+    tree: &Tree<'_>,
+    calls: &[SpanCall<'_>],
+    counts: impl Fn(&SpanCall<'_>) -> bool,
+) -> Vec<u32> {
+    let mut on_span = vec![NONE; tree.spans.len()];
+    for (at, call) in (0..).zip(calls).filter(|(_, call)| counts(call)) {
+        on_span[call.span as usize] = at;
+    }
+    on_span
 }
 
 /// Returns true if both calls have an id, and not the same.
@@ -114,23 +124,14 @@ fn nameless(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
             whole.entry(id.to_string()).or_insert(at);
         }
     }
-    let mut on_span = vec![NONE; tree.spans.len()];
-    for (at, call) in (0..).zip(calls.iter()).filter(|(_, call)| !call.is_nameless()) {
-        on_span[call.span as usize] = at;
-    }
+    let on_span = by_span(tree, calls, |call| !call.is_nameless());
     for at in 0..calls.len() {
         let Some(id) = calls[at].call.id.as_ref().filter(|_| calls[at].is_nameless()) else {
             continue;
         };
         // Of several calls with the id it is the one around it.
-        let above = |at: &u32| tree.get(*at).map(|span| span.parent);
-        let around = std::iter::successors(above(&calls[at].span), above).take(DEPTH_MAX);
-        let outer = around.filter_map(|span| on_span.get(span as usize).copied());
-        let mut outer = outer.filter(|outer| {
-            calls.get(*outer as usize).is_some_and(|outer| outer.call.id.as_ref() == Some(id))
-        });
-        let part_of = outer.next().or_else(|| whole.get(&**id).copied());
-        calls[at].part_of = part_of;
+        let outer = around(tree, calls, &on_span, at, |outer| outer.call.id.as_ref() == Some(id));
+        calls[at].part_of = outer.or_else(|| whole.get(&**id).copied());
     }
 }
 
@@ -152,10 +153,7 @@ fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     if !repeats(calls) {
         return;
     }
-    let mut on_span = vec![NONE; tree.spans.len()];
-    for (at, call) in (0..).zip(calls.iter()).filter(|(_, call)| call.call.id.is_some()) {
-        on_span[call.span as usize] = at;
-    }
+    let on_span = by_span(tree, calls, |call| call.call.id.is_some());
     for at in 0..calls.len() {
         if calls[at].part_of.is_none() && calls[at].call.id.is_some() {
             calls[at].part_of = enclosing(tree, calls, &on_span, at);
@@ -179,15 +177,23 @@ const WINDOW: usize = 16;
 /// Returns the nearest call around a call that has its id and its tool.
 fn enclosing(tree: &Tree<'_>, calls: &[SpanCall<'_>], on_span: &[u32], at: usize) -> Option<u32> {
     let inner = &calls[at];
+    around(tree, calls, on_span, at, |outer| {
+        outer.call.id == inner.call.id && same_tool(outer, inner) && !contradict(outer, inner)
+    })
+}
+
+/// Returns the nearest call around a call that fits.
+fn around(
+    tree: &Tree<'_>,
+    calls: &[SpanCall<'_>],
+    on_span: &[u32],
+    at: usize,
+    fits: impl Fn(&SpanCall<'_>) -> bool,
+) -> Option<u32> {
     let above = |at: &u32| tree.get(*at).map(|span| span.parent);
-    let around = std::iter::successors(above(&inner.span), above).take(DEPTH_MAX);
-    let outer = around.filter_map(|span| on_span.get(span as usize).copied()).find(|outer| {
-        let outer = calls.get(*outer as usize);
-        outer.is_some_and(|outer| {
-            outer.call.id == inner.call.id && same_tool(outer, inner) && !contradict(outer, inner)
-        })
-    })?;
-    Some(outer)
+    let spans = std::iter::successors(above(&calls[at].span), above).take(DEPTH_MAX);
+    let mut outer = spans.filter_map(|span| on_span.get(span as usize).copied());
+    outer.find(|outer| calls.get(*outer as usize).is_some_and(&fits))
 }
 
 /// Returns true if two spans beside each other tell of one call: of different instrumentations, at

@@ -410,8 +410,5 @@ pub(super) fn read_messages<'a>(
         return None;
     }
     let source = plan.sources.get(usize::from(found.source))?;
-    match read::decoded(&source.source, found.raw)? {
-        Decoded::Value(value) => Some(Messages::read(value)),
-        Decoded::Unreadable(_) => None,
-    }
+    read::decoded(&source.source, found.raw)?.value().map(Messages::read)
 }

@@ -249,10 +249,7 @@ pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'
 
 /// Returns the JSON Schema that a source holds instead of the arguments that it is read for.
 pub(super) fn schema<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Value<'a>> {
-    match any_decoded(source, raw)? {
-        Decoded::Value(value) if is_json_schema(&value) => Some(value),
-        _ => None,
-    }
+    any_decoded(source, raw)?.value().filter(is_json_schema)
 }
 
 /// Decodes a value of a source, whether it meets the source's requirement or not.

@@ -67,28 +67,24 @@ impl SpanSamples {
     pub fn add_logs(&mut self, body: &[u8]) -> Result<(), Broken> {
         walk(body, |step| {
             let RequestStep::Item(encoded) = step else { return };
-            let numbers = (log::TRACE_ID, log::SPAN_ID);
+            let event = EncodedSpan::of(encoded, (log::TRACE_ID, log::SPAN_ID), "");
             let has_room = self.events.len() < SPANS_MAX && self.bytes + encoded.len() <= BYTES_MAX;
-            if let Some((trace_id, span_id)) = ids(encoded, numbers).filter(|_| has_room) {
+            if let Some(event) = event.filter(|_| has_room) {
                 self.bytes += encoded.len();
-                let scope = String::new();
-                let encoded = encoded.to_vec();
-                self.events.push(EncodedSpan { trace_id, span_id, scope, encoded });
+                self.events.push(event);
             }
         })
     }
 
     fn keep(&mut self, scope: &str, encoded: &[u8]) {
-        let numbers = (span::TRACE_ID, span::SPAN_ID);
-        let Some((trace_id, span_id)) = ids(encoded, numbers) else { return };
+        let span = EncodedSpan::of(encoded, (span::TRACE_ID, span::SPAN_ID), scope);
+        let Some(span) = span else { return };
         if self.spans.len() >= SPANS_MAX || self.bytes + encoded.len() > BYTES_MAX {
             self.left_out += 1;
             return;
         }
         self.bytes += encoded.len();
-        let scope = scope.to_owned();
-        let encoded = encoded.to_vec();
-        self.spans.push(EncodedSpan { trace_id, span_id, scope, encoded });
+        self.spans.push(span);
     }
 
     /// Returns the log events that have a name, with their values.
@@ -103,13 +99,8 @@ impl SpanSamples {
     }
 
     /// Returns the number of spans in the sample.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.spans.len()
-    }
-
-    /// Returns true if there are no spans.
-    pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
     }
 
     /// Returns the number of spans that are not in `known`.
@@ -122,25 +113,6 @@ impl SpanSamples {
         let unknown = |span: &&EncodedSpan| !known.contains(&(span.trace_id, span.span_id));
         self.spans.iter().filter(unknown).filter_map(|span| span.read().ok()).collect()
     }
-}
-
-/// Returns the ids of a span or log event; `numbers` are those of their fields.
-fn ids(encoded: &[u8], numbers: (u32, u32)) -> Option<(TraceId, SpanId)> {
-    let mut trace_id = None;
-    let mut span_id = None;
-    let mut fields = Fields::new(encoded);
-    while let Ok(Some(field)) = fields.next() {
-        match field {
-            (number, Field::Bytes(id)) if number == numbers.0 => {
-                trace_id = TraceId::from_wire(id);
-            }
-            (number, Field::Bytes(id)) if number == numbers.1 => {
-                span_id = SpanId::from_wire(id);
-            }
-            _ => {}
-        }
-    }
-    trace_id.zip(span_id)
 }
 
 /// Span with its values.
@@ -181,14 +153,39 @@ pub(super) enum ValueForm {
 }
 
 impl EncodedSpan {
-    fn read(&self) -> Result<SampleSpan, Malformed> {
-        let mut sample = SampleSpan {
+    /// Reads the ids of a span or log event; `numbers` are those of their fields.
+    fn of(encoded: &[u8], numbers: (u32, u32), scope: &str) -> Option<Self> {
+        let mut trace_id = None;
+        let mut span_id = None;
+        let mut fields = Fields::new(encoded);
+        while let Ok(Some(field)) = fields.next() {
+            match field {
+                (number, Field::Bytes(id)) if number == numbers.0 => {
+                    trace_id = TraceId::from_wire(id);
+                }
+                (number, Field::Bytes(id)) if number == numbers.1 => {
+                    span_id = SpanId::from_wire(id);
+                }
+                _ => {}
+            }
+        }
+        let (trace_id, span_id) = trace_id.zip(span_id)?;
+        Some(Self { trace_id, span_id, scope: scope.to_owned(), encoded: encoded.to_vec() })
+    }
+
+    /// Returns the sample to be filled.
+    fn sample(&self, is_root: bool) -> SampleSpan {
+        SampleSpan {
             trace_id: self.trace_id,
             scope: self.scope.clone(),
             name: String::new(),
-            is_root: true,
+            is_root,
             values: Vec::new(),
-        };
+        }
+    }
+
+    fn read(&self) -> Result<SampleSpan, Malformed> {
+        let mut sample = self.sample(true);
         let mut fields = Fields::new(&self.encoded);
         while let Some(field) = fields.next()? {
             match field {
@@ -207,13 +204,7 @@ impl EncodedSpan {
     }
 
     fn read_event(&self) -> Result<SampleSpan, Malformed> {
-        let mut sample = SampleSpan {
-            trace_id: self.trace_id,
-            scope: String::new(),
-            name: String::new(),
-            is_root: false,
-            values: Vec::new(),
-        };
+        let mut sample = self.sample(false);
         let mut fields = Fields::new(&self.encoded);
         while let Some(field) = fields.next()? {
             match field {

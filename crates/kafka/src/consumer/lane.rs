@@ -44,20 +44,20 @@ impl SkipLog {
         skip: Skip,
         why: &str,
     ) {
-        self.metrics.passed_over.add(skip.as_str(), records as u64);
+        self.metrics.passed_over.add(skip.into_str(), records as u64);
         if is_due(&self.skipped) {
             let Partition { topic, number } = partition;
-            tracing::warn!(%topic, partition = number, offset, reason = skip.as_str(), why,
+            tracing::warn!(%topic, partition = number, offset, reason = skip.into_str(), why,
                 "a record of Kafka is skipped; others within a minute are only counted");
         }
     }
 
     /// Counts a record whose key is not its trace.
     fn mismatch(&self, (partition, offset): (&Partition, i64), mismatch: KeyMismatch) {
-        self.metrics.key_mismatches.add(mismatch.as_str(), 1);
+        self.metrics.key_mismatches.add(mismatch.into_str(), 1);
         if is_due(&self.mismatched) {
             let Partition { topic, number } = partition;
-            tracing::warn!(%topic, partition = number, offset, reason = mismatch.as_str(),
+            tracing::warn!(%topic, partition = number, offset, reason = mismatch.into_str(),
                 "the key of a record of Kafka is not its only trace id, so parts of a trace may \
                  be judged apart: set `partition_traces_by_id` and `partition_logs_by_trace_id` \
                  in the Collector's exporter");

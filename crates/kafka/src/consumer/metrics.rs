@@ -5,7 +5,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 /// Reason for which a record was skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum Skip {
     /// It is no OTLP request.
     Malformed,
@@ -17,30 +17,16 @@ pub(super) enum Skip {
     MalformedGroup,
 }
 
-impl Skip {
-    const ALL: &'static [Self] = Self::VARIANTS;
-
-    pub(super) fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// Deviation of a record's key from its only trace id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(const_into_str)]
 pub(super) enum KeyMismatch {
     /// It has no key.
+    #[strum(serialize = "no_key")]
     None,
     /// It has another key, or more than one trace.
+    #[strum(serialize = "other_key")]
     Other,
-}
-
-impl KeyMismatch {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "no_key",
-            Self::Other => "other_key",
-        }
-    }
 }
 
 metrics! {
@@ -50,11 +36,11 @@ metrics! {
             "Records that were read and taken.");
         passed_over: CounterBy("spanscore.receiver.kafka.passed_over", "{record}",
             "Records that were not taken, by reason.",
-            "reason", Skip::ALL.iter().map(|it| it.as_str()));
+            "reason", Skip::VARIANTS.iter().map(|it| it.into_str()));
         key_mismatches: CounterBy("spanscore.receiver.kafka.key_mismatches", "{record}",
             "Records whose key is not their only trace id: parts of a trace may be read by \
              different processes.",
-            "reason", [KeyMismatch::None, KeyMismatch::Other].map(KeyMismatch::as_str));
+            "reason", KeyMismatch::VARIANTS.iter().map(|it| it.into_str()));
         waits: Counter("spanscore.receiver.kafka.waits", "{wait}",
             "Waits for room behind the receiver.");
         rebalances: CounterBy("spanscore.receiver.kafka.rebalances", "{rebalance}",

@@ -174,7 +174,7 @@ fn config_of(settings: &KafkaReceiverSettings, assignor: Assignor) -> ClientConf
     }
     config
         .set("group.id", &settings.group_id)
-        .set("partition.assignment.strategy", assignor.name())
+        .set("partition.assignment.strategy", <&str>::from(assignor))
         .set("session.timeout.ms", settings.session_timeout.as_ms().to_string())
         .set("heartbeat.interval.ms", settings.heartbeat_interval.as_ms().to_string());
     if let Some(name) = &settings.group_instance_id {

@@ -1,26 +1,19 @@
 //! Assignment of topics: a trace's spans and log records must reach one member of the group.
 
+use strum::IntoStaticStr;
+
 use super::KafkaStartError;
 use super::settings::KafkaReceiverSettings;
 
-/// Way in which the group divides partitions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Way in which the group divides partitions, by its name in the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(super) enum Assignor {
     /// Moves as few partitions as possible, and the others go on meanwhile; knows nothing of topics
     /// that belong together.
     CooperativeSticky,
     /// Gives equal ranges of all topics to one member.
     Range,
-}
-
-impl Assignor {
-    /// Returns its name in the protocol.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::CooperativeSticky => "cooperative-sticky",
-            Self::Range => "range",
-        }
-    }
 }
 
 /// Chooses the assignor for topics with their partition counts, in the order of

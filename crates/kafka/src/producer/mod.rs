@@ -21,7 +21,9 @@ use spanscore_base::model::TraceId;
 pub use absent::AbsentProducer as Producer;
 #[cfg(feature = "client")]
 pub use running::RunningProducer as Producer;
-pub use settings::{MESSAGE_HEAD_BYTES, Partitioner, ProducerCompression, ProducerSettings};
+pub use settings::{
+    MESSAGE_HEAD_BYTES, Partitioner, ProducerCompression, ProducerSettings, check_topic,
+};
 
 /// Message to the topic.
 #[derive(Clone, Debug, PartialEq, Eq)]

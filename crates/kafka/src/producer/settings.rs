@@ -5,6 +5,7 @@ use serde::Deserialize;
 use smart_default::SmartDefault;
 use strum::IntoStaticStr;
 
+use crate::settings::ClusterSettings;
 use spanscore_base::settings::{HumanDuration, SettingsError};
 
 /// Bytes beside the payload that one message may take: its key and header.
@@ -38,12 +39,33 @@ pub struct ProducerSettings {
     pub queue_mib: u32,
 }
 
+/// Checks what all who write to one topic set; the error comes with the key that it stands under.
+///
+/// # Errors
+/// The first mistake.
+pub fn check_topic(
+    cluster: &ClusterSettings,
+    topic: &str,
+    timeout: HumanDuration,
+    producer: &ProducerSettings,
+) -> Result<(), (&'static str, SettingsError)> {
+    cluster.check().map_err(|error| ("brokers", error))?;
+    let error = |key, text: &str| Err((key, SettingsError::new(text)));
+    if topic.is_empty() {
+        return error("topic", "`topic` is empty");
+    }
+    if timeout < HumanDuration::from_millis(10) {
+        return error("timeout", "`timeout` must be at least 10ms");
+    }
+    producer.check().map_err(|(_, error)| ("producer", error))
+}
+
 impl ProducerSettings {
     /// Checks the settings; the error comes with the key that it stands under.
     ///
     /// # Errors
     /// The first mistake.
-    pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+    fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         if !(1024..=100_000_000).contains(&self.max_message_bytes) {
             return error("max_message_bytes", "`max_message_bytes` must be 1024 to 100000000");
@@ -103,13 +125,6 @@ pub enum ProducerCompression {
     Zstd,
 }
 
-impl ProducerCompression {
-    /// Returns the word for it in the config.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// Hash of a message's key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
@@ -120,13 +135,6 @@ pub enum Partitioner {
     Murmur2,
     /// That of Sarama, and so of the OpenTelemetry Collector.
     Fnv1a,
-}
-
-impl Partitioner {
-    /// Returns the word for it in the config.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 #[cfg(test)]

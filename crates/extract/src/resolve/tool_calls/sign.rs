@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use super::super::super::decode::Decoded;
 use super::super::plan::PlannedSource;
 use super::super::read::{self, Raw};
 use spanscore_base::model::Content;
@@ -41,10 +40,7 @@ const NO_ERROR: [&str; 15] = [
 /// Reads the value of an error source; `None` if it is no sign of failure.
 pub(super) fn sign<'a>(planned: &'a PlannedSource, raw: Raw<'a>) -> Option<Sign<'a>> {
     let source = &planned.source;
-    let value = match read::decoded(source, raw)? {
-        Decoded::Value(value) => value,
-        Decoded::Unreadable(text) => Value::String(text),
-    };
+    let value = read::decoded(source, raw)?.value_or_text();
     if let Some(wanted) = &source.equals_error {
         return read::equals(&value, wanted).then_some(Sign::Flag(None));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile};
 
 /// Call to a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
