@@ -1,5 +1,6 @@
 //! Evaluators that ask judges, in a whole collector and on the command line.
 
+mod aws;
 mod calibrate;
 mod changed;
 mod commands;

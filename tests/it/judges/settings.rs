@@ -40,6 +40,13 @@ fn mistakes_are_told_with_their_place_and_what_to_do() {
         &with(", tls: {cert_file: a.pem}", &asking("")),
         "`cert_file` and `key_file` go together",
     );
+    check(&with(", aws: {region: eu-central-1}", &asking("")), "fine");
+    check(&with(", aws: {region: 'eu/x'}", &asking("")), "c.yaml:1:46: `region` and `service`");
+    check(&with(", aws: {}", &asking("")), "`region`");
+    let key = ", aws: {region: eu-central-1}, api_key_env: KEY";
+    check(&with(key, &asking("")), "`aws` and `api_key_env` both say who signs in");
+    let user = ", aws: {region: eu-central-1}, base_url: 'https://a:b@example.com'";
+    check(&with(user, &asking("")), "`aws` and `base_url` both say who signs in");
     check(&with(", tls: {ca_fil: a.pem}", &asking("")), "did you mean `ca_file`?");
     check(&(with("", &asking("")) + "judging: {dead_letter: al}\n"), "did you mean `all`?");
     check(&(with("", &asking("")) + "limits: {memory_mib: 64}\n"), "need");

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::settings::JudgeApi;
 use super::wire::{Finish, JudgeQuestion, Reply, user_text};
 use spanscore_base::model::{EvaluationId, SpanId, TraceId};
 use spanscore_base::settings::Address;
@@ -16,10 +15,10 @@ pub type CallWatch = Arc<dyn Fn(JudgeCall) + Send + Sync>;
 pub struct JudgeCall {
     /// Name of the judge in the config.
     pub judge: String,
-    /// Protocol.
-    pub api: JudgeApi,
-    /// Base URL from the config; `None` is the provider's default.
-    pub base_url: Option<Address>,
+    /// Name of the provider in the GenAI conventions.
+    pub provider: &'static str,
+    /// Base URL.
+    pub base_url: Address,
     /// Model.
     pub model: String,
     /// Limit of the answer, tokens.

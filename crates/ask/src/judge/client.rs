@@ -8,6 +8,7 @@ use reqwest::redirect;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 
+use super::aws::AwsSigner;
 use super::cache::QuestionKey;
 use super::settings::JudgeSettings;
 use super::wire::{
@@ -44,6 +45,17 @@ pub enum JudgeStartError {
         /// Name of the variable.
         variable: String,
     },
+    /// An environment variable with AWS' credentials is not set.
+    #[error(
+        "judge `{judge}`: the environment variable {variable}, which `aws` signs with, is not set: \
+         set it, or leave `aws` out and name a variable with an API key (`api_key_env`)"
+    )]
+    NoAwsKey {
+        /// Name of the judge.
+        judge: String,
+        /// Name of the variable.
+        variable: &'static str,
+    },
     /// The HTTP client cannot be built.
     #[error("failed to set up the client of judge `{judge}`: {error}")]
     Client {
@@ -76,6 +88,7 @@ pub enum JudgeStartError {
 pub(super) struct JudgeClient {
     settings: Arc<JudgeSettings>,
     key: Option<Secret>,
+    signer: Option<AwsSigner>,
     http: reqwest::Client,
     withheld: Withheld,
     recording: Option<ReplyRecording>,
@@ -101,18 +114,17 @@ impl JudgeClient {
         client::use_cryptography();
         let is_replayed = matches!(recording, Some(ReplyRecording::Replay(_)));
         let key = match &settings.api_key_env {
-            Some(variable) if !is_replayed => {
-                let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
-                let missing = || JudgeStartError::NoKey {
-                    judge: name.to_owned(),
-                    variable: variable.clone(),
-                };
-                Some(Secret(key.ok_or_else(missing)?.trim().to_owned()))
+            Some(own) if !is_replayed => {
+                let missing =
+                    || JudgeStartError::NoKey { judge: name.to_owned(), variable: own.clone() };
+                Some(Secret(variable(own).ok_or_else(missing)?))
             }
             _ => None,
         };
+        let aws = settings.aws.as_ref().filter(|_| !is_replayed);
+        let signer = aws.map(|aws| AwsSigner::from_environment(name, settings, aws)).transpose()?;
         let failed = |error: String| JudgeStartError::Client { judge: name.to_owned(), error };
-        let tls = ClientTls::config_for(settings.base_url(), &settings.tls, &["h2", "http/1.1"]);
+        let tls = ClientTls::config_for(&settings.base_url(), &settings.tls, &["h2", "http/1.1"]);
         let tls = tls.map_err(|error| failed(error.to_string()))?;
         let http = reqwest::Client::builder()
             .user_agent(wire::USER_AGENT)
@@ -122,8 +134,10 @@ impl JudgeClient {
             .build()
             .map_err(|error| failed(client::chain(error)))?;
         let address = settings.base_url.clone().unwrap_or_default();
-        let withheld = Withheld::of_values(key.as_ref().map(Secret::reveal), &address);
-        Ok(Self { settings: Arc::new(settings.clone()), key, http, withheld, recording })
+        let signing = signer.iter().flat_map(AwsSigner::secrets);
+        let values = key.as_ref().map(Secret::reveal).into_iter().chain(signing);
+        let withheld = Withheld::of_values(values, &address);
+        Ok(Self { settings: Arc::new(settings.clone()), key, signer, http, withheld, recording })
     }
 
     /// Sends one request, or reads the recorded reply; no retries.
@@ -151,11 +165,18 @@ impl JudgeClient {
     }
 
     async fn send(&self, request: WireRequest) -> Result<HttpAnswer, Fault> {
-        let mut post = self.http.post(request.url).header("content-type", "application/json");
-        for (name, value) in request.headers {
+        let WireRequest { url, mut headers, body } = request;
+        headers.push(("content-type", "application/json".to_owned()));
+        let body = body.to_string();
+        if let Some(signer) = &self.signer {
+            let signed = signer.sign(&url, &headers, body.as_bytes(), SystemTime::now());
+            headers.extend(signed.map_err(Fault::Unreachable)?);
+        }
+        let mut post = self.http.post(url);
+        for (name, value) in headers {
             post = post.header(name, value);
         }
-        let sent = post.body(request.body.to_string()).send().await;
+        let sent = post.body(body).send().await;
         let mut response = sent.map_err(broken)?;
         let header = |name: &str| response.headers().get(name).and_then(|it| it.to_str().ok());
         let mut answer = HttpAnswer {
@@ -196,6 +217,12 @@ impl JudgeClient {
             tracing::error!(file = %file.display(), error, "a reply could not be recorded");
         }
     }
+}
+
+/// Reads an environment variable; `None` where it is not set or blank.
+pub(super) fn variable(name: &str) -> Option<String> {
+    let value = std::env::var(name).ok()?;
+    Some(value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
 fn file_of(folder: &std::path::Path, key: QuestionKey) -> PathBuf {

@@ -8,13 +8,14 @@
 //!
 //! The scheduler holds the inquiries that wait; `backend` decides, without a clock, which request
 //! is next. `gate` admits a request or says why not: circuit breaker, concurrency, rates, budget.
-//! `wire` speaks the protocols; `executor` and `client` send. Prompts and the reading of replies
-//! belong to [`evaluate`](spanscore_evaluate::inquiry).
+//! `wire` speaks the protocols; `executor` and `client` send, signed by `aws` where asked. Prompts
+//! and the reading of replies belong to [`evaluate`](spanscore_evaluate::inquiry).
 //!
 //! **Invariants:** money is reserved before a request and settled after it; every inquiry comes out
 //! once, as an evaluation, replaced by a later one, or left to the next process; an answer is
 //! logged before any consumer sees it.
 
+mod aws;
 mod backend;
 mod cache;
 mod call;
@@ -26,6 +27,7 @@ mod metrics;
 mod settings;
 mod wire;
 
+pub use aws::AwsSettings;
 pub use backend::{CostForecast, CostForecaster};
 pub use cache::ANSWERS_BYTES_MAX;
 pub use call::{CallTexts, CallWatch, JudgeCall};

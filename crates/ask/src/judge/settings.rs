@@ -1,5 +1,6 @@
 //! The `judges:` section: which models can be asked, and what they may cost.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::aws::{AwsSettings, check_sign_in};
 use spanscore_base::model::WaitingRoom;
 use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{Address, HumanDuration, Node, SettingsError, above_zero};
@@ -74,6 +76,10 @@ pub struct JudgeSettings {
     /// For Azure's older addresses, which name a deployment.
     #[serde(default)]
     pub azure: Option<AzureSettings>,
+    /// Sign-in with AWS' signatures (SigV4), for Bedrock. The credentials are those of the
+    /// environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`.
+    #[serde(default)]
+    pub aws: Option<AwsSettings>,
 }
 
 /// Waiting times and limits of inquiries to judges.
@@ -151,11 +157,11 @@ pub enum JudgeApi {
 }
 
 impl JudgeApi {
-    /// Returns the provider's name in the GenAI conventions.
-    pub fn provider(self) -> &'static str {
+    /// Returns the base URL of the provider that the protocol is named after.
+    fn base_url(self) -> &'static str {
         match self {
-            Self::OpenAi | Self::OpenAiResponses => "openai",
-            Self::Anthropic => "anthropic",
+            Self::OpenAi | Self::OpenAiResponses => "https://api.openai.com/v1",
+            Self::Anthropic => "https://api.anthropic.com",
         }
     }
 }
@@ -267,12 +273,21 @@ fn default_context() -> u32 {
 
 impl JudgeSettings {
     /// Returns the base URL without a slash at its end, the provider's default if none is set.
-    pub fn base_url(&self) -> &str {
-        let own = match self.api {
-            JudgeApi::OpenAi | JudgeApi::OpenAiResponses => "https://api.openai.com/v1",
-            JudgeApi::Anthropic => "https://api.anthropic.com",
-        };
-        self.base_url.as_ref().map_or(own, Address::reveal).trim_end_matches('/')
+    pub fn base_url(&self) -> Cow<'_, str> {
+        match (&self.base_url, &self.aws) {
+            (Some(own), _) => own.reveal().trim_end_matches('/').into(),
+            (None, Some(aws)) => aws.base_url(self.api).into(),
+            (None, None) => self.api.base_url().into(),
+        }
+    }
+
+    /// Returns the provider's name in the GenAI conventions.
+    pub(super) fn provider(&self) -> &'static str {
+        match self.api {
+            _ if self.aws.is_some() => "aws.bedrock",
+            JudgeApi::OpenAi | JudgeApi::OpenAiResponses => "openai",
+            JudgeApi::Anthropic => "anthropic",
+        }
     }
 
     /// Returns model and parameters: the part of a judge that its answers, and so identities,
@@ -296,6 +311,7 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
         let own = node.get(name).unwrap_or(node);
         let place = |key: &str| own.get(key).map_or(own.place, |found| found.place);
         errors.extend(check_address(judge).map(|error| error.at(place("base_url"))));
+        errors.extend(check_sign_in(judge).map(|(key, error)| error.at(place(key))));
         errors.extend(judge.tls.check().err().map(|error| error.at(place("tls"))));
         let has_money = judge.budget.usd_per_hour.or(judge.budget.usd_per_day).is_some();
         if has_money && judge.price.is_none() {
@@ -337,8 +353,8 @@ fn check_numbers(judge: &JudgeSettings) -> Option<SettingsError> {
 
 fn check_address(judge: &JudgeSettings) -> Option<SettingsError> {
     let base = judge.base_url();
-    let shown = Address::from(base);
-    let Ok(url) = reqwest::Url::parse(base) else {
+    let shown = Address::from(base.as_ref());
+    let Ok(url) = reqwest::Url::parse(&base) else {
         let message = format!("`{shown}` is not an address");
         return Some(SettingsError::new(message).with_help("such as https://api.example.com/v1"));
     };

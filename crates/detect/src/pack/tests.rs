@@ -190,13 +190,17 @@ fn in_languages(forms: &serde_json::Value, sentences: &serde_json::Value) -> Vec
 fn closing_the_record_is_found_in_any_language_and_everyday_structure_is_not() {
     let table = include_str!("../../../../tests/fixtures/judges/breakouts.json");
     let table: serde_json::Value = serde_json::from_str(table).unwrap();
-    let closing = in_languages(&table["breakouts"], &table["orders"]);
-    let missed: Vec<_> = closing.iter().filter(|text| !addresses_judge(text)).collect();
-    let share = format!("{} of {} missed: {missed:#?}", missed.len(), closing.len());
-    assert!(missed.len() * 5 <= closing.len(), "{share}");
-    let everyday = in_languages(&table["everyday"], &table["sentences"]);
-    let found: Vec<_> = everyday.iter().filter(|text| addresses_judge(text)).collect();
-    assert!(found.len() <= 1, "{} of {}: {found:#?}", found.len(), everyday.len());
+    for forms in ["breakouts", "same_line"] {
+        let closing = in_languages(&table[forms], &table["orders"]);
+        let missed: Vec<_> = closing.iter().filter(|text| !addresses_judge(text)).collect();
+        let share = format!("{} of {} missed: {missed:#?}", missed.len(), closing.len());
+        assert!(missed.len() * 5 <= closing.len(), "{forms}: {share}");
+    }
+    for forms in ["everyday", "everyday_ends"] {
+        let everyday = in_languages(&table[forms], &table["sentences"]);
+        let found: Vec<_> = everyday.iter().filter(|text| addresses_judge(text)).collect();
+        assert!(found.len() <= 1, "{forms}: {} of {}: {found:#?}", found.len(), everyday.len());
+    }
 }
 
 /// Findings in real text of orders to a judge: `tests/load/corpus.py DIR`, then

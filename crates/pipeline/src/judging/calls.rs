@@ -63,7 +63,7 @@ fn attributes(call: &JudgeCall) -> Vec<KeyValue> {
     };
     let mut all = vec![
         text("gen_ai.operation.name", "chat"),
-        text("gen_ai.provider.name", call.api.provider()),
+        text("gen_ai.provider.name", call.provider),
         text("gen_ai.request.model", &call.model),
         int("gen_ai.request.max_tokens", u64::from(call.max_tokens)),
         text("spanscore.judge.name", &call.judge),
@@ -71,8 +71,7 @@ fn attributes(call: &JudgeCall) -> Vec<KeyValue> {
         text("spanscore.evaluation.id", &call.evaluation.to_string()),
         pair("spanscore.judge.cost_usd", Value::DoubleValue(call.cost_usd)),
     ];
-    let uri = call.base_url.as_ref().and_then(|url| url.reveal().parse::<http::Uri>().ok());
-    if let Some(uri) = uri {
+    if let Ok(uri) = call.base_url.reveal().parse::<http::Uri>() {
         all.extend(uri.host().map(|host| text("server.address", host)));
         all.extend(uri.port_u16().map(|port| int("server.port", u64::from(port))));
     }

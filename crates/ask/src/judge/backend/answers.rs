@@ -9,6 +9,7 @@ use crate::judge::gate::Ended;
 use crate::judge::wire::{Fault, Finish, Reply, Shape, TokenUsage};
 use crate::scheduler::not_sent;
 use spanscore_base::model::{Outcome, Reason};
+use spanscore_base::settings::Address;
 use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::{JudgePrompt, RedactionGaps};
 
@@ -105,8 +106,8 @@ impl JudgeScheduler {
         let evaluation = &entry.request.evaluation;
         let call = JudgeCall {
             judge: state.name.clone(),
-            api: state.settings.api,
-            base_url: state.settings.base_url.clone(),
+            provider: state.settings.provider(),
+            base_url: Address::from(state.settings.base_url().as_ref()),
             model: state.settings.model.clone(),
             max_tokens: state.settings.max_tokens,
             evaluator: evaluation.evaluator.name.clone(),

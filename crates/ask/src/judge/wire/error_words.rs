@@ -55,9 +55,20 @@ pub(super) const KEY: [&str; 6] = [
     "authentication_error",
 ];
 
-/// Access that only a person can give, in a 403.
-pub(super) const NO_ACCESS: [&str; 5] =
-    ["permission", "accessdenied", "access_denied", "not authorized", "unauthorized"];
+/// Access that only a person can give, in a 403; the last three are of AWS' signatures.
+pub(super) const NO_ACCESS: [&str; 8] = [
+    "permission",
+    "accessdenied",
+    "access_denied",
+    "not authorized",
+    "unauthorized",
+    "signature",
+    "security token",
+    "credential should be scoped",
+];
+
+/// Signature whose time is not that of the provider's clock.
+pub(super) const CLOCK: [&str; 2] = ["signature expired", "signature not yet current"];
 
 /// Words for a key, in a 403.
 pub(super) const KEY_WORDS: [&str; 4] = ["key", "keys", "api_key", "apikey"];

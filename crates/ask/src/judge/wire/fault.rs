@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::capabilities::{PARAMETERS, ProviderCapabilities, SHAPE_WORDS};
-use super::error_words::{CONTENT, KEY, KEY_WORDS, MONEY, NO_ACCESS, NO_MODEL, OVERFLOW};
+use super::error_words::{CLOCK, CONTENT, KEY, KEY_WORDS, MONEY, NO_ACCESS, NO_MODEL, OVERFLOW};
 use super::text;
 use spanscore_net::client;
 
@@ -153,7 +153,8 @@ pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities) -> Fa
         return Fault::Refused(said.shown());
     }
     if said.is_of_key(status) {
-        return Fault::Locked("judge_unauthorized", said.shown());
+        let clock = if said.is_about(&CLOCK) { "; set the clock of this machine" } else { "" };
+        return Fault::Locked("judge_unauthorized", said.shown() + clock);
     }
     if said.is_of_model(status) {
         return Fault::Locked("judge_model_not_found", said.shown());

@@ -28,7 +28,8 @@ pub(super) fn body(
     {
         body["reasoning"] = json!({"effort": effort});
     }
-    if judge.base_url().starts_with(OWN_HOST) && capabilities.takes("store") {
+    let is_stored = judge.aws.is_some() || judge.base_url().starts_with(OWN_HOST);
+    if is_stored && capabilities.takes("store") {
         body["store"] = json!(false);
     }
     let Some(schema) = schema(question) else { return body };

@@ -73,12 +73,15 @@ fn refused_parameters_are_left_out_or_named_otherwise() {
 }
 
 #[test]
-fn the_provider_itself_is_told_to_store_nothing() {
-    let own = judge(json!({"api": "openai", "model": "m"}));
-    assert_eq!(
-        asked(&own, &ProviderCapabilities::new(StructuredOutput::Auto), "u").body["store"],
-        false
-    );
+fn providers_that_store_requests_are_told_not_to() {
+    for own in [
+        json!({"api": "openai", "model": "m"}),
+        json!({"api": "openai_responses", "model": "m"}),
+        json!({"api": "openai_responses", "model": "m", "aws": {"region": "eu-central-1"}}),
+    ] {
+        let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
+        assert_eq!(asked(&judge(own), &quirks, "u").body["store"], false);
+    }
 }
 
 #[test]
