@@ -53,6 +53,7 @@ evaluators:
   contains: {criteria: {search_text: done}}
   json_similarity: {target: tool_arguments, criteria: {expected_output: {x: 1}}}
   task_completion: {judge: small, criteria: {tasks: [x]}}
+  word_overlap: {target: tool_results, criteria: {expected_output: one}}
   tool_argument_hallucination: {judge: small}
   goal_accuracy: {judge: small}
   tool_selection: {judge: small}

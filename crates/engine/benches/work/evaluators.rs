@@ -135,6 +135,7 @@ fn of_the_rest() -> Named {
         ("contains", "criteria: {search_text: zzz}".into()),
         ("json_similarity", format!("criteria: {{expected_output: {{{object}}}}}")),
         (
+        ("word_overlap", format!("criteria: {{expected_output: \"{}\"}}", "abc ".repeat(200))),
             "json_similarity+text",
             format!("criteria: {{expected_output: \"{}\"}}", "abc ".repeat(200)),
         ),

@@ -50,6 +50,7 @@ pub static KINDS: &[&Kind] = &[
     &outputs::contains::KIND,
     &outputs::json_similarity::KIND,
     &external::agentevals::KIND,
+    &outputs::word_overlap::KIND,
     &external::grpc::KIND,
     &external::http::KIND,
 ];

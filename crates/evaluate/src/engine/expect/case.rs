@@ -52,7 +52,7 @@ impl Case {
             "tool_call_output" if !self.results.is_empty() => {
                 ("tool_outputs", entries(&self.results, "output"))
             }
-            "exact_match" | "json_similarity" | "rubric" => {
+            "exact_match" | "json_similarity" | "word_overlap" | "rubric" => {
                 ("expected_output", Value::from(self.answer.clone()?))
             }
             "contains" => ("search_text", Value::from(self.answer.clone()?)),

@@ -5,3 +5,4 @@ pub mod contains;
 pub mod exact_match;
 pub mod json_similarity;
 pub mod output_rules;
+pub mod word_overlap;
