@@ -178,6 +178,48 @@ fn an_eval_set_needs_no_config() {
 }
 
 #[test]
+fn an_eval_set_is_judged_by_the_metrics_beside_it() {
+    let walk = Walk::new();
+    let set = json!({"eval_cases": [{"eval_id": "rain", "conversation": [{
+        "user_content": {"parts": [{"text": "Rain?"}]},
+        "final_response": {"parts": [{"text": "It rains in Lisbon"}]},
+        "intermediate_data": {"tool_uses": [{"name": "look", "args": {}}]}
+    }]}]});
+    let set = walk.write("home.evalset.json", &set.to_string());
+    let run_of = |answer: &str| {
+        run_with(1, &[("input.value", "Rain?"), ("output.value", answer)], &["ask", "look"])
+    };
+    let close = walk.write("close.json", &run_of("Lisbon: it is raining").to_string());
+    let check = |criteria: &str, code: i32, parts: &[&str]| {
+        walk.write("test_config.json", criteria);
+        let ended = run(&["score", "--golden", &set, &close]);
+        let said = ended.out + &ended.err;
+        assert!(ended.code == code && parts.iter().all(|part| said.contains(part)), "{said}");
+    };
+    let answer = "word_overlap/golden  0.750  pass";
+    check(
+        r#"{"criteria": {"response_match_score": 0.7, "final_response_match_v2": 0.5}}"#,
+        0,
+        &[answer, "`final_response_match_v2` is left out", "1 evaluation: 1 pass"],
+    );
+    let ordered = r#"{"criteria": {"response_match_score": {"threshold": 0.8},
+        "tool_trajectory_avg_score": {"threshold": 1, "match_type": "IN_ORDER", "ignoreArgs": true}
+        }}"#;
+    check(
+        ordered,
+        2,
+        &["word_overlap/golden     0.750  fail", "tool_trajectory/golden  1.000  pass"],
+    );
+    check(r#"{"criteria": {"tool_trajectory_avg_score": 1.0}}"#, 2, &["0.000  fail"]);
+    check(
+        r#"{"criteria": {"safety_v1": 0.5}}"#,
+        64,
+        &["has neither of `tool_trajectory_avg_score`"],
+    );
+    check("[]", 64, &["test_config.json is no JSON object with `criteria`"]);
+}
+
+#[test]
 fn a_run_has_one_name_in_every_report() {
     let walk = Walk::new();
     let config = walk.config(&CASES[..2]);
