@@ -160,6 +160,40 @@ fn turns_of_a_row_are_judged_one_by_one_and_as_a_session() {
 }
 
 #[test]
+fn classes_of_many_runs_are_summed_up() {
+    let walk = Walk::new();
+    let case = |id: usize, class: &str| {
+        json!({"id": format!("c{id}"), "criteria": {"expected_class": class}}).to_string()
+    };
+    walk.write("cases.jsonl", &[case(1, "spam"), case(2, "spam"), case(3, "Ham")].join("\n"));
+    let config = walk.write(
+        "eval.yaml",
+        "evaluators: {classification/mail: {classes: [spam, ham],
+           expect: {file: cases.jsonl, key: 'attributes[\"case\"]'}}}",
+    );
+    let said = |id: usize, class: &str| {
+        let case = format!("c{id}");
+        run_with(id, &[("output.value", class), ("case", &case)], &["look"]).to_string()
+    };
+    let runs = [said(1, "Spam"), said(2, "ham"), said(3, "ham")];
+    let file = walk.write("runs.jsonl", &runs.join("\n"));
+    let check = |format: &str, is_out: bool| {
+        let ended = run(&["score", "--config", &config, "--format", format, &file]);
+        let said = if is_out { ended.out } else { ended.err };
+        for line in [
+            "macro mean of 2 classes: precision 0.750, recall 0.750, F1 0.667, 3 runs",
+            "micro mean of 2 classes: precision 0.667, recall 0.667, F1 0.667, 3 runs",
+            "`spam`: precision 1.000, recall 0.500, F1 0.667, 3 runs",
+            "`ham`: precision 0.500, recall 1.000, F1 0.667, 3 runs",
+        ] {
+            assert!(said.contains(&format!("classes: classification/mail: {line}")), "{said}");
+        }
+    };
+    ["table", "summary", "markdown"].into_iter().for_each(|format| check(format, true));
+    ["jsonl", "junit", "github"].into_iter().for_each(|format| check(format, false));
+}
+
+#[test]
 fn an_eval_set_needs_no_config() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let at = |path: &str| root.join(path).display().to_string();

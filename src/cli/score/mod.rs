@@ -1,6 +1,7 @@
 //! `spanscore score`: judges recorded traces; the gate of a CI run.
 
 mod baseline;
+mod classes;
 mod gate;
 mod gathering;
 mod golden;

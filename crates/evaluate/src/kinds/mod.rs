@@ -47,10 +47,11 @@ pub static KINDS: &[&Kind] = &[
     &calls::tool_budget::KIND,
     &outputs::output_rules::KIND,
     &outputs::exact_match::KIND,
+    &outputs::classification::KIND,
     &outputs::contains::KIND,
     &outputs::json_similarity::KIND,
-    &external::agentevals::KIND,
     &outputs::word_overlap::KIND,
+    &external::agentevals::KIND,
     &external::grpc::KIND,
     &external::http::KIND,
 ];

@@ -31,6 +31,7 @@ impl Case {
             "task_completion" => Some(one("tasks")),
             "topic_adherence" => Some(one("topics")),
             "pairwise" => Some(Some(("baseline", Value::from("it")))),
+            "classification" => Some(Some(("expected_class", Value::from("")))),
             "goal_accuracy" | "refusal" | "retrieval" | "output_rules" => Some(None),
             "agentevals" | "grpc" | "http" => Some(None),
             _ => None,

@@ -1,5 +1,6 @@
 //! Kinds that judge texts and values: the final output, or arguments or results of tools.
 
+pub mod classification;
 mod comparison;
 pub mod contains;
 pub mod exact_match;
