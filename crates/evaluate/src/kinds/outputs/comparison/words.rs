@@ -15,6 +15,8 @@ use spanscore_base::model::WorkBudget;
 
 /// Longest word that stays as it is.
 const UNSTEMMED_MAX: usize = 3;
+/// Steps of normalising, stemming and counting a byte of text.
+const STEPS_PER_BYTE: usize = 32;
 
 /// Number of words in two texts, and of those that both have, each as often as both have it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +42,8 @@ impl SharedWords {
 
 /// Counts the words of two texts; `None` if they are too long to be compared.
 pub(super) fn compare(expected: &str, actual: &str, effort: &WorkBudget) -> Option<SharedWords> {
-    if !effort.spend(expected.len().saturating_add(actual.len())) {
+    let bytes = expected.len().saturating_add(actual.len());
+    if !effort.spend(bytes.saturating_mul(STEPS_PER_BYTE)) {
         return None;
     }
     let mut counts: HashMap<String, usize> = HashMap::new();
