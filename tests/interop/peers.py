@@ -7,7 +7,7 @@ give them, and the settings that `docs/evaluators.md` names for the same.
     done | zstd -19 > tests/fixtures/parity/peers.jsonl.zst
 
 `google-adk` wants its extra `eval`, ragas 0.4 a `langchain-community` before 0.4; without `-P` a
-script beside this one hides agentevals. One line a case: the calls, kind and settings here, the
+script beside this one hides agentevals. One line a case: the calls or the answer, kind and settings here, the
 score there, and under `documented` the difference that the page names, where one is to be expected.
 """
 import asyncio
@@ -116,6 +116,50 @@ def google_adk():
             found = evaluator.evaluate_invocations([invocation(actual)], [invocation(expected)])
             settings = trajectory(ours, expected, **(IGNORE if ignore else {}))
             yield case(actual, "tool_trajectory", settings, found.overall_score)
+    yield from answers()
+
+
+ROOTS = """connect relate operate happi hope adjust form electric commun vietnam predic sens analog differ
+    radical digit rapid final cease control fly tie die agre plaster motor fall hiss fizz fail file
+    trouble siz hop tan sky news outing proceed archaeolog geolog ration gener probat rate roll beautiful
+    enjoy spy refund book total cancel ship deliver 2fa a17""".split()
+ENDINGS = """ s es ed ing ly ies ied y ions ion ional ation ations ator ators ative ity ities ility ally al alli
+    ization izer ize ized izing ous ously ousness ive iveness ivity ful fully fulness ness less ment
+    ments ement ent ently ence ance ancy encies able ible ably eed er ers est ism ist icate ical ics ll
+    lling e bli logi eli iti ou""".split()
+FOREIGN = """Größe GRÖSSE grosse ﬁne café café naïve İstanbul ΣΟΦΟΣ σοφος заказ Заказа возврат
+    東京タワー 東京 タワー 환불했습니다 환불 ราคา ราคาแพง ที่นี่ ລາຄາ តម្លៃ ဈေး हिन्दी किताब السعر ½ ² x² Ⅷ
+    don't e-mail snake_case 3.14 $5 ฿100 l’eau 😀""".split()
+
+
+def answers():
+    """Words by the same roots, and texts of such words and of words of other scripts."""
+    from google.adk.evaluation import final_response_match_v1
+
+    rng = random.Random("answers")
+
+    def word():
+        return rng.choice(ROOTS) + rng.choice(ENDINGS)
+
+    def text():
+        words = [word() if rng.random() < 0.7 else rng.choice(FOREIGN) for _ in range(rng.randrange(12))]
+        return "".join(it + rng.choice([" ", " ", ", ", ". ", "\n", "-", ""]) for it in words)
+
+    def forms():
+        root = rng.choice(ROOTS)
+        return [root + rng.choice(ENDINGS) for _ in range(2)]
+
+    def texts():
+        expected = text()
+        kept = [it for it in expected.split() if rng.random() < 0.7]
+        rng.shuffle(kept)
+        return expected, " ".join(kept) + " " + text()
+
+    for make, count in [(forms, 1500), (texts, 500)]:
+        for expected, actual in (make() for _ in range(count)):
+            found = final_response_match_v1._calculate_rouge_1_scores(actual, expected)
+            settings = {"criteria": {"expected_output": expected}}
+            yield case([], "word_overlap", settings, found.fmeasure) | {"final_output": actual}
 
 
 def pydantic_evals():

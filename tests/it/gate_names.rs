@@ -160,6 +160,40 @@ fn turns_of_a_row_are_judged_one_by_one_and_as_a_session() {
 }
 
 #[test]
+fn classes_of_many_runs_are_summed_up() {
+    let walk = Walk::new();
+    let case = |id: usize, class: &str| {
+        json!({"id": format!("c{id}"), "criteria": {"expected_class": class}}).to_string()
+    };
+    walk.write("cases.jsonl", &[case(1, "spam"), case(2, "spam"), case(3, "Ham")].join("\n"));
+    let config = walk.write(
+        "eval.yaml",
+        "evaluators: {classification/mail: {classes: [spam, ham],
+           expect: {file: cases.jsonl, key: 'attributes[\"case\"]'}}}",
+    );
+    let said = |id: usize, class: &str| {
+        let case = format!("c{id}");
+        run_with(id, &[("output.value", class), ("case", &case)], &["look"]).to_string()
+    };
+    let runs = [said(1, "Spam"), said(2, "ham"), said(3, "ham")];
+    let file = walk.write("runs.jsonl", &runs.join("\n"));
+    let check = |format: &str, is_out: bool| {
+        let ended = run(&["score", "--config", &config, "--format", format, &file]);
+        let said = if is_out { ended.out } else { ended.err };
+        for line in [
+            "macro mean of 2 classes: precision 0.750, recall 0.750, F1 0.667, 3 runs",
+            "micro mean of 2 classes: precision 0.667, recall 0.667, F1 0.667, 3 runs",
+            "`spam`: precision 1.000, recall 0.500, F1 0.667, 3 runs",
+            "`ham`: precision 0.500, recall 1.000, F1 0.667, 3 runs",
+        ] {
+            assert!(said.contains(&format!("classes: classification/mail: {line}")), "{said}");
+        }
+    };
+    ["table", "summary", "markdown"].into_iter().for_each(|format| check(format, true));
+    ["jsonl", "junit", "github"].into_iter().for_each(|format| check(format, false));
+}
+
+#[test]
 fn an_eval_set_needs_no_config() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let at = |path: &str| root.join(path).display().to_string();
@@ -175,6 +209,48 @@ fn an_eval_set_needs_no_config() {
     let page = std::fs::read_to_string(at("docs/gate.md")).expect("a page");
     assert!(page.contains(shown), "{said}");
     check(&at("config/examples/refund_cases.jsonl"), 64, "refund_cases.yaml");
+}
+
+#[test]
+fn an_eval_set_is_judged_by_the_metrics_beside_it() {
+    let walk = Walk::new();
+    let set = json!({"eval_cases": [{"eval_id": "rain", "conversation": [{
+        "user_content": {"parts": [{"text": "Rain?"}]},
+        "final_response": {"parts": [{"text": "It rains in Lisbon"}]},
+        "intermediate_data": {"tool_uses": [{"name": "look", "args": {}}]}
+    }]}]});
+    let set = walk.write("home.evalset.json", &set.to_string());
+    let run_of = |answer: &str| {
+        run_with(1, &[("input.value", "Rain?"), ("output.value", answer)], &["ask", "look"])
+    };
+    let close = walk.write("close.json", &run_of("Lisbon: it is raining").to_string());
+    let check = |criteria: &str, code: i32, parts: &[&str]| {
+        walk.write("test_config.json", criteria);
+        let ended = run(&["score", "--golden", &set, &close]);
+        let said = ended.out + &ended.err;
+        assert!(ended.code == code && parts.iter().all(|part| said.contains(part)), "{said}");
+    };
+    let answer = "word_overlap/golden  0.750  pass";
+    check(
+        r#"{"criteria": {"response_match_score": 0.7, "final_response_match_v2": 0.5}}"#,
+        0,
+        &[answer, "`final_response_match_v2` is left out", "1 evaluation: 1 pass"],
+    );
+    let ordered = r#"{"criteria": {"response_match_score": {"threshold": 0.8},
+        "tool_trajectory_avg_score": {"threshold": 1, "match_type": "IN_ORDER", "ignoreArgs": true}
+        }}"#;
+    check(
+        ordered,
+        2,
+        &["word_overlap/golden     0.750  fail", "tool_trajectory/golden  1.000  pass"],
+    );
+    check(r#"{"criteria": {"tool_trajectory_avg_score": 1.0}}"#, 2, &["0.000  fail"]);
+    check(
+        r#"{"criteria": {"safety_v1": 0.5}}"#,
+        64,
+        &["has neither of `tool_trajectory_avg_score`"],
+    );
+    check("[]", 64, &["test_config.json is no JSON object with `criteria`"]);
 }
 
 #[test]

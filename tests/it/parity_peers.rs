@@ -1,9 +1,10 @@
 //! The table of names in `docs/evaluators.md`: the settings that it gives for evaluators of other
 //! systems score as those do.
 //!
-//! Each line of `fixtures/parity/peers.jsonl.zst` holds the calls of a run, a kind with its
-//! settings, and the score that the other system gave (`tests/interop/peers.py` asks them). A case
-//! with `documented` shows a difference that the page names: the score may be another.
+//! Each line of `fixtures/parity/peers.jsonl.zst` holds the calls or the answer of a run, a kind
+//! with its settings, and the score that the other system gave (`tests/interop/peers.py` asks
+//! them). A case with `documented` shows a difference that the page names: the score may be
+//! another.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,13 +22,16 @@ fn text<'v>(value: &'v Value<'_>, key: &str) -> Option<&'v str> {
     value.get(key).and_then(Value::as_str)
 }
 
+fn content<'a>(value: &'a Value<'a>, key: &str) -> Content<'a> {
+    value.get(key).map_or(Content::NotRecorded, |found| Content::ready(found.clone()))
+}
+
 fn tool_call<'a>(at: usize, call: &'a Value<'a>) -> ToolCall<'a> {
-    let content = |key| call.get(key).map_or(Content::NotRecorded, |v| Content::ready(v.clone()));
     let group = call.get("group").and_then(Value::as_number);
     ToolCall {
         name: text(call, "name").unwrap_or_default().into(),
-        arguments: content("arguments"),
-        result: content("result"),
+        arguments: content(call, "arguments"),
+        result: content(call, "result"),
         status: if text(call, "status") == Some("error") {
             CallStatus::Error
         } else {
@@ -44,7 +48,8 @@ fn score(case: &Value<'_>) -> Result<f64, String> {
     let built = (kind.build)(&settings).map_err(|error| error.to_string())?;
     let calls = case.get("calls").and_then(Value::as_list).unwrap();
     let tool_calls = calls.iter().enumerate().map(|(at, call)| tool_call(at, call)).collect();
-    let trajectory = Trajectory { tool_calls, ..Trajectory::default() };
+    let final_output = content(case, "final_output");
+    let trajectory = Trajectory { tool_calls, final_output, ..Trajectory::default() };
     match built.as_code().unwrap().evaluate(&trajectory, Want::SCORE) {
         Outcome::Scored(score) => Ok(score.value),
         other => Err(format!("{other:?}")),

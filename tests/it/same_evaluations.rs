@@ -50,8 +50,10 @@ evaluators:
   output_rules: {bundle: safety, target: tool_results}
   exact_match: {target: tool_arguments, path: x, criteria: {expected_output: 1}}
   exact_match/calls: {target: tool_results, level: call, criteria: {expected_output: one}}
+  classification: {classes: [done, open], criteria: {expected_class: done}}
   contains: {criteria: {search_text: done}}
   json_similarity: {target: tool_arguments, criteria: {expected_output: {x: 1}}}
+  word_overlap: {target: tool_results, criteria: {expected_output: one}}
   task_completion: {judge: small, criteria: {tasks: [x]}}
   tool_argument_hallucination: {judge: small}
   goal_accuracy: {judge: small}

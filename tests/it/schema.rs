@@ -95,6 +95,8 @@ const BEYOND: &[(&str, &str)] = &[
     ("tool_budget = ", "at least one of its limits"),
     ("tool_budget.max_latency", "`latency_percentile` goes only with it"),
     ("exact_match.target left out", "`tools` goes only with it"),
+    ("classification.classes", "either they or `positive_class`, and the expected one among them"),
+    ("classification.criteria.expected_class = ", "one of the classes"),
     ("rubric.criteria", "one form of criteria, with weights above 0"),
     ("topic_adherence.criteria", "at least one topic"),
     ("agentevals = ", "either `command` or `path`"),

@@ -34,6 +34,7 @@ impl PreparedScores {
         for evaluation in said.iter().flat_map(|group| &group.evaluations) {
             heard.add(evaluation);
             tallies.add(&evaluation.evaluator.name, Tallied::of(evaluation));
+            tallies.add_classes(evaluation);
         }
         for (pages, group) in pages.iter().flat_map(|pages| said.iter().map(move |it| (pages, it)))
         {

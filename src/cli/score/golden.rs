@@ -1,13 +1,21 @@
 //! `--golden`: a config, or an eval set of the Agent Development Kit, for which one is made.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::super::CommandError;
+use super::super::output;
 use super::super::source::ConfigArgs;
-use spanscore_base::value::{Value, json};
+use spanscore_base::value::{Number, Value, json};
+
+/// File beside an eval set that names its metrics: `google/adk-python`,
+/// `evaluation/eval_config.py`.
+const CRITERIA_FILE: &str = "test_config.json";
+/// Metrics of an eval set that are judged without a model.
+const METRICS: &str = "`tool_trajectory_avg_score` and `response_match_score`";
 
 /// Returns the options by which the runs are judged: the config of this file, or one that compares
-/// the tool calls of each run with the case of an eval set that has its words.
+/// each run with the case of an eval set that has its words.
 pub(super) fn config(args: &ConfigArgs, file: &Path) -> Result<ConfigArgs, CommandError> {
     let is_dataset = file.extension().is_some_and(|end| end == "jsonl" || end == "csv");
     if is_dataset {
@@ -25,11 +33,70 @@ pub(super) fn config(args: &ConfigArgs, file: &Path) -> Result<ConfigArgs, Comma
         return Ok(args.or_file(Some(file)));
     }
     let name = Value::from(file.to_string_lossy());
-    let made = format!(
-        "evaluators={{tool_trajectory/golden: {{match_mode: exact, expect: {{file: {name}, \
-         match: auto}}}}}}"
-    );
-    Ok(args.with_first(made))
+    let entry = |(kind, settings): (&str, String)| {
+        format!("{kind}/golden: {{{settings}, expect: {{file: {name}, match: auto}}}}")
+    };
+    let entries: Vec<String> = metrics(file)?.into_iter().map(entry).collect();
+    Ok(args.with_first(format!("evaluators={{{}}}", entries.join(", "))))
+}
+
+/// Returns the kinds and their settings for the metrics of an eval set: the tool calls alone unless
+/// the file beside it says more.
+fn metrics(set: &Path) -> Result<Vec<(&'static str, String)>, CommandError> {
+    let file = set.with_file_name(CRITERIA_FILE);
+    let refuse = |what: &str| {
+        let file = file.display();
+        CommandError::Usage(format!("--golden {}: {file} {what}", set.display()))
+    };
+    let text = match std::fs::read_to_string(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Ok(vec![("tool_trajectory", "match_mode: exact".to_owned())]);
+        }
+        read => read.map_err(|error| refuse(&format!("cannot be read: {error}")))?,
+    };
+    let whole = json::parse(&text).unwrap_or_default();
+    let criteria = whole.get("criteria").and_then(Value::as_map);
+    let criteria = criteria.ok_or_else(|| refuse("is no JSON object with `criteria`"))?;
+    let mut found = Vec::new();
+    for (metric, criterion) in criteria.iter() {
+        let threshold = criterion.as_number().or_else(|| criterion.get("threshold")?.as_number());
+        let threshold = threshold.unwrap_or(&Number::Float(1.0));
+        match metric {
+            "tool_trajectory_avg_score" => {
+                found.push((
+                    "tool_trajectory",
+                    format!("threshold: {threshold}{}", calls(criterion)),
+                ));
+            }
+            "response_match_score" => {
+                found.push(("word_overlap", format!("threshold: {threshold}")));
+            }
+            other => output::note(format_args!(
+                "spanscore: {}: `{other}` is left out: without a model {METRICS} are judged",
+                file.display()
+            )),
+        }
+    }
+    if found.is_empty() {
+        return Err(refuse(&format!("has neither of {METRICS} among its `criteria`")));
+    }
+    Ok(found)
+}
+
+/// Returns the comparison of tool calls that a criterion asks for.
+fn calls(criterion: &Value<'_>) -> String {
+    let setting = |snake, camel| criterion.get(snake).or_else(|| criterion.get(camel));
+    let written = setting("match_type", "matchType").map(Value::to_string).unwrap_or_default();
+    let word = written.trim_matches('"').to_lowercase().replace(['-', ' '], "_");
+    let mode = match word.as_str() {
+        "" | "0" => "exact",
+        "1" | "in_order" => "in_order_match",
+        "2" | "any_order" => "any_order_match",
+        word => word,
+    };
+    let ignores = setting("ignore_args", "ignoreArgs").is_some_and(|it| *it == Value::Bool(true));
+    let matcher = if ignores { ", argument_matcher: {mode: ignore}" } else { "" };
+    format!(", match_mode: {mode}{matcher}")
 }
 
 fn is_eval_set(whole: &Value<'_>) -> bool {

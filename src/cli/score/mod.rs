@@ -1,6 +1,7 @@
 //! `spanscore score`: judges recorded traces; the gate of a CI run.
 
 mod baseline;
+mod classes;
 mod gate;
 mod gathering;
 mod golden;
@@ -75,7 +76,8 @@ pub(super) struct ScoreArgs {
     config: ConfigArgs,
     /// Judges by a config that `learn` wrote, and by every case of it: like `--config FILE`, with
     /// `unused_case` among the outcomes of `--fail-on`. An eval set of the Agent Development Kit
-    /// needs no config: tool calls must be those of the case with the user's words
+    /// needs no config: tool calls must be those of the case with the user's words, unless a
+    /// `test_config.json` beside it names metrics
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     golden: Option<PathBuf>,
     #[command(flatten)]

@@ -2,6 +2,9 @@
 //!
 //! They arrive in the order in which threads end their work, so nothing here depends on an order.
 
+use std::collections::BTreeMap;
+
+use super::classes::ClassCounts;
 use spanscore_base::model::{Evaluation, GivenVerdict, Outcome};
 
 /// Units of a score in sums: a sum of integers is the same in any order, one of floats is not.
@@ -122,19 +125,28 @@ impl OutcomeTally {
 pub(super) struct Tallies {
     pub(super) all: OutcomeTally,
     pub(super) by_evaluator: Vec<(String, OutcomeTally)>,
+    /// Classes of the runs, by evaluator that tells them.
+    pub(super) classes: BTreeMap<String, ClassCounts>,
 }
 
 impl Tallies {
     /// Starts with empty counts of these evaluators.
     pub(super) fn new(names: impl Iterator<Item = String>) -> Self {
         let by_evaluator = names.map(|name| (name, OutcomeTally::default())).collect();
-        Self { all: OutcomeTally::default(), by_evaluator }
+        Self { by_evaluator, ..Self::default() }
     }
 
     pub(super) fn add(&mut self, evaluator: &str, one: Tallied) {
         let mut tally = OutcomeTally::default();
         tally.add(one);
         self.merge_one(evaluator, tally);
+    }
+
+    /// Counts the classes of an evaluation that tells them.
+    pub(super) fn add_classes(&mut self, evaluation: &Evaluation) {
+        if let Some(one) = ClassCounts::of(evaluation) {
+            self.classes.entry(evaluation.evaluator.name.clone()).or_default().merge(&one);
+        }
     }
 
     /// Returns the counts of one evaluator.
@@ -145,6 +157,9 @@ impl Tallies {
     /// Adds the counts of another thread.
     pub(super) fn merge(&mut self, other: &Self) {
         other.by_evaluator.iter().for_each(|(name, tally)| self.merge_one(name, *tally));
+        for (name, classes) in &other.classes {
+            self.classes.entry(name.clone()).or_default().merge(classes);
+        }
     }
 
     fn merge_one(&mut self, evaluator: &str, own: OutcomeTally) {

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 /// Settings of UiPath's package, with their spellings there.
-const CAMEL: [(&str, &str); 12] = [
+const CAMEL: [(&str, &str); 16] = [
     ("default_evaluation_criteria", "defaultEvaluationCriteria"),
     ("tool_outputs", "toolOutputs"),
     ("tool_calls_count", "toolCallsCount"),
@@ -16,6 +16,10 @@ const CAMEL: [(&str, &str); 12] = [
     ("line_by_line_evaluator", "lineByLineEvaluator"),
     ("line_delimiter", "lineDelimiter"),
     ("search_text", "searchText"),
+    ("expected_class", "expectedClass"),
+    ("positive_class", "positiveClass"),
+    ("metric_type", "metricType"),
+    ("f_value", "fValue"),
     ("expected_output", "expectedOutput"),
     ("expected", "expected_output"),
     // The first name of `content` of exporters.

@@ -133,7 +133,9 @@ fn of_the_rest() -> Named {
         ("output_rules+arguments", "bundle: all, target: tool_arguments".into()),
         ("exact_match", format!("criteria: {{expected_output: {{{object}}}}}")),
         ("contains", "criteria: {search_text: zzz}".into()),
+        ("classification", "classes: [good, bad], criteria: {expected_class: bad}".into()),
         ("json_similarity", format!("criteria: {{expected_output: {{{object}}}}}")),
+        ("word_overlap", format!("criteria: {{expected_output: \"{}\"}}", "abc ".repeat(200))),
         (
             "json_similarity+text",
             format!("criteria: {{expected_output: \"{}\"}}", "abc ".repeat(200)),

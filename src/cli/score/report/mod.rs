@@ -68,9 +68,10 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Returns the lines of gaps in the judging, then of cases with several runs.
+    /// Returns the lines of gaps in the judging, of cases with several runs, then of classes.
     fn silence_lines(&self) -> impl Iterator<Item = String> {
-        self.silence.lines().chain(self.repeated.iter().map(RepeatedRuns::sentence))
+        let classes = self.tallies.classes.iter().flat_map(|(name, of)| of.lines(name));
+        self.silence.lines().chain(self.repeated.iter().map(RepeatedRuns::sentence)).chain(classes)
     }
 
     /// Returns the lines of comparison and gate; none if only single scores count.

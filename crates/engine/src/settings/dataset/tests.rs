@@ -154,7 +154,9 @@ fn adk_eval_set_expects_the_calls_of_all_turns() {
         &[r#"lamp: {"tool_outputs":[{"name":"find","output":{"id":1}}]} @ 4"#],
     );
     check("contains", &[r#"lamp: {"search_text":"It is on."} @ 4"#]);
-    check("exact_match", &[r#"lamp: {"expected_output":"It is on."} @ 4"#]);
+    for kind in ["exact_match", "word_overlap"] {
+        check(kind, &[r#"lamp: {"expected_output":"It is on."} @ 4"#]);
+    }
 }
 
 #[test]

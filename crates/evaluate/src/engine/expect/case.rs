@@ -31,6 +31,7 @@ impl Case {
             "task_completion" => Some(one("tasks")),
             "topic_adherence" => Some(one("topics")),
             "pairwise" => Some(Some(("baseline", Value::from("it")))),
+            "classification" => Some(Some(("expected_class", Value::from("")))),
             "goal_accuracy" | "refusal" | "retrieval" | "output_rules" => Some(None),
             "agentevals" | "grpc" | "http" => Some(None),
             _ => None,
@@ -52,7 +53,7 @@ impl Case {
             "tool_call_output" if !self.results.is_empty() => {
                 ("tool_outputs", entries(&self.results, "output"))
             }
-            "exact_match" | "json_similarity" | "rubric" => {
+            "exact_match" | "json_similarity" | "word_overlap" | "rubric" => {
                 ("expected_output", Value::from(self.answer.clone()?))
             }
             "contains" => ("search_text", Value::from(self.answer.clone()?)),

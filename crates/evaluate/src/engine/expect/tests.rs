@@ -251,6 +251,7 @@ fn every_kind_that_takes_criteria_takes_them_from_elsewhere() {
         let Some(criteria) = criteria else { continue };
         let needed = [
             ("judge", r#"{"judge": "a"}"#),
+            ("classes", r#"{"classes": ["a", "b"]}"#),
             ("endpoint", r#"{"endpoint": "http://127.0.0.1:1"}"#),
             ("command", r#"{"command": ["a"]}"#),
         ];

@@ -1,7 +1,7 @@
 //! Comparison of tool calls, each by itself: the score is the mean of theirs.
 
 use super::subject::CallContent;
-use super::{Compared, Comparer, ComparisonTarget, Method};
+use super::{Compared, Comparer, ComparisonTarget};
 use crate::shared::pairing::{counted, naming};
 use crate::shared::report;
 use spanscore_base::model::{Explanation, Outcome, Reason, Trajectory, Want, shown_percent};
@@ -83,7 +83,7 @@ impl Comparer {
         let path = self.subject.path.as_ref().map(|path| format!("`{}` of ", path.as_str()));
         let what = format!("{}the {}", path.unwrap_or_default(), self.subject.word());
         let calls = counted(sum.calls, "call");
-        if self.method == Method::Similar || self.delimiter.is_some() {
+        if self.method.is_graded() || self.delimiter.is_some() {
             return format!("{what} of {calls}: {} as expected", shown_percent(score));
         }
         let right = sum.calls - sum.wrong.len();

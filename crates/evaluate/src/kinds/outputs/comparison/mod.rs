@@ -1,5 +1,5 @@
-//! Comparison of outputs with expected values, shared by `exact_match`, `contains` and
-//! `json_similarity`.
+//! Comparison of outputs with expected values, shared by `exact_match`, `contains`,
+//! `json_similarity` and `word_overlap`.
 //!
 //! In comes a trajectory: its final output, or the arguments or results of its tool calls, each of
 //! which is compared by itself. Semantics are those of UiPath's output evaluators
@@ -15,7 +15,9 @@ mod parts;
 mod ruled;
 mod settings;
 mod similarity;
+mod stem;
 mod subject;
+mod words;
 
 use std::borrow::Cow;
 
@@ -53,6 +55,20 @@ pub(crate) enum Method {
     },
     /// Similarity, leaf by leaf.
     Similar,
+    /// Words of texts in common.
+    Words,
+}
+
+impl Method {
+    /// Returns true if the score may lie between right and wrong.
+    fn is_graded(self) -> bool {
+        matches!(self, Self::Similar | Self::Words)
+    }
+
+    /// Returns true if it is wrong to be as expected.
+    fn is_negated(self) -> bool {
+        matches!(self, Self::Exact { negated: true, .. } | Self::Contains { negated: true, .. })
+    }
 }
 
 /// Conversion of numbers before the comparison.
@@ -80,7 +96,7 @@ pub(crate) struct Comparer {
     rules: Option<Expected>,
 }
 
-/// Settings that all three kinds share.
+/// Settings that all kinds share.
 pub(crate) struct Parts {
     /// Judged content.
     pub(crate) subject: ComparisonSubject,
@@ -187,6 +203,10 @@ impl Comparer {
                 details.insert("total_leaves", leaves.total);
                 return Ok(Compared { score: leaves.share(), details });
             }
+            Method::Words => {
+                let both = texts(expected.to_text(), actual.to_text());
+                return shared_words(both, effort);
+            }
             Method::Exact { case_sensitive, negated } => {
                 let wanted = expected.to_text();
                 let found = actual.to_text();
@@ -256,13 +276,12 @@ impl Comparer {
 
     /// Returns the result where there is nothing to compare.
     fn nothing(&self) -> Compared {
-        let negated = match self.method {
-            Method::Exact { negated, .. } | Method::Contains { negated, .. } => negated,
-            Method::Similar => false,
-        };
         let expected = self.expected.as_ref().map(PyValue::to_text).unwrap_or_default();
         let details = [("expected", Value::from(expected)), ("actual", Value::Null)];
-        Compared { score: if negated { 1.0 } else { 0.0 }, details: details.into_iter().collect() }
+        Compared {
+            score: if self.method.is_negated() { 1.0 } else { 0.0 },
+            details: details.into_iter().collect(),
+        }
     }
 }
 
@@ -322,6 +341,19 @@ fn texts(expected: String, actual: String) -> Map<'static> {
     [("expected", Value::from(expected)), ("actual", actual.into())].into_iter().collect()
 }
 
+/// Counts the words of the two texts in the details.
+fn shared_words(
+    mut details: Map<'static>,
+    effort: &WorkBudget,
+) -> Result<Compared, ComparisonFailure> {
+    let side = |side| details.get(side).and_then(Value::as_str).unwrap_or_default();
+    let found = words::compare(side("expected"), side("actual"), effort)
+        .ok_or(ComparisonFailure::TooLarge)?;
+    details.insert("precision", found.of(found.actual));
+    details.insert("recall", found.of(found.expected));
+    Ok(Compared { score: found.f_measure(), details })
+}
+
 fn fold(text: &str, case_sensitive: bool) -> Cow<'_, str> {
     if case_sensitive { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
 }
@@ -371,7 +403,7 @@ impl Comparer {
     fn explain(&self, output: &Value<'_>, score: f64) -> Explanation {
         let mut words = Explanation::plain(self.sentence(score));
         let names_parts =
-            !matches!(self.method, Method::Exact { negated: true, .. } | Method::Contains { .. });
+            matches!(self.method, Method::Exact { negated: false, .. } | Method::Similar);
         if score < 1.0 && names_parts && self.delimiter.is_none() {
             words.append(&self.differing(output));
         }
@@ -397,13 +429,7 @@ impl Comparer {
 
     fn sentence(&self, score: f64) -> String {
         let passed = score >= 1.0;
-        let (does, does_not) = match self.method {
-            Method::Exact { negated, .. } | Method::Contains { negated, .. } if negated => {
-                ("does not", "does")
-            }
-            _ => ("does", "does not"),
-        };
-        let verb = if passed { does } else { does_not };
+        let verb = if passed != self.method.is_negated() { "does" } else { "does not" };
         let what = match &self.subject.path {
             Some(path) => format!("`{}` of the final output", path.as_str()),
             None => "the final output".to_owned(),
@@ -411,6 +437,10 @@ impl Comparer {
         match (self.method, &self.delimiter) {
             (Method::Similar, _) => {
                 format!("{what} is {} similar to the expected one", shown_percent(score))
+            }
+            (Method::Words, _) => {
+                let share = shown_percent(score);
+                format!("{what} and the expected one have {share} of their words in common")
             }
             (_, Some(_)) => format!("{} of the lines are as expected", shown_percent(score)),
             (Method::Exact { .. }, _) => format!("{what} {verb} equal the expected one"),

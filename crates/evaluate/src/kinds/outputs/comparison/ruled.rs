@@ -56,8 +56,9 @@ impl Comparer {
                 details.insert("total_leaves", leaves.total);
                 leaves.share()
             }
-            Method::Exact { negated, .. } | Method::Contains { negated, .. } => {
-                f64::from(u8::from(matching.result(rules, Some(&part)) != negated))
+            method => {
+                let holds = matching.result(rules, Some(&part));
+                f64::from(u8::from(holds != method.is_negated()))
             }
         };
         if effort.is_spent() {

@@ -111,7 +111,7 @@ impl ComparisonSubject {
     /// Returns the compared part of a content; `None` where nothing stands at the path. A text that
     /// is JSON (or a Python object or list) is parsed where a path leads into it, and otherwise
     /// unless `keeps_text`.
-    pub(super) fn part<'v>(
+    pub(crate) fn part<'v>(
         &self,
         content: &'v Value<'_>,
         keeps_text: bool,

@@ -1,0 +1,212 @@
+//! `classification`: equality of the class that the final output names with the expected one.
+//!
+//! The details hold both names and the classes, from which `spanscore score` makes precision,
+//! recall and F-score of all runs. Semantics are those of UiPath's classification evaluators
+//! (package `uipath` 2.14), in which the case of letters does not count. An output that is none of
+//! the classes is wrong here; there it breaks the evaluation.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::comparison::{ComparisonSubject, OutputKey, Path};
+use crate::compat::uipath::{self, Definition};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
+use crate::shared::report;
+use spanscore_base::model::{Facts, Outcome, Reason, Trajectory, Want};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::Value;
+
+/// Most classes.
+const CLASSES_MAX: usize = 64;
+/// Longest name of a class, bytes.
+const CLASS_BYTES_MAX: usize = 128;
+/// Largest weight of recall: the square of a larger one may be no number.
+const F_VALUE_MAX: f64 = 1000.0;
+
+/// Registry entry of `classification`.
+pub static KIND: Kind = Kind {
+    name: "classification",
+    about: "Checks the class that the final output names; `spanscore score` tells precision, \
+            recall and F-score of all runs.",
+    also_known_as: &[
+        ("uipath-multiclass-classification", "UiPath"),
+        ("uipath-binary-classification", "UiPath"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    early: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+classification/intent:
+  classes: [booking, refund, other]
+  path: intent
+  criteria: {expected_class: refund}
+",
+};
+
+/// Settings of `classification`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Classes, 64 at most. Any other output is wrong. One alone stands for itself and the rest.
+    classes: Vec<String>,
+    /// Class that is told from all others, in place of `classes`.
+    #[serde(alias = "positiveClass")]
+    positive_class: Option<String>,
+    /// Path in the final output to the class, such as `result.intent`; all of it by default.
+    path: Option<Path>,
+    /// Path where `path` is not given; so that a UiPath definition can be pasted.
+    #[serde(alias = "targetOutputKey")]
+    target_output_key: OutputKey,
+    /// Weight of recall in the F-score, above 0: 1 by default, which is F1.
+    #[serde(alias = "fValue")]
+    f_value: Option<f64>,
+    /// Expected class.
+    criteria: Option<ClassCriteria>,
+    /// Expected class where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<ClassCriteria>,
+    /// Ignored, since all metrics are told; so that a UiPath definition can be pasted.
+    #[serde(alias = "metricType")]
+    metric_type: Option<String>,
+    /// Ignored, since both means are told; so that a UiPath definition can be pasted.
+    averaging: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+/// Expected class.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClassCriteria {
+    /// Its name; empty where the output should be none of the classes.
+    #[serde(alias = "expectedClass")]
+    expected_class: String,
+}
+
+/// Evaluator that compares classes, all in lower case.
+struct Classification {
+    subject: ComparisonSubject,
+    classes: Vec<String>,
+    f_value: f64,
+    expected: String,
+}
+
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
+    let definition = Definition::read(node, "binary-classification")
+        .or_else(|_| Definition::read(node, "multiclass-classification"))?;
+    let settings: Settings = definition.body.read()?;
+    let given = settings.criteria.as_ref().or(settings.default_evaluation_criteria.as_ref());
+    let given = given.ok_or_else(|| uipath::no_criteria(node))?;
+    let expected = given.expected_class.to_lowercase();
+    let refused = |message: String| SettingsError::new(message).at(definition.body.place);
+    let classes = classes(&settings, &expected).map_err(refused)?;
+    let f_value = settings.f_value.unwrap_or(1.0);
+    if !(f_value > 0.0 && f_value <= F_VALUE_MAX) {
+        return Err(refused(format!("`f_value` must be above 0, and at most {F_VALUE_MAX}")));
+    }
+    let path = path(settings.path, settings.target_output_key).map_err(refused)?;
+    let subject = ComparisonSubject { path, ..ComparisonSubject::default() };
+    Ok(Evaluator::code(Classification { subject, classes, f_value, expected }))
+}
+
+/// Returns the classes in lower case.
+fn classes(settings: &Settings, expected: &String) -> Result<Vec<String>, String> {
+    let named = settings.classes.iter().chain(&settings.positive_class);
+    let classes: Vec<String> = named.map(|class| class.to_lowercase()).collect();
+    if settings.classes.is_empty() != settings.positive_class.is_some() {
+        return Err("give either `classes` or `positive_class`".to_owned());
+    }
+    if classes.len() > CLASSES_MAX {
+        return Err(format!("`classes` has more than {CLASSES_MAX} entries"));
+    }
+    for (at, class) in classes.iter().enumerate() {
+        if class.is_empty() || class.len() > CLASS_BYTES_MAX {
+            return Err(format!("class {} must have 1 to {CLASS_BYTES_MAX} bytes", at + 1));
+        }
+        if classes[..at].contains(class) {
+            return Err(format!("the class `{class}` stands twice in `classes`; leave one out"));
+        }
+    }
+    if classes.len() > 1 && !expected.is_empty() && !classes.contains(expected) {
+        return Err(format!("the expected class `{expected}` must be one of `classes`"));
+    }
+    Ok(classes)
+}
+
+fn path(path: Option<Path>, key: OutputKey) -> Result<Option<Path>, String> {
+    match key {
+        _ if path.is_some() => Ok(path),
+        OutputKey::Whole => Ok(None),
+        OutputKey::Path(path) => Path::try_from(path).map(Some),
+        OutputKey::Paths(_) => Err("`target_output_key` must be a single path".to_owned()),
+    }
+}
+
+impl Classification {
+    /// Returns the class that an output names, in lower case; `None` where nothing stands at the
+    /// path.
+    fn class_in(&self, output: &Value<'_>) -> Option<String> {
+        let part = self.subject.part(output, true)?;
+        Some(part.as_str().map_or_else(|| part.to_string(), str::to_owned).to_lowercase())
+    }
+
+    fn explain(&self, actual: Option<&str>) -> String {
+        let expected = match self.expected.as_str() {
+            "" => "none of them".to_owned(),
+            class => format!("`{class}`"),
+        };
+        match actual {
+            Some(class) if self.is_class(class) => {
+                format!("the class is `{class}`, expected is {expected}")
+            }
+            Some(_) => format!("the final output is none of the classes, expected is {expected}"),
+            None => format!("no class stands at the path, expected is {expected}"),
+        }
+    }
+
+    fn is_class(&self, name: &str) -> bool {
+        self.classes.iter().any(|class| class == name)
+    }
+
+    fn is_expected(&self, actual: Option<&str>) -> bool {
+        match self.expected.as_str() {
+            "" => !actual.is_some_and(|name| self.is_class(name)),
+            expected => actual == Some(expected),
+        }
+    }
+}
+
+impl CodeEvaluator for Classification {
+    fn facts(&self) -> Facts {
+        Facts { final_output: true, ..Facts::default() }
+    }
+
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let Some(output) = trajectory.final_output.value() else {
+            return report::not_evaluable(Reason::FinalOutputNotRecorded, want, || {
+                "the final output is not recorded".to_owned()
+            });
+        };
+        let actual = self.class_in(output);
+        let score = if self.is_expected(actual.as_deref()) { 1.0 } else { 0.0 };
+        let explain = || self.explain(actual.as_deref());
+        report::scored(score, want, explain, || {
+            let classes = self.classes.iter().cloned().map(Value::from).collect();
+            let details = [
+                ("expected", Value::from(self.expected.clone())),
+                ("actual", actual.clone().map_or(Value::Null, Value::from)),
+                ("classes", Value::List(classes)),
+                ("f_value", Value::from(self.f_value)),
+            ];
+            details.into_iter().collect()
+        })
+    }
+}

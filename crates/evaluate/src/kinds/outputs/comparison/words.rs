@@ -1,0 +1,119 @@
+//! Words that two texts share, as the Agent Development Kit counts them (ROUGE-1).
+//!
+//! Semantics are those of `google/adk-python`, `evaluation/final_response_match_v1.py` of version
+//! 2.13: texts in NFKC and lower case; words of ASCII as `rouge_score` stems them; a character of
+//! Chinese, Japanese or Korean is a word, and so is a base character of Thai, Lao, Khmer or Burmese
+//! with its marks.
+
+use hashbrown::HashMap;
+use icu_normalizer::ComposingNormalizerBorrowed;
+use icu_properties::CodePointMapData;
+use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
+
+use super::stem::stem;
+use spanscore_base::model::WorkBudget;
+
+/// Longest word that stays as it is.
+const UNSTEMMED_MAX: usize = 3;
+/// Steps of normalising, stemming and counting a byte of text.
+const STEPS_PER_BYTE: usize = 32;
+
+/// Number of words in two texts, and of those that both have, each as often as both have it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SharedWords {
+    pub(super) shared: usize,
+    pub(super) expected: usize,
+    pub(super) actual: usize,
+}
+
+impl SharedWords {
+    /// Returns the share of all words of a text that the other has, too; 0 of none.
+    pub(super) fn of(&self, count: usize) -> f64 {
+        self.shared as f64 / count.max(1) as f64
+    }
+
+    /// Returns the harmonic mean of both shares, 0 where nothing is shared.
+    pub(super) fn f_measure(&self) -> f64 {
+        let precision = self.of(self.actual);
+        let recall = self.of(self.expected);
+        if self.shared == 0 { 0.0 } else { 2.0 * precision * recall / (precision + recall) }
+    }
+}
+
+/// Counts the words of two texts; `None` if they are too long to be compared.
+pub(super) fn compare(expected: &str, actual: &str, effort: &WorkBudget) -> Option<SharedWords> {
+    let bytes = expected.len().saturating_add(actual.len());
+    if !effort.spend(bytes.saturating_mul(STEPS_PER_BYTE)) {
+        return None;
+    }
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    let mut wanted = 0;
+    for word in words(expected) {
+        wanted += 1;
+        *counts.entry(word).or_default() += 1;
+    }
+    let mut found = SharedWords { shared: 0, expected: wanted, actual: 0 };
+    for word in words(actual) {
+        found.actual += 1;
+        if let Some(left) = counts.get_mut(&word).filter(|left| **left > 0) {
+            *left -= 1;
+            found.shared += 1;
+        }
+    }
+    Some(found)
+}
+
+/// Place of a character among words.
+enum WordPart {
+    /// Word by itself.
+    Single,
+    /// First of a word.
+    First,
+    /// Part of the word before it, or the first of one.
+    Further,
+    /// Between words.
+    Between,
+}
+
+impl WordPart {
+    fn of(char: char) -> Self {
+        let is_mark = || {
+            let category = CodePointMapData::<GeneralCategory>::new().get(char);
+            GeneralCategoryGroup::Mark.contains(category)
+        };
+        match char {
+            '\0'..='\u{7f}' if char.is_ascii_alphanumeric() => Self::Further,
+            '\0'..='\u{7f}' => Self::Between,
+            '\u{4e00}'..='\u{9fff}' | '\u{3040}'..='\u{30ff}' | '\u{ac00}'..='\u{d7af}' => {
+                Self::Single
+            }
+            '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+                if !is_mark() =>
+            {
+                Self::First
+            }
+            _ if char.is_alphanumeric() || is_mark() => Self::Further,
+            _ => Self::Between,
+        }
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let text = ComposingNormalizerBorrowed::new_nfkc().normalize(text).to_lowercase();
+    let mut spaced = String::with_capacity(text.len());
+    for char in text.chars() {
+        match WordPart::of(char) {
+            WordPart::Single => spaced.extend([' ', char, ' ']),
+            WordPart::First => spaced.extend([' ', char]),
+            WordPart::Further => spaced.push(char),
+            WordPart::Between => spaced.push(' '),
+        }
+    }
+    let words: Vec<String> =
+        spaced.split(' ').filter(|word| !word.is_empty()).map(stemmed).collect();
+    words.into_iter()
+}
+
+fn stemmed(word: &str) -> String {
+    if word.is_ascii() && word.len() > UNSTEMMED_MAX { stem(word) } else { word.to_owned() }
+}
