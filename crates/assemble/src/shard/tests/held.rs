@@ -79,8 +79,7 @@ fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
             own_version: None,
         }),
         target: Arc::new(Target {
-            group: Default::default(),
-            holder: 0,
+            sender: Default::default(),
             trace_id: TraceId([1; 16]),
             session_id: None,
             resource: Arc::default(),
