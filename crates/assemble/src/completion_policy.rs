@@ -313,7 +313,7 @@ impl CompletionPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanscore_base::model::TraceId;
+    use spanscore_base::model::{Sender, TraceId};
 
     fn trace(roots: &[bool]) -> TraceSpans {
         let mut trace = TraceSpans::default();
@@ -341,7 +341,8 @@ mod tests {
     fn habits_of_a_group_say_nothing_of_another() {
         let of = |group| {
             let mut trace = trace(&[true, false]);
-            trace.grouped = TraceSpans::of(ClientGroup::named(group), TraceId([1; 16])).grouped;
+            let sender = Sender::of_group(ClientGroup::named(group));
+            trace.grouped = TraceSpans::of(sender, TraceId([1; 16])).grouped;
             trace.spans[1].parent_id = SpanId([7; 8]);
             trace.spans[1].flags.set(SpanFlags::ENDED);
             trace

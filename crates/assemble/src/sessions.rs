@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use super::SessionsSettings;
 use super::shares::{Shares, TraceClass};
 use super::wheel::{TICK_MS, Wheel};
-use spanscore_base::model::{Completion, SenderKey, SessionKey, TraceId, TraceSpans};
+use spanscore_base::model::{Completion, Sender, SessionKey, TraceId, TraceSpans};
 
 /// Session that is due for judgement.
 #[derive(Clone, Debug)]
@@ -28,8 +28,8 @@ pub struct DueSession {
     pub number: u64,
     /// Its traces in the order of their first judgement.
     pub traces: Vec<Arc<TraceSpans>>,
-    /// Peer and connection that sent the first of them.
-    pub sender: SenderKey,
+    /// Sender of the first of them.
+    pub sender: Sender,
     /// Cause that completed it.
     pub completion: Completion,
     /// Number of its earlier judgements.
@@ -54,6 +54,8 @@ struct Session {
     number: u64,
     /// Its place among the holders of shares.
     slot: u32,
+    /// Sender of its first trace.
+    sender: Sender,
     traces: Vec<(Arc<TraceSpans>, u128)>,
     bytes: usize,
     last_ms: u64,
@@ -196,18 +198,17 @@ impl Sessions {
         traces.for_each(|(trace, _)| change(Arc::make_mut(trace)));
     }
 
-    /// Adds a judged trace of a sender to its session; pushes sessions that a limit makes due.
+    /// Adds a judged trace to its session; pushes sessions that a limit makes due.
     pub fn add(
         &mut self,
         key: SessionKey,
         (trace, digest): (Arc<TraceSpans>, [u8; 16]),
-        sender: SenderKey,
         now_ms: u64,
         due: &mut Vec<DueSession>,
     ) {
         let key = match self.by_key.get_key_value(&key) {
             Some((key, _)) => Arc::clone(key),
-            None => self.start(Arc::new(key), sender, now_ms),
+            None => self.start(Arc::new(key), trace.sender, now_ms),
         };
         self.stay(&key);
         let traces_max = self.settings.traces_per_session_max as usize;
@@ -249,7 +250,7 @@ impl Sessions {
         }
     }
 
-    fn start(&mut self, key: Arc<SessionKey>, sender: SenderKey, now_ms: u64) -> Arc<SessionKey> {
+    fn start(&mut self, key: Arc<SessionKey>, sender: Sender, now_ms: u64) -> Arc<SessionKey> {
         self.started_count += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -260,6 +261,7 @@ impl Sessions {
         let session = Session {
             number: self.started_count,
             slot,
+            sender,
             going: 0,
             goes: None,
             traces: Vec::new(),
@@ -299,12 +301,12 @@ impl Sessions {
     }
 
     /// Returns the next session that is due at `now`, and forgets on the way those remembered as
-    /// long again. One of a sender that is held (its peer and connection) stays open for a moment,
+    /// long again. One of a sender that is held stays open for a moment,
     /// as does one of which a judgement is not done: each that waits keeps its traces as they were.
     pub fn next_due(
         &mut self,
         now_ms: u64,
-        is_held: impl Fn(SenderKey) -> bool,
+        is_held: impl Fn(Sender) -> bool,
     ) -> Option<DueSession> {
         let idle_ms = self.settings.idle_timeout.as_ms();
         let age_max_ms = self.settings.age_max.as_ms();
@@ -317,7 +319,7 @@ impl Sessions {
             let too_old = session.first_ms.saturating_add(age_max_ms);
             let is_due = session.is_open && deadline.min(too_old) <= now_ms;
             let is_judged = session.going > 0;
-            if is_due && (is_judged || is_held(self.shares.sender_of(session.slot))) {
+            if is_due && (is_judged || is_held(session.sender)) {
                 self.wheel.arm(now_ms.saturating_add(HELD_WAIT_MS), (key, number));
                 continue;
             }
@@ -436,7 +438,7 @@ impl Sessions {
             key: Arc::clone(key),
             number: session.number,
             traces: session.traces.iter().map(|(trace, _)| Arc::clone(trace)).collect(),
-            sender: self.shares.sender_of(session.slot),
+            sender: session.sender,
             completion,
             revision: judged.map_or(0, |(count, _)| count),
             digest: digest.to_be_bytes(),

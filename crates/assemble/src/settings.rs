@@ -284,6 +284,6 @@ impl SessionKeyFields {
             Self::ServiceAndSession => Some(trajectory.service_name().into()),
             Self::Session => None,
         };
-        Some(SessionKey { service_name, session_id, group: trajectory.group })
+        Some(SessionKey { service_name, session_id, group: trajectory.sender.group })
     }
 }

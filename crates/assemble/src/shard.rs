@@ -246,8 +246,7 @@ impl Shard {
             }
             return handle;
         }
-        let mut spans = TraceSpans::of(batch.sender.group, trace_id);
-        spans.holder = batch.sender.holder();
+        let spans = TraceSpans::of(batch.sender, trace_id);
         let mut trace = Box::new(OpenTrace::new(spans, now_ms));
         let is_everybodys = self.by_id.contains_key(&trace_id);
         if self.grouped.join(&trace.spans, is_everybodys) || is_topic {
@@ -274,8 +273,7 @@ impl Shard {
         self.opened.push_back(handle);
         let resource = run.first().and_then(|record| batch.resources.get(record.resource as usize));
         let service = resource.map_or("", |resource| &resource.service_name);
-        let sender = (batch.sender.peer, batch.sender.connection.into());
-        self.shares.join(index, sender, service);
+        self.shares.join(index, batch.sender, service);
         self.bytes += TRACE_BYTES;
         self.open_count += 1;
         handle

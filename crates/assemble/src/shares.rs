@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-use spanscore_base::model::{SenderKey, fingerprint};
+use spanscore_base::model::{Sender, fingerprint};
 
 /// Weight of a trace without a span of an agent.
 pub(crate) const PLAIN_WEIGHT: usize = 16;
@@ -123,11 +123,10 @@ impl Shares {
     }
 
     /// Adds a trace, which holds nothing yet.
-    pub(crate) fn join(&mut self, trace: u32, sender: SenderKey, service: &str) {
-        let (peer, connection) = sender;
-        let peer = self.below(ROOT, peer);
+    pub(crate) fn join(&mut self, trace: u32, sender: Sender, service: &str) {
+        let peer = self.below(ROOT, sender.peer);
         let service = self.below(peer, self.service_key(peer, service));
-        let holder = self.below(service, connection);
+        let holder = self.below(service, sender.connection.into());
         self.holders[holder as usize].parts += 1;
         let class = TraceClass::Going;
         let entry = Entry { bytes: 0, holder, before: NONE, after: NONE, class };
@@ -183,19 +182,6 @@ impl Shares {
     /// Returns the bytes that a trace holds.
     pub(crate) fn bytes_of(&self, trace: u32) -> usize {
         self.entries[trace as usize].bytes
-    }
-
-    /// Returns the key of the client or the address that a trace is of.
-    pub(crate) fn peer_of(&self, trace: u32) -> u32 {
-        let above = |holder: u32| self.holders[holder as usize].above;
-        let peer = above(above(self.entries[trace as usize].holder));
-        self.holders[peer as usize].key
-    }
-
-    /// Returns the peer and the connection that a trace is of.
-    pub(crate) fn sender_of(&self, trace: u32) -> SenderKey {
-        let holder = self.entries[trace as usize].holder;
-        (self.peer_of(trace), self.holders[holder as usize].key)
     }
 
     /// Returns the trace that goes next to make room by a measure; `None` if nobody holds any that

@@ -48,8 +48,8 @@ fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::f
     } else {
         write!(out, r#","span_id":"{}""#, span_id)?;
     }
-    if !target.group.is_everybody() {
-        string(out, "client_group", Some(&target.group.to_hex()))?;
+    if !target.sender.group.is_everybody() {
+        string(out, "client_group", Some(&target.sender.group.to_hex()))?;
     }
     string(out, "session_id", target.session_id.as_deref())?;
     string(out, "evaluator", Some(&evaluator.name))?;
@@ -201,7 +201,7 @@ mod tests {
     fn records_of_a_group_of_clients_tell_it() {
         let mut evaluation = sample::scored(1.0);
         let group = ClientGroup::named("a");
-        std::sync::Arc::make_mut(&mut evaluation.target).group = group;
+        std::sync::Arc::make_mut(&mut evaluation.target).sender.group = group;
         let mut out = String::new();
         write(&evaluation, false, &mut out);
         let told = format!(r#""client_group":"{}","session_id""#, group.to_hex());

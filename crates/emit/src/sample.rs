@@ -19,8 +19,7 @@ fn evaluation(outcome: Outcome) -> Evaluation {
         }),
         target: Arc::new(Target {
             trace_id: TraceId::from_hex("0af7651916cd43dd8448eb211c80319c").unwrap_or_default(),
-            group: ClientGroup::default(),
-            holder: 0,
+            sender: Sender::default(),
             session_id: Some("s-1".into()),
             resource: Arc::new(Resource {
                 // attributes { key: "service.name" value { string_value: "shop" } }

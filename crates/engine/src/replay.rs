@@ -94,7 +94,7 @@ impl<'r> Replay<'r> {
             let Some(trace) = self.shard.trace(due.handle) else { continue };
             if let Some(key) = self.session_key.of(&self.resolve(trace)) {
                 let trace = Arc::new(trace.clone());
-                sessions.add(key, (trace, due.digest), (0, 0), 0, &mut due_sessions);
+                sessions.add(key, (trace, due.digest), 0, &mut due_sessions);
             }
         }
         sessions.drain(Completion::EndOfInput, &mut due_sessions);

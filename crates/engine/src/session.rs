@@ -20,7 +20,8 @@ pub fn joined<'a>(
     let mut trajectories: Vec<_> = due.traces.iter().map(read).collect();
     trajectories.sort_by_key(|trajectory| (trajectory.start_ns, trajectory.trace_id));
     reconcile(&mut trajectories);
-    join_session(trajectories)
+    // No turn of another that says to have been earlier decides whose it is.
+    join_session(trajectories).map(|session| Trajectory { sender: due.sender, ..session })
 }
 
 /// Results of judging a session.

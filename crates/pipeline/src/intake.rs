@@ -31,7 +31,7 @@ use super::reload::setup::ConfigUpdate;
 use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::{ShardMessage, WorkerContext};
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER};
-use spanscore_base::model::{Claim, Claims, MemoryQuota, SenderId, SpanBatch, shard_of};
+use spanscore_base::model::{Claim, Claims, MemoryQuota, Sender, SpanBatch, shard_of};
 use spanscore_base::otlp::Signal;
 use spanscore_emit::forward::{Forwards, Passing};
 use spanscore_extract::Extracted;
@@ -82,9 +82,9 @@ enum RequestOrigin<'a> {
     /// Account that waits for an answer.
     Sender(&'a Received),
     /// Log record, with its arrival on the clock of the shards.
-    Log { claim: Claim, at_ms: u64, sender: SenderId },
+    Log { claim: Claim, at_ms: u64, sender: Sender },
     /// Record of a topic, which is its log.
-    Topic { claims: RecordClaims, sender: SenderId },
+    Topic { claims: RecordClaims, sender: Sender },
 }
 
 impl PipelineIntake {

@@ -7,7 +7,7 @@ use opentelemetry::metrics::Meter;
 
 use crate::PipelineIntake;
 use spanscore_assemble::HoldingTrace;
-use spanscore_base::model::{Memory, SenderId};
+use spanscore_base::model::{Memory, Sender};
 use spanscore_emit::Exporters;
 use spanscore_kafka::{FetchedRequest, KafkaReceiver, KafkaStartError, RecordSink, Untaken};
 use spanscore_net::metrics;
@@ -118,7 +118,7 @@ impl RecordSink for TopicIntake {
             return Err(Untaken::NoRoom);
         }
         let FetchedRequest { signal, group, request, claims } = fetched;
-        let sender = SenderId::of_group(group);
+        let sender = Sender::of_group(group);
         let received = Received { sender, ..Received::protobuf(signal, request) };
         let taken = self.intake.accept_of_topic(&received, claims, &self.account).await;
         match taken {

@@ -96,11 +96,6 @@ impl RequestQueue {
 }
 
 impl QueueRoom {
-    /// Returns the identity of the sender, unique while this is held.
-    pub(super) fn holder(&self) -> usize {
-        Arc::as_ptr(&self.sender).addr()
-    }
-
     /// Grows to the size of the extracted batches, without waiting: they are in memory already.
     pub(super) fn grow(&mut self, bytes: usize) {
         let more = bytes.saturating_sub(self.bytes);

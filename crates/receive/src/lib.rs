@@ -28,7 +28,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use spanscore_base::model::SenderId;
+use spanscore_base::model::Sender;
 use spanscore_base::otlp::{RawBody, Signal};
 
 pub use admission::{AskedRoom, Waiters};
@@ -104,7 +104,7 @@ pub struct Received {
     /// Bytes in the form they came in.
     pub raw: RawBody,
     /// Its sender.
-    pub sender: SenderId,
+    pub sender: Sender,
     /// Name of the client that sent it, where clients are known.
     pub client: Option<Arc<str>>,
 }
@@ -118,7 +118,7 @@ impl Received {
     /// Makes a request that came as protobuf, not compressed.
     pub fn protobuf(signal: Signal, request: Bytes) -> Self {
         let raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
-        Self { signal, request, raw, sender: SenderId::default(), client: None }
+        Self { signal, request, raw, sender: Sender::default(), client: None }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use spanscore_base::model::{
     ClientGroup, Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Outcome, Resource,
-    Score, SenderId, SpanId, Target, TraceId,
+    Score, Sender, SpanId, Target, TraceId,
 };
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::{key_value, key_values};
@@ -154,8 +154,7 @@ impl<'a> EventView<'a> {
         let boxed = |key: &str| self.text(key).map(Box::from);
         let target = Target {
             trace_id: TraceId::from_wire(self.trace_id)?,
-            group,
-            holder: SenderId::of_group(group).holder(),
+            sender: Sender::of_group(group),
             session_id: boxed("session.id"),
             resource: Arc::clone(resource),
             agent_name: boxed("gen_ai.agent.name"),

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-use spanscore_base::model::{Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Target};
+use spanscore_base::model::{
+    Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Sender, Target,
+};
 use spanscore_base::value::{Number, Value};
 
 use crate::counters::{StoreCount, StoreCounters};
@@ -82,6 +84,8 @@ struct WaitingWork {
 #[derive(Default)]
 struct QueueState {
     work: FairLine<WaitingWork>,
+    /// Work of other processes: it was acknowledged and is in no sum, so it makes no room.
+    collected: FairLine<WaitingWork>,
     /// Rows and bytes, those of the batch that is being written included.
     rows: usize,
     bytes: usize,
@@ -93,14 +97,16 @@ struct QueueState {
 }
 
 impl QueueState {
-    /// Returns true if a holder has little waiting, with so many bytes more.
-    fn is_little(&self, holder: u32, more: usize) -> bool {
-        let own = self.work.backlog(holder as usize).saturating_add(more as u64);
-        own < self.work.backlog_max() / LITTLE_PART
+    /// Returns true if a sender has little waiting, with so many bytes more.
+    fn is_little(&mut self, sender: Sender, more: usize) -> bool {
+        let (own, most) = self.work.standing(sender);
+        let (collected, most_collected) = self.collected.standing(sender);
+        own + collected + (more as u64) < most.max(most_collected) / LITTLE_PART
     }
 
     fn is_idle(&self) -> bool {
-        self.work.is_empty() && self.merged.is_empty() && self.edits.is_empty()
+        let is_empty = self.work.is_empty() && self.collected.is_empty();
+        is_empty && self.merged.is_empty() && self.edits.is_empty()
     }
 }
 
@@ -130,10 +136,15 @@ impl StoreQueue {
         Self { state: Mutex::default(), rung, came: Condvar::new(), limits, counters }
     }
 
-    /// Returns `None` if there is no room for a run of a holder, else true if it may bring its
+    /// Returns `None` if there is no room for a run of a sender, else true if it may bring its
     /// content. Counts what is left out; what is brought may still be shed.
-    pub(crate) fn admit(&self, holder: u32, is_passing: bool, with_content: bool) -> Option<bool> {
-        let rung = self.rung_of(holder);
+    pub(crate) fn admit(
+        &self,
+        sender: Sender,
+        is_passing: bool,
+        with_content: bool,
+    ) -> Option<bool> {
+        let rung = self.rung_of(sender);
         if rung >= Rung::SumsOnly as u8 {
             self.counters.add(StoreCount::ShedTrajectories, 1);
             return None;
@@ -151,9 +162,9 @@ impl StoreQueue {
     /// Adds a run, or as much of it as there is room for; it arrived at `now_ms`.
     pub(crate) fn put_trajectory(&self, mut record: Box<TrajectoryRecord>, now_ms: i64) {
         let size = record.bytes();
-        let holder = record.holder;
+        let sender = record.sender;
         let mut state = self.lock();
-        let rung = self.make_room(&mut state, holder, size, now_ms);
+        let rung = self.make_room(&mut state, sender, size, now_ms);
         if rung == Rung::SumsOnly {
             self.counters.add(StoreCount::ShedTrajectories, 1);
             return;
@@ -169,19 +180,19 @@ impl StoreQueue {
         let bytes = record.bytes();
         let rows = 2 + if is_shed { 0 } else { record.calls.len() };
         let work = StoreWork::Trajectory { record, is_shed };
-        self.put(&mut state, holder, WaitingWork { work, rows, bytes });
+        self.put(&mut state, sender, WaitingWork { work, rows, bytes });
     }
 
     /// Adds evaluations, or counts them if there is no room; they arrived at `now_ms`.
     pub(crate) fn put_evaluations(&self, all: Arc<[Evaluation]>, now_ms: i64) {
         let bytes = size_of_evaluations(&all);
-        let holder = holder_of(&all);
+        let sender = sender_of(&all);
         let mut state = self.lock();
         if state.is_closed {
             self.counters.add(StoreCount::Lost, all.len());
             return;
         }
-        let rung = self.make_room(&mut state, holder, bytes, now_ms);
+        let rung = self.make_room(&mut state, sender, bytes, now_ms);
         if rung == Rung::SumsOnly {
             return self.merge_all(&mut state, &all, now_ms);
         }
@@ -189,12 +200,12 @@ impl StoreQueue {
         let is_stored = |it: &&Evaluation| !is_shed || it.verdict() != GivenVerdict::Pass;
         let rows = all.iter().filter(is_stored).count();
         let work = StoreWork::Evaluations { all, is_shed };
-        self.put(&mut state, holder, WaitingWork { work, rows, bytes });
+        self.put(&mut state, sender, WaitingWork { work, rows, bytes });
     }
 
     /// Returns true if there is room for what another process sends: it keeps it and comes again.
-    pub(crate) fn has_room_for(&self, holder: u32) -> bool {
-        self.rung_of(holder) < Rung::RowsOnly as u8
+    pub(crate) fn has_room_for(&self, sender: Sender) -> bool {
+        self.rung_of(sender) < Rung::RowsOnly as u8
     }
 
     /// Adds evaluations of another process; returns the number for which there was no room.
@@ -206,14 +217,14 @@ impl StoreQueue {
     ) -> usize {
         let rows = all.len();
         let bytes = size_of_evaluations(&all);
-        let holder = holder_of(&all);
+        let sender = sender_of(&all);
         let mut state = self.lock();
-        if self.make_room(&mut state, holder, bytes, now_ms) == Rung::SumsOnly {
+        if self.make_room(&mut state, sender, bytes, now_ms) == Rung::SumsOnly {
             self.counters.add(StoreCount::CollectedUnstored, rows);
             return rows;
         }
         let work = StoreWork::Collected { all, client };
-        self.put(&mut state, holder, WaitingWork { work, rows, bytes });
+        self.put(&mut state, sender, WaitingWork { work, rows, bytes });
         0
     }
 
@@ -271,16 +282,19 @@ impl StoreQueue {
             edits: std::mem::take(&mut state.edits),
             ..Default::default()
         };
-        let mut taken = 0;
-        while taken < rows_max {
-            let Some(WaitingWork { work, rows, bytes }) = state.work.take() else { break };
+        // By half of each line, where both have some.
+        let mut more_own = 0;
+        while batch.held.0 < rows_max {
+            let is_own = more_own <= 0 && !state.work.is_empty() || state.collected.is_empty();
+            let line = if is_own { &mut state.work } else { &mut state.collected };
+            let Some(WaitingWork { work, rows, bytes }) = line.take() else { break };
+            more_own += if is_own { rows as isize } else { -(rows as isize) };
             state.waiting -= rows;
             batch.held.0 += rows;
             batch.held.1 += bytes;
-            taken += rows;
             batch.work.push(work);
         }
-        batch.is_last = state.is_closed && state.work.is_empty();
+        batch.is_last = state.is_closed && state.work.is_empty() && state.collected.is_empty();
         batch
     }
 
@@ -302,10 +316,12 @@ impl StoreQueue {
         self.came.notify_all();
     }
 
-    fn put(&self, state: &mut QueueState, holder: u32, work: WaitingWork) {
+    fn put(&self, state: &mut QueueState, sender: Sender, work: WaitingWork) {
         let WaitingWork { rows, bytes, .. } = work;
-        let was_idle = state.work.is_empty();
-        state.work.put(holder as usize, bytes, work);
+        let was_idle = state.work.is_empty() && state.collected.is_empty();
+        let is_collected = matches!(work.work, StoreWork::Collected { .. });
+        let line = if is_collected { &mut state.collected } else { &mut state.work };
+        line.put(sender, bytes, work);
         state.rows += rows;
         state.waiting += rows;
         state.bytes += bytes;
@@ -316,16 +332,15 @@ impl StoreQueue {
         }
     }
 
-    /// Makes room for so many bytes of a holder in a full queue, from those that have more waiting;
+    /// Makes room for so many bytes of a sender in a full queue, from those that have more waiting;
     /// returns the rung at which they are taken in.
-    fn make_room(&self, state: &mut QueueState, holder: u32, bytes: usize, now_ms: i64) -> Rung {
+    fn make_room(&self, state: &mut QueueState, sender: Sender, bytes: usize, now_ms: i64) -> Rung {
         if self.rung(state, bytes) == Rung::SumsOnly && !state.is_closed {
-            // What other processes sent was acknowledged, and is in no sum.
-            let may_go = |it: &WaitingWork| !matches!(it.work, StoreWork::Collected { .. });
             let beyond = (state.bytes + bytes + 1).saturating_sub(self.limits.bytes);
             // Full of rows, it gives up as many bytes as come.
             let lacking = if beyond == 0 { bytes } else { beyond };
-            for gone in state.work.displace((holder as usize, bytes), lacking, may_go) {
+            let with_collected = bytes + state.collected.standing(sender).0 as usize;
+            for gone in state.work.displace(sender, with_collected, lacking) {
                 state.rows -= gone.rows;
                 state.waiting -= gone.rows;
                 state.bytes -= gone.bytes;
@@ -336,18 +351,18 @@ impl StoreQueue {
             }
         }
         let rung = self.rung(state, bytes);
-        if rung < Rung::SumsOnly && state.is_little(holder, bytes) { Rung::All } else { rung }
+        if rung < Rung::SumsOnly && state.is_little(sender, bytes) { Rung::All } else { rung }
     }
 
-    /// Returns the rung for the next record of a holder, whose size is not known. Asks the
+    /// Returns the rung for the next record of a sender, whose size is not known. Asks the
     /// queue only once it is half full.
-    fn rung_of(&self, holder: u32) -> u8 {
+    fn rung_of(&self, sender: Sender) -> u8 {
         let rung = self.rung.load(Ordering::Relaxed);
         if rung == Rung::All as u8 {
             return rung;
         }
-        let state = self.lock();
-        if !state.is_closed && state.is_little(holder, 0) { Rung::All as u8 } else { rung }
+        let mut state = self.lock();
+        if !state.is_closed && state.is_little(sender, 0) { Rung::All as u8 } else { rung }
     }
 
     /// Returns the rung at which so many more bytes are taken in.
@@ -390,9 +405,9 @@ impl StoreQueue {
     }
 }
 
-/// Returns the holder of evaluations of one trace, or of one client.
-fn holder_of(all: &[Evaluation]) -> u32 {
-    all.first().map_or(0, |first| first.target.holder)
+/// Returns the sender of evaluations of one trace, or of one client.
+fn sender_of(all: &[Evaluation]) -> Sender {
+    all.first().map(|first| first.target.sender).unwrap_or_default()
 }
 
 /// Returns the bytes that evaluations hold, about. Those of one target share it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use spanscore_base::model::{Evaluation, Facts};
+use spanscore_base::model::{Evaluation, Facts, Sender};
 
 use crate::collected::CollectedEvents;
 use crate::counters::{StoreCount, StoreCounters};
@@ -96,11 +96,11 @@ impl Store {
         })
     }
 
-    /// Returns `None` if there is no room for a run of a holder, which is counted, else true if its
+    /// Returns `None` if there is no room for a run of a sender, which is counted, else true if its
     /// record may bring content. Asked before a record is built, so that shards build
     /// nothing that is left out.
-    pub fn admit(&self, holder: u32, is_passing: bool, with_content: bool) -> Option<bool> {
-        self.queue.admit(holder, is_passing, with_content)
+    pub fn admit(&self, sender: Sender, is_passing: bool, with_content: bool) -> Option<bool> {
+        self.queue.admit(sender, is_passing, with_content)
     }
 
     /// Returns true if nothing would be left out now.
@@ -125,9 +125,9 @@ impl Store {
         self.accepted.contains(client)
     }
 
-    /// Returns true if there is room for evaluations of another process, a holder: they come again.
-    pub fn has_room_for(&self, holder: u32) -> bool {
-        self.queue.has_room_for(holder)
+    /// Returns true if there is room for evaluations of another process: they come again.
+    pub fn has_room_for(&self, sender: Sender) -> bool {
+        self.queue.has_room_for(sender)
     }
 
     /// Stores evaluations that the process of a client gave, a part of them after the other;

@@ -170,8 +170,7 @@ fn inquire(run: &LabelledRun, measured: &Measured) -> Result<Prepared, String> {
 fn open(info: EvaluatorInfo, trajectory: &Trajectory<'_>) -> Evaluation {
     let target = Target {
         trace_id: trajectory.trace_id,
-        group: trajectory.group,
-        holder: trajectory.holder,
+        sender: trajectory.sender,
         session_id: None,
         resource: Arc::default(),
         agent_name: None,

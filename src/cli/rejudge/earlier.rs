@@ -66,7 +66,7 @@ pub(super) struct EarlierVerdict {
 pub(super) fn key_of(evaluation: &Evaluation) -> EarlierKey {
     let Evaluation { evaluator, target, span_id, .. } = evaluation;
     let span_id = (evaluator.level == Level::Call).then_some(*span_id);
-    (evaluator.name.clone(), target.trace_id, span_id, target.group)
+    (evaluator.name.clone(), target.trace_id, span_id, target.sender.group)
 }
 
 /// Returns true if a judge may still answer what has no verdict for this reason.

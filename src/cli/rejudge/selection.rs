@@ -156,7 +156,7 @@ impl RejudgeSelection {
 }
 
 fn of_group(evaluation: &mut Evaluation, group: ClientGroup) {
-    if evaluation.target.group != group {
-        Arc::make_mut(&mut evaluation.target).group = group;
+    if evaluation.target.sender.group != group {
+        Arc::make_mut(&mut evaluation.target).sender.group = group;
     }
 }

@@ -88,7 +88,7 @@ impl ScorePages {
         }
         let passes = |it: &Evaluation| it.verdict() == GivenVerdict::Pass;
         let is_passing = run.judged.asked.is_empty() && run.judged.evaluations.iter().all(passes);
-        let admitted = store.admit(run.trajectory.holder, is_passing, store.has_content());
+        let admitted = store.admit(run.trajectory.sender, is_passing, store.has_content());
         let Some(with_content) = admitted else { return };
         let judgement = Judgement {
             completion: run.due.completion,

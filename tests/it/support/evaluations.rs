@@ -37,8 +37,7 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
             own_version: None,
         }),
         target: Arc::new(Target {
-            group: Default::default(),
-            holder: 0,
+            sender: Default::default(),
             trace_id: TraceId([0xaa; 16]),
             session_id: None,
             resource: resource("shop"),

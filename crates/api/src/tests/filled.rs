@@ -103,8 +103,7 @@ fn evaluation(number: u64, id: u8, name: &str, outcome: Outcome) -> Evaluation {
         evaluator: info(name, if version == "1.4.0" { 1 } else { 2 }),
         target: Arc::new(Target {
             trace_id: trace_id(number),
-            group: Default::default(),
-            holder: 0,
+            sender: Default::default(),
             session_id: Some(format!("s-{}", number / 4).into()),
             resource: resource(version),
             agent_name: Some("refunds".into()),

@@ -15,7 +15,7 @@ use super::backend::{ExternalBackend, ExternalScheduler};
 use super::executor::{ExternalCommand, ExternalExecutor};
 use super::metrics::ExternalMetrics;
 use crate::scheduler::{self, Driver, EmissionOutlet, SchedulerHandle, SchedulerTask, WaitLimits};
-use spanscore_base::model::{Evaluation, Receipt, WaitingRoom};
+use spanscore_base::model::{Evaluation, Receipt, Sender, WaitingRoom};
 use spanscore_evaluate::ExternalRequest;
 use spanscore_evaluate::external::ExternalPlan;
 
@@ -40,9 +40,9 @@ pub struct ExternalSettings {
 pub struct ExternalHandle(SchedulerHandle<ExternalRequest, ExternalCommand>);
 
 impl ExternalHandle {
-    /// Sends tasks of a sender, by its number; never waits. Those that find no room come out at
+    /// Sends tasks of a sender; never waits. Those that find no room come out at
     /// once, as not evaluable.
-    pub fn ask(&self, asked: Vec<ExternalRequest>, receipt: Option<&Receipt>, sender: usize) {
+    pub fn ask(&self, asked: Vec<ExternalRequest>, receipt: Option<&Receipt>, sender: Sender) {
         self.0.ask(asked, receipt, sender);
     }
 }

@@ -22,7 +22,7 @@ use super::settings::{JudgeSettings, JudgingSettings};
 use crate::scheduler::{
     self, Driver, EmissionOutlet, Scheduler, SchedulerHandle, SchedulerTask, WaitLimits,
 };
-use spanscore_base::model::{Evaluation, Receipt, WaitingRoom};
+use spanscore_base::model::{Evaluation, Receipt, Sender, WaitingRoom};
 use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::MarkKey;
 use spanscore_net::backoff::millis;
@@ -46,9 +46,9 @@ pub(super) const RECORDED: WaitLimits = WaitLimits { settle_ms: 0, deadline_ms: 
 pub struct JudgeHandle(SchedulerHandle<JudgeRequest, JudgeCommand>);
 
 impl JudgeHandle {
-    /// Sends inquiries of a sender, by its number; never waits. Those that find no room come out at
+    /// Sends inquiries of a sender; never waits. Those that find no room come out at
     /// once, as not evaluable.
-    pub fn ask(&self, asked: Vec<JudgeRequest>, receipt: Option<&Receipt>, sender: usize) {
+    pub fn ask(&self, asked: Vec<JudgeRequest>, receipt: Option<&Receipt>, sender: Sender) {
         self.0.ask(asked, receipt, sender);
     }
 

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::{Driver, Executor};
 use super::{Emission, PendingRequest, SchedulerBackend, not_sent};
-use spanscore_base::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
+use spanscore_base::model::{Evaluation, Reason, Receipt, Sender, WaitingPlace, WaitingRoom};
 
 /// Consumer of evaluations.
 pub(crate) type EmissionOutlet = Arc<dyn Fn(Emission) + Send + Sync>;
@@ -36,9 +36,9 @@ impl<R, C> Clone for SchedulerHandle<R, C> {
 }
 
 impl<R: PendingRequest, C> SchedulerHandle<R, C> {
-    /// Sends requests of a sender, by its number; never waits. Those that find no room come out at
+    /// Sends requests of a sender; never waits. Those that find no room come out at
     /// once, as not evaluable.
-    pub(crate) fn ask(&self, requests: Vec<R>, receipt: Option<&Receipt>, sender: usize) {
+    pub(crate) fn ask(&self, requests: Vec<R>, receipt: Option<&Receipt>, sender: Sender) {
         for request in requests {
             let Some(place) = self.room.enter(sender, request.bytes()) else {
                 self.refuse(request, receipt.cloned(), Reason::QueueFull);
@@ -139,7 +139,7 @@ pub(crate) async fn ask_all<R: PendingRequest, C: Send + 'static, E>(
         *request.subject() = place.to_be_bytes();
         request
     });
-    task.handle.ask(numbered.collect(), None, 0);
+    task.handle.ask(numbered.collect(), None, Sender::default());
     task.shutdown(std::future::pending()).await;
     let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(done)

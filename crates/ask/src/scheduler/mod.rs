@@ -184,7 +184,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
     /// Returns the first request in the queue of a target; drops those that have ended.
     pub(crate) fn front(&mut self, target: usize) -> Option<u64> {
         loop {
-            let id = self.queue(target).iter().next().copied()?;
+            let id = self.queue(target).peek().copied()?;
             if self.entries.contains_key(&id) {
                 return Some(id);
             }
@@ -204,7 +204,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
 
     /// Returns the first entry in the queue of a target, if it has not ended.
     pub(crate) fn peek(&self, target: usize) -> Option<&ScheduledRequest<B>> {
-        self.entries.get(self.queues.get(target)?.iter().next()?)
+        self.entries.get(self.queues.get(target)?.peek()?)
     }
 
     /// Puts a request into the queue of its target.
@@ -226,8 +226,8 @@ impl<B: SchedulerBackend> Scheduler<B> {
 
     /// Puts a request in front of the queue of a target.
     pub(crate) fn requeue_first_at(&mut self, target: usize, id: u64) {
-        if let Some(sender) = self.entries.get(&id).map(|entry| entry.place.sender()) {
-            self.queue(target).put_first(sender, id);
+        if self.entries.contains_key(&id) {
+            self.queue(target).put_first(id);
         }
     }
 

@@ -9,21 +9,26 @@ fn sessions(change: impl FnOnce(&mut SessionsSettings)) -> Sessions {
     Sessions::new(settings, 0)
 }
 
+/// Returns the only connection of a peer.
+fn of(peer: u32) -> Sender {
+    Sender { peer, ..Sender::default() }
+}
+
 fn add(sessions: &mut Sessions, now_ms: u64, id: &str, trace: u64, digest: u8) -> Vec<DueSession> {
-    add_by((0, 0), sessions, now_ms, (id, trace, digest))
+    add_by(Sender::default(), sessions, now_ms, (id, trace, digest))
 }
 
 fn add_by(
-    sender: SenderKey,
+    sender: Sender,
     sessions: &mut Sessions,
     now_ms: u64,
     (id, trace, digest): (&str, u64, u8),
 ) -> Vec<DueSession> {
     let mut due = Vec::new();
     let trace_id = TraceId(u128::from(trace).to_be_bytes());
-    let spans = TraceSpans { trace_id, ..TraceSpans::default() };
+    let spans = TraceSpans { trace_id, sender, ..TraceSpans::default() };
     let key = SessionKey { service_name: None, session_id: id.into(), group: Default::default() };
-    sessions.add(key, (Arc::new(spans), [digest; 16]), sender, now_ms, &mut due);
+    sessions.add(key, (Arc::new(spans), [digest; 16]), now_ms, &mut due);
     due.iter().for_each(|due| sessions.done(due));
     due
 }
@@ -170,14 +175,14 @@ fn flood_of_sessions_makes_room_from_itself() {
     for shares_its in ["nothing", "address", "connection"] {
         let mut sessions = sessions(|settings| settings.open_sessions_max = 40);
         let victim = match shares_its {
-            "nothing" => (2, 1),
-            "address" => (1, 2),
-            _ => (1, 1),
+            "nothing" => of(2),
+            "address" => Sender { connection: 1, ..of(1) },
+            _ => of(1),
         };
         (0..10).for_each(|n| drop(add_by(victim, &mut sessions, n, (&format!("own {n}"), n, 1))));
         let mut evicted = Vec::new();
         for n in 100..1000 {
-            let due = add_by((1, 1), &mut sessions, n, (&n.to_string(), n, 1));
+            let due = add_by(of(1), &mut sessions, n, (&n.to_string(), n, 1));
             evicted.extend(due.into_iter().map(|due| due.key.session_id.to_string()));
         }
         let own = evicted.iter().filter(|id| id.starts_with("own")).count();
@@ -197,7 +202,7 @@ fn evicted_session_stays_until_it_was_judged_and_can_be_reopened_until_then() {
             let spans = Arc::new(TraceSpans { trace_id, ..TraceSpans::default() });
             let (service_name, group) = (None, Default::default());
             let key = SessionKey { service_name, session_id: id.into(), group };
-            sessions.add(key, (spans, [trace as u8; 16]), (1, 1), now_ms, &mut due);
+            sessions.add(key, (spans, [trace as u8; 16]), now_ms, &mut due);
             due
         };
         put(&mut sessions, 0, "a", 1);
@@ -223,9 +228,9 @@ fn evicted_session_stays_until_it_was_judged_and_can_be_reopened_until_then() {
 #[test]
 fn sessions_of_a_held_sender_stay_open_and_those_of_others_do_not() {
     let mut sessions = sessions(|_| {});
-    add_by((1, 1), &mut sessions, 0, ("held", 1, 1));
-    add_by((1, 2), &mut sessions, 0, ("other", 2, 2));
-    assert_eq!(ids(&due_unless(&mut sessions, 10_000, Some((1, 1)))), ["other"]);
+    add_by(of(1), &mut sessions, 0, ("held", 1, 1));
+    add_by(Sender { connection: 1, ..of(1) }, &mut sessions, 0, ("other", 2, 2));
+    assert_eq!(ids(&due_unless(&mut sessions, 10_000, Some(of(1)))), ["other"]);
     assert_eq!(ids(&due_unless(&mut sessions, 11_000, None)), ["held"]);
 }
 
@@ -284,11 +289,11 @@ fn judgement_of_a_session_that_was_forgotten_is_of_no_later_one() {
 fn put(sessions: &mut Sessions, now_ms: u64, (id, trace): (&str, u8), due: &mut Vec<DueSession>) {
     let spans = TraceSpans { trace_id: TraceId([trace; 16]), ..TraceSpans::default() };
     let key = SessionKey { service_name: None, session_id: id.into(), group: Default::default() };
-    sessions.add(key, (Arc::new(spans), [trace; 16]), (0, 0), now_ms, due);
+    sessions.add(key, (Arc::new(spans), [trace; 16]), now_ms, due);
 }
 
 /// Returns the sessions that are due, but for those of a sender.
-fn due_unless(sessions: &mut Sessions, now_ms: u64, held: Option<SenderKey>) -> Vec<DueSession> {
+fn due_unless(sessions: &mut Sessions, now_ms: u64, held: Option<Sender>) -> Vec<DueSession> {
     sessions.pass(now_ms);
     std::iter::from_fn(|| sessions.next_due(now_ms, |sender| held == Some(sender))).collect()
 }

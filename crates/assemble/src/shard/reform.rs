@@ -12,10 +12,16 @@ impl Shard {
         lacks: bool,
         mut change: impl FnMut(&mut TraceSpans, &mut Vec<Reported>),
     ) {
-        for trace in self.places.iter_mut().filter_map(|place| place.trace.as_mut()) {
+        let mut copied = Vec::new();
+        for (index, place) in (0..).zip(&mut self.places) {
+            let Some(trace) = &mut place.trace else { continue };
             trace.said.change_reported(|reported| change(&mut trace.spans, reported));
             trace.lacks_facts |= lacks;
+            if trace.spans.copied() > 0 {
+                copied.push(Handle { index, generation: place.generation });
+            }
         }
+        copied.into_iter().for_each(|handle| self.recount(handle));
     }
 
     /// Changes times and limits, of open traces, too; traces beyond them go with the next tick.

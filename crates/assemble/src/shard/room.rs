@@ -3,7 +3,7 @@
 use super::super::shares::{Measure, TraceClass};
 use super::super::trace::{LeftOut, OpenTrace, State, TraceLimit};
 use super::{Due, Handle, Shard, TRACE_BYTES};
-use spanscore_base::model::{Completion, SenderKey, TraceId, TraceSpans};
+use spanscore_base::model::{Completion, Sender, TraceId, TraceSpans};
 use std::sync::Arc;
 
 /// Trace that a limit of one trace cut short: it is judged on the retained spans.
@@ -90,9 +90,9 @@ impl Shard {
         copied
     }
 
-    /// Returns the peer and the connection that a trace is of; `None` once it is forgotten.
-    pub fn sender(&self, handle: Handle) -> Option<SenderKey> {
-        self.get(handle).map(|_| self.shares.sender_of(handle.index))
+    /// Returns the sender that a trace is of; `None` once it is forgotten.
+    pub fn sender(&self, handle: Handle) -> Option<Sender> {
+        self.get(handle).map(|trace| trace.spans.sender)
     }
 
     /// Marks a due trace as judged: from now on it is remembered for late spans.
@@ -213,8 +213,8 @@ impl Shard {
     pub(super) fn sever(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.get(handle) else { return };
         if let Some(judged) = trace.judged() {
-            let trace_id = trace.spans.trace_id;
-            self.severed.add(trace_id, self.shares.peer_of(handle.index), judged, now_ms);
+            let TraceSpans { trace_id, sender, .. } = *trace.spans;
+            self.severed.add(trace_id, sender.peer, judged, now_ms);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Ticks: traces that become due with time, a bounded number at once.
 
 use super::{Due, Handle, Shard, State, TraceSlot, is_open};
-use spanscore_base::model::{Completion, SenderKey};
+use spanscore_base::model::{Completion, Sender};
 
 /// Wait for the requests of a held sender before its traces are looked at again: also the time
 /// that those have to be added once it is not held any more.
@@ -24,14 +24,14 @@ impl Shard {
         self.tick_unless(now_ms, most, |_| false, due);
     }
 
-    /// Does the same as [`Self::tick_some`], but for traces of a sender whose requests are held up
-    /// (its peer and connection): that nothing came for them says nothing, so they stay open until
+    /// Does the same as [`Self::tick_some`], but for traces of a sender whose requests are held up:
+    /// that nothing came for them says nothing, so they stay open until
     /// the requests were added, or `age_max` is over.
     pub fn tick_unless(
         &mut self,
         now_ms: u64,
         most: usize,
-        is_held: impl Fn(SenderKey) -> bool,
+        is_held: impl Fn(Sender) -> bool,
         due: &mut Vec<Due>,
     ) {
         let mut fired = Vec::new();
@@ -46,9 +46,10 @@ impl Shard {
                 continue;
             }
             let (deadline, completion) = trace.deadline(&traces);
+            let sender = trace.spans.sender;
             if deadline <= now_ms {
                 let is_of_age = trace.first_ms.saturating_add(traces.age_max.as_ms()) <= now_ms;
-                if !is_of_age && is_held(self.shares.sender_of(handle.index)) {
+                if !is_of_age && is_held(sender) {
                     self.look_again(handle, now_ms);
                     continue;
                 }

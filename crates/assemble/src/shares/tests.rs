@@ -4,8 +4,12 @@ use proptest::prelude::*;
 use super::*;
 
 /// Returns the sender at a place of the tree: two connections for each peer.
-fn sender(number: u8) -> SenderKey {
-    (u32::from(number / 2), u32::from(number % 2))
+fn sender(number: u8) -> Sender {
+    of(u32::from(number / 2), u16::from(number % 2))
+}
+
+fn of(peer: u32, connection: u16) -> Sender {
+    Sender { peer, connection, ..Sender::default() }
 }
 
 /// One step of holders.
@@ -152,7 +156,7 @@ proptest! {
 }
 
 /// Returns the sender whose traces go next, after each has opened so many.
-fn loser(held: &[(SenderKey, &str, usize)]) -> Option<usize> {
+fn loser(held: &[(Sender, &str, usize)]) -> Option<usize> {
     let mut shares = Shares::default();
     let mut of = Vec::new();
     for (at, (sender, service, count)) in held.iter().enumerate() {
@@ -167,18 +171,18 @@ fn loser(held: &[(SenderKey, &str, usize)]) -> Option<usize> {
 
 #[test]
 fn many_connections_of_one_address_count_together() {
-    let victim = ((9, 0), "v", 50);
-    let mut flood: Vec<_> = (0..20).map(|connection| ((1, connection), "f", 10)).collect();
+    let victim = (of(9, 0), "v", 50);
+    let mut flood: Vec<_> = (0..20).map(|connection| (of(1, connection), "f", 10)).collect();
     flood.push(victim);
     assert!(loser(&flood).is_some_and(|at| at < 20));
 }
 
 #[test]
 fn services_of_one_address_hold_apart_as_long_as_they_are_few() {
-    let one = (0, 0);
+    let one = of(0, 0);
     assert_eq!(loser(&[(one, "victim", 50), (one, "flood", 60)]), Some(1));
     let mut many = vec![(one, "victim", 50)];
-    many.extend((1..20).map(|connection| ((0, connection), "flood", 10)));
+    many.extend((1..20).map(|connection| (of(0, connection), "flood", 10)));
     assert!(loser(&many).is_some_and(|at| at > 0), "many connections hold no more than one");
     let names: Vec<String> = (0..1000).map(|number| format!("flood {number}")).collect();
     let mut held = vec![(one, "victim", 50)];
@@ -189,8 +193,8 @@ fn services_of_one_address_hold_apart_as_long_as_they_are_few() {
 #[test]
 fn what_waits_is_held_and_cannot_go() {
     let mut shares = Shares::default();
-    for (trace, sender) in [(0, (1, 1)), (1, (1, 1)), (2, (2, 1)), (3, (2, 1))] {
-        shares.join(trace, sender, "a");
+    for (trace, peer) in [(0, 1), (1, 1), (2, 2), (3, 2)] {
+        shares.join(trace, of(peer, 1), "a");
         shares.set(trace, TraceClass::Running, 100);
     }
     shares.set(0, TraceClass::Waiting, 500);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::{ClientGroup, Completion, EvaluationId, Explanation, Resource, SpanId, TraceId};
+use super::{Completion, EvaluationId, Explanation, Resource, Sender, SpanId, TraceId};
 use crate::value::Value;
 
 /// Kind of target that an evaluator judges.
@@ -31,10 +31,8 @@ impl Level {
 pub struct Target {
     /// The trace; of a session, its last.
     pub trace_id: TraceId,
-    /// Group of its senders.
-    pub group: ClientGroup,
-    /// [Holder](super::SenderId::holder) that sent the trace, by which queues are shared.
-    pub holder: u32,
+    /// Sender of the first record of the trace; of a session, of the trace that began it.
+    pub sender: Sender,
     /// The session, if the spans name one; `None` when no exporter shows it.
     pub session_id: Option<Box<str>>,
     /// The judged trace's resource.

@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Most that one holder may have, as a multiple of the free rest of the quota. Alone it has nearly
 /// all of it; where many compete, those who hold much get no more, and those who hold little find
 /// room.
-const HOLDER_TIMES: usize = 4;
-/// Most that one holder may have of a quota that counts a few, though it leaves no rest.
-const FEW: usize = 4;
+pub(super) const HOLDER_TIMES: usize = 4;
 
 /// Quota of one place: a limit and the amount in use, mostly in bytes.
 #[derive(Debug)]
@@ -80,14 +78,6 @@ impl MemoryQuota {
         }
         self.give_back_for(own, amount);
         false
-    }
-
-    /// Returns true if a holder of `own` may take so much more, by the rule of
-    /// [`try_take_for`](Self::try_take_for); up to `FEW` whatever is left then.
-    pub fn has_room_for(&self, own: usize, amount: usize) -> bool {
-        let left = self.left().checked_sub(amount);
-        let most = |left: usize| left.saturating_mul(HOLDER_TIMES).max(FEW);
-        left.is_some_and(|left| own == 0 || own + amount <= most(left))
     }
 
     /// Takes an amount even without room: for bytes that are held already.
@@ -241,19 +231,6 @@ mod tests {
         share.give_back_for(&one, 400);
         assert!(share.try_take_for(&other, 10));
         assert_eq!((share.held(), share.left()), (590, 410));
-    }
-
-    #[test]
-    fn one_holder_alone_has_all_of_a_few_and_four_fifths_of_many() {
-        for (limit, expected) in [(0, 0), (1, 1), (2, 2), (4, 4), (5, 4), (10, 8), (1000, 800)] {
-            let share = MemoryQuota::new("x", limit);
-            let mut own = 0;
-            while share.has_room_for(own, 1) {
-                share.take(1);
-                own += 1;
-            }
-            assert_eq!(own, expected, "{limit}");
-        }
     }
 
     #[test]

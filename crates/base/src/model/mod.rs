@@ -12,6 +12,7 @@ pub mod id;
 pub mod ledger;
 pub mod memory;
 pub mod recent;
+mod sender;
 pub mod session;
 pub mod span;
 pub mod span_parts;
@@ -27,16 +28,17 @@ pub use self::evaluation::{
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
-pub use fair_line::{FairLine, SenderKey, sender_number};
+pub use fair_line::FairLine;
 pub use group::ClientGroup;
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use ledger::{Claim, ClaimedRecords, Claims, NoteCell, NoteClaim, NoteKind, Receipt, Source};
 pub use memory::{Memory, MemoryLimits, MemoryQuota};
 pub use recent::Recent;
+pub use sender::{Sender, SenderShares};
 pub use session::SessionKey;
 pub use span::{
-    ClaimsByTrace, Resource, RunState, SenderId, SignCounts, SpanBatch, SpanFlags, SpanRecord,
-    TraceRun, TraceSpans, fetch, fingerprint, shard_of,
+    ClaimsByTrace, Resource, RunState, SignCounts, SpanBatch, SpanFlags, SpanRecord, TraceRun,
+    TraceSpans, fetch, fingerprint, shard_of,
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
 pub use trajectory::{Completion, Deferred, Exchange, ForeignResults, Remarks, Trajectory, Usage};

@@ -121,7 +121,6 @@ fn join<'a>(session: &mut Trajectory<'a>, tools: &mut SessionTools<'a>, mut turn
     session.start_ns = session.start_ns.min(turn.start_ns);
     session.end_ns = session.end_ns.max(turn.end_ns);
     session.trace_id = turn.trace_id;
-    session.holder = turn.holder;
     session.span_id = turn.span_id;
     session.span_name = turn.span_name;
     session.attributes = turn.attributes;

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Claim, Claims, ClientGroup, SpanId, TraceId};
+use super::{Claim, Claims, ClientGroup, Sender, SpanId, TraceId};
 
 /// Resource of spans, as it came.
 #[derive(Debug, Default, PartialEq)]
@@ -102,38 +102,6 @@ pub struct SpanRecord {
 
 const _: () = assert!(size_of::<SpanRecord>() == 56, "an open trace holds many of them");
 
-/// Sender of a request, by hashes of what tells it from others when room is short.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
-pub struct SenderId {
-    /// Its group: traces of another are not its own.
-    pub group: ClientGroup,
-    /// Its client, or its address where clients are not known.
-    pub peer: u32,
-    /// Its connection; 0 for records that came by none, as those of topics and files.
-    pub connection: u16,
-}
-
-impl SenderId {
-    /// Returns all clients of a group as one sender.
-    pub fn of_group(group: ClientGroup) -> Self {
-        Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
-    }
-
-    /// Returns the number by which what it holds is told from what others hold: of a client all its
-    /// connections together, else each by itself.
-    pub fn holder(self) -> u32 {
-        let connection = if self.group.is_everybody() { self.connection } else { 0 };
-        let [a, b, c, d] = self.peer.to_be_bytes();
-        let [e, f] = connection.to_be_bytes();
-        fingerprint(&[a, b, c, d, e, f])
-    }
-
-    /// Returns true if a group's records came from a topic: by no connection of this process.
-    pub fn is_topic(self) -> bool {
-        self.connection == 0 && !self.group.is_everybody()
-    }
-}
-
 /// The records that one request brought for one shard, in arrival order.
 #[derive(Default, Debug)]
 pub struct SpanBatch {
@@ -150,7 +118,7 @@ pub struct SpanBatch {
     /// Claims on records of a topic, which have one trace each: they stand beside `claims`.
     pub claims_by_trace: Option<Arc<ClaimsByTrace>>,
     /// Sender of the request.
-    pub sender: SenderId,
+    pub sender: Sender,
 }
 
 /// Claims on records that have one trace each.
@@ -235,7 +203,7 @@ impl SpanBatch {
         self.resources.clear();
         self.claims = Claims::default();
         self.claims_by_trace = None;
-        self.sender = SenderId::default();
+        self.sender = Sender::default();
     }
 
     /// Returns true if its records are spans, not log events: a request brings either.
@@ -259,8 +227,8 @@ pub struct TraceSpans {
     pub trace_id: TraceId,
     /// Group of its senders, and the id that they sent; `None` where that is everybody's.
     pub grouped: Option<Box<(ClientGroup, TraceId)>>,
-    /// [Holder](SenderId::holder) that sent its first record.
-    pub holder: u32,
+    /// Sender of its first record.
+    pub sender: Sender,
     /// Facts of all records, end to end.
     pub arena: Vec<u8>,
     /// The records in arrival order; their `facts` point into `arena`.
@@ -272,10 +240,11 @@ pub struct TraceSpans {
 }
 
 impl TraceSpans {
-    /// Returns a trace of a group without a record.
-    pub fn of(group: ClientGroup, sent_id: TraceId) -> Self {
+    /// Returns a trace of a sender without a record.
+    pub fn of(sender: Sender, sent_id: TraceId) -> Self {
+        let group = sender.group;
         let grouped = (!group.is_everybody()).then(|| Box::new((group, sent_id)));
-        Self { trace_id: group.key(sent_id), grouped, ..Self::default() }
+        Self { trace_id: group.key(sent_id), grouped, sender, ..Self::default() }
     }
 
     /// Returns the group of its senders.

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use strum::{EnumString, IntoStaticStr};
 
 use super::tool_call::groups;
-use super::{
-    ClientGroup, Content, Resource, SpanId, ToolCall, ToolDefinition, TraceId, WorkBudget,
-};
+use super::{Content, Resource, Sender, SpanId, ToolCall, ToolDefinition, TraceId, WorkBudget};
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
@@ -120,10 +118,8 @@ pub type Remarks<'a> = Deferred<'a, (u64, Value<'a>)>;
 pub struct Trajectory<'a> {
     /// The trace; of a session, its last.
     pub trace_id: TraceId,
-    /// Group of its senders.
-    pub group: ClientGroup,
-    /// [Holder](super::SenderId::holder) that sent it.
-    pub holder: u32,
+    /// Sender of its first record.
+    pub sender: Sender,
     /// The span that a trace-level evaluation is attached to: the root, or without one the earliest
     /// span without a known parent.
     pub span_id: SpanId,

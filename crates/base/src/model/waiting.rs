@@ -1,26 +1,23 @@
 //! Bounded occupancy of a queue: a count and bytes, with a limit each, and shares of the senders.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::memory::MemoryQuota;
-
-/// Accounts of senders; those that share one count as one.
-const ACCOUNTS: usize = 256;
-
-/// Count and bytes of the places of a sender.
-#[derive(Debug, Default)]
-struct Account {
-    count: AtomicUsize,
-    bytes: AtomicUsize,
-}
+use super::{Sender, SenderShares};
 
 /// Occupancy of a queue now, and its limits.
 #[derive(Debug)]
 pub struct WaitingRoom {
     count: Arc<MemoryQuota>,
     bytes: Arc<MemoryQuota>,
-    by_sender: [Account; ACCOUNTS],
+    by_sender: Mutex<WaitingShares>,
+}
+
+/// Count and bytes of the places of senders.
+#[derive(Debug, Default)]
+struct WaitingShares {
+    count: SenderShares,
+    bytes: SenderShares,
 }
 
 impl WaitingRoom {
@@ -29,7 +26,7 @@ impl WaitingRoom {
         Arc::new(Self {
             count: MemoryQuota::new("waiting count", count_max),
             bytes: MemoryQuota::new("waiting bytes", bytes_max),
-            by_sender: std::array::from_fn(|_| Account::default()),
+            by_sender: Mutex::default(),
         })
     }
 
@@ -39,22 +36,21 @@ impl WaitingRoom {
         self.bytes.resize(bytes_max);
     }
 
-    /// Takes a place for a sender, by its number; `None` if there is no room, or the sender has its
-    /// part already ([`MemoryQuota::try_take_for`]).
-    pub fn enter(self: &Arc<Self>, sender: usize, bytes: usize) -> Option<WaitingPlace> {
-        let own = self.account(sender);
-        if !self.count.try_take_for(&own.count, 1) {
-            return None;
-        }
-        if !self.bytes.try_take_for(&own.bytes, bytes) {
-            self.count.give_back_for(&own.count, 1);
-            return None;
-        }
-        Some(WaitingPlace { room: Arc::clone(self), sender, bytes })
+    /// Takes a place for a sender; `None` if there is no room, or the sender has its part already
+    /// ([`SenderShares::has_room`]).
+    pub fn enter(self: &Arc<Self>, sender: Sender, bytes: usize) -> Option<WaitingPlace> {
+        let mut shares = self.lock();
+        let fits = shares.count.has_room(&self.count, sender, 1)
+            && shares.bytes.take(&self.bytes, sender, bytes);
+        fits.then(|| {
+            self.count.take(1);
+            shares.count.add(sender, 1);
+            WaitingPlace { room: Arc::clone(self), sender, bytes }
+        })
     }
 
-    fn account(&self, sender: usize) -> &Account {
-        &self.by_sender[sender % ACCOUNTS]
+    fn lock(&self) -> MutexGuard<'_, WaitingShares> {
+        self.by_sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns count and bytes of the occupied places.
@@ -67,61 +63,54 @@ impl WaitingRoom {
 #[derive(Debug)]
 pub struct WaitingPlace {
     room: Arc<WaitingRoom>,
-    sender: usize,
+    sender: Sender,
     bytes: usize,
 }
 
 impl WaitingPlace {
-    /// Returns the number of the sender that has it.
-    pub fn sender(&self) -> usize {
+    /// Returns the sender that has it.
+    pub fn sender(&self) -> Sender {
         self.sender
     }
 }
 
 impl Drop for WaitingPlace {
     fn drop(&mut self) {
-        let own = self.room.account(self.sender);
-        self.room.count.give_back_for(&own.count, 1);
-        self.room.bytes.give_back_for(&own.bytes, self.bytes);
+        let mut shares = self.room.lock();
+        shares.count.give_back(&self.room.count, self.sender, 1);
+        shares.bytes.give_back(&self.room.bytes, self.sender, self.bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::sender_number;
+
+    fn sender(peer: u32) -> Sender {
+        Sender { peer, ..Sender::default() }
+    }
 
     #[test]
     fn places_are_limited_and_given_back() {
         let room = WaitingRoom::new(2, 10);
-        let one = room.enter(1, 6);
-        assert!(one.is_some() && room.enter(2, 6).is_none(), "too many bytes");
-        let two = room.enter(2, 4);
-        assert!(two.is_some() && room.enter(3, 0).is_none(), "too many");
+        let one = room.enter(sender(1), 6);
+        assert!(one.is_some() && room.enter(sender(2), 6).is_none(), "too many bytes");
+        let two = room.enter(sender(2), 4);
+        assert!(two.is_some() && room.enter(sender(3), 0).is_none(), "too many");
         room.resize(3, 10);
-        assert!(room.enter(3, 0).is_some(), "one more may wait now");
+        assert!(room.enter(sender(3), 0).is_some(), "one more may wait now");
         drop((one, two));
         assert_eq!(room.now(), (0, 0));
     }
 
     #[test]
-    fn peers_have_accounts_of_their_own_whatever_their_connections_are() {
-        for (one, other) in [((1, 0), (2, 0)), ((1, 7), (2, 7)), ((1, 7), (1, 8))] {
-            let room = WaitingRoom::new(100, 1000);
-            let enter = |sender| room.enter(sender_number(sender), 1);
-            let flood: Vec<_> = std::iter::from_fn(|| enter(one)).collect();
-            assert_eq!(flood.len(), 80);
-            assert!(enter(one).is_none() && enter(other).is_some(), "{one:?}, {other:?}");
-        }
-    }
-
-    #[test]
-    fn sender_that_fills_the_queue_leaves_room_for_others() {
+    fn peer_that_fills_the_queue_leaves_room_for_others() {
         for (bytes, expected) in [(1, 80), (100, 8)] {
             let room = WaitingRoom::new(100, 1000);
-            let flood: Vec<_> = std::iter::from_fn(|| room.enter(1, bytes)).collect();
+            let connections = (1..=200).map(|connection| Sender { connection, ..sender(1) });
+            let flood: Vec<_> = connections.filter_map(|it| room.enter(it, bytes)).collect();
             assert_eq!(flood.len(), expected);
-            let others: Vec<_> = (2..).map_while(|sender| room.enter(sender, bytes)).collect();
+            let others: Vec<_> = (2..).map_while(|it| room.enter(sender(it), bytes)).collect();
             assert_eq!(others.len(), expected / 4);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::QueueEntry;
-use spanscore_base::model::FairLine;
+use spanscore_base::model::{FairLine, Sender};
 
 /// Entries between the offering and the emptying end.
 #[derive(Default)]
@@ -22,28 +22,24 @@ struct EntryLine {
 }
 
 impl WaitingEntries {
-    /// Adds an entry of a holder.
+    /// Adds an entry of a sender.
     ///
     /// # Errors
     /// The entry, where nobody takes it any more.
-    pub(super) fn put(&self, holder: usize, entry: QueueEntry) -> Result<(), QueueEntry> {
+    pub(super) fn put(&self, sender: Sender, entry: QueueEntry) -> Result<(), QueueEntry> {
         let mut line = self.lock();
         if line.is_closed {
             return Err(entry);
         }
-        line.entries.put(holder, entry.room.bytes(), entry);
+        line.entries.put(sender, entry.room.bytes(), entry);
         drop(line);
         self.came.notify_one();
         Ok(())
     }
 
-    /// Takes so much as is lacking for an entry of a holder from whoever has more, or nothing.
-    pub(super) fn displace(
-        &self,
-        (holder, bytes): (usize, usize),
-        lacking: usize,
-    ) -> Vec<QueueEntry> {
-        self.lock().entries.displace((holder, bytes), lacking, |_| true)
+    /// Takes so much as is lacking for an entry of a sender from whoever has more, or nothing.
+    pub(super) fn displace(&self, sender: Sender, bytes: usize, lacking: usize) -> Vec<QueueEntry> {
+        self.lock().entries.displace(sender, bytes, lacking)
     }
 
     /// Takes nothing in any more.

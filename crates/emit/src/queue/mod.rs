@@ -40,7 +40,7 @@ use drain::{Drain, Payload};
 use handover::SuccessorSlot;
 use line::{EntryReader, WaitingEntries};
 use room::{QueueShared, Room};
-use spanscore_base::model::{Evaluation, MemoryQuota, Receipt};
+use spanscore_base::model::{Evaluation, MemoryQuota, Receipt, Sender};
 use spanscore_base::panics::Panicked;
 
 /// Evaluations on their way, in the order offered.
@@ -212,8 +212,8 @@ impl Queue {
         if shared.closing.is_cancelled() {
             return self.come_too_late(count, receipt);
         }
-        let holder = evaluations.first().map_or(0, |first| first.target.holder as usize);
-        let Some(mut room) = self.make_room(holder, bytes, count) else {
+        let sender = evaluations.first().map(|first| first.target.sender).unwrap_or_default();
+        let Some(mut room) = self.make_room(sender, bytes, count) else {
             return self.lose(Loss::QueueFull, count, receipt);
         };
         if let Some(receipt) = receipt {
@@ -223,20 +223,20 @@ impl Queue {
             shared.pressure.notify_one();
         }
         let entry = QueueEntry { payload: Payload::Batch(vec![evaluations.clone()]), room };
-        if let Err(QueueEntry { room, .. }) = self.waiting.put(holder, entry) {
+        if let Err(QueueEntry { room, .. }) = self.waiting.put(sender, entry) {
             room.settle(&Delivery::default());
             self.come_too_late(count, receipt);
         }
     }
 
-    /// Takes room for evaluations of a holder, if need be from those that hold more.
-    fn make_room(&self, holder: usize, bytes: usize, count: u64) -> Option<Room> {
+    /// Takes room for evaluations of a sender, if need be from those that hold more.
+    fn make_room(&self, sender: Sender, bytes: usize, count: u64) -> Option<Room> {
         let take = || Room::take(&self.shared, bytes, count, self.bytes_max);
         take().or_else(|| {
             // The queue may have room that the share of all queues has not.
             let beyond = (self.shared.held.bytes() + bytes).saturating_sub(self.bytes_max);
             let lacking = if beyond == 0 { bytes } else { beyond };
-            for QueueEntry { room, .. } in self.waiting.displace((holder, bytes), lacking) {
+            for QueueEntry { room, .. } in self.waiting.displace(sender, bytes, lacking) {
                 let (count, receipt) = room.give_back();
                 self.lose(Loss::Displaced, count, receipt.as_ref());
             }

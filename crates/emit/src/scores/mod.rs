@@ -15,7 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hashbrown::{Equivalent, HashMap};
 
 use self::identity::ServiceIdentity;
-use spanscore_base::model::{Evaluation, EvaluatorInfo, MemoryQuota, Outcome, Resource};
+use spanscore_base::model::{
+    Evaluation, EvaluatorInfo, MemoryQuota, Outcome, Resource, Sender, SenderShares,
+};
 use spanscore_base::settings::HumanDuration;
 
 /// Upper bounds of the histogram's buckets; the first holds zeros alone.
@@ -73,8 +75,8 @@ pub(crate) struct ScoreSource {
     pub(crate) series: Vec<Series>,
     /// Bytes charged to the quota for it, without its series.
     bytes: usize,
-    /// Holder that sent its first evaluation, which holds its series.
-    holder: u32,
+    /// Sender of its first evaluation, which holds its series.
+    sender: Sender,
 }
 
 /// Counts of one evaluator at one source.
@@ -157,9 +159,9 @@ pub(crate) struct Scores {
 }
 
 pub(crate) struct ScoreTable {
-    /// Quota of the number of series, and how many each holder has.
+    /// Quota of the number of series, and how many each sender has.
     counts: Arc<MemoryQuota>,
-    holders: HashMap<u32, usize>,
+    by_sender: SenderShares,
     /// Time without an evaluation after which a series is dropped, nanoseconds; 0 for never.
     idle_ns: u64,
     /// Memory quota of the series of all exporters.
@@ -180,7 +182,7 @@ impl Scores {
     ) -> Self {
         let table = ScoreTable {
             counts: MemoryQuota::new("series_max", series_max),
-            holders: HashMap::new(),
+            by_sender: SenderShares::default(),
             idle_ns: idle.as_ns(),
             share,
             places: HashMap::new(),
@@ -271,8 +273,8 @@ impl ScoreTable {
         if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
             return Some(*place);
         }
-        let holder = evaluation.target.holder;
-        if !self.has_room(holder) {
+        let sender = evaluation.target.sender;
+        if !self.has_room(sender) {
             return None;
         }
         let resource = identity.resource();
@@ -284,7 +286,7 @@ impl ScoreTable {
         self.places.insert(ScoreSourceKey { source: source.into(), agent: agent.into() }, place);
         let resource = Some(Arc::new(resource));
         let agent = agent.to_owned();
-        self.sources.push(ScoreSource { resource, agent, series: Vec::new(), bytes, holder });
+        self.sources.push(ScoreSource { resource, agent, series: Vec::new(), bytes, sender });
         Some(place)
     }
 
@@ -318,18 +320,18 @@ impl ScoreTable {
         self.places.shrink_to_fit();
         self.share.change(held, self.held());
         self.counts.change(self.counts.held(), 0);
-        self.holders.clear();
+        self.by_sender = SenderShares::default();
         for source in &self.sources {
             let count = source.series.len();
             self.counts.take(count);
-            *self.holders.entry(source.holder).or_default() += count;
+            self.by_sender.add(source.sender, count);
         }
         self.expired_ns = now_ns;
     }
 
-    /// Returns true if a holder may have one more series.
-    fn has_room(&self, holder: u32) -> bool {
-        self.counts.has_room_for(self.holders.get(&holder).copied().unwrap_or(0), 1)
+    /// Returns true if a sender may have one more series.
+    fn has_room(&self, sender: Sender) -> bool {
+        self.by_sender.has_room(&self.counts, sender, 1)
     }
 
     /// Returns the bytes charged to the quota for the sources and their series.
@@ -341,13 +343,13 @@ impl ScoreTable {
     fn series(&mut self, place: Option<usize>, evaluation: &Evaluation) -> &mut Series {
         let evaluator = &evaluation.evaluator;
         let known = place.and_then(|place| self.sources.get(place));
-        let has_room = known.is_some_and(|source| self.has_room(source.holder));
+        let has_room = known.is_some_and(|source| self.has_room(source.sender));
         if let Some(source) = place.and_then(|place| self.sources.get_mut(place)) {
             let found = find(&source.series, evaluator);
             if found.is_some() || has_room && self.share.try_take(SERIES_BYTES) {
                 let more = usize::from(found.is_none());
                 self.counts.take(more);
-                *self.holders.entry(source.holder).or_default() += more;
+                self.by_sender.add(source.sender, more);
                 return found_or_new(&mut source.series, found, evaluator, self.expired_ns);
             }
         }
@@ -356,7 +358,7 @@ impl ScoreTable {
             agent: String::new(),
             series: Vec::new(),
             bytes: 0,
-            holder: 0,
+            sender: Sender::default(),
         });
         let found = find(&source.series, evaluator);
         found_or_new(&mut source.series, found, evaluator, 0)

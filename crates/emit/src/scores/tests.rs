@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::*;
 use crate::sample;
-use spanscore_base::model::{GivenVerdict, Memory};
+use spanscore_base::model::{GivenVerdict, Memory, Sender};
 
 const HOUR: HumanDuration = HumanDuration::from_secs(3600);
 
@@ -57,19 +57,20 @@ fn series_beyond_the_limit_are_counted_together() {
 fn sender_that_makes_names_up_leaves_series_to_others() {
     let idle = HumanDuration::from_secs(1);
     let scores = Scores::new(Grouping::Service, 100, idle, share());
-    let by = |holder: u32, agent: &str| {
+    let by = |peer: u32, connection: u16, agent: &str| {
         let mut evaluation = from(agent);
-        Arc::make_mut(&mut evaluation.target).holder = holder;
+        Arc::make_mut(&mut evaluation.target).sender =
+            Sender { peer, connection, ..Sender::default() };
         evaluation
     };
     let named = |agent: &str| counts(&scores).iter().filter(|(_, it, _)| it == agent).count();
-    (0..500).for_each(|name| scores.record_at(&[by(1, &format!("flood {name}"))], 1));
+    (0..500).for_each(|n| scores.record_at(&[by(1, n % 200, &format!("flood {n}"))], 1));
     assert_eq!(counts(&scores).len(), 81, "four times what is left, and the overflow");
-    scores.record_at(&[by(2, "quiet")], 1);
-    scores.record_at(&[by(2, "refunds"), by(1, "more")], 2_000_000_000);
+    scores.record_at(&[by(2, 1, "quiet")], 1);
+    scores.record_at(&[by(2, 1, "refunds"), by(1, 1, "more")], 2_000_000_000);
     assert_eq!(["quiet", "refunds", "more"].map(named), [1, 1, 0]);
     scores.read(2_000_000_000, |_| {});
-    scores.record_at(&[by(1, "more")], 2_000_000_000);
+    scores.record_at(&[by(1, 1, "more")], 2_000_000_000);
     assert_eq!(["refunds", "more", "flood 0"].map(named), [1, 1, 0], "idle ones make room");
 }
 

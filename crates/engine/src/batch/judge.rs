@@ -265,7 +265,7 @@ impl<'a> BatchJudge<'a> {
         let mut due_sessions = Vec::new();
         for (key, due, trace) in judged {
             let trace = Arc::new(trace.clone());
-            sessions.add(key, (trace, due.digest), (0, 0), 0, &mut due_sessions);
+            sessions.add(key, (trace, due.digest), 0, &mut due_sessions);
         }
         sessions.drain(Completion::EndOfInput, &mut due_sessions);
         let BatchPlan { resolver, evaluators, now_ns, .. } = *self.settings;

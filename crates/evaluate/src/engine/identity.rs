@@ -134,7 +134,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use spanscore_base::model::{ClientGroup, TraceId};
+    use spanscore_base::model::{ClientGroup, Sender, TraceId};
     use spanscore_base::value::json;
 
     fn call(span: u8, id: Option<&'static str>, name: &'static str) -> ToolCall<'static> {
@@ -171,8 +171,7 @@ mod tests {
         let info = EvaluatorInfo { digest: [1; 16], ..EvaluatorInfo::default() };
         let target = Target {
             trace_id: TraceId([2; 16]),
-            group: ClientGroup::default(),
-            holder: 0,
+            sender: Sender::default(),
             session_id: None,
             resource: Arc::default(),
             agent_name: None,

@@ -228,8 +228,7 @@ fn identified<'a>(
 ) -> Trajectory<'a> {
     Trajectory {
         trace_id: trace.sent_id(),
-        group: trace.group(),
-        holder: trace.holder,
+        sender: trace.sender,
         session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
         agent_name: gathered.first_agent().cloned(),
         bytes: trace.arena.len(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::{PipelineIntake, RETRY_AFTER};
-use spanscore_base::model::SenderId;
+use spanscore_base::model::Sender;
 use spanscore_base::otlp::Signal;
 use spanscore_evaluate::kind;
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
@@ -36,7 +36,7 @@ impl CollectingIntake {
             return Ok(0);
         }
         let group = received.sender.group;
-        if !store.has_room_for(SenderId::of_group(group).holder()) {
+        if !store.has_room_for(Sender::of_group(group)) {
             return Err(Refused::StoreFull { retry_after: RETRY_AFTER });
         }
         let client = Arc::clone(client);

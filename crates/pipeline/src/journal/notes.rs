@@ -19,7 +19,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use spanscore_assemble::PriorVerdict;
-use spanscore_base::model::{ClientGroup, SenderId, TraceId, fingerprint};
+use spanscore_base::model::{ClientGroup, Sender, TraceId, fingerprint};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 use spanscore_log::PROBE_TAG;
 
@@ -75,7 +75,7 @@ impl FormBits {
 
 /// Returns the tags of a request's record. Addresses do not outlive the process: connections alone
 /// tell senders apart in what is restored.
-pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: SenderId) -> [u8; 4] {
+pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: Sender) -> [u8; 4] {
     let signal = match signal {
         Signal::Traces => 0,
         Signal::Logs => 1,
@@ -104,7 +104,7 @@ pub(super) fn is_note(tags: [u8; 4]) -> bool {
 }
 
 /// Returns the payload of a request's record.
-pub(super) fn request_payload(raw: &RawBody, sender: SenderId) -> Bytes {
+pub(super) fn request_payload(raw: &RawBody, sender: Sender) -> Bytes {
     if sender.group.is_everybody() {
         return raw.bytes.clone();
     }
@@ -112,7 +112,7 @@ pub(super) fn request_payload(raw: &RawBody, sender: SenderId) -> Bytes {
 }
 
 /// Decodes a request; `None` if the tags are none that this version knows.
-pub(crate) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody, SenderId)> {
+pub(crate) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody, Sender)> {
     let [REQUEST_TAG, form, high, low] = tags else { return None };
     let (signal, json, compression, connection) = if form & FormBits::WITH_SENDER == 0 {
         (form, high, low, 0)
@@ -144,7 +144,7 @@ pub(crate) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody,
     };
     // A group is one peer, as it was when it sent this.
     let peer = if is_grouped { fingerprint(&group.to_bytes()) } else { 0 };
-    let sender = SenderId { group, peer, connection };
+    let sender = Sender { group, peer, connection };
     Some((signal, RawBody { bytes, compression, is_json }, sender))
 }
 
@@ -268,7 +268,7 @@ mod tests {
                     let named = ClientGroup::named("a");
                     let peers = [0, fingerprint(&named.to_bytes())];
                     for (group, peer) in [ClientGroup::default(), named].into_iter().zip(peers) {
-                        let sender = SenderId { group, peer, connection: 0xfedc };
+                        let sender = Sender { group, peer, connection: 0xfedc };
                         let tags = request_tags(signal, &raw, sender);
                         let payload = request_payload(&raw, sender);
                         assert_eq!(request(tags, payload), Some((signal, raw.clone(), sender)));
@@ -278,7 +278,7 @@ mod tests {
         }
         let raw =
             RawBody { bytes: Bytes::new(), compression: Some(ContentCoding::Zstd), is_json: true };
-        let earlier = Some((Signal::Logs, raw, SenderId::default()));
+        let earlier = Some((Signal::Logs, raw, Sender::default()));
         assert_eq!(request([1, 1, 1, 2], Bytes::new()), earlier, "as earlier versions wrote it");
         for tags in [[2, 0, 0, 0], [1, 3, 0, 0], [1, 0, 2, 0], [1, 0, 0, 4], [1, 0x83, 0, 0]] {
             assert_eq!(request(tags, Bytes::new()), None, "{tags:?}");

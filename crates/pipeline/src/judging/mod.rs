@@ -19,7 +19,7 @@ use spanscore_ask::judge::{
     AnswerLog, JudgeDispatcher, JudgeHandle, JudgeParts, JudgeSettings, JudgeStartError,
     JudgesChange, JudgingSettings,
 };
-use spanscore_base::model::{Evaluation, Receipt, SenderKey, sender_number};
+use spanscore_base::model::{Evaluation, Receipt, Sender};
 use spanscore_emit::forward::Forwards;
 use spanscore_evaluate::AskedTarget;
 use spanscore_evaluate::engine::run::Evaluators;
@@ -54,14 +54,8 @@ pub(super) struct Dispatchers {
 
 impl Dispatchers {
     /// Sends inquiries about what a sender sent to their dispatchers; never waits.
-    pub(super) fn ask(
-        &self,
-        asked: Vec<AskedTarget>,
-        receipt: Option<&Receipt>,
-        sender: SenderKey,
-    ) {
+    pub(super) fn ask(&self, asked: Vec<AskedTarget>, receipt: Option<&Receipt>, sender: Sender) {
         let (judged, external) = AskedTarget::by_lane(asked);
-        let sender = sender_number(sender);
         if let Some(dispatcher) = &self.judge {
             dispatcher.ask(judged, receipt, sender);
         }

@@ -91,8 +91,8 @@ mod tests {
     use super::*;
     use crate::worker::WorkerContext;
     use spanscore_base::model::{
-        ClientGroup, Completion, EvaluatorInfo, Explanation, Level, Reason, Resource, Score,
-        Source, SpanId, Target, TraceId,
+        Completion, EvaluatorInfo, Explanation, Level, Reason, Resource, Score, Sender, Source,
+        SpanId, Target, TraceId,
     };
     use spanscore_base::value::Value;
     use spanscore_telemetry::Telemetry;
@@ -100,8 +100,7 @@ mod tests {
     fn evaluation(outcome: Outcome) -> Evaluation {
         let target = Target {
             trace_id: TraceId([1; 16]),
-            group: ClientGroup::default(),
-            holder: 0,
+            sender: Sender::default(),
             session_id: None,
             resource: Arc::new(Resource::default()),
             agent_name: None,

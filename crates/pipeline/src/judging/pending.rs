@@ -47,7 +47,7 @@ impl PendingTraces {
     /// Takes in the evaluations of an inquiry; reports the trace after the last one.
     pub(super) fn told(&self, evaluations: &[Evaluation]) {
         let Some(first) = evaluations.first() else { return };
-        let trace_id = first.target.group.key(first.target.trace_id);
+        let trace_id = first.target.sender.group.key(first.target.trace_id);
         let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(pending) = traces.get_mut(&trace_id) else { return };
         if !pending.evaluators.remove(&first.evaluator.name) {

@@ -4,9 +4,9 @@
 //! that takes more is judged over on a thread beside, by shares of the senders. A due session is
 //! judged by the evaluators of the time when it became due, so a reload need not wait for it.
 //!
-//! Sessions of a sender that has [`HOLDING_MAX`] of these waiting stay open meanwhile. What a limit
-//! evicts cannot: beyond a part of the memory it is not evaluable. Past the limits of all, sessions
-//! are judged on the worker to their end.
+//! Sessions of a sender that has many of these waiting stay open meanwhile ([`holds_up`]). Those
+//! that a limit evicts cannot: beyond a part of the memory they are not evaluable. Past the limits
+//! of all, sessions are judged on the worker to their end.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,12 +16,10 @@ use tokio::sync::mpsc;
 
 use crate::reading::{ReadingMemory, reserve, try_reserve};
 use crate::reload::setup::Setup;
-use crate::worker::long_traces::ATTEMPT_STEPS;
+use crate::worker::long_traces::{ATTEMPT_STEPS, holds_up};
 use crate::worker::unix_ns;
 use spanscore_assemble::DueSession;
-use spanscore_base::model::{
-    FairLine, MemoryQuota, SenderKey, SessionKey, TraceSpans, sender_number,
-};
+use spanscore_base::model::{FairLine, MemoryQuota, Sender, SenderShares, SessionKey, TraceSpans};
 use spanscore_base::panics::caught;
 use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_extract::reading_steps;
@@ -29,8 +27,6 @@ use spanscore_telemetry::Heartbeats;
 
 /// Long sessions that wait at most.
 const WAITING_MAX: usize = 256;
-/// Waiting sessions of one sender from which on its others stay open.
-const HOLDING_MAX: usize = 4;
 /// Traces of a session above which it is not attempted: each has a slice to be read.
 const ATTEMPT_TRACES_MAX: usize = 32;
 
@@ -112,7 +108,7 @@ pub(crate) struct LongSessions {
     /// Channels to the thread; without them sessions are judged by their worker.
     thread: Option<(mpsc::Sender<SessionTask>, mpsc::Receiver<SessionJudgement>)>,
     line: FairLine<SessionTask>,
-    by_sender: HashMap<SenderKey, usize>,
+    by_sender: SenderShares,
     /// Number of those that wait or are judged, by session.
     by_key: HashMap<Arc<SessionKey>, usize>,
     running: Option<SessionTask>,
@@ -139,10 +135,9 @@ impl LongSessions {
         self.len() < WAITING_MAX && self.bytes < bytes_max
     }
 
-    /// Returns true if sessions of a sender stay open, as many of them wait. What comes by no
-    /// connection, of topics and files, is of many senders.
-    pub(super) fn holds(&self, sender: SenderKey) -> bool {
-        sender.1 != 0 && self.by_sender.get(&sender).is_some_and(|count| *count >= HOLDING_MAX)
+    /// Returns true if sessions of a sender stay open, as many of them wait.
+    pub(super) fn holds(&self, sender: Sender) -> bool {
+        holds_up(&self.by_sender, sender)
     }
 
     /// Returns true if a judgement of a session waits or is under way: the next comes after it.
@@ -164,10 +159,10 @@ impl LongSessions {
     pub(super) fn put(&mut self, task: SessionTask) {
         let sender = task.due.sender;
         self.bytes += task.bytes();
-        *self.by_sender.entry(sender).or_default() += 1;
+        self.by_sender.add(sender, 1);
         *self.by_key.entry(Arc::clone(&task.due.key)).or_default() += 1;
         let cost = task.traces().map(reading_steps).sum::<usize>().max(1);
-        self.line.put(sender_number(sender), cost, task);
+        self.line.put(sender, cost, task);
     }
 
     /// Hands the next session to the thread, if that is free.
@@ -176,7 +171,7 @@ impl LongSessions {
             return;
         };
         let Some(task) = self.line.take() else { return };
-        lower(&mut self.by_sender, &task.due.sender);
+        self.by_sender.remove(task.due.sender, 1);
         self.running = Some(task.clone());
         // Fails only if the thread has ended: then `judged` says so.
         let _ = tasks.try_send(task);
@@ -194,7 +189,11 @@ impl LongSessions {
     /// Notes the end of the judgement under way; returns its session.
     pub(super) fn ended(&mut self) -> Option<SessionTask> {
         let task = self.running.take()?;
-        lower(&mut self.by_key, &task.due.key);
+        if let Some(count) = self.by_key.get_mut(&task.due.key).filter(|count| **count > 1) {
+            *count -= 1;
+        } else {
+            self.by_key.remove(&task.due.key);
+        }
         self.bytes -= task.bytes();
         Some(task)
     }
@@ -204,16 +203,6 @@ impl LongSessions {
         let waiting: Vec<_> = std::iter::from_fn(|| self.line.take()).collect();
         *self = Self::default();
         waiting
-    }
-}
-
-/// Lowers a count; one of nothing goes.
-fn lower<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
-    if let Some(count) = counts.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(key);
-        }
     }
 }
 

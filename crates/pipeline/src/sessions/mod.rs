@@ -19,7 +19,7 @@ use super::panic_recovery::PanicRecovery;
 use super::reload::setup::{ConfigUpdate, Translator};
 use super::worker::{TICK, WorkerContext, elapsed_ms};
 use spanscore_assemble::{DueSession, SessionKeyFields, Sessions};
-use spanscore_base::model::{Completion, MemoryQuota, SenderKey, SessionKey, TraceSpans};
+use spanscore_base::model::{Completion, MemoryQuota, SessionKey, TraceSpans};
 use spanscore_base::visible;
 use spanscore_extract::Table;
 
@@ -49,8 +49,6 @@ pub(super) struct SessionTrace {
     pub(super) digest: [u8; 16],
     /// Table that extracted its records.
     table: Arc<Table>,
-    /// Peer and connection that it came from.
-    sender: SenderKey,
     /// Bytes charged while it is on its way.
     bytes: usize,
 }
@@ -70,15 +68,15 @@ impl SessionSender {
         &self,
         key: SessionKey,
         (trace, digest): (&TraceSpans, [u8; 16]),
-        sender: SenderKey,
         table: &Arc<Table>,
     ) -> bool {
-        let Some(bytes) = self.on_way.take(sender, trace.bytes_with_resources()) else {
+        let Some(bytes) = self.on_way.take(trace.sender, trace.bytes_with_resources()) else {
             return false;
         };
+        let sender = trace.sender;
         let trace = Arc::new(trace.clone());
         let table = Arc::clone(table);
-        let trace = SessionTrace { key, trace, digest, table, sender, bytes };
+        let trace = SessionTrace { key, trace, digest, table, bytes };
         let sent = self.queue.try_send(SessionMessage::Trace(trace)).is_ok();
         if !sent {
             self.on_way.give_back(sender, bytes);
@@ -144,12 +142,13 @@ impl SessionWorker {
     fn receive(&mut self, message: SessionMessage, now_ms: u64, due: &mut Vec<DueSession>) {
         match message {
             SessionMessage::Trace(received) => {
-                let SessionTrace { key, mut trace, digest, table, sender, bytes } = received;
+                let SessionTrace { key, mut trace, digest, table, bytes } = received;
+                let sender = trace.sender;
                 if let Some(trace) = Arc::get_mut(&mut trace) {
                     self.bring_up_to_date(trace, &table);
                 }
                 self.guarded(now_ms, due, |own, due| {
-                    own.sessions.add(key, (trace, digest), sender, now_ms, due);
+                    own.sessions.add(key, (trace, digest), now_ms, due);
                     own.judge_due(due);
                 });
                 self.on_way.give_back(sender, bytes);

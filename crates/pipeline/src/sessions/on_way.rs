@@ -1,13 +1,9 @@
 //! Traces on their way to their sessions: their bytes, by sender.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::QUEUED_TRACES_MAX;
-use spanscore_base::model::{MemoryQuota, SenderKey, sender_number};
-
-/// Counts of senders; those that share one count as one.
-const SENDERS_MAX: usize = 256;
+use spanscore_base::model::{MemoryQuota, Sender, SenderShares};
 
 /// Inverse of the part of the memory of sessions that is for traces on their way.
 const WAY_PARTS: usize = 4;
@@ -16,28 +12,28 @@ const WAY_PARTS: usize = 4;
 /// more than its part.
 pub(crate) struct OnWay {
     memory: Arc<MemoryQuota>,
-    by_sender: [AtomicUsize; SENDERS_MAX],
+    by_sender: Mutex<SenderShares>,
 }
 
 impl OnWay {
     /// Creates an empty account within the memory of sessions.
     pub(crate) fn new(memory: Arc<MemoryQuota>) -> Self {
-        Self { memory, by_sender: std::array::from_fn(|_| AtomicUsize::new(0)) }
+        Self { memory, by_sender: Mutex::default() }
     }
 
     /// Takes the bytes of a trace; returns what is charged, so much at least that bytes run out
     /// before places in the queue do. `None` if there is no room.
-    pub(super) fn take(&self, sender: SenderKey, bytes: usize) -> Option<usize> {
+    pub(super) fn take(&self, sender: Sender, bytes: usize) -> Option<usize> {
         let bytes = bytes.max(self.memory.limit() / WAY_PARTS / QUEUED_TRACES_MAX);
-        self.memory.try_take_for(self.count(sender), bytes).then_some(bytes)
+        self.lock().take(&self.memory, sender, bytes).then_some(bytes)
     }
 
     /// Gives back what was charged.
-    pub(super) fn give_back(&self, sender: SenderKey, bytes: usize) {
-        self.memory.give_back_for(self.count(sender), bytes);
+    pub(super) fn give_back(&self, sender: Sender, bytes: usize) {
+        self.lock().give_back(&self.memory, sender, bytes);
     }
 
-    fn count(&self, sender: SenderKey) -> &AtomicUsize {
-        &self.by_sender[sender_number(sender) % SENDERS_MAX]
+    fn lock(&self) -> MutexGuard<'_, SenderShares> {
+        self.by_sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::worker::brittle::{Brittle, configured, costly_one};
-use spanscore_base::model::Evaluation;
+use spanscore_base::model::{Evaluation, Sender};
 use spanscore_base::model::{Level, TraceId};
 use spanscore_evaluate::engine::run::Configured;
 use spanscore_telemetry::Telemetry;
@@ -31,7 +31,7 @@ fn evaluations_that_a_panic_dropped_are_never_revised() {
         let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
         let key =
             SessionKey { service_name: None, session_id: "s-1".into(), group: Default::default() };
-        worker.sessions.add(key, (Arc::new(trace), [n; 16]), (0, 0), 0, &mut due);
+        worker.sessions.add(key, (Arc::new(trace), [n; 16]), 0, &mut due);
         worker.judge_all(Completion::Idle, &mut due);
         std::mem::take(&mut *out.lock().unwrap())
     };
@@ -57,21 +57,22 @@ fn long_sessions_are_judged_beside_the_worker_in_turns_of_their_senders() {
         thread
     };
     let mut due = Vec::new();
-    let mut add = |worker: &mut SessionWorker, sender: SenderKey, id: &str, n: u8| {
-        let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
+    let of = |peer| Sender { peer, connection: 1, ..Sender::default() };
+    let mut add = |worker: &mut SessionWorker, sender: Sender, id: &str, n: u8| {
+        let trace = TraceSpans { trace_id: TraceId([n; 16]), sender, ..TraceSpans::default() };
         let (service_name, group) = (None, Default::default());
         let key = SessionKey { service_name, session_id: id.into(), group };
-        worker.sessions.add(key, (Arc::new(trace), [n; 16]), sender, 0, &mut due);
+        worker.sessions.add(key, (Arc::new(trace), [n; 16]), 0, &mut due);
         worker.judge_all(Completion::Idle, &mut due);
         worker.long.begin();
     };
     for n in 0..6 {
-        assert_eq!(worker.long.holds((1, 1)), n > 4);
-        add(&mut worker, (1, 1), &format!("flood {n}"), n);
+        assert_eq!(worker.long.holds(of(1)), n > 4);
+        add(&mut worker, of(1), &format!("flood {n}"), n);
     }
-    add(&mut worker, (2, 1), "other", 10);
-    // A revision while the first judgement waits.
-    add(&mut worker, (2, 1), "other", 11);
+    add(&mut worker, of(2), "other", 10);
+    // A revision while the first judgement waits, by another that sends a turn of it.
+    add(&mut worker, of(3), "other", 11);
     assert!(out.lock().unwrap().is_empty() && worker.long.len() == 8);
     let mut order = Vec::new();
     while let Some(judgement) = thread.judge_one() {
@@ -79,12 +80,13 @@ fn long_sessions_are_judged_beside_the_worker_in_turns_of_their_senders() {
         worker.long.begin();
         let mut out = out.lock().unwrap();
         assert!(out.iter().all(|it| it.outcome.as_str() == "scored"));
+        assert!(out.iter().all(|it| it.target.sender != of(3)), "who began it has it");
         order.extend(out.drain(..).map(|it| (it.revision, it.revises.is_some())));
     }
     assert_eq!(order.iter().filter(|it| **it == (0, false)).count(), 7);
     let revised = order.iter().position(|it| *it == (1, true));
     assert!(revised.is_some_and(|at| at < 5), "{order:?}: not behind all of the flood");
-    assert_eq!((worker.long.len(), worker.long.holds((1, 1))), (0, false));
+    assert_eq!((worker.long.len(), worker.long.holds(of(1))), (0, false));
 }
 
 #[test]
@@ -96,11 +98,11 @@ fn sessions_that_find_no_room_to_wait_are_judged_on_the_worker() {
     worker.memory.resize(2);
     let mut due = Vec::new();
     for n in 0..3 {
-        let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
+        let sender = Sender { peer: n.into(), ..Sender::default() };
+        let trace = TraceSpans { trace_id: TraceId([n; 16]), sender, ..TraceSpans::default() };
         let (service_name, group) = (None, Default::default());
         let key = SessionKey { service_name, session_id: n.to_string().into(), group };
-        let sender = (1, u32::from(n) + 1);
-        worker.sessions.add(key, (Arc::new(trace), [n; 16]), sender, 0, &mut due);
+        worker.sessions.add(key, (Arc::new(trace), [n; 16]), 0, &mut due);
         worker.judge_all(Completion::Idle, &mut due);
     }
     let out = out.lock().unwrap();
@@ -115,10 +117,11 @@ async fn sessions_that_wait_at_the_end_are_judged() {
     worker.long = long;
     let mut due = Vec::new();
     for n in 0..3 {
-        let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
+        let sender = Sender { peer: n.into(), ..Sender::default() };
+        let trace = TraceSpans { trace_id: TraceId([n; 16]), sender, ..TraceSpans::default() };
         let (service_name, group) = (None, Default::default());
         let key = SessionKey { service_name, session_id: n.to_string().into(), group };
-        worker.sessions.add(key, (Arc::new(trace), [n; 16]), (1, 1), 0, &mut due);
+        worker.sessions.add(key, (Arc::new(trace), [n; 16]), 0, &mut due);
         worker.judge_all(Completion::Idle, &mut due);
     }
     worker.long.begin();

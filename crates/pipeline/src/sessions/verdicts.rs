@@ -72,7 +72,7 @@ mod tests {
             key,
             number: 1,
             traces: Vec::new(),
-            sender: (0, 0),
+            sender: Default::default(),
             completion: Completion::Idle,
             digest: [0; 16],
             revised: None,

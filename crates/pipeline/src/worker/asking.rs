@@ -2,7 +2,7 @@
 
 use super::{JudgedTraces, Worker};
 use spanscore_assemble::Due;
-use spanscore_base::model::{Claims, Evaluation, SenderKey};
+use spanscore_base::model::{Claims, Evaluation, Sender};
 use spanscore_evaluate::AskedTarget;
 
 /// Results of a trace.
@@ -31,7 +31,7 @@ impl Worker {
     /// Passes on both with what they claim and note, of a sender.
     pub(super) fn hand_out_with(
         &self,
-        sender: SenderKey,
+        sender: Sender,
         evaluations: Vec<Evaluation>,
         asked: Vec<AskedTarget>,
         (claims, notes): (Claims, JudgedTraces),

@@ -33,10 +33,10 @@ impl Inbox {
     /// Adds a message.
     pub(super) fn put(&mut self, message: ShardMessage) {
         match &message {
-            ShardMessage::Batch { room, .. } if self.behind.is_empty() => {
-                let (own, request) = &**room;
-                let cost = own.bytes().max(REQUEST_BYTES_MIN);
-                self.requests.put(request.holder(), cost, message);
+            ShardMessage::Batch { batch, room, .. } if self.behind.is_empty() => {
+                let sender = batch.sender;
+                let cost = room.0.bytes().max(REQUEST_BYTES_MIN);
+                self.requests.put(sender, cost, message);
             }
             _ => self.behind.push_back(message),
         }
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
     use crate::room::{RequestQueue, ShardQueue};
-    use spanscore_base::model::{Facts, MemoryQuota};
+    use spanscore_base::model::{Facts, MemoryQuota, Sender, SpanBatch};
     use spanscore_extract::Table;
     use spanscore_extract::dialect::Dialect;
     use spanscore_receive::ConnectionAccount;
@@ -96,14 +96,15 @@ mod tests {
         let senders: [Arc<ConnectionAccount>; 2] = Default::default();
         let mut inbox = Inbox::default();
         let long = LongTraces::default();
-        for (number, sender) in [(1, 0), (2, 0), (3, 1), (4, 2), (5, 0), (6, 0), (7, 1), (8, 2)] {
-            let Some(sender) = senders.get(sender) else {
+        for (number, peer) in [(1, 0), (2, 0), (3, 1), (4, 2), (5, 0), (6, 0), (7, 1), (8, 2)] {
+            let Some(account) = senders.get(peer as usize) else {
                 inbox.put(ShardMessage::Resume { now_ms: number });
                 continue;
             };
-            let room = queue.take(sender, 5_000, Instant::now(), || {}).await.unwrap();
+            let room = queue.take(account, 5_000, Instant::now(), || {}).await.unwrap();
             let own = ShardQueue::new(1).take(&room, 5_000, Instant::now(), || {}).await.unwrap();
-            let batch = Arc::default();
+            let sender = Sender { peer, ..Sender::default() };
+            let batch = Arc::new(SpanBatch { sender, ..SpanBatch::default() });
             let room = Arc::new((own, Arc::new(room)));
             let table = Arc::clone(&table);
             inbox.put(ShardMessage::Batch { batch, table, at_ms: Some(number), room });

@@ -168,7 +168,7 @@ impl WorkerContext {
         let (evaluations, is_all) = done;
         let is_passing = is_all && evaluations.iter().all(|it| it.verdict() == GivenVerdict::Pass);
         let with_content = store.has_content() && !trajectory.effort.is_trace_spent();
-        let admitted = store.admit(trajectory.holder, is_passing, with_content);
+        let admitted = store.admit(trajectory.sender, is_passing, with_content);
         let Some(with_content) = admitted else { return };
         let judgement = Judgement {
             completion: due.completion,

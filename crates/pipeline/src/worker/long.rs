@@ -47,7 +47,6 @@ impl Worker {
                 context: self.context.clone(),
                 due,
                 trace,
-                sender: self.shard.sender(due.handle).unwrap_or_default(),
                 reported: self.shard.reported(due.handle).to_vec(),
                 session: self.sessions().map(|sessions| sessions.fields),
                 steps: self.context.trace_steps.saturating_sub(judged),
@@ -95,7 +94,7 @@ impl Worker {
             }
             return self.judge_without_thread(left.map(|(due, _)| due));
         };
-        let LongJudgement { due, trace, sender, mut evaluations, mut asked, .. } = judgement;
+        let LongJudgement { due, trace, mut evaluations, mut asked, .. } = judgement;
         let LongJudgement { mut reported, judged: done, was_read, .. } = judgement;
         let LongJudgement { steps, took, epoch, setup, .. } = judgement;
         let is_ours = epoch == self.epoch;
@@ -112,6 +111,7 @@ impl Worker {
         }
         let note = self.note_of_trace(&due, &trace).filter(|_| is_ours);
         let claims = trace.claims.clone();
+        let sender = trace.sender;
         // Given back first: what is changed while it is lent is copied.
         drop(trace);
         if is_ours && self.shard.returned(due.handle) > 0 {

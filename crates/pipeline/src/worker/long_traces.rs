@@ -21,7 +21,7 @@ use crate::reading::reserve;
 use crate::reload::setup::Setup;
 use spanscore_assemble::{Due, Handle, SessionKeyFields};
 use spanscore_base::model::{
-    Evaluation, FairLine, Reported, SenderId, SenderKey, TraceSpans, WorkBudget, sender_number,
+    Evaluation, FairLine, Reported, Sender, SenderShares, TraceSpans, WorkBudget,
 };
 use spanscore_evaluate::AskedTarget;
 use spanscore_telemetry::Heartbeats;
@@ -30,13 +30,22 @@ use spanscore_telemetry::Heartbeats;
 pub(crate) const ATTEMPT_STEPS: u64 = 1_000_000;
 /// Long traces that wait at most.
 const WAITING_MAX: usize = 256;
-/// Long traces of one sender from which on its requests wait.
+/// Long ones of one connection from which on more of it is held up.
 const HOLDING_MAX: usize = 4;
+/// Long ones of one peer from which on more is held up of each connection that has some.
+const PEER_HOLDING_MAX: usize = WAITING_MAX / 4;
+
+/// Returns true if more of a sender is held up, as much of it waits. What comes by no connection,
+/// of topics and files, is of many senders: it does not wait for what is long of one.
+pub(crate) fn holds_up(waiting: &SenderShares, sender: Sender) -> bool {
+    let (peer, own) = waiting.held(sender);
+    sender.connection != 0 && (own >= HOLDING_MAX || own > 0 && peer >= PEER_HOLDING_MAX)
+}
 
 /// Long trace that waits.
 struct WaitingTrace {
     due: Due,
-    sender: SenderKey,
+    sender: Sender,
     bytes: usize,
 }
 
@@ -51,7 +60,8 @@ pub(crate) struct LongTraces {
     bytes: usize,
     bytes_max: usize,
     running_bytes: usize,
-    by_sender: HashMap<SenderKey, usize>,
+    /// Number of those that wait, by sender.
+    by_sender: SenderShares,
     /// The trace that is judged, with the restarts of the shard before it.
     running: Option<(Due, u64)>,
     /// True while all traces are judged on the shard.
@@ -87,14 +97,8 @@ impl LongTraces {
     }
 
     /// Returns true if requests of a sender wait, as many of its traces do.
-    pub(super) fn holds(&self, sender: SenderId) -> bool {
-        self.holds_key((sender.peer, sender.connection.into()))
-    }
-
-    /// Returns the same for the peer and connection of a sender. What comes by no connection, of
-    /// topics and files, is of many senders: it does not wait for the long traces of one.
-    pub(super) fn holds_key(&self, sender: SenderKey) -> bool {
-        sender.1 != 0 && self.by_sender.get(&sender).is_some_and(|count| *count >= HOLDING_MAX)
+    pub(super) fn holds(&self, sender: Sender) -> bool {
+        holds_up(&self.by_sender, sender)
     }
 
     /// Returns true if a trace waits or is judged: its next judgement comes after that one.
@@ -104,15 +108,15 @@ impl LongTraces {
     }
 
     /// Adds a trace of a sender; one that waits already keeps its place.
-    pub(super) fn put(&mut self, due: Due, sender: SenderKey, bytes: usize) {
+    pub(super) fn put(&mut self, due: Due, sender: Sender, bytes: usize) {
         self.bytes += bytes;
         let sender = self.waiting.get(&due.handle).map_or(sender, |before| before.sender);
         if let Some(before) = self.waiting.insert(due.handle, WaitingTrace { due, sender, bytes }) {
             self.bytes -= before.bytes;
             return;
         }
-        *self.by_sender.entry(sender).or_default() += 1;
-        self.line.put(sender_number(sender), 1, due.handle);
+        self.by_sender.add(sender, 1);
+        self.line.put(sender, 1, due.handle);
     }
 
     /// Returns the due of a trace that waits.
@@ -128,12 +132,7 @@ impl LongTraces {
         let handle = self.line.take()?;
         let WaitingTrace { due, sender, bytes } = self.waiting.remove(&handle)?;
         self.bytes -= bytes;
-        if let Some(count) = self.by_sender.get_mut(&sender) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_sender.remove(&sender);
-            }
-        }
+        self.by_sender.remove(sender, 1);
         Some(due)
     }
 
@@ -184,7 +183,7 @@ impl LongTraces {
     pub(super) fn give_up(&mut self) -> Vec<Due> {
         self.is_off = true;
         self.line = FairLine::default();
-        self.by_sender.clear();
+        self.by_sender = SenderShares::default();
         self.bytes = self.running_bytes;
         self.waiting.drain().map(|(_, waiting)| waiting.due).collect()
     }
@@ -195,8 +194,6 @@ pub(super) struct LongTask {
     pub(super) context: WorkerContext,
     pub(super) due: Due,
     pub(super) trace: Arc<TraceSpans>,
-    /// Peer and connection that it came from.
-    pub(super) sender: SenderKey,
     pub(super) reported: Vec<Reported>,
     pub(super) session: Option<SessionKeyFields>,
     /// Steps that the trace has left.
@@ -209,8 +206,6 @@ pub(super) struct LongTask {
 pub(super) struct LongJudgement {
     pub(super) due: Due,
     pub(super) trace: Arc<TraceSpans>,
-    /// Peer and connection that it came from.
-    pub(super) sender: SenderKey,
     pub(super) reported: Vec<Reported>,
     pub(super) evaluations: Vec<Evaluation>,
     pub(super) asked: Vec<AskedTarget>,
@@ -227,7 +222,7 @@ pub(super) struct LongJudgement {
 
 impl LongTask {
     fn judge(self, waits: impl Fn()) -> LongJudgement {
-        let Self { context, due, trace, sender, mut reported, session, steps, epoch } = self;
+        let Self { context, due, trace, mut reported, session, steps, epoch } = self;
         let started = std::time::Instant::now();
         let reading = reserve(&context.judging, std::iter::once(&*trace), waits);
         let was_read = reading.is_some();
@@ -243,7 +238,6 @@ impl LongTask {
         LongJudgement {
             due,
             trace,
-            sender,
             reported,
             evaluations,
             asked,

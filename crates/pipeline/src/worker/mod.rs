@@ -196,7 +196,7 @@ impl Worker {
     fn pass_time(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
         self.guarded(now_ms, due, |own, due| {
             let Self { shard, long, .. } = &mut *own;
-            shard.tick_unless(now_ms, most, |sender| long.holds_key(sender), due);
+            shard.tick_unless(now_ms, most, |sender| long.holds(sender), due);
             let steps = own.judge_due(due);
             own.pace.took(steps);
             own.context.metrics.shard(own.index, &mut own.shard);
@@ -385,8 +385,7 @@ impl Worker {
         table: &Arc<Table>,
     ) {
         let (Some(sessions), Some(key)) = (self.sessions(), key) else { return };
-        let sender = self.shard.sender(due.handle).unwrap_or_default();
-        if !sessions.hand_over(key, (trace, due.digest), sender, table) {
+        if !sessions.hand_over(key, (trace, due.digest), table) {
             self.context.metrics.stages.session_losses.add("queue_full", 1);
         }
     }

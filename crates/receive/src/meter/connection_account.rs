@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::metrics::Closed;
-use spanscore_base::model::{ClientGroup, SenderId, fingerprint};
+use spanscore_base::model::{ClientGroup, Sender, fingerprint};
 
 /// Requests of one connection that may wait for room; further ones are refused at once. Waiting is
 /// for shortages of a moment: a sender with so many waiting sends more than can be done.
@@ -35,7 +35,7 @@ pub struct ConnectionAccount {
     closed: OnceLock<Closed>,
     /// Names in the certificate of the peer.
     names: Vec<String>,
-    id: SenderId,
+    id: Sender,
 }
 
 impl ConnectionAccount {
@@ -50,7 +50,7 @@ impl ConnectionAccount {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let connection = NEXT.fetch_add(1, Ordering::Relaxed) % u16::MAX + 1;
         let peer = Self::peer_of(address);
-        Self { id: SenderId { peer, connection, ..self.id }, ..self }
+        Self { id: Sender { peer, connection, ..self.id }, ..self }
     }
 
     /// Returns the number of a peer by its address. Those of one network of IPv6 are one: a host
@@ -64,13 +64,13 @@ impl ConnectionAccount {
     }
 
     /// Returns it as a sender.
-    pub(crate) fn id(&self) -> SenderId {
+    pub(crate) fn id(&self) -> Sender {
         self.id
     }
 
     /// Returns it as a connection of a group, which is one peer.
-    pub(crate) fn id_of(&self, group: ClientGroup) -> SenderId {
-        SenderId { connection: self.id.connection, ..SenderId::of_group(group) }
+    pub(crate) fn id_of(&self, group: ClientGroup) -> Sender {
+        Sender { connection: self.id.connection, ..Sender::of_group(group) }
     }
 
     /// Returns the names in the certificate of the peer; none without one.

@@ -15,7 +15,8 @@ use crate::part::{StoredGap, StoredPart};
 use crate::source::{RESOURCE_KEYS, RunSource};
 use crate::writer::may_be_cut;
 use spanscore_base::model::{
-    CallStatus, ClientGroup, EvaluationId, Resource, SpanId, TraceId, Trajectory, WorkBudget,
+    CallStatus, ClientGroup, EvaluationId, Resource, Sender, SpanId, TraceId, Trajectory,
+    WorkBudget,
 };
 
 /// Name under which the store gathers tools beyond its limit.
@@ -133,7 +134,7 @@ impl RestoredRun {
         }
         let base = Trajectory {
             trace_id: self.trace_id,
-            group: self.group,
+            sender: Sender::of_group(self.group),
             span_id: self.span_id,
             resource: Arc::clone(&self.resource),
             session_id: self.session_id.as_deref().map(Into::into),

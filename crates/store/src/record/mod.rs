@@ -8,7 +8,8 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use spanscore_base::model::{
-    CallStatus, ClientGroup, Completion, Resource, SpanId, ToolCall, TraceId, Trajectory, Usage,
+    CallStatus, ClientGroup, Completion, Resource, Sender, SpanId, ToolCall, TraceId, Trajectory,
+    Usage,
 };
 
 use content::content_of;
@@ -50,7 +51,7 @@ pub(crate) type TraceKey = (TraceId, ClientGroup);
 #[derive(Clone, Debug)]
 pub struct TrajectoryRecord {
     pub(crate) trace: TraceKey,
-    pub(crate) holder: u32,
+    pub(crate) sender: Sender,
     pub(crate) span_id: SpanId,
     pub(crate) session_id: Option<Box<str>>,
     pub(crate) resource: Arc<Resource>,
@@ -95,8 +96,8 @@ impl TrajectoryRecord {
         let is_error = |call: &&ToolCall<'_>| call.status == CallStatus::Error;
         let offered = trajectory.tool_definitions.iter().map(|it| &*it.name).collect();
         Self {
-            trace: (trajectory.trace_id, trajectory.group),
-            holder: trajectory.holder,
+            trace: (trajectory.trace_id, trajectory.sender.group),
+            sender: trajectory.sender,
             span_id: trajectory.span_id,
             session_id: trajectory.session_id.as_deref().map(Box::from),
             resource: Arc::clone(&trajectory.resource),

@@ -19,7 +19,7 @@ fn bring(store: &Store, (id, score, revises, client): Coming) {
 }
 
 /// Brings verdicts on one trace in this order, and again after a restart, and expects those stored:
-/// score, client, and true for one that counts now.
+/// score, client, and true for one that counts now, by score.
 fn check(coming: &[Coming], expected: &[(f64, Option<&str>, bool)]) {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {
@@ -28,8 +28,9 @@ fn check(coming: &[Coming], expected: &[(f64, Option<&str>, bool)]) {
         store.close();
         let stored = reader(folder.path()).trajectory(&trace_id(1).to_string()).unwrap();
         let rows = stored.evaluations.iter();
-        let shown: Vec<_> =
+        let mut shown: Vec<_> =
             rows.map(|it| (it.score.unwrap(), it.client.as_deref(), it.current)).collect();
+        shown.sort_by(|a, b| a.0.total_cmp(&b.0));
         assert_eq!(shown, expected, "{coming:?}");
         let sums = reader(folder.path()).groups(&StoreFilter::default(), &[]).unwrap();
         let current = expected.iter().filter(|(_, _, is_current)| *is_current).count();
@@ -42,15 +43,15 @@ fn collected_verdict_counts_only_where_this_process_gave_none_by_that_evaluator(
     let a = Some("a");
     check(&[(1, 0.1, None, a)], &[(0.1, a, true)]);
     check(&[(1, 0.1, None, a), (2, 0.9, None, None)], &[(0.1, a, false), (0.9, None, true)]);
-    check(&[(2, 0.9, None, None), (1, 0.1, None, a)], &[(0.9, None, true), (0.1, a, false)]);
+    check(&[(2, 0.9, None, None), (1, 0.1, None, a)], &[(0.1, a, false), (0.9, None, true)]);
 }
 
 #[test]
 fn collected_verdict_revises_other_collected_ones_alone() {
     let a = Some("a");
     check(&[(1, 0.1, None, a), (2, 0.2, Some(1), a)], &[(0.1, a, false), (0.2, a, true)]);
-    check(&[(2, 0.2, Some(1), a), (1, 0.1, None, a)], &[(0.2, a, true), (0.1, a, false)]);
-    check(&[(1, 0.9, None, None), (2, 0.2, Some(1), a)], &[(0.9, None, true), (0.2, a, false)]);
+    check(&[(2, 0.2, Some(1), a), (1, 0.1, None, a)], &[(0.1, a, false), (0.2, a, true)]);
+    check(&[(1, 0.9, None, None), (2, 0.2, Some(1), a)], &[(0.2, a, false), (0.9, None, true)]);
     check(&[(2, 0.2, Some(1), a), (1, 0.9, None, None)], &[(0.2, a, false), (0.9, None, true)]);
 }
 
@@ -72,7 +73,7 @@ fn collected_verdicts_beyond_a_limit_or_without_room_are_counted() {
     let events = CollectedEvents { evaluations: many.collect(), malformed: 2 };
     assert_eq!(store.collect(events, &"a".into()), 0);
     store.close();
-    assert!(!store.has_room_for(0));
+    assert!(!store.has_room_for(Default::default()));
     let late =
         CollectedEvents { evaluations: vec![evaluation(1, 9, scored(0.5), None)], malformed: 0 };
     assert_eq!(store.collect(late, &"a".into()), 1);

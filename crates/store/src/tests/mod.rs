@@ -114,8 +114,7 @@ fn info(name: &str) -> Arc<EvaluatorInfo> {
 fn target(number: u64) -> Arc<Target> {
     Arc::new(Target {
         trace_id: trace_id(number),
-        group: Default::default(),
-        holder: 0,
+        sender: Default::default(),
         session_id: Some("s-1".into()),
         resource: resource(),
         agent_name: Some("refunds".into()),

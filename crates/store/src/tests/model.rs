@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::StoreCount;
 use crate::query::StoredGroup;
+use spanscore_base::model::Sender;
 
 /// One message: trace, evaluation, score (none is not evaluable), revised evaluation.
 type Step = (u64, u8, Option<u8>, Option<u8>);
@@ -173,7 +174,8 @@ fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
     // Each run counts as three rows.
     let store = start_small(folder.path(), 12);
     let check = |passing: Option<bool>, failing: Option<bool>| {
-        assert_eq!((store.admit(0, true, true), store.admit(0, false, true)), (passing, failing));
+        let of = Sender::default();
+        assert_eq!((store.admit(of, true, true), store.admit(of, false, true)), (passing, failing));
     };
     check(Some(true), Some(true));
     (0..2).for_each(|number| store.trajectory(run(number, 0, false)));
@@ -191,7 +193,7 @@ fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
 }
 
 #[test]
-fn sender_with_little_is_stored_whole_beside_one_that_fills_the_queue() {
+fn sender_with_little_is_stored_whole_beside_connections_that_fill_the_queue() {
     let folder = tempfile::tempdir().unwrap();
     let second = start(folder.path());
     while second.state() == crate::StoreState::Opening {
@@ -199,20 +201,21 @@ fn sender_with_little_is_stored_whole_beside_one_that_fills_the_queue() {
     }
     // Its writer waits for the lock, so nothing leaves the queue.
     let store = start_small(folder.path(), 400);
-    let keep = |holder: u32, number: u64| {
-        if let Some(with_content) = store.admit(holder, true, true) {
+    let keep = |sender: Sender, number: u64| {
+        if let Some(with_content) = store.admit(sender, true, true) {
             let mut record = run(number, 0, true);
-            record.holder = holder;
+            record.sender = sender;
             record.content = record.content.filter(|_| with_content);
             store.trajectory(record);
         }
         let mut evaluation = evaluation(number, 1, scored(1.0), None);
-        Arc::make_mut(&mut evaluation.target).holder = holder;
+        Arc::make_mut(&mut evaluation.target).sender = sender;
         store.evaluations([evaluation].into());
     };
-    (0..300).for_each(|number| keep(1, number));
-    (1000..1005).for_each(|number| keep(2, number));
-    (300..600).for_each(|number| keep(1, number));
+    let of = |peer, connection| Sender { peer, connection, ..Sender::default() };
+    (0..300_u16).for_each(|number| keep(of(1, number % 200), number.into()));
+    (1000..1005).for_each(|number| keep(of(2, 1), number));
+    (300..600_u16).for_each(|number| keep(of(1, number % 200), number.into()));
     drop(second);
     while store.state() != crate::StoreState::Working {
         std::thread::yield_now();

@@ -422,7 +422,7 @@ impl RowWriter {
 }
 
 fn key(target: &Target) -> TraceKey {
-    (target.trace_id, target.group)
+    (target.trace_id, target.sender.group)
 }
 
 fn placeholder<'a>(first: &'a Evaluation, target: &'a Arc<Target>, now_ms: i64) -> NewTrace<'a> {

@@ -1,7 +1,7 @@
 //! Identity of traces of groups.
 
 use super::*;
-use spanscore_base::model::{ClientGroup, SenderId};
+use spanscore_base::model::{ClientGroup, Sender};
 
 /// Returns the digests of the traces of one id that these groups send a span of each over a
 /// connection, 0 for a topic.
@@ -10,8 +10,8 @@ fn digests(sent: &[(&str, u16, u16)]) -> Vec<[u8; 16]> {
     let mut due = Vec::new();
     for (group, connection, span) in sent {
         let mut batch = batch(&[(1, *span, ROOT)]);
-        let of_group = SenderId::of_group(ClientGroup::named(group));
-        batch.sender = SenderId { connection: *connection, ..of_group };
+        let of_group = Sender::of_group(ClientGroup::named(group));
+        batch.sender = Sender { connection: *connection, ..of_group };
         shard.add(&batch, 0, &mut due);
     }
     shard.tick(1_000, &mut due);
@@ -35,7 +35,7 @@ fn judged_trace_keeps_its_identity_when_a_topic_repeats_it() {
     let mut seen = Vec::new();
     for connection in [7, 0] {
         let mut batch = batch(&[(1, 1, ROOT)]);
-        batch.sender = SenderId { connection, ..SenderId::of_group(ClientGroup::named("a")) };
+        batch.sender = Sender { connection, ..Sender::of_group(ClientGroup::named("a")) };
         let mut due = Vec::new();
         shard.add(&batch, 0, &mut due);
         shard.tick(1_000, &mut due);

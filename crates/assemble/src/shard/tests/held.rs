@@ -79,8 +79,7 @@ fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
             own_version: None,
         }),
         target: Arc::new(Target {
-            group: Default::default(),
-            holder: 0,
+            sender: Default::default(),
             trace_id: TraceId([1; 16]),
             session_id: None,
             resource: Arc::default(),
@@ -107,4 +106,20 @@ fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
     shard.done(handle);
     shard.tick(40_000, &mut due);
     assert_eq!((shard.trace_count(), held(&shard)), (0, 0));
+}
+
+#[test]
+fn copy_of_a_lent_trace_is_counted_at_a_config_update_until_it_comes_back() {
+    let mut shard = shard(|_, _| {});
+    let mut due = Vec::new();
+    shard.add(&batch(&[(1, 1, TOOL), (1, 2, TOOL)]), 0, &mut due);
+    shard.drain(Completion::Shutdown, 0, &mut due);
+    let before = shard.bytes();
+    let lent = shard.lend(due[0].handle).unwrap();
+    shard.reform(false, |trace, _| trace.arena.push(0));
+    assert!(shard.bytes() > before + 100, "{} after {before}", shard.bytes());
+    let copied = lent.bytes();
+    drop(lent);
+    assert_eq!(shard.returned(due[0].handle), copied);
+    assert!(shard.bytes() < before + 1000, "{} after {before}", shard.bytes());
 }

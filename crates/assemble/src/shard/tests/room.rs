@@ -1,5 +1,5 @@
 use super::*;
-use spanscore_base::model::SenderId;
+use spanscore_base::model::Sender;
 
 /// Adds records of a sender.
 fn add_of(
@@ -9,7 +9,7 @@ fn add_of(
     records: &[(u8, u16, u16)],
 ) -> Vec<(Judged, bool)> {
     let mut due = Vec::new();
-    let sender = SenderId { peer: sender, ..SenderId::default() };
+    let sender = Sender { peer: sender, ..Sender::default() };
     shard.add(&SpanBatch { sender, ..batch(records) }, now_ms, &mut due);
     let partial: Vec<_> = due.iter().map(|due| due.is_partial).collect();
     judged(shard, due).into_iter().zip(partial).collect()

@@ -1,7 +1,7 @@
 //! A queue that several senders fill.
 
 use super::*;
-use spanscore_base::model::Source;
+use spanscore_base::model::{Sender, Source};
 
 /// An end that notes whose evaluations it gets.
 #[derive(Clone, Default)]
@@ -10,16 +10,16 @@ struct Naming(Arc<Mutex<Vec<u32>>>);
 impl Deliver for Naming {
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let sent = count_of(&batch);
-        let holders = batch.iter().flat_map(|part| part.iter()).map(|it| it.target.holder);
-        self.0.lock().expect("not poisoned").extend(holders);
+        let peers = batch.iter().flat_map(|part| part.iter()).map(|it| it.target.sender.peer);
+        self.0.lock().expect("not poisoned").extend(peers);
         Delivery { sent, lost: Vec::new() }
     }
 }
 
-/// Offers one evaluation of 100 bytes, of a holder.
-fn offer(fixture: &Fixture, holder: u32, receipt: Option<&Receipt>) {
+/// Offers one evaluation of 100 bytes, of a connection of a peer.
+fn offer(fixture: &Fixture, (peer, connection): (u32, u16), receipt: Option<&Receipt>) {
     let mut evaluation = sample::scored(1.0);
-    Arc::make_mut(&mut evaluation.target).holder = holder;
+    Arc::make_mut(&mut evaluation.target).sender = Sender { peer, connection, ..Sender::default() };
     fixture.queue.offer(&[evaluation].into(), 100, receipt);
 }
 
@@ -30,12 +30,12 @@ async fn full_queue_makes_room_from_the_sender_that_has_most_in_it() {
     let source = Arc::<Source>::default();
     let kept = Receipt::new(source.claim(1, 70).into(), || ());
     let lost = Arrivals::default();
-    (0..8).for_each(|_| offer(&fixture, 1, None));
-    offer(&fixture, 1, Some(&kept));
-    offer(&fixture, 1, Some(&lost.receipt()));
-    offer(&fixture, 1, None);
+    (0..8).for_each(|connection| offer(&fixture, (1, connection), None));
+    offer(&fixture, (1, 8), Some(&kept));
+    offer(&fixture, (1, 9), Some(&lost.receipt()));
+    offer(&fixture, (1, 10), None);
     for _ in 0..3 {
-        offer(&fixture, 2, None);
+        offer(&fixture, (2, 1), None);
     }
     fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="queue_full"}} 1"#));
     fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="displaced"}} 2"#));
@@ -43,7 +43,7 @@ async fn full_queue_makes_room_from_the_sender_that_has_most_in_it() {
     fixture.adds_up();
     fixture.end().await;
     let mut sent = end.0.lock().expect("not poisoned").clone();
-    assert_eq!(sent[..6].iter().filter(|holder| **holder == 2).count(), 3, "in turns");
+    assert_eq!(sent[..6].iter().filter(|peer| **peer == 2).count(), 3, "in turns");
     sent.sort_unstable();
     assert_eq!(sent, [1, 1, 1, 1, 1, 1, 1, 2, 2, 2]);
     fixture.adds_up();

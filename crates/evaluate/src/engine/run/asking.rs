@@ -240,7 +240,7 @@ fn subject_of(
     let mut hash = Sha256::new();
     hash.update(&info.name);
     hash.update([0]);
-    let trace = target.group.key(target.trace_id);
+    let trace = target.sender.group.key(target.trace_id);
     match judged {
         JudgedTarget::Session(key, _) => {
             hash.update(key.to_bytes());

@@ -397,8 +397,7 @@ impl Evaluators {
         let session_id = trajectory.session_id.as_deref().filter(|_| self.want.records);
         let target = Target {
             trace_id: trajectory.trace_id,
-            group: trajectory.group,
-            holder: trajectory.holder,
+            sender: trajectory.sender,
             session_id: session_id.map(Box::from),
             resource: Arc::clone(&trajectory.resource),
             agent_name: trajectory.agent_name.as_deref().map(Box::from),

@@ -5,7 +5,7 @@ use crate::reload::setup::HeldSettings;
 use crate::worker::brittle::costly_one;
 use crate::worker::inbox::Inbox;
 use crate::worker::long_traces::LongTraceThread;
-use spanscore_base::model::SenderId;
+use spanscore_base::model::Sender;
 
 fn costly(telemetry: &Telemetry) -> (Worker, LongTraceThread, Kept) {
     let evaluators = ["one", "other"].map(|name| costly_one(name, Level::Trace));
@@ -148,7 +148,7 @@ fn requests_of_a_sender_wait_while_many_of_its_traces_do() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let (mut worker, mut thread, kept) = costly(&telemetry);
     let mut due = Vec::new();
-    let named = SenderId { connection: 1, ..SenderId::default() };
+    let named = Sender { connection: 1, ..Sender::default() };
     for number in 0..6 {
         assert_eq!(worker.long.holds(named), number > 4);
         let id = format!("5b8efff798038103d269b633813fc6{number}c");
@@ -178,7 +178,7 @@ fn what_comes_by_no_connection_waits_for_no_long_traces() {
         worker.take_in(batch, false, 0, &mut due);
         worker.judge_all(Completion::Idle, 0, &mut due);
     }
-    assert_eq!((worker.long.len(), worker.long.holds(SenderId::default())), (6, false));
+    assert_eq!((worker.long.len(), worker.long.holds(Sender::default())), (6, false));
 }
 
 /// Returns an update to these evaluators.
@@ -195,7 +195,7 @@ fn update_to(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Arc<ConfigUp
 async fn update_waits_neither_for_long_traces_nor_for_requests_that_they_hold_up() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let (mut worker, mut thread, kept) = costly(&telemetry);
-    let named = SenderId { connection: 1, ..SenderId::default() };
+    let named = Sender { connection: 1, ..Sender::default() };
     let send = |worker: &Worker, number: usize| {
         let id = format!("5b8efff798038103d269b633813fc6{number}c");
         let mut batch = sample_with(worker, &[("5b8efff798038103d269b633813fc60c", &id)]);

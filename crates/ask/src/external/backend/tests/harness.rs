@@ -49,8 +49,7 @@ pub(super) fn asked(n: u64, revision: u32) -> ExternalRequest {
     id[..8].copy_from_slice(&n.to_be_bytes());
     let subject = id;
     let target = Target {
-        group: Default::default(),
-        holder: 0,
+        sender: Default::default(),
         started_ns: 0,
         ended_ns: 0,
         trace_id: TraceId(id),
@@ -134,7 +133,7 @@ impl ExternalHarness {
     }
 
     pub(super) fn arrive(&mut self, asked: ExternalRequest) {
-        let place = self.room.enter(0, 10).expect("there is room");
+        let place = self.room.enter(Default::default(), 10).expect("there is room");
         self.arrived += 1;
         self.core.arrive(self.now_ms, asked, None, place);
     }

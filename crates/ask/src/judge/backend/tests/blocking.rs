@@ -75,7 +75,7 @@ async fn a_record_that_takes_long_to_render_holds_up_no_other_inquiry() {
     let task = start_with(parts, outlet, (RECORDED, false), room, metrics).expect("it starts");
     let mut slow = asked(1, 0, plan(json!({})));
     slow.inquiry = Arc::new(Slow(Mutex::new(told)));
-    task.handle.ask(vec![slow, asked(2, 0, plan(json!({})))], None, 0);
+    task.handle.ask(vec![slow, asked(2, 0, plan(json!({})))], None, Default::default());
     task.shutdown(std::future::pending()).await;
     let outcomes = outcomes.lock().expect("nobody panics");
     assert_eq!(outcomes[..], ["judge_reply_not_recorded", "in_time"]);

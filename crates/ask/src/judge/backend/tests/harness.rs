@@ -137,8 +137,7 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> JudgeRequest {
     id[..8].copy_from_slice(&n.to_be_bytes());
     id[8] = revision as u8;
     let target = Target {
-        group: Default::default(),
-        holder: 0,
+        sender: Default::default(),
         trace_id: TraceId(id),
         session_id: None,
         resource: Arc::default(),
@@ -202,7 +201,7 @@ impl Harness {
     }
 
     pub(super) fn arrive_with(&mut self, asked: JudgeRequest, receipt: Option<Receipt>) {
-        let place = self.load.enter(0, asked.bytes()).expect("room");
+        let place = self.load.enter(Default::default(), asked.bytes()).expect("room");
         self.core.arrive(self.now_ms, asked, receipt, place);
     }
 

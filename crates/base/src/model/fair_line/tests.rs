@@ -1,0 +1,185 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Returns the only connection of a peer.
+fn of(peer: u32) -> Sender {
+    Sender { peer, ..Sender::default() }
+}
+
+fn taken<T>(line: &mut FairLine<T>) -> Vec<T> {
+    std::iter::from_fn(|| line.take()).collect()
+}
+
+fn assert_forgotten<T>(line: &FairLine<T>) {
+    assert!(line.is_empty() && line.peers.is_empty());
+    assert!(line.turns.is_empty() && line.ends.is_none());
+}
+
+#[test]
+fn item_that_is_held_keeps_its_place_and_others_go_on() {
+    let mut line = FairLine::default();
+    (0..3).for_each(|number| line.put(of(1), 10, (1, number)));
+    (0..2).for_each(|number| line.put(of(2), 100, (2, number)));
+    assert_eq!(line.take_unless(|item| item.0 == 1), Some((2, 0)));
+    assert_eq!(line.take_unless(|_| true), None);
+    assert_eq!(taken(&mut line), [(1, 0), (1, 1), (1, 2), (2, 1)]);
+}
+
+#[test]
+fn item_that_comes_back_is_the_first_and_those_of_its_sender_keep_their_places() {
+    let mut line = FairLine::default();
+    (0..3).for_each(|number| line.put(of(1), 10, (1, number)));
+    line.put(of(2), 10, (2, 0));
+    let back = [line.take(), line.take()].map(Option::unwrap);
+    back.iter().rev().for_each(|item| line.put_first(*item));
+    assert_eq!((line.peek(), line.len(), line.iter().count()), (Some(&(1, 0)), 4, 4));
+    line.put(of(2), 10, (2, 1));
+    assert_eq!(taken(&mut line), [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]);
+    assert_forgotten(&line);
+}
+
+#[test]
+fn sender_with_little_waits_for_one_request_of_a_flood_and_not_for_all() {
+    // From an address of its own, and over another connection of the same.
+    for quiet in [of(2), Sender { connection: 1, ..of(1) }] {
+        let mut line = FairLine::default();
+        (0..50).for_each(|number| line.put(of(1), 400_000, ("flood", number)));
+        assert_eq!(line.take(), Some(("flood", 0)));
+        (0..3).for_each(|number| line.put(quiet, 2_000, ("quiet", number)));
+        let order = taken(&mut line);
+        assert_eq!(order[..3], [("quiet", 0), ("quiet", 1), ("quiet", 2)]);
+        assert_eq!(order[3..], (1..50).map(|number| ("flood", number)).collect::<Vec<_>>());
+        assert_forgotten(&line);
+    }
+}
+
+#[test]
+fn many_connections_of_a_peer_are_served_as_much_as_one_of_another() {
+    let mut line = FairLine::default();
+    for number in 0..600_u16 {
+        line.put(Sender { connection: number % 200, ..of(1) }, 10, (1, number % 200));
+    }
+    (0..200).for_each(|_| line.put(of(2), 10, (2, 0)));
+    let order: Vec<_> = (0..200).filter_map(|_| line.take()).collect();
+    let of_flood: Vec<_> = order.iter().filter(|(peer, _)| *peer == 1).collect();
+    assert_eq!(of_flood.len(), 100);
+    assert!(of_flood.iter().map(|(_, connection)| *connection).eq(0..100), "in turns");
+    let one = Sender { connection: 300, ..of(2) };
+    assert_eq!(line.displace(one, 10, 4_000), [(1, 0); 0], "that is more than it has behind");
+    let gone = line.displace(one, 10, 3_990);
+    assert_eq!((gone.len(), line.standing(of(2))), (399, (1_000, 1_010)));
+    assert!(gone.iter().all(|(peer, _)| *peer == 1));
+}
+
+#[test]
+fn room_for_who_has_little_is_made_from_who_has_most_the_newest_first() {
+    let of_one = |connection| Sender { connection, ..of(9) };
+    for [flood, busy, other] in [[1, 2, 3].map(of), [1, 2, 3].map(of_one)] {
+        let mut line = FairLine::default();
+        (0..6).for_each(|number| line.put(flood, 100, ("flood", number)));
+        (0..3).for_each(|number| line.put(busy, 100, ("busy", number)));
+        assert_eq!((line.standing(flood), line.standing(busy)), ((600, 600), (300, 600)));
+        assert!(line.displace(flood, 1, 1).is_empty(), "it has most itself");
+        assert!(line.displace(other, 100, 800).is_empty(), "nothing goes for nothing");
+        let gone = line.displace(other, 100, 650);
+        let order = ["flood", "flood", "flood", "busy", "flood", "busy", "flood"];
+        assert_eq!(gone.iter().map(|(name, _)| *name).collect::<Vec<_>>(), order);
+        assert!(line.displace(other, 100, 1).is_empty(), "no more than it would have");
+        assert_eq!(taken(&mut line), [("flood", 0), ("busy", 0)]);
+        assert_forgotten(&line);
+    }
+}
+
+#[test]
+fn items_that_are_kept_keep_their_places_and_the_rest_is_forgotten() {
+    let mut line = FairLine::default();
+    (0..3).for_each(|number| line.put(of(1), 100, number));
+    (3..6).for_each(|number| line.put(of(2), 200, number));
+    line.retain(|number| [1, 2].contains(number));
+    assert_eq!((line.len(), line.standing(of(1)), line.standing(of(2)).0), (2, (200, 200), 0));
+    assert_eq!(taken(&mut line), [1, 2]);
+    assert_forgotten(&line);
+}
+
+#[test]
+fn senders_of_equal_requests_take_turns_however_many_each_has() {
+    let mut line = FairLine::default();
+    for (sender, count) in [(1, 4), (2, 2), (3, 1)] {
+        (0..count).for_each(|_| line.put(of(sender), 10, sender));
+    }
+    assert_eq!(taken(&mut line), [1, 2, 3, 1, 2, 1, 1]);
+}
+
+#[test]
+fn flood_of_new_senders_does_not_pass_who_waits_with_little() {
+    let mut line = FairLine::default();
+    let mut order = Vec::new();
+    for number in 0..10 {
+        line.put(of(100 + number), 400_000, "flood");
+        line.put(of(2), 2_000, "quiet");
+        if number % 3 == 2 {
+            order.extend(line.take());
+        }
+    }
+    order.extend(taken(&mut line));
+    let quiet = order.iter().take_while(|name| **name == "quiet").count();
+    assert_eq!((quiet, order.len()), (10, 20));
+}
+
+#[test]
+fn large_request_is_passed_by_as_many_bytes_as_it_has_and_no_more() {
+    let mut line = FairLine::default();
+    line.put(of(1), 10_000, "large");
+    let mut passed = 0;
+    loop {
+        line.put(of(2 + passed), 1_000, "small");
+        match line.take() {
+            Some("small") => passed += 1,
+            _ => break,
+        }
+    }
+    assert_eq!(passed, 9);
+}
+
+#[test]
+fn who_was_away_has_saved_up_nothing() {
+    let mut line = FairLine::default();
+    (0..6).for_each(|_| line.put(of(1), 10, 1));
+    assert_eq!([1; 4].map(|_| line.take()), [Some(1); 4]);
+    (0..3).for_each(|_| line.put(of(2), 10, 2));
+    assert_eq!(taken(&mut line), [1, 2, 1, 2, 2]);
+}
+
+proptest! {
+    /// Random senders and sizes: each sender's items keep their order, all come, and of two
+    /// that wait neither is ahead of the other by more than one request of each.
+    #[test]
+    fn senders_are_served_fairly_and_each_in_its_own_order(
+        asks in vec((0..4_u32, 1..1_000_usize), 1..120),
+    ) {
+        let mut line = FairLine::default();
+        for (number, (sender, cost)) in asks.iter().enumerate() {
+            line.put(of(*sender), *cost, number);
+        }
+        let order = taken(&mut line);
+        prop_assert_eq!(order.len(), asks.len());
+        let mut left = [0; 4];
+        asks.iter().for_each(|(sender, _)| left[*sender as usize] += 1);
+        let mut given = [0; 4];
+        let mut last = [None; 4];
+        for number in order {
+            let sender = asks[number].0 as usize;
+            let cost = asks[number].1;
+            prop_assert!(last[sender] < Some(number), "its own order");
+            last[sender] = Some(number);
+            let waits = |other: usize| left[other] > 0 && other != sender;
+            for other in (0..4).filter(|other| waits(*other)) {
+                prop_assert!(given[sender] <= given[other] + 1_000, "fair");
+            }
+            given[sender] += cost;
+            left[sender] -= 1;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Senders, and the amounts that each of them holds of a quota.
+//!
+//! Shares have two levels: peers first, then the connections of one. Many connections of one
+//! address have no more than one of another; behind a proxy, where all have one address,
+//! connections still tell senders apart.
+
+use hashbrown::HashMap;
+
+use super::memory::{HOLDER_TIMES, MemoryQuota};
+use super::{ClientGroup, fingerprint};
+
+/// Most that one sender may have of a quota that counts a few, though it leaves no rest.
+const FEW: usize = 4;
+
+/// Sender of records, by hashes of what tells it from others when room is short.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+pub struct Sender {
+    /// Its group: traces of another are not its own.
+    pub group: ClientGroup,
+    /// Its client, or its address where clients are not known.
+    pub peer: u32,
+    /// Its connection; 0 for records that came by none, as those of topics and files.
+    pub connection: u16,
+}
+
+impl Sender {
+    /// Returns all clients of a group as one sender.
+    pub fn of_group(group: ClientGroup) -> Self {
+        Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
+    }
+
+    /// Returns true if a group's records came from a topic: by no connection of this process.
+    pub fn is_topic(self) -> bool {
+        self.connection == 0 && !self.group.is_everybody()
+    }
+
+    /// Returns the number of its connection among those of all peers.
+    pub(super) fn number(self) -> u64 {
+        u64::from(self.peer) << 16 | u64::from(self.connection)
+    }
+}
+
+/// Amounts that senders hold of one quota.
+#[derive(Debug, Default)]
+pub struct SenderShares {
+    peers: HashMap<u32, usize>,
+    connections: HashMap<u64, usize>,
+}
+
+impl SenderShares {
+    /// Returns the amounts that the peer of a sender holds, and its connection of that.
+    pub fn held(&self, sender: Sender) -> (usize, usize) {
+        let connection = self.connections.get(&sender.number());
+        let peer = self.peers.get(&sender.peer);
+        (peer.copied().unwrap_or(0), connection.copied().unwrap_or(0))
+    }
+
+    /// Returns true if a sender may take so much more: its peer has at most four times what that
+    /// leaves of the quota, its connection at most four times what its peer may still have, and
+    /// each up to `FEW` whatever is left. A peer without anything may take all the room there is,
+    /// a connection without anything all that its peer may have.
+    pub fn has_room(&self, quota: &MemoryQuota, sender: Sender, amount: usize) -> bool {
+        let Some(left) = quota.left().checked_sub(amount) else { return false };
+        let most = |left: usize| left.saturating_mul(HOLDER_TIMES).max(FEW);
+        let (peer, connection) = self.held(sender);
+        let of_peer = most(left).checked_sub(peer + amount);
+        let fits = |left: usize| connection == 0 || connection + amount <= most(left);
+        peer == 0 || of_peer.is_some_and(fits)
+    }
+
+    /// Takes an amount of a quota for a sender, if it [has room](Self::has_room).
+    pub fn take(&mut self, quota: &MemoryQuota, sender: Sender, amount: usize) -> bool {
+        let is_taken = self.has_room(quota, sender, amount) && quota.try_take(amount);
+        if is_taken {
+            self.add(sender, amount);
+        }
+        is_taken
+    }
+
+    /// Gives back an amount of a quota that a sender has.
+    pub fn give_back(&mut self, quota: &MemoryQuota, sender: Sender, amount: usize) {
+        self.remove(sender, amount);
+        quota.give_back(amount);
+    }
+
+    /// Counts an amount that a sender holds already.
+    pub fn add(&mut self, sender: Sender, amount: usize) {
+        *self.peers.entry(sender.peer).or_default() += amount;
+        *self.connections.entry(sender.number()).or_default() += amount;
+    }
+
+    /// Counts an amount that a sender holds no more.
+    pub fn remove(&mut self, sender: Sender, amount: usize) {
+        lower(&mut self.peers, sender.peer, amount);
+        lower(&mut self.connections, sender.number(), amount);
+    }
+}
+
+/// Lowers an amount, at most to 0; who holds nothing is forgotten.
+fn lower<K: std::hash::Hash + Eq>(held: &mut HashMap<K, usize>, key: K, amount: usize) {
+    if let Some(own) = held.get_mut(&key) {
+        *own = own.saturating_sub(amount);
+        if *own == 0 {
+            held.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    fn sender(peer: u32, connection: u16) -> Sender {
+        Sender { peer, connection, ..Sender::default() }
+    }
+
+    /// Has senders take one each in turns, as long as one may; returns what each peer has.
+    fn check(limit: usize, senders: &[Sender], expected: &[(u32, usize)]) {
+        let quota = MemoryQuota::new("x", limit);
+        let mut shares = SenderShares::default();
+        let mut goes_on = true;
+        while goes_on {
+            goes_on = senders.iter().fold(false, |any, it| shares.take(&quota, *it, 1) | any);
+        }
+        let had = expected.iter().map(|(peer, _)| (*peer, shares.held(sender(*peer, 0)).0));
+        assert_eq!(had.collect::<Vec<_>>(), expected, "{limit} of {}", senders.len());
+        for sender in senders {
+            shares.give_back(&quota, *sender, shares.held(*sender).1);
+        }
+        assert!(quota.held() == 0 && shares.peers.is_empty() && shares.connections.is_empty());
+    }
+
+    #[test]
+    fn peers_share_a_quota_however_many_connections_each_has() {
+        for (limit, most) in [(0, 0), (1, 1), (2, 2), (4, 4), (5, 4), (10, 7), (1000, 761)] {
+            check(limit, &[sender(1, 1)], &[(1, most)]);
+        }
+        check(1000, &[sender(1, 1), sender(2, 1)], &[(1, 432), (2, 432)]);
+    }
+
+    #[test]
+    fn many_connections_of_a_peer_come_to_about_as_much_as_one_of_another() {
+        let quota = MemoryQuota::new("x", 1000);
+        let mut shares = SenderShares::default();
+        let mut held = VecDeque::new();
+        // The flood asks first each time that the oldest goes.
+        for _ in 0..5_000 {
+            let flood = (1..=200).map(|connection| sender(1, connection));
+            let all = flood.chain([sender(2, 1)]);
+            held.extend(all.filter(|sender| shares.take(&quota, *sender, 1)));
+            held.pop_front().into_iter().for_each(|it| shares.give_back(&quota, it, 1));
+        }
+        let [flood, one] = [1, 2].map(|peer| shares.held(sender(peer, 0)).0);
+        assert!(one * 4 > flood * 3 && flood + one > 800, "{one} beside {flood}");
+    }
+
+    #[test]
+    fn connection_with_nothing_finds_room_beside_another_of_its_peer() {
+        let quota = MemoryQuota::new("x", 1000);
+        let mut shares = SenderShares::default();
+        while shares.take(&quota, sender(1, 1), 1) {}
+        assert!(shares.take(&quota, sender(1, 2), 10));
+        assert!(!shares.take(&quota, sender(1, 1), 1) && shares.take(&quota, sender(2, 1), 220));
+        assert!(!shares.take(&quota, sender(3, 1), 10), "there is no more");
+    }
+}
