@@ -139,6 +139,7 @@ impl<'de> Deserialize<'de> for FactSource {
 /// Adds the bare text to the schema of a source's map.
 fn or_bare_key(schema: &mut schemars::Schema) {
     let mut fields = std::mem::take(schema);
+    fields.insert("additionalProperties".into(), false.into());
     *schema = schemars::json_schema!({
         "description": fields.remove("description"),
         "anyOf": [{ "type": "string" }, fields]
