@@ -140,9 +140,9 @@ async fn flood_that_waits_for_a_judge_leaves_room_for_others() {
     let judge = FakeJudge::behind(&gate, "yes").await;
     let config = asking(&judge, "openai", ", timeout: 10m, limits: {concurrency: 1}");
     let running =
-        Running::start(&config.replace("settle: 0s", "settle: 0s, waiting_max: 50")).await;
+        Running::start(&config.replace("settle: 0s", "settle: 0s, waiting_max: 100")).await;
     let full = || sum(&running.exposition(), "spanscore_judge_unanswered_total", "queue_full");
-    for number in 0..100 {
+    for number in 0..200 {
         running.send(request(numbered(number))).await;
     }
     eventually(|| once(full() > 0.0, || running.exposition())).await;
@@ -151,7 +151,7 @@ async fn flood_that_waits_for_a_judge_leaves_room_for_others() {
         others.export(request(numbered(number))).await.unwrap();
     }
     gate.add_permits(1);
-    let events = running.events(103).await;
+    let events = running.events(203).await;
     let number = |id: &[u8]| id.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     let others = events.iter().filter(|it| number(&it.0.trace_id) > 1000);
     assert_eq!(others.filter(|it| it.score().is_some()).count(), 3, "all of them are asked about");
