@@ -3,17 +3,17 @@
 //!
 //! The algorithm is Golestani's ("A self-clocked fair queueing scheme for broadband applications",
 //! 1994), among peers and within each. An item gets a finish tag: its cost past the tag of its
-//! connection's last one, or past the virtual time of its peer, if that is later. A peer has that
-//! of its first item, past what it was served so far. The lowest tag is served first, and becomes
-//! the virtual time. Who has no items here is forgotten, so nobody saves up credit.
+//! connection's last one, or past the virtual time of its peer, if that is later. A peer's tag is
+//! what it was served so far, and the cost of its first item. The lowest tag is served first, and
+//! becomes the virtual time. Who has no items here is forgotten, so nobody saves up credit.
 //!
 //! Finish tags are compared, not start tags, because of floods that open a connection for each
 //! request: each of those is new, and would start now, before the second request of a connection
 //! that waits. Behind two connections of expensive traces 66 of 173 small requests came in time by
 //! start tags, and all of them by finish tags.
 //!
-//! In a queue without room the item with the highest tag is the one to go: the last of whoever has
-//! most waiting.
+//! In a queue without room the last item of the peer goes whose end is the highest: what it was
+//! served, and the cost of all that it has waiting.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -169,6 +169,8 @@ impl<T> PeerInLine<T> {
         }
         if own.count == 0 && !is_first {
             others.remove(&connection);
+        } else if own.count == 0 {
+            own.end = 0;
         }
         self.cost = self.cost.saturating_sub(cost);
         if is_served {
@@ -208,7 +210,7 @@ impl<T> FairLine<T> {
         self.count += 1;
         let peer = self.peers.entry(number).or_insert_with(|| PeerInLine::new(number, connection));
         let end_before = peer.end();
-        // Of what is held it is as if it had come now.
+        // A peer whose items were held while others were served loses that lead.
         peer.served = peer.served.saturating_add(self.now.saturating_sub(end_before));
         peer.put(self.came, LineItem { connection, cost: cost as u64, what });
         move_end(&mut self.ends, (end_before, number), peer.end());
@@ -229,7 +231,8 @@ impl<T> FairLine<T> {
         self.take_unless(|_| false)
     }
 
-    /// Takes the next item that is not held; held ones keep their places.
+    /// Takes the next item that is not held; held ones keep their places. Where all of the first
+    /// peer's are held it looks at those of every peer.
     pub fn take_unless(&mut self, is_held: impl Fn(&T) -> bool) -> Option<T> {
         if let Some(at) = self.taken_before.iter().position(|what| !is_held(what)) {
             return self.taken_before.remove(at);
@@ -259,8 +262,8 @@ impl<T> FairLine<T> {
     }
 
     /// Makes room for an item that a sender would put, if what comes behind it has so much as is
-    /// lacking: takes the last of whoever has most waiting. Else nothing is taken. Among peers the
-    /// work is that of what goes; within one it is that of what comes behind the item.
+    /// lacking: takes the last of whoever has most waiting. Else nothing is taken. The
+    /// work is that of what goes, or of what comes behind the item.
     pub fn displace(&mut self, sender: Sender, cost: usize, lacking: usize) -> Vec<T> {
         let mut gone = Vec::new();
         let mut lacking = lacking as u64;
@@ -285,6 +288,9 @@ impl<T> FairLine<T> {
 
     /// Returns true if the peers have so much waiting behind a finish tag.
     fn is_behind(&mut self, tag: u64, lacking: u64) -> bool {
+        if self.peers.is_empty() {
+            return false;
+        }
         let peers = self.ends().iter().rev().take_while(|(end, _)| *end > tag);
         let sums = peers.scan(0_u64, |sum, (end, _)| {
             *sum += end - tag;
@@ -298,31 +304,33 @@ impl<T> FairLine<T> {
     fn behind_in_peer(&self, sender: Sender, cost: u64, lacking: u64) -> Vec<PlaceInPeer> {
         let Some(peer) = self.peers.get(&sender.peer) else { return Vec::new() };
         let end = peer.connection(sender.connection).map_or(0, |own| own.end);
-        let tag = end.max(peer.now).saturating_add(cost).saturating_add(1);
-        let own = peer.items.partition_point(|(place, _)| place.0 < tag);
-        let own = peer.items.range(own..).map(|(place, item)| (*place, item.cost));
-        let others = peer.items_of_others.range((tag, 0)..);
-        let mut behind: Vec<_> =
-            own.chain(others.map(|(place, item)| (*place, item.cost))).collect();
-        behind.sort_unstable();
-        let mut found = 0;
+        let tag = end.max(peer.now).saturating_add(cost);
+        let mut own = peer.items.iter().map(|(place, item)| (*place, item.cost)).rev().peekable();
+        let others = peer.items_of_others.iter().map(|(place, item)| (*place, item.cost));
+        let mut others = others.rev().peekable();
+        let mut found = 0_u64;
         let mut places = Vec::new();
-        for (place, cost) in behind.into_iter().rev() {
-            found += cost;
+        while found < lacking {
+            let is_own = own.peek().map(|it| it.0) > others.peek().map(|it| it.0);
+            let last = if is_own { own.next() } else { others.next() };
+            let Some((place, cost)) = last.filter(|(place, _)| place.0 > tag) else {
+                return Vec::new();
+            };
+            found = found.saturating_add(cost);
             places.push(place);
-            if found >= lacking {
-                return places;
-            }
         }
-        Vec::new()
+        places
     }
 
-    /// Returns the cost of what a sender has waiting, and of what whoever has most has, about: its
-    /// peer beside another peer, its connection where its own peer has most.
+    /// Returns the cost of what a sender has waiting, and of what whoever has most has, about: of
+    /// peers, and of connections where its peer is the only one.
     pub fn standing(&mut self, sender: Sender) -> (u64, u64) {
+        if self.peers.is_empty() {
+            return (0, 0);
+        }
         let Some(&(_, number)) = self.ends().last() else { return (0, 0) };
         let Some(most) = self.peers.get(&number) else { return (0, 0) };
-        if number != sender.peer {
+        if number != sender.peer || self.peers.len() > 1 {
             return (self.peers.get(&sender.peer).map_or(0, |peer| peer.cost), most.cost);
         }
         let cost = |number| most.connection(number).map_or(0, |own| own.cost);

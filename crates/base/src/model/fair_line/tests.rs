@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -101,6 +103,68 @@ fn items_that_are_kept_keep_their_places_and_the_rest_is_forgotten() {
     assert_eq!((line.len(), line.standing(of(1)), line.standing(of(2)).0), (2, (200, 200), 0));
     assert_eq!(taken(&mut line), [1, 2]);
     assert_forgotten(&line);
+}
+
+#[test]
+fn connection_whose_items_all_go_unserved_waits_for_none_of_them() {
+    let [first, second] = [1, 2].map(|connection| Sender { connection, ..of(1) });
+    let mut line = FairLine::default();
+    for number in 0..100 {
+        line.put(first, 1, ("first", number));
+        line.put(second, 1, ("second", number));
+    }
+    line.retain(|(name, _)| *name == "second");
+    line.put(first, 1, ("first", 100));
+    let order = taken(&mut line);
+    assert!(order[..2].contains(&("first", 100)), "{:?}", &order[..3]);
+}
+
+/// Asserts of a line that a random run has come to what holds of each.
+fn assert_consistent(line: &FairLine<u64>, expected: &BTreeSet<u64>) {
+    assert_eq!(line.iter().copied().collect::<BTreeSet<_>>(), *expected);
+    assert_eq!((line.len(), line.peek().is_some()), (expected.len(), !expected.is_empty()));
+    for (number, peer) in &line.peers {
+        assert!(peer.items.iter().is_sorted_by_key(|(place, _)| *place));
+        assert_eq!(peer.iter().map(|(_, item)| item.cost).sum::<u64>(), peer.cost);
+        assert_eq!(Some(peer.turn), peer.next_turn());
+        let end = (peer.end(), *number);
+        assert!(line.ends.as_ref().is_none_or(|ends| ends.contains(&end)));
+    }
+    assert!(line.ends.as_ref().is_none_or(|ends| ends.len() == line.peers.len()));
+    assert!(line.turns.len() <= 2 * line.peers.len() + STALE_MAX + 1);
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost_or_served_twice_whatever_is_asked(
+        steps in vec((0..8_u8, 0..3_u32, 0..3_u16, 1..50_usize), 0..200)
+    ) {
+        let mut line = FairLine::default();
+        let mut expected = BTreeSet::new();
+        for ((step, peer, connection, cost), number) in steps.into_iter().zip(0..) {
+            let sender = Sender { peer, connection, ..Sender::default() };
+            let gone = match step {
+                0 => line.take().into_iter().collect(),
+                1 => line.take_unless(|item| item % 3 == 0).into_iter().collect(),
+                2 => line.displace(sender, cost, 2 * cost),
+                3 if number % 4 == 0 => {
+                    line.retain(|item| item % 5 > 0);
+                    expected.iter().copied().filter(|item| item % 5 == 0).collect()
+                }
+                _ => {
+                    line.put(sender, cost, number);
+                    expected.insert(number);
+                    Vec::new()
+                }
+            };
+            for item in gone {
+                prop_assert!(expected.remove(&item));
+            }
+            assert_consistent(&line, &expected);
+        }
+        prop_assert_eq!(taken(&mut line).len(), expected.len());
+        assert_forgotten(&line);
+    }
 }
 
 #[test]
