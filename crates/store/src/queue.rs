@@ -91,16 +91,24 @@ struct QueueState {
     bytes: usize,
     /// Rows that wait.
     waiting: usize,
+    /// Rows of this process that the writer took beyond those of others, while both waited.
+    more_own: isize,
     merged: MergedSums,
     edits: Vec<QueuedEdit>,
     is_closed: bool,
 }
 
 impl QueueState {
+    /// Returns the bytes of other processes' work that a sender's peer, or it alone, has waiting,
+    /// and what whoever has most has. That work came by no connection.
+    fn collected(&mut self, sender: Sender) -> (u64, u64) {
+        self.collected.standing(Sender { connection: 0, ..sender })
+    }
+
     /// Returns true if a sender has little waiting, with so many bytes more.
     fn is_little(&mut self, sender: Sender, more: usize) -> bool {
         let (own, most) = self.work.standing(sender);
-        let (collected, most_collected) = self.collected.standing(sender);
+        let (collected, most_collected) = self.collected(sender);
         own + collected + (more as u64) < most.max(most_collected) / LITTLE_PART
     }
 
@@ -282,13 +290,16 @@ impl StoreQueue {
             edits: std::mem::take(&mut state.edits),
             ..Default::default()
         };
-        // By half of each line, where both have some.
-        let mut more_own = 0;
+        // By half of each line, where both have some; a part of others may fill a batch by itself.
         while batch.held.0 < rows_max {
-            let is_own = more_own <= 0 && !state.work.is_empty() || state.collected.is_empty();
+            if state.work.is_empty() || state.collected.is_empty() {
+                state.more_own = 0;
+            }
+            let is_own =
+                state.more_own <= 0 && !state.work.is_empty() || state.collected.is_empty();
             let line = if is_own { &mut state.work } else { &mut state.collected };
             let Some(WaitingWork { work, rows, bytes }) = line.take() else { break };
-            more_own += if is_own { rows as isize } else { -(rows as isize) };
+            state.more_own += if is_own { rows as isize } else { -(rows as isize) };
             state.waiting -= rows;
             batch.held.0 += rows;
             batch.held.1 += bytes;
@@ -339,7 +350,7 @@ impl StoreQueue {
             let beyond = (state.bytes + bytes + 1).saturating_sub(self.limits.bytes);
             // Full of rows, it gives up as many bytes as come.
             let lacking = if beyond == 0 { bytes } else { beyond };
-            let with_collected = bytes + state.collected.standing(sender).0 as usize;
+            let with_collected = bytes + state.collected(sender).0 as usize;
             for gone in state.work.displace(sender, with_collected, lacking) {
                 state.rows -= gone.rows;
                 state.waiting -= gone.rows;

@@ -1,7 +1,10 @@
 //! Evaluations of other processes beside own ones.
 
+use std::time::Duration;
+
 use super::*;
 use crate::CollectedEvents;
+use crate::queue::{StoreQueue, StoreWork};
 
 /// Verdict that comes: number of its id, score, what it revises, and the client, if not this
 /// process gave it.
@@ -81,4 +84,22 @@ fn collected_verdicts_beyond_a_limit_or_without_room_are_counted() {
     assert_eq!((count(StoreCount::Collected), count(StoreCount::CollectedBeyond)), (1_000, 1));
     assert_eq!(count(StoreCount::CollectedUnstored), 1);
     assert_eq!(count(StoreCount::CollectedMalformed), 2);
+}
+
+#[test]
+fn own_work_is_taken_row_by_row_beside_large_parts_of_others() {
+    let queue = StoreQueue::new(StoreQueueLimits::of(64 << 20), Arc::default());
+    let many = |count: usize| (0..count).map(|_| evaluation(1, 1, scored(0.5), None));
+    for _ in 0..20 {
+        assert_eq!(queue.put_collected(many(1_000).collect(), "a".into(), 0), 0);
+    }
+    (0..1_000).for_each(|_| queue.put_evaluations(many(5).collect(), 0));
+    let is_own = |work: &StoreWork| matches!(work, StoreWork::Evaluations { .. });
+    let mut own = 0;
+    for _ in 0..10 {
+        let batch = queue.take(1_000, Duration::ZERO, Duration::ZERO);
+        own += batch.work.iter().filter(|work| is_own(work)).count();
+        queue.done(batch);
+    }
+    assert!(own > 900, "{own} of 1,000 parts of its own beside at most ten of others");
 }
