@@ -150,6 +150,11 @@ impl LongSessions {
         self.by_key.values().sum()
     }
 
+    /// Returns the bytes of those that wait and of the one that is judged.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns true if one is judged.
     pub(super) fn is_running(&self) -> bool {
         self.running.is_some()

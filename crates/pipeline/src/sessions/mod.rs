@@ -93,6 +93,8 @@ pub(super) struct SessionWorker {
     pub(super) memory: Arc<MemoryQuota>,
     /// Bytes of the sessions at the last report to the quota.
     pub(super) held: usize,
+    /// Bytes that long sessions have twice at most: a config update copied what they read.
+    pub(super) copied: usize,
     /// Translator of records to the current table.
     pub(super) translator: Translator,
     /// Index of this worker among the heartbeats.
@@ -194,6 +196,7 @@ impl SessionWorker {
         self.sessions.reform(|trace| {
             translator.translate(&before, setup.table(), &mut trace.arena, &trace.spans);
         });
+        self.copied = self.long.bytes();
         self.context.resolver = Arc::clone(&setup.resolver);
         self.context.evaluators = Arc::clone(&setup.evaluators);
         self.sessions.limit(held.sessions);
@@ -237,7 +240,8 @@ impl PanicRecovery for SessionWorker {
 
     fn report_open(&mut self) {
         self.context.backlog.set_sessions(self.sessions.open_count() + self.long.len());
-        let held = self.sessions.bytes() + self.verdicts.bytes();
+        self.copied = self.copied.min(self.long.bytes());
+        let held = self.sessions.bytes() + self.verdicts.bytes() + self.copied;
         let before = std::mem::replace(&mut self.held, held);
         self.memory.change(before, self.held);
     }

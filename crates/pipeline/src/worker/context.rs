@@ -147,6 +147,7 @@ impl WorkerContext {
             sessions: Sessions::new(settings, 0),
             memory: Arc::clone(memory),
             held: 0,
+            copied: 0,
             translator: Translator::default(),
             place: self.shard_count,
             verdicts: SessionVerdicts::new(&settings, memory),

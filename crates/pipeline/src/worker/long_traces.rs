@@ -30,10 +30,10 @@ use spanscore_telemetry::Heartbeats;
 pub(crate) const ATTEMPT_STEPS: u64 = 1_000_000;
 /// Long traces that wait at most.
 const WAITING_MAX: usize = 256;
-/// Long ones of one connection from which on more of it is held up.
+/// Waiting long traces, or sessions, of one connection from which on it is held up.
 const HOLDING_MAX: usize = 4;
-/// Long ones of one peer from which on more is held up of each connection that has some.
-const PEER_HOLDING_MAX: usize = WAITING_MAX / 4;
+/// Waiting long traces, or sessions, of one peer from which on each connection with one is held up.
+const PEER_HOLDING_MAX: usize = 64;
 
 /// Returns true if more of a sender is held up, as much of it waits. What comes by no connection,
 /// of topics and files, is of many senders: it does not wait for what is long of one.
