@@ -190,11 +190,11 @@ fn in_languages(forms: &serde_json::Value, sentences: &serde_json::Value) -> Vec
 fn closing_the_record_is_found_in_any_language_and_everyday_structure_is_not() {
     let table = include_str!("../../../../tests/fixtures/judges/breakouts.json");
     let table: serde_json::Value = serde_json::from_str(table).unwrap();
-    for forms in ["breakouts", "same_line"] {
+    for (forms, missed_max) in [("breakouts", 20), ("same_line", 0)] {
         let closing = in_languages(&table[forms], &table["orders"]);
         let missed: Vec<_> = closing.iter().filter(|text| !addresses_judge(text)).collect();
         let share = format!("{} of {} missed: {missed:#?}", missed.len(), closing.len());
-        assert!(missed.len() * 5 <= closing.len(), "{forms}: {share}");
+        assert!(missed.len() <= missed_max, "{forms}: {share}");
     }
     for forms in ["everyday", "everyday_ends"] {
         let everyday = in_languages(&table[forms], &table["sentences"]);
