@@ -205,8 +205,12 @@ impl ProviderError {
         let part = |key: &str| named.get(key).and_then(Value::as_str).unwrap_or_default();
         let message = match error {
             Value::String(text) => text.as_str(),
-            _ if !part("message").is_empty() => part("message"),
-            _ => part("detail"),
+            // AWS' own gate writes it with a capital.
+            _ => ["message", "Message", "detail"]
+                .map(part)
+                .into_iter()
+                .find(|it| !it.is_empty())
+                .unwrap_or_default(),
         };
         let message = match error.get("detail").and_then(Value::as_array) {
             Some(faults) if message.is_empty() => of_validation(faults),
