@@ -49,9 +49,10 @@ classification/intent:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Classes, 64 at most. Any other output is wrong. One alone stands for itself and the rest.
+    /// Classes, 64 at most. Any other output is wrong.
     classes: Vec<String>,
-    /// Class that is told from all others, in place of `classes`.
+    /// Class that the figures of all runs tell from all others, in place of `classes`. A run is right
+    /// where its output is the expected name, be that this class or another.
     #[serde(alias = "positiveClass")]
     positive_class: Option<String>,
     /// Path in the final output to the class, such as `result.intent`; all of it by default.
@@ -162,6 +163,9 @@ impl Classification {
         match actual {
             Some(class) if self.is_class(class) => {
                 format!("the class is `{class}`, expected is {expected}")
+            }
+            Some(_) if self.classes.len() == 1 => {
+                format!("the final output is not `{}`, expected is {expected}", self.classes[0])
             }
             Some(_) => format!("the final output is none of the classes, expected is {expected}"),
             None => format!("no class stands at the path, expected is {expected}"),

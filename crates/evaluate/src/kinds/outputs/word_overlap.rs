@@ -59,7 +59,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let Settings { target, tools, path, criteria } = node.read()?;
     let key = OutputKey::Whole;
     let subject = ComparisonSubject { target, tools, path }.checked(&key, node.place)?;
-    let parts = Parts { subject, key, numbers: NumberReading::Exact, delimiter: None };
+    let parts = Parts { subject, key, numbers: NumberReading::AsWritten, delimiter: None };
     let expected = Value::from(criteria.expected_output);
     Ok(Evaluator::code(Comparer::new(Method::Words, parts, expected)))
 }

@@ -78,6 +78,8 @@ pub(crate) enum NumberReading {
     Doubles,
     /// All that doubles hold become doubles; other integers stay exact.
     Exact,
+    /// All stay as they are, to be read as text.
+    AsWritten,
 }
 
 /// Evaluator that compares final outputs, or arguments or results of tool calls.
@@ -326,6 +328,9 @@ impl NumberReading {
     }
 
     fn number(self, number: Number) -> Result<Number, String> {
+        if self == Self::AsWritten {
+            return Ok(number);
+        }
         let double = number.as_f64();
         if self == Self::Exact && number.is_integer() && number != Number::Float(double) {
             return Ok(number);

@@ -177,6 +177,18 @@ fn check_calls(name: &str, settings: &str, calls: &[[Option<&'static str>; 3]], 
 }
 
 #[test]
+fn words_of_a_number_are_its_digits_and_classes_their_names() {
+    let words = r#"{"path": "answer", "criteria": {"expected_output": "about 17"}}"#;
+    let said = "`answer` of the final output and the expected one have 67% of their words in \
+                common";
+    check("word_overlap", words, r#"{"answer": 17}"#, 2.0 / 3.0, said);
+    let class = r#"{"positive_class": "spam", "criteria": {"expected_class": "ham"}}"#;
+    let said = "the final output is not `spam`, expected is `ham`";
+    check("classification", class, r#""not_spam""#, 0.0, said);
+    check("classification", class, r#""Ham""#, 1.0, said);
+}
+
+#[test]
 fn each_call_is_compared_by_itself() {
     let of_order = r#"{"target": "tool_arguments", "path": "order.id", "criteria":
         {"expected_output": "a-17"}}"#;
