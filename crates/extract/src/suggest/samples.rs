@@ -67,24 +67,24 @@ impl SpanSamples {
     pub fn add_logs(&mut self, body: &[u8]) -> Result<(), Broken> {
         walk(body, |step| {
             let RequestStep::Item(encoded) = step else { return };
-            let event = EncodedSpan::of(encoded, (log::TRACE_ID, log::SPAN_ID), "");
-            let has_room = self.events.len() < SPANS_MAX && self.bytes + encoded.len() <= BYTES_MAX;
-            if let Some(event) = event.filter(|_| has_room) {
+            if self.events.len() < SPANS_MAX
+                && self.bytes + encoded.len() <= BYTES_MAX
+                && let Some(ids) = ids_of(encoded, (log::TRACE_ID, log::SPAN_ID))
+            {
                 self.bytes += encoded.len();
-                self.events.push(event);
+                self.events.push(EncodedSpan::new(ids, encoded, ""));
             }
         })
     }
 
     fn keep(&mut self, scope: &str, encoded: &[u8]) {
-        let span = EncodedSpan::of(encoded, (span::TRACE_ID, span::SPAN_ID), scope);
-        let Some(span) = span else { return };
+        let Some(ids) = ids_of(encoded, (span::TRACE_ID, span::SPAN_ID)) else { return };
         if self.spans.len() >= SPANS_MAX || self.bytes + encoded.len() > BYTES_MAX {
             self.left_out += 1;
             return;
         }
         self.bytes += encoded.len();
-        self.spans.push(span);
+        self.spans.push(EncodedSpan::new(ids, encoded, scope));
     }
 
     /// Returns the log events that have a name, with their values.
@@ -152,25 +152,24 @@ pub(super) enum ValueForm {
     Plain,
 }
 
-impl EncodedSpan {
-    /// Reads the ids of a span or log event; `numbers` are those of their fields.
-    fn of(encoded: &[u8], numbers: (u32, u32), scope: &str) -> Option<Self> {
-        let mut trace_id = None;
-        let mut span_id = None;
-        let mut fields = Fields::new(encoded);
-        while let Ok(Some(field)) = fields.next() {
-            match field {
-                (number, Field::Bytes(id)) if number == numbers.0 => {
-                    trace_id = TraceId::from_wire(id);
-                }
-                (number, Field::Bytes(id)) if number == numbers.1 => {
-                    span_id = SpanId::from_wire(id);
-                }
-                _ => {}
-            }
+/// Reads the ids of a span or log event; `numbers` are those of their fields.
+fn ids_of(encoded: &[u8], numbers: (u32, u32)) -> Option<(TraceId, SpanId)> {
+    let mut trace_id = None;
+    let mut span_id = None;
+    let mut fields = Fields::new(encoded);
+    while let Ok(Some(field)) = fields.next() {
+        match field {
+            (number, Field::Bytes(id)) if number == numbers.0 => trace_id = TraceId::from_wire(id),
+            (number, Field::Bytes(id)) if number == numbers.1 => span_id = SpanId::from_wire(id),
+            _ => {}
         }
-        let (trace_id, span_id) = trace_id.zip(span_id)?;
-        Some(Self { trace_id, span_id, scope: scope.to_owned(), encoded: encoded.to_vec() })
+    }
+    trace_id.zip(span_id)
+}
+
+impl EncodedSpan {
+    fn new((trace_id, span_id): (TraceId, SpanId), encoded: &[u8], scope: &str) -> Self {
+        Self { trace_id, span_id, scope: scope.to_owned(), encoded: encoded.to_vec() }
     }
 
     /// Returns the sample to be filled.
