@@ -250,7 +250,20 @@ fn an_eval_set_is_judged_by_the_metrics_beside_it() {
         64,
         &["has neither of `tool_trajectory_avg_score`"],
     );
-    check("[]", 64, &["test_config.json is no JSON object with `criteria`"]);
+    check("[]", 64, &["test_config.json has no object `criteria`"]);
+    check(r#"{"criteria": "#, 64, &["test_config.json is not valid JSON at byte 13"]);
+    for (metric, criterion, told) in [
+        ("response_match_score", "8", "a `threshold` from 0 to 1 is needed"),
+        ("response_match_score", r#"{"threshold": "0.8"}"#, "a `threshold` from 0 to 1 is needed"),
+        (
+            "tool_trajectory_avg_score",
+            r#"{"threshold": 1, "match_type": "SUBSET"}"#,
+            "`match_type` is \"SUBSET\"; it is EXACT, IN_ORDER or ANY_ORDER",
+        ),
+    ] {
+        let told = format!("test_config.json `{metric}`: {told}");
+        check(&format!(r#"{{"criteria": {{"{metric}": {criterion}}}}}"#), 64, &[&told]);
+    }
 }
 
 #[test]

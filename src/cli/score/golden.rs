@@ -6,7 +6,7 @@ use std::path::Path;
 use super::super::CommandError;
 use super::super::output;
 use super::super::source::ConfigArgs;
-use spanscore_base::value::{Number, Value, json};
+use spanscore_base::value::{Value, json};
 
 /// File beside an eval set that names its metrics: `google/adk-python`,
 /// `evaluation/eval_config.py`.
@@ -54,23 +54,20 @@ fn metrics(set: &Path) -> Result<Vec<(&'static str, String)>, CommandError> {
         }
         read => read.map_err(|error| refuse(&format!("cannot be read: {error}")))?,
     };
-    let whole = json::parse(&text).unwrap_or_default();
+    let whole = json::parse(&text).map_err(|error| refuse(&format!("is {error}")))?;
     let criteria = whole.get("criteria").and_then(Value::as_map);
-    let criteria = criteria.ok_or_else(|| refuse("is no JSON object with `criteria`"))?;
+    let criteria =
+        criteria.ok_or_else(|| refuse("has no object `criteria`; metrics stand there"))?;
     let mut found = Vec::new();
     for (metric, criterion) in criteria.iter() {
-        let threshold = criterion.as_number().or_else(|| criterion.get("threshold")?.as_number());
-        let threshold = threshold.unwrap_or(&Number::Float(1.0));
+        let of_metric = |what: String| refuse(&format!("`{metric}`: {what}"));
+        let threshold = || threshold(criterion).map_err(of_metric);
         match metric {
             "tool_trajectory_avg_score" => {
-                found.push((
-                    "tool_trajectory",
-                    format!("threshold: {threshold}{}", calls(criterion)),
-                ));
+                let calls = calls(criterion).map_err(of_metric)?;
+                found.push(("tool_trajectory", format!("{}, {calls}", threshold()?)));
             }
-            "response_match_score" => {
-                found.push(("word_overlap", format!("threshold: {threshold}")));
-            }
+            "response_match_score" => found.push(("word_overlap", threshold()?)),
             other => output::note(format_args!(
                 "spanscore: {}: `{other}` is left out: without a model {METRICS} are judged",
                 file.display()
@@ -78,25 +75,36 @@ fn metrics(set: &Path) -> Result<Vec<(&'static str, String)>, CommandError> {
         }
     }
     if found.is_empty() {
-        return Err(refuse(&format!("has neither of {METRICS} among its `criteria`")));
+        return Err(refuse(&format!(
+            "has neither of {METRICS} among its `criteria`; without a model nothing else is \
+             judged: add `\"tool_trajectory_avg_score\": 1.0`, or name a config"
+        )));
     }
     Ok(found)
 }
 
+/// Returns the threshold that a criterion is, or has.
+fn threshold(criterion: &Value<'_>) -> Result<String, String> {
+    let number = criterion.as_number().or_else(|| criterion.get("threshold")?.as_number());
+    let number = number.filter(|number| (0.0..=1.0).contains(&number.as_f64()));
+    let number = number.ok_or("a `threshold` from 0 to 1 is needed, a number")?;
+    Ok(format!("threshold: {number}"))
+}
+
 /// Returns the comparison of tool calls that a criterion asks for.
-fn calls(criterion: &Value<'_>) -> String {
+fn calls(criterion: &Value<'_>) -> Result<String, String> {
     let setting = |snake, camel| criterion.get(snake).or_else(|| criterion.get(camel));
-    let written = setting("match_type", "matchType").map(Value::to_string).unwrap_or_default();
+    let written = setting("match_type", "matchType").unwrap_or(&Value::Null).to_string();
     let word = written.trim_matches('"').to_lowercase().replace(['-', ' '], "_");
     let mode = match word.as_str() {
-        "" | "0" => "exact",
+        "null" | "0" | "exact" => "exact",
         "1" | "in_order" => "in_order_match",
         "2" | "any_order" => "any_order_match",
-        word => word,
+        _ => return Err(format!("`match_type` is {written}; it is EXACT, IN_ORDER or ANY_ORDER")),
     };
     let ignores = setting("ignore_args", "ignoreArgs").is_some_and(|it| *it == Value::Bool(true));
     let matcher = if ignores { ", argument_matcher: {mode: ignore}" } else { "" };
-    format!(", match_mode: {mode}{matcher}")
+    Ok(format!("match_mode: {mode}{matcher}"))
 }
 
 fn is_eval_set(whole: &Value<'_>) -> bool {
