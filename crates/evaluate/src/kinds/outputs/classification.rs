@@ -51,8 +51,8 @@ classification/intent:
 struct Settings {
     /// Classes, 64 at most. Any other output is wrong.
     classes: Vec<String>,
-    /// Class that the figures of all runs tell from all others, in place of `classes`. A run is right
-    /// where its output is the expected name, be that this class or another.
+    /// Class that the figures of all runs tell from all others, in place of `classes`. A run is
+    /// right where its output is the expected name, be that this class or another.
     #[serde(alias = "positiveClass")]
     positive_class: Option<String>,
     /// Path in the final output to the class, such as `result.intent`; all of it by default.
