@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::aws::{AwsSettings, check_sign_in};
 use spanscore_base::model::WaitingRoom;
@@ -83,20 +84,24 @@ pub struct JudgeSettings {
 }
 
 /// Waiting times and limits of inquiries to judges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgingSettings {
     /// Wait after a trace is complete before a judge is asked about it: a late span would make it
     /// be asked, and paid, twice. Default 10s.
+    #[default(HumanDuration::from_secs(10))]
     pub settle: HumanDuration,
     /// Time for an answer after that. Default 5m.
     #[serde(deserialize_with = "above_zero")]
+    #[default(HumanDuration::from_secs(300))]
     pub deadline: HumanDuration,
     /// Inquiries that may wait. Default 10000.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 10_000]
     pub waiting_max: u32,
     /// Mebibytes that they may hold. Default 64.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 64]
     pub waiting_mib: u32,
     /// Inquiries without an answer that are kept in `data_dir` for `spanscore rejudge`. Default
     /// `failed`.
@@ -128,18 +133,6 @@ pub enum DeadLetterChoice {
     Failed,
     /// Those that the budget did not allow, too.
     All,
-}
-
-impl Default for JudgingSettings {
-    fn default() -> Self {
-        Self {
-            settle: HumanDuration::from_secs(10),
-            deadline: HumanDuration::from_secs(300),
-            waiting_max: 10_000,
-            waiting_mib: 64,
-            dead_letter: DeadLetterChoice::Failed,
-        }
-    }
 }
 
 /// The protocol of a judge.
@@ -200,24 +193,21 @@ pub struct JudgePrice {
 }
 
 /// Limits of concurrency and rate of one judge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgeLimits {
     /// Requests under way at the same time; fewer while the judge says that it is too much.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 4]
     pub concurrency: u32,
     /// Requests a minute.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 300]
     pub requests_per_minute: u32,
     /// Tokens a minute, of requests and answers.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 200_000]
     pub tokens_per_minute: u32,
-}
-
-impl Default for JudgeLimits {
-    fn default() -> Self {
-        Self { concurrency: 4, requests_per_minute: 300, tokens_per_minute: 200_000 }
-    }
 }
 
 /// Budget of a judge. Quantities left out are not limited.

@@ -12,6 +12,7 @@ use memchr::memmem;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::compat::DokimosCompat;
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
@@ -49,7 +50,7 @@ tool_error:
 };
 
 /// Settings of `tool_error`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
     /// True if an empty result, or one of white space alone, is a failure. Default `false`, with
@@ -57,9 +58,11 @@ struct Settings {
     treat_blank_as_error: Option<bool>,
     /// True if a result that is a JSON object with a top-level `error` that says something is a
     /// failure. Default `true`.
+    #[default = true]
     detect_json_error_field: bool,
     /// True if a result with a top-level `isError: true`, as the Model Context Protocol marks a
     /// failed call, is a failure. Default `true`; not looked at with `compat`.
+    #[default = true]
     detect_mcp_error: bool,
     /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
@@ -68,19 +71,6 @@ struct Settings {
     /// `dokimos` gives Dokimos' numbers: the span's status does not count, a result that is not
     /// recorded is a blank one, and a trace without calls scores 1.
     compat: Option<DokimosCompat>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            treat_blank_as_error: None,
-            detect_json_error_field: true,
-            detect_mcp_error: true,
-            failures: FailureSettings::default(),
-            error_detector: ErrorDetector::default(),
-            compat: None,
-        }
-    }
 }
 
 /// Texts of a result that are a failure; either is enough.

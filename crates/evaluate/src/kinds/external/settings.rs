@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::evaluator::CRITERIA_FROM_TRACE;
 use crate::external::invocations::OutputFormat;
@@ -34,7 +35,7 @@ pub const REACHING_KEYS: [&str; 9] = [
 const SIGNING_KEY: &str = "signing_key_env";
 
 /// Settings of `agentevals`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ProcessSettings {
     /// The program and its arguments, run without a shell, such as `[python3, check.py]`.
@@ -48,13 +49,16 @@ pub(super) struct ProcessSettings {
     pub(super) env: BTreeMap<String, Secret>,
     /// Time limit of one evaluation; then the process is killed with all that it started. Default
     /// 30s.
+    #[default(HumanDuration::from_secs(30))]
     pub(super) timeout: HumanDuration,
     /// Evaluations at the same time. Default 4.
     #[schemars(range(min = 1, max = 256))]
+    #[default = 4]
     pub(super) concurrency: u32,
     /// Processes that wait started, so that an evaluation need not wait for an interpreter.
     /// Default 2.
     #[schemars(range(max = 256))]
+    #[default = 2]
     pub(super) spares: u32,
     /// Form in which structured results of tools are written: `json` (default) or `python_repr`, as
     /// agentevals' own runner does.
@@ -71,23 +75,6 @@ pub(super) struct ProcessSettings {
 pub(super) struct ProcessCriteria {
     /// Golden turns in the form of the protocol, handed to the evaluator as they stand.
     pub(super) expected_invocations: Option<Vec<Value<'static>>>,
-}
-
-impl Default for ProcessSettings {
-    fn default() -> Self {
-        Self {
-            command: Vec::new(),
-            path: None,
-            config: Value::Null,
-            env: BTreeMap::new(),
-            timeout: HumanDuration::from_secs(30),
-            concurrency: 4,
-            spares: 2,
-            output_format: OutputFormat::default(),
-            redact: Redact::default(),
-            criteria: ProcessCriteria::default(),
-        }
-    }
 }
 
 impl ProcessSettings {
@@ -154,7 +141,7 @@ fn interpreter(path: &str) -> Result<String, SettingsError> {
 }
 
 /// Settings of `grpc`, and of `http` without its key.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RemoteSettings {
     /// Address of the evaluator: `http://` in the clear, `https://` under TLS; for `grpc` also
@@ -168,12 +155,15 @@ pub(super) struct RemoteSettings {
     /// Criteria, in whatever form the evaluator asks for.
     pub(super) criteria: Value<'static>,
     /// Time limit of one request. Default 5s.
+    #[default(HumanDuration::from_secs(5))]
     pub(super) timeout: HumanDuration,
     /// Requests at the same time. Default 8.
     #[schemars(range(min = 1, max = 256))]
+    #[default = 8]
     pub(super) concurrency: u32,
     /// Tasks of one request at most; fewer where the evaluator says so. Default 16.
     #[schemars(range(min = 1, max = 1000))]
+    #[default = 16]
     pub(super) batch: u32,
     /// Redaction before anything is sent: `secrets` (default), `secrets_and_pii` or `none`.
     pub(super) redact: Redact,
@@ -181,23 +171,6 @@ pub(super) struct RemoteSettings {
     pub(super) headers: BTreeMap<String, Secret>,
     /// TLS to the evaluator.
     pub(super) tls: TlsSettings,
-}
-
-impl Default for RemoteSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: Address::default(),
-            kind: None,
-            settings: Value::Null,
-            criteria: Value::Null,
-            timeout: HumanDuration(Duration::from_secs(5)),
-            concurrency: 8,
-            batch: 16,
-            redact: Redact::default(),
-            headers: BTreeMap::new(),
-            tls: TlsSettings::default(),
-        }
-    }
 }
 
 /// Protocol of a remote evaluator.
