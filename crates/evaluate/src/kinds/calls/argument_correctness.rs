@@ -302,7 +302,7 @@ impl CodeEvaluator for Correctness {
                 entry.insert("score", f64::from(u8::from(right)));
                 Value::Map(entry)
             });
-            [("differences", list), ("calls", Value::List(shown.collect()))].into_iter().collect()
+            Map::from([("differences", list), ("calls", Value::List(shown.collect()))])
         };
         report::scored(f64::from(u8::from(right)), want, explain, details)
     }

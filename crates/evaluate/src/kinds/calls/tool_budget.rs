@@ -277,18 +277,15 @@ fn answer(limits: &[Limit], want: Want) -> Outcome {
     };
     let details = || {
         let entry = |limit: &Limit| {
-            let entry: Map<'_> = [
+            Value::Map(Map::from([
                 ("name", Value::from(limit.name)),
                 ("tool", limit.tool.clone().into()),
                 ("used", limit.used.into()),
                 ("most", Value::from(limit.most)),
-            ]
-            .into_iter()
-            .collect();
-            Value::Map(entry)
+            ]))
         };
         let list = Value::List(limits.iter().map(entry).collect());
-        [("limits", list)].into_iter().collect()
+        Map::from([("limits", list)])
     };
     report::scored(f64::from(u8::from(broken().next().is_none())), want, explain, details)
 }

@@ -168,16 +168,13 @@ impl<'c, 'r> Judged<'c, '_, 'r> {
                 CallOutcome::Failed(cause) => (Value::from(true), cause.as_str()),
                 CallOutcome::NotRecorded => (Value::Null, "the result is not recorded"),
             };
-            let entry: Map<'static> = [
+            Value::Map(Map::from([
                 ("name", Value::from(call.name.to_string())),
                 ("errored", errored),
                 ("reason", Value::from(reason.to_owned())),
-            ]
-            .into_iter()
-            .collect();
-            Value::Map(entry)
+            ]))
         });
-        [("results", Value::List(results.collect()))].into_iter().collect()
+        Map::from([("results", Value::List(results.collect()))])
     }
 }
 

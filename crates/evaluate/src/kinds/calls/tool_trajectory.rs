@@ -286,16 +286,14 @@ impl ToolTrajectory {
     fn details(&self, comparison: &Comparison<'_, '_>, matched: &Matched) -> Map<'static> {
         let expected = comparison.expected.iter().map(|call| &*call.name);
         let actual = comparison.actual.iter().map(|call| &*call.name);
-        [
+        Map::from([
             ("matched_count", Value::from(matched.expected)),
             ("actual_count", Value::from(comparison.actual.len())),
             ("expected_count", Value::from(comparison.expected.len())),
             ("actual_tools", report::name_list(actual)),
             ("expected_tools", report::name_list(expected)),
             ("diff", self.difference(comparison).list()),
-        ]
-        .into_iter()
-        .collect()
+        ])
     }
 }
 

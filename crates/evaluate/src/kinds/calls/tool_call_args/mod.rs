@@ -251,7 +251,7 @@ impl ToolCallArgs {
             entry.insert("score", if partner.is_some() { 1.0 } else { 0.0 });
             Value::Map(entry)
         });
-        [("calls", Value::List(calls.collect()))].into_iter().collect()
+        Map::from([("calls", Value::List(calls.collect()))])
     }
 }
 

@@ -220,14 +220,12 @@ impl ToolCallOrder {
         let list = |names: &mut dyn Iterator<Item = &str>| {
             Value::List(names.map(|name| Value::from(name.to_owned())).collect())
         };
-        [
+        Map::from([
             ("expected", list(&mut self.names.iter().map(String::as_str))),
             ("actual", list(&mut trajectory.tool_calls.iter().map(|call| &*call.name))),
             ("lcs", list(&mut kept.iter().map(|at| self.names[*at].as_str()))),
             ("diff", self.difference(trajectory, |difference| difference.list())),
-        ]
-        .into_iter()
-        .collect()
+        ])
     }
 }
 

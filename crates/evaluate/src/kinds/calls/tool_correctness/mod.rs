@@ -399,17 +399,14 @@ impl ToolCorrectness {
         let details = || {
             let names = ToolNames::of(&comparison);
             let list = |names: &[&str]| report::name_list(names.iter().copied());
-            let entries: Map<'_> = [
+            Map::from([
                 ("correct_tools", list(&names.correct)),
                 ("redundant_tools", list(&names.redundant)),
                 ("missing_tools", list(&names.missing)),
                 ("actual_count", Value::from(actual.len())),
                 ("expected_count", Value::from(expected.len())),
                 ("diff", self.difference(&comparison).list()),
-            ]
-            .into_iter()
-            .collect();
-            entries
+            ])
         };
         report::scored(value, want, || self.explain(&comparison, value), details)
     }

@@ -346,14 +346,12 @@ impl ToolEfficiency {
         let consecutive = (1..calls.len())
             .filter(|&index| matches!(self.repeats(calls, index - 1, index), Ok(true)));
         let name = |index: usize| &*calls[index].name;
-        [
+        Map::from([
             ("total_calls", Value::from(calls.len())),
             ("distinct_calls", Value::from(calls.len() - redundant.len())),
             ("redundant_calls", report::name_list(redundant.iter().map(|&index| name(index)))),
             ("consecutive_duplicates", report::name_list(consecutive.map(name))),
-        ]
-        .into_iter()
-        .collect()
+        ])
     }
 }
 

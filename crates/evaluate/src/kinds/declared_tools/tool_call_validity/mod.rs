@@ -281,14 +281,14 @@ impl Validity {
             };
             let errors =
                 Value::List(errors.iter().map(|error| Value::from(error.to_string())).collect());
-            let entry: Map<'_> =
-                [("name", name.clone().into()), ("valid", valid), ("errors", errors)]
-                    .into_iter()
-                    .collect();
-            Value::Map(entry)
+            Value::Map(Map::from([
+                ("name", name.clone().into()),
+                ("valid", valid),
+                ("errors", errors),
+            ]))
         };
         let results = Value::List(results.iter().map(result).collect());
-        [("results", results)].into_iter().collect()
+        Map::from([("results", results)])
     }
 }
 

@@ -343,7 +343,7 @@ impl NumberReading {
 }
 
 fn texts(expected: String, actual: String) -> Map<'static> {
-    [("expected", Value::from(expected)), ("actual", actual.into())].into_iter().collect()
+    Map::from([("expected", Value::from(expected)), ("actual", actual.into())])
 }
 
 /// Counts the words of the two texts in the details.
