@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::external::answer::{ExternalVerdict, shown};
 use super::external::{ExternalBody, ExternalInquiry};
 use super::inquiry::{Conclusion, Inquiry, JudgePlan};
+use super::shared::digest::first_half;
 use spanscore_base::model::{
     Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Outcome, Score, SpanId,
 };
@@ -237,9 +238,7 @@ fn with_version(id: EvaluationId, version: &str) -> EvaluationId {
     hash.update(id.0);
     hash.update("version");
     hash.update(version);
-    let mut half = [0; 16];
-    half.copy_from_slice(&hash.finalize()[..16]);
-    EvaluationId(half)
+    EvaluationId(first_half(hash))
 }
 
 /// Averages the scores of calls for a target that has no answer of its own; failed without any.

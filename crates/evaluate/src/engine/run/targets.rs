@@ -130,6 +130,6 @@ impl Evaluators {
         }
         refuse_out_of_range(&mut outcome);
         trajectory.effort.note_cut(details::cut(&mut outcome));
-        out.push(self.evaluation(chosen, judged, subject, outcome));
+        out.push(self.evaluation(chosen.info(), judged, subject, outcome));
     }
 }
