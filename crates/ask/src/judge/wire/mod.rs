@@ -20,8 +20,6 @@ use spanscore_evaluate::inquiry::JudgePrompt;
 
 /// Name of the schema, and of the tool that a judge is made to call.
 const ANSWER_NAME: &str = "verdicts";
-/// `User-Agent` of our requests.
-pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));
 
 /// One question to one judge.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use crate::shared::{report, step_limit};
 use spanscore_base::model::{Explanation, Outcome, Reason, Want};
-use spanscore_base::value::{Map, Value};
 use spanscore_base::value::python::{PyError, PyValue};
+use spanscore_base::value::{Map, Value};
 
 /// Entries of `explained_...` at most: a call may be compared with every expected one.
 pub(super) const EXPLAINED_MAX: usize = 10_000;

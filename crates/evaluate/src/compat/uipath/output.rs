@@ -9,8 +9,8 @@ use crate::evaluator::{CodeEvaluator, Evaluator};
 use crate::shared::step_limit::WorkBudget;
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::settings::SettingsError;
-use spanscore_base::value::{Map, Value};
 use spanscore_base::value::python::{PyStr, PyValue};
+use spanscore_base::value::{Map, Value};
 
 /// Builds the evaluator.
 pub(crate) fn build(definition: &Definition) -> Result<Evaluator, SettingsError> {
