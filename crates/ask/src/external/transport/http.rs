@@ -73,10 +73,7 @@ impl HttpEvaluator {
         match reply.status {
             200..=299 => json::describe_response(&reply.body).map(Some).map_err(invalid),
             404 | 405 | 501 => Ok(None),
-            _ => match fault(&reply) {
-                fault @ ExternalFault::Final { .. } => Err(fault),
-                other => Err(ExternalFault::Unavailable(other.told().1.to_owned())),
-            },
+            _ => Err(fault(&reply).of_describing()),
         }
     }
 
@@ -142,28 +139,19 @@ fn fault(reply: &HttpReply) -> ExternalFault {
     let text = String::from_utf8_lossy(&reply.body);
     let status = reply.status;
     let error = shown(&format!("HTTP {status}: {}", client::short(&text)));
-    match status {
-        408 | 504 => {
-            ExternalFault::Retryable { after: reply.after, error_type: "external_timeout", error }
-        }
-        409 | 429 => ExternalFault::Retryable {
-            after: reply.after,
-            error_type: "external_overloaded",
-            error,
-        },
-        503 if reply.after.is_some() => ExternalFault::Retryable {
-            after: reply.after,
-            error_type: "external_overloaded",
-            error,
-        },
-        502 | 503 => ExternalFault::Unavailable(error),
-        _ => ExternalFault::Final { error_type: "external_rejected", error },
-    }
+    let after = reply.after;
+    let error_type = match status {
+        408 | 504 => "external_timeout",
+        409 | 429 => "external_overloaded",
+        503 if after.is_some() => "external_overloaded",
+        502 | 503 => return ExternalFault::Unavailable(error),
+        _ => return ExternalFault::Final("external_rejected", error),
+    };
+    ExternalFault::Retryable { after, error_type, error }
 }
 
 fn invalid(error: impl std::fmt::Display) -> ExternalFault {
-    let error = shown(&error.to_string());
-    ExternalFault::Final { error_type: "external_output_invalid", error }
+    ExternalFault::Final("external_output_invalid", shown(&error.to_string()))
 }
 
 /// Maps a failure of the connection to a fault, without the address, which may hold a secret.

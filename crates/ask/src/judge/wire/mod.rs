@@ -94,7 +94,7 @@ pub(in crate::judge) fn request(
     capabilities: &ProviderCapabilities,
     question: &JudgeQuestion,
 ) -> WireRequest {
-    let (body, url) = match judge.api {
+    let (mut body, url) = match judge.api {
         JudgeApi::OpenAi => (openai::body(judge, capabilities, question), openai::url(judge)),
         JudgeApi::OpenAiResponses => {
             let url = format!("{}/responses", judge.base_url());
@@ -104,6 +104,9 @@ pub(in crate::judge) fn request(
             (anthropic::body(judge, capabilities, question), anthropic::url(judge))
         }
     };
+    if capabilities.takes("temperature") {
+        body["temperature"] = number(question.temperature);
+    }
     WireRequest { url, headers: headers(judge, key), body }
 }
 
