@@ -299,16 +299,15 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
     }
     for (name, judge) in judges {
         let own = node.get(name).unwrap_or(node);
-        let place = |key: &str| own.get(key).map_or(own.place, |found| found.place);
-        errors.extend(check_address(judge).map(|error| error.at(place("base_url"))));
-        errors.extend(check_sign_in(judge).map(|(key, error)| error.at(place(key))));
-        errors.extend(judge.tls.check().err().map(|error| error.at(place("tls"))));
+        errors.extend(check_address(judge).map(|error| error.at(own.place_of("base_url"))));
+        errors.extend(check_sign_in(judge).map(|(key, error)| error.at(own.place_of(key))));
+        errors.extend(judge.tls.check().err().map(|error| error.at(own.place_of("tls"))));
         let has_money = judge.budget.usd_per_hour.or(judge.budget.usd_per_day).is_some();
         if has_money && judge.price.is_none() {
             let error = SettingsError::new("a budget in dollars needs a `price`").with_help(
                 "add `price: {input: 0.25, output: 2.0}`, US dollars per million tokens",
             );
-            errors.push(error.at(place("budget")));
+            errors.push(error.at(own.place_of("budget")));
         }
         if let Some(fallback) = &judge.fallback {
             let error = match judges.get(fallback) {
@@ -320,7 +319,7 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
                 }
                 Some(_) => None,
             };
-            errors.extend(error.map(|error| error.at(place("fallback"))));
+            errors.extend(error.map(|error| error.at(own.place_of("fallback"))));
         }
         errors.extend(check_numbers(judge).map(|error| error.at(own.place)));
     }

@@ -116,7 +116,7 @@ pub(crate) fn read<S>(
     let mut settings: JudgedSettings = shared.read()?;
     settings.criteria_from_trace = from_trace.get(CRITERIA_FROM_TRACE).is_some();
     let fault = |key: &str, message: String, help: &str| {
-        let place = node.get(key).map_or(node.place, |node| node.place);
+        let place = node.place_of(key);
         Err(SettingsError::new(message).with_help(help).at(place))
     };
     if settings.judge.is_none() {

@@ -84,12 +84,12 @@ impl ProcessSettings {
         let settings: Self = own.read()?;
         if !matches!(settings.config, Value::Null | Value::Map(_)) {
             let error = SettingsError::new("`config` is not a map");
-            return Err(error.at(place(node, "config")));
+            return Err(error.at(node.place_of("config")));
         }
         check_times(node, settings.timeout, settings.concurrency)?;
         if settings.spares > AT_ONCE_MAX {
             let error = SettingsError::new(format!("`spares` is more than {AT_ONCE_MAX}"));
-            return Err(error.at(place(node, "spares")));
+            return Err(error.at(node.place_of("spares")));
         }
         Ok(settings)
     }
@@ -99,16 +99,16 @@ impl ProcessSettings {
         let command = match (&self.path, self.command.first().is_some_and(|it| !it.is_empty())) {
             (None, true) => self.command.clone(),
             (Some(path), false) if self.command.is_empty() => {
-                vec![interpreter(path).map_err(|it| it.at(place(node, "path")))?, path.clone()]
+                vec![interpreter(path).map_err(|it| it.at(node.place_of("path")))?, path.clone()]
             }
             (Some(_), _) => {
                 let error = SettingsError::new("`command` and `path` exclude each other");
-                return Err(error.at(place(node, "path")));
+                return Err(error.at(node.place_of("path")));
             }
             (None, false) => {
                 let error = SettingsError::new("`command` is missing");
                 let help = "write `command: [python3, check.py]`, or `path: check.py`";
-                return Err(error.with_help(help).at(place(node, "command")));
+                return Err(error.with_help(help).at(node.place_of("command")));
             }
         };
         let env = self.env.clone();
@@ -198,10 +198,10 @@ pub(super) fn read_remote(
     check_times(node, settings.timeout, settings.concurrency)?;
     if settings.batch == 0 || settings.batch > BATCH_MAX {
         let error = SettingsError::new(format!("`batch` must be 1 to {BATCH_MAX}"));
-        return Err(error.at(place(node, "batch")));
+        return Err(error.at(node.place_of("batch")));
     }
-    check_endpoint(&settings, protocol).map_err(|error| error.at(place(node, "endpoint")))?;
-    settings.tls.check().map_err(|error| error.at(place(node, "tls")))?;
+    check_endpoint(&settings, protocol).map_err(|error| error.at(node.place_of("endpoint")))?;
+    settings.tls.check().map_err(|error| error.at(node.place_of("tls")))?;
     let criteria_json = match &settings.criteria {
         Value::Null => String::new(),
         criteria => criteria.to_string(),
@@ -211,7 +211,7 @@ pub(super) fn read_remote(
         given @ Value::Map(_) => given,
         _ => {
             let error = SettingsError::new("`settings` is not a map");
-            return Err(error.at(place(node, "settings")));
+            return Err(error.at(node.place_of("settings")));
         }
     };
     let remote = RemotePlan {
@@ -234,11 +234,11 @@ pub(super) fn read_remote(
 fn check_times(node: &Node, timeout: HumanDuration, at_once: u32) -> Result<(), SettingsError> {
     if timeout.0.is_zero() {
         let error = SettingsError::new("`timeout` must be above zero");
-        return Err(error.at(place(node, "timeout")));
+        return Err(error.at(node.place_of("timeout")));
     }
     if at_once == 0 || at_once > AT_ONCE_MAX {
         let error = SettingsError::new(format!("`concurrency` must be 1 to {AT_ONCE_MAX}"));
-        return Err(error.at(place(node, "concurrency")));
+        return Err(error.at(node.place_of("concurrency")));
     }
     Ok(())
 }
@@ -281,10 +281,6 @@ fn check_endpoint(
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<core::net::IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-}
-
-fn place(node: &Node, key: &str) -> spanscore_base::settings::Place {
-    node.get(key).map_or(node.place, |found| found.place)
 }
 
 /// Returns the JSON Schema of the settings of `grpc`.

@@ -120,9 +120,7 @@ enum Rubric {
 fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     kind::build(node, |own| {
         let settings: Settings = own.read()?;
-        rubric(settings).map_err(|error| {
-            error.at(own.get("criteria").map_or(own.place, |criteria| criteria.place))
-        })
+        rubric(settings).map_err(|error| error.at(own.place_of("criteria")))
     })
 }
 
