@@ -28,9 +28,6 @@ pub static KIND: Kind = Kind {
     about: "Compares the arguments of the first, the last or the n-th call of a tool with the \
             expected ones.",
     also_known_as: &[("ArgumentCorrectness", "Pydantic Evals")],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -39,6 +36,7 @@ argument_correctness/city:
   expected_arguments: {city: Paris}
   occurrence: last
 ",
+    ..Kind::PLAIN
 };
 
 /// Calls shown in the details.

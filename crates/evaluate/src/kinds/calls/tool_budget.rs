@@ -32,8 +32,6 @@ pub static KIND: Kind = Kind {
         ("cost", "Promptfoo"),
         ("MaxDuration", "Pydantic Evals"),
     ],
-    threshold: 1.0,
-    needs_criteria: false,
     early: true,
     schema: || schemars::schema_for!(Settings),
     build,
@@ -45,6 +43,7 @@ tool_budget:
   max_total_tokens: 50000
   max_cost_usd: 0.25
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_budget`; at least one limit.

@@ -32,9 +32,6 @@ pub static KIND: Kind = Kind {
         ("error_free", "OpenSearch observability stack"),
         ("tool_call_success_rate", "OpenSearch observability stack"),
     ],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build: |node| {
         let detector = node.get("error_detector");
@@ -47,6 +44,7 @@ tool_error:
   error_detector:
     contains: HTTP 500
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_error`.

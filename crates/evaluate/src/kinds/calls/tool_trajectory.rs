@@ -45,9 +45,7 @@ pub static KIND: Kind = Kind {
         ("TrajectoryInOrderMatch", "AgentCore"),
         ("TrajectoryAnyOrderMatch", "AgentCore"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -64,6 +62,7 @@ tool_trajectory/refund:
       - name: issue_refund
         arguments: {order_id: 42}
 ",
+    ..Kind::PLAIN
 };
 
 /// Comparison of the calls, and the number that comes of it.

@@ -66,14 +66,13 @@ pub static KIND: Kind = Kind {
             type, and not too many of them. With `judge`, a judge rates what no rule can.",
     also_known_as: &[("ToolDescriptionReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: schema::<Settings>,
     build: |node| build(node, &WANTED, |limits: Settings| limits),
     example: "\
 tool_description_reliability:
   max_input_args: 8
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_description_reliability`.

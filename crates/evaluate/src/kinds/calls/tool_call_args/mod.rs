@@ -33,9 +33,7 @@ pub static KIND: Kind = Kind {
         ("uipath-tool-call-args", "UiPath"),
         ("ToolCallArgsEvaluator", "UiPath"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: uipath::schema::<Settings, Criteria>,
     build,
     example: "\
@@ -45,6 +43,7 @@ tool_call_args/refund:
     tool_calls:
       - {name: issue_refund, args: {order: A-17}}
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_call_args`.

@@ -29,9 +29,7 @@ pub static KIND: Kind = Kind {
         ("uipath-tool-call-order", "UiPath"),
         ("ToolCallOrderEvaluator", "UiPath"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: uipath::schema::<Settings, Criteria>,
     build,
     example: "\
@@ -39,6 +37,7 @@ tool_call_order/checkout:
   criteria:
     tool_calls_order: [find_item, reserve_item, charge_card]
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_call_order`.

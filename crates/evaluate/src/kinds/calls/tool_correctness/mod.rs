@@ -45,9 +45,7 @@ pub static KIND: Kind = Kind {
         ("ToolCallF1", "Ragas"),
         ("tool_parameter_match", "Agent Development Kit"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -63,6 +61,7 @@ tool_correctness/booking:
       - name: book_hotel
         arguments: {city: Paris}
 ",
+    ..Kind::PLAIN
 };
 
 struct ToolCorrectness {

@@ -36,9 +36,6 @@ pub static KIND: Kind = Kind {
     name: "tool_efficiency",
     about: "The share of tool calls that do not repeat an earlier call with the same arguments.",
     also_known_as: &[("ToolEfficiencyEvaluator", "Dokimos")],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -48,6 +45,7 @@ tool_efficiency:
   argument_matcher:
     trim_strings: true
 ",
+    ..Kind::PLAIN
 };
 
 /// Sign of progress between calls that are the same.

@@ -36,8 +36,6 @@ pub static KIND: Kind = Kind {
         ("LLMJudge", "Pydantic Evals"),
     ],
     threshold: 0.7,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build,
     example: "\
@@ -48,6 +46,7 @@ rubric/tone:
       - text: The answer is polite.
       - {text: The answer promises nothing that was not done., weight: 3, veto: true}
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `rubric`.
