@@ -160,12 +160,7 @@ fn key_of(run: &RestoredRun, known: &KnownVerdict) -> EarlierKey {
 }
 
 fn earlier(known: &KnownVerdict) -> EarlierVerdict {
-    let verdict = match known.verdict {
-        "pass" => GivenVerdict::Pass,
-        "fail" => GivenVerdict::Fail,
-        "not_evaluable" => GivenVerdict::NotEvaluable,
-        _ => GivenVerdict::Failed,
-    };
+    let verdict = known.verdict.parse().unwrap_or(GivenVerdict::Failed);
     EarlierVerdict {
         id: known.id,
         verdict,

@@ -224,7 +224,7 @@ impl Label {
 }
 
 /// Outcome and label in one, as counters tell them apart. Counters and files hold the numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum GivenVerdict {
     /// Scored, and passed.
@@ -241,6 +241,12 @@ impl GivenVerdict {
     /// Returns the verdict of a number.
     pub fn numbered(number: usize) -> Option<Self> {
         Self::VARIANTS.get(number).copied()
+    }
+
+    /// Returns the verdict of an outcome and a label as records word them.
+    pub fn of(outcome: &str, label: Option<&str>) -> Self {
+        let verdict = if outcome == "scored" { label.unwrap_or("fail") } else { outcome };
+        verdict.parse().unwrap_or(Self::Failed)
     }
 
     /// Returns the word for it in records.
