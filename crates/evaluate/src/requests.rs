@@ -243,13 +243,8 @@ fn with_version(id: EvaluationId, version: &str) -> EvaluationId {
 
 /// Averages the scores of calls for a target that has no answer of its own; failed without any.
 fn mean(calls: &[Evaluation]) -> Outcome {
-    let scores: Vec<f64> = calls
-        .iter()
-        .filter_map(|call| match &call.outcome {
-            Outcome::Scored(score) => Some(score.value),
-            _ => None,
-        })
-        .collect();
+    let scored = calls.iter().filter_map(|call| call.outcome.score());
+    let scores: Vec<f64> = scored.map(|score| score.value).collect();
     if scores.is_empty() {
         let error = "the evaluator gave no answer for the task".to_owned();
         return Outcome::Failed { error_type: "external_no_answer", error };

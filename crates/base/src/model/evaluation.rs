@@ -196,6 +196,20 @@ impl Outcome {
         self.into()
     }
 
+    /// Returns the score, if it has one.
+    pub fn score(&self) -> Option<&Score> {
+        if let Self::Scored(score) = self { Some(score) } else { None }
+    }
+
+    /// Returns the explanation, or the error.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Scored(score) => score.explanation.as_str(),
+            Self::NotEvaluable { explanation, .. } => explanation,
+            Self::Failed { error, .. } => error,
+        }
+    }
+
     /// Returns true if a judge or an external evaluator may still answer when it is asked again.
     pub fn is_unanswered(&self) -> bool {
         match self {
@@ -362,7 +376,7 @@ impl Evaluation {
 
     /// Returns pass or fail; `None` unless scored.
     pub fn label(&self) -> Option<Label> {
-        let Outcome::Scored(score) = &self.outcome else { return None };
+        let score = self.outcome.score()?;
         Some(score.label.unwrap_or(if score.value >= self.evaluator.threshold {
             Label::Pass
         } else {
