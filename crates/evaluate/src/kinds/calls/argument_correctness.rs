@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
-use crate::shared::difference::{argument_words, rule_words};
+use crate::shared::difference::argument_words;
 use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::matcher::{self, Expected, MatchContext};
 use crate::shared::report;
@@ -222,11 +222,8 @@ impl Correctness {
 
     /// Returns the words for arguments that are not as expected.
     fn words(&self, actual: &Value<'_>) -> Explanation {
-        let matcher = &self.matcher;
-        match &self.rules {
-            Some(rules) => rule_words(matcher, rules, actual, "match_mode: subset"),
-            None => argument_words(matcher, &self.expected, actual, "match_mode: subset"),
-        }
+        let wanted = (self.rules.as_ref(), &self.expected);
+        argument_words(&self.matcher, wanted, actual, "match_mode: subset")
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::compat::uipath::{self, Definition};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
-use crate::shared::difference::{argument_words, rule_words};
+use crate::shared::difference::argument_words;
 use crate::shared::expected_calls::arguments_of;
 use crate::shared::matcher::{self, Expected, MatchContext};
 use crate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted};
@@ -224,13 +224,9 @@ impl ToolCallArgs {
             if !call.arguments.is_recorded() {
                 return words.push("the arguments are not recorded");
             }
-            let wanted = &expected.args.0;
+            let wanted = (rules.as_ref(), &expected.args.0);
             let made = arguments_of(call);
-            let matcher = &self.matcher;
-            words.append(&match rules {
-                Some(rules) => rule_words(matcher, rules, made, "subset: true"),
-                None => argument_words(matcher, wanted, made, "subset: true"),
-            });
+            words.append(&argument_words(&self.matcher, wanted, made, "subset: true"));
         });
         words
     }
