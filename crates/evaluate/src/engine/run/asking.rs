@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{Evaluators, JudgedEvidence, SelectedEvaluator, SkipReason, Skips, cost, remember};
 use crate::engine::identity::{self, JudgedTarget};
 use crate::engine::run::selection::Selections;
+use crate::engine::run::targets::each_call;
 use crate::engine::select::{Scope, Selected};
 use crate::evaluator::Evaluator;
 use crate::external::ExternalInquiry;
@@ -79,7 +80,10 @@ impl Evaluators {
             };
             if configured.info.level == Level::Call {
                 chosen.narrow(trajectory, |seen| {
-                    self.ask_calls(chosen, seen, subject, &mut asking);
+                    let ordinals = identity::ordinals(&seen.tool_calls);
+                    each_call(seen, ordinals, |seen, judged| {
+                        self.ask_one(chosen, seen, judged, subject, &mut asking);
+                    });
                 });
                 continue;
             }
@@ -95,33 +99,6 @@ impl Evaluators {
             }
         }
         passes
-    }
-
-    /// Asks about each call alone: the trajectory holds that one call while it is asked about.
-    fn ask_calls(
-        &self,
-        chosen: SelectedEvaluator<'_>,
-        trajectory: &mut Trajectory<'_>,
-        subject: &JudgedEvidence,
-        asking: &mut Asking<'_>,
-    ) {
-        let ordinals = identity::ordinals(&trajectory.tool_calls);
-        let calls = std::mem::take(&mut trajectory.tool_calls);
-        let mut done = Vec::with_capacity(calls.len());
-        let mut rest = calls.into_iter().zip(ordinals);
-        for (call, ordinal) in rest.by_ref() {
-            trajectory.tool_calls.push(call);
-            if let [call] = &trajectory.tool_calls[..] {
-                let judged = JudgedTarget::call(call, ordinal);
-                self.ask_one(chosen, trajectory, judged, subject, asking);
-            }
-            done.append(&mut trajectory.tool_calls);
-            if trajectory.effort.is_trace_spent() {
-                break;
-            }
-        }
-        done.extend(rest.map(|(call, _)| call));
-        trajectory.tool_calls = done;
     }
 
     fn ask_one(
