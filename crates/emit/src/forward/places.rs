@@ -1,86 +1,84 @@
-//! The tail of a queue that is in the log alone: a few bytes for each request, in order.
+//! Requests that are in the log alone: a few bytes for each.
 //!
 //! A backend that is away for an hour leaves more requests than there is room for in memory. Of
 //! those only the place in the log is kept, in chunks that share one claim: on all from the lowest
 //! position among them on.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::queue::{BodyRoom, ForwardMemory};
+use hashbrown::HashMap;
+
 use spanscore_base::model::Claim;
 use spanscore_base::otlp::Signal;
 
 /// Requests that share a claim.
-const CHUNK_LEN: usize = 32;
-/// Bytes that each of them takes, with its line among the pending positions.
-const ENTRY_BYTES: usize = size_of::<TailEntry>() + 24;
+const CHUNK_LEN: u32 = 32;
+/// Bytes that each of them takes: in the line, which grows by doubling, and among the pending
+/// positions.
+pub(super) const PLACE_BYTES: usize = 2 * size_of::<LoggedRequest>() + 64;
 
 /// A request in the log.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TailEntry {
+pub(super) struct LoggedRequest {
     pub(super) position: u64,
     pub(super) items: u64,
     /// Of its body.
     pub(super) bytes: u32,
+    /// Its chunk.
+    pub(super) chunk: u32,
     pub(super) signal: Signal,
 }
 
-struct TailChunk {
+struct ChunkClaim {
     claim: Claim,
-    entries: VecDeque<TailEntry>,
-    _room: Arc<BodyRoom>,
+    /// Requests that came.
+    came: u32,
+    /// Those of them that wait.
+    waiting: u32,
 }
 
-/// Requests that wait behind all that are in memory.
+/// Claims on the requests that are in the log alone.
 #[derive(Default)]
-pub(super) struct Tail(Mutex<VecDeque<TailChunk>>);
+pub(super) struct ChunkClaims(Mutex<Chunks>);
 
-impl Tail {
-    fn chunks(&self) -> MutexGuard<'_, VecDeque<TailChunk>> {
+#[derive(Default)]
+struct Chunks {
+    open: u32,
+    all: HashMap<u32, ChunkClaim>,
+}
+
+impl ChunkClaims {
+    fn chunks(&self) -> MutexGuard<'_, Chunks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
-        self.chunks().is_empty()
-    }
-
-    /// Adds a request, if there is room for its place.
-    pub(super) fn push(
-        &self,
-        entry: TailEntry,
-        claim: &Claim,
-        memory: &Arc<ForwardMemory>,
-    ) -> bool {
+    /// Claims one more request; returns its chunk.
+    pub(super) fn add(&self, claim: &Claim) -> u32 {
         let mut chunks = self.chunks();
-        if let Some(last) = chunks.back_mut()
-            && last.entries.len() < CHUNK_LEN
-        {
-            if claim.position() < last.claim.position() {
-                last.claim = claim.onwards();
+        let number = chunks.open;
+        if let Some(open) = chunks.all.get_mut(&number).filter(|open| open.came < CHUNK_LEN) {
+            if claim.position() < open.claim.position() {
+                open.claim = claim.onwards();
             }
-            last.entries.push_back(entry);
-            return true;
+            open.came += 1;
+            open.waiting += 1;
+            return number;
         }
-        let Some(_room) = memory.room(CHUNK_LEN * ENTRY_BYTES) else { return false };
-        let mut entries = VecDeque::with_capacity(CHUNK_LEN);
-        entries.push_back(entry);
-        chunks.push_back(TailChunk { claim: claim.onwards(), entries, _room });
-        true
+        chunks.open = number.wrapping_add(1);
+        let number = chunks.open;
+        chunks.all.insert(number, ChunkClaim { claim: claim.onwards(), came: 1, waiting: 1 });
+        number
     }
 
-    /// The first request, with a claim that covers it.
-    pub(super) fn pop(&self) -> Option<(TailEntry, Claim)> {
+    /// Returns the claim that covers a request of a chunk, which waits no more.
+    pub(super) fn remove(&self, number: u32) -> Option<Claim> {
         let mut chunks = self.chunks();
-        let first = chunks.front_mut()?;
-        let entry = first.entries.pop_front()?;
-        let claim = first.claim.clone();
-        // A full chunk that is empty again takes nothing more.
-        if first.entries.is_empty() {
-            chunks.pop_front();
+        let chunk = chunks.all.get_mut(&number)?;
+        chunk.waiting -= 1;
+        let claim = chunk.claim.clone();
+        if chunk.waiting == 0 {
+            chunks.all.remove(&number);
         }
-        Some((entry, claim))
+        Some(claim)
     }
 }
