@@ -4,6 +4,8 @@
 //! address have no more than one of another; behind a proxy, where all have one address,
 //! connections still tell senders apart.
 
+use std::net::IpAddr;
+
 use hashbrown::HashMap;
 
 use super::memory::{HOLDER_TIMES, MemoryQuota};
@@ -24,6 +26,17 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// Returns all connections from an address as one sender. Those of one network of IPv6 are one: a
+    /// host has them all.
+    pub fn of_address(address: Option<IpAddr>) -> Self {
+        let peer = match address.map(|address| address.to_canonical()) {
+            None => 0,
+            Some(IpAddr::V4(address)) => fingerprint(&address.octets()),
+            Some(IpAddr::V6(address)) => fingerprint(&address.octets()[..8]),
+        };
+        Self { peer, ..Self::default() }
+    }
+
     /// Returns all clients of a group as one sender.
     pub fn of_group(group: ClientGroup) -> Self {
         Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
