@@ -28,14 +28,14 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BLOCK = re.compile(r"```sh\n(.*?)```", re.S)
 # Blocks that cannot run here, by their first words: what is missing.
 MISSING = {
-    "pip install dist/spanscore-*.whl": "minutes: builds the program; docs/ten_minutes.md installs the wheel and runs the third line",
+    "cargo install --locked --path .": "minutes: builds the program; docs/ten_minutes.md installs the wheel, examples/run.py runs the third line",
     "cargo test": "this script is a part of it",
     "claude mcp add": "the assistant's own program",
     "helm install": "a cluster",
     "examples/fleet/run.sh": "a build with Kafka, and minutes: Maven fetches the broker",
 }
 # Commands without an end: their end is asked for.
-ENDLESS = re.compile(r"^spanscore( gateway)?( --config \S+)?$|^spanscore tail|^spanscore run --open|^curl (-fsS )?-N")
+ENDLESS = re.compile(r"^spanscore( gateway)?( --(config|set) \S+)?$|^spanscore tail|^spanscore run --open|^curl (-fsS )?-N")
 # Commands with another code beside 0: a shut gate, and a judge that says yes to everything.
 OTHER_CODES = {"score": 2, "run": 2, "calibrate": 1}
 SECONDS = 3

@@ -93,6 +93,10 @@ def main() -> None:
     entry["annotations"] = {"org.opencontainers.image.ref.name": version}
     index = {"schemaVersion": 2, "mediaType": f"{prefix}.index.v1+json", "manifests": [entry]}
     (folder / "index.json").write_text(json.dumps(index))
+    # Docker's own index, as `docker save` writes it beside the other: `docker load` reads no more.
+    paths = [f"blobs/sha256/{blob['digest'].split(':')[1]}" for blob in (config_blob, layer_blob)]
+    docker = [{"Config": paths[0], "RepoTags": [f"spanscore:{version}"], "Layers": [paths[1]]}]
+    (folder / "manifest.json").write_text(json.dumps(docker))
     (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
     print(folder, f"{len(packed) >> 20} MiB")
 

@@ -20,6 +20,8 @@ config = json.loads(blob(manifest["config"]))
 assert config["config"]["User"] == "10001:10001", config
 blob(manifest["layers"][0])
 digest = manifest["layers"][0]["digest"].split(":")[1]
+(docker,) = json.loads((layout / "manifest.json").read_text())
+assert docker["Layers"] == [f"blobs/sha256/{digest}"] and json.loads((layout / docker["Config"]).read_text()) == config, docker
 with tarfile.open(layout / "blobs" / "sha256" / digest) as tar:
     tar.extractall(root, filter="fully_trusted" if hasattr(tarfile, "fully_trusted_filter") else None)
 PYTHON

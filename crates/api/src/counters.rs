@@ -21,8 +21,12 @@ pub enum RequestRefusal {
     Busy,
     /// The query took too long.
     TooLong,
-    /// The answer would be too large.
+    /// The body is too large, or the answer would be.
     TooLarge,
+    /// The body came too slowly.
+    TooSlow,
+    /// Bodies take all the room there is, or its sender's part.
+    BytesFull,
 }
 
 impl RequestRefusal {

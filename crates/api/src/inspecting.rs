@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::Semaphore;
 
+use crate::body::ApiBody;
 use crate::problem::ApiProblem;
 use crate::readers::ANSWER_BYTES_MAX;
 use crate::state::InspectRequest;
@@ -29,7 +30,7 @@ impl Inspecting {
     pub(crate) async fn explain(
         &self,
         headers: &HeaderMap,
-        body: Vec<u8>,
+        body: ApiBody<INSPECTED_BYTES_MAX>,
     ) -> Result<Vec<u8>, ApiProblem> {
         let is_json = |it: &HeaderValue| it.as_bytes().starts_with(b"application/json");
         if !headers.get(CONTENT_TYPE).is_some_and(is_json) {
@@ -43,7 +44,7 @@ impl Inspecting {
         let inspect = Arc::clone(&self.inspect);
         let asked = tokio::task::spawn_blocking(move || {
             let _held = turn;
-            inspect(&body)
+            inspect(body.as_ref())
         });
         let fault = "the request could not be explained: report it";
         let answer = asked

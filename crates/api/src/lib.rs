@@ -4,11 +4,13 @@
 //! request -> guard (host, origin, right) -> parameters -> reader (four at once) -> answer
 //! ```
 //!
+//! A body takes bytes of the receivers' quota, as a sender has of it ([`body`]).
 //! `openapi.json` describes it, `docs/api.md` is for its users. A query has 5 s, an answer 8 MiB;
 //! whoever asks too much is told so in a problem document. Only people's annotations and
 //! datasets are changed here, and a collector runs on without any of it.
 
 mod access;
+mod body;
 mod counters;
 mod edits;
 mod guard;

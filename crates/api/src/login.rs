@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use http::header::SET_COOKIE;
 use http::{HeaderValue, StatusCode};
 
+use crate::body::ApiBody;
 use crate::counters::RequestRefusal;
+use crate::problem::ApiProblem;
 use crate::question::pairs;
 use crate::state::Api;
 
@@ -25,8 +26,15 @@ pub(crate) async fn form() -> Response {
 }
 
 /// Takes a token, or the one-time code of a link.
-pub(crate) async fn login(State(api): State<Arc<Api>>, body: Bytes) -> Response {
-    let fields = pairs(&String::from_utf8_lossy(&body));
+pub(crate) async fn login(
+    State(api): State<Arc<Api>>,
+    body: Result<ApiBody<LOGIN_BYTES_MAX>, ApiProblem>,
+) -> Response {
+    let body = match body {
+        Ok(body) => body,
+        Err(problem) => return api.refuse(problem),
+    };
+    let fields = pairs(&String::from_utf8_lossy(body.as_ref()));
     let field = |name: &str| fields.iter().find(|(it, _)| it == name).map(|(_, it)| it.trim());
     let keys = &api.guard.keys;
     let (access, refusal) = match field("code") {

@@ -78,6 +78,8 @@ impl ApiProblem {
             "too_busy" => Some(RequestRefusal::Busy),
             "too_long" => Some(RequestRefusal::TooLong),
             "too_large" => Some(RequestRefusal::TooLarge),
+            "too_slow" => Some(RequestRefusal::TooSlow),
+            "bytes_full" => Some(RequestRefusal::BytesFull),
             _ => None,
         }
     }
@@ -123,7 +125,7 @@ impl IntoResponse for ApiProblem {
             StatusCode::UNAUTHORIZED => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            StatusCode::TOO_MANY_REQUESTS => {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}

@@ -6,8 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, RawPathParams, RawQuery, Request, State};
+use axum::extract::{RawPathParams, RawQuery, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
@@ -16,9 +15,10 @@ use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+use crate::body::ApiBody;
 use crate::edits::edits;
 use crate::inspecting::INSPECTED_BYTES_MAX;
-use crate::login::{LOGIN_BYTES_MAX, form, login};
+use crate::login::{form, login};
 use crate::problem::ApiProblem;
 use crate::question::{ApiQuery, Takes};
 use crate::routes::{QueryRoute, ROUTES, RouteQuery, status};
@@ -71,15 +71,11 @@ pub fn router(api: Arc<Api>, assets: Assets) -> Router {
         .route(&format!("{base}{PREFIX}/status"), get(answer_status))
         .route(&format!("{base}{PREFIX}/stream"), get(stream))
         .route(&format!("{base}{PREFIX}/openapi.json"), get(async || json(OPENAPI)))
-        .route(
-            &format!("{base}{PREFIX}/inspect"),
-            post(inspect).layer(DefaultBodyLimit::max(INSPECTED_BYTES_MAX)),
-        )
+        .route(&format!("{base}{PREFIX}/inspect"), post(inspect))
         .route(&format!("{base}/login"), get(form).post(login))
         .merge(edits(&base))
         .fallback(page)
         .method_not_allowed_fallback(not_allowed)
-        .layer(DefaultBodyLimit::max(LOGIN_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&api), guarded))
         .with_state(api)
 }
@@ -167,15 +163,11 @@ pub(crate) fn json(body: impl Into<Body>) -> Response {
 async fn inspect(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<ApiBody<INSPECTED_BYTES_MAX>, ApiProblem>,
 ) -> Response {
     match body {
-        Ok(body) => api.reply(api.inspecting.explain(&headers, body.into()).await),
-        Err(_) => {
-            let text = "a request to be explained has at most 4 MiB: paste fewer spans";
-            let problem = ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text);
-            api.refuse(problem)
-        }
+        Ok(body) => api.reply(api.inspecting.explain(&headers, body).await),
+        Err(problem) => api.refuse(problem),
     }
 }
 

@@ -7,8 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
 
+use spanscore_base::model::MemoryQuota;
 use spanscore_store::{StoreView, StoredContent, TraceLink};
 
+use crate::body::BodyQuota;
 use crate::counters::ApiCounters;
 use crate::guard::Guard;
 use crate::inspecting::Inspecting;
@@ -34,6 +36,8 @@ pub struct ApiParts {
     pub inspect: InspectRequest,
     /// Settings of the listener.
     pub settings: DashboardSettings,
+    /// Quota of the bodies of requests.
+    pub bodies: Arc<MemoryQuota>,
     /// Text that tells its collector from others of this host.
     pub instance: String,
     /// Counts of the steps before the store.
@@ -51,6 +55,7 @@ pub struct Api {
     pub(crate) trace_link: Option<TraceLink>,
     pub(crate) inspecting: Inspecting,
     pub(crate) readers: Arc<StoreReaders>,
+    pub(crate) bodies: Arc<BodyQuota>,
     pub(crate) guard: Guard,
     pub(crate) counters: Arc<ApiCounters>,
     pub(crate) progress: StepCounts,
@@ -71,6 +76,7 @@ impl Api {
     pub fn new(parts: ApiParts) -> std::io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             readers: Arc::new(StoreReaders::new(parts.store.path().to_owned())),
+            bodies: BodyQuota::new(parts.bodies),
             store: parts.store,
             content: parts.content,
             trace_link: parts.trace_link,

@@ -250,11 +250,10 @@ impl PipelineIntake {
     /// Offers a request to the forwards.
     fn pass_on(&self, received: &Received, extracted: &Extracted, claim: Option<&Claim>) {
         let Received { signal, request, raw, sender, .. } = received;
-        let signal = *signal;
-        if self.forwards.wants(signal) {
+        if self.forwards.wants(*signal) {
             let items = extracted.accepted + extracted.rejected_total();
-            self.forwards
-                .offer(&Passing { signal, request, raw, items, group: sender.group }, claim);
+            let passing = Passing { signal: *signal, request, raw, items, sender: *sender };
+            self.forwards.offer(&passing, claim);
         }
     }
 

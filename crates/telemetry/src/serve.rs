@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{Request, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use opentelemetry::metrics::Meter;
@@ -28,6 +30,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Readiness;
+use spanscore_base::model::Sender;
 use spanscore_net::metrics::CounterBy;
 use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{HandshakeFailure, ServerTls};
@@ -116,18 +119,23 @@ impl Door {
 
     /// Performs the handshake and answers a peer's requests. Errors of its connection are of no
     /// interest here.
-    async fn serve(self, stream: TcpStream, router: Router) {
-        let Some(tls) = &self.tls else { return serve_http(stream, router).await };
+    async fn serve(self, stream: TcpStream, sender: Sender, router: Router) {
+        let Some(tls) = &self.tls else { return serve_http(stream, sender, router).await };
         let greeted = tokio::time::timeout(SILENCE_MAX, tls.accept(stream)).await;
         match greeted.unwrap_or(Err(HandshakeFailure::Timeout)) {
-            Ok(stream) => serve_http(stream, router).await,
+            Ok(stream) => serve_http(stream, sender, router).await,
             Err(why) => self.failed.add(why.name(), 1),
         }
     }
 }
 
-async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
-    let service = TowerToHyperService::new(router);
+/// Answers requests, each with its sender as an extension.
+async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, sender: Sender, router: Router) {
+    let routes = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(sender);
+        routes.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE_MAX)
@@ -191,10 +199,12 @@ async fn accept(
     let most = connections_max(most, descriptors);
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     let mut spare = SpareDescriptor::new();
+    // Those at hand differ, and none is 0.
+    let mut connection = 0;
     loop {
         let accepted = listener.accept().await;
         open.retain(|connection| !connection.is_finished());
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, address)) = accepted else {
             // The oldest makes room for whoever waits, or the spare one does.
             if !spare.release()
                 && let Some(oldest) = open.pop_front()
@@ -210,7 +220,9 @@ async fn accept(
         {
             oldest.abort();
         }
-        let serving = door.clone().serve(stream, router.clone());
+        connection = connection % u16::MAX + 1;
+        let sender = Sender { connection, ..Sender::of_address(Some(address.ip())) };
+        let serving = door.clone().serve(stream, sender, router.clone());
         let stop = stop.clone();
         let task = tokio::spawn(async move {
             tokio::select! {

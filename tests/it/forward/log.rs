@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore_base::model::{Memory, Source, TraceId};
+use spanscore_base::model::{Memory, Sender, Source, TraceId};
 use spanscore_base::otlp::{RawBody, Signal};
 use spanscore_emit::forward::{ForwardLog, Forwards, HoldTimes, JudgedTrace, Passing, ReadBack};
 use spanscore_telemetry::Telemetry;
@@ -20,7 +20,7 @@ use crate::support::spans::{request, searches};
 
 /// A log in memory.
 #[derive(Default)]
-struct FakeLog {
+pub(super) struct FakeLog {
     source: Arc<Source>,
     records: Mutex<BTreeMap<u64, Bytes>>,
 }
@@ -33,15 +33,25 @@ impl ReadBack for FakeLog {
     }
 }
 
-/// Forwards beside a log.
-struct Logged {
+/// Forwards beside a log, or without it.
+pub(super) struct Logged {
     log: Arc<FakeLog>,
-    forwards: Forwards,
+    has_log: bool,
+    pub(super) forwards: Forwards,
     telemetry: Telemetry,
 }
 
 impl Logged {
     fn start(log: &Arc<FakeLog>, folder: &Path, config: &str) -> Self {
+        Self::start_with(log, folder, config, true)
+    }
+
+    pub(super) fn start_with(
+        log: &Arc<FakeLog>,
+        folder: &Path,
+        config: &str,
+        has_log: bool,
+    ) -> Self {
         let part = ConfigPart::Text { name: "test".into(), text: config.into() };
         let plan = ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap();
         let telemetry = Telemetry::without_endpoints().unwrap();
@@ -51,45 +61,55 @@ impl Logged {
         let own = ForwardLog { log: back, folder: folder.to_owned(), end };
         let memory = Memory::new(&plan.memory);
         let meter = telemetry.meter();
-        let forwards = Forwards::start(&plan.forward, &memory, times, &meter, Some(&own)).unwrap();
+        let own = has_log.then_some(&own);
+        let forwards = Forwards::start(&plan.forward, &memory, times, &meter, own).unwrap();
         if end == 0 {
             // There is nothing to be offered again.
             forwards.replayed();
         }
-        Self { log: Arc::clone(log), forwards, telemetry }
+        Self { log: Arc::clone(log), has_log, forwards, telemetry }
     }
 
     /// Offers a record that is in the log, as a replay does.
     fn offer(&self, position: u64) {
+        self.offer_of(Sender::default(), position);
+    }
+
+    fn offer_of(&self, sender: Sender, position: u64) {
         let bytes = self.log.records.lock().unwrap()[&position].clone();
         let raw = RawBody { bytes: bytes.clone(), compression: None, is_json: false };
-        let passing = Passing {
-            signal: Signal::Traces,
-            request: &bytes,
-            raw: &raw,
-            items: 2,
-            group: Default::default(),
-        };
-        self.forwards.offer(&passing, Some(&self.log.source.claim(position, 1)));
+        let signal = Signal::Traces;
+        let passing = Passing { signal, request: &bytes, raw: &raw, items: 2, sender };
+        let claim = self.has_log.then(|| self.log.source.claim(position, 1));
+        self.forwards.offer(&passing, claim.as_ref());
     }
 
     /// Adds a record of two spans and offers it.
     fn add(&self, position: u64, trace: u8) {
         let request = request(searches(trace, &[2])).encode_to_vec();
+        self.add_of(Sender::default(), position, request);
+    }
+
+    /// The same of a sender.
+    pub(super) fn add_of(&self, sender: Sender, position: u64, request: Vec<u8>) {
         self.log.records.lock().unwrap().insert(position, request.into());
-        self.offer(position);
+        self.offer_of(sender, position);
+    }
+
+    pub(super) fn exposition(&self) -> String {
+        self.telemetry.exposition()
     }
 
     fn books(&self) -> BTreeMap<String, u64> {
         super::books(&self.telemetry.exposition(), "otlp_grpc")
     }
 
-    async fn stop(&self, within: Duration) {
+    pub(super) async fn stop(&self, within: Duration) {
         self.forwards.shutdown(tokio::time::sleep(within)).await;
     }
 }
 
-const QUICK: &str = "sending_queue: {queue_size: 40000},
+const QUICK: &str = "sending_queue: {queue_size: 50000},
     retry_on_failure: {initial_interval: 20ms, max_interval: 50ms}";
 
 #[tokio::test]
@@ -101,7 +121,7 @@ async fn what_finds_no_room_waits_in_the_log_and_arrives() {
     (0..150).for_each(|at| logged.add(at, at as u8 + 1));
     let books = logged.books();
     assert_eq!((books["queued_requests"], books["dropped_requests"]), (150, 0));
-    assert!(books["requests_in_log"] > 40 && books["queue_size_bytes"] <= 40_000, "{books:?}");
+    assert!(books["requests_in_log"] > 40 && books["queue_size_bytes"] <= 50_000, "{books:?}");
     assert_eq!(log.source.lowest(), Some(0));
     backend.come();
     backend.until(150).await;

@@ -3,6 +3,7 @@
 mod chosen;
 mod identity;
 mod log;
+mod shares;
 mod trouble;
 
 use std::collections::BTreeMap;

@@ -9,9 +9,6 @@ mod datasets;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::DefaultBodyLimit;
-use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{patch, post};
 use http::header::{CONTENT_TYPE, ETAG, IF_MATCH};
@@ -21,6 +18,7 @@ use serde::de::DeserializeOwned;
 
 use spanscore_store::{StoreEditError, StoreView};
 
+use crate::body::ApiBody;
 use crate::problem::ApiProblem;
 use crate::readers::answer;
 use crate::router::{PREFIX, json};
@@ -52,11 +50,10 @@ pub(crate) fn edits(base: &str) -> Router<Arc<Api>> {
             &at("/datasets/{dataset}/items/{key}"),
             patch(datasets::change).delete(datasets::delete),
         )
-        .layer(DefaultBodyLimit::max(EDIT_BYTES_MAX))
 }
 
 /// Body of a request, or why it could not be read.
-type EditBody = Result<Bytes, BytesRejection>;
+type EditBody = Result<ApiBody<EDIT_BYTES_MAX>, ApiProblem>;
 
 /// Stored thing, with the mark of a new one.
 struct Edited<T> {
@@ -73,11 +70,7 @@ fn read<B: DeserializeOwned>(headers: &HeaderMap, body: EditBody) -> Result<B, A
         let text = "send the change as JSON, with `Content-Type: application/json`";
         return Err(ApiProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_media_type", text));
     }
-    let body = body.map_err(|_| {
-        let text = format!("a change has at most {EDIT_BYTES_MAX} bytes");
-        ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
-    })?;
-    serde_json::from_slice(&body)
+    serde_json::from_slice(body?.as_ref())
         .map_err(|error| ApiProblem::new(StatusCode::BAD_REQUEST, "bad_value", error.to_string()))
 }
 

@@ -1,4 +1,5 @@
 mod answers;
+mod bodies;
 mod description;
 mod editing;
 mod filled;
@@ -14,6 +15,7 @@ use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::Value;
+use spanscore_base::model::{Memory, MemoryQuota};
 use spanscore_base::settings::Secret;
 use spanscore_store::{Store, StoreSettings, StoredContent, TraceLink};
 use tower::ServiceExt;
@@ -26,6 +28,7 @@ struct Harness {
     router: Router,
     api: Arc<Api>,
     store: Store,
+    bodies: Arc<MemoryQuota>,
     _folder: tempfile::TempDir,
 }
 
@@ -58,6 +61,7 @@ impl Harness {
         let folder = tempfile::tempdir().unwrap();
         let redact = Arc::new(|_, _: &[&spanscore_base::value::Value<'_>]| None);
         let store = Store::start(StoreSettings::default(), Some(folder.path()), redact).unwrap();
+        let bodies = Memory::default().requests;
         let api = Api::new(ApiParts {
             store: store.view(),
             content: StoredContent::Redacted,
@@ -67,13 +71,14 @@ impl Harness {
                 _ => Ok(br#"{"traces":[],"explanation":"","left_out":0}"#.to_vec()),
             }),
             settings,
+            bodies: Arc::clone(&bodies),
             instance: "tests".to_owned(),
             progress: Arc::new(|| vec![("spans", 7)]),
             counters: Arc::default(),
             version: "0.0.0",
         });
         let api = api.unwrap();
-        Self { router: router(Arc::clone(&api), assets), api, store, _folder: folder }
+        Self { router: router(Arc::clone(&api), assets), api, store, bodies, _folder: folder }
     }
 
     /// Starts an API on the runs of [`filled`], all written.

@@ -4,6 +4,8 @@
 //! address have no more than one of another; behind a proxy, where all have one address,
 //! connections still tell senders apart.
 
+use std::net::IpAddr;
+
 use hashbrown::HashMap;
 
 use super::memory::{HOLDER_TIMES, MemoryQuota};
@@ -24,6 +26,17 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// Returns all connections from an address as one sender. Those of one network of IPv6 are one: a
+    /// host has them all.
+    pub fn of_address(address: Option<IpAddr>) -> Self {
+        let peer = match address.map(|address| address.to_canonical()) {
+            None => 0,
+            Some(IpAddr::V4(address)) => fingerprint(&address.octets()),
+            Some(IpAddr::V6(address)) => fingerprint(&address.octets()[..8]),
+        };
+        Self { peer, ..Self::default() }
+    }
+
     /// Returns all clients of a group as one sender.
     pub fn of_group(group: ClientGroup) -> Self {
         Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
@@ -55,12 +68,17 @@ impl SenderShares {
         (peer.copied().unwrap_or(0), connection.copied().unwrap_or(0))
     }
 
-    /// Returns true if a sender may take so much more: its peer has at most four times what that
-    /// leaves of the quota, its connection at most four times what its peer may still have, and
+    /// Returns true if a sender may take so much more of a quota.
+    pub fn has_room(&self, quota: &MemoryQuota, sender: Sender, amount: usize) -> bool {
+        self.fits(quota.left(), sender, amount)
+    }
+
+    /// Returns true if a sender may take so much more of what is left: its peer has at most four
+    /// times what that leaves, its connection at most four times what its peer may still have, and
     /// each up to `FEW` whatever is left. A peer without anything may take all the room there is,
     /// a connection without anything all that its peer may have.
-    pub fn has_room(&self, quota: &MemoryQuota, sender: Sender, amount: usize) -> bool {
-        let Some(left) = quota.left().checked_sub(amount) else { return false };
+    pub fn fits(&self, left: usize, sender: Sender, amount: usize) -> bool {
+        let Some(left) = left.checked_sub(amount) else { return false };
         let most = |left: usize| left.saturating_mul(HOLDER_TIMES).max(FEW);
         let (peer, connection) = self.held(sender);
         let of_peer = most(left).checked_sub(peer + amount);

@@ -69,7 +69,8 @@ impl Loss {
     pub(crate) const BEFORE_THE_FORWARD: [Self; 4] =
         [Self::QueueFull, Self::HoldFull, Self::Undecided, Self::ShuttingDown];
     /// Other reasons of forwards.
-    pub(crate) const BEHIND_THE_FORWARD: [Self; 7] = [
+    pub(crate) const BEHIND_THE_FORWARD: [Self; 8] = [
+        Self::Displaced,
         Self::Refused,
         Self::RejectedPartly,
         Self::RetriesExhausted,

@@ -161,7 +161,6 @@ impl Forwards {
                 let _ = tokio::time::timeout(REMOVAL_WAIT, given_up.cancelled()).await;
             };
             ending.end_until(std::pin::pin!(no_more_time), false).await;
-            queue.lose_logged();
             queue.books().end();
             let lost = queue.books().lost_items() - lost_before;
             if lost > 0 {

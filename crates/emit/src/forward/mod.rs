@@ -14,13 +14,15 @@
 
 mod books;
 mod change;
+mod memory;
+mod parcel;
 mod passed;
+mod places;
 mod queue;
 mod running;
 mod select;
 mod send;
 mod settings;
-mod tail;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +44,7 @@ use books::ForwardMetrics;
 use change::RetiredForward;
 use passed::PassedFile;
 use running::RunningForward;
-use spanscore_base::model::{Claim, ClientGroup, Memory, MemoryQuota};
+use spanscore_base::model::{Claim, Memory, MemoryQuota, Sender};
 use spanscore_base::otlp::{RawBody, Signal};
 
 /// Failure of a forward to start.
@@ -75,8 +77,8 @@ pub struct Passing<'a> {
     pub raw: &'a RawBody,
     /// Its spans, log records or data points.
     pub items: u64,
-    /// Group of its sender.
-    pub group: ClientGroup,
+    /// Its sender.
+    pub sender: Sender,
 }
 
 impl Passing<'_> {

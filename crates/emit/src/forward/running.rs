@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::JoinHandle;
 
+use super::memory::ForwardMemory;
+use super::parcel::KeptBody;
 use super::passed::{LogPlace, PassedOn};
-use super::queue::{ForwardMemory, ForwardQueue, KeptBody};
+use super::queue::ForwardQueue;
 use super::select::Chooser;
 use super::send::{ForwardSender, ForwardWay};
 use super::settings::ForwardedTraces;
@@ -188,19 +190,7 @@ impl RunningForward {
             return chooser.offer(passing, claim.map(place));
         }
         let body = self.body(passing);
-        let is_taken = match claim {
-            Some(claim) => self.parts.queue.push_logged(signal, items, &body, claim),
-            None => match self.parts.queue.keep(&body, false, 0) {
-                Some(load) => {
-                    self.parts.queue.push(signal, items, load, None, None);
-                    true
-                }
-                None => false,
-            },
-        };
-        if !is_taken {
-            self.parts.queue.drop_items(signal, Loss::QueueFull, items);
-        }
+        self.parts.queue.offer(passing.sender, (signal, items), &body, claim);
     }
 
     /// Leaves a request that comes too late in the log for the next process, or counts it as lost.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Mutex, watch};
 
+use super::memory::ForwardMemory;
+use super::parcel::{ForwardParcel, HeldBody, Load};
 use super::passed::ReadBack;
-use super::queue::{ForwardMemory, ForwardParcel, HeldBody, Load};
 use super::select::{WantedTraces, only};
 use crate::counters::Loss;
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal, json};

@@ -179,14 +179,14 @@ pub(super) enum ForwardedTraces {
     Fail,
 }
 
-/// Queue before a backend. Receivers never wait for it: a request without room stays in the log, or
-/// is dropped and counted where there is none.
+/// Queue before a backend. Receivers never wait for it: a request without room stays in the log;
+/// where there is none, those of whoever has most waiting are dropped and counted.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ForwardQueueSettings {
     /// True for a queue. Without one, only what is being sent is held.
     pub(super) enabled: bool,
-    /// Requests on their way at once; with one they stay in order.
+    /// Requests on their way at once; with one those of a connection stay in order.
     #[schemars(range(min = 1, max = 1000))]
     pub(super) num_consumers: usize,
     /// Most bytes held, waiting and on their way. Default: the room of

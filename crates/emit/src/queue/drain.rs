@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::handover::{HANDOVER_WAIT, HandedOver, SuccessorSlot};
-use super::line::EntryReader;
+use super::line::LineReader;
 use super::room::{QueueShared, Room};
 use super::{Deliver, Delivery, EvaluationBatch, Overflow, Parcel, QueueEntry, QueueLimits};
 use crate::counters::Loss;
@@ -107,7 +107,7 @@ async fn permit(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
 
 /// The emptying end of a queue.
 pub(super) struct Drain {
-    entries: EntryReader,
+    entries: LineReader<QueueEntry>,
     limits: QueueLimits,
     shared: Arc<QueueShared>,
     overflow: Option<Arc<Overflow>>,
@@ -151,7 +151,7 @@ enum NextStep {
 
 impl Drain {
     pub(super) fn new(
-        entries: EntryReader,
+        entries: LineReader<QueueEntry>,
         limits: QueueLimits,
         shared: Arc<QueueShared>,
         overflow: Option<Arc<Overflow>>,

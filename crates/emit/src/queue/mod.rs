@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use handover::{Predecessor, Successor};
 pub(crate) use limits::{OVERFLOW_MIB, QueueLimits, QueueSettings, check_overflow};
+pub(crate) use line::{LineReader, SenderLine, lacking};
 pub(crate) use overflow::{Overflow, OverflowLimits, Parcel};
 pub(crate) use room::Held;
 pub(crate) use size::{size_of_evaluation, size_of_evaluations};
@@ -38,7 +39,6 @@ pub(crate) use size::{size_of_evaluation, size_of_evaluations};
 use super::counters::{Instruments, LogLimiter, Loss};
 use drain::{Drain, Payload};
 use handover::SuccessorSlot;
-use line::{EntryReader, WaitingEntries};
 use room::{QueueShared, Room};
 use spanscore_base::model::{Evaluation, MemoryQuota, Receipt, Sender};
 use spanscore_base::panics::Panicked;
@@ -126,7 +126,7 @@ pub(crate) struct Abandoned {
 /// The offering end of a queue.
 pub(crate) struct Queue {
     name: Arc<str>,
-    waiting: Arc<WaitingEntries>,
+    waiting: Arc<SenderLine<QueueEntry>>,
     shared: Arc<QueueShared>,
     bytes_max: usize,
     capacity: usize,
@@ -147,8 +147,7 @@ impl Queue {
         (overflow, before): (Option<Arc<Overflow>>, Option<Predecessor>),
         end: impl Deliver,
     ) -> (Self, JoinHandle<()>) {
-        let waiting = Arc::<WaitingEntries>::default();
-        let entries = EntryReader(Arc::clone(&waiting));
+        let (waiting, entries) = SenderLine::new();
         let capacity = limits.bytes_max.min(share.largest());
         if overflow.is_some() {
             limits.leave_room(capacity);
@@ -223,7 +222,7 @@ impl Queue {
             shared.pressure.notify_one();
         }
         let entry = QueueEntry { payload: Payload::Batch(vec![evaluations.clone()]), room };
-        if let Err(QueueEntry { room, .. }) = self.waiting.put(sender, entry) {
+        if let Err(QueueEntry { room, .. }) = self.waiting.put(sender, bytes, entry) {
             room.settle(&Delivery::default());
             self.come_too_late(count, receipt);
         }
@@ -233,9 +232,7 @@ impl Queue {
     fn make_room(&self, sender: Sender, bytes: usize, count: u64) -> Option<Room> {
         let take = || Room::take(&self.shared, bytes, count, self.bytes_max);
         take().or_else(|| {
-            // The queue may have room that the share of all queues has not.
-            let beyond = (self.shared.held.bytes() + bytes).saturating_sub(self.bytes_max);
-            let lacking = if beyond == 0 { bytes } else { beyond };
+            let lacking = lacking(self.shared.held.bytes(), bytes, self.bytes_max);
             for QueueEntry { room, .. } in self.waiting.displace(sender, bytes, lacking) {
                 let (count, receipt) = room.give_back();
                 self.lose(Loss::Displaced, count, receipt.as_ref());

@@ -39,7 +39,8 @@ const PEOPLE: [&str; 12] = [
 const ASKS: [&str; 4] = ["ask", "prompt", "consult", "await"];
 const ASKED: [&str; 6] = ["user", "human", "customer", "person", "operator", "question"];
 const REQUESTS: [&str; 3] = ["request", "get", "wait"];
-const REPLIES: [&str; 5] = ["clarification", "confirmation", "approval", "input", "feedback"];
+const REPLIES: [&str; 6] =
+    ["clarification", "confirmation", "approval", "input", "feedback", "help"];
 /// Words of tools that look something up or work something out, and change nothing.
 const LOOKS: [&str; 31] = [
     "get",
@@ -213,6 +214,8 @@ mod tests {
             ("transfer_to_account", false, false, false),
             ("AskUserQuestion", false, true, false),
             ("get_user_input", false, true, true),
+            ("get_user_help", false, true, true),
+            ("get_help_page", false, false, true),
             ("get_user_details", false, false, true),
             ("handOff", false, true, false),
             ("mcp__shop__find_order", false, false, true),

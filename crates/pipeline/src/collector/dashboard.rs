@@ -18,6 +18,7 @@ use spanscore_api::{
     RequestRefusal, access_folder, router,
 };
 use spanscore_assemble::{LimitsSettings, SessionKeyFields};
+use spanscore_base::model::{Memory, MemoryQuota};
 use spanscore_dashboard::asset;
 use spanscore_engine::inspect::Inspector;
 use spanscore_extract::dialect::Dialect;
@@ -111,7 +112,8 @@ impl StorePages {
         let endpoint = "127.0.0.1:0".to_owned();
         let shown =
             DashboardSettings { endpoint: Some(endpoint.clone()), ..DashboardSettings::default() };
-        let access = start((shown, settings), &store, None, &mut telemetry).await?;
+        let bodies = Memory::default().requests;
+        let access = start((shown, settings), (&store, bodies), None, &mut telemetry).await?;
         let taken = io::Error::from(io::ErrorKind::AddrInUse);
         let access = access.ok_or(DashboardStartError::Bind { endpoint, error: taken })?;
         Ok(Self { store, access, _telemetry: telemetry })
@@ -128,10 +130,11 @@ impl StorePages {
     }
 }
 
-/// Starts the store and, where there is one, its listener.
+/// Starts the store and, where there is one, its listener; `bodies`: the quota of what is asked.
 pub(crate) async fn start_store(
     settings: &mut CollectorSettings,
     data_dir: Option<&Path>,
+    bodies: &Arc<MemoryQuota>,
     telemetry: &mut Telemetry,
 ) -> Result<(Option<Arc<Store>>, Option<PagesAccess>), DashboardStartError> {
     let Some(own) = settings.store.take() else { return Ok((None, None)) };
@@ -144,7 +147,7 @@ pub(crate) async fn start_store(
                 limits: settings.limits,
                 session_key: settings.sessions.key,
             };
-            start((shown, pages), store, data_dir, telemetry).await?
+            start((shown, pages), (store, Arc::clone(bodies)), data_dir, telemetry).await?
         }
         None => None,
     };
@@ -155,7 +158,7 @@ pub(crate) async fn start_store(
 /// other may not know of it.
 async fn start(
     (settings, pages): (DashboardSettings, PagesSettings),
-    store: &Store,
+    (store, bodies): (&Store, Arc<MemoryQuota>),
     data_dir: Option<&Path>,
     telemetry: &mut Telemetry,
 ) -> Result<Option<PagesAccess>, DashboardStartError> {
@@ -187,6 +190,7 @@ async fn start(
         trace_link: pages.store.trace_url,
         inspect: inspect(pages.dialects, pages.limits, pages.session_key),
         settings,
+        bodies,
         instance: folder.display().to_string(),
         progress: Arc::new(move || progress(&registry)),
         counters: Arc::clone(&counters),

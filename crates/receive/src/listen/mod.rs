@@ -21,7 +21,7 @@ use super::ConnectionAccount;
 use super::meter::{CONNECTION_BYTES, Metered, TLS_BYTES};
 use super::metrics::{Closed, ReceiverMetrics, Transport};
 use super::shutdown_phases::ShutdownPhases;
-use spanscore_base::model::MemoryQuota;
+use spanscore_base::model::{MemoryQuota, Sender};
 use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{ServerTls, TlsError};
 
@@ -144,7 +144,7 @@ impl<S: Serve> Port<S> {
         let metrics = Arc::clone(&shared.metrics);
         let address = stream.peer_addr().ok().map(|peer| peer.ip());
         let activity = Arc::new(Activity::new());
-        let peer = ConnectionAccount::peer_of(address);
+        let peer = Sender::of_address(address).peer;
         let place = match shared.places.take(peer, self.connection_bytes(), &activity) {
             Ok(place) => place,
             Err(full) => return metrics.of(self.transport).closed.add(full.name(), 1),

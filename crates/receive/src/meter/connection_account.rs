@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::metrics::Closed;
-use spanscore_base::model::{ClientGroup, Sender, fingerprint};
+use spanscore_base::model::{ClientGroup, Sender};
 
 /// Requests of one connection that may wait for room; further ones are refused at once. Waiting is
 /// for shortages of a moment: a sender with so many waiting sends more than can be done.
@@ -49,18 +49,7 @@ impl ConnectionAccount {
         /// Number of the next connection: those at hand differ, and none is 0.
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let connection = NEXT.fetch_add(1, Ordering::Relaxed) % u16::MAX + 1;
-        let peer = Self::peer_of(address);
-        Self { id: Sender { peer, connection, ..self.id }, ..self }
-    }
-
-    /// Returns the number of a peer by its address. Those of one network of IPv6 are one: a host
-    /// has them all.
-    pub(crate) fn peer_of(address: Option<IpAddr>) -> u32 {
-        match address.map(|address| address.to_canonical()) {
-            None => 0,
-            Some(IpAddr::V4(address)) => fingerprint(&address.octets()),
-            Some(IpAddr::V6(address)) => fingerprint(&address.octets()[..8]),
-        }
+        Self { id: Sender { connection, ..Sender::of_address(address) }, ..self }
     }
 
     /// Returns it as a sender.

@@ -18,7 +18,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::Sender;
 
@@ -104,16 +104,26 @@ impl<T> PeerInLine<T> {
         if number == self.connection { Some(&self.own) } else { self.others.get(&number) }
     }
 
-    /// Returns the first item that is wanted.
-    fn first(&self, is_wanted: impl Fn(&T) -> bool) -> Option<(PlaceInPeer, &LineItem<T>)> {
-        let own = self.items.iter().find(|(_, item)| is_wanted(&item.what));
-        let own = own.map(|(place, item)| (*place, item));
-        if self.items_of_others.is_empty() {
-            return own;
-        }
-        let other = self.items_of_others.iter().find(|(_, item)| is_wanted(&item.what));
-        let other = other.map(|(place, item)| (*place, item));
+    /// Returns the first item.
+    fn first(&self) -> Option<(PlaceInPeer, &LineItem<T>)> {
+        let own = self.items.front().map(|(place, item)| (*place, item));
+        let other = self.items_of_others.first_key_value().map(|(place, item)| (*place, item));
         own.into_iter().chain(other).min_by_key(|(place, _)| *place)
+    }
+
+    /// Returns the place of the first item of a connection that is not held; asks once for each.
+    fn first_unless(&self, is_held: impl Fn(&T) -> bool) -> Option<PlaceInPeer> {
+        let own = self.items.front().filter(|(_, item)| !is_held(&item.what));
+        let mut held = HashSet::new();
+        let other = self.items_of_others.iter().find(|(_, item)| {
+            let is_held = held.contains(&item.connection) || is_held(&item.what);
+            if is_held {
+                held.insert(item.connection);
+            }
+            !is_held
+        });
+        let other = other.map(|(place, _)| *place);
+        own.map(|(place, _)| *place).into_iter().chain(other).min()
     }
 
     /// Returns the last item.
@@ -183,7 +193,7 @@ impl<T> PeerInLine<T> {
 
     /// Returns the turn that it has by its first item; `None` without any.
     fn next_turn(&self) -> Option<PeerTurn> {
-        let ((_, came), item) = self.first(|_| true)?;
+        let ((_, came), item) = self.first()?;
         Some((self.served.saturating_add(item.cost), came, self.turn.2))
     }
 }
@@ -231,25 +241,32 @@ impl<T> FairLine<T> {
         self.take_unless(|_| false)
     }
 
-    /// Takes the next item that is not held; held ones keep their places. Where all of the first
-    /// peer's are held it looks at those of every peer.
+    /// Takes the next item of a connection that is not held; held ones keep their places. Beside
+    /// those that were taken before it asks once for each held connection that comes first, and
+    /// passes by the items of these.
     pub fn take_unless(&mut self, is_held: impl Fn(&T) -> bool) -> Option<T> {
         if let Some(at) = self.taken_before.iter().position(|what| !is_held(what)) {
             return self.taken_before.remove(at);
         }
-        let open = |peer: &PeerInLine<T>| {
-            let first = peer.first(|what| !is_held(what));
-            first.map(|(place, _)| (peer.turn, place))
-        };
-        let next = self.next_peer().and_then(open);
-        let (turn, place) = next.or_else(|| self.peers.values().filter_map(open).min())?;
-        self.remove(turn.2, place, true)
+        let mut passed = Vec::new();
+        let mut next = None;
+        while let Some(peer) = self.next_peer() {
+            next = peer.first_unless(&is_held).map(|place| (peer.turn.2, place));
+            if next.is_some() {
+                break;
+            }
+            passed.extend(self.turns.pop());
+            self.drop_first_stale_turns();
+        }
+        self.turns.extend(passed);
+        let (number, place) = next?;
+        self.remove(number, place, true)
     }
 
     /// Returns the next item.
     pub fn peek(&self) -> Option<&T> {
         let waiting = || {
-            let (_, item) = self.next_peer()?.first(|_| true)?;
+            let (_, item) = self.next_peer()?.first()?;
             Some(&item.what)
         };
         self.taken_before.front().or_else(waiting)
@@ -399,6 +416,10 @@ impl<T> FairLine<T> {
         if self.turns.len() > 2 * self.peers.len() + STALE_MAX {
             self.turns = self.peers.values().map(|peer| Reverse(peer.turn)).collect();
         }
+        self.drop_first_stale_turns();
+    }
+
+    fn drop_first_stale_turns(&mut self) {
         while self.next_peer().is_none() && self.turns.pop().is_some() {}
     }
 

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use proptest::collection::vec;
@@ -27,6 +28,28 @@ fn item_that_is_held_keeps_its_place_and_others_go_on() {
     assert_eq!(line.take_unless(|item| item.0 == 1), Some((2, 0)));
     assert_eq!(line.take_unless(|_| true), None);
     assert_eq!(taken(&mut line), [(1, 0), (1, 1), (1, 2), (2, 1)]);
+}
+
+#[test]
+fn held_connections_are_asked_about_once_however_much_they_have_waiting() {
+    let mut line = FairLine::default();
+    let held =
+        |number: u32| Sender { peer: number % 10, connection: (number % 100) as u16 + 1, ..of(0) };
+    (0..4_000).for_each(|number| line.put(held(number), 10, (true, number)));
+    (0..1_000).for_each(|number| line.put(of(100 + number), 10_000, (false, number)));
+    let asked = Cell::new(0);
+    let is_held = |item: &(bool, u32)| {
+        asked.set(asked.get() + 1);
+        item.0
+    };
+    for number in 0..10 {
+        assert_eq!(line.take_unless(is_held), Some((false, number)));
+    }
+    assert_eq!(asked.take(), 10 * (100 + 1), "of 4,000 and 1,000");
+    assert_eq!(line.take_unless(|_| true), None);
+    let order = taken(&mut line);
+    assert!(order[..4_000].iter().enumerate().all(|(at, item)| *item == (true, at as u32)));
+    assert_forgotten(&line);
 }
 
 #[test]

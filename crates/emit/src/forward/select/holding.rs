@@ -6,9 +6,9 @@ use hashbrown::HashMap;
 
 use super::WantedTraces;
 use super::split::ItemsByTrace;
+use crate::forward::parcel::Load;
 use crate::forward::passed::LogPlace;
-use crate::forward::queue::Load;
-use spanscore_base::model::{ClientGroup, TraceId};
+use spanscore_base::model::{Sender, TraceId};
 use spanscore_base::otlp::Signal;
 
 /// Times that a request may leave in part before all of it is decided.
@@ -33,6 +33,7 @@ pub(super) struct HoldLimits {
 #[derive(Debug)]
 pub(super) struct Leaving {
     pub(super) signal: Signal,
+    pub(super) sender: Sender,
     pub(super) items: u64,
     pub(super) load: Load,
     pub(super) place: Option<LogPlace>,
@@ -60,7 +61,7 @@ enum HeldState {
 
 struct HeldRequest {
     signal: Signal,
-    group: ClientGroup,
+    sender: Sender,
     load: Load,
     place: Option<LogPlace>,
     /// Each with its items, by id.
@@ -114,10 +115,10 @@ impl Holding {
         self.decided.len()
     }
 
-    /// Takes a request of a group whose items count as held.
+    /// Takes a request of a sender whose items count as held.
     pub(super) fn add(
         &mut self,
-        (signal, group): (Signal, ClientGroup),
+        (signal, sender): (Signal, Sender),
         items: ItemsByTrace,
         load: Load,
         place: Option<LogPlace>,
@@ -129,7 +130,7 @@ impl Holding {
         let mut waiting = 0;
         let mut traces: Vec<_> = Vec::with_capacity(items.traces.len());
         for (sent_id, count) in items.traces {
-            let trace = group.key(sent_id);
+            let trace = sender.group.key(sent_id);
             let state = match self.decided.get(&trace) {
                 Some(decision) if decision.is_chosen => HeldState::Chosen,
                 Some(_) => HeldState::Gone,
@@ -148,8 +149,17 @@ impl Holding {
         traces.sort_unstable_by_key(|(trace, ..)| *trace);
         let is_dirty = traces.iter().any(|(_, _, state)| *state == HeldState::Chosen);
         let is_cut = items.without > 0;
-        let request =
-            HeldRequest { signal, group, load, place, traces, waiting, parts: 0, is_dirty, is_cut };
+        let request = HeldRequest {
+            signal,
+            sender,
+            load,
+            place,
+            traces,
+            waiting,
+            parts: 0,
+            is_dirty,
+            is_cut,
+        };
         self.requests.insert(index, request);
         if waiting == 0 {
             return self.leave(index);
@@ -307,10 +317,11 @@ impl Holding {
             self.released.items[request.signal as usize] += items;
             self.leaving.push(Leaving {
                 signal: request.signal,
+                sender: request.sender,
                 items,
                 load: request.load.clone(),
                 place: request.place.clone(),
-                wanted: (!is_whole).then(|| WantedTraces::new(request.group, chosen)),
+                wanted: (!is_whole).then(|| WantedTraces::new(request.sender.group, chosen)),
             });
         }
         if request.waiting == 0 {
@@ -325,7 +336,8 @@ mod tests {
 
     use super::*;
     use crate::forward::books::ForwardBooks;
-    use crate::forward::queue::{ForwardMemory, HeldBody};
+    use crate::forward::memory::ForwardMemory;
+    use crate::forward::parcel::HeldBody;
     use bytes::Bytes;
     use spanscore_base::model::MemoryQuota;
 
@@ -343,13 +355,8 @@ mod tests {
         let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, _room };
         let traces = traces.iter().map(|(trace, count)| (id(*trace), *count)).collect();
         let items = ItemsByTrace { traces, without };
-        holding.add(
-            (Signal::Traces, ClientGroup::default()),
-            items,
-            Load::Held(body),
-            None,
-            now_ms,
-        );
+        let of = (Signal::Traces, Sender::default());
+        holding.add(of, items, Load::Held(body), None, now_ms);
     }
 
     /// Takes what leaves: items, and the traces if it is a part.

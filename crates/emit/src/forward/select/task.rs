@@ -12,11 +12,13 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::holding::{DECISION_BYTES, HELD_TRACE_BYTES, HoldLimits, Holding, Leaving, Released};
 use super::split::{ItemsByTrace, items_by_trace};
 use crate::counters::Loss;
+use crate::forward::memory::BodyRoom;
+use crate::forward::parcel::KeptBody;
 use crate::forward::passed::{LogPlace, ReadBack};
-use crate::forward::queue::{BodyRoom, ForwardQueue, KeptBody};
+use crate::forward::queue::ForwardQueue;
 use crate::forward::send::protobuf;
 use crate::forward::{HoldTimes, Passing};
-use spanscore_base::model::{ClientGroup, TraceId};
+use spanscore_base::model::{Sender, TraceId};
 use spanscore_base::otlp::Signal;
 
 /// Interval at which chosen requests leave.
@@ -55,7 +57,7 @@ enum ChooserTold {
 /// A request that came.
 struct Came {
     signal: Signal,
-    group: ClientGroup,
+    sender: Sender,
     /// Protobuf, not compressed; none where it is in the log alone.
     request: Option<Bytes>,
     items: u64,
@@ -97,20 +99,21 @@ impl Chooser {
 
     /// Takes a request, or drops and counts it where there is no room. Never waits.
     pub(in crate::forward) fn offer(&self, passing: &Passing<'_>, place: Option<LogPlace>) {
-        let Passing { signal, request, items, group, .. } = *passing;
+        let Passing { signal, request, items, sender, .. } = *passing;
         let memory = &self.queue.memory;
-        let (request, room) = match memory.room(request.len() + HELD_TRACE_BYTES) {
+        let room_of = |bytes| memory.room_of(sender, bytes + HELD_TRACE_BYTES);
+        let (request, room) = match room_of(request.len()) {
             room @ Some(_) if passing.is_shared() => (Some(Bytes::copy_from_slice(request)), room),
             room @ Some(_) => (Some(request.clone()), room),
-            None if place.is_some() && self.log.is_some() => (None, memory.room(HELD_TRACE_BYTES)),
+            None if place.is_some() && self.log.is_some() => (None, room_of(0)),
             None => (None, None),
         };
         let Some(room) = room else {
             return self.queue.drop_items(signal, Loss::HoldFull, items);
         };
         self.queue.books().held(signal, items);
-        let _ =
-            self.told.send(ChooserTold::Came(Came { signal, group, request, items, room, place }));
+        let came = Came { signal, sender, request, items, room, place };
+        let _ = self.told.send(ChooserTold::Came(came));
     }
 
     /// Tells what was judged. Never waits.
@@ -200,7 +203,7 @@ impl HoldingTask {
     }
 
     async fn hold(&mut self, came: Came, now_ms: u64) {
-        let Came { signal, group, request, items, room, place } = came;
+        let Came { signal, sender, request, items, room, place } = came;
         let Some((request, by_trace)) = self.read(signal, request, place.as_ref()).await else {
             self.queue.books().released(signal, items);
             return self.queue.drop_items(signal, Loss::Unreadable, items);
@@ -211,8 +214,8 @@ impl HoldingTask {
         let more = by_trace.traces.len().saturating_mul(HELD_TRACE_BYTES);
         // The kept body takes room of its own.
         drop(room);
-        match self.queue.keep(&body, place.is_some(), more) {
-            Some(load) => self.holding.add((signal, group), by_trace, load, place, now_ms),
+        match self.queue.hold(sender, &body, place.is_some(), more) {
+            Some(load) => self.holding.add((signal, sender), by_trace, load, place, now_ms),
             None => {
                 self.queue.books().released(signal, items + more_items);
                 self.queue.drop_items(signal, Loss::HoldFull, items + more_items);
@@ -262,8 +265,8 @@ impl HoldingTask {
             }
         }
         for part in std::mem::take(&mut self.holding.leaving) {
-            let Leaving { signal, items, load, place, wanted } = part;
-            self.queue.push(signal, items, load, place, wanted);
+            let Leaving { signal, sender, items, load, place, wanted } = part;
+            self.queue.push(sender, (signal, items), load, place, wanted);
         }
     }
 

@@ -33,6 +33,20 @@ const OWN: [&str; 26] = [
     "task",
     "feedback",
 ];
+/// Last words of arguments that choose among what a tool offers, which its schema alone lists.
+const OPTIONS: [&str; 10] = [
+    "type",
+    "types",
+    "kind",
+    "mode",
+    "action",
+    "actions",
+    "strategy",
+    "operation",
+    "format",
+    "conclusion",
+];
+const CAPITAL_OPTIONS: [&str; 6] = ["Type", "Kind", "Mode", "Action", "Strategy", "Format"];
 /// Marks of code.
 const CODE: [&str; 20] = [
     "\n", ";", "==", "=>", "->", " = ", "&&", "||", " | ", "</", "/>", "${", "$(", "{{", "};",
@@ -49,8 +63,23 @@ pub(super) fn is_free(key: &str, text: &str, schema: Option<&Value<'_>>) -> bool
         return false;
     }
     let words = text.split_whitespace().count();
-    let is_own = words > 1 && OWN.iter().any(|own| own.eq_ignore_ascii_case(key));
-    words >= PROSE_WORDS_MIN || is_own || is_code(text)
+    // `select:get_order,get_user` searches, too.
+    let is_several = || words > 1 || text.trim_matches(is_between).contains(is_between);
+    let is_own = OWN.iter().any(|own| own.eq_ignore_ascii_case(key)) && is_several();
+    words >= PROSE_WORDS_MIN || is_own || is_option(key, text) || is_code(text)
+}
+
+fn is_between(c: char) -> bool {
+    matches!(c, ',' | ':')
+}
+
+/// Returns true for a word by which a tool is told how to work: `action_mode: stage_only`.
+fn is_option(key: &str, text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_- ".contains(c);
+    let last = key.rsplit('_').next().unwrap_or(key);
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(is_word)
+        && (OPTIONS.contains(&last) || CAPITAL_OPTIONS.iter().any(|end| key.ends_with(end)))
 }
 
 fn is_code(text: &str) -> bool {
@@ -72,6 +101,12 @@ mod tests {
             ("title", "the customer wants another seat for tomorrow", true),
             ("query", "cheap hotels", true),
             ("city", "New York", false),
+            ("query", "select:get_order,get_user", true),
+            ("query", "ORD-4711", false),
+            ("action_mode", "stage_only", true),
+            ("serviceType", "lost property", true),
+            ("type", "4711", false),
+            ("prototype", "oak", false),
             ("expr", "print(df.head())", true),
             ("phone", "(555) 010-2030", false),
             ("path", "/srv/data/a.csv", false),

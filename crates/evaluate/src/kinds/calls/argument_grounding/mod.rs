@@ -1,13 +1,15 @@
 //! `argument_grounding`: the share of argument values with a source in earlier text.
 //!
-//! A value is grounded when the user's input or the result of an earlier call holds it (none of
-//! calls that were made together is earlier than another): as a whole (case, white space and
-//! punctuation do not count), or word by word. Dates are compared in whatever form they are
-//! written, numbers without thousands separators; sums of the numbers of one key, and those as many
-//! times as the run names, codes of what is named and values that the schema lists have a source,
-//! too. Status codes, counts, pages and years are none. Truth values, null, short values and texts
-//! that the agent is meant to write are not judged. This finds ids and names that were made up; it
-//! cannot tell whether a right word was used rightly.
+//! A value is grounded when the user's input, the operator's instructions or the result of an
+//! earlier call holds it (none of calls that were made together is earlier than another): as a
+//! whole (case, white space and punctuation do not count), or word by word. Dates are compared in
+//! whatever form they are written, numbers without thousands separators. A source have, too: sums
+//! of the numbers of one key; those as many times as the call names, or, where it names none, the
+//! run; what an entry's pieces come to; the rest of an amount whose other parts are known; codes
+//! of what is named; values that the schema lists. Status codes, counts, pages and years are
+//! none. Truth values, null, short values, words by which a tool is told how to work and texts
+//! that the agent is meant to write are not judged. This finds ids and names that were made up;
+//! it cannot tell whether a right word was used rightly.
 
 mod dates;
 mod free;
@@ -20,6 +22,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluator::{CallJudge, CodeEvaluator, Evaluator, Kind};
+use crate::judged::operator;
 use crate::shared::difference::ANOTHER_ARGUMENT;
 use crate::shared::{report, step_limit};
 use spanscore_base::model::tool_call::groups;
@@ -29,7 +32,7 @@ use spanscore_base::model::{
 };
 use spanscore_base::value::{Map, Value};
 
-use numbers::NamedTimes;
+use numbers::AmountParts;
 use sources::{GroundingSources, SEARCHED_BYTES_MAX};
 #[cfg(test)]
 use sources::{plain, words};
@@ -40,8 +43,8 @@ const UNGROUNDED_MAX: usize = 50;
 /// Registry entry of `argument_grounding`.
 pub static KIND: Kind = Kind {
     name: "argument_grounding",
-    about: "The share of argument values that the user's input or an earlier result holds: others \
-            may be made up.",
+    about: "The share of argument values that the user's input, the operator's instructions or an \
+            earlier result holds: others may be made up.",
     also_known_as: &[],
     threshold: 0.8,
     needs_criteria: false,
@@ -63,12 +66,13 @@ struct Settings {
     ignore_arguments: BTreeSet<String>,
     /// Tools whose calls need no source.
     ignore_tools: BTreeSet<String>,
-    /// Texts and words of fewer characters are not judged. Default 3.
+    /// Texts and words of fewer characters are not judged, unless they are numbers. Default 3.
     min_length: usize,
     /// Numbers up to this, positive or negative, are not judged: counts and limits. Default 10.
     ignore_numbers_up_to: f64,
-    /// Texts that the agent is meant to write (of many words, searches, code): not judged with
-    /// `ignore` (default), word by word with `judge`.
+    /// Texts that the agent is meant to write (of many words, searches, code, and the words of
+    /// arguments such as `type`, `mode` and `action`): not judged with `ignore` (default), word by
+    /// word with `judge`.
     free_texts: FreeTexts,
 }
 
@@ -123,24 +127,9 @@ impl Grounding {
         }
         match value {
             Value::Null | Value::Bool(_) => {}
-            Value::Number(number) => {
+            Value::Number(_) | Value::String(_) => {
                 let key = path.last().copied().unwrap_or_default();
-                let is_small = number.as_f64().abs() <= self.settings.ignore_numbers_up_to;
-                if !is_small && !numbers::is_the_agents(key) {
-                    let text = number.to_string();
-                    let is_year =
-                        key.to_lowercase().contains("year") && sources.words.contains(&text);
-                    tell(
-                        is_year
-                            || is_listed(value, schema, sources.effort)
-                            || sources.hold_number(&text),
-                        path,
-                    );
-                }
-            }
-            Value::String(text) => {
-                let key = path.last().copied().unwrap_or_default();
-                if let Some(is_grounded) = self.judge_text(text, value, key, schema, sources) {
+                if let Some(is_grounded) = self.judge_scalar((value, schema), key, sources) {
                     tell(is_grounded, path);
                 }
             }
@@ -164,22 +153,48 @@ impl Grounding {
         }
     }
 
+    /// Returns true if a number or text has a source; `None` if it is not judged.
+    fn judge_scalar(
+        &self,
+        (value, schema): (&Value<'_>, Option<&Value<'_>>),
+        key: &str,
+        sources: &GroundingSources<'_>,
+    ) -> Option<bool> {
+        let text = value.as_str().unwrap_or_default();
+        let min_length = self.settings.min_length;
+        let is_short = text.chars().filter(|c| c.is_alphanumeric()).count() < min_length;
+        let written;
+        let number = if let Value::Number(number) = value {
+            written = number.to_string();
+            Some((&*written, number.as_f64()))
+        } else {
+            numbers::of_text(text)
+        };
+        let Some((digits, number)) = number else {
+            return if is_short {
+                None
+            } else if is_listed(value, schema, sources.effort) {
+                Some(true)
+            } else {
+                self.judge_text(text, key, schema, sources)
+            };
+        };
+        let is_small = number.abs() <= self.settings.ignore_numbers_up_to;
+        if is_small || is_short && numbers::is_the_agents(key) {
+            return None;
+        }
+        let is_year = key.to_lowercase().contains("year") && sources.words.contains(digits);
+        Some(is_year || is_listed(value, schema, sources.effort) || sources.hold_number(digits))
+    }
+
     /// Returns true if a text has a source; `None` if it is not judged.
     fn judge_text(
         &self,
         text: &str,
-        value: &Value<'_>,
         key: &str,
         schema: Option<&Value<'_>>,
         sources: &GroundingSources<'_>,
     ) -> Option<bool> {
-        let min_length = self.settings.min_length;
-        if text.chars().filter(|c| c.is_alphanumeric()).count() < min_length {
-            return None;
-        }
-        if is_listed(value, schema, sources.effort) {
-            return Some(true);
-        }
         if let Some(is_known) = sources.hold_date(text) {
             return Some(is_known || sources.hold_whole(text));
         }
@@ -189,7 +204,7 @@ impl Grounding {
         if self.settings.free_texts == FreeTexts::Ignore && free::is_free(key, text, schema) {
             return None;
         }
-        Some(sources.hold(text, min_length) || sources.hold_code(text))
+        Some(sources.hold(text, self.settings.min_length) || sources.hold_code(text))
     }
 
     /// Returns true if the numbers of an expression have a source, or an address or version of
@@ -210,11 +225,14 @@ impl Grounding {
         Some(is_phrase || judged.iter().all(|digits| sources.hold_number(digits)))
     }
 
-    /// Indexes the user's input, known before the first call.
+    /// Indexes the user's input and the operator's instructions, known before the first call.
     fn sources<'t>(trajectory: &'t Trajectory<'_>) -> Result<GroundingSources<'t>, Reason> {
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
         let mut sources = GroundingSources::new(&trajectory.effort, trajectory.start_ns);
-        if sources.add(input, true) { Ok(sources) } else { Err(Reason::TextTooLarge) }
+        let instructions = operator::texts(trajectory).into_iter().map(Value::from);
+        let is_held =
+            sources.add(input, true) && instructions.into_iter().all(|it| sources.add(&it, false));
+        if is_held { Ok(sources) } else { Err(Reason::TextTooLarge) }
     }
 
     /// Judges calls in order; each result is added to the sources once a later call could know it.
@@ -273,7 +291,7 @@ impl Grounding {
             sources.effort.spend(tools.len());
             let tool = tools.iter().rev().find(|tool| tool.name == call.name);
             let schema = tool.map(|tool| &tool.input_schema);
-            sources.times.set(NamedTimes::of_call(arguments, sources.effort));
+            sources.call.replace(AmountParts::of(arguments, sources.effort));
             let mut path = Vec::new();
             self.judge_value((arguments, schema), &mut path, sources, &mut |grounded, path| {
                 tally.judged += 1;
@@ -343,6 +361,7 @@ impl CodeEvaluator for Grounding {
             results: true,
             user_input: true,
             tool_definitions: true,
+            attributes: operator::attributes(),
             ..Facts::default()
         }
     }

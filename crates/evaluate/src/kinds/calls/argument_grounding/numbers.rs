@@ -11,6 +11,7 @@ const ADDED_MAX: usize = 20;
 const GROUPS_MAX: usize = 256;
 /// Most and fewest times that one thing is taken: seats, nights, pieces.
 const TIMES: std::ops::RangeInclusive<u8> = 2..=9;
+const ONCE: usize = 1;
 /// Those times in words.
 const TIMES_WORDS: [&str; 8] = ["two", "three", "four", "five", "six", "seven", "eight", "nine"];
 /// Parts of keys whose numbers, or the lengths of whose lists, say how many there are.
@@ -32,6 +33,12 @@ const QUANTITIES: [&str; 16] = [
     "travel",
     "seats",
 ];
+/// Ends of keys that say how many of the same entry there are; no amount comes from adding those.
+const PIECES: [&str; 5] = ["quantity", "qty", "pieces", "nights", "tickets"];
+/// Further ends of keys under which numbers are counts.
+const STOCKS: [&str; 4] = ["quantities", "seats", "stock", "inventory"];
+/// Numbers of one key of which two are added: of more, two make almost any amount.
+const PAIRED_MAX: usize = 6;
 /// Half of the smallest difference between two amounts.
 const TOLERANCE: f64 = 0.005;
 /// Longest key that is looked at, bytes: each number under it copies and hashes it, and one of
@@ -83,6 +90,22 @@ pub(super) fn is_counter(key: &str) -> bool {
     COUNTERS.contains(&plain.as_str()) || key.to_lowercase().ends_with("_count")
 }
 
+fn ends_with_one(key: &str, ends: &[&str]) -> bool {
+    let key = key.to_lowercase();
+    ends.iter().any(|end| key.ends_with(end))
+}
+
+/// Returns how many of an entry there are, if it says so.
+fn pieces(entry: &Map<'_>) -> Option<f64> {
+    let pieces = |value: &Value<'_>| match value {
+        Value::Number(number) => Some(number.as_f64()).filter(|many| *many >= 2.0),
+        _ => None,
+    };
+    entry.iter().find_map(|(key, value)| {
+        pieces(value).filter(|_| key.len() <= KEY_BYTES_MAX && ends_with_one(key, &PIECES))
+    })
+}
+
 /// Returns true for an argument whose number is the agent's to choose.
 pub(super) fn is_the_agents(key: &str) -> bool {
     is_counter(key) && !key.to_lowercase().contains("year")
@@ -92,6 +115,13 @@ pub(super) fn is_the_agents(key: &str) -> bool {
 pub(super) fn is_expression(text: &str) -> bool {
     let is_sign = |c: char| c.is_ascii_digit() || " +-*/().%$\u{20ac}\u{a3}".contains(c);
     text.chars().all(is_sign)
+}
+
+/// Reads a text that is one number, perhaps an amount of money: with its digits as they stand.
+pub(super) fn of_text(text: &str) -> Option<(&str, f64)> {
+    let digits = text.trim_matches([' ', '$', '\u{20ac}', '\u{a3}', '%']);
+    let is_plain = digits.bytes().all(|b| b.is_ascii_digit() || b"-.".contains(&b));
+    digits.parse().ok().filter(|_| is_plain).map(|number| (digits, number))
 }
 
 /// Returns the numbers of such a text.
@@ -106,30 +136,13 @@ pub(super) fn canonical(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-/// Times that a run names, by which amounts may be multiplied.
+/// Times that a run or a call names, by which amounts may be multiplied.
 #[derive(Clone, Copy, Default)]
-pub(super) struct NamedTimes(u16);
+struct NamedTimes(u16);
 
 impl NamedTimes {
-    /// Returns the times that the arguments of a call name: its small numbers and the lengths of
-    /// its lists.
-    pub(super) fn of_call(arguments: &Value<'_>, effort: &WorkBudget) -> Self {
-        let mut times = Self::default();
-        let mut left = vec![arguments];
-        while let Some(value) = left.pop() {
-            times.add_value(value);
-            let list = value.as_list().unwrap_or_default();
-            let map = value.as_map();
-            if effort.spend(1 + list.len() + map.map_or(0, Map::len)) {
-                left.extend(list);
-                left.extend(map.into_iter().flat_map(|map| map.iter().map(|(_, item)| item)));
-            }
-        }
-        times
-    }
-
     fn add(&mut self, times: usize) {
-        if let Some(times) = u8::try_from(times).ok().filter(|times| TIMES.contains(times)) {
+        if (ONCE..=*TIMES.end() as usize).contains(&times) {
             self.0 |= 1 << times;
         }
     }
@@ -161,8 +174,52 @@ impl NamedTimes {
         self.add(named.or_else(|| word.parse().ok()).unwrap_or_default());
     }
 
-    fn and(self, other: Self) -> impl Iterator<Item = u8> {
-        TIMES.filter(move |times| (self.0 | other.0) & (1 << times) != 0)
+    /// Returns the times that are no single one.
+    fn several(self) -> impl Iterator<Item = u8> {
+        TIMES.filter(move |times| self.0 & (1 << times) != 0)
+    }
+}
+
+/// Numbers of a call that its amounts may be made of.
+#[derive(Default)]
+pub(super) struct AmountParts {
+    /// Times under keys that say how many there are.
+    keyed: NamedTimes,
+    /// Its small numbers and the lengths of its lists.
+    times: NamedTimes,
+    /// Numbers of one key in one list: parts of one amount.
+    parts: Vec<Vec<f64>>,
+}
+
+impl AmountParts {
+    pub(super) fn of(arguments: &Value<'_>, effort: &WorkBudget) -> Self {
+        let mut call = Self::default();
+        let mut left = vec![("", arguments)];
+        let mut has_lists = false;
+        while let Some((key, value)) = left.pop() {
+            call.times.add_value(value);
+            call.keyed.add_keyed(key, value);
+            let list = value.as_list().unwrap_or_default();
+            let map = value.as_map();
+            has_lists |= list.len() > ONCE;
+            if effort.spend(1 + list.len() + map.map_or(0, Map::len)) {
+                left.extend(list.iter().map(|item| ("", item)));
+                left.extend(map.into_iter().flat_map(Map::iter));
+            }
+        }
+        if has_lists {
+            let mut numbers = KnownNumbers::default();
+            numbers.add_value(arguments, effort, &mut |_, _| {});
+            call.parts = numbers.groups;
+            call.parts.retain(|parts| parts.len() > ONCE);
+        }
+        call
+    }
+
+    /// Returns the times that an amount of this call may be multiplied by: those that the call says
+    /// itself, else what it and the run name.
+    fn times(&self, run: NamedTimes) -> NamedTimes {
+        if self.keyed.0 > 0 { self.keyed } else { NamedTimes(self.times.0 | run.0) }
     }
 }
 
@@ -174,6 +231,9 @@ pub(super) struct KnownNumbers {
     groups: Vec<Vec<f64>>,
     times: NamedTimes,
 }
+
+/// Key beside that of a number, under which its products with pieces are grouped.
+const PRODUCTS: &str = "*";
 
 /// Key of a number and the key above it: seats and prices may have the same classes.
 type NestedKey<'v> = (&'v str, &'v str);
@@ -237,8 +297,27 @@ impl KnownNumbers {
                 let entries = |map: &'v Map<'_>| map.iter();
                 entries(map)
                     .for_each(|(below, item)| self.walk(item, (key, below), effort, keyed, text));
+                if let Some(pieces) = pieces(map) {
+                    self.add_products(pieces, map, keyed);
+                }
             }
             _ => {}
+        }
+    }
+
+    /// Adds what the pieces of an entry come to: `{"price": 20, "quantity": 3}`.
+    fn add_products<'v>(
+        &mut self,
+        pieces: f64,
+        entry: &'v Map<'_>,
+        keyed: &mut Vec<(NestedKey<'v>, f64)>,
+    ) {
+        for (key, value) in entry.iter().filter(|(key, _)| key.len() <= KEY_BYTES_MAX) {
+            if let Value::Number(number) = value {
+                let product = number.as_f64() * pieces;
+                self.known.insert(canonical(&product.to_string()).to_owned());
+                keyed.push(((key, PRODUCTS), product));
+            }
         }
     }
 
@@ -252,7 +331,11 @@ impl KnownNumbers {
         for (key, number) in keyed {
             by_key.entry(*key).or_default().push(*number);
         }
-        let few = by_key.into_values().filter(|numbers| numbers.len() <= ADDED_MAX);
+        let is_few = |(key, numbers): &(NestedKey<'_>, Vec<f64>)| {
+            let is_counted = |key: &str| ends_with_one(key, &PIECES) || ends_with_one(key, &STOCKS);
+            numbers.len() <= ADDED_MAX && !is_counted(key.0) && !is_counted(key.1)
+        };
+        let few = by_key.into_iter().filter(is_few).map(|(_, numbers)| numbers);
         self.groups.extend(few.take(left));
     }
 
@@ -266,18 +349,31 @@ impl KnownNumbers {
     }
 
     /// Returns true if an amount is the sum of the numbers of a key, of two of them, or that sum or
-    /// one of them as many times as the run or the call names.
-    pub(super) fn derive(&self, amount: f64, of_call: NamedTimes) -> bool {
+    /// one of them as many times as the call or the run names; or what is left of such an amount,
+    /// of which the other parts in a list of the call are known.
+    pub(super) fn derive(&self, amount: f64, call: &AmountParts, effort: &WorkBudget) -> bool {
+        let knows = |number: f64| self.hold(&number.to_string());
+        let is_rest = |parts: &Vec<f64>| {
+            let total: f64 = parts.iter().sum();
+            effort.spend(parts.len() + self.steps())
+                && parts.contains(&amount)
+                && parts.iter().filter(|part| !knows(**part)).count() == ONCE
+                && (knows(total) || self.follows(total, call, 0))
+        };
+        self.follows(amount, call, PAIRED_MAX) || call.parts.iter().any(is_rest)
+    }
+
+    fn follows(&self, amount: f64, call: &AmountParts, paired_max: usize) -> bool {
         let is_it = |number: f64| (number - amount).abs() < TOLERANCE;
+        let times = call.times(self.times);
         self.groups.iter().any(|group| {
             let sum: f64 = group.iter().sum();
-            let pairs = group
-                .iter()
-                .enumerate()
-                .any(|(at, one)| group[at + 1..].iter().any(|other| is_it(one + other)));
-            let is_times =
-                |one: f64| self.times.and(of_call).any(|times| is_it(one * f64::from(times)));
-            is_it(sum) || pairs || is_times(sum) || group.iter().any(|one| is_times(*one))
+            let mut pairs = group.iter().enumerate().filter(|_| group.len() <= paired_max);
+            let is_times = |one: f64| times.several().any(|times| is_it(one * f64::from(times)));
+            is_it(sum)
+                || pairs.any(|(at, one)| group[at + 1..].iter().any(|other| is_it(one + other)))
+                || is_times(sum)
+                || group.iter().any(|one| is_times(*one))
         })
     }
 }

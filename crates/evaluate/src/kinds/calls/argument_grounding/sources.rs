@@ -1,12 +1,12 @@
 //! Texts, numbers and dates that the agent could have known before a call.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
 
 use hashbrown::HashSet;
 
 use super::dates::{self, Dates};
-use super::numbers::{KnownNumbers, NamedTimes, canonical};
+use super::numbers::{AmountParts, KnownNumbers, canonical};
 use crate::shared::pairing::read_text;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::Value;
@@ -101,8 +101,8 @@ pub(super) struct GroundingSources<'t> {
     pub(super) incomplete: bool,
     pub(super) effort: &'t WorkBudget,
     numbers: KnownNumbers,
-    /// Times that the call which is judged names.
-    pub(super) times: Cell<NamedTimes>,
+    /// Numbers of the call which is judged.
+    pub(super) call: RefCell<AmountParts>,
     dates: Dates,
     /// Start of the run, Unix nanoseconds: its day is today.
     start_ns: u64,
@@ -118,7 +118,7 @@ impl<'t> GroundingSources<'t> {
             incomplete: false,
             effort,
             numbers: KnownNumbers::default(),
-            times: Cell::default(),
+            call: RefCell::default(),
             dates: Dates::default(),
             start_ns,
         }
@@ -180,7 +180,7 @@ impl<'t> GroundingSources<'t> {
         self.numbers.hold(digits) || {
             let amount = canonical(digits).parse();
             self.effort.spend(self.numbers.steps())
-                && amount.is_ok_and(|amount| self.numbers.derive(amount, self.times.get()))
+                && amount.is_ok_and(|it| self.numbers.derive(it, &self.call.borrow(), self.effort))
         }
     }
 
@@ -226,7 +226,10 @@ impl<'t> GroundingSources<'t> {
 
     pub(super) fn hold(&self, text: &str, min_length: usize) -> bool {
         let text = plain(text);
-        let is_known = |word: &str| word.chars().count() < min_length || self.words.contains(word);
+        let is_amount = |word: &str| word.contains('.') && self.numbers.hold(word);
+        let is_known = |word: &str| {
+            word.chars().count() < min_length || self.words.contains(word) || is_amount(word)
+        };
         // Word by word first. The search is for scripts without spaces, and for parts of words.
         text.split(' ').all(is_known) || {
             self.searched_bytes.set(self.searched_bytes.get() + self.text.len());

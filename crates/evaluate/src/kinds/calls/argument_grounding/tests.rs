@@ -26,7 +26,8 @@ fn ungrounded(turned: u32) -> usize {
     let changed = values.iter().flatten().map(|text| turn(text));
     changed
         .filter(|text| {
-            let judged = grounding.judge_text(text, &text.clone().into(), "value", None, &sources);
+            let value = text.as_str().into();
+            let judged = grounding.judge_scalar((&value, None), "value", &sources);
             judged == Some(false)
         })
         .count()
@@ -71,7 +72,7 @@ fn expressions_are_judged_by_their_numbers_and_dotted_ones_as_a_whole() {
         ("120 + 36", Some(false)),
         ("3-4-5", None),
     ] {
-        let judged = grounding.judge_text(text, &text.into(), "value", None, &sources);
+        let judged = grounding.judge_scalar((&text.into(), None), "value", &sources);
         assert_eq!(judged, expected, "{text}");
     }
 }

@@ -3,9 +3,10 @@
 //! The calls that began after a failed one, and were not made together with it, show the reaction;
 //! of several that were made together, the most sensible. The same call with the same arguments at
 //! once is a blind retry; tools by which a model only thinks are looked past. Sensible are other
-//! arguments, a fallback, another way to look the same thing up, an end: the last call, a
-//! hand-over, a question to the user. Going on with other tools ignores the error, unless the tool
-//! or a fallback succeeds later or a model's words name what failed.
+//! arguments, a fallback, another way to look the same thing up, another tool that is given the
+//! same values, an end: the last call, a hand-over, a question to the user. Going on with other
+//! tools ignores the error, unless the tool or a fallback succeeds later or a model's words name
+//! what failed.
 
 mod named;
 
@@ -38,6 +39,8 @@ const STEPS_PER_NAME_BYTE: usize = 4;
 /// Bytes of an argument that are searched in one step.
 const SEARCHED_BYTES_PER_STEP: usize = 4;
 
+/// Calls after a failed one among which another tool may take its arguments over.
+const TAKEN_OVER_WITHIN: usize = 100;
 /// Characters of an argument that shows that two tools look for the same thing.
 const SHARED_CHARS_MIN: usize = 4;
 
@@ -227,7 +230,11 @@ impl Recovery {
         let looks = roles::looks(&next.name);
         let is_other_way =
             || looks && roles::looks(&call.name) && seeks_the_same(call, next, run.effort);
-        if roles::is_end(&next.name) || self.stands_in(call, next) || is_other_way() {
+        if roles::is_end(&next.name)
+            || self.stands_in(call, next)
+            || is_other_way()
+            || takes_over(call, next, run.effort)
+        {
             return Reaction::Sensible;
         }
         if looks { Reaction::Pending } else { Reaction::Ignored }
@@ -245,8 +252,10 @@ impl Recovery {
         let mut stand_ins =
             fallbacks.into_iter().flatten().map(String::as_str).chain([&*call.name]);
         let behind = run.behind(failed);
+        let mut later = run.calls[behind..].iter().take(TAKEN_OVER_WITHIN);
         let is_sensible = !self.settings.detect_ignored_errors
             || stand_ins.any(|tool| run.succeeds_from(tool, behind))
+            || later.any(|next| takes_over(call, next, run.effort))
             || run.named.name(call);
         if is_sensible { Reaction::Sensible } else { Reaction::Ignored }
     }
@@ -314,6 +323,22 @@ impl Recovery {
         }
         found.map_or(0, |count| count + 1)
     }
+}
+
+/// Returns true if another tool is given what the failed one was: the same values under the same
+/// names, most of them and more than one.
+fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+    let given = call.arguments.value().and_then(Value::as_map);
+    let taken = next.arguments.value().and_then(Value::as_map);
+    let (Some(given), Some(taken)) = (given, taken) else { return false };
+    if !effort.spend(STEPS_PER_REACTION + given.len() * taken.len()) || call.name == next.name {
+        return false;
+    }
+    let is_taken = |(key, value): &(&str, &Value<'_>)| {
+        effort.spend(value.node_count()) && taken.get(key) == Some(*value)
+    };
+    let same = given.iter().filter(is_taken).count();
+    same > 1 && same * 2 > given.len()
 }
 
 /// Returns true if another tool looks for the same thing: one of a similar name, or with one of the

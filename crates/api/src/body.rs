@@ -1,0 +1,124 @@
+//! Bodies of requests: bounded in size and time, and in the bytes that all of them hold.
+//!
+//! They are of the quota of receivers' bodies, of which each peer and each connection has a part.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::HttpBody;
+use axum::extract::{FromRequest, Request};
+use http::StatusCode;
+use tokio_stream::StreamExt;
+
+use spanscore_base::model::{MemoryQuota, Sender, SenderShares};
+
+use crate::problem::ApiProblem;
+use crate::state::Api;
+
+/// Longest time in which a body comes whole.
+pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes that bodies hold of a quota, by their senders.
+#[derive(Debug)]
+pub(crate) struct BodyQuota {
+    quota: Arc<MemoryQuota>,
+    by_sender: Mutex<SenderShares>,
+}
+
+impl BodyQuota {
+    pub(crate) fn new(quota: Arc<MemoryQuota>) -> Arc<Self> {
+        Arc::new(Self { quota, by_sender: Mutex::default() })
+    }
+
+    fn by_sender(&self) -> MutexGuard<'_, SenderShares> {
+        self.by_sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes of one body, given back on drop.
+#[derive(Debug)]
+struct BodyBytes {
+    quota: Arc<BodyQuota>,
+    sender: Sender,
+    bytes: usize,
+}
+
+impl BodyBytes {
+    fn grow(&mut self, bytes: usize) -> bool {
+        let BodyQuota { quota, .. } = &*self.quota;
+        let is_taken = self.quota.by_sender().take(quota, self.sender, bytes);
+        if is_taken {
+            self.bytes += bytes;
+        }
+        is_taken
+    }
+}
+
+impl Drop for BodyBytes {
+    fn drop(&mut self) {
+        let BodyQuota { quota, .. } = &*self.quota;
+        self.quota.by_sender().give_back(quota, self.sender, self.bytes);
+    }
+}
+
+/// Body of at most so many bytes. Its sender is an extension of the request.
+#[derive(Debug)]
+pub(crate) struct ApiBody<const BYTES_MAX: usize> {
+    bytes: Vec<u8>,
+    _held: BodyBytes,
+}
+
+impl<const BYTES_MAX: usize> AsRef<[u8]> for ApiBody<BYTES_MAX> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<const BYTES_MAX: usize> FromRequest<Arc<Api>> for ApiBody<BYTES_MAX> {
+    type Rejection = ApiProblem;
+
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, ApiProblem> {
+        let sender = request.extensions().get::<Sender>().copied().unwrap_or_default();
+        let held = BodyBytes { quota: Arc::clone(&api.bodies), sender, bytes: 0 };
+        let reading = Self::read(request, held);
+        tokio::time::timeout(BODY_TIME_MAX, reading).await.unwrap_or_else(|_| {
+            let text = format!("a body comes whole within {} s", BODY_TIME_MAX.as_secs());
+            Err(ApiProblem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", text))
+        })
+    }
+}
+
+impl<const BYTES_MAX: usize> ApiBody<BYTES_MAX> {
+    async fn read(request: Request, mut held: BodyBytes) -> Result<Self, ApiProblem> {
+        let too_large = || {
+            let (most, unit) = match BYTES_MAX >> 20 {
+                0 => (BYTES_MAX >> 10, "KiB"),
+                most => (most, "MiB"),
+            };
+            let text = format!("a body has at most {most} {unit} here: send less at once");
+            ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
+        };
+        let body = request.into_body();
+        if body.size_hint().lower() > BYTES_MAX as u64 {
+            return Err(too_large());
+        }
+        let mut bytes = Vec::new();
+        let mut frames = body.into_data_stream();
+        while let Some(frame) = frames.next().await {
+            let frame = frame.map_err(|error| {
+                let text = format!("the body ended early: {error}");
+                ApiProblem::new(StatusCode::BAD_REQUEST, "bad_value", text)
+            })?;
+            if bytes.len() + frame.len() > BYTES_MAX {
+                return Err(too_large());
+            }
+            if !held.grow(frame.len()) {
+                let text = "the bodies of others take all the room there is, or yours take your \
+                            part of it: send it again in a second";
+                return Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, "bytes_full", text));
+            }
+            bytes.extend_from_slice(&frame);
+        }
+        Ok(Self { bytes, _held: held })
+    }
+}
