@@ -10,7 +10,7 @@ use super::operator;
 use super::settings::{Send, SendSettings};
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{Content, SpanId, ToolCall, Trajectory};
-use spanscore_base::value::Value;
+use spanscore_base::value::{Map, Value};
 
 /// Bytes of telemetry at most from which a record is made.
 pub(super) const EVIDENCE_BYTES_MAX: usize = 8 << 20;

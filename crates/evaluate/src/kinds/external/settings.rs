@@ -1,7 +1,6 @@
 //! Settings of external evaluators.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;

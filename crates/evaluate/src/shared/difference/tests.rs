@@ -92,8 +92,9 @@ fn rules_that_are_broken_are_named_without_values() {
         let arguments = json::parse(wanted).expect("JSON").into_owned();
         let rules = crate::shared::matcher::expected(arguments).expect("matchers");
         let actual = json::parse(found).expect("JSON");
-        let wanted = (Some(&rules), &Value::Null);
-        let words = argument_words(&ArgumentMatcher::default(), wanted, &actual, "mode: subset");
+        let matcher = ArgumentMatcher::default();
+        let by_rules = (Some(&rules), &Value::Null);
+        let words = argument_words(&matcher, by_rules, &actual, "mode: subset");
         format!("{wanted} {found}: {}", &*words)
     };
     let rule = |rule: &str| format!(r#"{{"a": {{"$is": {rule}}}}}"#);
