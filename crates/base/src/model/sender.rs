@@ -26,8 +26,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Returns all connections from an address as one sender. Those of one network of IPv6 are one: a
-    /// host has them all.
+    /// Returns all connections from an address as one sender. Those of one network of IPv6 are one:
+    /// a host has them all.
     pub fn of_address(address: Option<IpAddr>) -> Self {
         let peer = match address.map(|address| address.to_canonical()) {
             None => 0,
