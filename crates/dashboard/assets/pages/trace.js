@@ -96,8 +96,17 @@ function Found({ run, query, reload }) {
       <section class="card flush" aria-label="Evaluations"><div class="head"><h2>Evaluations</h2>${dim(evaluations.length)}</div><${Verdicts} evaluations=${evaluations} /></section>
       <${Annotations} run=${run} evaluations=${evaluations} query=${query} reload=${reload} />
       <${ToDataset} run=${run} />
+      <${Offered} run=${run} />
       <section class="card fields" aria-label="Input and output"><${Field} title="User's input" field=${run.input} /><${Field} title="Final output" field=${run.output} /></section>
     </div>`;
+}
+
+/** Names of the tools that the run was offered, folded; those that it called are marked. */
+function Offered({ run }) {
+  if (!run.offered?.length) return null;
+  const called = new Set(run.calls.map((it) => it.tool));
+  return html`<details class="card"><summary class="quiet">${count(run.offered.length, 'tool')} offered</summary>
+    <ul class="notes">${run.offered.map(({ name, agent }) => html`<li>${bdi(name, 120)}${agent && dim(html`to ${bdi(agent, 80)}`)}${called.has(name) && dim('called')}</li>`)}</ul></details>`;
 }
 
 export function Trace({ route }) {
