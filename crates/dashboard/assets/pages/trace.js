@@ -5,6 +5,7 @@ import { aligned, rowsOf, stepsOf } from '../lib/align.js';
 import { link, valueOf, withValue } from '../lib/filter.js';
 import { duration, moment, money, score, short, whole } from '../lib/format.js';
 import { here, setQuery } from '../lib/route.js';
+import { useStream } from '../lib/stream.js';
 import { count, cut, visible } from '../lib/text.js';
 import { Calls } from '../parts/calls.js';
 import { Field } from '../parts/content.js';
@@ -111,5 +112,11 @@ function Offered({ run }) {
 
 export function Trace({ route }) {
   const answer = useAnswer(`/traces/${encodeURIComponent(route.id)}`);
+  const run = answer.data;
+  const isKnown = ({ annotation_id: id, revision }) => run?.annotations.some((it) => it.annotation_id === id && it.revision >= revision);
+  useStream([['trace_id', run?.trace_id ?? '']], ({ events, missed, wasHidden }) => {
+    const said = events.some(([kind, data]) => kind === 'annotation' && !isKnown(data));
+    if (said || missed.annotation > 0 || wasHidden) answer.reload();
+  }, Boolean(run));
   return html`<${Answer} of=${answer} rows=${10}>${(run) => html`<${Found} run=${run} query=${route.query} reload=${answer.reload} />`}<//>`;
 }
