@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::SystemTime;
 
 use super::{CommandError, output};
 use crate::cli::output::progress::Progress;
@@ -17,6 +16,7 @@ use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table};
+use spanscore_net::clock::now_ns;
 use spanscore_recordings::read_requests;
 
 /// Compiles the dialects of a plan for the given facts.
@@ -39,12 +39,6 @@ pub(super) fn facts(plan: &ResolvedConfig) -> Facts {
 /// Returns the facts that these evaluators read.
 pub(super) fn facts_of(evaluators: &[Configured]) -> Facts {
     evaluators.iter().fold(Facts::default(), |facts, e| facts.union(&e.facts()))
-}
-
-/// Returns the current time, Unix nanoseconds.
-pub(super) fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Builds the evaluators of a plan, with explanations and details.

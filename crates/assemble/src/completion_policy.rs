@@ -13,6 +13,7 @@
 mod parents;
 
 use hashbrown::HashSet;
+use smart_default::SmartDefault;
 
 use spanscore_base::model::{
     ClientGroup, Recent, Resource, SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprint,
@@ -105,15 +106,12 @@ impl Missing {
 }
 
 /// Completion policy of a shard, with all it has learnt of senders.
+#[derive(SmartDefault)]
 pub(super) struct CompletionPolicy {
+    #[default(Recent::new(SERVICES_MAX))]
     services: Recent<ServiceKey, ServiceHabits>,
+    #[default(Recent::new(PEERS_MAX))]
     peers: Recent<PeerKey, Lateness>,
-}
-
-impl Default for CompletionPolicy {
-    fn default() -> Self {
-        Self { services: Recent::new(SERVICES_MAX), peers: Recent::new(PEERS_MAX) }
-    }
 }
 
 /// Returns the service that sent the record at a place.

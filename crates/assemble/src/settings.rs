@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, IntoDeserializer as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smart_default::SmartDefault;
 
 use super::completion_policy::WHOLE_MS;
 use super::memory_setting::MemorySetting;
@@ -13,7 +14,7 @@ use spanscore_base::model::{MemoryLimits, SessionKey, Trajectory};
 use spanscore_base::settings::{HumanDuration, above_zero, some_above_zero};
 
 /// Completion of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct TracesSettings {
     /// Wait after the root span ended and the last span came, before the trace is judged. `auto`
@@ -23,16 +24,21 @@ pub struct TracesSettings {
     /// it.
     pub quiet_period: QuietPeriod,
     /// Longest wait of `quiet_period: auto` for what a trace lacks.
+    #[default(HumanDuration::from_secs(10))]
     pub quiet_period_max: HumanDuration,
     /// Time without a span before a trace whose root never ended is judged. Exporters send every 5
     /// s by default, so less than the longest model or tool call plus 6 s splits traces.
+    #[default(HumanDuration::from_secs(30))]
     pub idle_timeout: HumanDuration,
     /// Age at which a trace is judged whatever still comes.
+    #[default(HumanDuration::from_secs(30 * 60))]
     pub age_max: HumanDuration,
     /// Time that a judged trace is remembered, so that late spans make a revision of it.
+    #[default(HumanDuration::from_secs(30))]
     pub remember_period: HumanDuration,
     /// Longest wait of late spans to make a revision. The first revision waits as long as the first
     /// judgement, each further one twice as long as the one before it, up to this.
+    #[default(HumanDuration::from_secs(60))]
     pub revision_wait_max: HumanDuration,
 }
 
@@ -93,42 +99,33 @@ impl JsonSchema for QuietPeriod {
     }
 }
 
-impl Default for TracesSettings {
-    fn default() -> Self {
-        Self {
-            quiet_period: QuietPeriod::Auto,
-            quiet_period_max: HumanDuration::from_secs(10),
-            idle_timeout: HumanDuration::from_secs(30),
-            age_max: HumanDuration::from_secs(30 * 60),
-            remember_period: HumanDuration::from_secs(30),
-            revision_wait_max: HumanDuration::from_secs(60),
-        }
-    }
-}
-
 /// Limits on memory and work; each has a counter with its reason when it bites.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSettings {
     /// Traces that are open or remembered at once, over all shards. Beyond it those of whoever
     /// holds most are forgotten, then judged; running agents go last.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 200_000]
     pub open_traces_max: u32,
     /// Judged traces that are forgotten, of which it is still known for six hours that they were
     /// judged: what comes for them later revises that verdict. Each takes at most 64 bytes of
     /// `traces_mib`, all of them a sixteenth of it. Beyond it those of whoever has most go first.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 1_000_000]
     pub judged_traces_max: u32,
     /// Spans of one trace. A trace that grows beyond it is judged with what it has; what still
     /// comes for it is dropped.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 50_000]
     pub spans_per_trace_max: u32,
     /// Mebibytes kept of one trace; beyond it as with `spans_per_trace_max`.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 64]
     pub trace_mib_max: u32,
     /// Mebibytes of all that senders' data occupies, wherever it is held, 32 or more. `auto` is
     /// what the memory limit of the container allows, (limit - 48 MiB) / 1.1, and 1024 where there
@@ -175,6 +172,7 @@ pub struct LimitsSettings {
     /// the end of a trace have a quarter of them, beside these.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default(TRACE_STEPS)]
     pub trace_steps: u32,
 }
 
@@ -196,45 +194,29 @@ fn bytes(mib: u32) -> usize {
     (mib as usize) << 20
 }
 
-impl Default for LimitsSettings {
-    fn default() -> Self {
-        Self {
-            open_traces_max: 200_000,
-            judged_traces_max: 1_000_000,
-            spans_per_trace_max: 50_000,
-            trace_mib_max: 64,
-            memory_mib: MemorySetting::Auto,
-            traces_mib: None,
-            remembered_mib: None,
-            queue_mib: None,
-            judging_mib: None,
-            exporters_mib: None,
-            forward_mib: None,
-            series_mib: None,
-            trace_steps: TRACE_STEPS,
-        }
-    }
-}
-
 /// Completion of sessions, and limits on them. Sessions are put together only when an evaluator has
 /// `level: session`.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionsSettings {
     /// Key that makes traces those of one session.
     pub key: SessionKeyFields,
     /// Time without a trace of a session before it is judged; for as long again it is remembered,
     /// so that a late trace makes a revision of it.
+    #[default(HumanDuration::from_secs(5 * 60))]
     pub idle_timeout: HumanDuration,
     /// Age at which a session is judged whatever still comes.
+    #[default(HumanDuration::from_secs(6 * 60 * 60))]
     pub age_max: HumanDuration,
     /// Sessions that are open or remembered at once. Beyond it the longest quiet is judged.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 10_000]
     pub open_sessions_max: u32,
     /// Traces of one session; those beyond it are judged alone, and not with their session.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 1_000]
     pub traces_per_session_max: u32,
     /// Mebibytes of `limits.memory_mib` for all sessions together, a quarter of them for the traces
     /// on their way there.
@@ -247,19 +229,6 @@ impl SessionsSettings {
     /// Returns the bytes for sessions; the rest of `memory_mib` is for traces on their way there.
     pub fn kept_bytes(&self) -> usize {
         self.memory_mib.map_or(MemoryLimits::default().sessions, bytes) / 4 * 3
-    }
-}
-
-impl Default for SessionsSettings {
-    fn default() -> Self {
-        Self {
-            key: SessionKeyFields::default(),
-            idle_timeout: HumanDuration::from_secs(5 * 60),
-            age_max: HumanDuration::from_secs(6 * 60 * 60),
-            open_sessions_max: 10_000,
-            traces_per_session_max: 1_000,
-            memory_mib: None,
-        }
     }
 }
 

@@ -228,6 +228,10 @@ impl Shard {
         self.make_room(now_ms, due);
     }
 
+    fn handle_at(&self, index: u32) -> Handle {
+        Handle { index, generation: self.places[index as usize].generation }
+    }
+
     /// Returns the handle of a trace, which is opened by these records if it is new.
     fn handle_of(
         &mut self,
@@ -240,7 +244,7 @@ impl Shard {
         // What came from a topic is apart always: the trace of another group may be elsewhere.
         let is_topic = batch.sender.is_topic();
         if let Some(&index) = self.by_id.get(&key) {
-            let handle = Handle { index, generation: self.places[index as usize].generation };
+            let handle = self.handle_at(index);
             if let Some(trace) = self.get_mut(handle).filter(|_| is_topic) {
                 trace.set_apart();
             }
@@ -268,7 +272,7 @@ impl Shard {
                 self.places.len() as u32 - 1
             }
         };
-        let handle = Handle { index, generation: self.places[index as usize].generation };
+        let handle = self.handle_at(index);
         self.by_id.insert(key, index);
         self.opened.push_back(handle);
         let resource = run.first().and_then(|record| batch.resources.get(record.resource as usize));

@@ -139,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::value::{Value, json as json_text};
+    use crate::value::{Map, Value, json as json_text};
 
     fn check(text: &str, in_a_line: &str, in_lines: &str) {
         assert_eq!(line(text).to_string(), in_a_line);
@@ -195,7 +195,7 @@ mod tests {
     proptest! {
         #[test]
         fn json_says_the_same_and_hides_nothing(text in texts(), key in texts()) {
-            let value = Value::Map([(key, Value::from(text))].into_iter().collect());
+            let value = Value::Map(Map::from([(key, Value::from(text))]));
             let shown = json(format_args!("{value}\n{value}\n")).to_string();
             let reference = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
             prop_assert_eq!(shown.lines().count(), 2);

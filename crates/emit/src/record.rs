@@ -57,11 +57,7 @@ fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::f
     string(out, "level", Some(evaluator.level.as_str()))?;
     string(out, "case", evaluator.case.as_deref())?;
     string(out, "outcome", Some(outcome.as_str()))?;
-    let value = match outcome {
-        Outcome::Scored(score) => Some(score.value),
-        _ => None,
-    };
-    number(out, "score", value)?;
+    number(out, "score", outcome.score().map(|score| score.value))?;
     string(out, "label", evaluation.label().map(|label| label.as_str()))?;
     number(out, "threshold", Some(evaluator.threshold))?;
     write_answer(evaluation, content, out)?;

@@ -60,14 +60,10 @@ fn not_recorded<'a>(trajectory: &Trajectory<'_>) -> Value<'a> {
     missing([
         ("session_id", trajectory.session_id.is_none()),
         ("agent_name", trajectory.agent_name.is_none()),
-        ("user_input", is_missing(&trajectory.user_input)),
-        ("final_output", is_missing(&trajectory.final_output)),
+        ("user_input", trajectory.user_input.is_absent()),
+        ("final_output", trajectory.final_output.is_absent()),
         ("tool_calls", trajectory.calls_missing),
     ])
-}
-
-fn is_missing(content: &Content<'_>) -> bool {
-    matches!(content, Content::NotRecorded | Content::Redacted)
 }
 
 fn missing<'a, const N: usize>(fields: [(&'static str, bool); N]) -> Value<'a> {
@@ -96,8 +92,8 @@ fn call<'a>(
             "not_recorded",
             missing([
                 ("id", call.id.is_none()),
-                ("arguments", is_missing(&call.arguments)),
-                ("result", is_missing(&call.result)),
+                ("arguments", call.arguments.is_absent()),
+                ("result", call.result.is_absent()),
             ]),
         ),
         ("agent", text(call.agent.as_deref())),

@@ -173,6 +173,20 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// Entry that others are written over: a kind that needs no criteria, judges no open trace, and
+    /// passes only at 1.
+    pub const PLAIN: Self = Self {
+        name: "",
+        about: "",
+        also_known_as: &[],
+        threshold: 1.0,
+        needs_criteria: false,
+        early: false,
+        schema: schemars::Schema::default,
+        build: |_| Err(SettingsError::new("a kind without evaluators")),
+        example: "",
+    };
+
     /// Returns the schema of its settings, built once: reading a config asks for it several times
     /// for each evaluator.
     pub fn schema(&self) -> Arc<schemars::Schema> {

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::external::answer::{ExternalVerdict, shown};
 use super::external::{ExternalBody, ExternalInquiry};
 use super::inquiry::{Conclusion, Inquiry, JudgePlan};
+use super::shared::digest::first_half;
 use spanscore_base::model::{
     Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Outcome, Score, SpanId,
 };
@@ -237,20 +238,13 @@ fn with_version(id: EvaluationId, version: &str) -> EvaluationId {
     hash.update(id.0);
     hash.update("version");
     hash.update(version);
-    let mut half = [0; 16];
-    half.copy_from_slice(&hash.finalize()[..16]);
-    EvaluationId(half)
+    EvaluationId(first_half(hash))
 }
 
 /// Averages the scores of calls for a target that has no answer of its own; failed without any.
 fn mean(calls: &[Evaluation]) -> Outcome {
-    let scores: Vec<f64> = calls
-        .iter()
-        .filter_map(|call| match &call.outcome {
-            Outcome::Scored(score) => Some(score.value),
-            _ => None,
-        })
-        .collect();
+    let scored = calls.iter().filter_map(|call| call.outcome.score());
+    let scores: Vec<f64> = scored.map(|score| score.value).collect();
     if scores.is_empty() {
         let error = "the evaluator gave no answer for the task".to_owned();
         return Outcome::Failed { error_type: "external_no_answer", error };

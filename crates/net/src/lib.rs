@@ -1,11 +1,12 @@
 //! Plumbing that several stages share: TLS, the OTLP client, back-off, circuit breaker and token
 //! bucket, a pool for blocking work, tables of metrics, files written by renaming, and a spare
-//! descriptor.
+//! descriptor, and the clock.
 
 pub mod backoff;
 pub mod blocking;
 pub mod circuit;
 pub mod client;
+pub mod clock;
 pub mod file;
 pub mod metrics;
 pub mod rate;

@@ -7,7 +7,7 @@
 //! Metrics are cumulative: a request that is not sent before the next one is made is replaced by
 //! it, so only the newest waits, and a backend that is away costs no more than a gap.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use opentelemetry::KeyValue;
@@ -28,6 +28,7 @@ use super::settings::MetricsOtlpSettings;
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
 use spanscore_net::client::Client;
+use spanscore_net::clock::now_ns;
 use spanscore_net::metrics::CounterBy;
 
 /// Longest time for the last report, so that a dead backend does not hold up the end.
@@ -49,7 +50,7 @@ pub(super) struct NewestRequest {
 impl NewestRequest {
     fn encode(&self, metrics: &ResourceMetrics) -> Bytes {
         let mut request = ExportMetricsServiceRequest::from(metrics);
-        let now_ns = unix_ns(SystemTime::now());
+        let now_ns = now_ns();
         for of_resource in &mut request.resource_metrics {
             if let Some(resource) = &mut of_resource.resource {
                 let instance = KeyValue::new(INSTANCE, self.instance.clone());
@@ -89,7 +90,7 @@ pub(super) fn reader(
     registry: &Registry,
 ) -> (PeriodicReader<NewestRequest>, watch::Receiver<Bytes>) {
     let (newest, requests) = watch::channel(Bytes::new());
-    let started_ns = unix_ns(SystemTime::now());
+    let started_ns = now_ns();
     let instance = format!("{started_ns:x}-{}", std::process::id());
     let registry = registry.clone();
     let exporter = NewestRequest { newest, registry, started_ns, instance };
@@ -165,8 +166,4 @@ async fn run(
             }
         }
     }
-}
-
-fn unix_ns(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

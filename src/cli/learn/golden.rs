@@ -88,9 +88,7 @@ impl GoldenCase {
             let rule = Value::List(vec![Value::from(operator), Value::from(*most)]);
             (name.clone().into(), rule)
         });
-        let within = |key: &'static str, value| {
-            Value::Map([(key, value)].into_iter().collect::<Map<'static>>())
-        };
+        let within = |key: &'static str, value| Value::Map(Map::from([(key, value)]));
         let mut row = Map::new();
         row.insert("id", Value::from(case.to_owned()));
         if let Some(text) = user_input {

@@ -109,12 +109,7 @@ fn read_line(line: &str) -> Option<(EarlierKey, EarlierVerdict)> {
     let record = json::parse(line).ok()?;
     let text = |key: &str| record.get(key).and_then(Value::as_str);
     let digits = |key: &str| text(key).and_then(TraceId::from_hex).map(|id| id.0);
-    let verdict = match (text("outcome")?, text("label")) {
-        ("failed", _) => GivenVerdict::Failed,
-        ("not_evaluable", _) => GivenVerdict::NotEvaluable,
-        (_, Some("pass")) => GivenVerdict::Pass,
-        _ => GivenVerdict::Fail,
-    };
+    let verdict = GivenVerdict::of(text("outcome")?, text("label"));
     let number = |key: &str| record.get(key).and_then(Value::as_number);
     let revision = number("revision").and_then(|it| u32::try_from(it.as_i64()?).ok());
     let is_of_call = text("level") == Some("call");

@@ -8,12 +8,13 @@ use super::earlier::{EarlierKey, EarlierVerdict, RejudgedBefore, is_unanswered};
 use crate::cli::stored::backfill::needs::EvaluatorNeeds;
 use crate::cli::stored::filter::FilterArgs;
 use crate::cli::stored::{StoreArgs, pages};
-use crate::cli::{CommandError, output, recorded};
+use crate::cli::{CommandError, output};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::{Completion, GivenVerdict};
 use spanscore_base::visible;
 use spanscore_engine::batch::{Batch, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
 use spanscore_evaluate::engine::run::{Evaluators, Evidence};
+use spanscore_net::clock::now_ns;
 use spanscore_pipeline::recordings;
 use spanscore_store::query::{KnownVerdict, RestoredRun, StoreFilter, StoreReader};
 
@@ -74,7 +75,7 @@ impl StoredEvidence {
             filter: filter.read(&[])?,
             reader: store.open_in(&plan.config)?,
             steps: u64::from(plan.config.limits.trace_steps),
-            now_ns: recorded::now_ns(),
+            now_ns: now_ns(),
         })
     }
 
@@ -159,12 +160,7 @@ fn key_of(run: &RestoredRun, known: &KnownVerdict) -> EarlierKey {
 }
 
 fn earlier(known: &KnownVerdict) -> EarlierVerdict {
-    let verdict = match known.verdict {
-        "pass" => GivenVerdict::Pass,
-        "fail" => GivenVerdict::Fail,
-        "not_evaluable" => GivenVerdict::NotEvaluable,
-        _ => GivenVerdict::Failed,
-    };
+    let verdict = known.verdict.parse().unwrap_or(GivenVerdict::Failed);
     EarlierVerdict {
         id: known.id,
         verdict,

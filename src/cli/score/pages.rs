@@ -15,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::run::recording::create_own;
 use crate::cli::signals::StopSignals;
-use crate::cli::{CommandError, output, recorded, started};
+use crate::cli::{CommandError, output, started};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::{Evaluation, Facts, GivenVerdict};
 use spanscore_engine::batch::WatchedRun;
 use spanscore_extract::dialect::Dialect;
+use spanscore_net::clock::now_ns;
 use spanscore_pipeline::{PagesSettings, StorePages};
 use spanscore_store::{Judgement, Store, StoreCount, StoreSettings, StoreState, TrajectoryRecord};
 
@@ -95,7 +96,7 @@ impl ScorePages {
             is_partial: run.due.is_partial,
             revision: run.due.revision,
             spans: run.spans,
-            now_ns: recorded::now_ns(),
+            now_ns: now_ns(),
             is_passing,
         };
         store.trajectory(TrajectoryRecord::new(run.trajectory, judgement, with_content));

@@ -81,12 +81,7 @@ impl ScoreRow {
 
     /// Returns the verdict.
     pub(in crate::cli) fn verdict(&self) -> GivenVerdict {
-        match (self.outcome.as_str(), self.label.as_deref()) {
-            ("scored", Some("pass")) => GivenVerdict::Pass,
-            ("scored", _) => GivenVerdict::Fail,
-            ("not_evaluable", _) => GivenVerdict::NotEvaluable,
-            _ => GivenVerdict::Failed,
-        }
+        GivenVerdict::of(&self.outcome, self.label.as_deref())
     }
 
     /// Formats the score with three digits, or as `-`.

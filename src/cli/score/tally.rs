@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::classes::ClassCounts;
-use spanscore_base::model::{Evaluation, GivenVerdict, Outcome};
+use spanscore_base::model::{Evaluation, GivenVerdict};
 
 /// Units of a score in sums: a sum of integers is the same in any order, one of floats is not.
 const PARTS: f64 = (1_u64 << 60) as f64;
@@ -23,10 +23,8 @@ pub(super) struct Tallied {
 
 impl Tallied {
     pub(super) fn of(evaluation: &Evaluation) -> Self {
-        let score = match &evaluation.outcome {
-            Outcome::Scored(score) => Some(score.value).filter(|value| value.is_finite()),
-            _ => None,
-        };
+        let score = evaluation.outcome.score().map(|score| score.value);
+        let score = score.filter(|value| value.is_finite());
         let target = &evaluation.target;
         let duration_ns = target.ended_ns.saturating_sub(target.started_ns);
         Self { verdict: evaluation.verdict(), score, is_partial: target.is_partial, duration_ns }

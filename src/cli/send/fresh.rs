@@ -1,7 +1,6 @@
 //! Rewriting of recorded requests as if they happened now: new ids, shifted times.
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -11,6 +10,7 @@ use prost::{DecodeError, Message};
 use sha2::{Digest, Sha256};
 
 use spanscore_base::otlp::Signal;
+use spanscore_net::clock::since_1970;
 
 /// Rewriter of ids and times. Equal ids stay equal.
 pub(super) struct Fresh {
@@ -22,7 +22,7 @@ pub(super) struct Fresh {
 impl Fresh {
     /// Seeds new ids, and shifts times so that the last span ends now.
     pub(super) fn new<'a>(requests: impl Iterator<Item = &'a (Signal, Bytes)>) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = since_1970();
         let latest = requests.filter_map(|(signal, body)| latest_ns(*signal, body)).max();
         let shift_ns = latest.map_or(0, |latest| now.as_nanos() as i128 - i128::from(latest));
         Self { seed: RandomState::new().hash_one(now), shift_ns }

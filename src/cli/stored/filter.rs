@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::asked;
 use crate::cli::CommandError;
-use crate::cli::recorded::now_ns;
+use spanscore_net::clock::now_ns;
 use spanscore_store::query::{StoreField, StoreFilter, point_in_time};
 
 /// Words of the bounds of time, beside those of the fields.

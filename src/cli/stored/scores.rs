@@ -7,7 +7,7 @@ use super::filter::FilterArgs;
 use super::rows::{RowFormat, print_objects, print_rows};
 use super::{StoreArgs, asked, short};
 use crate::cli::{CommandError, Exit, output};
-use spanscore_base::model::{shown_percent, shown_share};
+use spanscore_base::model::{GivenVerdict, shown_percent, shown_share};
 use spanscore_base::visible;
 use spanscore_store::query::{
     EvaluationRow, StoreField, StoreFilter, StoreOrder, StoreReader, StoredGroup,
@@ -105,11 +105,7 @@ pub(super) fn beginning(text: &str) -> &str {
 
 /// Returns the verdict in words.
 pub(super) fn verdict(row: &EvaluationRow) -> &'static str {
-    match row.outcome {
-        "scored" => row.label.unwrap_or_default(),
-        "not_evaluable" => "not evaluable",
-        other => other,
-    }
+    GivenVerdict::of(row.outcome, row.label).words()
 }
 
 fn print_groups(

@@ -79,10 +79,9 @@ impl Executor for ExternalExecutor {
                 let client = self.client(channel);
                 let name = backend.name(channel).to_owned();
                 tasks.spawn(async move {
-                    let wanted = name.split_once('/').map_or(&*name, |(_, name)| name);
                     let describing = async {
                         let (client, plan) = client.map_err(unusable)?;
-                        client.describe(&plan, wanted).await
+                        client.describe(&plan, &name).await
                     };
                     let answer = caught_future(describing).await;
                     ExternalEnd::Described(channel, answer.unwrap_or_else(|_| Err(internal())))
@@ -134,12 +133,10 @@ impl Executor for ExternalExecutor {
 }
 
 fn unusable(error: String) -> ExternalFault {
-    ExternalFault::Final { error_type: "external_not_usable", error }
+    ExternalFault::Final("external_not_usable", error)
 }
 
 fn internal() -> ExternalFault {
-    ExternalFault::Final {
-        error_type: "internal_error",
-        error: "asking an external evaluator ended by an internal error".to_owned(),
-    }
+    let error = "asking an external evaluator ended by an internal error";
+    ExternalFault::Final("internal_error", error.to_owned())
 }

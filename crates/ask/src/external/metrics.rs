@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use strum::VariantArray;
+
 use super::backend::ExternalCount;
 use crate::scheduler::SilentEnd;
 use spanscore_base::model::WaitingRoom;
@@ -41,7 +43,7 @@ metrics! {
     struct TaskMetrics {
         tasks: CounterBy("spanscore.external.tasks", "{task}",
             "Tasks that left otherwise than with an evaluation.",
-            "outcome", SilentEnd::ALL.map(SilentEnd::as_str));
+            "outcome", SilentEnd::VARIANTS.iter().map(|end| end.into_str()));
     }
 }
 
@@ -112,6 +114,6 @@ impl ExternalMetrics {
 
     /// Counts a task that ended without an evaluation.
     pub(super) fn ended(&self, end: SilentEnd) {
-        self.all.tasks.add(end.as_str(), 1);
+        self.all.tasks.add(end.into_str(), 1);
     }
 }

@@ -56,8 +56,7 @@ async fn ask(ExternalProbe { evaluator, level, plan }: &ExternalProbe) -> ProbeA
         // A client that cannot be made ends the start by itself.
         Err(error) => return ProbeAnswer::Unknown(error),
     };
-    let wanted = evaluator.split_once('/').map_or(&**evaluator, |(_, name)| name);
-    let described = client.describe(plan, wanted).await;
+    let described = client.describe(plan, evaluator).await;
     match described.and_then(|description| description.check_level(*level)) {
         Ok(()) => ProbeAnswer::Fits,
         Err(ExternalFault::Unfit { error, at, .. }) => ProbeAnswer::Unfit { error, at },

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use super::settings::JudgeSettings;
 use super::wire::JudgeQuestion;
 use spanscore_evaluate::inquiry::PROMPT_VERSION;
+use spanscore_evaluate::shared::digest::first_half;
 
 /// Limit of the cache, bytes of texts and entries.
 pub const ANSWERS_BYTES_MAX: usize = 16 << 20;
@@ -31,9 +32,7 @@ pub(in crate::judge) fn key_of(
     hash.update(question.max_tokens.to_be_bytes());
     hash.update(sample.to_be_bytes());
     hash.update(question.remark.as_deref().unwrap_or_default());
-    let mut half = [0; 16];
-    half.copy_from_slice(&hash.finalize()[..16]);
-    half
+    first_half(hash)
 }
 
 /// Answers by question, evicted oldest first.

@@ -1,7 +1,6 @@
 //! Record of one finished request to a judge, for observers such as our own traces.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::wire::{Finish, JudgeQuestion, Reply, user_text};
 use spanscore_base::model::{EvaluationId, SpanId, TraceId};
@@ -77,9 +76,8 @@ impl CallTexts {
 }
 
 impl JudgeCall {
-    /// Shifts the times of the call to this end, Unix time.
-    pub(super) fn ended_at(self, end: Duration) -> Self {
-        let end_ns = u64::try_from(end.as_nanos()).unwrap_or(u64::MAX);
+    /// Shifts the times of the call to this end, Unix nanoseconds.
+    pub(super) fn ended_at(self, end_ns: u64) -> Self {
         let took_ns = self.end_ns.saturating_sub(self.start_ns);
         Self { start_ns: end_ns.saturating_sub(took_ns), end_ns, ..self }
     }

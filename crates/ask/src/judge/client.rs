@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use reqwest::redirect;
+use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 
@@ -17,7 +17,6 @@ use super::wire::{
 };
 use spanscore_base::settings::Secret;
 use spanscore_net::client::{self, Withheld};
-use spanscore_net::tls::ClientTls;
 
 /// Limit of an answer's body, bytes.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -124,15 +123,10 @@ impl JudgeClient {
         let aws = settings.aws.as_ref().filter(|_| !is_replayed);
         let signer = aws.map(|aws| AwsSigner::from_environment(name, settings, aws)).transpose()?;
         let failed = |error: String| JudgeStartError::Client { judge: name.to_owned(), error };
-        let tls = ClientTls::config_for(&settings.base_url(), &settings.tls, &["h2", "http/1.1"]);
-        let tls = tls.map_err(|error| failed(error.to_string()))?;
-        let http = reqwest::Client::builder()
-            .user_agent(wire::USER_AGENT)
-            .timeout(settings.timeout.0)
-            .redirect(redirect::Policy::none())
-            .tls_backend_preconfigured(tls)
-            .build()
-            .map_err(|error| failed(client::chain(error)))?;
+        let base = settings.base_url();
+        let timeout = settings.timeout.0;
+        let http = client::http_client(&base, &settings.tls, HeaderMap::new(), timeout);
+        let http = http.map_err(failed)?;
         let address = settings.base_url.clone().unwrap_or_default();
         let signing = signer.iter().flat_map(AwsSigner::secrets);
         let values = key.as_ref().map(Secret::reveal).into_iter().chain(signing);
@@ -177,7 +171,7 @@ impl JudgeClient {
             post = post.header(name, value);
         }
         let sent = post.body(body).send().await;
-        let mut response = sent.map_err(broken)?;
+        let response = sent.map_err(broken)?;
         let header = |name: &str| response.headers().get(name).and_then(|it| it.to_str().ok());
         let mut answer = HttpAnswer {
             status: response.status().as_u16(),
@@ -185,13 +179,9 @@ impl JudgeClient {
             should_retry: header("x-should-retry").and_then(|value| value.parse().ok()),
             body: Vec::new(),
         };
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            answer.body.extend_from_slice(&chunk);
-            if answer.body.len() > ANSWER_BYTES_MAX {
-                return Err(Fault::Unreadable("its answer is longer than 4 MiB".to_owned()));
-            }
-        }
-        answer.body = self.withheld.without_bytes(answer.body);
+        let body = client::read_body(response, ANSWER_BYTES_MAX).await.map_err(broken)?;
+        let too_long = || Fault::Unreadable("its answer is longer than 4 MiB".to_owned());
+        answer.body = self.withheld.without_bytes(body.ok_or_else(too_long)?);
         Ok(answer)
     }
 
@@ -256,10 +246,8 @@ async fn read_recorded(file: &std::path::Path) -> Result<Reply, Fault> {
 fn after(milliseconds: Option<&str>, seconds_or_date: Option<&str>) -> Option<Duration> {
     let milliseconds = milliseconds.and_then(|value| value.trim().parse::<f64>().ok());
     let milliseconds = milliseconds.filter(|value| (0.0..1e9).contains(value));
-    milliseconds.map(|value| Duration::from_secs_f64(value / 1_000.0)).or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        client::retry_after(seconds_or_date?, i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
-    })
+    let milliseconds = milliseconds.map(|value| Duration::from_secs_f64(value / 1_000.0));
+    milliseconds.or_else(|| client::retry_after(seconds_or_date?))
 }
 
 /// Maps a transport error to a fault. Strips the URL, which may hold a key.

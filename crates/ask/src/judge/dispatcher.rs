@@ -8,7 +8,6 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
@@ -27,6 +26,7 @@ use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::MarkKey;
 use spanscore_net::backoff::millis;
 use spanscore_net::blocking::BlockingPool;
+use spanscore_net::clock::since_1970;
 use spanscore_net::metrics::{Meter, unread_meter};
 
 /// Consumer of the evaluations of one inquiry, with the receipt to hold until they are delivered.
@@ -200,8 +200,7 @@ pub(super) fn start_with(
     let mut backend = JudgeBackend::new(judges, mark_key()?, waits_for_circuit);
     backend.shared_nano = parts.budget_usd.map(|usd| (usd * 1e9) as u64);
     backend.keeps_content = parts.watches_content;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let restore = |path| SpentFile::restore(path, &mut backend, millis(since));
+    let restore = |path| SpentFile::restore(path, &mut backend, millis(since_1970()));
     let spent_file = spent_file.map(restore);
     let leaves = log.is_some();
     let executor = JudgeExecutor {

@@ -1,7 +1,7 @@
 //! Executor of the judges' scheduler: threads, clients, files and metrics.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -19,6 +19,7 @@ use spanscore_base::model::Outcome;
 use spanscore_base::panics::caught_future;
 use spanscore_evaluate::inquiry::JudgePrompt;
 use spanscore_net::blocking::BlockingPool;
+use spanscore_net::clock::now_ns;
 
 /// Shortest time between two writes of the spending file.
 const KEEP_SPENT: Duration = Duration::from_secs(1);
@@ -104,8 +105,7 @@ impl Executor for JudgeExecutor {
                 self.has_spent = self.spent_file.is_some();
                 self.metrics.called(&call);
                 if let Some(watch) = &self.watch {
-                    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                    watch(call.ended_at(now));
+                    watch(call.ended_at(now_ns()));
                 }
             }
             JudgeEffect::Count(judge, evaluator, count) => {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use strum::VariantArray;
+
 use super::call::JudgeCall;
 use crate::scheduler::SilentEnd;
 use spanscore_base::model::{Evaluation, Outcome, Reason, WaitingRoom};
@@ -51,7 +53,7 @@ metrics! {
     struct AllJudgesMetrics {
         inquiries: CounterBy("spanscore.judge.inquiries", "{inquiry}",
             "Inquiries that left otherwise than with an evaluation.",
-            "outcome", SilentEnd::ALL.map(SilentEnd::as_str));
+            "outcome", SilentEnd::VARIANTS.iter().map(|end| end.into_str()));
         agreement: Histogram("spanscore.judge.agreement", "1",
             "Mean share of votes that agree with the majority.", &AGREEMENT_BOUNDS);
         unsaved: Counter("spanscore.judge.unsaved_spending", "{write}",
@@ -179,7 +181,7 @@ impl JudgeMetrics {
 
     /// Counts an inquiry that ended without an evaluation.
     pub(super) fn ended(&self, end: SilentEnd) {
-        self.all.inquiries.add(end.as_str(), 1);
+        self.all.inquiries.add(end.into_str(), 1);
     }
 }
 

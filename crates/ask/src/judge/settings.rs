@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::aws::{AwsSettings, check_sign_in};
 use spanscore_base::model::WaitingRoom;
@@ -83,20 +84,24 @@ pub struct JudgeSettings {
 }
 
 /// Waiting times and limits of inquiries to judges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgingSettings {
     /// Wait after a trace is complete before a judge is asked about it: a late span would make it
     /// be asked, and paid, twice. Default 10s.
+    #[default(HumanDuration::from_secs(10))]
     pub settle: HumanDuration,
     /// Time for an answer after that. Default 5m.
     #[serde(deserialize_with = "above_zero")]
+    #[default(HumanDuration::from_secs(300))]
     pub deadline: HumanDuration,
     /// Inquiries that may wait. Default 10000.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 10_000]
     pub waiting_max: u32,
     /// Mebibytes that they may hold. Default 64.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 64]
     pub waiting_mib: u32,
     /// Inquiries without an answer that are kept in `data_dir` for `spanscore rejudge`. Default
     /// `failed`.
@@ -128,18 +133,6 @@ pub enum DeadLetterChoice {
     Failed,
     /// Those that the budget did not allow, too.
     All,
-}
-
-impl Default for JudgingSettings {
-    fn default() -> Self {
-        Self {
-            settle: HumanDuration::from_secs(10),
-            deadline: HumanDuration::from_secs(300),
-            waiting_max: 10_000,
-            waiting_mib: 64,
-            dead_letter: DeadLetterChoice::Failed,
-        }
-    }
 }
 
 /// The protocol of a judge.
@@ -200,24 +193,21 @@ pub struct JudgePrice {
 }
 
 /// Limits of concurrency and rate of one judge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgeLimits {
     /// Requests under way at the same time; fewer while the judge says that it is too much.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 4]
     pub concurrency: u32,
     /// Requests a minute.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 300]
     pub requests_per_minute: u32,
     /// Tokens a minute, of requests and answers.
     #[serde(deserialize_with = "above_zero")]
+    #[default = 200_000]
     pub tokens_per_minute: u32,
-}
-
-impl Default for JudgeLimits {
-    fn default() -> Self {
-        Self { concurrency: 4, requests_per_minute: 300, tokens_per_minute: 200_000 }
-    }
 }
 
 /// Budget of a judge. Quantities left out are not limited.
@@ -309,16 +299,15 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
     }
     for (name, judge) in judges {
         let own = node.get(name).unwrap_or(node);
-        let place = |key: &str| own.get(key).map_or(own.place, |found| found.place);
-        errors.extend(check_address(judge).map(|error| error.at(place("base_url"))));
-        errors.extend(check_sign_in(judge).map(|(key, error)| error.at(place(key))));
-        errors.extend(judge.tls.check().err().map(|error| error.at(place("tls"))));
+        errors.extend(check_address(judge).map(|error| error.at(own.place_of("base_url"))));
+        errors.extend(check_sign_in(judge).map(|(key, error)| error.at(own.place_of(key))));
+        errors.extend(judge.tls.check().err().map(|error| error.at(own.place_of("tls"))));
         let has_money = judge.budget.usd_per_hour.or(judge.budget.usd_per_day).is_some();
         if has_money && judge.price.is_none() {
             let error = SettingsError::new("a budget in dollars needs a `price`").with_help(
                 "add `price: {input: 0.25, output: 2.0}`, US dollars per million tokens",
             );
-            errors.push(error.at(place("budget")));
+            errors.push(error.at(own.place_of("budget")));
         }
         if let Some(fallback) = &judge.fallback {
             let error = match judges.get(fallback) {
@@ -330,7 +319,7 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
                 }
                 Some(_) => None,
             };
-            errors.extend(error.map(|error| error.at(place("fallback"))));
+            errors.extend(error.map(|error| error.at(own.place_of("fallback"))));
         }
         errors.extend(check_numbers(judge).map(|error| error.at(own.place)));
     }

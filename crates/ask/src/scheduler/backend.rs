@@ -1,5 +1,7 @@
 //! Seam of the scheduler: requests, the backend that decides about them, and the actions due.
 
+use strum::{IntoStaticStr, VariantArray};
+
 use super::{ScheduledRequest, Scheduler};
 use spanscore_base::model::{Evaluation, Outcome, Reason, Receipt};
 
@@ -99,8 +101,9 @@ pub(crate) struct Emission {
     pub(crate) receipt: Option<Receipt>,
 }
 
-/// End of a request without an evaluation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// End of a request without an evaluation, a value of the label `outcome`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub(crate) enum SilentEnd {
     /// A revision replaced a request that waited.
     Replaced,
@@ -108,18 +111,4 @@ pub(crate) enum SilentEnd {
     Superseded,
     /// A request is left to the next process.
     Left,
-}
-
-impl SilentEnd {
-    /// All ends.
-    pub(crate) const ALL: [Self; 3] = [Self::Replaced, Self::Superseded, Self::Left];
-
-    /// Returns the value of the label `outcome`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Replaced => "replaced",
-            Self::Superseded => "superseded",
-            Self::Left => "left",
-        }
-    }
 }

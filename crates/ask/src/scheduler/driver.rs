@@ -5,7 +5,7 @@
 //! [`BlockingPool`](spanscore_net::blocking::BlockingPool).
 
 use std::future::Future;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::handle::{EmissionOutlet, SchedulerMessage};
 use super::{Action, Scheduler, SchedulerBackend, SilentEnd};
 use spanscore_net::backoff::millis;
+use spanscore_net::clock::since_1970;
 
 /// Messages taken from the channel in one batch.
 const TAKEN_MAX: usize = 256;
@@ -90,8 +91,7 @@ struct SteadyClock {
 
 impl SteadyClock {
     fn new() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { start: Instant::now(), start_ms: millis(since) }
+        Self { start: Instant::now(), start_ms: millis(since_1970()) }
     }
 
     fn now_ms(&self) -> u64 {

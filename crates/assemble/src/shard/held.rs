@@ -97,22 +97,14 @@ impl Shard {
 
     /// Gives back the memory of tables and queues that a flood has left mostly empty.
     pub(super) fn shrink(&mut self) {
-        let is_empty = |len: usize, room: usize| room > KEPT_ENTRIES && len < room / 4;
-        if is_empty(self.by_id.len(), self.by_id.capacity()) {
-            self.by_id.shrink_to(2 * self.by_id.len());
+        macro_rules! shrink {
+            ($($of:expr),+) => {
+                $(if $of.capacity() > KEPT_ENTRIES && $of.len() < $of.capacity() / 4 {
+                    $of.shrink_to(2 * $of.len());
+                })+
+            };
         }
-        if is_empty(self.resources.counts.len(), self.resources.counts.capacity()) {
-            self.resources.counts.shrink_to(2 * self.resources.counts.len());
-        }
-        if is_empty(self.opened.len(), self.opened.capacity()) {
-            self.opened.shrink_to(2 * self.opened.len());
-        }
-        if is_empty(self.fired.len(), self.fired.capacity()) {
-            self.fired.shrink_to(2 * self.fired.len());
-        }
+        shrink!(self.by_id, self.resources.counts, self.opened, self.fired, self.judged);
         self.shares.shrink();
-        if is_empty(self.judged.len(), self.judged.capacity()) {
-            self.judged.shrink_to(2 * self.judged.len());
-        }
     }
 }

@@ -70,7 +70,7 @@ impl Shard {
         let Some(mut restoring) = self.restoring.take() else { return };
         restoring.priors.retain(|trace_id, prior| {
             let Some(&index) = self.by_id.get(trace_id) else { return false };
-            let handle = Handle { index, generation: self.places[index as usize].generation };
+            let handle = self.handle_at(index);
             let Some(trace) = self.get_mut(handle) else { return false };
             let Some(prior) = prior.verdict else { return false };
             let is_other = trace.digest != u128::from_be_bytes(prior.digest);

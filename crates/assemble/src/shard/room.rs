@@ -204,9 +204,7 @@ impl Shard {
     }
 
     fn next_to_go(&self, measure: Measure) -> Option<Handle> {
-        let index = self.shares.next(measure)?;
-        let generation = self.places.get(index as usize)?.generation;
-        Some(Handle { index, generation })
+        self.shares.next(measure).map(|index| self.handle_at(index))
     }
 
     /// Remembers of a trace that goes what its later parts revise.

@@ -196,6 +196,20 @@ impl Outcome {
         self.into()
     }
 
+    /// Returns the score, if it has one.
+    pub fn score(&self) -> Option<&Score> {
+        if let Self::Scored(score) = self { Some(score) } else { None }
+    }
+
+    /// Returns the explanation, or the error.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Scored(score) => score.explanation.as_str(),
+            Self::NotEvaluable { explanation, .. } => explanation,
+            Self::Failed { error, .. } => error,
+        }
+    }
+
     /// Returns true if a judge or an external evaluator may still answer when it is asked again.
     pub fn is_unanswered(&self) -> bool {
         match self {
@@ -224,7 +238,7 @@ impl Label {
 }
 
 /// Outcome and label in one, as counters tell them apart. Counters and files hold the numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum GivenVerdict {
     /// Scored, and passed.
@@ -241,6 +255,12 @@ impl GivenVerdict {
     /// Returns the verdict of a number.
     pub fn numbered(number: usize) -> Option<Self> {
         Self::VARIANTS.get(number).copied()
+    }
+
+    /// Returns the verdict of an outcome and a label as records word them.
+    pub fn of(outcome: &str, label: Option<&str>) -> Self {
+        let verdict = if outcome == "scored" { label.unwrap_or("fail") } else { outcome };
+        verdict.parse().unwrap_or(Self::Failed)
     }
 
     /// Returns the word for it in records.
@@ -356,7 +376,7 @@ impl Evaluation {
 
     /// Returns pass or fail; `None` unless scored.
     pub fn label(&self) -> Option<Label> {
-        let Outcome::Scored(score) = &self.outcome else { return None };
+        let score = self.outcome.score()?;
         Some(score.label.unwrap_or(if score.value >= self.evaluator.threshold {
             Label::Pass
         } else {

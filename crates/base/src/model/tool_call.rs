@@ -89,6 +89,11 @@ impl<'a> Content<'a> {
         }
     }
 
+    /// Returns true if nothing of it is known.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::NotRecorded | Self::Redacted)
+    }
+
     /// Returns true if there is a readable value.
     pub fn is_recorded(&self) -> bool {
         matches!(self, Self::Recorded(_))

@@ -124,6 +124,11 @@ impl Node {
         self.entries().find(|(k, _)| k.text == key).map(|(_, node)| node)
     }
 
+    /// Returns the place of an entry; that of the map where it is not there.
+    pub fn place_of(&self, key: &str) -> Place {
+        self.along([key]).place
+    }
+
     /// Returns the deepest node that is there along these keys.
     pub fn along<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> &Self {
         keys.into_iter().try_fold(self, |at, key| at.get(key).ok_or(at)).unwrap_or_else(|at| at)

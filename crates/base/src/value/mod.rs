@@ -312,6 +312,16 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
+impl<'a, K, V, const N: usize> From<[(K, V); N]> for Map<'a>
+where
+    K: Into<Cow<'a, str>>,
+    V: Into<Value<'a>>,
+{
+    fn from(entries: [(K, V); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
 impl<'a, K: Into<Cow<'a, str>>, V: Into<Value<'a>>> FromIterator<(K, V)> for Map<'a> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         Self::from_entries(entries.into_iter().map(|(k, v)| (k.into(), v.into())).collect())

@@ -10,7 +10,6 @@ mod identity;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hashbrown::{Equivalent, HashMap};
 
@@ -19,6 +18,7 @@ use spanscore_base::model::{
     Evaluation, EvaluatorInfo, MemoryQuota, Outcome, Resource, Sender, SenderShares,
 };
 use spanscore_base::settings::HumanDuration;
+pub(crate) use spanscore_net::clock::now_ns;
 
 /// Upper bounds of the histogram's buckets; the first holds zeros alone.
 pub(crate) const BOUNDS: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -40,11 +40,6 @@ const SERIES_BYTES: usize = 2 * size_of::<Series>();
 
 /// Default time without an evaluation after which a series is dropped.
 pub(crate) const SERIES_IDLE: HumanDuration = HumanDuration::from_secs(60 * 60);
-
-/// Returns the present time, Unix nanoseconds.
-pub(crate) fn now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
-}
 
 /// Returns a name as a series shows it.
 fn shown(name: &str) -> Cow<'_, str> {

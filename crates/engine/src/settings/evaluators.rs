@@ -431,18 +431,17 @@ fn explain_unknown(kind: &Kind, own: &Node, errors: &mut [SettingsError]) {
 
 fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError> {
     let settings: SharedSettings = node.read()?;
-    let place = |key: &str| node.get(key).map_or(node.place, |node| node.place);
     if settings.early && !kind.early {
         let able = KINDS.iter().filter(|kind| kind.early).map(|kind| kind.name);
         let able = able.collect::<Vec<_>>().join(", ");
         let message = format!("`{}` knows nothing before the end of a trace", kind.name);
         return Err(SettingsError::new(message)
             .with_help(format!("`early` goes with {able}"))
-            .at(place("early")));
+            .at(node.place_of("early")));
     }
     if settings.early && settings.level != LevelSetting::Trace {
         let message = "`early` goes only with `level: trace`";
-        return Err(SettingsError::new(message).at(place("early")));
+        return Err(SettingsError::new(message).at(node.place_of("early")));
     }
     let fraction = |key: &str, value: f64| {
         if (0.0..=1.0).contains(&value) {
@@ -451,7 +450,7 @@ fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError
             let error = SettingsError::new(format!("`{key}` is {value}, outside 0 to 1"));
             let help = format!("write {} for {value}%", value / 100.0);
             Err(if (2.0..=100.0).contains(&value) { error.with_help(help) } else { error }
-                .at(place(key)))
+                .at(node.place_of(key)))
         }
     };
     fraction("sample", settings.sample)?;

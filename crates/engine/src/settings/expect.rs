@@ -118,7 +118,7 @@ pub(super) fn read(
     let named_by = node.get("key").or_else(|| node.get("match"));
     match (settings.file.as_deref(), named_by, settings.attribute.as_deref()) {
         (Some(file), Some(key), None) => {
-            let place = node.get("file").map_or(node.place, |node| node.place);
+            let place = node.place_of("file");
             let tried = try_out(&template, &sample, place, errors);
             let key = match settings.match_by {
                 Some(MatchBy::Auto) => Some(CaseKey::Auto),
@@ -132,7 +132,7 @@ pub(super) fn read(
             Some(Expectations::dataset(key?, rows?))
         }
         (None, None, Some(attribute)) => {
-            let place = node.get("attribute").map_or(node.place, |node| node.place);
+            let place = node.place_of("attribute");
             let tried = try_out(&template, &sample, place, errors)?;
             Some(Expectations::attribute(attribute.to_owned(), template, &tried.evaluator))
         }

@@ -6,6 +6,7 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::shared::digest::first_half;
 use spanscore_base::model::{
     Completion, EvaluationId, EvaluatorInfo, Level, SessionKey, SpanId, Target, ToolCall,
 };
@@ -29,12 +30,6 @@ pub(super) fn with_criteria(evaluator: [u8; 16], criteria: &Value<'_>) -> [u8; 1
     hash.update(evaluator);
     hash.update(criteria.in_key_order().to_string());
     first_half(hash)
-}
-
-fn first_half(hash: Sha256) -> [u8; 16] {
-    let mut half = [0; 16];
-    half.copy_from_slice(&hash.finalize()[..16]);
-    half
 }
 
 /// Judged target, as far as it enters an id.

@@ -176,22 +176,17 @@ fn one(
     answered: &Content<'_>,
     calls: &[ToolCall<'_>],
 ) -> Value<'static> {
-    let steps: Map<'static> = [
+    let steps = Map::from([
         ("tool_calls", Value::List(calls.iter().map(call).collect())),
         ("tool_responses", Value::List(calls.iter().filter_map(response).collect())),
-    ]
-    .into_iter()
-    .collect();
-    let entries: Map<'static> = [
+    ]);
+    Value::Map(Map::from([
         (TURN_ID, Value::from(id)),
         ("user_content", content::value(asked)),
         ("final_response", content::value(answered)),
         ("intermediate_steps", Value::Map(steps)),
         ("performance_metrics", Value::Null),
-    ]
-    .into_iter()
-    .collect();
-    Value::Map(entries)
+    ]))
 }
 
 fn call(call: &ToolCall<'_>) -> Value<'static> {
@@ -199,9 +194,7 @@ fn call(call: &ToolCall<'_>) -> Value<'static> {
         Some(Value::Map(map)) => Value::Map(map.clone()).into_owned(),
         _ => Value::Map(Map::new()),
     };
-    let entries: Map<'static> =
-        [("name", Value::from(call.name.to_string())), ("args", args)].into_iter().collect();
-    Value::Map(entries)
+    Value::Map(Map::from([("name", Value::from(call.name.to_string())), ("args", args)]))
 }
 
 /// Builds the response of a call; `None` where neither result nor error is recorded.
@@ -217,9 +210,9 @@ fn response(call: &ToolCall<'_>) -> Option<Value<'static>> {
         CallStatus::Error => Value::from("error"),
         CallStatus::Unknown => Value::Null,
     };
-    let entries: Map<'static> =
-        [("name", Value::from(call.name.to_string())), ("output", output), ("status", status)]
-            .into_iter()
-            .collect();
-    Some(Value::Map(entries))
+    Some(Value::Map(Map::from([
+        ("name", Value::from(call.name.to_string())),
+        ("output", output),
+        ("status", status),
+    ])))
 }

@@ -10,7 +10,7 @@ use super::record::{EVIDENCE_BYTES_MAX, RecordWishes, RunRecord};
 use super::settings::{self, JudgedSettings, NoSettings, Send};
 use crate::evaluator::{Evaluator, JudgedEvaluator};
 use crate::inquiry::{Conclusion, Inquired, JudgePlan};
-use spanscore_base::model::{Content, Facts, Outcome, Reason, Trajectory, Want};
+use spanscore_base::model::{Facts, Outcome, Reason, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
 
 /// Kind that asks a judge: names the facts it needs and asks its statements.
@@ -56,16 +56,16 @@ impl NeededFact {
         let calls = &trajectory.tool_calls;
         let (is_there, reason, sent) = match self {
             Self::UserInput => {
-                (is_said(&trajectory.user_input), Reason::UserInputNotRecorded, send.user_input)
+                (!trajectory.user_input.is_absent(), Reason::UserInputNotRecorded, send.user_input)
             }
             Self::FinalOutput => (
-                is_said(&trajectory.final_output),
+                !trajectory.final_output.is_absent(),
                 Reason::FinalOutputNotRecorded,
                 send.final_output,
             ),
             Self::Calls => (!calls.is_empty(), Reason::NoToolCalls, Send::Full),
             Self::Arguments => (
-                calls.iter().any(|call| is_said(&call.arguments)),
+                calls.iter().any(|call| !call.arguments.is_absent()),
                 Reason::ArgumentsNotRecorded,
                 send.arguments,
             ),
@@ -76,7 +76,7 @@ impl NeededFact {
             ),
             Self::Anything => {
                 let texts = [&trajectory.user_input, &trajectory.final_output];
-                let is_there = !calls.is_empty() || texts.into_iter().any(is_said);
+                let is_there = !calls.is_empty() || texts.into_iter().any(|it| !it.is_absent());
                 (is_there, Reason::EvidenceNotRecorded, Send::Full)
             }
         };
@@ -86,10 +86,6 @@ impl NeededFact {
             (true, _) => None,
         }
     }
-}
-
-fn is_said(content: &Content<'_>) -> bool {
-    !matches!(content, Content::NotRecorded | Content::Redacted)
 }
 
 /// Trajectory with the settings under which it is asked about.

@@ -11,7 +11,7 @@ use spanscore_base::model::session::join_session;
 use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::model::{CallStatus, Content, SpanId, ToolCall, ToolDefinition, Trajectory};
 use spanscore_base::otlp::AnyValue;
-use spanscore_base::value::{Value, json};
+use spanscore_base::value::{Map, Value, json};
 
 use super::operator::SYSTEM_INSTRUCTIONS;
 
@@ -128,7 +128,7 @@ impl LabelledRun {
 
 fn definition_alone(tool: Value<'static>) -> Value<'static> {
     let tools = Value::List(vec![tool]);
-    Value::Map([("tool_definitions", tools)].into_iter().collect())
+    Value::Map(Map::from([("tool_definitions", tools)]))
 }
 
 fn items(label: &Value<'_>) -> Result<Vec<JudgeAnswer>, LabelledRunError> {

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use super::escape::write_inner;
 use super::render::RenderedRecord;
 use crate::inquiry::PROMPT_VERSION;
+use crate::shared::digest::first_half;
 
 /// System prompt of a verdict per statement; `{mark}` stands for the mark.
 pub(super) const SYSTEM: &str = "\
@@ -112,7 +113,5 @@ pub(super) fn digest(
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&hash.finalize()[..16]);
-    digest
+    first_half(hash)
 }

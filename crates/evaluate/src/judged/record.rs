@@ -377,7 +377,7 @@ fn returned(call: &ToolCall<'_>) -> LineContent {
         (result, Some(error)) => {
             let is_part = matches!(result, LineContent::Part(_));
             let value = result.value().cloned().unwrap_or_default();
-            let both = Value::Map([("error", error), ("result", value)].into_iter().collect());
+            let both = Value::Map(Map::from([("error", error), ("result", value)]));
             if is_part { LineContent::Part(both) } else { LineContent::Whole(both) }
         }
     }

@@ -2,6 +2,7 @@
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::evaluator::CRITERIA_FROM_TRACE;
 use crate::inquiry::JudgePlan;
@@ -19,7 +20,7 @@ const SAMPLES_MAX: u32 = 15;
 const JURY_MAX: usize = 6;
 
 /// Settings of every kind that asks a judge.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgedSettings {
     /// The judge that is asked, as `judges:` names it.
@@ -42,42 +43,22 @@ pub struct JudgedSettings {
     pub on_injection: OnInjection,
     /// Tokens of the record at most; what is cut is shown. Default 12000.
     #[serde(deserialize_with = "above_zero")]
+    #[default(EVIDENCE_TOKENS)]
     pub evidence_tokens: u32,
     /// The criteria stood in the trace: its sender wrote them.
     #[serde(skip)]
     pub(crate) criteria_from_trace: bool,
 }
 
-impl Default for JudgedSettings {
-    fn default() -> Self {
-        Self {
-            judge: None,
-            jury: Vec::new(),
-            escalate_to: None,
-            samples: Samples::default(),
-            redact: Redact::default(),
-            send: SendSettings::default(),
-            on_injection: OnInjection::default(),
-            evidence_tokens: EVIDENCE_TOKENS,
-            criteria_from_trace: false,
-        }
-    }
-}
-
 /// Number of samples of the same question.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Samples {
     /// Samples that are always taken. Default 1.
+    #[default = 1]
     pub min: u32,
     /// Samples at most. Default as many as `min`.
     pub max: Option<u32>,
-}
-
-impl Default for Samples {
-    fn default() -> Self {
-        Self { min: 1, max: None }
-    }
 }
 
 /// Form in which a fact is sent.
@@ -135,7 +116,7 @@ pub(crate) fn read<S>(
     let mut settings: JudgedSettings = shared.read()?;
     settings.criteria_from_trace = from_trace.get(CRITERIA_FROM_TRACE).is_some();
     let fault = |key: &str, message: String, help: &str| {
-        let place = node.get(key).map_or(node.place, |node| node.place);
+        let place = node.place_of(key);
         Err(SettingsError::new(message).with_help(help).at(place))
     };
     if settings.judge.is_none() {

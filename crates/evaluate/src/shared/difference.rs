@@ -6,13 +6,12 @@
 
 mod words;
 
-pub use words::ANOTHER_ARGUMENT;
+pub use words::{ANOTHER_ARGUMENT, argument_words};
 
 use std::ops::Range;
 
 use super::arguments::ArgumentMatcher;
 use super::expected_calls::{CallMatcher, Comparison, ExpectedCall, arguments_of};
-use super::matcher::Expected;
 use super::order;
 use spanscore_base::model::{Explanation, ToolCall, WorkBudget};
 use spanscore_base::value::{Map, Value};
@@ -220,27 +219,6 @@ fn rest(
     let steps = steps.map(|(expected, step)| step.unwrap_or(Step::Missing { expected }));
     let extra = (0..actual).filter(|at| is_free[*at]).map(|actual| Step::Extra { actual });
     steps.chain(extra).collect()
-}
-
-/// Returns differences between the arguments of a call and the expected ones: up to
-/// [`words::SHOWN_MAX`] of them by name.
-pub fn argument_words(
-    matcher: &ArgumentMatcher,
-    expected: &Value<'_>,
-    actual: &Value<'_>,
-    allows_more: &str,
-) -> Explanation {
-    words::of_arguments(matcher, expected, actual, allows_more)
-}
-
-/// Returns differences between the arguments of a call and the rules for them.
-pub fn rule_words(
-    matcher: &ArgumentMatcher,
-    rules: &Expected,
-    actual: &Value<'_>,
-    allows_more: &str,
-) -> Explanation {
-    words::of_rules(matcher, rules, actual, allows_more)
 }
 
 #[cfg(test)]

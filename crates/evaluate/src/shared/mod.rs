@@ -3,6 +3,7 @@
 pub mod arguments;
 pub mod definitions;
 pub mod difference;
+pub mod digest;
 pub mod expected_calls;
 pub mod failure;
 pub(crate) mod glob;

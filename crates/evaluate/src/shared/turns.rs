@@ -80,7 +80,7 @@ fn mean<'c, 'a>(
         words
     };
     let value = report::total(scores.iter().copied()) / scores.len() as f64;
-    let details = || [("turns", Value::List(details))].into_iter().collect();
+    let details = || Map::from([("turns", Value::List(details))]);
     report::scored(value, want, explain, details)
 }
 

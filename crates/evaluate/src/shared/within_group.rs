@@ -31,7 +31,7 @@ impl WithinGroup {
         if self == Self::AnyOrder || asks_for_order {
             return Ok(());
         }
-        let place = node.get("within_group").map_or(node.place, |node| node.place);
+        let place = node.place_of("within_group");
         Err(SettingsError::new("`within_group: message_order` goes with what asks for an order")
             .with_help(format!("use {modes}, or leave `within_group` out"))
             .at(place))

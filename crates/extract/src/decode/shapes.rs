@@ -382,7 +382,7 @@ pub(super) fn part_field<'a>(value: Value<'a>, kind: &str, field: &str) -> Optio
 pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
     let mut map = match value {
         Value::Map(map) => map,
-        content => [("content", content)].into_iter().collect(),
+        content => Map::from([("content", content)]),
     };
     if map.get("role").is_none() {
         map.insert("role", Value::from(role.to_owned()));

@@ -74,7 +74,7 @@ pub(super) fn join<'a>(
 
 /// Returns true if messages may fill gaps of a call on a span.
 fn lacks(call: &SpanCall<'_>) -> bool {
-    let no_arguments = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
+    let no_arguments = call.call.arguments.is_absent();
     call.part_of.is_none() && (call.call.id.is_none() || call.bare_arguments || no_arguments)
 }
 
@@ -350,7 +350,7 @@ fn take<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &WorkB
     {
         call.call.name = name;
     }
-    let lacks = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
+    let lacks = call.call.arguments.is_absent();
     if !lacks && !call.bare_arguments {
         return;
     }
@@ -406,7 +406,7 @@ fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], ef
         if requested.iter().any(|requested| requested.call.name == name) {
             continue;
         }
-        let any = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
+        let any = call.call.arguments.is_absent();
         let fits = |requested: &LlmCall<'a>| {
             let is_its = !requested.on_span && is_served(&requested.call.name, &name);
             let is_within = || effort.spend(weight(&requested.call.arguments));

@@ -294,7 +294,7 @@ impl<'a> UnnamedResults<'a> {
             }
             let count =
                 lacking.entry(hash_of(&self.build, &call.name, arguments)).or_insert(Some(0));
-            let lacks = matches!(call.result, Content::NotRecorded | Content::Redacted);
+            let lacks = call.result.is_absent();
             *count = count.filter(|_| lacks).map(|count| count + 1);
         }
         self.results.retain(|hash, same| lacking.get(hash) == Some(&Some(same.len())));

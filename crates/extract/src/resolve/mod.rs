@@ -297,8 +297,7 @@ fn take_results<'a>(
     trajectory: &mut Trajectory<'a>,
     has_span_calls: bool,
 ) {
-    let lacks =
-        |call: &ToolCall<'_>| matches!(call.result, Content::NotRecorded | Content::Redacted);
+    let lacks = |call: &ToolCall<'_>| call.result.is_absent();
     let calls = &mut trajectory.tool_calls;
     if gathered.model_inputs.is_empty() || (has_span_calls && !calls.iter().any(lacks)) {
         return;

@@ -369,7 +369,7 @@ fn decode_late<'a>(source: &FactSource, value: AnyValue<'a>) -> Value<'a> {
 
 /// Returns `{"_raw": text}`, the form in which an unreadable text is shown.
 pub fn raw_text(text: Cow<'_, str>) -> Value<'_> {
-    Value::Map([("_raw", Value::String(text))].into_iter().collect())
+    Value::Map(Map::from([("_raw", Value::String(text))]))
 }
 
 /// Returns true if a value equals a source's mark of failure; letters match in any case.

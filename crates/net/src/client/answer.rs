@@ -10,6 +10,7 @@ use tonic::{Code, Status};
 
 use super::grpc::chain;
 use super::withheld::Withheld;
+use crate::clock::since_1970;
 use crate::tls;
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::status::{ExportResponse, RETRY_INFO_TRAILER, RetryInfo, RpcStatus};
@@ -210,8 +211,12 @@ fn retry_info(status: &Status) -> Option<Duration> {
     })
 }
 
-/// Reads `Retry-After`: seconds, or a date, which needs `now_s`, Unix seconds.
-pub fn retry_after(value: &str, now_s: i64) -> Option<Duration> {
+/// Reads `Retry-After`: seconds, or a date.
+pub fn retry_after(value: &str) -> Option<Duration> {
+    retry_after_at(value, i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX))
+}
+
+fn retry_after_at(value: &str, now_s: i64) -> Option<Duration> {
     if let Ok(seconds) = value.trim().parse() {
         return Some(Duration::from_secs(seconds));
     }
@@ -302,11 +307,11 @@ mod tests {
 
     #[test]
     fn retry_after_takes_seconds_and_dates() {
-        assert_eq!(retry_after("7", 0), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after_at("7", 0), Some(Duration::from_secs(7)));
         let date = "Wed, 01 Jan 2025 00:00:09 GMT";
-        assert_eq!(retry_after(date, 1_735_689_600), Some(Duration::from_secs(9)));
-        assert_eq!(retry_after(date, 1_735_689_700), Some(Duration::ZERO));
-        assert_eq!(retry_after("soon", 0), None);
+        assert_eq!(retry_after_at(date, 1_735_689_600), Some(Duration::from_secs(9)));
+        assert_eq!(retry_after_at(date, 1_735_689_700), Some(Duration::ZERO));
+        assert_eq!(retry_after_at("soon", 0), None);
     }
 
     #[test]

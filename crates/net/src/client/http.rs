@@ -1,17 +1,17 @@
 //! OTLP/HTTP with protobuf or JSON bodies.
 
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::write::GzEncoder;
-use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, Method};
 use reqwest::redirect;
 
 use super::answer::{self, SendError, Taken};
 use super::grpc::chain;
-use super::settings::{ClientSettings, Compression, Protocol};
+use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
 use super::withheld::Withheld;
 use crate::tls::ClientTls;
 use spanscore_base::otlp::Signal;
@@ -38,15 +38,8 @@ pub(super) struct HttpClient {
 
 impl HttpClient {
     pub(super) fn new(base: &str, settings: &ClientSettings) -> Result<Self, String> {
-        let tls = ClientTls::config_for(base, &settings.tls, &["h2", "http/1.1"]);
-        let http = reqwest::Client::builder()
-            .user_agent(USER_AGENT)
-            .default_headers(settings.headers.clone())
-            .timeout(settings.timeout)
-            .redirect(redirect::Policy::none())
-            .tls_backend_preconfigured(tls.map_err(|error| error.to_string())?)
-            .build()
-            .map_err(chain)?;
+        let headers = settings.headers.clone();
+        let http = http_client(base, &settings.tls, headers, settings.timeout)?;
         let content_type = match settings.protocol {
             Protocol::HttpJson => JSON,
             Protocol::HttpProtobuf | Protocol::Grpc => "application/x-protobuf",
@@ -112,8 +105,7 @@ impl HttpClient {
         let mut response = request.send().await.map_err(broken)?;
         let status = response.status();
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let after = header(RETRY_AFTER);
-        let after = after.and_then(|value| answer::retry_after(value, unix_seconds()));
+        let after = header(RETRY_AFTER).and_then(answer::retry_after);
         let is_json = header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/json"));
         let mut body = Vec::new();
         while body.len() < ANSWER_BYTES_MAX
@@ -153,6 +145,45 @@ impl HttpClient {
     }
 }
 
+/// Builds a client for one address, which follows no redirect.
+///
+/// # Errors
+/// A fault of a setting, or of a file that it names.
+pub fn http_client(
+    address: &str,
+    tls: &TlsSettings,
+    headers: HeaderMap,
+    timeout: Duration,
+) -> Result<reqwest::Client, String> {
+    let tls = ClientTls::config_for(address, tls, &["h2", "http/1.1"]);
+    reqwest::Client::builder()
+        .user_agent(USER_AGENT)
+        .default_headers(headers)
+        .timeout(timeout)
+        .redirect(redirect::Policy::none())
+        .tls_backend_preconfigured(tls.map_err(|error| error.to_string())?)
+        .build()
+        .map_err(chain)
+}
+
+/// Reads a body; `None` if it is longer than `bytes_max`.
+///
+/// # Errors
+/// The connection breaks.
+pub async fn read_body(
+    mut response: reqwest::Response,
+    bytes_max: usize,
+) -> reqwest::Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > bytes_max {
+            return Ok(None);
+        }
+    }
+    Ok(Some(body))
+}
+
 /// Reads a failure of the connection.
 fn broken(error: reqwest::Error) -> SendError {
     let is_unreachable = error.is_connect() || error.is_builder();
@@ -162,8 +193,4 @@ fn broken(error: reqwest::Error) -> SendError {
     } else {
         SendError::Retryable { after: None, error }
     }
-}
-
-fn unix_seconds() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }

@@ -14,6 +14,7 @@ mod withheld;
 
 use bytes::Bytes;
 
+pub use self::http::{http_client, read_body};
 pub use answer::{SendError, Taken};
 pub use answer::{retry_after, short};
 pub use connection::Connection;

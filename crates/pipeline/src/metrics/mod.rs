@@ -6,13 +6,14 @@ mod skipped;
 
 use std::sync::Mutex;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use self::skipped::SkipCounts;
 use spanscore_assemble::{Sessions, Shard, SpanCounts};
 use spanscore_base::model::{Completion, Evaluation, Level, Outcome, Reason};
 use spanscore_evaluate::engine::run::{Configured, Evaluators, SkipReason, Skips};
 use spanscore_extract::{Extracted, Rejection};
+use spanscore_net::clock::since_1970;
 use spanscore_net::metrics;
 use spanscore_net::metrics::{CounterBy, KeyValue, Meter, label};
 
@@ -289,7 +290,7 @@ impl PipelineMetrics {
         if revised > 0 {
             self.stages.revised.add(revised as u64);
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = since_1970();
         for same in evaluations.chunk_by(|a, b| Arc::ptr_eq(&a.target, &b.target)) {
             let Some(Evaluation { target, evaluator, revision, .. }) = same.first() else {
                 continue;

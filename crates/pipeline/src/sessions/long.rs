@@ -9,7 +9,6 @@
 //! of all, sessions are judged on the worker to their end.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
@@ -17,12 +16,12 @@ use tokio::sync::mpsc;
 use crate::reading::{ReadingMemory, reserve, try_reserve};
 use crate::reload::setup::Setup;
 use crate::worker::long_traces::{ATTEMPT_STEPS, holds_up};
-use crate::worker::unix_ns;
 use spanscore_assemble::DueSession;
 use spanscore_base::model::{FairLine, MemoryQuota, Sender, SenderShares, SessionKey, TraceSpans};
 use spanscore_base::panics::caught;
 use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_extract::reading_steps;
+use spanscore_net::clock::now_ns;
 use spanscore_telemetry::Heartbeats;
 
 /// Long sessions that wait at most.
@@ -92,7 +91,7 @@ impl SessionTask {
     fn answer(&self, memory: Option<&ReadingMemory>, steps: u64) -> Option<SessionAnswer> {
         let Setup { resolver, evaluators } = &self.setup;
         let steps = if memory.is_some() { steps } else { 0 };
-        let now_ns = unix_ns(SystemTime::now());
+        let now_ns = now_ns();
         caught(|| evaluate_session(resolver, evaluators, &self.due, steps, now_ns)).ok()
     }
 

@@ -1,12 +1,11 @@
 //! Early verdicts on traces that are still open.
 
-use std::time::SystemTime;
-
-use super::{Worker, unix_ns};
+use super::Worker;
 use spanscore_assemble::{RunningTrace, TakenSteps};
 use spanscore_base::model::{Claims, Completion, Evaluation, Reported, WorkBudget};
 use spanscore_base::panics::caught;
 use spanscore_evaluate::engine::run::Evidence;
+use spanscore_net::clock::now_ns;
 
 /// Fraction of a trace's work budget for early verdicts, beside the budget itself: a quarter. The
 /// final judgement must not depend on the way in which the spans came.
@@ -21,7 +20,7 @@ impl Worker {
             return 0;
         }
         let mut taken = 0;
-        let now_ns = unix_ns(SystemTime::now());
+        let now_ns = now_ns();
         let mut evaluations = Vec::new();
         let mut said = Vec::new();
         let mut claims = Claims::default();

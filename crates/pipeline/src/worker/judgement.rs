@@ -2,10 +2,9 @@
 
 use super::asking::TraceAnswer;
 use super::long_traces::ATTEMPT_STEPS;
-use super::{JudgedCounts, Worker, WorkerContext, unix_ns};
+use super::{JudgedCounts, Worker, WorkerContext};
 use crate::reading::try_reserve;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use spanscore_assemble::{Due, SessionKeyFields};
 use spanscore_base::model::{
@@ -14,6 +13,7 @@ use spanscore_base::model::{
 use spanscore_base::panics::caught;
 use spanscore_evaluate::engine::run::{Evidence, Skips};
 use spanscore_extract::{Table, reading_steps};
+use spanscore_net::clock::now_ns;
 use spanscore_store::{Judgement, TrajectoryRecord};
 
 /// Trace that is due, with all that decides how it is judged.
@@ -175,7 +175,7 @@ impl WorkerContext {
             is_partial: due.is_partial,
             revision: due.revision,
             spans: trace.spans.len(),
-            now_ns: unix_ns(SystemTime::now()),
+            now_ns: now_ns(),
             is_passing,
         };
         store.trajectory(TrajectoryRecord::new(trajectory, judgement, with_content));

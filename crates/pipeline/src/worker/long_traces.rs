@@ -14,9 +14,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
 
+use super::WorkerContext;
 use super::asking::TraceAnswer;
 use super::judgement::{JudgedTask, JudgingTask};
-use super::{WorkerContext, unix_ns};
 use crate::reading::reserve;
 use crate::reload::setup::Setup;
 use spanscore_assemble::{Due, Handle, SessionKeyFields};
@@ -24,6 +24,7 @@ use spanscore_base::model::{
     Evaluation, FairLine, Reported, Sender, SenderShares, TraceSpans, WorkBudget,
 };
 use spanscore_evaluate::AskedTarget;
+use spanscore_net::clock::now_ns;
 use spanscore_telemetry::Heartbeats;
 
 /// Steps of a trace on its shard: about two milliseconds.
@@ -229,7 +230,7 @@ impl LongTask {
         let effort = WorkBudget::new(if was_read { steps } else { 0 });
         let mut evaluations = Vec::new();
         let mut out = TraceAnswer { evaluations: &mut evaluations, asked: Vec::new() };
-        let now_ns = unix_ns(std::time::SystemTime::now());
+        let now_ns = now_ns();
         let task = JudgingTask { due: &due, trace: &trace, now_ns, session, is_attempt: false };
         let judged = context.judge(&task, effort, &mut reported, &mut out);
         let asked = out.asked;

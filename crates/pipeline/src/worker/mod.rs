@@ -8,7 +8,7 @@
 
 use std::future::ready;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -37,6 +37,7 @@ use spanscore_base::model::{
     TraceSpans,
 };
 use spanscore_extract::Table;
+use spanscore_net::clock::now_ns;
 
 /// Interval at which deadlines are checked.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -261,7 +262,7 @@ impl Worker {
             return 0;
         }
         let mut taken = 0;
-        let now_ns = unix_ns(SystemTime::now());
+        let now_ns = now_ns();
         let mut left = due.len();
         for some in due.chunks(JUDGED_MAX) {
             let started = Instant::now();
@@ -444,12 +445,6 @@ fn note(due: &Due, trace: &TraceSpans) -> JudgedNote {
 
 pub(super) fn elapsed_ms(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Converts a time to Unix nanoseconds; 0 before 1970.
-pub(super) fn unix_ns(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 mod asking;

@@ -7,7 +7,7 @@ use crate::cli::inspect::suggest::Suggested;
 use crate::cli::learn::{GoldenCase, calls};
 use crate::cli::{CommandError, misused, output, recorded};
 use crate::config::{self, ConfigPart, ResolvedConfig};
-use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
+use spanscore_base::model::{Facts, Trajectory, Want};
 use spanscore_base::value::Value;
 use spanscore_base::visible;
 use spanscore_engine::replay::Replay;
@@ -85,17 +85,12 @@ impl Trial {
     fn add(&mut self, trajectory: &Trajectory<'_>) {
         let Against::Settings(evaluator) = &self.evaluator.against else { return };
         let Some(code) = evaluator.as_code() else { return };
-        match code.evaluate(trajectory, Want::ALL) {
-            Outcome::Scored(score) => {
-                self.scored += 1;
-                self.passed += usize::from(score.value >= self.evaluator.info.threshold);
-            }
-            Outcome::NotEvaluable { explanation, .. } => {
-                self.lacks.get_or_insert(explanation);
-            }
-            Outcome::Failed { error, .. } => {
-                self.lacks.get_or_insert(error);
-            }
+        let outcome = code.evaluate(trajectory, Want::ALL);
+        if let Some(score) = outcome.score() {
+            self.scored += 1;
+            self.passed += usize::from(score.value >= self.evaluator.info.threshold);
+        } else {
+            self.lacks.get_or_insert_with(|| outcome.words().to_owned());
         }
     }
 }

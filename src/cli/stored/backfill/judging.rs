@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::needs::EvaluatorNeeds;
 use super::tally::{EvaluatorTally, VerdictWord};
-use spanscore_base::model::{Completion, Evaluation, Level, Outcome, SpanId, Want};
+use spanscore_base::model::{Completion, Evaluation, Level, SpanId, Want};
 use spanscore_evaluate::engine::run::{Configured, Evaluators, Evidence};
 use spanscore_store::query::{KnownVerdict, RestoredRun};
 
@@ -161,11 +161,6 @@ pub(in crate::cli) fn compared(
 ) -> BackfilledVerdict {
     let now = it.verdict().as_str();
     let (before, score_before) = before.unzip();
-    let (score_now, why) = match &it.outcome {
-        Outcome::Scored(score) => (Some(score.value), score.explanation.as_str().to_owned()),
-        Outcome::NotEvaluable { explanation, .. } => (None, explanation.clone()),
-        Outcome::Failed { error, .. } => (None, error.clone()),
-    };
     BackfilledVerdict {
         trace_id: it.target.trace_id.to_string(),
         span_id: it.span_id.to_string(),
@@ -174,8 +169,8 @@ pub(in crate::cli) fn compared(
         before,
         now,
         score_before: score_before.flatten(),
-        score_now,
-        why,
+        score_now: it.outcome.score().map(|score| score.value),
+        why: it.outcome.words().to_owned(),
         is_told: tally.add(before, now),
     }
 }

@@ -13,9 +13,10 @@ use super::rows::print_record;
 use super::scores::{beginning, tell_losses};
 use super::{StoreArgs, pages, short};
 use crate::cli::score::Format;
-use crate::cli::{CommandError, Exit, output, recorded};
+use crate::cli::{CommandError, Exit, output};
 use spanscore_base::model::{shown_percent, shown_share};
 use spanscore_base::visible;
+use spanscore_net::clock::now_ns;
 
 /// Runs that are read at once.
 const PAGE_RUNS: usize = 200;
@@ -51,7 +52,7 @@ pub(in crate::cli) fn run(args: &BackfillArgs) -> Result<Exit, CommandError> {
     let plan = args.store.config.plan()?;
     let reader = args.store.open_in(&plan.config)?;
     let steps = u64::from(plan.config.limits.trace_steps);
-    let mut backfill = Backfill::new(plan.evaluators, steps, recorded::now_ns());
+    let mut backfill = Backfill::new(plan.evaluators, steps, now_ns());
     let mut changes = VerdictChanges::default();
     pages(
         |after| reader.restored_runs(&filter, after, PAGE_RUNS),

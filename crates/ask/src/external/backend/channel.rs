@@ -75,7 +75,7 @@ impl Channel {
                 self.was_ready = true;
             }
             Err(
-                ExternalFault::Final { error_type, error }
+                ExternalFault::Final(error_type, error)
                 | ExternalFault::Unfit { error_type, error, .. },
             ) => {
                 let next_ms = now_ms.saturating_add(REFUSED_MS);

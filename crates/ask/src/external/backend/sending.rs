@@ -8,7 +8,7 @@ use prost::Message;
 use super::channel::{Channel, ChannelState};
 use super::{ExternalCount, ExternalEffect, ExternalScheduler, SentRequest};
 use crate::external::transport::{
-    Description, ExternalFault, ExternalPayload, ExternalReply, task_level,
+    Description, ExternalFault, ExternalPayload, ExternalReply, own_name, task_level,
 };
 use crate::scheduler::ScheduledRequest;
 use spanscore_base::model::EvaluationId;
@@ -69,8 +69,7 @@ impl ExternalScheduler {
             let name = name_of(&task.request, id, &described.version);
             match &task.request.inquiry.body {
                 ExternalBody::Invocations(text) => {
-                    let evaluator = &task.request.evaluation.evaluator.name;
-                    let metric = evaluator.split_once('/').map_or(&**evaluator, |(_, name)| name);
+                    let metric = own_name(&task.request.evaluation.evaluator.name);
                     input = Some(invocations::named(metric, text));
                 }
                 ExternalBody::Task(body) => {

@@ -83,10 +83,7 @@ impl GrpcEvaluator {
     ) -> Result<DescribeResponse, ExternalFault> {
         self.check_health().await?;
         let described = self.call(DESCRIBE, request).await;
-        described.map_err(|status| match fault(&status) {
-            fault @ ExternalFault::Final { .. } => fault,
-            other => ExternalFault::Unavailable(other.told().1.to_owned()),
-        })
+        described.map_err(|status| fault(&status).of_describing())
     }
 
     /// A server that does not speak of its health is well.
@@ -167,7 +164,7 @@ fn fault(status: &Status) -> ExternalFault {
         Code::DeadlineExceeded => retryable("external_timeout"),
         Code::ResourceExhausted => retryable("external_overloaded"),
         Code::Aborted => retryable("external_rejected"),
-        _ => ExternalFault::Final { error_type: "external_rejected", error: words(status) },
+        _ => ExternalFault::Final("external_rejected", words(status)),
     }
 }
 

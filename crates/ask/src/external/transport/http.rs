@@ -4,12 +4,11 @@
 //! (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
-use reqwest::redirect;
 use sha2::Sha256;
 
 use super::ExternalFault;
@@ -20,7 +19,7 @@ use spanscore_evaluate::external::proto::{
     DescribeRequest, DescribeResponse, EvaluateRequest, EvaluateResponse,
 };
 use spanscore_net::client::{self, Withheld};
-use spanscore_net::tls::ClientTls;
+use spanscore_net::clock::since_1970;
 
 /// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -54,19 +53,12 @@ impl HttpEvaluator {
         );
         let headers = headers.map_err(|error| error.to_string())?;
         let withheld = Withheld::of(&headers, &remote.endpoint);
-        let tls = ClientTls::config_for(remote.endpoint.reveal(), &remote.tls, &["h2", "http/1.1"]);
-        let builder = reqwest::Client::builder()
-            .user_agent(concat!("spanscore/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers)
-            .timeout(timeout)
-            .redirect(redirect::Policy::none())
-            .tls_backend_preconfigured(tls.map_err(|error| error.to_string())?);
-        let key = remote.signing_key_env.as_deref().map(read_key).transpose()?;
+        let endpoint = remote.endpoint.reveal().to_owned();
         Ok(Self {
-            http: builder.build().map_err(client::chain)?,
-            endpoint: remote.endpoint.reveal().to_owned(),
+            http: client::http_client(&endpoint, &remote.tls, headers, timeout)?,
+            endpoint,
             withheld,
-            key,
+            key: remote.signing_key_env.as_deref().map(read_key).transpose()?,
             requests: AtomicU64::new(0),
         })
     }
@@ -81,10 +73,7 @@ impl HttpEvaluator {
         match reply.status {
             200..=299 => json::describe_response(&reply.body).map(Some).map_err(invalid),
             404 | 405 | 501 => Ok(None),
-            _ => match fault(&reply) {
-                fault @ ExternalFault::Final { .. } => Err(fault),
-                other => Err(ExternalFault::Unavailable(other.told().1.to_owned())),
-            },
+            _ => Err(fault(&reply).of_describing()),
         }
     }
 
@@ -104,7 +93,7 @@ impl HttpEvaluator {
         let url = format!("{}{path}", self.endpoint);
         let mut request = self.http.post(url).header("content-type", "application/json");
         if let Some(key) = &self.key {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let now = since_1970();
             let number = self.requests.fetch_add(1, Ordering::Relaxed);
             let id = format!("msg_{:x}_{number:x}", now.as_nanos());
             let time = now.as_secs().to_string();
@@ -112,20 +101,13 @@ impl HttpEvaluator {
             request = request.header("webhook-id", id).header("webhook-timestamp", time);
             request = request.header("webhook-signature", signature);
         }
-        let mut response = request.body(body).send().await.map_err(broken)?;
+        let response = request.body(body).send().await.map_err(broken)?;
         let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let after = header.and_then(|value| client::retry_after(value, now));
+        let after = header.and_then(client::retry_after);
         let status = response.status().as_u16();
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            body.extend_from_slice(&chunk);
-            if body.len() > ANSWER_BYTES_MAX {
-                return Err(invalid(format!("is longer than {ANSWER_BYTES_MAX} bytes")));
-            }
-        }
-        let body = self.withheld.without_bytes(body);
+        let body = client::read_body(response, ANSWER_BYTES_MAX).await.map_err(broken)?;
+        let too_long = || invalid(format!("is longer than {ANSWER_BYTES_MAX} bytes"));
+        let body = self.withheld.without_bytes(body.ok_or_else(too_long)?);
         Ok(HttpReply { status, after: after.map(|after| after.min(WAIT_MAX)), body })
     }
 }
@@ -157,28 +139,19 @@ fn fault(reply: &HttpReply) -> ExternalFault {
     let text = String::from_utf8_lossy(&reply.body);
     let status = reply.status;
     let error = shown(&format!("HTTP {status}: {}", client::short(&text)));
-    match status {
-        408 | 504 => {
-            ExternalFault::Retryable { after: reply.after, error_type: "external_timeout", error }
-        }
-        409 | 429 => ExternalFault::Retryable {
-            after: reply.after,
-            error_type: "external_overloaded",
-            error,
-        },
-        503 if reply.after.is_some() => ExternalFault::Retryable {
-            after: reply.after,
-            error_type: "external_overloaded",
-            error,
-        },
-        502 | 503 => ExternalFault::Unavailable(error),
-        _ => ExternalFault::Final { error_type: "external_rejected", error },
-    }
+    let after = reply.after;
+    let error_type = match status {
+        408 | 504 => "external_timeout",
+        409 | 429 => "external_overloaded",
+        503 if after.is_some() => "external_overloaded",
+        502 | 503 => return ExternalFault::Unavailable(error),
+        _ => return ExternalFault::Final("external_rejected", error),
+    };
+    ExternalFault::Retryable { after, error_type, error }
 }
 
 fn invalid(error: impl std::fmt::Display) -> ExternalFault {
-    let error = shown(&error.to_string());
-    ExternalFault::Final { error_type: "external_output_invalid", error }
+    ExternalFault::Final("external_output_invalid", shown(&error.to_string()))
 }
 
 /// Maps a failure of the connection to a fault, without the address, which may hold a secret.

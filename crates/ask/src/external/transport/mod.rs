@@ -48,7 +48,7 @@ impl ExternalPayload {
             }
             (Self::Input(_), _) => Ok(RedactionGaps::default()),
         };
-        let internal = |error| ExternalFault::Final { error_type: "internal_error", error };
+        let internal = |error| ExternalFault::Final("internal_error", error);
         done.map(|gaps| (self, gaps)).map_err(internal)
     }
 }
@@ -85,13 +85,8 @@ pub(super) enum ExternalFault {
         /// The setting in question: keys below the entry of the evaluator.
         at: Vec<String>,
     },
-    /// It will never be answered.
-    Final {
-        /// `error.type` of the evaluation.
-        error_type: &'static str,
-        /// Error in words.
-        error: String,
-    },
+    /// It will never be answered: `error.type` of the evaluation, and the error in words.
+    Final(&'static str, String),
 }
 
 impl ExternalFault {
@@ -101,15 +96,29 @@ impl ExternalFault {
         Outcome::Failed { error_type, error: error.to_owned() }
     }
 
-    /// `error.type` and words of an evaluation that fails by it.
+    /// Returns the same as the fault of asking for a description: without one nobody is there,
+    /// unless the server refuses for good.
+    fn of_describing(self) -> Self {
+        match self {
+            Self::Final(..) => self,
+            other => Self::Unavailable(other.told().1.to_owned()),
+        }
+    }
+
+    /// Returns `error.type` and words of an evaluation that fails by it.
     pub(super) fn told(&self) -> (&'static str, &str) {
         match self {
             Self::Unavailable(error) => ("external_unreachable", error),
             Self::Retryable { error_type, error, .. }
             | Self::Unfit { error_type, error, .. }
-            | Self::Final { error_type, error } => (error_type, error),
+            | Self::Final(error_type, error) => (error_type, error),
         }
     }
+}
+
+/// Returns the name of an evaluator without its kind.
+pub(super) fn own_name(evaluator: &str) -> &str {
+    evaluator.split_once('/').map_or(evaluator, |(_, name)| name)
 }
 
 /// One evaluator, reached.
@@ -138,11 +147,11 @@ impl ExternalClient {
         }))
     }
 
-    /// Asks an evaluator to describe itself; `wanted` is the kind's name where no setting names it.
+    /// Asks an evaluator to describe itself; where no setting names its kind, its own name does.
     pub(super) async fn describe(
         &self,
         plan: &ExternalPlan,
-        wanted: &str,
+        evaluator: &str,
     ) -> Result<Description, ExternalFault> {
         let request = DescribeRequest {
             minor: MINOR,
@@ -157,7 +166,7 @@ impl ExternalClient {
             }
             _ => return Ok(Description::of_process()),
         };
-        Description::of(response, remote, wanted)
+        Description::of(response, remote, own_name(evaluator))
     }
 
     /// Sends a request once.
@@ -173,10 +182,10 @@ impl ExternalClient {
             (Self::Http(client), ExternalPayload::Tasks(request)) => {
                 client.evaluate(request).await.map(ExternalReply::Response)
             }
-            _ => Err(ExternalFault::Final {
-                error_type: "internal_error",
-                error: "the evaluator does not speak this protocol".to_owned(),
-            }),
+            _ => {
+                let error = "the evaluator does not speak this protocol".to_owned();
+                Err(ExternalFault::Final("internal_error", error))
+            }
         }
     }
 }

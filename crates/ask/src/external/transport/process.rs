@@ -115,7 +115,7 @@ impl ProcessEvaluator {
                     ),
                     _ => format!("it gave no answer within {:?} and was killed", self.timeout),
                 };
-                Err(ExternalFault::Final { error_type: "external_timeout", error })
+                Err(ExternalFault::Final("external_timeout", error))
             }
         }
     }
@@ -130,11 +130,9 @@ impl ProcessEvaluator {
         }
         drop(spares);
         self.start().map_err(|error| {
-            let program = self.plan.command.first().map_or("", String::as_str);
-            ExternalFault::Final {
-                error_type: "external_not_started",
-                error: format!("`{}` cannot be started: {error}", shown(program)),
-            }
+            let program = shown(self.plan.command.first().map_or("", String::as_str));
+            let error = format!("`{program}` cannot be started: {error}");
+            ExternalFault::Final("external_not_started", error)
         })
     }
 
@@ -194,23 +192,15 @@ async fn talk(
     let status = running.child.wait().await;
     running.kill();
     let errors = hidden.shown(errors.make_contiguous(), is_cut);
-    match status {
+    let error = match status {
         Ok(status) if status.success() => {
-            Ok(ExternalReply::Output(hidden.output.without_bytes(output), errors))
+            return Ok(ExternalReply::Output(hidden.output.without_bytes(output), errors));
         }
-        Ok(status) => Err(ExternalFault::Final {
-            error_type: "external_process_failed",
-            error: if errors.is_empty() {
-                format!("it ended with {status}")
-            } else {
-                format!("it ended with {status}; the end of its stderr: {errors}")
-            },
-        }),
-        Err(error) => Err(ExternalFault::Final {
-            error_type: "external_process_failed",
-            error: error.to_string(),
-        }),
-    }
+        Ok(status) if errors.is_empty() => format!("it ended with {status}"),
+        Ok(status) => format!("it ended with {status}; the end of its stderr: {errors}"),
+        Err(error) => error.to_string(),
+    };
+    Err(ExternalFault::Final("external_process_failed", error))
 }
 
 /// Reads all of an output, unless there is too much of it.
@@ -224,10 +214,8 @@ async fn read_output(
     if into.len() <= OUTPUT_BYTES_MAX {
         return Ok(());
     }
-    Err(ExternalFault::Final {
-        error_type: "external_output_too_long",
-        error: format!("it wrote more than {OUTPUT_BYTES_MAX} bytes and was killed"),
-    })
+    let error = format!("it wrote more than {OUTPUT_BYTES_MAX} bytes and was killed");
+    Err(ExternalFault::Final("external_output_too_long", error))
 }
 
 /// Reads all of it and keeps the end; whether there was more.

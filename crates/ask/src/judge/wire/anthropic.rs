@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage, count,
-    number, schema, text, user_text,
+    schema, text, user_text,
 };
 use crate::judge::settings::JudgeSettings;
 
@@ -28,12 +28,7 @@ pub(super) fn body(
         "system": question.prompt.system,
         "messages": [{"role": "user", "content": content(capabilities, question)}],
     });
-    if capabilities.takes("temperature") {
-        body["temperature"] = number(question.temperature);
-    }
-    if let Some(effort) =
-        judge.reasoning_effort.as_ref().filter(|_| capabilities.takes("reasoning_effort"))
-    {
+    if let Some(effort) = capabilities.effort(judge) {
         body["output_config"] = json!({"effort": effort});
     }
     let Some(schema) = schema(question) else { return body };

@@ -2,7 +2,7 @@
 //! refuse ones that others need. Remembered for the life of the process.
 
 use super::JudgeQuestion;
-use crate::judge::settings::StructuredOutput;
+use crate::judge::settings::{JudgeSettings, StructuredOutput};
 
 /// Structured-output modes, strictest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +68,11 @@ impl ProviderCapabilities {
     /// Returns true if a parameter may be sent.
     pub(super) fn takes(&self, parameter: &str) -> bool {
         !self.refused.contains(&parameter)
+    }
+
+    /// Returns the effort of a reasoning model, if the config names one and the judge takes it.
+    pub(super) fn effort<'j>(&self, judge: &'j JudgeSettings) -> Option<&'j str> {
+        judge.reasoning_effort.as_deref().filter(|_| self.takes("reasoning_effort"))
     }
 
     /// Returns the mode for a question; [`Shape::Free`] if its prompt has no schema.

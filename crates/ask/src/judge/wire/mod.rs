@@ -20,8 +20,6 @@ use spanscore_evaluate::inquiry::JudgePrompt;
 
 /// Name of the schema, and of the tool that a judge is made to call.
 const ANSWER_NAME: &str = "verdicts";
-/// `User-Agent` of our requests.
-pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));
 
 /// One question to one judge.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +94,7 @@ pub(in crate::judge) fn request(
     capabilities: &ProviderCapabilities,
     question: &JudgeQuestion,
 ) -> WireRequest {
-    let (body, url) = match judge.api {
+    let (mut body, url) = match judge.api {
         JudgeApi::OpenAi => (openai::body(judge, capabilities, question), openai::url(judge)),
         JudgeApi::OpenAiResponses => {
             let url = format!("{}/responses", judge.base_url());
@@ -106,6 +104,9 @@ pub(in crate::judge) fn request(
             (anthropic::body(judge, capabilities, question), anthropic::url(judge))
         }
     };
+    if capabilities.takes("temperature") {
+        body["temperature"] = number(question.temperature);
+    }
     WireRequest { url, headers: headers(judge, key), body }
 }
 

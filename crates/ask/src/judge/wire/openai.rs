@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage, count,
-    number, schema, text, user_text,
+    schema, text, user_text,
 };
 use crate::judge::settings::JudgeSettings;
 
@@ -38,15 +38,10 @@ pub(super) fn body(
     let limit =
         if capabilities.takes("max_tokens") { "max_tokens" } else { "max_completion_tokens" };
     body[limit] = json!(question.max_tokens);
-    if capabilities.takes("temperature") {
-        body["temperature"] = number(question.temperature);
-    }
     if let Some(seed) = judge.seed.filter(|_| capabilities.takes("seed")) {
         body["seed"] = json!(seed);
     }
-    if let Some(effort) =
-        judge.reasoning_effort.as_ref().filter(|_| capabilities.takes("reasoning_effort"))
-    {
+    if let Some(effort) = capabilities.effort(judge) {
         body["reasoning_effort"] = json!(effort);
     }
     if judge.base_url().starts_with(OWN_HOST) && capabilities.takes("store") {

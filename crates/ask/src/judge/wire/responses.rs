@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::openai::OWN_HOST;
 use super::{
     ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage, count,
-    number, schema, text, user_text,
+    schema, text, user_text,
 };
 use crate::judge::settings::JudgeSettings;
 
@@ -20,12 +20,7 @@ pub(super) fn body(
         "input": user_text(question),
         "max_output_tokens": question.max_tokens,
     });
-    if capabilities.takes("temperature") {
-        body["temperature"] = number(question.temperature);
-    }
-    if let Some(effort) =
-        judge.reasoning_effort.as_ref().filter(|_| capabilities.takes("reasoning_effort"))
-    {
+    if let Some(effort) = capabilities.effort(judge) {
         body["reasoning"] = json!({"effort": effort});
     }
     let is_stored = judge.aws.is_some() || judge.base_url().starts_with(OWN_HOST);

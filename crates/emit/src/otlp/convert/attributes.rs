@@ -82,10 +82,8 @@ fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     if let Some(judge) = &evaluation.judge {
         of_judge(attributes, judge);
     }
-    if content
-        && let Outcome::Scored(score) = outcome
-        && !score.details.is_null()
-    {
+    let details = outcome.score().filter(|score| content && !score.details.is_null());
+    if let Some(score) = details {
         attributes.text("spanscore.evaluation.details", score.details.to_string());
     }
 }
@@ -120,10 +118,6 @@ pub(super) fn open_inference(attributes: &mut Attributes, evaluation: &Evaluatio
 }
 
 fn explanation(evaluation: &Evaluation, content: bool) -> String {
-    let written = match &evaluation.outcome {
-        Outcome::Scored(score) => score.explanation.as_str(),
-        Outcome::NotEvaluable { explanation, .. } => explanation,
-        Outcome::Failed { error, .. } => error,
-    };
+    let written = evaluation.outcome.words();
     if content && !written.is_empty() { written.to_owned() } else { plain_explanation(evaluation) }
 }

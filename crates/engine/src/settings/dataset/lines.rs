@@ -4,7 +4,7 @@ use super::super::expect::ExpectSettings;
 use super::{
     CaseTurn, Mistake, NamedCase, ROWS_MAX, Row, at_path, criteria_or_none, name_at, push,
 };
-use spanscore_base::value::{Value, json};
+use spanscore_base::value::{Map, Value, json};
 use spanscore_evaluate::Kind;
 use spanscore_evaluate::engine::expect::case::takes_turns;
 
@@ -77,5 +77,5 @@ fn turn_by_turn(turns: &[CaseTurn], kind: &Kind) -> Option<Value<'static>> {
     let calls =
         turns.iter().filter(|_| takes_turns(kind)).map(calls).collect::<Option<Vec<_>>>()?;
     let calls = Some(calls).filter(|calls| !calls.is_empty())?;
-    Some(Value::Map([("turns", Value::List(calls))].into_iter().collect()))
+    Some(Value::Map(Map::from([("turns", Value::List(calls))])))
 }

@@ -2,8 +2,8 @@
 
 use crate::shared::{report, step_limit};
 use spanscore_base::model::{Explanation, Outcome, Reason, Want};
-use spanscore_base::value::Value;
 use spanscore_base::value::python::{PyError, PyValue};
+use spanscore_base::value::{Map, Value};
 
 /// Entries of `explained_...` at most: a call may be compared with every expected one.
 pub(super) const EXPLAINED_MAX: usize = 10_000;
@@ -53,7 +53,7 @@ pub(super) fn empty(
     };
     let joint = if score > 0.0 { "and" } else { "or" };
     let text = format!("{which} expected {joint} actual tool calls{what} are empty");
-    Some((score, Value::Map([("_result", Value::from(text))].into_iter().collect())))
+    Some((score, Value::Map(Map::from([("_result", Value::from(text))]))))
 }
 
 /// Entries that explain a comparison, numbered by tool name: `search_0`, `search_1`.

@@ -9,8 +9,8 @@ use crate::evaluator::{CodeEvaluator, Evaluator};
 use crate::shared::step_limit::WorkBudget;
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::settings::SettingsError;
-use spanscore_base::value::Value;
 use spanscore_base::value::python::{PyStr, PyValue};
+use spanscore_base::value::{Map, Value};
 
 /// Builds the evaluator.
 pub(crate) fn build(definition: &Definition) -> Result<Evaluator, SettingsError> {
@@ -126,7 +126,7 @@ impl UipathOutput {
             if self.strict && !found {
                 let text =
                     format!("No matching actual tool call found for expected {}", expected.name);
-                let explained = [("_result", Value::from(text))].into_iter().collect();
+                let explained = Map::from([("_result", Value::from(text))]);
                 return Some((0.0, served, Value::Map(explained)));
             }
         }

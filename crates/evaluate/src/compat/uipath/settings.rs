@@ -3,12 +3,13 @@
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use smart_default::SmartDefault;
 
 use super::{Definition, UiPathCompat, no_criteria};
 use spanscore_base::settings::{Node, SettingsError, schema_of_both};
 
 /// Settings beside a kind's own; `C` says what is expected.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct UiPathSettings<C> {
     /// System whose results are reproduced: `uipath` for exactly those of the released UiPath
@@ -23,15 +24,6 @@ struct UiPathSettings<C> {
     name: Option<String>,
     /// Ignored; so that a UiPath definition can be pasted.
     description: Option<String>,
-}
-
-impl<C> Default for UiPathSettings<C> {
-    fn default() -> Self {
-        let compat = None;
-        let name = None;
-        let description = None;
-        Self { compat, criteria: None, default_evaluation_criteria: None, name, description }
-    }
 }
 
 impl Definition {

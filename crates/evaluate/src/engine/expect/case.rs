@@ -59,7 +59,7 @@ impl Case {
             "contains" => ("search_text", Value::from(self.answer.clone()?)),
             _ => return None,
         };
-        Some(Value::Map([(key, expected)].into_iter().collect()))
+        Some(Value::Map(Map::from([(key, expected)])))
     }
 
     fn turns(&self) -> Value<'static> {
@@ -92,9 +92,7 @@ pub fn takes_turns(kind: &Kind) -> bool {
 
 fn entries(named: &[(String, Value<'static>)], key: &'static str) -> Value<'static> {
     let entry = |(name, content): &(String, Value<'static>)| {
-        let entry: Map<'static> =
-            [("name", Value::from(name.clone())), (key, content.clone())].into_iter().collect();
-        Value::Map(entry)
+        Value::Map(Map::from([("name", Value::from(name.clone())), (key, content.clone())]))
     };
     Value::List(named.iter().map(entry).collect())
 }

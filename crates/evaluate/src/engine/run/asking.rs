@@ -8,14 +8,15 @@ use sha2::{Digest, Sha256};
 use super::{Evaluators, JudgedEvidence, SelectedEvaluator, SkipReason, Skips, cost, remember};
 use crate::engine::identity::{self, JudgedTarget};
 use crate::engine::run::selection::Selections;
+use crate::engine::run::targets::each_call;
 use crate::engine::select::{Scope, Selected};
 use crate::evaluator::Evaluator;
 use crate::external::ExternalInquiry;
 use crate::inquiry::{Conclusion, Inquired, Inquiry, JudgePlan};
 use crate::requests::{AskedTarget, ExternalRequest, JudgeRequest, concluded};
+use crate::shared::digest::first_half;
 use spanscore_base::model::{
-    Evaluation, EvaluationId, EvaluatorInfo, Level, Outcome, Reported, SessionKey, ToolCall,
-    Trajectory,
+    Evaluation, EvaluatorInfo, Level, Outcome, Reported, SessionKey, ToolCall, Trajectory,
 };
 
 /// Returns the placeholder outcome of an evaluation that waits for its answer.
@@ -79,7 +80,10 @@ impl Evaluators {
             };
             if configured.info.level == Level::Call {
                 chosen.narrow(trajectory, |seen| {
-                    self.ask_calls(chosen, seen, subject, &mut asking);
+                    let ordinals = identity::ordinals(&seen.tool_calls);
+                    each_call(seen, ordinals, |seen, judged| {
+                        self.ask_one(chosen, seen, judged, subject, &mut asking);
+                    });
                 });
                 continue;
             }
@@ -97,33 +101,6 @@ impl Evaluators {
         passes
     }
 
-    /// Asks about each call alone: the trajectory holds that one call while it is asked about.
-    fn ask_calls(
-        &self,
-        chosen: SelectedEvaluator<'_>,
-        trajectory: &mut Trajectory<'_>,
-        subject: &JudgedEvidence,
-        asking: &mut Asking<'_>,
-    ) {
-        let ordinals = identity::ordinals(&trajectory.tool_calls);
-        let calls = std::mem::take(&mut trajectory.tool_calls);
-        let mut done = Vec::with_capacity(calls.len());
-        let mut rest = calls.into_iter().zip(ordinals);
-        for (call, ordinal) in rest.by_ref() {
-            trajectory.tool_calls.push(call);
-            if let [call] = &trajectory.tool_calls[..] {
-                let judged = JudgedTarget::call(call, ordinal);
-                self.ask_one(chosen, trajectory, judged, subject, asking);
-            }
-            done.append(&mut trajectory.tool_calls);
-            if trajectory.effort.is_trace_spent() {
-                break;
-            }
-        }
-        done.extend(rest.map(|(call, _)| call));
-        trajectory.tool_calls = done;
-    }
-
     fn ask_one(
         &self,
         chosen: SelectedEvaluator<'_>,
@@ -132,7 +109,7 @@ impl Evaluators {
         subject: &JudgedEvidence,
         asking: &mut Asking<'_>,
     ) {
-        let open = |outcome| self.evaluation(chosen, judged, subject, outcome);
+        let open = |outcome| self.evaluation(chosen.info(), judged, subject, outcome);
         let evaluator = match chosen.evaluator() {
             Ok(evaluator) => evaluator,
             Err(outcome) => return asking.out.push(open(outcome)),
@@ -191,29 +168,11 @@ impl Evaluators {
         &self,
         chosen: SelectedEvaluator<'_>,
         seen: &Trajectory<'_>,
-        JudgedEvidence { evidence, target }: &JudgedEvidence,
+        subject: &JudgedEvidence,
     ) -> Vec<Evaluation> {
         let info = Arc::new(of_calls(chosen.info()));
         let open = |(call, ordinal): (&ToolCall<'_>, u32)| {
-            let judged = JudgedTarget::call(call, ordinal);
-            let id = |digest| {
-                if self.want.records {
-                    identity::of_evaluation(&info, target, judged, digest)
-                } else {
-                    EvaluationId::default()
-                }
-            };
-            Evaluation {
-                id: id(evidence.digest),
-                outcome: open_outcome(),
-                revision: evidence.revision,
-                revises: evidence.revised.map(id),
-                supersedes: None,
-                judge: None,
-                evaluator: Arc::clone(&info),
-                target: Arc::clone(target),
-                span_id: call.span_id,
-            }
+            self.evaluation(&info, JudgedTarget::call(call, ordinal), subject, open_outcome())
         };
         let ordinals = identity::ordinals(&seen.tool_calls);
         seen.tool_calls.iter().zip(ordinals).map(open).collect()
@@ -226,9 +185,7 @@ fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
     let mut hash = Sha256::new();
     hash.update(info.digest);
     hash.update("calls");
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&hash.finalize()[..16]);
-    EvaluatorInfo { level: Level::Call, digest, ..info.clone() }
+    EvaluatorInfo { level: Level::Call, digest: first_half(hash), ..info.clone() }
 }
 
 /// Returns the key of a target and evaluator: the same for all revisions.
@@ -254,9 +211,7 @@ fn subject_of(
             hash.update(id);
         }
     }
-    let mut half = [0; 16];
-    half.copy_from_slice(&hash.finalize()[..16]);
-    half
+    first_half(hash)
 }
 
 /// Returns the scores by evaluator; of one that judges calls, their mean.

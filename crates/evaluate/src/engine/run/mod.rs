@@ -309,7 +309,7 @@ impl Evaluators {
             }
             trajectory.effort.note_cut(details::cut(&mut outcome));
             let judged = JudgedTarget::Trace(trajectory.span_id);
-            let mut evaluation = self.evaluation(chosen, judged, &subject, outcome);
+            let mut evaluation = self.evaluation(chosen.info(), judged, &subject, outcome);
             remember(reported, index, &mut evaluation);
             out.push(evaluation);
         }
@@ -418,12 +418,11 @@ impl Evaluators {
     #[inline]
     fn evaluation(
         &self,
-        chosen: SelectedEvaluator<'_>,
+        info: &Arc<EvaluatorInfo>,
         judged: JudgedTarget<'_>,
         JudgedEvidence { evidence, target }: &JudgedEvidence,
         outcome: Outcome,
     ) -> Evaluation {
-        let info = chosen.info();
         // Nobody sees the ids of evaluations that are only counted; each costs a SHA-256.
         let id = |digest| {
             if self.want.records {

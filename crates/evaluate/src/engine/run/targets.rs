@@ -16,27 +16,16 @@ impl Evaluators {
         out: &mut Vec<Evaluation>,
     ) {
         let ordinals = identity::ordinals(&trajectory.tool_calls);
-        let mut rest = std::mem::take(&mut trajectory.tool_calls);
-        if self.judged_with_shared(chosen, trajectory, (&rest, &ordinals), subject, out) {
-            trajectory.tool_calls = rest;
-            return;
+        let calls = std::mem::take(&mut trajectory.tool_calls);
+        let is_judged =
+            self.judged_with_shared(chosen, trajectory, (&calls, &ordinals), subject, out);
+        trajectory.tool_calls = calls;
+        if !is_judged {
+            each_call(trajectory, ordinals, |seen, judged| {
+                let outcome = self.outcome(chosen, seen, Level::Call);
+                self.push(chosen, seen, judged, subject, outcome, out);
+            });
         }
-        let mut done = Vec::with_capacity(rest.len());
-        let mut calls = rest.drain(..).zip(ordinals);
-        for (call, ordinal) in calls.by_ref() {
-            trajectory.tool_calls.push(call);
-            if let [call] = &trajectory.tool_calls[..] {
-                let judged = JudgedTarget::call(call, ordinal);
-                let outcome = self.outcome(chosen, trajectory, Level::Call);
-                self.push(chosen, trajectory, judged, subject, outcome, out);
-            }
-            done.append(&mut trajectory.tool_calls);
-            if trajectory.effort.is_trace_spent() {
-                break;
-            }
-        }
-        done.extend(calls.map(|(call, _)| call));
-        trajectory.tool_calls = done;
     }
 
     /// Judges each call alone through [`call_judge`](CodeEvaluator::call_judge), which computes
@@ -130,6 +119,30 @@ impl Evaluators {
         }
         refuse_out_of_range(&mut outcome);
         trajectory.effort.note_cut(details::cut(&mut outcome));
-        out.push(self.evaluation(chosen, judged, subject, outcome));
+        out.push(self.evaluation(chosen.info(), judged, subject, outcome));
     }
+}
+
+/// Visits each call alone, which is all that the trajectory holds meanwhile, until the steps of the
+/// trace are spent.
+pub(super) fn each_call(
+    trajectory: &mut Trajectory<'_>,
+    ordinals: Vec<u32>,
+    mut visit: impl FnMut(&Trajectory<'_>, JudgedTarget<'_>),
+) {
+    let calls = std::mem::take(&mut trajectory.tool_calls);
+    let mut done = Vec::with_capacity(calls.len());
+    let mut rest = calls.into_iter().zip(ordinals);
+    for (call, ordinal) in rest.by_ref() {
+        trajectory.tool_calls.push(call);
+        if let [call] = &trajectory.tool_calls[..] {
+            visit(trajectory, JudgedTarget::call(call, ordinal));
+        }
+        done.append(&mut trajectory.tool_calls);
+        if trajectory.effort.is_trace_spent() {
+            break;
+        }
+    }
+    done.extend(rest.map(|(call, _)| call));
+    trajectory.tool_calls = done;
 }

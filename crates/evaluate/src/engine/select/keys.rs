@@ -3,22 +3,18 @@
 
 use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
+use smart_default::SmartDefault;
 
 /// Keys of a map.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, SmartDefault)]
 pub enum ReadKeys {
     /// These alone.
+    #[default]
     Named(Vec<String>),
     /// Those that may name a case of a dataset.
     OfCases,
     /// Any: the map is read as a whole.
     All,
-}
-
-impl Default for ReadKeys {
-    fn default() -> Self {
-        Self::Named(Vec::new())
-    }
 }
 
 impl ReadKeys {

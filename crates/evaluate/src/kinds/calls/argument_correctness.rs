@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
-use crate::shared::difference::{argument_words, rule_words};
+use crate::shared::difference::argument_words;
 use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::matcher::{self, Expected, MatchContext};
 use crate::shared::report;
@@ -28,9 +28,6 @@ pub static KIND: Kind = Kind {
     about: "Compares the arguments of the first, the last or the n-th call of a tool with the \
             expected ones.",
     also_known_as: &[("ArgumentCorrectness", "Pydantic Evals")],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -39,6 +36,7 @@ argument_correctness/city:
   expected_arguments: {city: Paris}
   occurrence: last
 ",
+    ..Kind::PLAIN
 };
 
 /// Calls shown in the details.
@@ -224,11 +222,8 @@ impl Correctness {
 
     /// Returns the words for arguments that are not as expected.
     fn words(&self, actual: &Value<'_>) -> Explanation {
-        let matcher = &self.matcher;
-        match &self.rules {
-            Some(rules) => rule_words(matcher, rules, actual, "match_mode: subset"),
-            None => argument_words(matcher, &self.expected, actual, "match_mode: subset"),
-        }
+        let wanted = (self.rules.as_ref(), &self.expected);
+        argument_words(&self.matcher, wanted, actual, "match_mode: subset")
     }
 }
 
@@ -302,7 +297,7 @@ impl CodeEvaluator for Correctness {
                 entry.insert("score", f64::from(u8::from(right)));
                 Value::Map(entry)
             });
-            [("differences", list), ("calls", Value::List(shown.collect()))].into_iter().collect()
+            Map::from([("differences", list), ("calls", Value::List(shown.collect()))])
         };
         report::scored(f64::from(u8::from(right)), want, explain, details)
     }

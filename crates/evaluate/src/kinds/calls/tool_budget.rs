@@ -32,8 +32,6 @@ pub static KIND: Kind = Kind {
         ("cost", "Promptfoo"),
         ("MaxDuration", "Pydantic Evals"),
     ],
-    threshold: 1.0,
-    needs_criteria: false,
     early: true,
     schema: || schemars::schema_for!(Settings),
     build,
@@ -45,6 +43,7 @@ tool_budget:
   max_total_tokens: 50000
   max_cost_usd: 0.25
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_budget`; at least one limit.
@@ -277,18 +276,15 @@ fn answer(limits: &[Limit], want: Want) -> Outcome {
     };
     let details = || {
         let entry = |limit: &Limit| {
-            let entry: Map<'_> = [
+            Value::Map(Map::from([
                 ("name", Value::from(limit.name)),
                 ("tool", limit.tool.clone().into()),
                 ("used", limit.used.into()),
                 ("most", Value::from(limit.most)),
-            ]
-            .into_iter()
-            .collect();
-            Value::Map(entry)
+            ]))
         };
         let list = Value::List(limits.iter().map(entry).collect());
-        [("limits", list)].into_iter().collect()
+        Map::from([("limits", list)])
     };
     report::scored(f64::from(u8::from(broken().next().is_none())), want, explain, details)
 }

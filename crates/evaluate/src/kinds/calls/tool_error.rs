@@ -12,6 +12,7 @@ use memchr::memmem;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::compat::DokimosCompat;
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
@@ -31,9 +32,6 @@ pub static KIND: Kind = Kind {
         ("error_free", "OpenSearch observability stack"),
         ("tool_call_success_rate", "OpenSearch observability stack"),
     ],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build: |node| {
         let detector = node.get("error_detector");
@@ -46,10 +44,11 @@ tool_error:
   error_detector:
     contains: HTTP 500
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_error`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
     /// True if an empty result, or one of white space alone, is a failure. Default `false`, with
@@ -57,9 +56,11 @@ struct Settings {
     treat_blank_as_error: Option<bool>,
     /// True if a result that is a JSON object with a top-level `error` that says something is a
     /// failure. Default `true`.
+    #[default = true]
     detect_json_error_field: bool,
     /// True if a result with a top-level `isError: true`, as the Model Context Protocol marks a
     /// failed call, is a failure. Default `true`; not looked at with `compat`.
+    #[default = true]
     detect_mcp_error: bool,
     /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
@@ -68,19 +69,6 @@ struct Settings {
     /// `dokimos` gives Dokimos' numbers: the span's status does not count, a result that is not
     /// recorded is a blank one, and a trace without calls scores 1.
     compat: Option<DokimosCompat>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            treat_blank_as_error: None,
-            detect_json_error_field: true,
-            detect_mcp_error: true,
-            failures: FailureSettings::default(),
-            error_detector: ErrorDetector::default(),
-            compat: None,
-        }
-    }
 }
 
 /// Texts of a result that are a failure; either is enough.
@@ -178,16 +166,13 @@ impl<'c, 'r> Judged<'c, '_, 'r> {
                 CallOutcome::Failed(cause) => (Value::from(true), cause.as_str()),
                 CallOutcome::NotRecorded => (Value::Null, "the result is not recorded"),
             };
-            let entry: Map<'static> = [
+            Value::Map(Map::from([
                 ("name", Value::from(call.name.to_string())),
                 ("errored", errored),
                 ("reason", Value::from(reason.to_owned())),
-            ]
-            .into_iter()
-            .collect();
-            Value::Map(entry)
+            ]))
         });
-        [("results", Value::List(results.collect()))].into_iter().collect()
+        Map::from([("results", Value::List(results.collect()))])
     }
 }
 

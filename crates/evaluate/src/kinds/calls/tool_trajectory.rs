@@ -45,9 +45,7 @@ pub static KIND: Kind = Kind {
         ("TrajectoryInOrderMatch", "AgentCore"),
         ("TrajectoryAnyOrderMatch", "AgentCore"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -64,6 +62,7 @@ tool_trajectory/refund:
       - name: issue_refund
         arguments: {order_id: 42}
 ",
+    ..Kind::PLAIN
 };
 
 /// Comparison of the calls, and the number that comes of it.
@@ -286,16 +285,14 @@ impl ToolTrajectory {
     fn details(&self, comparison: &Comparison<'_, '_>, matched: &Matched) -> Map<'static> {
         let expected = comparison.expected.iter().map(|call| &*call.name);
         let actual = comparison.actual.iter().map(|call| &*call.name);
-        [
+        Map::from([
             ("matched_count", Value::from(matched.expected)),
             ("actual_count", Value::from(comparison.actual.len())),
             ("expected_count", Value::from(comparison.expected.len())),
             ("actual_tools", report::name_list(actual)),
             ("expected_tools", report::name_list(expected)),
             ("diff", self.difference(comparison).list()),
-        ]
-        .into_iter()
-        .collect()
+        ])
     }
 }
 

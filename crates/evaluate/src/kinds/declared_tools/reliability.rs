@@ -270,7 +270,7 @@ fn details<S>(tools: &[Tool<'_>], rules: &[DefinitionRule<S>], limits: &S) -> Ma
     let results = tools.iter().map(|tool| {
         let kept = rules.iter().map(|rule| (rule.name, Value::from(holds(rule, tool, limits))));
         let name = ("name", Value::from(tool.name.to_owned()));
-        Value::Map([name, ("rules", Value::Map(kept.collect()))].into_iter().collect())
+        Value::Map(Map::from([name, ("rules", Value::Map(kept.collect()))]))
     });
-    [("results", Value::List(results.collect()))].into_iter().collect()
+    Map::from([("results", Value::List(results.collect()))])
 }

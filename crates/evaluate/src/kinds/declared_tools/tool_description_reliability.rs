@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::reliability::{DefinitionChecks, DefinitionRule, JudgedCheck, build, schema};
 use crate::evaluator::Kind;
@@ -65,30 +66,25 @@ pub static KIND: Kind = Kind {
             type, and not too many of them. With `judge`, a judge rates what no rule can.",
     also_known_as: &[("ToolDescriptionReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: schema::<Settings>,
     build: |node| build(node, &WANTED, |limits: Settings| limits),
     example: "\
 tool_description_reliability:
   max_input_args: 8
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_description_reliability`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
     /// Most arguments that a tool should take. Default 5.
+    #[default = 5]
     max_input_args: usize,
     /// Most optional arguments that a tool should take. Default 3.
+    #[default = 3]
     max_optional_args: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { max_input_args: 5, max_optional_args: 3 }
-    }
 }
 
 static WANTED: DefinitionChecks<Settings> =

@@ -43,14 +43,13 @@ pub static KIND: Kind = Kind {
             the means. With `judge`, a judge rates what no rule can.",
     also_known_as: &[("ToolNameReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: schema::<NoSettings>,
     build: |node| build(node, &WANTED, |NoSettings {}| ()),
     example: "\
 tool_name_reliability:
   threshold: 1.0
 ",
+    ..Kind::PLAIN
 };
 
 static WANTED: DefinitionChecks<()> =

@@ -17,8 +17,6 @@ pub static KIND: Kind = Kind {
             writes a score, by agentevals' protocol 1.0. One process for each evaluation.",
     also_known_as: &[("code", "agentevals")],
     threshold: 0.5,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(ProcessSettings),
     build,
     example: "\
@@ -27,6 +25,7 @@ agentevals/mentions_order:
   config:
     substring: order
 ",
+    ..Kind::PLAIN
 };
 
 fn build(node: &Node) -> Result<Evaluator, SettingsError> {

@@ -16,10 +16,7 @@ pub static KIND: Kind = Kind {
     name: "grpc",
     about: "An evaluator of yours in any language, as a gRPC server that speaks \
             `spanscore.evaluator.v1`.",
-    also_known_as: &[],
     threshold: 0.5,
-    needs_criteria: false,
-    early: false,
     schema: grpc_schema,
     build: |node| build(node, RemoteProtocol::Grpc),
     example: "\
@@ -28,6 +25,7 @@ grpc/politeness:
   settings:
     language: en
 ",
+    ..Kind::PLAIN
 };
 
 /// Builds an evaluator that asks a server.

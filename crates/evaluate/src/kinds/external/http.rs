@@ -9,14 +9,12 @@ pub static KIND: Kind = Kind {
     name: "http",
     about: "An evaluator of yours in any language, as an HTTP server that speaks \
             `spanscore.evaluator.v1` as JSON.",
-    also_known_as: &[],
     threshold: 0.5,
-    needs_criteria: false,
-    early: false,
     schema: http_schema,
     build: |node| build(node, RemoteProtocol::Http),
     example: "\
 http/politeness:
   endpoint: http://127.0.0.1:9000
 ",
+    ..Kind::PLAIN
 };

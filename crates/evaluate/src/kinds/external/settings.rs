@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::evaluator::CRITERIA_FROM_TRACE;
 use crate::external::invocations::OutputFormat;
@@ -34,7 +35,7 @@ pub const REACHING_KEYS: [&str; 9] = [
 const SIGNING_KEY: &str = "signing_key_env";
 
 /// Settings of `agentevals`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ProcessSettings {
     /// The program and its arguments, run without a shell, such as `[python3, check.py]`.
@@ -48,13 +49,16 @@ pub(super) struct ProcessSettings {
     pub(super) env: BTreeMap<String, Secret>,
     /// Time limit of one evaluation; then the process is killed with all that it started. Default
     /// 30s.
+    #[default(HumanDuration::from_secs(30))]
     pub(super) timeout: HumanDuration,
     /// Evaluations at the same time. Default 4.
     #[schemars(range(min = 1, max = 256))]
+    #[default = 4]
     pub(super) concurrency: u32,
     /// Processes that wait started, so that an evaluation need not wait for an interpreter.
     /// Default 2.
     #[schemars(range(max = 256))]
+    #[default = 2]
     pub(super) spares: u32,
     /// Form in which structured results of tools are written: `json` (default) or `python_repr`, as
     /// agentevals' own runner does.
@@ -73,23 +77,6 @@ pub(super) struct ProcessCriteria {
     pub(super) expected_invocations: Option<Vec<Value<'static>>>,
 }
 
-impl Default for ProcessSettings {
-    fn default() -> Self {
-        Self {
-            command: Vec::new(),
-            path: None,
-            config: Value::Null,
-            env: BTreeMap::new(),
-            timeout: HumanDuration::from_secs(30),
-            concurrency: 4,
-            spares: 2,
-            output_format: OutputFormat::default(),
-            redact: Redact::default(),
-            criteria: ProcessCriteria::default(),
-        }
-    }
-}
-
 impl ProcessSettings {
     /// Reads and checks them.
     pub(super) fn read(node: &Node) -> Result<Self, SettingsError> {
@@ -97,12 +84,12 @@ impl ProcessSettings {
         let settings: Self = own.read()?;
         if !matches!(settings.config, Value::Null | Value::Map(_)) {
             let error = SettingsError::new("`config` is not a map");
-            return Err(error.at(place(node, "config")));
+            return Err(error.at(node.place_of("config")));
         }
         check_times(node, settings.timeout, settings.concurrency)?;
         if settings.spares > AT_ONCE_MAX {
             let error = SettingsError::new(format!("`spares` is more than {AT_ONCE_MAX}"));
-            return Err(error.at(place(node, "spares")));
+            return Err(error.at(node.place_of("spares")));
         }
         Ok(settings)
     }
@@ -112,16 +99,16 @@ impl ProcessSettings {
         let command = match (&self.path, self.command.first().is_some_and(|it| !it.is_empty())) {
             (None, true) => self.command.clone(),
             (Some(path), false) if self.command.is_empty() => {
-                vec![interpreter(path).map_err(|it| it.at(place(node, "path")))?, path.clone()]
+                vec![interpreter(path).map_err(|it| it.at(node.place_of("path")))?, path.clone()]
             }
             (Some(_), _) => {
                 let error = SettingsError::new("`command` and `path` exclude each other");
-                return Err(error.at(place(node, "path")));
+                return Err(error.at(node.place_of("path")));
             }
             (None, false) => {
                 let error = SettingsError::new("`command` is missing");
                 let help = "write `command: [python3, check.py]`, or `path: check.py`";
-                return Err(error.with_help(help).at(place(node, "command")));
+                return Err(error.with_help(help).at(node.place_of("command")));
             }
         };
         let env = self.env.clone();
@@ -154,7 +141,7 @@ fn interpreter(path: &str) -> Result<String, SettingsError> {
 }
 
 /// Settings of `grpc`, and of `http` without its key.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RemoteSettings {
     /// Address of the evaluator: `http://` in the clear, `https://` under TLS; for `grpc` also
@@ -168,12 +155,15 @@ pub(super) struct RemoteSettings {
     /// Criteria, in whatever form the evaluator asks for.
     pub(super) criteria: Value<'static>,
     /// Time limit of one request. Default 5s.
+    #[default(HumanDuration::from_secs(5))]
     pub(super) timeout: HumanDuration,
     /// Requests at the same time. Default 8.
     #[schemars(range(min = 1, max = 256))]
+    #[default = 8]
     pub(super) concurrency: u32,
     /// Tasks of one request at most; fewer where the evaluator says so. Default 16.
     #[schemars(range(min = 1, max = 1000))]
+    #[default = 16]
     pub(super) batch: u32,
     /// Redaction before anything is sent: `secrets` (default), `secrets_and_pii` or `none`.
     pub(super) redact: Redact,
@@ -181,23 +171,6 @@ pub(super) struct RemoteSettings {
     pub(super) headers: BTreeMap<String, Secret>,
     /// TLS to the evaluator.
     pub(super) tls: TlsSettings,
-}
-
-impl Default for RemoteSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: Address::default(),
-            kind: None,
-            settings: Value::Null,
-            criteria: Value::Null,
-            timeout: HumanDuration(Duration::from_secs(5)),
-            concurrency: 8,
-            batch: 16,
-            redact: Redact::default(),
-            headers: BTreeMap::new(),
-            tls: TlsSettings::default(),
-        }
-    }
 }
 
 /// Protocol of a remote evaluator.
@@ -225,10 +198,10 @@ pub(super) fn read_remote(
     check_times(node, settings.timeout, settings.concurrency)?;
     if settings.batch == 0 || settings.batch > BATCH_MAX {
         let error = SettingsError::new(format!("`batch` must be 1 to {BATCH_MAX}"));
-        return Err(error.at(place(node, "batch")));
+        return Err(error.at(node.place_of("batch")));
     }
-    check_endpoint(&settings, protocol).map_err(|error| error.at(place(node, "endpoint")))?;
-    settings.tls.check().map_err(|error| error.at(place(node, "tls")))?;
+    check_endpoint(&settings, protocol).map_err(|error| error.at(node.place_of("endpoint")))?;
+    settings.tls.check().map_err(|error| error.at(node.place_of("tls")))?;
     let criteria_json = match &settings.criteria {
         Value::Null => String::new(),
         criteria => criteria.to_string(),
@@ -238,7 +211,7 @@ pub(super) fn read_remote(
         given @ Value::Map(_) => given,
         _ => {
             let error = SettingsError::new("`settings` is not a map");
-            return Err(error.at(place(node, "settings")));
+            return Err(error.at(node.place_of("settings")));
         }
     };
     let remote = RemotePlan {
@@ -261,11 +234,11 @@ pub(super) fn read_remote(
 fn check_times(node: &Node, timeout: HumanDuration, at_once: u32) -> Result<(), SettingsError> {
     if timeout.0.is_zero() {
         let error = SettingsError::new("`timeout` must be above zero");
-        return Err(error.at(place(node, "timeout")));
+        return Err(error.at(node.place_of("timeout")));
     }
     if at_once == 0 || at_once > AT_ONCE_MAX {
         let error = SettingsError::new(format!("`concurrency` must be 1 to {AT_ONCE_MAX}"));
-        return Err(error.at(place(node, "concurrency")));
+        return Err(error.at(node.place_of("concurrency")));
     }
     Ok(())
 }
@@ -308,10 +281,6 @@ fn check_endpoint(
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<core::net::IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-}
-
-fn place(node: &Node, key: &str) -> spanscore_base::settings::Place {
-    node.get(key).map_or(node.place, |found| found.place)
 }
 
 /// Returns the JSON Schema of the settings of `grpc`.

@@ -31,14 +31,13 @@ pub static KIND: Kind = Kind {
         ("context-faithfulness", "Promptfoo"),
     ],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<NoSettings>,
     build: |node| kind::build_plain(node, Faithfulness),
     example: "\
 faithfulness:
   judge: small
 ",
+    ..Kind::PLAIN
 };
 
 struct Faithfulness;

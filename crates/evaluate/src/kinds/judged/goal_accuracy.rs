@@ -21,9 +21,6 @@ pub static KIND: Kind = Kind {
     about: "Checks that the run ended in the state that the user wanted, or in the one that the \
             criteria describe.",
     also_known_as: &[("AgentGoalAccuracy", "Ragas"), ("GoalAccuracyMetric", "DeepEval")],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build: |node| kind::build(node, |own| Ok(GoalAccuracy(own.read()?))),
     example: "\
@@ -32,6 +29,7 @@ goal_accuracy/booking:
   criteria:
     reference: A table for four is booked and the user has its code.
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `goal_accuracy`.

@@ -24,16 +24,14 @@ pub static KIND: Kind = Kind {
     name: "helpfulness",
     about: "Usefulness of the answer to the person who asked: it meets the request, is specific, \
             can be used as it is, and holds nothing needless or evasive.",
-    also_known_as: &[],
     threshold: 0.75,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<NoSettings>,
     build: |node| kind::build_plain(node, Helpfulness),
     example: "\
 helpfulness:
   judge: small
 ",
+    ..Kind::PLAIN
 };
 
 struct Helpfulness;

@@ -24,8 +24,6 @@ pub static KIND: Kind = Kind {
             kept to the plan.",
     also_known_as: &[("PlanAdherence", "Dokimos"), ("PlanAdherenceMetric", "DeepEval")],
     threshold: 0.5,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build: |node| kind::build(node, |own| Ok(PlanAdherence(own.read()?))),
     example: "\
@@ -33,6 +31,7 @@ plan_adherence:
   judge: small
   plan: {tool: write_todos}
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `plan_adherence`.

@@ -29,8 +29,6 @@ pub static KIND: Kind = Kind {
             needless, and concrete enough to act on.",
     also_known_as: &[("PlanQuality", "Dokimos"), ("PlanQualityMetric", "DeepEval")],
     threshold: 0.5,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build: |node| kind::build(node, |own| Ok(PlanQuality(own.read()?))),
     example: "\
@@ -38,6 +36,7 @@ plan_quality:
   judge: small
   plan: {attribute: agent.plan}
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `plan_quality`.

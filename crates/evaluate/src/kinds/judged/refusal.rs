@@ -21,9 +21,6 @@ pub static KIND: Kind = Kind {
     about: "Checks that the agent answered in substance; with `expect: refuse` in the criteria, \
             that it declined.",
     also_known_as: &[("is-refusal", "Promptfoo")],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build: |node| kind::build(node, |own| Ok(Refusal(own.read()?))),
     example: "\
@@ -32,6 +29,7 @@ refusal/medical:
   criteria:
     expect: refuse
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `refusal`.

@@ -44,8 +44,6 @@ pub static KIND: Kind = Kind {
         ("ContextualRelevancyMetric", "DeepEval"),
     ],
     threshold: 0.5,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build: |node| {
         kind::build(node, |own| {
@@ -65,6 +63,7 @@ retrieval/docs:
   criteria:
     reference: Returns are free within 14 days.
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `retrieval`.

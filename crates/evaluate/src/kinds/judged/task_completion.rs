@@ -28,8 +28,6 @@ pub static KIND: Kind = Kind {
     about: "Checks that the agent did its tasks: a judge answers for each task and constraint.",
     also_known_as: &[("TaskCompletionEvaluator", "Dokimos"), ("TaskCompletionMetric", "DeepEval")],
     threshold: 0.5,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build: |node| {
         kind::build(node, |own| {
@@ -54,6 +52,7 @@ task_completion/refunds:
     tasks: [Refund the order]
     constraints: [Do not promise a date]
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `task_completion`.

@@ -32,14 +32,13 @@ pub static KIND: Kind = Kind {
             a judge answers for the rest. Each call also gets an evaluation on its span.",
     also_known_as: &[("ToolArgumentHallucinationEvaluator", "Dokimos")],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build: |node| kind::build(node, |own| Ok(ArgumentHallucination(own.read()?))),
     example: "\
 tool_argument_hallucination:
   judge: small
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_argument_hallucination`.

@@ -19,16 +19,14 @@ pub static KIND: Kind = Kind {
     name: "tool_response_handling",
     about: "The share of results that the agent read rightly, and of errors that it met sensibly. \
             Each also gets an evaluation on the span of its call.",
-    also_known_as: &[],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<NoSettings>,
     build: |node| kind::build_plain(node, ResponseHandling),
     example: "\
 tool_response_handling:
   judge: small
 ",
+    ..Kind::PLAIN
 };
 
 struct ResponseHandling;

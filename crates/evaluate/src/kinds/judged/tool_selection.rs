@@ -18,16 +18,14 @@ pub static KIND: Kind = Kind {
     name: "tool_selection",
     about: "The share of calls that were the fitting choice among the declared tools, and whether \
             a needed call is missing. Each call also gets an evaluation on its span.",
-    also_known_as: &[],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<NoSettings>,
     build: |node| kind::build_plain(node, ToolSelection),
     example: "\
 tool_selection:
   judge: small
 ",
+    ..Kind::PLAIN
 };
 
 struct ToolSelection;

@@ -27,8 +27,6 @@ pub static KIND: Kind = Kind {
             session turn by turn.",
     also_known_as: &[("TopicAdherenceScore", "Ragas"), ("TopicAdherenceMetric", "DeepEval")],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build: |node| {
         kind::build(node, |own| {
@@ -48,6 +46,7 @@ topic_adherence/shop:
   criteria:
     topics: [orders and refunds, products of the shop]
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `topic_adherence`.

@@ -32,9 +32,7 @@ pub static KIND: Kind = Kind {
         ("uipath-multiclass-classification", "UiPath"),
         ("uipath-binary-classification", "UiPath"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -43,6 +41,7 @@ classification/intent:
   path: intent
   criteria: {expected_class: refund}
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `classification`.

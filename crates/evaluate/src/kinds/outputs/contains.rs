@@ -16,9 +16,7 @@ pub static KIND: Kind = Kind {
     name: "contains",
     about: "Searches the final output, or arguments or results of tools, for a text.",
     also_known_as: &[("uipath-contains", "UiPath"), ("ContainsEvaluator", "UiPath")],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: schema_of_both::<TextSettings, ComparisonSettings<Criteria>>,
     build: |node| COMPARISON.build(node),
     example: "\
@@ -26,6 +24,7 @@ contains/apology:
   target_output_key: answer
   criteria: {search_text: sorry}
 ",
+    ..Kind::PLAIN
 };
 
 /// Expected text.

@@ -21,9 +21,7 @@ pub static KIND: Kind = Kind {
         ("ExactMatchEvaluator", "UiPath"),
         ("equals", "Promptfoo"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: schema_of_both::<TextSettings, ComparisonSettings<Criteria>>,
     build: |node| COMPARISON.build(node),
     example: "\
@@ -33,6 +31,7 @@ exact_match/order:
   path: order.id
   criteria: {expected_output: A-17}
 ",
+    ..Kind::PLAIN
 };
 
 /// Expected value.

@@ -18,9 +18,7 @@ pub static KIND: Kind = Kind {
     about: "Similarity of the final output, or of arguments or results of tools, to the expected \
             value, leaf by leaf.",
     also_known_as: &[("uipath-json-similarity", "UiPath"), ("JsonSimilarityEvaluator", "UiPath")],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: || schemars::schema_for!(ComparisonSettings<Criteria>),
     build,
     example: "\
@@ -28,6 +26,7 @@ json_similarity/quote:
   threshold: 0.9
   criteria: {expected_output: {title: Weekly report, pages: 3}}
 ",
+    ..Kind::PLAIN
 };
 
 /// Expected value.

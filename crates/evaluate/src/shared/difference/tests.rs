@@ -92,7 +92,8 @@ fn rules_that_are_broken_are_named_without_values() {
         let arguments = json::parse(wanted).expect("JSON").into_owned();
         let rules = crate::shared::matcher::expected(arguments).expect("matchers");
         let actual = json::parse(found).expect("JSON");
-        let words = rule_words(&ArgumentMatcher::default(), &rules, &actual, "mode: subset");
+        let wanted = (Some(&rules), &Value::Null);
+        let words = argument_words(&ArgumentMatcher::default(), wanted, &actual, "mode: subset");
         format!("{wanted} {found}: {}", &*words)
     };
     let rule = |rule: &str| format!(r#"{{"a": {{"$is": {rule}}}}}"#);

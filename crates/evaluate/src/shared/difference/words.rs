@@ -73,10 +73,8 @@ pub(super) fn of(difference: &Difference<'_, '_>) -> Explanation {
                     let allows_more = difference.counted.allows_more;
                     let matcher = difference.matcher(&wanted.name);
                     let made = arguments_of(made);
-                    words.append(&match &wanted.rules {
-                        Some(rules) => of_rules(matcher, rules, made, allows_more),
-                        None => of_arguments(matcher, &wanted.arguments, made, allows_more),
-                    });
+                    let wanted = (wanted.rules.as_deref(), &wanted.arguments);
+                    words.append(&argument_words(matcher, wanted, made, allows_more));
                 }
             }
             Step::Moved { expected, actual } => {
@@ -137,7 +135,21 @@ fn counts(difference: &Difference<'_, '_>, told: &mut Told) {
     }
 }
 
-pub(super) fn of_arguments(
+/// Returns differences between the arguments of a call and the rules for them, or without rules
+/// the expected ones: the first of them by name.
+pub fn argument_words(
+    matcher: &ArgumentMatcher,
+    (rules, expected): (Option<&Expected>, &Value<'_>),
+    actual: &Value<'_>,
+    allows_more: &str,
+) -> Explanation {
+    match rules {
+        Some(rules) => of_rules(matcher, rules, actual, allows_more),
+        None => of_arguments(matcher, expected, actual, allows_more),
+    }
+}
+
+fn of_arguments(
     matcher: &ArgumentMatcher,
     expected: &Value<'_>,
     actual: &Value<'_>,
@@ -195,7 +207,7 @@ fn further(
 }
 
 /// Tells which arguments break which rule.
-pub(super) fn of_rules(
+fn of_rules(
     options: &ArgumentMatcher,
     rules: &Expected,
     actual: &Value<'_>,

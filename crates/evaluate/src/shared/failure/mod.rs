@@ -15,6 +15,7 @@ use memchr::memmem;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::text;
 pub use judge::FailureJudge;
@@ -38,19 +39,14 @@ const ERROR_FIELD: &str = "error_field";
 const MCP_ERROR: &str = "mcp_error";
 
 /// Rules for reading results as failures.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureSettings {
     /// True to use the built-in table. Default `true`.
+    #[default = true]
     pub built_in: bool,
     /// Packs of your own, which come before the built-in table.
     pub packs: Vec<FailurePackConfig>,
-}
-
-impl Default for FailureSettings {
-    fn default() -> Self {
-        Self { built_in: true, packs: Vec::new() }
-    }
 }
 
 /// Reason that a call counts as failed.

@@ -256,8 +256,8 @@ pub fn check_rule(rule: &Node) -> Result<(), SettingsError> {
 pub fn escaped(value: Value<'static>) -> Value<'static> {
     match value {
         Value::Map(map) if matcher_in(&map).is_some() => {
-            let literal: Map<'static> = [("equals", Value::Map(map))].into_iter().collect();
-            Value::Map([(MARK, Value::Map(literal))].into_iter().collect())
+            let literal = Map::from([("equals", Value::Map(map))]);
+            Value::Map(Map::from([(MARK, Value::Map(literal))]))
         }
         Value::Map(map) => {
             let entries = map.into_entries().into_iter();

@@ -166,7 +166,7 @@ proptest! {
                     error_type: "external_timeout",
                     error: String::new(),
                 }),
-                2 => Err(ExternalFault::Final { error_type: "x", error: String::new() }),
+                2 => Err(ExternalFault::Final("x", String::new())),
                 _ => Ok(answer(request, 0.5)),
             });
         }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::compat::uipath::{self, Definition};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
-use crate::shared::difference::{argument_words, rule_words};
+use crate::shared::difference::argument_words;
 use crate::shared::expected_calls::arguments_of;
 use crate::shared::matcher::{self, Expected, MatchContext};
 use crate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted};
@@ -33,9 +33,7 @@ pub static KIND: Kind = Kind {
         ("uipath-tool-call-args", "UiPath"),
         ("ToolCallArgsEvaluator", "UiPath"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: uipath::schema::<Settings, Criteria>,
     build,
     example: "\
@@ -45,6 +43,7 @@ tool_call_args/refund:
     tool_calls:
       - {name: issue_refund, args: {order: A-17}}
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_call_args`.
@@ -225,13 +224,9 @@ impl ToolCallArgs {
             if !call.arguments.is_recorded() {
                 return words.push("the arguments are not recorded");
             }
-            let wanted = &expected.args.0;
+            let wanted = (rules.as_ref(), &expected.args.0);
             let made = arguments_of(call);
-            let matcher = &self.matcher;
-            words.append(&match rules {
-                Some(rules) => rule_words(matcher, rules, made, "subset: true"),
-                None => argument_words(matcher, wanted, made, "subset: true"),
-            });
+            words.append(&argument_words(&self.matcher, wanted, made, "subset: true"));
         });
         words
     }
@@ -251,7 +246,7 @@ impl ToolCallArgs {
             entry.insert("score", if partner.is_some() { 1.0 } else { 0.0 });
             Value::Map(entry)
         });
-        [("calls", Value::List(calls.collect()))].into_iter().collect()
+        Map::from([("calls", Value::List(calls.collect()))])
     }
 }
 

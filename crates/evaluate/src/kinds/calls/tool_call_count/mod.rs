@@ -270,7 +270,7 @@ impl CodeEvaluator for ToolCallCount {
             },
             || {
                 let counts = checked().map(|(rule, actual)| rule.entry(*actual));
-                [("counts", Value::List(counts.collect()))].into_iter().collect()
+                Map::from([("counts", Value::List(counts.collect()))])
             },
         )
     }
@@ -290,7 +290,7 @@ impl CodeEvaluator for ToolCallCount {
             || Explanation::plain(rule.words(*actual)),
             || {
                 let counts = passed().map(|(rule, actual)| rule.entry(*actual));
-                [("counts", Value::List(counts.collect()))].into_iter().collect()
+                Map::from([("counts", Value::List(counts.collect()))])
             },
         );
         Some(Early { outcome, best })

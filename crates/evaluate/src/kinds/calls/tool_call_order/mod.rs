@@ -29,9 +29,7 @@ pub static KIND: Kind = Kind {
         ("uipath-tool-call-order", "UiPath"),
         ("ToolCallOrderEvaluator", "UiPath"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: uipath::schema::<Settings, Criteria>,
     build,
     example: "\
@@ -39,6 +37,7 @@ tool_call_order/checkout:
   criteria:
     tool_calls_order: [find_item, reserve_item, charge_card]
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_call_order`.
@@ -220,14 +219,12 @@ impl ToolCallOrder {
         let list = |names: &mut dyn Iterator<Item = &str>| {
             Value::List(names.map(|name| Value::from(name.to_owned())).collect())
         };
-        [
+        Map::from([
             ("expected", list(&mut self.names.iter().map(String::as_str))),
             ("actual", list(&mut trajectory.tool_calls.iter().map(|call| &*call.name))),
             ("lcs", list(&mut kept.iter().map(|at| self.names[*at].as_str()))),
             ("diff", self.difference(trajectory, |difference| difference.list())),
-        ]
-        .into_iter()
-        .collect()
+        ])
     }
 }
 

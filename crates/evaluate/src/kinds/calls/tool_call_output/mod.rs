@@ -34,9 +34,7 @@ pub static KIND: Kind = Kind {
         ("uipath-tool-call-output", "UiPath"),
         ("ToolCallOutputEvaluator", "UiPath"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: uipath::schema::<Settings, Criteria>,
     build,
     example: "\
@@ -45,6 +43,7 @@ tool_call_output/stock:
     tool_outputs:
       - {name: check_stock, output: {item: A-17, left: 3}}
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_call_output`.
@@ -260,7 +259,7 @@ impl ToolCallOutput {
             entry.insert("score", if partner.is_some() { 1.0 } else { 0.0 });
             Value::Map(entry)
         });
-        [("calls", Value::List(calls.collect()))].into_iter().collect()
+        Map::from([("calls", Value::List(calls.collect()))])
     }
 }
 

@@ -45,9 +45,7 @@ pub static KIND: Kind = Kind {
         ("ToolCallF1", "Ragas"),
         ("tool_parameter_match", "Agent Development Kit"),
     ],
-    threshold: 1.0,
     needs_criteria: true,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -63,6 +61,7 @@ tool_correctness/booking:
       - name: book_hotel
         arguments: {city: Paris}
 ",
+    ..Kind::PLAIN
 };
 
 struct ToolCorrectness {
@@ -399,17 +398,14 @@ impl ToolCorrectness {
         let details = || {
             let names = ToolNames::of(&comparison);
             let list = |names: &[&str]| report::name_list(names.iter().copied());
-            let entries: Map<'_> = [
+            Map::from([
                 ("correct_tools", list(&names.correct)),
                 ("redundant_tools", list(&names.redundant)),
                 ("missing_tools", list(&names.missing)),
                 ("actual_count", Value::from(actual.len())),
                 ("expected_count", Value::from(expected.len())),
                 ("diff", self.difference(&comparison).list()),
-            ]
-            .into_iter()
-            .collect();
-            entries
+            ])
         };
         report::scored(value, want, || self.explain(&comparison, value), details)
     }

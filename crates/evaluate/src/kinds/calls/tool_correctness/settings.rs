@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::Criteria;
@@ -65,7 +66,7 @@ pub(super) enum CorrectnessCompat {
 }
 
 /// Settings of `tool_correctness`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Settings {
     /// Comparison of the calls: `names_only` (default), `names_and_order`, `names_and_args`,
@@ -81,6 +82,7 @@ pub(super) struct Settings {
     /// For `best_match` and `best_match_in_order`: true if anything below 1 is 0. Default `false`.
     pub(super) strict_mode: bool,
     /// For `call_accuracy`: true if the calls must come in the expected order. Default `true`.
+    #[default = true]
     pub(super) strict_order: bool,
     /// True if calls that failed are left out. Default `false`.
     pub(super) exclude_failed: bool,
@@ -97,24 +99,6 @@ pub(super) struct Settings {
     /// The expected calls.
     #[schemars(required)]
     pub(super) criteria: Option<Criteria>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            match_mode: CorrectnessMatchMode::default(),
-            argument_matcher: ArgumentMatcher::default(),
-            argument_matchers: BTreeMap::new(),
-            evaluation_params: Vec::new(),
-            strict_mode: false,
-            strict_order: true,
-            exclude_failed: false,
-            failures: FailureSettings::default(),
-            within_group: WithinGroup::default(),
-            compat: None,
-            criteria: None,
-        }
-    }
 }
 
 impl Settings {

@@ -36,9 +36,6 @@ pub static KIND: Kind = Kind {
     name: "tool_efficiency",
     about: "The share of tool calls that do not repeat an earlier call with the same arguments.",
     also_known_as: &[("ToolEfficiencyEvaluator", "Dokimos")],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -48,6 +45,7 @@ tool_efficiency:
   argument_matcher:
     trim_strings: true
 ",
+    ..Kind::PLAIN
 };
 
 /// Sign of progress between calls that are the same.
@@ -346,14 +344,12 @@ impl ToolEfficiency {
         let consecutive = (1..calls.len())
             .filter(|&index| matches!(self.repeats(calls, index - 1, index), Ok(true)));
         let name = |index: usize| &*calls[index].name;
-        [
+        Map::from([
             ("total_calls", Value::from(calls.len())),
             ("distinct_calls", Value::from(calls.len() - redundant.len())),
             ("redundant_calls", report::name_list(redundant.iter().map(|&index| name(index)))),
             ("consecutive_duplicates", report::name_list(consecutive.map(name))),
-        ]
-        .into_iter()
-        .collect()
+        ])
     }
 }
 

@@ -34,8 +34,6 @@ pub static KIND: Kind = Kind {
     about: "Checks the tool calls against rules: forbidden and required tools, tools that must \
             come before others, and no tool that was never declared.",
     also_known_as: &[("trajectory_single_tool_use", "Vertex AI")],
-    threshold: 1.0,
-    needs_criteria: false,
     early: true,
     schema: || schemars::schema_for!(Settings),
     build,
@@ -48,6 +46,7 @@ tool_policy/refunds:
     issue_refund: 1
   declared_only: true
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_policy`.

@@ -79,24 +79,19 @@ impl<'v> Violations<'v> {
         };
         let details = || {
             let entry = |violation: &Violation<'_>| {
-                let entry: Map<'_> = [
+                Value::Map(Map::from([
                     ("rule", Value::from(violation.rule)),
                     ("tool", Value::from(violation.tool.to_owned())),
                     ("missing", violation.missing.map(str::to_owned).into()),
-                ]
-                .into_iter()
-                .collect();
-                Value::Map(entry)
+                ]))
             };
             let list = Value::List(shown.iter().map(entry).collect());
             let unmatched = report::name_list(unmatched.iter().map(|it| it.pattern));
-            [
+            Map::from([
                 ("violation_count", Value::from(*count)),
                 ("violations", list),
                 ("unmatched_patterns", unmatched),
-            ]
-            .into_iter()
-            .collect()
+            ])
         };
         report::scored(f64::from(u8::from(*count == 0)), *want, explain, details)
     }

@@ -96,13 +96,11 @@ impl ToolTrajectory {
             });
             let wanted = expected.iter();
             let wanted = wanted.map(|step| report::name_list(step.iter().map(|call| &*call.name)));
-            [
+            Map::from([
                 ("matched_count", Value::from(matched.expected)),
                 ("actual_steps", Value::List(made.collect())),
                 ("expected_steps", Value::List(wanted.collect())),
-            ]
-            .into_iter()
-            .collect()
+            ])
         };
         report::scored(self.score(&matched, a, e), want, explain, details)
     }

@@ -131,10 +131,9 @@ fn types(kind: &Value<'_>, may_be_null: bool) -> Value<'static> {
 
 /// Wraps a schema without a type: a reference, or alternatives.
 fn null_or(schema: Value<'static>) -> Value<'static> {
-    let null: Map<'static> = [("type", Value::from("null"))].into_iter().collect();
+    let null = Map::from([("type", Value::from("null"))]);
     let either = Value::List([schema, Value::Map(null)].into_iter().collect());
-    let map: Map<'static> = [("anyOf", either)].into_iter().collect();
-    Value::Map(map)
+    Value::Map(Map::from([("anyOf", either)]))
 }
 
 #[cfg(test)]

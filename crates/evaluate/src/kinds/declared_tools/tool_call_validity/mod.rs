@@ -39,9 +39,6 @@ pub static KIND: Kind = Kind {
     about: "The share of tool calls that name a declared tool with arguments that its schema \
             allows.",
     also_known_as: &[("ToolCallValidityEvaluator", "Dokimos")],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -57,6 +54,7 @@ tool_call_validity:
         required: [city]
         additionalProperties: false
 ",
+    ..Kind::PLAIN
 };
 
 /// Depth to which a schema is checked.
@@ -281,14 +279,14 @@ impl Validity {
             };
             let errors =
                 Value::List(errors.iter().map(|error| Value::from(error.to_string())).collect());
-            let entry: Map<'_> =
-                [("name", name.clone().into()), ("valid", valid), ("errors", errors)]
-                    .into_iter()
-                    .collect();
-            Value::Map(entry)
+            Value::Map(Map::from([
+                ("name", name.clone().into()),
+                ("valid", valid),
+                ("errors", errors),
+            ]))
         };
         let results = Value::List(results.iter().map(result).collect());
-        [("results", results)].into_iter().collect()
+        Map::from([("results", results)])
     }
 }
 

@@ -49,14 +49,13 @@ pub static KIND: Kind = Kind {
             Nothing is fetched.",
     also_known_as: &[("verify_citations", "Iris")],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<NoSettings>,
     build: |node| kind::build_plain(node, Citations),
     example: "\
 citations:
   judge: small
 ",
+    ..Kind::PLAIN
 };
 
 struct Citations;

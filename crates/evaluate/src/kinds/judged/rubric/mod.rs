@@ -36,8 +36,6 @@ pub static KIND: Kind = Kind {
         ("LLMJudge", "Pydantic Evals"),
     ],
     threshold: 0.7,
-    needs_criteria: false,
-    early: false,
     schema: settings::schema::<Settings>,
     build,
     example: "\
@@ -48,6 +46,7 @@ rubric/tone:
       - text: The answer is polite.
       - {text: The answer promises nothing that was not done., weight: 3, veto: true}
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `rubric`.
@@ -120,9 +119,7 @@ enum Rubric {
 fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     kind::build(node, |own| {
         let settings: Settings = own.read()?;
-        rubric(settings).map_err(|error| {
-            error.at(own.get("criteria").map_or(own.place, |criteria| criteria.place))
-        })
+        rubric(settings).map_err(|error| error.at(own.place_of("criteria")))
     })
 }
 

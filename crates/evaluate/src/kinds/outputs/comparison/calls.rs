@@ -75,7 +75,7 @@ impl Comparer {
         }
         let score = sum.scores / sum.calls as f64;
         let explain = || Explanation::plain(self.explain_calls(&sum, score));
-        let details = || [("calls", Value::List(sum.shown.clone()))].into_iter().collect();
+        let details = || Map::from([("calls", Value::List(sum.shown.clone()))]);
         report::scored(score, want, explain, details)
     }
 

@@ -29,8 +29,9 @@ use crate::compat::uipath::{Definition, Flag};
 use crate::evaluator::CodeEvaluator;
 use crate::shared::matcher::Expected;
 use crate::shared::pairing::read_text;
+use crate::shared::report;
 use spanscore_base::model::{
-    Explanation, Facts, Outcome, Reason, Score, Trajectory, Want, WorkBudget, shown_percent,
+    Explanation, Facts, Outcome, Reason, Trajectory, Want, WorkBudget, shown_percent,
 };
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::python::{PyValue, json};
@@ -343,7 +344,7 @@ impl NumberReading {
 }
 
 fn texts(expected: String, actual: String) -> Map<'static> {
-    [("expected", Value::from(expected)), ("actual", actual.into())].into_iter().collect()
+    Map::from([("expected", Value::from(expected)), ("actual", actual.into())])
 }
 
 /// Counts the words of the two texts in the details.
@@ -383,16 +384,9 @@ impl CodeEvaluator for Comparer {
             };
         };
         match self.judge(output, &trajectory.effort) {
-            Ok(Compared { score, details }) => Outcome::Scored(Score {
-                value: score,
-                explanation: if want.explanation {
-                    self.explain(output, score)
-                } else {
-                    Explanation::default()
-                },
-                details: if want.details { Value::Map(details) } else { Value::Null },
-                label: None,
-            }),
+            Ok(Compared { score, details }) => {
+                report::scored(score, want, || self.explain(output, score), || details)
+            }
             Err(failure) => failure.outcome(self.error_type()),
         }
     }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use smart_default::SmartDefault;
 
 use super::{
     Comparer, ComparisonSubject, ComparisonTarget, Method, NumberReading, OutputKey, Parts, Path,
@@ -14,7 +15,7 @@ use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
 
 /// Settings that all three have; `C` says what is expected.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ComparisonSettings<C> {
     /// Reading of the settings: `uipath` for as leniently as the UiPath package does.
@@ -37,6 +38,7 @@ pub(crate) struct ComparisonSettings<C> {
     line_by_line_evaluator: bool,
     /// Delimiter of lines.
     #[serde(alias = "lineDelimiter")]
+    #[default = "\n"]
     line_delimiter: String,
     /// Expected value.
     criteria: Option<C>,
@@ -47,24 +49,6 @@ pub(crate) struct ComparisonSettings<C> {
     name: Option<String>,
     /// Ignored; so that a UiPath definition can be pasted.
     description: Option<String>,
-}
-
-impl<C> Default for ComparisonSettings<C> {
-    fn default() -> Self {
-        Self {
-            compat: None,
-            target: ComparisonTarget::default(),
-            tools: Vec::new(),
-            path: None,
-            target_output_key: OutputKey::default(),
-            line_by_line_evaluator: false,
-            line_delimiter: "\n".to_owned(),
-            criteria: None,
-            default_evaluation_criteria: None,
-            name: None,
-            description: None,
-        }
-    }
 }
 
 impl<C> ComparisonSettings<C> {

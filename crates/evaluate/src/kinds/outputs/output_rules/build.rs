@@ -29,7 +29,7 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
         builtin::rules(bundle, &config.thresholds, config.target)
     };
     let mut packs =
-        packs(&config, bundle, iris_like).map_err(|error| error.at(place(node, "packs")))?;
+        packs(&config, bundle, iris_like).map_err(|error| error.at(node.place_of("packs")))?;
     add_pack_rules(&mut rules, &packs, bundle);
     // The source runs custom rules in their own bundle alone.
     if !iris_like || bundle == Bundle::Custom {
@@ -74,20 +74,16 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     })
 }
 
-fn place(node: &Node, key: &str) -> spanscore_base::settings::Place {
-    node.get(key).map_or(node.place, |node| node.place)
-}
-
 fn check_limits(config: &OutputRulesConfig, node: &Node) -> Result<(), SettingsError> {
     if !(1..=FINDINGS_MAX).contains(&config.findings_max) {
         let error = format!("`findings_max` must be from 1 to {FINDINGS_MAX}");
-        return Err(SettingsError::new(error).at(place(node, "findings_max")));
+        return Err(SettingsError::new(error).at(node.place_of("findings_max")));
     }
     if config.text_bytes_max <= TEXT_BYTES_CEILING {
         return Ok(());
     }
     let error = format!("`text_bytes_max` must be at most {TEXT_BYTES_CEILING}");
-    Err(SettingsError::new(error).at(place(node, "text_bytes_max")))
+    Err(SettingsError::new(error).at(node.place_of("text_bytes_max")))
 }
 
 /// Returns the attribute key of `target: attribute`.
@@ -97,18 +93,18 @@ fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, Set
         return Err(SettingsError::new(
             "`tools` goes with `target: tool_arguments` or `tool_results`",
         )
-        .at(place(node, "tools")));
+        .at(node.place_of("tools")));
     }
     match (config.target, &config.attribute) {
         (TextTarget::Attribute, None) => {
             let error = SettingsError::new("`target: attribute` needs `attribute`");
             Err(error
                 .with_help("name the key, such as `attribute: my.answer`")
-                .at(place(node, "target")))
+                .at(node.place_of("target")))
         }
         (TextTarget::Attribute, Some(key)) => Ok(Some(key.clone())),
         (_, Some(_)) => Err(SettingsError::new("`attribute` goes with `target: attribute`")
-            .at(place(node, "attribute"))),
+            .at(node.place_of("attribute"))),
         (_, None) => Ok(None),
     }
 }
@@ -201,7 +197,7 @@ fn custom(
 ) -> Result<(), SettingsError> {
     if config.custom_rules.len() > CUSTOM_RULES_MAX {
         return Err(SettingsError::new(format!("more than {CUSTOM_RULES_MAX} custom rules"))
-            .at(place(node, "custom_rules")));
+            .at(node.place_of("custom_rules")));
     }
     let nodes: &[Node] = match node.get("custom_rules").map(|node| &node.kind) {
         Some(NodeKind::List(nodes)) => nodes,
@@ -214,14 +210,11 @@ fn custom(
         }
         if node.get("config").is_some_and(|config| config.kind == NodeKind::Null) {
             let error = SettingsError::new(format!("`config` of rule `{}` is empty", rule.name));
-            return Err(error.with_help("give the rule's settings").at(place(node, "config")));
+            return Err(error.with_help("give the rule's settings").at(node.place_of("config")));
         }
         let built =
             if iris_like { iris_custom::rule(rule) } else { own::rule(rule, node.get("config")) };
-        rules.push(built.map_err(|error| {
-            let place = place(node, "config");
-            error.at(place)
-        })?);
+        rules.push(built.map_err(|error| error.at(node.place_of("config")))?);
     }
     Ok(())
 }
@@ -236,7 +229,8 @@ fn adjust(
         if known.iter().any(|rule| rule == name) {
             return Ok(());
         }
-        let error = SettingsError::new(format!("no rule `{name}` runs here")).at(place(node, key));
+        let error =
+            SettingsError::new(format!("no rule `{name}` runs here")).at(node.place_of(key));
         Err(match nearest(name, known.iter().map(String::as_str)) {
             Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
             None => error.with_help(format!("these run: {}", known.join(", "))),
@@ -248,7 +242,7 @@ fn adjust(
             let error = SettingsError::new(format!("weight {weight} of `{name}`"));
             return Err(error
                 .with_help("above 0; use `skip_rules` to leave a rule out")
-                .at(place(node, "weights")));
+                .at(node.place_of("weights")));
         }
         rules.iter_mut().filter(|rule| rule.name == *name).for_each(|rule| rule.weight = weight);
     }

@@ -46,8 +46,6 @@ pub static KIND: Kind = Kind {
             injection, stubs, completeness, relevance and cost, by rules and without a model.",
     also_known_as: &[("evaluate_output", "Iris"), ("regex", "Promptfoo")],
     threshold: 0.7,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(OutputRulesConfig),
     build: |node| build::build(node).map(Evaluator::code),
     example: "\
@@ -55,6 +53,7 @@ output_rules/safety:
   bundle: safety
   target: tool_results
 ",
+    ..Kind::PLAIN
 };
 
 /// Configured evaluator.

@@ -1,6 +1,8 @@
 //! Settings of the kind `output_rules`.
 
 use std::collections::BTreeMap;
+
+use smart_default::SmartDefault;
 use strum::IntoStaticStr;
 
 use super::limits::{FINDINGS_LISTED, TEXT_BYTES_MAX};
@@ -8,7 +10,7 @@ use spanscore_detect::Severity;
 use spanscore_detect::pack::config::PackConfig;
 
 /// Rules over a text: what the agent said, what its tools were given, what they returned.
-#[derive(Clone, Debug, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, serde::Deserialize, schemars::JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct OutputRulesConfig {
     /// Bundle of rules that run: `completeness`, `relevance`, `safety`, `cost`, `custom` (only
@@ -41,6 +43,7 @@ pub struct OutputRulesConfig {
     /// Nature of the texts, which says what counts in them: `customer_data`, `documents`, `code`.
     pub profile: TextProfile,
     /// Findings of each kind that the details list for one text, 1 to 256; all count.
+    #[default(FINDINGS_LISTED)]
     pub findings_max: usize,
     /// Rules of your own. They join the bundle; with `bundle: custom` they stand alone.
     pub custom_rules: Vec<CustomRuleConfig>,
@@ -48,30 +51,8 @@ pub struct OutputRulesConfig {
     pub packs: Vec<PackConfig>,
     /// Longest text that is judged, bytes, at most 134217728; a longer one is not evaluable
     /// (`text_too_large`).
+    #[default(TEXT_BYTES_MAX)]
     pub text_bytes_max: usize,
-}
-
-impl Default for OutputRulesConfig {
-    fn default() -> Self {
-        Self {
-            bundle: None,
-            compat: None,
-            target: TextTarget::FinalOutput,
-            tools: Vec::new(),
-            attribute: None,
-            criteria: OutputCriteria::default(),
-            thresholds: Thresholds::default(),
-            weights: BTreeMap::new(),
-            severity: BTreeMap::new(),
-            skip_rules: Vec::new(),
-            skip_kinds: Vec::new(),
-            profile: TextProfile::CustomerData,
-            findings_max: FINDINGS_LISTED,
-            custom_rules: Vec::new(),
-            packs: Vec::new(),
-            text_bytes_max: TEXT_BYTES_MAX,
-        }
-    }
 }
 
 /// Nature of the texts.

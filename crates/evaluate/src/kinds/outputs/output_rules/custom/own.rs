@@ -114,7 +114,7 @@ fn length(
 
 fn regex(node: &Node, wanted: bool) -> Result<RuleCheck, SettingsError> {
     let config: RegexConfig = node.read()?;
-    let place = node.get("pattern").map_or(node.place, |node| node.place);
+    let place = node.place_of("pattern");
     let mut builder = regex::RegexBuilder::new(&config.pattern);
     builder.size_limit(OWN_REGEX_BYTES_MAX).dfa_size_limit(DFA_BYTES_MAX);
     for flag in config.flags.chars() {
@@ -157,13 +157,13 @@ fn keywords(node: &Node) -> Result<(Vec<String>, f64), SettingsError> {
     if config.keywords.is_empty() || config.keywords.iter().any(String::is_empty) {
         return Err(SettingsError::new("`keywords` is empty or has an empty text")
             .with_help("list one keyword or more")
-            .at(node.get("keywords").map_or(node.place, |node| node.place)));
+            .at(node.place_of("keywords")));
     }
     let threshold = config.threshold.unwrap_or(1.0);
     if !(0.0..=1.0).contains(&threshold) {
         return Err(SettingsError::new(format!("`threshold` {threshold}"))
             .with_help("a share from 0 to 1")
-            .at(node.get("threshold").map_or(node.place, |node| node.place)));
+            .at(node.place_of("threshold")));
     }
     Ok((config.keywords, threshold))
 }
@@ -205,7 +205,7 @@ fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
         Some(_) => error,
         None => error.with_help("give a JSON Schema; `schema: true` accepts any JSON"),
     })?;
-    let place = node.get("schema").map_or(node.place, |node| node.place);
+    let place = node.place_of("schema");
     let validator = jsonschema::options()
         // References to files and addresses are errors: nothing is read or fetched.
         .offline()
@@ -244,7 +244,7 @@ fn cost(node: &Node) -> Result<RuleCheck, SettingsError> {
     if !(most >= 0.0 && most.is_finite()) {
         return Err(SettingsError::new(format!("`max_cost` {most}"))
             .with_help("US dollars, 0 or more")
-            .at(node.get("max_cost").map_or(node.place, |node| node.place)));
+            .at(node.place_of("max_cost")));
     }
     Ok(Box::new(move |s| match s.cost {
         None => Verdict::skipped("the cost is not known", "cost not recorded"),
