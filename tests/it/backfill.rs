@@ -31,7 +31,9 @@ type Verdicts = BTreeMap<(String, String, String), Vec<(String, Option<String>)>
 /// Evaluators that judge by code, as the text of a config's `evaluators:`.
 fn evaluators() -> String {
     let examples = KINDS.iter().map(|kind| kind.example);
-    let is_by_code = |it: &&str| !it.contains("judge:") && !it.starts_with("evaluators:");
+    let others = ["judge:", "endpoint:", "command:"];
+    let is_by_code =
+        |it: &&str| !others.iter().any(|key| it.contains(key)) && !it.starts_with("evaluators:");
     let more = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/backfill/evaluators.yaml");
     let more = std::fs::read_to_string(more).unwrap();
     examples.filter(is_by_code).chain([more.as_str()]).collect::<Vec<_>>().join("\n")
@@ -211,10 +213,14 @@ fn stored_runs_give_the_verdicts_of_their_recordings() {
     let rows = backfilled(folder.path(), &evaluators());
     let agreeing = check(&expected, &rows);
     assert!(agreeing > 10 * RUNS, "{agreeing}");
+    let whole = whole(&rows);
+    for name in ["tool_call_validity", "argument_grounding", "tool_policy/declared"] {
+        assert!(whole.contains(name), "{name} judges by stored definitions: {whole:?}");
+    }
     // Facts that are not stored are named.
     let reasons: Vec<_> = rows.iter().filter_map(|row| row["not_judged"].as_object()).collect();
     let told = format!("{reasons:?}");
-    assert!(told.contains("definitions of tools"), "{told}");
+    assert!(told.contains("all spans"), "{told}");
 }
 
 /// Replaces a frequent word, as a detector would replace a secret.

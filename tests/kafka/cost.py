@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Processor time of the gateway and of a scorer behind Kafka, beside OTLP/gRPC and the Collector.
 
-    tests/kafka/cost.py BINARY PIPELINE [COLLECTOR] [--seconds 3] [--rounds 3]
+    tests/kafka/cost.py BINARY PIPELINE [COLLECTOR] [--seconds 3] [--rounds 3] [--compression lz4 none]
 
 BINARY is built with `--release --features kafka`, PIPELINE is the pipeline's benchmark, which sends the load (`cargo bench
 --bench pipeline --no-run` names it), COLLECTOR is built of `tests/kafka/collector.yaml`. The broker is `kfake`. What the
@@ -92,51 +92,64 @@ class Collector:
 
 
 def round_of(arguments, kfake):
-    brokers = Brokers(kfake, ["spans:12", "others:12", "empty:12"])
+    topics = {compression: f"spans-{compression}" for compression in arguments.compression}
+    brokers = Brokers(kfake, [*(f"{topic}:12" for topic in topics.values()), "others:12", "empty:12"])
     brokers.start()
-    kafka = {"brokers": [brokers.address()], "topic": "spans"}
-    found = {}
-
-    port = free_port()
-    gateway = Process(arguments.binary, "gateway", {"kafka": kafka, "grpc": f"127.0.0.1:{port}"})
-    until(gateway.is_ready, "the gateway is ready")
-    found["gateway"] = load(arguments.pipeline, port, gateway.process, arguments.seconds)
-    spans = gateway.metric("spanscore_receiver_accepted_spans_total")
-    gateway.stop()
-
+    found, port = {}, free_port()
     direct = scorer(arguments.binary, grpc=f"127.0.0.1:{port}")
     found["scorer, OTLP/gRPC"] = load(arguments.pipeline, port, direct.process, arguments.seconds)
     direct.process.kill()
-
-    receiver = {"brokers": [brokers.address()], "traces": {"topics": ["spans"]}, "logs": {"topics": []}, "initial_offset": "earliest"}
-    idle = scorer(arguments.binary, kafka={**receiver, "traces": {"topics": ["empty"]}, "group_id": "idle"})
+    idle = scorer(arguments.binary, kafka=receiver(brokers, "empty"))
     idle_seconds = until_idle(idle.process)
     idle.process.kill()
-    behind = scorer(arguments.binary, kafka=receiver)
-    taken = lambda: behind.metric("spanscore_receiver_accepted_spans_total")
-    until(taken, "the scorer reads")
-    spent = until_idle(behind.process) - idle_seconds
-    read = taken()
-    found["scorer, Kafka"] = spent / read * 1e6
-    # Calls that the load broke off at its end were written too, and not counted as taken.
-    assert read >= spans > 0, f"{read} of {spans} spans were read"
-    behind.process.kill()
-
+    for compression, topic in topics.items():
+        spans = fill(arguments, brokers, topic, compression, found)
+        behind = scorer(arguments.binary, kafka=receiver(brokers, topic))
+        taken = lambda: behind.metric("spanscore_receiver_accepted_spans_total")
+        until(taken, "the scorer reads")
+        spent = until_idle(behind.process) - idle_seconds
+        read = taken()
+        found[f"scorer, Kafka, {compression}"] = spent / read * 1e6
+        # Calls that the load broke off at its end were written too, and not counted as taken.
+        assert read >= spans > 0, f"{read} of {spans} spans were read"
+        behind.process.kill()
+        if arguments.collector:
+            collector_reads(arguments, brokers, topic, read, found, compression)
     if arguments.collector:
         taker = Collector(arguments.collector, brokers, "otlp", "kafka")
         found["Collector, OTLP/gRPC to Kafka"] = load(arguments.pipeline, taker.grpc, taker.process, arguments.seconds)
         taker.stop()
-        idle = Collector(arguments.collector, brokers, "kafka", "nop", "empty")
-        idle_seconds = until_idle(idle.process)
-        idle.stop()
-        reader = Collector(arguments.collector, brokers, "kafka", "nop")
-        until(reader.spans, "the Collector reads")
-        spent = until_idle(reader.process) - idle_seconds
-        found["Collector, Kafka to nothing"] = spent / read * 1e6
-        assert reader.spans() == read, f"the Collector read {reader.spans()} of {read} spans"
-        reader.stop()
     brokers.stop()
     return found
+
+
+def receiver(brokers, topic):
+    return {"brokers": [brokers.address()], "traces": {"topics": [topic]}, "logs": {"topics": []},
+            "initial_offset": "earliest", "group_id": topic}
+
+
+def fill(arguments, brokers, topic, compression, found):
+    """Writes a topic through a gateway; returns the spans that it took."""
+    port = free_port()
+    kafka = {"brokers": [brokers.address()], "topic": topic, "producer": {"compression": compression}}
+    gateway = Process(arguments.binary, "gateway", {"kafka": kafka, "grpc": f"127.0.0.1:{port}"})
+    until(gateway.is_ready, "the gateway is ready")
+    found[f"gateway, {compression}"] = load(arguments.pipeline, port, gateway.process, arguments.seconds)
+    spans = gateway.metric("spanscore_receiver_accepted_spans_total")
+    gateway.stop()
+    return spans
+
+
+def collector_reads(arguments, brokers, topic, read, found, compression):
+    idle = Collector(arguments.collector, brokers, "kafka", "nop", "empty")
+    idle_seconds = until_idle(idle.process)
+    idle.stop()
+    reader = Collector(arguments.collector, brokers, "kafka", "nop", topic)
+    until(reader.spans, "the Collector reads")
+    spent = until_idle(reader.process) - idle_seconds
+    found[f"Collector, Kafka to nothing, {compression}"] = spent / read * 1e6
+    assert reader.spans() == read, f"the Collector read {reader.spans()} of {read} spans"
+    reader.stop()
 
 
 def main():
@@ -146,6 +159,7 @@ def main():
     parser.add_argument("collector", nargs="?")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compression", nargs="+", default=["lz4", "none"], help="of the records")
     arguments = parser.parse_args()
     kfake = build_kfake()
     rounds = []
@@ -154,7 +168,7 @@ def main():
         print(json.dumps({name: round(value, 2) for name, value in rounds[-1].items()}), flush=True)
     for name in rounds[0]:
         values = [one[name] for one in rounds]
-        print(f"{name:32} {statistics.median(values):6.2f} ({min(values):.2f} to {max(values):.2f})")
+        print(f"{name:34} {statistics.median(values):6.2f} ({min(values):.2f} to {max(values):.2f})")
 
 
 main()

@@ -1,7 +1,8 @@
-//! Server-sent events: runs and evaluations as the store gets them.
+//! Server-sent events: runs, evaluations and verdicts of people as the store gets them.
 //!
-//! A stream follows the rows of the store by their numbers, so a client that comes back goes on
-//! where it was, and one that is slow misses rows instead of filling memory: a `gap` tells them.
+//! A stream follows the rows of the store by their numbers, annotations by the time of their
+//! change, so a client that comes back goes on where it was, and one that is slow misses rows
+//! instead of filling memory: a `gap` tells them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;
 
 use spanscore_store::StoreCount;
-use spanscore_store::query::{EvaluationRow, LastRows, RunRow, StoreFilter};
+use spanscore_store::query::{EvaluationRow, LastRows, RunRow, StoreFilter, StoredAnnotation};
 
 use crate::problem::ApiProblem;
 use crate::question::{ApiQuery, Takes};
@@ -31,7 +32,7 @@ pub(crate) const STREAMS_MAX: usize = 64;
 pub(crate) const RESUME_MAX: i64 = 1_000;
 /// Time between two looks at the store.
 const TICK: Duration = Duration::from_secs(1);
-/// Most runs, and most evaluations, of one look.
+/// Most runs, most evaluations and most annotations of one look.
 const EVENTS_MAX: usize = 25;
 /// Events that wait for a client to read them.
 const UNREAD_MAX: usize = 64;
@@ -96,14 +97,16 @@ struct StreamFollower {
 struct News {
     runs: Vec<(i64, RunRow)>,
     evaluations: Vec<(i64, EvaluationRow)>,
+    annotations: Vec<(i64, StoredAnnotation)>,
     missed: MissedRows,
 }
 
 /// Numbers of rows that a client is not told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MissedRows {
     runs: i64,
     evaluations: i64,
+    annotations: i64,
 }
 
 impl StreamFollower {
@@ -117,11 +120,10 @@ impl StreamFollower {
             ticks.tick().await;
             if let Ok(head) = self.head().await {
                 let begun = after.unwrap_or(head);
-                let is_told = match missed(begun, head) {
-                    Some(missed) => self.gap(missed).await,
-                    None => self.news(begun, head, limit).await,
-                };
-                match is_told {
+                // Annotations are few: they are told also to a client that was away for long.
+                let far = missed(begun, head);
+                let from = far.map_or(begun, |_| LastRows { annotation: begun.annotation, ..head });
+                match self.news((from, head), far, limit).await {
                     Ok(true) => {
                         after = Some(head);
                         limit = EVENTS_MAX;
@@ -149,40 +151,58 @@ impl StreamFollower {
     }
 
     /// Sends what came; false if the store could not be asked.
-    async fn news(&self, after: LastRows, head: LastRows, limit: usize) -> Result<bool, Gone> {
-        if after == head {
+    async fn news(
+        &self,
+        (after, head): (LastRows, LastRows),
+        far: Option<MissedRows>,
+        limit: usize,
+    ) -> Result<bool, Gone> {
+        if after == head && far.is_none() {
             return Ok(true);
         }
+        let known = far.unwrap_or_default();
         let filter = Arc::clone(&self.filter);
         let asked = self.api.readers.ask(move |reader| {
             let (runs, all_runs) = reader.runs_between(&filter, (after.run, head.run), limit)?;
             let between = (after.evaluation, head.evaluation);
             let (evaluations, all) = reader.evaluations_between(&filter, between, limit)?;
+            let between = (after.annotation, head.annotation);
+            let (annotations, said) = reader.annotations_between(&filter, between, limit)?;
             let missed = MissedRows {
-                runs: all_runs - runs.len() as i64,
-                evaluations: all - evaluations.len() as i64,
+                runs: known.runs + all_runs - runs.len() as i64,
+                evaluations: known.evaluations + all - evaluations.len() as i64,
+                annotations: said - annotations.len() as i64,
             };
-            Ok(News { runs, evaluations, missed })
+            Ok(News { runs, evaluations, annotations, missed })
         });
         let Ok(news) = asked.await else { return Ok(false) };
-        if news.missed != (MissedRows { runs: 0, evaluations: 0 }) {
+        if far.is_some() || news.missed != MissedRows::default() {
             self.gap(news.missed).await?;
         }
         for (run, row) in &news.runs {
-            let id = LastRows { evaluation: after.evaluation, run: *run };
+            let id = LastRows { run: *run, ..after };
             self.send(event("trajectory", row).id(write_id(id))).await?;
         }
         for (evaluation, row) in &news.evaluations {
-            let id = LastRows { evaluation: *evaluation, run: head.run };
+            let id = LastRows { evaluation: *evaluation, run: head.run, ..after };
             self.send(event("evaluation", row).id(write_id(id))).await?;
+        }
+        for (annotation, row) in &news.annotations {
+            let id = LastRows { annotation: *annotation, ..head };
+            self.send(event("annotation", row).id(write_id(id))).await?;
         }
         Ok(true)
     }
 
-    async fn gap(&self, MissedRows { runs, evaluations }: MissedRows) -> Result<bool, Gone> {
-        let missed = runs + evaluations;
-        let gap = json!({ "missed": missed, "runs": runs, "evaluations": evaluations });
-        self.send(event("gap", &gap)).await.map(|()| true)
+    async fn gap(&self, missed: MissedRows) -> Result<(), Gone> {
+        let MissedRows { runs, evaluations, annotations } = missed;
+        let gap = json!({
+            "missed": runs + evaluations + annotations,
+            "runs": runs,
+            "evaluations": evaluations,
+            "annotations": annotations,
+        });
+        self.send(event("gap", &gap)).await
     }
 
     async fn stats(&self) -> Result<(), Gone> {
@@ -211,7 +231,7 @@ fn missed(after: LastRows, head: LastRows) -> Option<MissedRows> {
     // Numbers that fall are those of a new file.
     let is_near = |rows: i64| (0..=RESUME_MAX).contains(&rows);
     let is_resumed = is_near(evaluations) && is_near(runs);
-    let missed = MissedRows { runs: runs.max(0), evaluations: evaluations.max(0) };
+    let missed = MissedRows { runs: runs.max(0), evaluations: evaluations.max(0), annotations: 0 };
     (!is_resumed).then_some(missed)
 }
 
@@ -220,12 +240,17 @@ fn event(name: &str, data: &impl Serialize) -> Event {
 }
 
 fn write_id(rows: LastRows) -> String {
-    format!("{}.{}", rows.evaluation, rows.run)
+    format!("{}.{}.{}", rows.evaluation, rows.run, rows.annotation)
 }
 
+/// Reads an id; one of an older collector knows no annotations, and none are told again.
 fn read_id(id: &str) -> Option<LastRows> {
-    let (evaluation, run) = id.split_once('.')?;
-    Some(LastRows { evaluation: evaluation.parse().ok()?, run: run.parse().ok()? })
+    let mut numbers = id.splitn(3, '.').map(|number| number.parse().ok());
+    Some(LastRows {
+        evaluation: numbers.next()??,
+        run: numbers.next()??,
+        annotation: numbers.next().unwrap_or(Some(i64::MAX))?,
+    })
 }
 
 #[cfg(test)]
@@ -234,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_client_goes_on_after_a_thousand_rows_and_no_more() {
-        let rows = |evaluation, run| LastRows { evaluation, run };
+        let rows = |evaluation, run| LastRows { evaluation, run, annotation: 0 };
         let check = |after, head, expected: Option<(i64, i64)>| {
             let found = missed(after, head).map(|it| (it.evaluations, it.runs));
             assert_eq!(found, expected);
@@ -244,7 +269,8 @@ mod tests {
         check(rows(5, 5), rows(5, 2_000), Some((0, 1_995)));
         check(rows(5, 5), rows(2, 2), Some((0, 0)));
         assert_eq!(read_id(&write_id(rows(7, 9))), Some(rows(7, 9)));
-        assert_eq!((read_id("7"), read_id("a.b")), (None, None));
+        assert_eq!(read_id("7.9").map(|it| it.annotation), Some(i64::MAX));
+        assert_eq!((read_id("7"), read_id("a.b"), read_id("1.2.x")), (None, None, None));
     }
 
     #[test]

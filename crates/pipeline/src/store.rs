@@ -139,7 +139,8 @@ const COUNTERS: [(&str, &str, &str, &str, CountLabels); 6] = [
         "spanscore.store.events",
         "{event}",
         "Repeats that were ignored, lesser parts of runs that were left out, transactions that \
-         failed, damaged files that were set aside, contents that were withheld.",
+         failed, damaged files that were set aside, contents that were withheld, runs whose \
+         definitions of tools are not stored whole.",
         "event",
         &[
             (StoreCount::Repeated, "repeated"),
@@ -147,6 +148,7 @@ const COUNTERS: [(&str, &str, &str, &str, CountLabels); 6] = [
             (StoreCount::Failures, "failed"),
             (StoreCount::SetAside, "set_aside"),
             (StoreCount::Withheld, "withheld"),
+            (StoreCount::DefinitionsLeftOut, "definitions_left_out"),
         ],
     ),
 ];

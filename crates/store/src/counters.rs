@@ -49,6 +49,8 @@ pub enum StoreCount {
     SetAside,
     /// Texts that could not be redacted, and were withheld.
     Withheld,
+    /// Runs whose definitions of tools are not whole: too long, or there are too many sets.
+    DefinitionsLeftOut,
     /// Bytes that wait to be written: a gauge.
     QueueBytes,
     /// Bytes of the file: a gauge.

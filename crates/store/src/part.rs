@@ -33,6 +33,9 @@ pub enum StoredPart {
     /// Attributes of the root span.
     #[strum(serialize = "attributes of the root span")]
     Attributes,
+    /// Definitions of the tools that were offered.
+    #[strum(serialize = "definitions of tools")]
+    Definitions,
 }
 
 impl StoredPart {
@@ -43,7 +46,8 @@ impl StoredPart {
 }
 
 /// Reason why a part of a run is not stored as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum StoredGap {
     /// The store, or the collector at that time, did not keep it.
     NotStored,
@@ -54,6 +58,11 @@ pub enum StoredGap {
 }
 
 impl StoredGap {
+    /// Returns the word for it in the file.
+    pub(crate) fn as_word(self) -> &'static str {
+        self.into()
+    }
+
     /// Returns the words for it, after the name of the part.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -179,8 +179,10 @@ impl StoreQueue {
         }
         let is_passing = record.judgement.is_passing;
         let is_shed = is_passing && rung >= Rung::RowsOnly;
-        if is_passing && rung >= Rung::NoContent && record.content.take().is_some() {
-            self.counters.add(StoreCount::ShedContent, 1);
+        if is_passing && rung >= Rung::NoContent {
+            let is_told = record.content.take().is_some();
+            self.counters.add(StoreCount::ShedContent, usize::from(is_told));
+            record.definitions = None;
         }
         if is_shed {
             self.counters.add(StoreCount::ShedCalls, 1);

@@ -157,6 +157,7 @@ impl Store {
             results: self.with_content,
             user_input: self.with_content,
             final_output: self.with_content,
+            tool_definitions: self.with_content,
             usage: true,
             ..Facts::default()
         }

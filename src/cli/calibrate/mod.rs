@@ -50,7 +50,7 @@ pub(super) struct CalibrateArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "store")]
     data: Option<PathBuf>,
     /// Labelled runs of a store: what people said on its pages of evaluations by the first
-    /// --evaluator
+    /// --evaluator, of runs, calls and sessions
     #[arg(long, value_name = "FILE", conflicts_with = "data", requires = "evaluator")]
     store: Option<PathBuf>,
     /// The judge, as `judges:` of the config names it; that of the evaluator without it. Of several
@@ -91,7 +91,8 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
         (None, store) => {
             let of =
                 plan.evaluators.iter().find(|it| Some(&it.info.name) == args.evaluator.first());
-            let of = store.as_ref().zip(of).map(|(store, of)| stored::read(store, of));
+            let key = plan.config.sessions.key;
+            let of = store.as_ref().zip(of).map(|(store, of)| stored::read(store, of, key));
             of.unwrap_or(Ok(Vec::new()))?
         }
     };
@@ -137,16 +138,12 @@ fn ask<'l>(
     let (places, asked): (Vec<_>, Vec<_>) = prepared.asked.into_iter().unzip();
     let requests = asked.len();
     let answers = judges.ask(asked)?;
-    let mut evaluations: BTreeMap<usize, Evaluation> = prepared.known.into_iter().collect();
-    evaluations.extend(
-        places
-            .into_iter()
-            .zip(answers)
-            .filter_map(|(place, answer)| Some((place, answer.into_iter().next()?))),
-    );
-    let compared = evaluations.into_iter().filter_map(|(place, evaluation)| {
+    let mut evaluations: BTreeMap<usize, Vec<Evaluation>> = prepared.known.into_iter().collect();
+    evaluations.extend(places.into_iter().zip(answers));
+    let compared = evaluations.into_iter().filter_map(|(place, answer)| {
         let (line, run) = lines.get(place)?;
-        let pairs = rated(run, &evaluation);
+        let pairs = rated(run, &answer);
+        let evaluation = answer.into_iter().next()?;
         Some(ComparedRun { line: *line, run, evaluation, pairs })
     });
     Ok((compared.collect(), requests))

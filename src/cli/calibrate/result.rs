@@ -29,13 +29,27 @@ impl ComparedRun<'_> {
     pub(super) fn agreement(&self) -> Option<Agreement> {
         agreement(self.pairs.iter())
     }
+
+    /// Returns the number of verdicts on the run and its calls that are as labelled.
+    fn verdicts_as_labelled(&self) -> usize {
+        if self.run.items.is_empty() {
+            return self.pairs.iter().filter(|(label, said)| label == said).count();
+        }
+        usize::from(verdict(&self.evaluation) == self.run.verdict)
+    }
+
+    /// Returns the number of labelled verdicts.
+    fn labelled_verdicts(&self) -> usize {
+        self.run.verdicts().count() + self.run.calls.iter().flatten().count()
+    }
 }
 
 /// Result of a calibration.
 pub(super) struct Calibration {
     all: Option<Agreement>,
     interval: Option<(f64, f64)>,
-    verdicts: usize,
+    /// Verdicts as labelled, and all that are labelled.
+    verdicts: (usize, usize),
     runs: usize,
     failed: usize,
     requests: usize,
@@ -66,7 +80,6 @@ impl Calibration {
         };
         let is_failed =
             |one: &&ComparedRun<'_>| matches!(one.evaluation.outcome, Outcome::Failed { .. });
-        let is_same = |one: &&ComparedRun<'_>| verdict(&one.evaluation) == one.run.verdict;
         let cost =
             |one: &ComparedRun<'_>| one.evaluation.judge.as_ref().map_or(0.0, |it| it.cost_usd);
         let interval = interval(&pairs);
@@ -74,7 +87,10 @@ impl Calibration {
         Self {
             all: agreement(pairs.iter().flatten()),
             interval,
-            verdicts: compared.iter().filter(is_same).count(),
+            verdicts: (
+                compared.iter().map(ComparedRun::verdicts_as_labelled).sum(),
+                compared.iter().map(ComparedRun::labelled_verdicts).sum(),
+            ),
             runs: compared.len(),
             failed: compared.iter().filter(is_failed).count(),
             requests,
@@ -133,7 +149,7 @@ impl Calibration {
         }
         output::line(format_args!(
             "{} of {} verdicts as labelled, {} failed; {} asked, USD {:.4}",
-            self.verdicts, self.runs, self.failed, self.requests, self.cost_usd
+            self.verdicts.0, self.verdicts.1, self.failed, self.requests, self.cost_usd
         ))
     }
 
@@ -188,7 +204,8 @@ impl Calibration {
             "false_answers": wrong.collect::<Vec<_>>(),
             "runs_for_width": {"width": width, "runs": needed},
             "runs": self.runs,
-            "verdicts_as_labelled": self.verdicts,
+            "verdicts_as_labelled": self.verdicts.0,
+            "verdicts": self.verdicts.1,
             "failed": self.failed,
             "asked": self.requests,
             "cost_usd": self.cost_usd,

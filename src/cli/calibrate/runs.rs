@@ -28,7 +28,7 @@ pub(super) type NumberedRun = (usize, LabelledRun);
 
 /// Evaluations of runs that need no judge, and inquiries about the others, by place.
 pub(super) struct PreparedRuns {
-    pub(super) known: Vec<(usize, Evaluation)>,
+    pub(super) known: Vec<(usize, Vec<Evaluation>)>,
     pub(super) asked: Vec<(usize, JudgeRequest)>,
 }
 
@@ -56,9 +56,14 @@ pub(super) fn read(path: &Path, kind: Option<&str>) -> Result<Vec<NumberedRun>, 
         if kind.is_some_and(|kind| kind != run.evaluator) {
             continue;
         }
-        if !VERDICTS.contains(&&*run.verdict) {
+        let of_calls = run.calls.iter().flatten().map(|word| ("`calls` has", &**word));
+        let words = run.verdicts().map(|word| ("`verdict` is", word)).chain(of_calls);
+        if let Some((has, word)) = words.into_iter().find(|(_, it)| !VERDICTS.contains(it)) {
             let known = VERDICTS.join(", ");
-            return Err(fault(format!("`verdict` is `{}`, none of {known}", run.verdict)).into());
+            return Err(fault(format!("{has} `{word}`, none of {known}")).into());
+        }
+        if !run.items.is_empty() && !run.calls.is_empty() {
+            return Err(fault("labels have `items` or `calls`: leave one out".to_owned()).into());
         }
         runs.push((at + 1, run));
     }
@@ -97,7 +102,7 @@ pub(super) fn prepare(
                 inquiry.subject = id_of(place);
                 prepared.asked.push((place, inquiry));
             }
-            Prepared::Known(evaluation) => prepared.known.push((place, *evaluation)),
+            Prepared::Known(evaluations) => prepared.known.push((place, evaluations)),
         }
     }
     Ok(prepared)
@@ -109,9 +114,15 @@ fn id_of(place: usize) -> [u8; 16] {
     id
 }
 
+fn place_of(id: EvaluationId) -> usize {
+    let (place, _) = id.0.split_at(8);
+    place.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+}
+
 enum Prepared {
     Asked(Box<JudgeRequest>),
-    Known(Box<Evaluation>),
+    /// That of the run, and those of its calls.
+    Known(Vec<Evaluation>),
 }
 
 impl Prepared {
@@ -119,7 +130,7 @@ impl Prepared {
     fn statements(&self) -> Option<usize> {
         match self {
             Self::Asked(request) => Some(request.inquiry.statements()),
-            Self::Known(evaluation) => match &evaluation.outcome {
+            Self::Known(evaluations) => match &evaluations.first()?.outcome {
                 Outcome::Scored(score) => Some(items(&score.details).len()),
                 _ => None,
             },
@@ -153,16 +164,19 @@ fn inquire(run: &LabelledRun, measured: &Measured) -> Result<Prepared, String> {
         own_version: None,
     };
     let open = open(info, &trajectory);
+    let of_call = |place: usize| Evaluation { id: EvaluationId(id_of(place)), ..open.clone() };
     match judged.inquire(&trajectory, threshold, Want::ALL) {
         Inquired::Asked(inquiry) => Ok(Prepared::Asked(Box::new(JudgeRequest {
             inquiry,
             plan: judged.plan().clone(),
+            calls: (0..run.calls.len()).map(of_call).collect(),
             evaluation: open,
-            calls: Vec::new(),
             subject: [0; 16],
         }))),
-        Inquired::Known(Conclusion { outcome, .. }) => {
-            Ok(Prepared::Known(Box::new(Evaluation { outcome, ..open })))
+        Inquired::Known(Conclusion { outcome, calls, .. }) => {
+            let calls = calls.into_iter().map(|(place, _, outcome)| (of_call(place), outcome));
+            let all = std::iter::once((open.clone(), outcome)).chain(calls);
+            Ok(Prepared::Known(all.map(|(open, outcome)| Evaluation { outcome, ..open }).collect()))
         }
     }
 }
@@ -205,15 +219,22 @@ pub(super) fn verdict(evaluation: &Evaluation) -> &'static str {
     }
 }
 
-/// Pairs labels with answers, statement by statement, or the verdicts where no statement is
-/// labelled; none if the judge failed. Without a score all answers are `unclear`.
-pub(super) fn rated(run: &LabelledRun, evaluation: &Evaluation) -> Vec<RatedPair> {
+/// Pairs labels with answers, statement by statement, or the verdicts on the run and its calls
+/// where no statement is labelled; none if the judge failed. Without a score all answers are
+/// `unclear`.
+pub(super) fn rated(run: &LabelledRun, answer: &[Evaluation]) -> Vec<RatedPair> {
+    let Some((evaluation, calls)) = answer.split_first() else { return Vec::new() };
     let labels = run.items.iter().map(|answer| answer.as_str());
     match &evaluation.outcome {
         Outcome::Failed { .. } => Vec::new(),
         _ if run.items.is_empty() => {
-            let label = VERDICTS.into_iter().find(|known| *known == run.verdict);
-            label.map(|label| (label, verdict(evaluation))).into_iter().collect()
+            let of_run = run.verdicts().map(|label| (label, evaluation));
+            let of_calls = calls
+                .iter()
+                .filter_map(|it| Some((run.calls.get(place_of(it.id))?.as_deref()?, it)));
+            let known = |label: &str| VERDICTS.into_iter().find(|known| *known == label);
+            let pairs = of_run.chain(of_calls);
+            pairs.filter_map(|(label, it)| Some((known(label)?, verdict(it)))).collect()
         }
         Outcome::NotEvaluable { .. } => labels.map(|label| (label, "unclear")).collect(),
         Outcome::Scored(score) => {

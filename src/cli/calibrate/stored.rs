@@ -1,12 +1,14 @@
-//! Labelled runs of a store: evaluations that people judged, with the runs that they are of.
+//! Labelled runs of a store: evaluations that people judged, with the runs, calls and sessions that
+//! they are of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::runs::NumberedRun;
 use crate::cli::stored::pages;
-use crate::cli::{CommandError, misused, output};
-use spanscore_base::model::Level;
+use crate::cli::{CommandError, output};
+use spanscore_assemble::SessionKeyFields;
+use spanscore_base::model::{Level, Trajectory};
 use spanscore_base::value::{Map, Value};
 use spanscore_engine::call_rows;
 use spanscore_evaluate::engine::run::Configured;
@@ -18,37 +20,57 @@ use spanscore_store::{StoredGap, StoredPart};
 
 /// Runs that are read at once.
 const PAGE: usize = 50;
+/// Most runs of a session that people judged; one with more is left out.
+const SESSION_RUNS_MAX: usize = 500;
 
-/// Number of labelled runs that are left out, by reason.
+/// Number of labels that are left out, by reason.
 type LeftOutLabels = BTreeMap<String, usize>;
 
-/// Reads the runs of a store whose evaluation by this evaluator people labelled `pass` or `fail`.
-/// The majority counts if they differ; without one the run is left out, which is told on standard
-/// error.
+/// Labels on one run.
+#[derive(Default)]
+struct RunLabels {
+    /// That of the run itself, or of the session that it ends.
+    own: Option<&'static str>,
+    /// Those of its calls, by the ids of the evaluations.
+    calls: BTreeMap<String, &'static str>,
+}
+
+/// Store whose labels measure an evaluator.
+struct LabelledStore<'c> {
+    reader: StoreReader,
+    of: &'c Configured,
+    sessions: SessionKeyFields,
+}
+
+/// Reads the runs, or sessions, of a store whose evaluation by this evaluator people labelled
+/// `pass` or `fail`, also those of single calls. The majority counts if they differ; without one
+/// the label is left out, which is told on standard error.
 ///
 /// # Errors
-/// The evaluator judges no runs, the store cannot be read, or it holds no such label.
-pub(super) fn read(path: &Path, of: &Configured) -> Result<Vec<NumberedRun>, CommandError> {
+/// The store cannot be read, or it holds no such label.
+pub(super) fn read(
+    path: &Path,
+    of: &Configured,
+    sessions: SessionKeyFields,
+) -> Result<Vec<NumberedRun>, CommandError> {
     let name = &of.info.name;
-    if of.info.level != Level::Trace {
-        return misused(format!("--store: `{name}` judges calls or sessions: use --data"));
-    }
     let reader = StoreReader::open(path).map_err(anyhow::Error::new)?;
+    let store = LabelledStore { reader, of, sessions };
     let mut filter = StoreFilter::default();
     filter.add(StoreField::Evaluator, name.as_str());
-    let labels = reader.labels(&filter).map_err(anyhow::Error::new)?;
+    let labels = store.reader.labels(&filter).map_err(anyhow::Error::new)?;
     let mut left_out = LeftOutLabels::new();
     if labels.len() == LABELS_MAX {
         output::note(format_args!("spanscore: only the newest {LABELS_MAX} labels are read"));
     }
-    let verdicts = majorities(&labels, &mut left_out);
+    let by_run = majorities(&labels, of.info.level, &mut left_out);
     let mut runs = Vec::new();
     filter.add(StoreField::Annotated, "yes");
     pages(
-        |after| reader.restored_runs(&filter, after, PAGE),
+        |after| store.reader.restored_runs(&filter, after, PAGE),
         |run| {
-            let Some(verdict) = verdicts.get(&run.trace_id.to_string()) else { return Ok(()) };
-            match labelled(&run, verdict, of) {
+            let Some(labels) = by_run.get(&run.trace_id.to_string()) else { return Ok(()) };
+            match store.labelled(&run, labels)? {
                 Ok(run) => runs.push((runs.len() + 1, run)),
                 Err(reason) => *left_out.entry(reason).or_default() += 1,
             }
@@ -68,52 +90,164 @@ pub(super) fn read(path: &Path, of: &Configured) -> Result<Vec<NumberedRun>, Com
     Ok(runs)
 }
 
-/// Returns the label of each trace that most people gave its evaluations; of each person the first
-/// of the labels, the newest, counts.
+/// Returns the labels that most people gave on each run; of each person the first label on an
+/// evaluation, the newest, counts.
 fn majorities(
     labels: &[PersonLabel],
+    level: Level,
     left_out: &mut LeftOutLabels,
-) -> BTreeMap<String, &'static str> {
-    let mut votes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+) -> BTreeMap<String, RunLabels> {
+    let mut votes: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     let mut heard = BTreeSet::new();
-    for it in labels.iter().filter(|it| heard.insert((&it.trace_id, &it.author))) {
-        let (passes, fails) = votes.entry(&it.trace_id).or_default();
-        *if it.label == "pass" { passes } else { fails } += 1;
+    for it in labels {
+        let of_call = it.level.filter(|of| *of == Level::Call).and(it.evaluation_id.as_ref());
+        if of_call.is_none() && it.level != Some(level) {
+            continue;
+        }
+        let subject = (&it.trace_id, of_call);
+        if heard.insert((subject, &it.author)) {
+            let (passes, fails) = votes.entry(subject).or_default();
+            *if it.label == "pass" { passes } else { fails } += 1;
+        }
     }
-    let mut verdicts = BTreeMap::new();
-    for (trace_id, (passes, fails)) in votes {
+    let mut by_run: BTreeMap<String, RunLabels> = BTreeMap::new();
+    for ((trace_id, of_call), (passes, fails)) in votes {
         if passes == fails {
             *left_out.entry("as many people say pass as fail".to_owned()).or_default() += 1;
-        } else {
-            let verdict = if passes > fails { "pass" } else { "fail" };
-            verdicts.insert(trace_id.to_owned(), verdict);
+            continue;
+        }
+        let verdict = if passes > fails { "pass" } else { "fail" };
+        let labels = by_run.entry(trace_id.clone()).or_default();
+        match of_call {
+            None => labels.own = Some(verdict),
+            Some(id) => {
+                labels.calls.insert(id.clone(), verdict);
+            }
         }
     }
-    verdicts
+    by_run
 }
 
-/// Builds a labelled run; the error is the reason why it cannot be measured by. Texts in which
-/// redaction replaced a value stay: people judged by them, too.
-fn labelled(run: &RestoredRun, verdict: &str, of: &Configured) -> Result<LabelledRun, String> {
-    let facts = of.facts();
-    let read = [
-        (StoredPart::Input, facts.user_input),
-        (StoredPart::Output, facts.final_output),
-        (StoredPart::Arguments, facts.arguments),
-        (StoredPart::Results, facts.results),
-    ];
-    for (part, _) in read.into_iter().filter(|(_, is_read)| *is_read) {
-        if let Some(gap) = run.gap(part).filter(|gap| *gap != StoredGap::Redacted) {
-            return Err(format!("{}: {}", part.as_str(), gap.as_str()));
+impl LabelledStore<'_> {
+    /// Builds a labelled run, or session; the error is the reason why it cannot be measured by.
+    fn labelled(
+        &self,
+        run: &RestoredRun,
+        labels: &RunLabels,
+    ) -> Result<Result<LabelledRun, String>, CommandError> {
+        if self.of.info.level != Level::Session {
+            return Ok(self.run(run).and_then(|trajectory| self.line(run, &[trajectory], labels)));
         }
+        let last = match self.run(run) {
+            Ok(last) => last,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let turns = self.session(&last)?;
+        let turns = turns.map_err(str::to_owned).and_then(|turns| {
+            let read = turns.iter().map(|turn| self.run(turn)).collect::<Result<Vec<_>, _>>()?;
+            let mut read: Vec<_> = read.into_iter().filter(|it| self.precedes(it, &last)).collect();
+            read.sort_by_key(|turn| turn.start_ns);
+            self.line(run, &read, labels)
+        });
+        Ok(turns)
     }
-    let trajectory = run.trajectory(u64::MAX).map_err(str::to_owned)?;
-    let mut label = Map::new();
-    label.insert("verdict", verdict.to_owned());
-    let mut line = Map::new();
-    line.insert("id", run.trace_id.to_string());
-    line.insert("evaluator", of.info.kind.to_owned());
-    line.insert("label", Value::Map(label));
-    line.insert("trajectory", call_rows::row(&trajectory).into_owned());
-    LabelledRun::of(Value::Map(line)).map_err(|error| error.to_string())
+
+    /// Reads the runs whose session has the id of that of a run; the error says that there are too
+    /// many.
+    fn session(
+        &self,
+        last: &Trajectory<'_>,
+    ) -> Result<Result<Vec<RestoredRun>, &'static str>, CommandError> {
+        let mut filter = StoreFilter::default();
+        let id = last.session_id.as_deref().unwrap_or_default();
+        filter.add(StoreField::SessionId, id);
+        let mut turns = Vec::new();
+        let mut is_over = false;
+        pages(
+            |after| self.reader.restored_runs(&filter, after, PAGE),
+            |run| {
+                is_over |= turns.len() == SESSION_RUNS_MAX;
+                if !is_over {
+                    turns.push(run);
+                }
+                Ok(())
+            },
+        )?;
+        Ok(if is_over { Err("its session has too many runs") } else { Ok(turns) })
+    }
+
+    /// Returns true for a turn of the session that a run ends.
+    fn precedes(&self, turn: &Trajectory<'_>, last: &Trajectory<'_>) -> bool {
+        turn.start_ns <= last.start_ns && self.sessions.of(turn) == self.sessions.of(last)
+    }
+
+    /// Builds the trajectory of a run; the error is the reason why it cannot be measured by. Texts
+    /// in which redaction replaced a value stay: people judged by them, too.
+    fn run<'r>(&self, run: &'r RestoredRun) -> Result<Trajectory<'r>, String> {
+        let facts = self.of.facts();
+        let read = [
+            (StoredPart::Input, facts.user_input),
+            (StoredPart::Output, facts.final_output),
+            (StoredPart::Arguments, facts.arguments),
+            (StoredPart::Results, facts.results),
+        ];
+        for (part, _) in read.into_iter().filter(|(_, is_read)| *is_read) {
+            if let Some(gap) = run.gap(part).filter(|gap| *gap != StoredGap::Redacted) {
+                return Err(format!("{}: {}", part.as_str(), gap.as_str()));
+            }
+        }
+        run.trajectory(u64::MAX).map_err(str::to_owned)
+    }
+
+    /// Writes a labelled run of its turns.
+    fn line(
+        &self,
+        run: &RestoredRun,
+        turns: &[Trajectory<'_>],
+        labels: &RunLabels,
+    ) -> Result<LabelledRun, String> {
+        let mut label = Map::new();
+        if let Some(verdict) = labels.own {
+            label.insert("verdict", verdict.to_owned());
+        }
+        let mut line = Map::new();
+        let rows = turns.iter().map(|turn| call_rows::row(turn).into_owned());
+        if self.of.info.level == Level::Session {
+            line.insert("session", Value::List(rows.collect()));
+        } else {
+            let calls = self.of_calls(run, turns, labels);
+            if !calls.is_empty() {
+                label.insert("calls", Value::List(calls));
+            }
+            line.insert("trajectory", rows.last().unwrap_or_default());
+        }
+        if label.is_empty() {
+            return Err("the evaluation was replaced, or is of a call of a session".to_owned());
+        }
+        line.insert("id", run.trace_id.to_string());
+        line.insert("evaluator", self.of.info.kind.to_owned());
+        line.insert("label", Value::Map(label));
+        LabelledRun::of(Value::Map(line)).map_err(|error| error.to_string())
+    }
+
+    /// Returns the labels of the calls of a run, by their places; nothing if none has one. Of
+    /// several calls on one span, each has the verdict in its place among those on that span.
+    fn of_calls(
+        &self,
+        run: &RestoredRun,
+        turns: &[Trajectory<'_>],
+        labels: &RunLabels,
+    ) -> Vec<Value<'static>> {
+        let name = &self.of.info.name;
+        let mut verdicts: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for it in run.verdicts.iter().filter(|it| it.is_of_call && it.evaluator == *name).rev() {
+            verdicts.entry(it.span_id.0).or_default().push(it.id.to_string());
+        }
+        let calls = turns.iter().flat_map(|turn| &turn.tool_calls);
+        let ids = calls.map(|call| verdicts.get_mut(&call.span_id.0).and_then(Vec::pop));
+        let said = ids.map(|id| labels.calls.get(&id?).copied());
+        let said: Vec<Option<&str>> = said.collect();
+        let is_said = said.iter().any(|it| it.is_some());
+        said.into_iter().filter(|_| is_said).map(|it| it.map(str::to_owned).into()).collect()
+    }
 }

@@ -28,7 +28,7 @@ const CONTENT: [&str; 4] = ["user_input", "final_output", "attributes", "resourc
 /// Content fields of a call.
 const CALL_CONTENT: [&str; 4] = ["arguments", "result", "error", "failed_reason"];
 /// Content fields of a tool definition.
-const DEFINITION_CONTENT: [&str; 2] = ["description", "input_schema"];
+pub(super) const DEFINITION_CONTENT: [&str; 2] = ["description", "input_schema"];
 /// Names in a trajectory and in a call that a sender makes up: redacted, never withheld.
 const NAMES: [&str; 3] = ["agent_name", "span_name", "agent"];
 

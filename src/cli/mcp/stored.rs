@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answers::{McpAnswer, add_calls, kinds, text_bytes};
+use super::load::DEFINITION_CONTENT;
 use super::summary::SUMMARY_TEXT_BYTES;
 use super::tools::{
     self, EVALUATIONS, GroupWord, ListEvaluatorsArgs, OutcomeWord, QueryArgs, SummarizeArgs,
@@ -162,7 +163,11 @@ impl StoredRuns {
         let run = json_of(&run)?;
         learn(&mut content, &run)?;
         let mut run = self.show(run, &RUN_CONTENT, &mut content)?;
-        for (list, keys) in [("calls", &CALL_CONTENT), ("evaluations", &EVALUATION_CONTENT)] {
+        for (list, keys) in [
+            ("calls", &CALL_CONTENT[..]),
+            ("evaluations", &EVALUATION_CONTENT[..]),
+            ("offered", &DEFINITION_CONTENT[..]),
+        ] {
             for part in run[list].as_array_mut().into_iter().flatten() {
                 *part = self.show(part.take(), keys, &mut content)?;
             }

@@ -57,6 +57,7 @@ fn text(run: &StoredTrajectory, trace_url: Option<&str>) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = head(run, trace_url, &mut out);
+    let _ = offered(run.offered.as_ref(), &mut out);
     let _ = calls(&run.calls, &mut out);
     let _ = evaluations(&run.evaluations, &mut out);
     out
@@ -103,6 +104,18 @@ fn head(run: &StoredTrajectory, trace_url: Option<&str>, out: &mut String) -> st
     }
     field("input", run.input.as_ref(), out)?;
     field("output", run.output.as_ref(), out)
+}
+
+/// Writes the names of the tools that were offered.
+fn offered(tools: Option<&Value>, out: &mut String) -> std::fmt::Result {
+    let tools = tools.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let names = names.join(", ");
+    let end = if names.len() > VALUE_BYTES_MAX { " ..." } else { "" };
+    writeln!(out, "  {:<12} {}{end}", "offered", visible::line(beginning(&names)))
 }
 
 fn calls(calls: &[StoredCall], out: &mut String) -> std::fmt::Result {

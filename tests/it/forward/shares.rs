@@ -23,8 +23,8 @@ fn body(trace: u8) -> Vec<u8> {
     request(searches(trace, &[2])).encode_to_vec()
 }
 
-/// Has one peer offer 800 requests over 200 connections, and another 8 over one in between; once the
-/// backend comes, all of the few arrive. Returns the losses of the flood by reason.
+/// Has one peer offer 800 requests over 200 connections, and another 8 over one in between; once
+/// the backend comes, all of the few arrive. Returns the losses of the flood by reason.
 async fn check(traces: &str, has_log: bool) -> BTreeMap<String, u64> {
     let (backend, folder) = (RawBackend::away(), tempfile::tempdir().unwrap());
     let own = "sending_queue: {queue_size: 60000, num_consumers: 1},

@@ -82,3 +82,59 @@ async fn verdicts_of_people_are_the_labels_that_a_judge_is_measured_by() {
     let (code, said) = run(folder.path(), &args).await;
     assert!(code == Some(64) && said.contains("--evaluator"), "{said}");
 }
+
+/// Runs of one session, and a run alone, with an evaluator of calls and one of sessions.
+const CALLS_AND_SESSIONS: &str = "
+  tool_response_handling/shop: {judge: small}
+  task_completion/chat: {judge: small, level: session, criteria: {tasks: [Refund order 17]}}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verdicts_of_people_on_calls_and_sessions_are_labels_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = refusing("sprocket").await;
+    let data = folder.path().join("data");
+    let evaluators = asking(&judge, "openai", "") + CALLS_AND_SESSIONS;
+    let config = format!(
+        "{evaluators}data_dir: {data:?}\nstore: {{content: full}}\n\
+         traces: {{quiet_period: 100ms}}\nsessions: {{idle_timeout: 1s}}\n\
+         dashboard: {{endpoint: \"127.0.0.1:0\", token: {TOKEN}}}\n"
+    );
+    let program = Program::start(folder.path(), &config);
+    let mut client = program.client().await;
+    for (id, word) in [(1, "sprocket"), (2, "good"), (3, "good")] {
+        let root = with(agent(id), "input.value", &format!("Refund order 17, {word}"));
+        let root = with(root, "output.value", "Order 17 is refunded");
+        let root = with(root, "session.id", if id == 3 { "b" } else { "a" });
+        let call = with(tool(id, 2, "issue_refund"), "output.value", "refunded");
+        client.export(request(vec![root, call])).await.unwrap();
+    }
+    // Of each run two and one of its call, and two sessions.
+    program.page_when(|page| page.sum("store_written_total", "evaluations") == 11).await;
+    for (evaluator, level) in
+        [("tool_response_handling/shop", "call"), ("task_completion/chat", "session")]
+    {
+        let path = format!("/evaluations?evaluator={evaluator}&level={level}");
+        for it in asked(&program, &path, None).await["items"].as_array().unwrap() {
+            let is_third = it["trace_id"].as_str().unwrap().starts_with("03");
+            let body = json!({"trace_id": it["trace_id"], "evaluation_id": it["evaluation_id"],
+                "label": if is_third { "fail" } else { "pass" }, "author": "ann"});
+            asked(&program, "/annotations", Some(body)).await;
+        }
+    }
+    program.signal("-TERM");
+    assert_eq!(program.end().0, Some(0));
+    std::fs::write(folder.path().join("c.yaml"), evaluators).unwrap();
+    let store = data.join("scores.db");
+    // The judge refuses the first run, and the session that begins with it; people the third run.
+    for (evaluator, runs, accuracy) in
+        [("tool_response_handling/shop", 3, 1.0 / 3.0), ("task_completion/chat", 2, 0.0)]
+    {
+        let args = ["calibrate", "--store", store.to_str().unwrap(), "--format", "jsonl"];
+        let (_, said) =
+            run(folder.path(), &[&args[..], &["--evaluator", evaluator]].concat()).await;
+        let record: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap_or_default();
+        assert_eq!((&record["runs"], &record["verdicts"]), (&runs.into(), &runs.into()), "{said}");
+        assert_eq!(record["all"]["accuracy"], json!(accuracy), "{said}");
+    }
+}

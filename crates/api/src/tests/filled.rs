@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use spanscore_base::model::{
     CallStatus, Completion, Content, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Level,
-    Outcome, Reason, Resource, Score, SpanId, Target, ToolCall, TraceId, Trajectory,
+    Outcome, Reason, Resource, Score, SpanId, Target, ToolCall, ToolDefinition, TraceId,
+    Trajectory,
 };
 use spanscore_base::value::json;
 use spanscore_store::{Judgement, Store, TrajectoryRecord};
@@ -69,6 +70,7 @@ fn run(number: u64) -> TrajectoryRecord {
         end_ns,
         tool_calls: vec![call("lookup", CallStatus::Ok), call("refund", status)],
         user_input: Content::ready(json::parse(&input).unwrap().into_owned()),
+        tool_definitions: ["lookup", "refund"].map(definition).into(),
         ..Trajectory::default()
     };
     let judgement = Judgement {
@@ -120,6 +122,15 @@ fn evaluation(number: u64, id: u8, name: &str, outcome: Outcome) -> Evaluation {
         revises: None,
         supersedes: None,
         judge: None,
+    }
+}
+
+fn definition(name: &'static str) -> ToolDefinition<'static> {
+    ToolDefinition {
+        name: name.into(),
+        description: "Of an order.".into(),
+        input_schema: json::parse(r#"{"type": "object"}"#).unwrap(),
+        agent: Some("refunds".into()),
     }
 }
 

@@ -5,8 +5,10 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
 
+use super::description::check as check_schema;
 use super::{Harness, filled, request};
 use crate::DashboardSettings;
+use spanscore_store::{AnnotationChange, NewAnnotation, StoreCount};
 
 /// Event with its name, id and data.
 type StreamEvent = (String, Option<String>, Value);
@@ -89,4 +91,31 @@ async fn runs_come_as_they_are_stored_and_a_gap_tells_of_those_beyond_fifty_a_se
     let evaluations = names(&events, "evaluation") as i64 + missed("evaluations");
     assert_eq!(missed("missed"), missed("runs") + missed("evaluations"));
     assert!(missed("missed") > 0 && runs >= 60 && evaluations >= 119, "{runs} {evaluations}");
+}
+
+#[tokio::test]
+async fn verdicts_of_people_come_as_they_are_made_and_changed_under_the_filter_of_runs() {
+    let harness = Harness::with(DashboardSettings::default());
+    filled::write(&harness.store, 3);
+    while harness.store.counters().get(StoreCount::Evaluations) < 2 {
+        tokio::task::yield_now().await;
+    }
+    let is_stats = |event: &StreamEvent| event.0 == "stats";
+    let mut all = open(&harness, "", &[]).await;
+    let mut others = open(&harness, "service=other", &[("last-event-id", "0.0.0")]).await;
+    read_until(&mut all, is_stats).await;
+    let view = harness.store.view();
+    let label = |word: &str| AnnotationChange { label: Some(word.into()), ..Default::default() };
+    let trace_id = Some(filled::trace_id(3).to_string());
+    let new = NewAnnotation { trace_id, verdict: label("fail"), ..NewAnnotation::default() };
+    let (made, _) = view.annotate(new).unwrap();
+    view.change_annotation(&made.annotation_id, label("pass"), None).unwrap();
+    let events = read_until(&mut all, |event| event.2["revision"] == 2).await;
+    let (name, id, data) = events.last().unwrap();
+    assert_eq!((&**name, &data["label"]), ("annotation", &"pass".into()));
+    check_schema("Annotation", data, "an event");
+    let mut resumed = open(&harness, "", &[("last-event-id", id.as_deref().unwrap())]).await;
+    for body in [&mut others, &mut resumed] {
+        assert_eq!(names(&read_until(body, is_stats).await, "annotation"), 0);
+    }
 }

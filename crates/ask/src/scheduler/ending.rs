@@ -4,7 +4,7 @@ use super::{
     Action, Emission, PendingRequest, ScheduledRequest, Scheduler, SchedulerBackend, SilentEnd,
     not_sent,
 };
-use spanscore_base::model::{Outcome, Reason, Receipt};
+use spanscore_base::model::{Outcome, Reason, Receipt, WaitingPlace};
 
 impl<B: SchedulerBackend> Scheduler<B> {
     /// Replaces an older request about the same subject: removed while it waits, superseded while
@@ -17,6 +17,17 @@ impl<B: SchedulerBackend> Scheduler<B> {
             older.is_superseded = true;
         } else {
             self.end_silently(id, SilentEnd::Replaced);
+        }
+    }
+
+    /// Ends requests of those that have most, the newest first, for one that entered beyond the
+    /// part of its sender.
+    pub(super) fn make_room_for(&mut self, place: &WaitingPlace) {
+        while let Some(richest) = place.displaces() {
+            let own = self.by_sender.range((richest, 0)..=(richest, u64::MAX)).rev();
+            let is_idle = |id: &u64| self.entries.get(id).is_some_and(|it| it.ticket.is_none());
+            let Some(newest) = own.map(|(_, id)| *id).find(is_idle) else { return };
+            self.stop(newest, not_sent::<B::Request>(Reason::QueueFull));
         }
     }
 
@@ -100,6 +111,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         let mut entry = self.entries.remove(&id)?;
         self.timers.remove(&(entry.timer_ms, id));
         self.deadlines.remove(&(entry.deadline_ms, id));
+        self.by_sender.remove(&(entry.place.sender().without_group(), id));
         let subject = entry.request.subject();
         if self.by_subject.get(subject) == Some(&id) {
             self.by_subject.remove(subject);

@@ -26,7 +26,7 @@ pub(crate) use backend::{Action, Emission, PendingRequest, SchedulerBackend, Sil
 pub(crate) use driver::{Driver, Executor};
 pub(crate) use handle::{EmissionOutlet, SchedulerHandle, SchedulerTask, ask_all};
 
-use spanscore_base::model::{Evaluation, FairLine, Outcome, Receipt, WaitingPlace};
+use spanscore_base::model::{Evaluation, FairLine, Outcome, Receipt, Sender, WaitingPlace};
 use spanscore_net::backoff::back_off_ms;
 
 /// Tries of one request.
@@ -80,6 +80,7 @@ pub(crate) struct Scheduler<B: SchedulerBackend> {
     timers: BTreeSet<(u64, u64)>,
     deadlines: BTreeSet<(u64, u64)>,
     by_subject: HashMap<[u8; 16], u64>,
+    by_sender: BTreeSet<(Sender, u64)>,
     next_id: u64,
     /// True once closed, if requests are left to the next process.
     is_leaving: bool,
@@ -97,6 +98,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
             timers: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             by_subject: HashMap::new(),
+            by_sender: BTreeSet::new(),
             next_id: 0,
             is_leaving: false,
         }
@@ -123,6 +125,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
             }
         };
         self.supersede(&mut request);
+        self.make_room_for(&place);
         let id = self.next_id;
         self.next_id += 1;
         let timer_ms = now_ms.saturating_add(self.limits.settle_ms);
@@ -130,6 +133,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         self.by_subject.insert(*request.subject(), id);
         self.timers.insert((timer_ms, id));
         self.deadlines.insert((deadline_ms, id));
+        self.by_sender.insert((place.sender().without_group(), id));
         let entry = ScheduledRequest {
             request,
             progress,

@@ -4,6 +4,7 @@
 //! address have no more than one of another; behind a proxy, where all have one address,
 //! connections still tell senders apart.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use hashbrown::HashMap;
@@ -15,7 +16,7 @@ use super::{ClientGroup, fingerprint};
 const FEW: usize = 4;
 
 /// Sender of records, by hashes of what tells it from others when room is short.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Sender {
     /// Its group: traces of another are not its own.
     pub group: ClientGroup,
@@ -26,8 +27,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Returns all connections from an address as one sender. Those of one network of IPv6 are one: a
-    /// host has them all.
+    /// Returns all connections from an address as one sender. Those of one network of IPv6 are one:
+    /// a host has them all.
     pub fn of_address(address: Option<IpAddr>) -> Self {
         let peer = match address.map(|address| address.to_canonical()) {
             None => 0,
@@ -40,6 +41,11 @@ impl Sender {
     /// Returns all clients of a group as one sender.
     pub fn of_group(group: ClientGroup) -> Self {
         Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
+    }
+
+    /// Returns its peer and connection alone, by which shares go.
+    pub fn without_group(self) -> Self {
+        Self { group: ClientGroup::default(), ..self }
     }
 
     /// Returns true if a group's records came from a topic: by no connection of this process.
@@ -58,11 +64,42 @@ impl Sender {
 pub struct SenderShares {
     peers: HashMap<u32, usize>,
     connections: HashMap<u64, usize>,
+    /// `None` until somebody asks who has most.
+    ranks: Option<ShareRanks>,
 }
+
+/// Senders by the amounts that they hold.
+#[derive(Debug, Default)]
+struct ShareRanks {
+    peers: BTreeSet<(usize, u32)>,
+    connections: BTreeSet<(u32, usize, u16)>,
+}
+
+impl ShareRanks {
+    /// Puts a sender where it belongs by the amounts of its peer and connection.
+    fn put(
+        &mut self,
+        Sender { peer, connection, .. }: Sender,
+        before: HeldAmounts,
+        now: HeldAmounts,
+    ) {
+        self.peers.remove(&(before.0, peer));
+        self.connections.remove(&(peer, before.1, connection));
+        if now.0 > 0 {
+            self.peers.insert((now.0, peer));
+        }
+        if now.1 > 0 {
+            self.connections.insert((peer, now.1, connection));
+        }
+    }
+}
+
+/// Amounts of a peer, and of a connection of it.
+type HeldAmounts = (usize, usize);
 
 impl SenderShares {
     /// Returns the amounts that the peer of a sender holds, and its connection of that.
-    pub fn held(&self, sender: Sender) -> (usize, usize) {
+    pub fn held(&self, sender: Sender) -> HeldAmounts {
         let connection = self.connections.get(&sender.number());
         let peer = self.peers.get(&sender.peer);
         (peer.copied().unwrap_or(0), connection.copied().unwrap_or(0))
@@ -103,14 +140,49 @@ impl SenderShares {
 
     /// Counts an amount that a sender holds already.
     pub fn add(&mut self, sender: Sender, amount: usize) {
+        let before = self.held(sender);
         *self.peers.entry(sender.peer).or_default() += amount;
         *self.connections.entry(sender.number()).or_default() += amount;
+        self.rank(sender, before);
     }
 
     /// Counts an amount that a sender holds no more.
     pub fn remove(&mut self, sender: Sender, amount: usize) {
+        let before = self.held(sender);
         lower(&mut self.peers, sender.peer, amount);
         lower(&mut self.connections, sender.number(), amount);
+        self.rank(sender, before);
+    }
+
+    /// Returns whoever has most, if that is more than a sender has with so much more: a connection
+    /// of another peer, or of its own where no other peer has more than that.
+    pub fn richest(&mut self, sender: Sender, amount: usize) -> Option<Sender> {
+        let (of_peer, own) = self.held(sender);
+        let ranks = self.ranks.get_or_insert_with(|| {
+            let peers = self.peers.iter().map(|(peer, held)| (*held, *peer)).collect();
+            let connections = self.connections.iter();
+            let connections = connections.map(|(number, held)| {
+                let [.., high, low] = number.to_be_bytes();
+                ((number >> 16) as u32, *held, u16::from_be_bytes([high, low]))
+            });
+            ShareRanks { peers, connections: connections.collect() }
+        });
+        let richest = ranks.peers.last().filter(|it| it.0 > of_peer + amount);
+        let (peer, least) = match richest {
+            Some((_, peer)) if *peer != sender.peer => (*peer, 0),
+            _ => (sender.peer, own + amount),
+        };
+        let of_peer = ranks.connections.range((peer, 0, 0)..=(peer, usize::MAX, u16::MAX));
+        let (_, _, connection) = of_peer.last().filter(|(_, held, _)| *held > least)?;
+        Some(Sender { peer, connection: *connection, ..Sender::default() })
+    }
+
+    fn rank(&mut self, sender: Sender, before: HeldAmounts) {
+        let now = self.held(sender);
+        self.ranks = self.ranks.take().filter(|_| !self.peers.is_empty());
+        if let Some(ranks) = &mut self.ranks {
+            ranks.put(sender, before, now);
+        }
     }
 }
 
@@ -148,6 +220,7 @@ mod tests {
             shares.give_back(&quota, *sender, shares.held(*sender).1);
         }
         assert!(quota.held() == 0 && shares.peers.is_empty() && shares.connections.is_empty());
+        assert!(shares.ranks.is_none());
     }
 
     #[test]
@@ -172,6 +245,28 @@ mod tests {
         }
         let [flood, one] = [1, 2].map(|peer| shares.held(sender(peer, 0)).0);
         assert!(one * 4 > flood * 3 && flood + one > 800, "{one} beside {flood}");
+    }
+
+    #[test]
+    fn richest_is_of_the_peer_with_most_and_then_of_ones_own() {
+        let mut shares = SenderShares::default();
+        assert_eq!(shares.richest(sender(1, 1), 1), None, "nobody has anything");
+        for (peer, connection, amount) in [(1, 1, 5), (1, 2, 3), (2, 1, 6), (3, 1, 1)] {
+            shares.add(sender(peer, connection), amount);
+        }
+        let mut check = |own: Sender, amount, expected: Option<Sender>| {
+            assert_eq!(shares.richest(own, amount), expected, "{own:?} and {amount}");
+        };
+        check(sender(2, 1), 1, Some(sender(1, 1)));
+        check(sender(2, 1), 2, None);
+        check(sender(1, 2), 1, Some(sender(1, 1)));
+        check(sender(1, 2), 2, None);
+        check(sender(1, 1), 1, None);
+        check(sender(4, 1), 1, Some(sender(1, 1)));
+        shares.remove(sender(1, 1), 5);
+        assert_eq!(shares.richest(sender(4, 1), 1), Some(sender(2, 1)));
+        shares.remove(sender(2, 1), 6);
+        assert_eq!(shares.richest(sender(3, 1), 1), Some(sender(1, 2)));
     }
 
     #[test]

@@ -37,16 +37,26 @@ impl WaitingRoom {
     }
 
     /// Takes a place for a sender; `None` if there is no room, or the sender has its part already
-    /// ([`SenderShares::has_room`]).
+    /// ([`SenderShares::has_room`]) and nobody has more. Where somebody has, the place is one
+    /// beyond its part, and whoever has most makes room for it ([`WaitingPlace::displaces`]).
     pub fn enter(self: &Arc<Self>, sender: Sender, bytes: usize) -> Option<WaitingPlace> {
         let mut shares = self.lock();
-        let fits = shares.count.has_room(&self.count, sender, 1)
-            && shares.bytes.take(&self.bytes, sender, bytes);
-        fits.then(|| {
-            self.count.take(1);
-            shares.count.add(sender, 1);
-            WaitingPlace { room: Arc::clone(self), sender, bytes }
-        })
+        let WaitingShares { count, bytes: of_bytes } = &mut *shares;
+        let has_count = count.has_room(&self.count, sender, 1);
+        let has_bytes = of_bytes.has_room(&self.bytes, sender, bytes);
+        let may_enter = (has_count || count.richest(sender, 1).is_some())
+            && (has_bytes || of_bytes.richest(sender, bytes).is_some());
+        if !may_enter || !self.count.try_take(1) {
+            return None;
+        }
+        if !self.bytes.try_take(bytes) {
+            self.count.give_back(1);
+            return None;
+        }
+        count.add(sender, 1);
+        of_bytes.add(sender, bytes);
+        let is_beyond = !has_count || !has_bytes;
+        Some(WaitingPlace { room: Arc::clone(self), sender, bytes, is_beyond })
     }
 
     fn lock(&self) -> MutexGuard<'_, WaitingShares> {
@@ -65,9 +75,26 @@ pub struct WaitingPlace {
     room: Arc<WaitingRoom>,
     sender: Sender,
     bytes: usize,
+    is_beyond: bool,
 }
 
 impl WaitingPlace {
+    /// Returns the sender that has most, while this place is beyond its sender's part.
+    pub fn displaces(&self) -> Option<Sender> {
+        if !self.is_beyond {
+            return None;
+        }
+        let WaitingRoom { count, bytes, .. } = &*self.room;
+        let mut shares = self.room.lock();
+        if !shares.count.has_room(count, self.sender, 0) {
+            shares.count.richest(self.sender, 0)
+        } else if !shares.bytes.has_room(bytes, self.sender, 0) {
+            shares.bytes.richest(self.sender, 0)
+        } else {
+            None
+        }
+    }
+
     /// Returns the sender that has it.
     pub fn sender(&self) -> Sender {
         self.sender
@@ -100,6 +127,28 @@ mod tests {
         room.resize(3, 10);
         assert!(room.enter(sender(3), 0).is_some(), "one more may wait now");
         drop((one, two));
+        assert_eq!(room.now(), (0, 0));
+    }
+
+    #[test]
+    fn who_has_less_takes_the_rest_and_says_who_makes_room() {
+        let room = WaitingRoom::new(100, 1000);
+        // One connection first, then another: of the same address, or of another.
+        for second in [Sender { connection: 2, ..sender(1) }, sender(2)] {
+            let first = Sender { connection: 1, ..sender(1) };
+            let mut held: Vec<_> = (0..).map_while(|_| room.enter(first, 1)).collect();
+            assert!(held.len() > 70 && room.enter(first, 1).is_none(), "it has most itself");
+            let mut count = 0;
+            while let Some(place) = room.enter(second, 1) {
+                while place.displaces() == Some(first) {
+                    held.remove(0);
+                }
+                held.push(place);
+                count += 1;
+            }
+            let own = held.iter().filter(|place| place.sender() == first).count();
+            assert!(own.abs_diff(count) <= 2 && own + count > 70, "{own} and {count}");
+        }
         assert_eq!(room.now(), (0, 0));
     }
 

@@ -10,7 +10,7 @@ const BATCH_MAX = 200;
 /** Milliseconds until a refused stream is asked for again. */
 const AGAIN_AFTER = 5000;
 /** Kinds of events. */
-const KINDS = ['trajectory', 'evaluation', 'stats', 'gap'];
+const KINDS = ['trajectory', 'evaluation', 'annotation', 'stats', 'gap'];
 
 /** Query of a stream: it knows no range of time. */
 const streamed = (query) => kept(query).filter(([key]) => key !== 'from' && key !== 'to');
@@ -23,7 +23,7 @@ const streamed = (query) => kept(query).filter(([key]) => key !== 'from' && key 
 function open(path, take, tell) {
   let leave = null;
   let events = [];
-  const none = () => ({ trajectory: 0, evaluation: 0 });
+  const none = () => ({ trajectory: 0, evaluation: 0, annotation: 0 });
   let missed = none();
   let wasHidden = false;
   const hear = (kind, text) => {
@@ -40,6 +40,7 @@ function open(path, take, tell) {
     if (kind === 'gap') {
       missed.trajectory += data.runs;
       missed.evaluation += data.evaluations;
+      missed.annotation += data.annotations;
     } else if (kind !== 'stats') events.push([kind, data]);
     if (events.length > BATCH_MAX) missed[events.shift()[0]] += 1;
   };
@@ -92,7 +93,7 @@ function open(path, take, tell) {
     } else leave ??= join();
   };
   const timer = setInterval(() => {
-    if (events.length === 0 && !missed.trajectory && !missed.evaluation) return;
+    if (events.length === 0 && !Object.values(missed).some(Boolean)) return;
     take({ events, missed, wasHidden });
     wasHidden = false;
     events = [];

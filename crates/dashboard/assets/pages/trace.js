@@ -5,6 +5,7 @@ import { aligned, rowsOf, stepsOf } from '../lib/align.js';
 import { link, valueOf, withValue } from '../lib/filter.js';
 import { duration, moment, money, score, short, whole } from '../lib/format.js';
 import { here, setQuery } from '../lib/route.js';
+import { useStream } from '../lib/stream.js';
 import { count, cut, visible } from '../lib/text.js';
 import { Calls } from '../parts/calls.js';
 import { Field } from '../parts/content.js';
@@ -96,11 +97,26 @@ function Found({ run, query, reload }) {
       <section class="card flush" aria-label="Evaluations"><div class="head"><h2>Evaluations</h2>${dim(evaluations.length)}</div><${Verdicts} evaluations=${evaluations} /></section>
       <${Annotations} run=${run} evaluations=${evaluations} query=${query} reload=${reload} />
       <${ToDataset} run=${run} />
+      <${Offered} run=${run} />
       <section class="card fields" aria-label="Input and output"><${Field} title="User's input" field=${run.input} /><${Field} title="Final output" field=${run.output} /></section>
     </div>`;
 }
 
+/** Names of the tools that the run was offered, folded; those that it called are marked. */
+function Offered({ run }) {
+  if (!run.offered?.length) return null;
+  const called = new Set(run.calls.map((it) => it.tool));
+  return html`<details class="card"><summary class="quiet">${count(run.offered.length, 'tool')} offered</summary>
+    <ul class="notes">${run.offered.map(({ name, agent }) => html`<li>${bdi(name, 120)}${agent && dim(html`to ${bdi(agent, 80)}`)}${called.has(name) && dim('called')}</li>`)}</ul></details>`;
+}
+
 export function Trace({ route }) {
   const answer = useAnswer(`/traces/${encodeURIComponent(route.id)}`);
+  const run = answer.data;
+  const isKnown = ({ annotation_id: id, revision }) => run?.annotations.some((it) => it.annotation_id === id && it.revision >= revision);
+  useStream([['trace_id', run?.trace_id ?? '']], ({ events, missed, wasHidden }) => {
+    const said = events.some(([kind, data]) => kind === 'annotation' && !isKnown(data));
+    if (said || missed.annotation > 0 || wasHidden) answer.reload();
+  }, Boolean(run));
   return html`<${Answer} of=${answer} rows=${10}>${(run) => html`<${Found} run=${run} query=${route.query} reload=${answer.reload} />`}<//>`;
 }

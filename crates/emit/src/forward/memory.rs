@@ -1,5 +1,5 @@
-//! The memory of one forward: its own limit, the share of all forwards, and parts of senders of what
-//! is held until it is judged.
+//! The memory of one forward: its own limit, the share of all forwards, and parts of senders of
+//! what is held until it is judged.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

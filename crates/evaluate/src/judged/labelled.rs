@@ -2,7 +2,8 @@
 //!
 //! One JSON object a line: `id`, `evaluator` (a kind), `trajectory` in the form of `spanscore
 //! inspect` (or `session`, a list of them, or `tool_definition` alone), `criteria`, `label` (or
-//! `expected`) with the answers to the statements in order, the score and the verdict, and `tags`.
+//! `expected`) with the answers to the statements in order, the score, the verdict and those on its
+//! `calls`, and `tags`.
 //! Beside what `inspect` shows, a trajectory may hold `system_instructions` and `tool_definitions`.
 
 use crate::inquiry::JudgeAnswer;
@@ -30,8 +31,11 @@ pub struct LabelledRun {
     pub items: Vec<JudgeAnswer>,
     /// Expected score; `None` where the run cannot be judged.
     pub score: Option<f64>,
-    /// Expected verdict: `pass`, `fail` or `not_evaluable`.
+    /// Expected verdict: `pass`, `fail` or `not_evaluable`; empty where calls alone are labelled.
     pub verdict: String,
+    /// Expected verdict on each call by its place, `None` of one without a label; empty where no
+    /// call has one.
+    pub calls: Vec<Option<String>>,
     /// True if the run holds an attempt to sway the judge; `None` where the label does not say.
     pub injection_suspected: Option<bool>,
     /// Tags to group results by.
@@ -65,6 +69,8 @@ impl LabelledRun {
         };
         let label = value.get("label").or_else(|| value.get("expected"));
         let label = label.ok_or_else(|| LabelledRunError("no `label`".to_owned()))?;
+        let calls = label.get("calls").and_then(Value::as_list).unwrap_or_default();
+        let calls: Vec<_> = calls.iter().map(|it| it.as_str().map(str::to_owned)).collect();
         let texts = |key: &str| value.get(key).and_then(Value::as_list).unwrap_or_default();
         let read = Self {
             id: text(&value, "id")?,
@@ -72,7 +78,12 @@ impl LabelledRun {
             criteria: value.get("criteria").cloned().unwrap_or_default(),
             items: items(label)?,
             score: label.get("score").and_then(Value::as_number).map(|score| score.as_f64()),
-            verdict: text(label, "verdict")?,
+            verdict: if calls.is_empty() {
+                text(label, "verdict")?
+            } else {
+                text(label, "verdict").unwrap_or_default()
+            },
+            calls,
             injection_suspected: label.get("injection_suspected").and_then(Value::as_bool),
             tags: texts("tags").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             run: Value::Null,
@@ -86,6 +97,11 @@ impl LabelledRun {
             LabelledRunError("none of `trajectory`, `session`, `tool_definition`".to_owned())
         })?;
         Ok(Self { run, ..read })
+    }
+
+    /// Returns the expected verdict, if there is one.
+    pub fn verdicts(&self) -> impl Iterator<Item = &str> {
+        Some(&*self.verdict).filter(|verdict| !verdict.is_empty()).into_iter()
     }
 
     /// Returns true if it is a session.

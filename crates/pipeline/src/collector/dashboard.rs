@@ -130,11 +130,11 @@ impl StorePages {
     }
 }
 
-/// Starts the store and, where there is one, its listener; `bodies`: the quota of what is asked.
+/// Starts the store and, where there is one, its listener; `memory` has the quota of what is asked.
 pub(crate) async fn start_store(
     settings: &mut CollectorSettings,
     data_dir: Option<&Path>,
-    bodies: &Arc<MemoryQuota>,
+    memory: &Memory,
     telemetry: &mut Telemetry,
 ) -> Result<(Option<Arc<Store>>, Option<PagesAccess>), DashboardStartError> {
     let Some(own) = settings.store.take() else { return Ok((None, None)) };
@@ -147,7 +147,8 @@ pub(crate) async fn start_store(
                 limits: settings.limits,
                 session_key: settings.sessions.key,
             };
-            start((shown, pages), (store, Arc::clone(bodies)), data_dir, telemetry).await?
+            let bodies = Arc::clone(&memory.requests);
+            start((shown, pages), (store, bodies), data_dir, telemetry).await?
         }
         None => None,
     };

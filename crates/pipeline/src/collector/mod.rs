@@ -171,8 +171,7 @@ impl Collector {
         let exporters = Exporters::start(own, &memory, &meter, telemetry.registry(), kept.as_ref())
             .map(Arc::new)?;
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
-        let bodies = &memory.requests;
-        let (store, access) = start_store(&mut settings, data_dir, bodies, &mut telemetry).await?;
+        let (store, access) = start_store(&mut settings, data_dir, &memory, &mut telemetry).await?;
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tags                              payload
-//! 1, form, connection 2             request: the group 8 where the form says so, then the body;
+//! 1, form, sender 2                 request: the group 8 where the form says so, then the body;
 //!                                   form as in `FormBits`
 //! 1, signal, is JSON, compression   the same without its sender, as earlier versions wrote it
 //! 2, 0, 0, 0                        judged: trace id 16, digest 16, revised 16, has revised 1,
@@ -69,12 +69,23 @@ impl FormBits {
     const COMPRESSION_SHIFT: u32 = 3;
     /// The group of the sender stands before the body.
     const GROUPED: u8 = 0b0010_0000;
-    /// The connection stands in the other tags.
+    /// The sender stands in the other tags, as `sender_tags` gives it.
     const WITH_SENDER: u8 = 0b1000_0000;
 }
 
-/// Returns the tags of a request's record. Addresses do not outlive the process: connections alone
-/// tell senders apart in what is restored.
+/// Returns the tags of a sender. Of a group, whose name tells the peer, its connection; else eight
+/// bits of the peer's hash and one of 255 numbers of the connection, 0 where there is none. Those
+/// with the same tags share a part when they are restored.
+fn sender_tags(Sender { group, peer, connection }: Sender) -> [u8; 2] {
+    if connection == 0 || !group.is_everybody() {
+        return connection.to_be_bytes();
+    }
+    let [.., peer] = peer.to_be_bytes();
+    let [_, connection] = (connection % 255 + 1).to_be_bytes();
+    [peer, connection]
+}
+
+/// Returns the tags of a request's record.
 pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: Sender) -> [u8; 4] {
     let signal = match signal {
         Signal::Traces => 0,
@@ -94,8 +105,8 @@ pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: Sender) -> [u8
         | signal
         | json
         | compression << FormBits::COMPRESSION_SHIFT;
-    let [high, low] = sender.connection.to_be_bytes();
-    [REQUEST_TAG, form, high, low]
+    let [peer, connection] = sender_tags(sender);
+    [REQUEST_TAG, form, peer, connection]
 }
 
 /// Returns true for a note of a kind that this version knows.
@@ -113,14 +124,14 @@ pub(super) fn request_payload(raw: &RawBody, sender: Sender) -> Bytes {
 
 /// Decodes a request; `None` if the tags are none that this version knows.
 pub(crate) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody, Sender)> {
-    let [REQUEST_TAG, form, high, low] = tags else { return None };
+    let [REQUEST_TAG, form, third, fourth] = tags else { return None };
     let (signal, json, compression, connection) = if form & FormBits::WITH_SENDER == 0 {
-        (form, high, low, 0)
+        (form, third, fourth, 0)
     } else {
         let bits = form & !(FormBits::WITH_SENDER | FormBits::GROUPED);
         let json = u8::from(bits & FormBits::JSON > 0);
         let compression = bits >> FormBits::COMPRESSION_SHIFT;
-        (bits & FormBits::SIGNAL, json, compression, u16::from_be_bytes([high, low]))
+        (bits & FormBits::SIGNAL, json, compression, u16::from_be_bytes([third, fourth]))
     };
     let signal = *Signal::ALL.get(usize::from(signal))?;
     let is_json = match json {
@@ -142,8 +153,10 @@ pub(crate) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody,
     } else {
         (ClientGroup::default(), payload)
     };
-    // A group is one peer, as it was when it sent this.
-    let peer = if is_grouped { fingerprint(&group.to_bytes()) } else { 0 };
+    // A group is one peer, as it was when it sent this. Earlier versions wrote the connection
+    // alone: 256 that came one after another are then one peer.
+    let [peer, _] = connection.to_be_bytes();
+    let peer = if is_grouped { fingerprint(&group.to_bytes()) } else { u32::from(peer) };
     let sender = Sender { group, peer, connection };
     Some((signal, RawBody { bytes, compression, is_json }, sender))
 }
@@ -226,6 +239,7 @@ impl NoteBytes<'_> {
 
 #[cfg(test)]
 mod tests {
+    use hashbrown::HashSet;
     use smallvec::smallvec;
 
     use super::*;
@@ -259,6 +273,34 @@ mod tests {
     const CODINGS: [Option<ContentCoding>; 4] =
         [None, Some(ContentCoding::Gzip), Some(ContentCoding::Zstd), Some(ContentCoding::Deflate)];
 
+    fn read_back(
+        signal: Signal,
+        raw: &RawBody,
+        sender: Sender,
+    ) -> Option<(Signal, RawBody, Sender)> {
+        request(request_tags(signal, raw, sender), request_payload(raw, sender))
+    }
+
+    #[test]
+    fn senders_that_differ_differ_after_a_restart_in_peer_and_connection() {
+        let raw = RawBody { bytes: Bytes::new(), compression: None, is_json: false };
+        let restored = |sender| read_back(Signal::Traces, &raw, sender).map(|it| it.2);
+        let peer = |host: u8| Sender::of_address(Some([10, 0, 0, host].into())).peer;
+        let of = |connection| {
+            let peers =
+                (0..20).map(|host| Sender { peer: peer(host), connection, ..Sender::default() });
+            peers.filter_map(restored).collect::<Vec<_>>()
+        };
+        let numbers = |senders: &[Sender]| senders.iter().map(|it| it.peer).collect::<HashSet<_>>();
+        assert!(numbers(&of(1)).len() >= 18, "eight bits are enough for most of a few");
+        let all: HashSet<Sender> = (1..=255).filter_map(|it| of(it).first().copied()).collect();
+        let peers: Vec<Sender> = all.iter().copied().collect();
+        assert_eq!((all.len(), numbers(&peers).len()), (255, 1), "connections of one peer");
+        let client = Sender { connection: 0xfedc, ..Sender::of_group(ClientGroup::named("a")) };
+        assert_eq!(restored(client), Some(client), "it is known by name");
+        assert_eq!(restored(Sender::default()), Some(Sender::default()), "of no connection");
+    }
+
     #[test]
     fn requests_read_back_in_the_form_that_they_came_in() {
         for signal in Signal::ALL {
@@ -266,12 +308,11 @@ mod tests {
                 for compression in CODINGS {
                     let raw = RawBody { bytes: b"body"[..].into(), compression, is_json };
                     let named = ClientGroup::named("a");
-                    let peers = [0, fingerprint(&named.to_bytes())];
-                    for (group, peer) in [ClientGroup::default(), named].into_iter().zip(peers) {
-                        let sender = Sender { group, peer, connection: 0xfedc };
-                        let tags = request_tags(signal, &raw, sender);
-                        let payload = request_payload(&raw, sender);
-                        assert_eq!(request(tags, payload), Some((signal, raw.clone(), sender)));
+                    for group in [ClientGroup::default(), named] {
+                        let sender = Sender { group, ..Sender::default() };
+                        let found = read_back(signal, &raw, sender);
+                        let found = found.map(|(signal, raw, sender)| (signal, raw, sender.group));
+                        assert_eq!(found, Some((signal, raw.clone(), group)));
                     }
                 }
             }

@@ -151,7 +151,7 @@ impl StoreView {
             connection.execute(
                 "UPDATE annotations SET label = ?2, score = ?3, comment = ?4, changed = ?5,
                  revision = revision + 1 WHERE id = ?1",
-                params![bytes_of(&id), label, score, comment, now_ms()],
+                params![bytes_of(&id), label, score, comment, time_of_change(connection)?],
             )?;
             pin(connection, &bytes_of(&before.trace_id))?;
             found(connection, &id)
@@ -195,7 +195,7 @@ fn insert(
     connection.execute(
         "INSERT INTO annotations (id, target, trajectory, evaluation, position, name, label,
          score, comment, author, created, changed, revision, session)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, 1, ?12)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 1, ?13)",
         params![
             new.id,
             target,
@@ -208,11 +208,19 @@ fn insert(
             comment,
             new.author,
             now_ms(),
+            time_of_change(connection)?,
             session,
         ],
     )?;
     pin(connection, &bytes_of(&trace_id))?;
     by_id(connection, &new.id)?.ok_or(StoreEditError::Unavailable)
+}
+
+/// Returns the time of a change, later than that of every other: who follows them knows by it what
+/// is new.
+fn time_of_change(connection: &Connection) -> rusqlite::Result<i64> {
+    let query = "SELECT max(?1, 1 + ifnull((SELECT max(changed) FROM annotations), 0))";
+    connection.query_row(query, [now_ms()], |row| row.get(0))
 }
 
 /// Run that an annotation keeps, and the session that it is about.

@@ -6,6 +6,7 @@ use super::filter::StoreFilter;
 use super::list::verdict_of;
 use super::page::{CALLED, RUNS};
 use super::{StoreQueryError, StoreReader};
+use spanscore_base::model::Level;
 
 /// Most labels of an answer, the newest.
 pub const LABELS_MAX: usize = 20_000;
@@ -21,6 +22,8 @@ pub struct PersonLabel {
     pub evaluation_id: Option<String>,
     /// Evaluator of that.
     pub evaluator: Option<String>,
+    /// Kind of target that it judged.
+    pub level: Option<Level>,
     /// `pass`, `fail`, `not_evaluable` or `failed`: verdict of that evaluator.
     pub verdict: Option<&'static str>,
     /// Person.
@@ -38,6 +41,7 @@ impl PersonLabel {
             evaluation_id: row.get(2)?,
             evaluator: row.get(3)?,
             verdict: row.get::<_, Option<_>>(4)?.map(|it| verdict_of(it).as_str()),
+            level: row.get::<_, Option<String>>(8)?.and_then(|word| word.parse().ok()),
             author: row.get(5)?,
             label: if is_pass { "pass" } else { "fail" },
         })
@@ -60,7 +64,7 @@ impl StoreReader {
              printf('%s %d %s %d %s', a.target, ifnull(a.session, a.trajectory),
                  ifnull(hex(a.evaluation), ''), ifnull(a.position, -1), a.name),
              lower(hex(x.id)), w.name, x.outcome, a.author, a.label,
-             max((a.changed << 20) + a.seq) AS place
+             max((a.changed << 20) + a.seq) AS place, w.level
              FROM annotations a CROSS JOIN {RUNS}
              LEFT JOIN evaluations x ON x.trajectory = a.trajectory AND x.id = a.evaluation
              LEFT JOIN evaluators w ON w.id = x.evaluator

@@ -10,7 +10,7 @@ use super::{StoreQueryError, StoreReader};
 /// Annotations with the runs that they are of.
 const ANNOTATIONS: &str = "annotations a JOIN trajectories t ON t.seq = a.trajectory";
 /// Columns of [`StoredAnnotation`].
-const COLUMNS: &str = "lower(hex(a.id)), a.target, lower(hex(t.trace_id)),
+pub(super) const COLUMNS: &str = "lower(hex(a.id)), a.target, lower(hex(t.trace_id)),
     lower(hex(a.evaluation)), (SELECT v.name FROM evaluations e JOIN evaluators v
     ON v.id = e.evaluator WHERE e.trajectory = a.trajectory AND e.id = a.evaluation LIMIT 1),
     a.position + 1, a.name, a.label, a.score, a.comment, a.author,
@@ -71,7 +71,7 @@ pub struct AnnotationFilter {
 }
 
 impl StoredAnnotation {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             annotation_id: row.get(0)?,
             target: row.get(1)?,

@@ -13,6 +13,7 @@ mod figures;
 mod filter;
 mod group;
 mod list;
+mod offered;
 mod page;
 mod restore;
 mod run;

@@ -8,6 +8,7 @@ use rusqlite::{Connection, Row};
 
 use super::filter::StoreFilter;
 use super::list::verdict_of;
+use super::offered::OfferedTools;
 use super::page::{CALLED, Page, PagePlace, RUNS, StoredPage};
 use super::unpack::UnpackedContent;
 use super::{StoreQueryError, StoreReader};
@@ -25,7 +26,8 @@ const OTHER_TOOL: &str = "other";
 /// Columns of [`RestoredRun`].
 const COLUMNS: &str = "t.trace_id, t.client_group, t.span_id, n.session_id, s.service, s.version,
     s.environment, t.cost, t.calls, t.title,
-    (SELECT c.content FROM trajectory_contents c WHERE c.seq = t.seq)";
+    (SELECT c.content FROM trajectory_contents c WHERE c.seq = t.seq),
+    (SELECT d.content FROM definitions d WHERE d.id = t.definitions)";
 
 /// Stored run, with what is needed to judge it again.
 pub struct RestoredRun {
@@ -45,6 +47,7 @@ pub struct RestoredRun {
     call_count: usize,
     calls: Vec<RestoredCall>,
     content: Option<UnpackedContent>,
+    offered: Option<OfferedTools>,
     gaps: HashMap<StoredPart, StoredGap>,
     resource_gaps: Vec<&'static str>,
 }
@@ -99,6 +102,10 @@ impl RestoredRun {
         if session_id.as_deref().is_some_and(may_be_cut) {
             gaps.insert(StoredPart::SessionId, StoredGap::Cut);
         }
+        let packed: Option<Vec<u8>> = row.get(11)?;
+        let offered = packed.and_then(|it| OfferedTools::read(&it));
+        let gap = offered.as_ref().map_or(Some(StoredGap::NotStored), OfferedTools::gap);
+        gaps.extend(gap.map(|gap| (StoredPart::Definitions, gap)));
         Ok(Self {
             seq: row.get("row")?,
             trace_id: TraceId(row.get(0)?),
@@ -114,6 +121,7 @@ impl RestoredRun {
             gaps,
             resource_gaps,
             content,
+            offered,
         })
     }
 
@@ -139,6 +147,11 @@ impl RestoredRun {
             resource: Arc::clone(&self.resource),
             session_id: self.session_id.as_deref().map(Into::into),
             cost: self.cost,
+            tool_definitions: self
+                .offered
+                .as_ref()
+                .map(OfferedTools::definitions)
+                .unwrap_or_default(),
             effort: WorkBudget::new(steps),
             ..Trajectory::default()
         };

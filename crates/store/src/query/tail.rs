@@ -3,6 +3,7 @@
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, Row, params_from_iter};
 
+use super::annotation::{COLUMNS as ANNOTATION_COLUMNS, StoredAnnotation};
 use super::filter::{SqlCondition, StoreFilter};
 use super::list::{COLUMNS, EvaluationRow, ROWS};
 use super::page::{CALLED, RUNS};
@@ -16,18 +17,23 @@ pub struct LastRows {
     pub evaluation: i64,
     /// Runs.
     pub run: i64,
+    /// Last change of an annotation, Unix milliseconds.
+    pub annotation: i64,
 }
 
 impl StoreReader {
-    /// Returns the last rows of runs and evaluations.
+    /// Returns the last rows of runs, evaluations and annotations.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn last_rows(&self) -> Result<LastRows, StoreQueryError> {
         let connection = self.begin();
         let query = "SELECT ifnull((SELECT max(seq) FROM evaluations), 0),
-             ifnull((SELECT max(seq) FROM trajectories), 0)";
-        let read = |row: &Row<'_>| Ok(LastRows { evaluation: row.get(0)?, run: row.get(1)? });
+             ifnull((SELECT max(seq) FROM trajectories), 0),
+             ifnull((SELECT max(changed) FROM annotations), 0)";
+        let read = |row: &Row<'_>| {
+            Ok(LastRows { evaluation: row.get(0)?, run: row.get(1)?, annotation: row.get(2)? })
+        };
         Ok(connection.prepare_cached(query)?.query_row([], read)?)
     }
 }
@@ -89,5 +95,24 @@ impl StoreReader {
         let connection = self.begin();
         let source = (COLUMNS, "e.seq", ROWS);
         Ok(between(connection, source, filter.of_rows(), range, limit, EvaluationRow::read)?)
+    }
+
+    /// Returns the annotations on runs that fit which were made or changed after one time up to
+    /// another, in the same way.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn annotations_between(
+        &self,
+        filter: &StoreFilter,
+        range: (i64, i64),
+        limit: usize,
+    ) -> Result<(Vec<(i64, StoredAnnotation)>, i64), StoreQueryError> {
+        let connection = self.begin();
+        let from = format!("annotations a CROSS JOIN {RUNS}");
+        let (fits, values) = filter.of_runs(CALLED);
+        let condition = (format!("t.seq = a.trajectory AND {fits}"), values);
+        let source = (ANNOTATION_COLUMNS, "a.changed", &*from);
+        Ok(between(connection, source, condition, range, limit, StoredAnnotation::read)?)
     }
 }

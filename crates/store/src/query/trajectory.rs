@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::StoreQueryError;
 use super::annotation::{StoredAnnotation, of_run};
 use super::list::{EvaluationRow, of_trajectory};
+use super::offered::offered_list;
 use super::run::left_out;
 use super::unpack::{unpacked, unpacked_input};
 
@@ -58,6 +59,8 @@ pub struct StoredTrajectory {
     pub input: Option<serde_json::Value>,
     /// Answer, in the same form.
     pub output: Option<serde_json::Value>,
+    /// Definitions of the tools that were offered; `None` if they are not stored.
+    pub offered: Option<serde_json::Value>,
     /// Calls in order.
     pub calls: Vec<StoredCall>,
     /// Evaluations of all revisions.
@@ -138,7 +141,8 @@ fn read(connection: &Connection, seq: i64) -> rusqlite::Result<StoredTrajectory>
         "SELECT lower(hex(t.trace_id)), t.title, s.service, s.agent, s.version, s.environment,
          n.session_id, strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0, 'unixepoch'),
          t.duration_us, t.revision, t.completion, t.partial, t.spans, t.input_tokens,
-         t.output_tokens, t.cost, t.shed
+         t.output_tokens, t.cost, t.shed,
+         (SELECT d.content FROM definitions d WHERE d.id = t.definitions)
          FROM trajectories t JOIN sources s ON s.id = t.source
          LEFT JOIN sessions n ON n.seq = t.session WHERE t.seq = ?1",
         [seq],
@@ -183,6 +187,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<StoredTrajectory> {
         left_out: left_out(shed),
         input: None,
         output: None,
+        offered: row.get::<_, Option<Vec<u8>>>(17)?.and_then(|packed| offered_list(&packed)),
         calls: Vec::new(),
         evaluations: Vec::new(),
         annotations: Vec::new(),

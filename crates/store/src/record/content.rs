@@ -124,9 +124,10 @@ fn recorded(value: &Value<'_>, out: &mut String) {
 }
 
 /// Writer that fails at its limit, so that no more of a long value is read.
-struct LimitedWriter<'a> {
-    out: &'a mut String,
-    left: usize,
+pub(super) struct LimitedWriter<'a> {
+    pub(super) out: &'a mut String,
+    /// Bytes that there is room for.
+    pub(super) left: usize,
 }
 
 impl fmt::Write for LimitedWriter<'_> {

@@ -1,6 +1,7 @@
 //! Record of a judged trajectory: an owned excerpt, made on the shard, read by the writer.
 
 mod content;
+mod definitions;
 mod facts;
 
 use std::sync::Arc;
@@ -13,6 +14,9 @@ use spanscore_base::model::{
 };
 
 use content::content_of;
+#[cfg(test)]
+pub(crate) use definitions::DEFINITIONS_BYTES_MAX;
+pub(crate) use definitions::RecordedDefinitions;
 use facts::facts_of;
 pub(crate) use facts::{FACTS_VERSION, IS_OF_MODEL, IS_OUTPUT, usage_of};
 
@@ -66,6 +70,8 @@ pub struct TrajectoryRecord {
     pub(crate) cost: Option<f64>,
     /// Texts and numbers to judge it again by; `None` if no content is stored.
     pub(crate) content: Option<RecordedContent>,
+    /// Tools that it was offered; `None` if that is not stored.
+    pub(crate) definitions: Option<RecordedDefinitions>,
 }
 
 /// Content of a run, as two JSON objects.
@@ -114,16 +120,18 @@ impl TrajectoryRecord {
                 texts: content_of(trajectory),
                 facts: facts_of(trajectory),
             }),
+            definitions: RecordedDefinitions::of(&trajectory.tool_definitions, with_content),
         }
     }
 
     /// Returns the bytes held in memory, about.
     pub(crate) fn bytes(&self) -> usize {
         let content = self.content.as_ref().map_or(0, |it| it.texts.len() + it.facts.len());
+        let definitions = self.definitions.as_ref().map_or(0, |it| it.text.len());
         let calls: usize = self.calls.iter().map(|c| size_of::<CallRecord>() + c.tool.len()).sum();
         let names = [&self.session_id, &self.agent_name];
         let names: usize = names.into_iter().flatten().map(|name| name.len()).sum();
-        size_of::<Self>() + self.resource.bytes() + content + calls + names
+        size_of::<Self>() + self.resource.bytes() + content + definitions + calls + names
     }
 }
 

@@ -6,7 +6,8 @@
 use rusqlite::Connection;
 
 /// Steps, the first of which makes an empty file one of version 1.
-const STEPS: [&str; 2] = [include_str!("tables.sql"), include_str!("clients.sql")];
+const STEPS: [&str; 3] =
+    [include_str!("tables.sql"), include_str!("clients.sql"), include_str!("definitions.sql")];
 /// Views for readers.
 const VIEWS: &str = include_str!("views.sql");
 /// Names of the views.
@@ -35,4 +36,32 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
         transaction.commit()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_of_each_older_version_becomes_one_of_this_with_its_rows() {
+        for version in 1..STEPS.len() {
+            let mut file = Connection::open_in_memory().unwrap();
+            STEPS[..version].iter().for_each(|step| file.execute_batch(step).unwrap());
+            file.execute_batch(VIEWS.split_once(';').map_or("", |(first, _)| first)).unwrap();
+            file.pragma_update(None, "user_version", version as u32).unwrap();
+            file.execute_batch(
+                "INSERT INTO sources VALUES (1, 'shop', '', '', '');
+                 INSERT INTO trajectories (trace_id, client_group, span_id, source, time, stored,
+                 duration_us, revision, completion, partial, spans, calls, errors, passed, failed,
+                 not_evaluable, broken) VALUES (x'01', x'', x'', 1, 0, 0, 0, 0, '', 0, 0, 0, 0, 0,
+                 0, 0, 0)",
+            )
+            .unwrap();
+            migrate(&mut file).unwrap();
+            let query = "SELECT count(*) FROM v_trajectories JOIN trajectories t USING (seq)
+                WHERE t.definitions IS NULL";
+            let rows: u32 = file.query_row(query, [], |row| row.get(0)).unwrap();
+            assert_eq!((rows, super::version(&file).unwrap()), (1, VERSION), "{version}");
+        }
+    }
 }

@@ -1,4 +1,5 @@
 mod collected;
+mod definitions;
 mod edits;
 mod files;
 mod model;

@@ -39,7 +39,7 @@ pub(crate) struct ContentPolicy {
     content: StoredContent,
     details: StoredDetails,
     redact: RedactValues,
-    counters: Arc<StoreCounters>,
+    pub(super) counters: Arc<StoreCounters>,
 }
 
 impl ContentPolicy {
@@ -108,7 +108,11 @@ impl ContentPolicy {
         Cow::Owned(RunSource { agent: agent.into(), ..source.clone() })
     }
 
-    fn redacted(&self, trace: TraceId, values: &[&Value<'_>]) -> Option<Vec<Value<'static>>> {
+    pub(super) fn redacted(
+        &self,
+        trace: TraceId,
+        values: &[&Value<'_>],
+    ) -> Option<Vec<Value<'static>>> {
         let is_redacted = self.content == StoredContent::Redacted;
         if is_redacted { (self.redact)(trace, values) } else { None }
     }

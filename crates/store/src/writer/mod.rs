@@ -5,6 +5,7 @@
 
 mod collected;
 mod content;
+mod definitions;
 mod names;
 mod replaced;
 mod retention;

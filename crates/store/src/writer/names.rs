@@ -9,6 +9,7 @@ use rusqlite::{Connection, params};
 use spanscore_base::model::EvaluatorInfo;
 
 use super::content::ContentPolicy;
+use super::definitions::DefinitionsDigest;
 use super::statements::{find, insert};
 use crate::source::RunSource;
 
@@ -29,13 +30,14 @@ pub(super) struct KnownNames {
     evaluators: KnownRows<[u8; 16]>,
     sources: KnownRows<RunSource>,
     tools: KnownRows<Box<str>>,
+    pub(super) definitions: KnownRows<DefinitionsDigest>,
 }
 
 /// Rows of one table.
-struct KnownRows<K> {
-    ids: HashMap<K, i64>,
+pub(super) struct KnownRows<K> {
+    pub(super) ids: HashMap<K, i64>,
     /// Rows in the file, once they were counted.
-    count: Option<usize>,
+    pub(super) count: Option<usize>,
 }
 
 impl<K> Default for KnownRows<K> {
@@ -46,7 +48,7 @@ impl<K> Default for KnownRows<K> {
 
 impl<K: Eq + Hash> KnownRows<K> {
     /// Returns true if a table has so many rows; asks the file once.
-    fn is_full(
+    pub(super) fn is_full(
         &mut self,
         connection: &Connection,
         table: &str,
@@ -64,7 +66,7 @@ impl<K: Eq + Hash> KnownRows<K> {
     }
 
     /// Remembers a row, at most as many as the table may have: those beyond share one.
-    fn keep(&mut self, key: K, id: i64, most: usize) -> i64 {
+    pub(super) fn keep(&mut self, key: K, id: i64, most: usize) -> i64 {
         if self.ids.len() >= most {
             self.ids.clear();
         }

@@ -105,6 +105,11 @@ fn delete_runs(connection: &Connection, before: i64) -> rusqlite::Result<usize> 
             (SELECT 1 FROM trajectories WHERE session = ?1)";
         statements::run(connection, query, [session])?;
     }
+    if !runs.is_empty() {
+        let query = "DELETE FROM definitions WHERE NOT EXISTS
+            (SELECT 1 FROM trajectories t WHERE t.definitions = definitions.id)";
+        statements::run(connection, query, [])?;
+    }
     Ok(runs.len())
 }
 

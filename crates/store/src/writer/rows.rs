@@ -151,7 +151,8 @@ impl RowWriter {
         self.calls(connection, record, &trace, is_shed, was_stored)?;
         let content = record.content.as_ref().map(|it| policy.content(record.trace.0, it));
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
-        update_trajectory(connection, record, &trace, title)?;
+        let definitions = self.definitions(connection, policy, record)?;
+        update_trajectory(connection, record, &trace, (title, definitions))?;
         replace_content(connection, trace.seq, content.as_ref().map(|(content, _)| &**content))?;
         if !was_stored {
             self.counts.add(StoreCount::Trajectories, 1);

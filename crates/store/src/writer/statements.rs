@@ -79,7 +79,7 @@ pub(super) fn update_trajectory(
     connection: &Connection,
     record: &TrajectoryRecord,
     trace: &KnownTrace,
-    title: Option<&str>,
+    (title, definitions): (Option<&str>, Option<i64>),
 ) -> rusqlite::Result<()> {
     let judgement = &record.judgement;
     let duration_us = micros(record.end_ns.saturating_sub(record.start_ns));
@@ -89,7 +89,7 @@ pub(super) fn update_trajectory(
             "UPDATE trajectories SET span_id = ?2, time = ?3, duration_us = ?4, revision = ?5,
              completion = ?6, partial = ?7, spans = ?8, calls = ?9, errors = ?10,
              input_tokens = ?11, output_tokens = ?12, cost = ?13, shed = ?14, title = ?15,
-             source = ?16, session = ?17 WHERE seq = ?1",
+             source = ?16, session = ?17, definitions = ?18 WHERE seq = ?1",
         )?
         .execute(params![
             trace.seq,
@@ -108,7 +108,8 @@ pub(super) fn update_trajectory(
             trace.shed,
             title,
             trace.source,
-            trace.session
+            trace.session,
+            definitions
         ])?;
     Ok(())
 }
@@ -123,11 +124,15 @@ pub(super) fn replace_content(
         run(connection, "DELETE FROM trajectory_contents WHERE seq = ?1", [seq])?;
         return Ok(());
     };
-    let packed = zstd::bulk::compress(content.as_bytes(), ZSTD_LEVEL)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     let query = "INSERT OR REPLACE INTO trajectory_contents VALUES (?1, ?2)";
-    run(connection, query, params![seq, packed])?;
+    run(connection, query, params![seq, packed(content)?])?;
     Ok(())
+}
+
+/// Compresses a text.
+pub(super) fn packed(text: &str) -> rusqlite::Result<Vec<u8>> {
+    zstd::bulk::compress(text.as_bytes(), ZSTD_LEVEL)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
 pub(super) fn insert_call(

@@ -25,17 +25,18 @@ impl EvaluatorNeeds {
         if configured.asks && !configured.is_external() {
             return Err("it asks a judge");
         }
-        if facts.tool_definitions {
-            return Err("it reads definitions of tools, which are not stored");
-        }
         if !facts.attributes.is_empty() {
             return Err("it reads attributes of spans, which are not stored");
         }
-        Self::of_judged(configured)
+        let mut its = Self::of_judged(configured)?;
+        if facts.tool_definitions {
+            its.parts.push(StoredPart::Definitions);
+        }
+        Ok(its)
     }
 
-    /// Returns the parts that the record of an evaluator needs which asks a judge; instructions and
-    /// definitions of tools, which are not stored, it shows where they are.
+    /// Returns the parts that the record of an evaluator needs which asks a judge; instructions,
+    /// which are not stored, and definitions of tools it shows where they are.
     ///
     /// # Errors
     /// The reason why it can judge no stored run, in words.

@@ -12,7 +12,7 @@ use crate::judge::wire::{Fault, Finish, Reply, TokenUsage};
 use crate::scheduler::{Action, SilentEnd, WaitLimits};
 use spanscore_base::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Outcome, Reason, Receipt,
-    Score, SpanId, Target, TraceId, WaitingRoom,
+    Score, Sender, SpanId, Target, TraceId, WaitingRoom,
 };
 use spanscore_base::value::Value;
 use spanscore_evaluate::JudgeRequest;
@@ -203,6 +203,16 @@ impl Harness {
     pub(super) fn arrive_with(&mut self, asked: JudgeRequest, receipt: Option<Receipt>) {
         let place = self.load.enter(Default::default(), asked.bytes()).expect("room");
         self.core.arrive(self.now_ms, asked, receipt, place);
+    }
+
+    /// Takes in the next inquiries of a sender, as long as they find room; returns their number.
+    pub(super) fn fill(&mut self, sender: Sender, first: u64) -> u64 {
+        for n in first.. {
+            let asked = asked(n, 0, plan(json!({})));
+            let Some(place) = self.load.enter(sender, 1) else { return n - first };
+            self.core.arrive(self.now_ms, asked, None, place);
+        }
+        0
     }
 
     /// Polls, renders at once, and returns requests as inquiry, judge and question.

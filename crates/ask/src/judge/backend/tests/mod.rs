@@ -6,6 +6,7 @@ mod jury;
 mod money;
 mod moving;
 mod noisy;
+mod shares;
 mod spent;
 mod unsaved;
 
