@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::config::{ConditionConfig, FieldDetectorConfig, Says};
 use crate::limits::{ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX};
-use crate::tree::ExpressionTree;
+use crate::tree::SearchTree;
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::json::{self, fields};
 use spanscore_base::value::{Map, Value};
@@ -176,7 +176,7 @@ struct FieldCondition {
     filled: bool,
     is: Vec<String>,
     range: Option<(i64, i64)>,
-    matches: Option<ExpressionTree>,
+    matches: Option<SearchTree>,
 }
 
 impl FieldDetector {
@@ -228,7 +228,7 @@ impl FieldCondition {
             let hir = regex_syntax::parse(text);
             let hir = hir
                 .map_err(|error| SettingsError::new(format!("`{text}` is no expression: {error}")));
-            Ok::<_, SettingsError>(ExpressionTree::of(&hir?, true))
+            Ok::<_, SettingsError>(SearchTree::of(&hir?, true))
         };
         Ok(Self {
             paths: config.at.iter().map(|at| at.split('.').map(folded).collect()).collect(),

@@ -15,7 +15,7 @@ use super::{FailureFinding, Says};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::pack::compile::TextForm;
 use crate::pack::expression::plain_of;
-use crate::tree::ExpressionTree;
+use crate::tree::SearchTree;
 use spanscore_base::settings::{SettingsError, yaml};
 
 /// Reason that a finding gives.
@@ -136,13 +136,13 @@ pub(super) struct MessageSigns {
     shared: WordSet,
     predicates: OpenedExpressions,
     weak: WordSet,
-    weak_head: ExpressionTree,
-    identifier: ExpressionTree,
+    weak_head: SearchTree,
+    identifier: SearchTree,
     /// Phrases that only programs use.
-    programs: ExpressionTree,
-    quoted: ExpressionTree,
-    speaker: ExpressionTree,
-    against: Vec<(i32, ExpressionTree)>,
+    programs: SearchTree,
+    quoted: SearchTree,
+    speaker: SearchTree,
+    against: Vec<(i32, SearchTree)>,
 }
 
 impl MessageSigns {
@@ -155,10 +155,10 @@ impl MessageSigns {
         let against = config.against.iter();
         let mut predicates = OpenedExpressions::default();
         for pattern in &config.predicates {
-            let tree = tree(pattern, true)?;
+            let hir = &plain_of(pattern, TextForm::AsIs)?;
             let begin = Begin::Anywhere;
             let new =
-                NewExpression { tree, begin, case_sensitive: false, is_whole: true, needs: &[] };
+                NewExpression { hir, begin, case_sensitive: false, is_whole: false, needs: &[] };
             predicates.add(new, literals);
         }
         Ok(Self {
@@ -207,8 +207,8 @@ impl MessageSigns {
     fn is_message(&self, text: &str, folded: &FoldedText<'_>, literals: &LiteralSet) -> bool {
         let small = folded.small();
         let may_speak = text.starts_with('[') || text.contains(": ");
-        let speaker = may_speak.then(|| self.speaker.find(text)).flatten();
-        let body = speaker.map_or(text, |found| &text[found.end..]);
+        let speaker = may_speak.then(|| self.speaker.end_of_first(text)).flatten();
+        let body = speaker.map_or(text, |end| &text[end..]);
         let said = if body.is_empty() { small } else { &small[text.len() - body.len()..] };
         let Some(first) = words_of(said).next() else { return false };
         let mut predicates = 0;
@@ -419,9 +419,9 @@ fn sum(signs: &[(bool, i32)]) -> i32 {
 }
 
 /// Reads an expression whose words are those of ASCII, as the language of programs is.
-fn tree(pattern: &str, any_case: bool) -> Result<ExpressionTree, SettingsError> {
+fn tree(pattern: &str, any_case: bool) -> Result<SearchTree, SettingsError> {
     let hir = plain_of(pattern, TextForm::AsIs)?;
-    Ok(ExpressionTree::of(&hir, any_case))
+    Ok(SearchTree::of(&hir, any_case))
 }
 
 /// Returns the words of a text in small letters.

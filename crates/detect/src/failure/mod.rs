@@ -6,6 +6,7 @@
 //! its end, far more than to words. The work is linear in the result and is paid for in steps
 //! ([`WorkBudget`]); of a long text expressions see the beginning and the end.
 
+mod beside;
 pub mod config;
 mod fields;
 mod literals;

@@ -1,18 +1,19 @@
 //! Opened expressions: each runs only where a literal stands without which it cannot match.
 //!
-//! One pass over a text finds the literals of all expressions. How far each stands from the place
-//! that its expression is bound to, in bytes and in spaces, leaves a few places at which a few
-//! expressions are tried.
+//! One pass over a text finds the literals of all expressions. The bytes beside each, how far it
+//! stands from the place that its expression is bound to, in bytes and in spaces, and a second
+//! literal where one is common leave a few places at which a few expressions are tried.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
 use super::literals::LiteralSet;
-use super::openers::{Distance, Opener, openers};
+use super::openers::{Opener, openers};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
-use crate::tree::{ExpressionTree, MatchStart, steps_for};
+use crate::tree::{ExpressionTree, MatchStart, alternatives, steps_for};
+use regex_syntax::hir::Hir;
 
 /// Spaces of a text whose places are known.
 const SPACES: usize = 16;
@@ -24,12 +25,19 @@ pub(super) struct FoldedText<'t> {
     small: OnceCell<String>,
     /// Literals in it.
     literals: OnceCell<Vec<(u16, u32)>>,
+    /// Places of its first spaces.
+    spaces: OnceCell<[usize; SPACES]>,
 }
 
 impl<'t> FoldedText<'t> {
     pub(super) fn of(text: &'t str) -> Self {
-        let normal = OnceCell::new();
-        Self { text, normal, small: OnceCell::new(), literals: OnceCell::new() }
+        Self {
+            text,
+            normal: OnceCell::new(),
+            small: OnceCell::new(),
+            literals: OnceCell::new(),
+            spaces: OnceCell::new(),
+        }
     }
 
     /// Takes it as it is.
@@ -54,6 +62,15 @@ impl<'t> FoldedText<'t> {
         self.small.get_or_init(|| self.normal().to_ascii_lowercase())
     }
 
+    fn spaces(&self) -> &[usize; SPACES] {
+        self.spaces.get_or_init(|| {
+            let mut spaces = [usize::MAX; SPACES];
+            let found = memchr::memchr_iter(b' ', self.small().as_bytes());
+            spaces.iter_mut().zip(found).for_each(|(place, at)| *place = at);
+            spaces
+        })
+    }
+
     fn literals(&self, literals: &LiteralSet) -> &[(u16, u32)] {
         self.literals.get_or_init(|| literals.places(self.small()))
     }
@@ -69,7 +86,7 @@ pub(super) enum Begin {
 
 /// Expression as it is added.
 pub(super) struct NewExpression<'n> {
-    pub(super) tree: ExpressionTree,
+    pub(super) hir: &'n Hir,
     pub(super) begin: Begin,
     pub(super) case_sensitive: bool,
     /// True if its alternatives cannot be tried one by one.
@@ -85,6 +102,16 @@ struct Branch {
     start: MatchStart,
     begin: Begin,
     case_sensitive: bool,
+    /// True if each match has two literals, not only one.
+    is_paired: bool,
+}
+
+/// A literal of a branch.
+struct BranchOpener {
+    branch: usize,
+    /// True for the one of a pair that tells where a match begins.
+    is_first: bool,
+    opener: Opener,
 }
 
 /// Continuation of a search behind a match.
@@ -104,8 +131,8 @@ type BranchPlaces = (usize, Range<usize>);
 pub(super) struct OpenedExpressions {
     /// Number of expressions.
     count: usize,
-    /// By the number of a literal its branches, with what they have before it.
-    openers: Vec<Vec<(usize, Distance)>>,
+    /// By the number of a literal its branches, with what they have around it.
+    openers: Vec<Vec<BranchOpener>>,
     branches: Vec<Branch>,
     /// Branches without a literal.
     unopened: Vec<usize>,
@@ -114,52 +141,79 @@ pub(super) struct OpenedExpressions {
 impl OpenedExpressions {
     /// Adds an expression, which gets the next number.
     pub(super) fn add(&mut self, new: NewExpression<'_>, literals: &mut LiteralSet) {
-        let NewExpression { tree, begin, case_sensitive, is_whole, needs } = new;
-        let trees = if is_whole { vec![tree] } else { tree.split() };
-        for tree in trees {
+        let NewExpression { hir, begin, case_sensitive, is_whole, needs } = new;
+        let split = if is_whole { vec![hir.clone()] } else { alternatives(hir) };
+        for hir in split {
+            let tree = ExpressionTree::of(&hir, !case_sensitive);
             let branch = self.branches.len();
-            let found = openers(&tree, needs).into_iter();
-            let numbered = |Opener { literal, before }| Some((literals.number(&literal)?, before));
-            let found: Vec<(usize, Distance)> =
-                found.map(numbered).collect::<Option<_>>().unwrap_or_default();
-            if found.is_empty() {
-                self.unopened.push(branch);
-            }
-            for (number, before) in found {
+            let both = openers(&tree, needs, begin);
+            let is_paired = self.enter(branch, both, literals);
+            let start = tree.start();
+            let expression = self.count;
+            self.branches.push(Branch {
+                expression,
+                tree,
+                start,
+                begin,
+                case_sensitive,
+                is_paired,
+            });
+        }
+        self.count += 1;
+    }
+
+    /// Enters the literals of a branch; returns true if it has a pair of them.
+    fn enter(&mut self, branch: usize, both: [Vec<Opener>; 2], literals: &mut LiteralSet) -> bool {
+        let mut numbered = |opener: Opener| Some((literals.number(&opener.literal)?, opener));
+        let mut of = |all: Vec<Opener>| all.into_iter().map(&mut numbered).collect();
+        let both: [Option<Vec<(usize, Opener)>>; 2] = both.map(&mut of);
+        let [Some(first), Some(other)] = both else {
+            // There is no room for one of them.
+            self.unopened.push(branch);
+            return false;
+        };
+        if first.is_empty() {
+            self.unopened.push(branch);
+        }
+        let is_paired = !other.is_empty();
+        for (all, is_first) in [(first, true), (other, false)] {
+            for (number, opener) in all {
                 if self.openers.len() <= number {
                     self.openers.resize_with(number + 1, Vec::new);
                 }
-                self.openers[number].push((branch, before));
+                self.openers[number].push(BranchOpener { branch, is_first, opener });
             }
-            let start = tree.start();
-            let expression = self.count;
-            self.branches.push(Branch { expression, tree, start, begin, case_sensitive });
         }
-        self.count += 1;
+        is_paired
     }
 
     /// Returns the branches that may match a text, in their order, with the places where their
     /// matches may begin.
     fn branches_for(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<BranchPlaces> {
-        let mut spaces = [usize::MAX; SPACES];
-        for (place, at) in spaces.iter_mut().zip(memchr::memchr_iter(b' ', text.small().as_bytes()))
-        {
-            *place = at;
-        }
+        let spaces = text.spaces();
         let mut found: Vec<BranchPlaces> =
             self.unopened.iter().map(|&branch| (branch, 0..usize::MAX)).collect();
+        let mut others = Vec::new();
         for &(number, at) in text.literals(literals) {
             let at = at as usize;
-            for &(branch, before) in self.openers.get(usize::from(number)).into_iter().flatten() {
-                let is_bound = self.branches[branch].begin == Begin::Text;
+            let of_literal = self.openers.get(usize::from(number)).into_iter().flatten();
+            for BranchOpener { branch, is_first, opener } in of_literal {
+                let before = opener.before;
+                let is_bound = self.branches[*branch].begin == Begin::Text;
                 let is_near = || spaces.get(before.spaces).is_none_or(|space| *space >= at);
-                if before.bytes == usize::MAX {
-                    found.push((branch, 0..usize::MAX));
-                } else if !is_bound || before.bytes >= at && is_near() {
-                    found.push((branch, at.saturating_sub(before.bytes)..at + 1));
+                if is_bound && (before.bytes < at || !is_near())
+                    || !opener.fits(text.small().as_bytes(), at)
+                {
+                    continue;
+                }
+                match (is_first, before.bytes) {
+                    (false, _) => others.push(*branch),
+                    (true, usize::MAX) => found.push((*branch, 0..usize::MAX)),
+                    (true, bytes) => found.push((*branch, at.saturating_sub(bytes)..at + 1)),
                 }
             }
         }
+        found.retain(|(branch, _)| !self.branches[*branch].is_paired || others.contains(branch));
         found.sort_unstable_by_key(|(branch, begins)| (*branch, begins.start));
         found.dedup_by(|(branch, begins), (last, before)| {
             let meets = branch == last && begins.start <= before.end;
@@ -177,6 +231,25 @@ impl OpenedExpressions {
         let mut found = self.branches_for(text, literals);
         found.dedup_by_key(|(branch, _)| *branch);
         found.into_iter().map(|(branch, _)| self.branches[branch].expression).collect()
+    }
+
+    /// Returns the expressions that a text matches: those that it opens, and those of all.
+    #[cfg(test)]
+    pub(super) fn matched(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> [Vec<usize>; 2] {
+        let mut opened = Vec::new();
+        self.search(text, literals, |expression, _, _| {
+            opened.push(expression);
+            Onward::NextExpression
+        });
+        let is_in = |branch: &&Branch| {
+            let text = if branch.case_sensitive { text.normal() } else { text.small() };
+            let mut steps_left = steps_for(text.as_bytes());
+            branch.find(text, (0, &[(0, 0..usize::MAX)]), &mut steps_left).is_some()
+        };
+        let mut all: Vec<usize> =
+            self.branches.iter().filter(is_in).map(|branch| branch.expression).collect();
+        all.dedup();
+        [opened, all]
     }
 
     /// Goes through the matches in a text by expression, with the text that it is in; returns the

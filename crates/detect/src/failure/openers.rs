@@ -1,5 +1,10 @@
 //! Openers of an expression: literals of which each match has one, with what stands before them.
 
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::beside::{BesideParts, PartsBeyond, Side, SideBytes};
+use super::opened::Begin;
 use crate::prefilter::grams::commonness;
 use crate::tree::{CharClass, ExpressionTree, TreeStep};
 
@@ -7,6 +12,8 @@ use crate::tree::{CharClass, ExpressionTree, TreeStep};
 const LITERAL_BYTES_MIN: usize = 3;
 /// The same where an expression names it.
 const NEED_BYTES_MIN: usize = 2;
+/// The same of one without letters.
+const SIGNS_MIN: usize = 2;
 /// Most bytes of a literal that are searched for.
 const LITERAL_BYTES_MAX: usize = 12;
 /// Most texts that neighbours are spelled out to.
@@ -16,27 +23,86 @@ const OPENERS_MAX: usize = 256;
 /// Largest class that is spelled out.
 const CLASS_MAX: u32 = 4;
 /// Words that results of all kinds have, and what each costs a set of literals.
-const ORDINARY: [&str; 12] = [
+const ORDINARY: [&str; 13] = [
     "error", "failed", "failure", "timeout", "status", "code", "response", "request", "retry",
-    "exit", "not", "tool",
+    "exit", "not", "tool", "please",
 ];
 const ORDINARY_COST: u64 = 20_000;
+/// Cost of a literal of which nothing tells what stands beside it, times that of others.
+const ALONE_COST: u64 = 16;
+/// Cost up to which literals need no others beside them, and from which on others tell nothing.
+const RARE: u64 = 400;
+const COMMON: u64 = 100_000;
+/// Bytes of a text that is searched as a whole.
+const WIDE: usize = 1 << 10;
 
 /// Most bytes and spaces of a match before a place.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 pub(super) struct Distance {
     pub(super) bytes: usize,
     pub(super) spaces: usize,
 }
 
 /// A literal that opens an expression, in small letters.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Opener {
     pub(super) literal: String,
+    /// Most of a match before it.
     pub(super) before: Distance,
+    /// Most bytes between it and the end of the text.
+    pub(super) behind: usize,
+    /// Bytes that may stand beside it.
+    pub(super) beside: [SideBytes; 2],
+}
+
+/// PartsBeyond of an expression around one of its parts.
+#[derive(Clone)]
+struct Around<'t> {
+    before: Distance,
+    behind: Distance,
+    /// PartsBeyond before it and behind it.
+    parts: [PartsBeyond<'t>; 2],
+    /// Place where these parts begin, and where they end.
+    borders: [Begin; 2],
+}
+
+impl<'t> Around<'t> {
+    /// Returns those of all of an expression that begins at a border of a text.
+    fn of_all(tree: &ExpressionTree, begin: Begin) -> Self {
+        let behind = if tree.is_to_end() { Distance::default() } else { Distance::MAX };
+        let borders = [begin, Begin::Anywhere];
+        Self { before: Distance::default(), behind, parts: [None, None], borders }
+    }
+
+    /// Nothing is known of them.
+    fn unknown() -> Self {
+        let borders = [Begin::Anywhere; 2];
+        Self { before: Distance::MAX, behind: Distance::MAX, parts: [None, None], borders }
+    }
+
+    /// Returns a measure of the part of a text in which it may stand, of [`WIDE`].
+    fn window(&self) -> u64 {
+        let [begin, _] = self.borders;
+        let before = if begin == Begin::Text { self.before.bytes } else { usize::MAX };
+        before.min(self.behind.bytes).min(WIDE) as u64 + 1
+    }
+
+    /// Returns those of some steps in a row.
+    fn of_steps(&self, row: &'t [TreeStep], steps: Range<usize>) -> Self {
+        let beside = [&row[..steps.start], &row[steps.end..]];
+        let [before, behind] = beside.map(Distance::of_row);
+        let parts = [0, 1].map(|side| {
+            let beyond = self.parts[side].clone();
+            Some(Rc::new(BesideParts { steps: beside[side], beyond }))
+        });
+        let borders = self.borders;
+        Self { before: self.before.plus(before), behind: self.behind.plus(behind), parts, borders }
+    }
 }
 
 impl Distance {
+    const MAX: Self = Self { bytes: usize::MAX, spaces: usize::MAX };
+
     fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(other.bytes),
@@ -69,105 +135,179 @@ impl Distance {
             ExpressionTree::Either(parts, _) => {
                 parts.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::or)
             }
-            ExpressionTree::Row(steps) => {
-                steps.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::plus)
-            }
+            ExpressionTree::Row(steps) => Self::of_row(steps),
             ExpressionTree::Group(_, part) => Self::of(part),
         }
     }
+
+    fn of_row(steps: &[TreeStep]) -> Self {
+        steps.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::plus)
+    }
 }
 
-/// Returns the rarest literals of which each match has one, or its text one of `needs`; none where
-/// there are none.
-pub(super) fn openers(tree: &ExpressionTree, needs: &[String]) -> Vec<Opener> {
-    let anywhere = Distance { bytes: usize::MAX, spaces: usize::MAX };
-    let needed = (!needs.is_empty()).then(|| priced(needs, anywhere, NEED_BYTES_MIN)).flatten();
-    let own = rarest(tree, Distance::default());
-    let (_, mut found) = own.into_iter().chain(needed).min_by_key(|it| it.0).unwrap_or_default();
-    for opener in &mut found {
-        opener.literal.truncate(opener.literal.floor_char_boundary(LITERAL_BYTES_MAX));
+/// Returns the rarest literals of which each match has one, or its text one of `needs`, and where
+/// those are common others of which it has one, too; none where there are none.
+pub(super) fn openers(tree: &ExpressionTree, needs: &[String], begin: Begin) -> [Vec<Opener>; 2] {
+    let around = Around::of_all(tree, begin);
+    let mut offers = match tree {
+        ExpressionTree::Row(steps) => offers_of_row(steps, &around),
+        other => rarest(other, &around).map(|found| (0..1, found)).into_iter().collect(),
+    };
+    let needed = priced(needs, &Around::unknown(), NEED_BYTES_MIN).filter(|_| !needs.is_empty());
+    let nowhere = usize::MAX..usize::MAX;
+    offers.extend(needed.map(|(cost, found)| (nowhere, (cost * ALONE_COST, found))));
+    let Some((first, (cost, found))) = take_rarest(&mut offers) else { return Default::default() };
+    offers.retain(|(steps, (cost, _))| {
+        *cost < COMMON && (steps.end <= first.start || first.end <= steps.start)
+    });
+    let other = take_rarest(&mut offers).filter(|_| cost > RARE);
+    let other = other.map(|(_, (_, found))| found).unwrap_or_default();
+    let mut both = [found, other].map(listed);
+    // The first ones tell where matches begin.
+    let is_open = |all: &[Opener]| all.iter().any(|opener| opener.before.bytes == usize::MAX);
+    if !both[1].is_empty() && is_open(&both[0]) && !is_open(&both[1]) {
+        both.swap(0, 1);
     }
-    // Of two literals the longer one says no more where it has the shorter one in it.
-    found.sort_by_key(|opener| opener.literal.len());
-    let mut few: Vec<Opener> = Vec::new();
-    for opener in found {
-        let within = |last: &&mut Opener| opener.literal.contains(&*last.literal);
-        match few.iter_mut().find(within) {
-            Some(last) => {
-                let at = opener.literal.find(&*last.literal).unwrap_or_default();
-                let there = Distance::of_text(&opener.literal.as_bytes()[..at]);
-                last.before = last.before.or(opener.before.plus(there));
-            }
-            None => few.push(opener),
+    both
+}
+
+/// Lists literals, each once.
+fn listed(found: Vec<(String, Around<'_>)>) -> Vec<Opener> {
+    let mut all: Vec<Opener> = Vec::new();
+    for (literal, around) in found {
+        let opener = Opener::of(literal, &around);
+        match all.iter_mut().find(|known| known.literal == opener.literal) {
+            Some(known) => known.widen(&opener),
+            None => all.push(opener),
         }
     }
-    few
+    all
 }
 
-/// Literals and what they cost: the more, the more texts have one of them.
-type Priced = (u64, Vec<Opener>);
+/// Literals of some parts in a row.
+type Offer<'t> = (Range<usize>, Priced<'t>);
 
-fn rarest(part: &ExpressionTree, before: Distance) -> Option<Priced> {
+fn take_rarest<'t>(offers: &mut Vec<Offer<'t>>) -> Option<Offer<'t>> {
+    let all = offers.iter().enumerate();
+    let (at, _) = all.min_by_key(|(_, (_, (cost, _)))| *cost)?;
+    Some(offers.swap_remove(at))
+}
+
+impl Opener {
+    fn of(mut literal: String, around: &Around<'_>) -> Self {
+        let end = literal.floor_char_boundary(LITERAL_BYTES_MAX);
+        let cut = literal.split_off(end);
+        let [before, behind] = &around.parts;
+        let [begin, over] = around.borders;
+        let bytes = literal.as_bytes();
+        Self {
+            beside: [
+                SideBytes::of(bytes, Side::Before, before, begin),
+                if cut.is_empty() {
+                    SideBytes::of(bytes, Side::Behind, behind, over)
+                } else {
+                    SideBytes::ANY
+                },
+            ],
+            literal,
+            before: around.before,
+            behind: around.behind.bytes.saturating_add(cut.len()),
+        }
+    }
+
+    /// Returns true if a match may have it at a place of a text where it stands.
+    pub(super) fn fits(&self, text: &[u8], at: usize) -> bool {
+        let (before, from) = text.split_at(at);
+        let behind = from.get(self.literal.len()..).unwrap_or_default();
+        let [on_left, on_right] = &self.beside;
+        behind.len() <= self.behind
+            && on_right.fit(behind.iter())
+            && on_left.fit(before.iter().rev())
+    }
+
+    /// Makes it stand for another one, too, of the same literal.
+    fn widen(&mut self, other: &Self) {
+        self.before = self.before.or(other.before);
+        self.behind = self.behind.max(other.behind);
+        for (side, other) in self.beside.iter_mut().zip(&other.beside) {
+            side.widen(other);
+        }
+    }
+}
+
+/// Literals, with what stands around them, and what they cost: the more, the more texts have one of
+/// them.
+type Priced<'t> = (u64, Vec<(String, Around<'t>)>);
+
+fn rarest<'t>(part: &'t ExpressionTree, around: &Around<'t>) -> Option<Priced<'t>> {
     match part {
-        ExpressionTree::Row(steps) => rarest_of_row(steps, before),
+        ExpressionTree::Row(steps) => {
+            take_rarest(&mut offers_of_row(steps, around)).map(|(_, found)| found)
+        }
         ExpressionTree::Either(parts, _) => {
-            let mut all: Priced = (0, Vec::new());
+            let mut all: Priced<'t> = (0, Vec::new());
             for step in parts {
-                let (cost, found) = rarest(&step.part, before)?;
+                let (cost, found) = rarest(&step.part, around)?;
                 all.0 += cost;
                 all.1.extend(found);
             }
             (all.1.len() <= OPENERS_MAX).then_some(all)
         }
-        ExpressionTree::Repeat(repeat) if repeat.min > 0 => rarest(&repeat.part, before),
-        ExpressionTree::Group(_, part) => rarest(part, before),
-        _ => priced(&spelled(part)?, before, LITERAL_BYTES_MIN),
+        ExpressionTree::Repeat(repeat) if repeat.min > 0 => {
+            // Behind the first one there may be others.
+            let parts = [around.parts[0].clone(), None];
+            rarest(&repeat.part, &Around { behind: Distance::MAX, parts, ..around.clone() })
+        }
+        ExpressionTree::Group(_, part) => rarest(part, around),
+        _ => priced(&spelled(part)?, around, LITERAL_BYTES_MIN),
     }
 }
 
-fn rarest_of_row(steps: &[TreeStep], mut before: Distance) -> Option<Priced> {
-    let mut best: Option<Priced> = None;
-    let mut offer = |found: Option<Priced>| {
-        let is_better = |found: &Priced| best.as_ref().is_none_or(|(cost, _)| found.0 < *cost);
-        if let Some(found) = found.filter(is_better) {
-            best = Some(found);
-        }
+fn offers_of_row<'t>(row: &'t [TreeStep], around: &Around<'t>) -> Vec<Offer<'t>> {
+    let mut offers = Vec::new();
+    let mut offer = |run: &[String], steps: Range<usize>| {
+        let found = priced(run, &around.of_steps(row, steps.clone()), LITERAL_BYTES_MIN);
+        offers.extend(found.map(|found| (steps, found)));
     };
-    // What neighbours spell together, and the distance of its beginning.
+    // What neighbours spell together, and the first of them.
     let mut run = vec![String::new()];
-    let mut run_before = before;
-    for step in steps {
+    let mut first = 0;
+    let mut within = Vec::new();
+    for (index, step) in row.iter().enumerate() {
         let texts = spelled(&step.part);
         let may_be_empty = texts.as_ref().is_some_and(|texts| texts.iter().any(String::is_empty));
         if may_be_empty || texts.is_none() {
-            offer(priced(&run, run_before, LITERAL_BYTES_MIN));
+            offer(&run, first..index);
         }
         let is_new = run.iter().all(String::is_empty);
         match texts.as_ref().and_then(|texts| joined(&run, texts)) {
             // What may be missing at the beginning says nothing.
-            Some(_) if is_new && may_be_empty => run_before = before.plus(Distance::of(&step.part)),
+            Some(_) if is_new && may_be_empty => first = index + 1,
             Some(longer) => run = longer,
             None => {
-                offer(priced(&run, run_before, LITERAL_BYTES_MIN));
+                offer(&run, first..index);
                 if texts.is_none() {
-                    offer(rarest(&step.part, before));
+                    let steps = index..index + 1;
+                    let found = rarest(&step.part, &around.of_steps(row, steps.clone()));
+                    within.extend(found.map(|found| (steps, found)));
                 }
-                run_before = before;
-                run = texts.unwrap_or_else(|| {
-                    run_before = before.plus(Distance::of(&step.part));
-                    vec![String::new()]
-                });
+                first = index + usize::from(texts.is_none());
+                run = texts.unwrap_or_else(|| vec![String::new()]);
             }
         }
-        before = before.plus(Distance::of(&step.part));
     }
-    offer(priced(&run, run_before, LITERAL_BYTES_MIN));
-    best
+    offer(&run, first..row.len());
+    offers.extend(within);
+    offers
 }
 
-/// Returns the openers for texts that stand at a distance, if all are worth a search.
-fn priced(texts: &[String], before: Distance, bytes_min: usize) -> Option<Priced> {
-    let is_short = |text: &String| text.len() < bytes_min || text.starts_with('^');
+/// Returns literals that stand somewhere, if all are worth a search.
+fn priced<'t>(texts: &[String], around: &Around<'t>, bytes_min: usize) -> Option<Priced<'t>> {
+    let is_short = |text: &String| {
+        let is_of_signs = text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric());
+        let bytes_min = if is_of_signs { SIGNS_MIN } else { bytes_min };
+        text.len() < bytes_min || text.starts_with('^')
+    };
     if texts.iter().any(is_short) {
         return None;
     }
@@ -175,8 +315,8 @@ fn priced(texts: &[String], before: Distance, bytes_min: usize) -> Option<Priced
         let is_ordinary = ORDINARY.contains(&text.trim());
         commonness(text) + if is_ordinary { ORDINARY_COST } else { 0 }
     };
-    let opener = |literal: &String| Opener { literal: literal.clone(), before };
-    Some((texts.iter().map(cost).sum(), texts.iter().map(opener).collect()))
+    let found = texts.iter().map(|literal| (literal.clone(), around.clone()));
+    Some((texts.iter().map(cost).sum::<u64>() * around.window() / WIDE as u64, found.collect()))
 }
 
 /// Returns all texts that a part matches, in small letters, if they are few.

@@ -1,6 +1,10 @@
 use super::config::TextDetectorConfig;
 use super::*;
 use crate::limits::{HEAD_BYTES_MAX, TAIL_BYTES_MAX};
+use crate::pack::alternatives::matching_texts;
+use crate::pack::compile::TextForm;
+use crate::pack::config::with_named;
+use crate::pack::expression::plain_of;
 use spanscore_base::model::WorkBudget;
 
 fn said(text: &str) -> Option<(Says, String)> {
@@ -242,5 +246,27 @@ fn ordinary_words_open_no_detector_that_tells() {
     let built_in = built_in_detectors().unwrap();
     for texts in [&built_in.starts, &built_in.ends, &built_in.lasts] {
         assert_eq!(texts.opened(PROSE, &built_in.literals), [""; 0]);
+    }
+}
+
+/// Texts of one expression that are tried.
+const TRIED_MAX: usize = 24;
+
+#[test]
+fn what_opens_an_expression_stands_in_all_that_matches_it() {
+    let built_in = built_in_detectors().unwrap();
+    let pack = built_in_pack().unwrap();
+    for (config, way) in pack.texts.iter().zip(0..) {
+        let pattern = with_named(&config.pattern, &pack.expressions).unwrap();
+        let hir = plain_of(&pattern, TextForm::Normalised).unwrap();
+        let texts = matching_texts(&hir, way % 3);
+        for text in texts.iter().step_by(texts.len() / TRIED_MAX + 1) {
+            for text in [text.clone(), format!("2 of it: {text}."), format!("a\n {text}\nb: 404")] {
+                for texts in [&built_in.starts, &built_in.ends, &built_in.lasts] {
+                    let [opened, all] = texts.matched(&text, &built_in.literals);
+                    assert_eq!(opened, all, "{text:?}");
+                }
+            }
+        }
     }
 }

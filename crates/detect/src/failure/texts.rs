@@ -11,7 +11,7 @@ use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
 use crate::pack::config::with_named;
 use crate::pack::expression::{bounded, plain_of};
-use crate::tree::ExpressionTree;
+use crate::tree::SearchTree;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::settings::SettingsError;
 
@@ -39,7 +39,7 @@ struct TextDetector {
     category: String,
     /// Literals in small letters of which the text has one.
     needs: Vec<String>,
-    not_near: Option<ExpressionTree>,
+    not_near: Option<SearchTree>,
     count_min: u32,
 }
 
@@ -81,6 +81,21 @@ impl TextDetectors {
         let DetectorGroup { detectors, expressions } = &self.telling;
         let opened = expressions.opened(&FoldedText::of(text), literals);
         opened.into_iter().map(|index| &*detectors[index].kind).collect()
+    }
+
+    /// Returns the kinds of detectors whose expression a text matches: of those that it opens, and
+    /// of all.
+    #[cfg(test)]
+    pub(super) fn matched(&self, text: &str, literals: &LiteralSet) -> [Vec<&str>; 2] {
+        let text = &FoldedText::of(text);
+        let mut both = [Vec::new(), Vec::new()];
+        for DetectorGroup { detectors, expressions } in [&self.telling, &self.ordinary] {
+            for (kinds, found) in both.iter_mut().zip(expressions.matched(text, literals)) {
+                let found = found.into_iter().map(|index| &detectors[index]);
+                kinds.extend(found.filter(|it| it.has_needs(text)).map(|it| &*it.kind));
+            }
+        }
+        both
     }
 
     /// Judges a text; `None` where it says nothing, or the steps ran out.
@@ -135,15 +150,15 @@ impl DetectorGroup {
         };
         let parse = if config.at == TextPlace::End { plain_of } else { bounded };
         let case_sensitive = config.case_sensitive;
-        let tree = ExpressionTree::of(&parse(&pattern, TextForm::Normalised)?, !case_sensitive);
+        let hir = &parse(&pattern, TextForm::Normalised)?;
         let count_min = config.count_min.unwrap_or(1).max(1);
         let needs: Vec<String> = config.needs.iter().map(|need| need.to_lowercase()).collect();
         let is_whole = count_min > 1;
-        let new = NewExpression { tree, begin, case_sensitive, is_whole, needs: &needs };
+        let new = NewExpression { hir, begin, case_sensitive, is_whole, needs: &needs };
         self.expressions.add(new, literals);
         let not_near = |pattern: &String| {
             let pattern = by_bytes(&with_named(pattern, named)?);
-            Ok(ExpressionTree::of(&bounded(&pattern, TextForm::Normalised)?, !case_sensitive))
+            Ok(SearchTree::of(&bounded(&pattern, TextForm::Normalised)?, !case_sensitive))
         };
         self.detectors.push(TextDetector {
             says: config.says,

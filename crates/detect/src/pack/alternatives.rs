@@ -113,6 +113,12 @@ fn has(class: &Class, sign: char) -> bool {
     }
 }
 
+/// Returns short texts that an expression matches, one for each alternative, chosen in a way of
+/// several.
+pub(crate) fn matching_texts(hir: &Hir, way: u64) -> Vec<String> {
+    Choice(way).texts(hir)
+}
+
 /// Results of trying alternatives.
 #[derive(Default)]
 pub(super) struct Tried {

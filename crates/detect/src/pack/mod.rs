@@ -319,6 +319,6 @@ impl Pack {
 }
 
 #[cfg(test)]
-mod alternatives;
+pub(crate) mod alternatives;
 #[cfg(test)]
 mod tests;

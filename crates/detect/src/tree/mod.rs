@@ -6,13 +6,15 @@
 //! A search says when its steps ran out, so that a hostile text costs no more than that.
 
 mod run;
+mod search;
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 pub(crate) use self::run::TreeMatch;
 use self::run::TreeRun;
+pub(crate) use self::search::SearchTree;
 use crate::pack::opening::ahead::{AHEAD, Ahead};
 
 /// Steps that a search may take, and more of them for each byte of its text.
@@ -21,12 +23,12 @@ const STEPS_PER_BYTE: usize = 64;
 /// Alternatives from which on they are looked up by the byte that they begin with.
 const FEW_ALTERNATIVES: usize = 6;
 /// Capital letters of ASCII, a bit each.
-const CAPITALS: u128 = ((1 << 26) - 1) << b'A';
+pub(crate) const CAPITALS: u128 = ((1 << 26) - 1) << b'A';
 /// From a capital letter to its small one.
-const TO_SMALL: u32 = 32;
+pub(crate) const TO_SMALL: u32 = 32;
 
 /// Bytes of ASCII, a bit each.
-type AsciiSet = u128;
+pub(crate) type AsciiSet = u128;
 
 /// A part of an expression.
 pub(crate) enum ExpressionTree {
@@ -248,17 +250,6 @@ impl ExpressionTree {
         MatchStart { first, at_edge: self.is_at(Look::WordAscii) }
     }
 
-    /// Splits it at its alternatives.
-    pub(crate) fn split(self) -> Vec<Self> {
-        match self {
-            Self::Either(parts, _) => {
-                parts.into_iter().flat_map(|step| step.part.split()).collect()
-            }
-            Self::Group(_, part) => part.split(),
-            whole => vec![whole],
-        }
-    }
-
     /// Returns the end of the match that begins at a place of a text.
     pub(crate) fn match_at(&self, text: &[u8], at: usize, steps_left: &mut usize) -> Option<usize> {
         let mut run = TreeRun::of(text, text.len(), *steps_left);
@@ -267,23 +258,28 @@ impl ExpressionTree {
         found.map(|found| found.whole.end)
     }
 
-    /// Returns the first match in a text.
-    pub(crate) fn find(&self, text: &str) -> Option<Range<usize>> {
-        let text = text.as_bytes();
-        let start = self.start();
-        let last = if self.is_at(Look::Start) { 0 } else { text.len() };
-        let mut steps_left = steps_for(text);
-        let mut places = (0..=last).filter(|at| start.fits(text, *at));
-        places.find_map(|at| Some(at..self.match_at(text, at, &mut steps_left)?))
+    /// Returns the literal that matches begin with.
+    fn lead(&self) -> Option<&[u8]> {
+        match self {
+            Self::Literal(bytes) => Some(bytes),
+            Self::Row(steps) => {
+                let mut parts = steps.iter().map(|step| &step.part);
+                parts.find(|part| !matches!(part, Self::Look(Look::WordAscii)))?.lead()
+            }
+            Self::Group(_, part) => part.lead(),
+            _ => None,
+        }
     }
 
-    /// Returns true if a match begins where a text does.
-    pub(crate) fn begins(&self, text: &str) -> bool {
-        self.match_at(text.as_bytes(), 0, &mut steps_for(text.as_bytes())).is_some()
-    }
-
-    pub(crate) fn is_match(&self, text: &str) -> bool {
-        self.find(text).is_some()
+    /// Returns true if all matches end where the text does.
+    pub(crate) fn is_to_end(&self) -> bool {
+        match self {
+            Self::Look(look) => *look == Look::End,
+            Self::Row(steps) => steps.last().is_some_and(|step| step.part.is_to_end()),
+            Self::Group(_, part) => part.is_to_end(),
+            Self::Either(parts, _) => parts.iter().all(|step| step.part.is_to_end()),
+            _ => false,
+        }
     }
 
     /// Returns true if all matches begin with this.
@@ -298,6 +294,35 @@ impl ExpressionTree {
     }
 }
 
+/// Splits an expression at its alternatives, between runs of a class too: of what one of them has,
+/// more may be told than of all.
+pub(crate) fn alternatives(hir: &Hir) -> Vec<Hir> {
+    match hir.kind() {
+        HirKind::Alternation(parts) => parts.iter().flat_map(alternatives).collect(),
+        HirKind::Capture(capture) => alternatives(&capture.sub),
+        HirKind::Concat(row) => {
+            let mut others = row.iter().enumerate().filter(|(_, part)| !is_run(part));
+            let (Some((at, part)), None) = (others.next(), others.next()) else {
+                return vec![hir.clone()];
+            };
+            let with = |part: &Hir| {
+                Hir::concat([&row[..at], std::slice::from_ref(part), &row[at + 1..]].concat())
+            };
+            alternatives(part).iter().map(with).collect()
+        }
+        _ => vec![hir.clone()],
+    }
+}
+
+/// Returns true for a repeated class, or a look.
+fn is_run(part: &Hir) -> bool {
+    match part.kind() {
+        HirKind::Repetition(repetition) => matches!(repetition.sub.kind(), HirKind::Class(_)),
+        HirKind::Look(_) => true,
+        _ => false,
+    }
+}
+
 /// Returns the steps that a search in a text may take.
 pub(crate) fn steps_for(text: &[u8]) -> usize {
     STEPS_MIN + text.len() * STEPS_PER_BYTE
@@ -305,16 +330,16 @@ pub(crate) fn steps_for(text: &[u8]) -> usize {
 
 /// Returns true if a set has a byte of ASCII: by its half, as shifts of 128 bits are slow.
 #[inline]
-fn has(set: AsciiSet, byte: u8) -> bool {
+pub(crate) fn has(set: AsciiSet, byte: u8) -> bool {
     let half = if byte < 64 { set as u64 } else { (set >> 64) as u64 };
     half >> (byte % 64) & 1 == 1
 }
 
-fn bit(byte: u8) -> AsciiSet {
+pub(crate) fn bit(byte: u8) -> AsciiSet {
     if byte.is_ascii() { 1 << byte } else { 0 }
 }
 
-fn is_of_word(byte: u8) -> bool {
+pub(crate) fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use regex_automata::util::look::{self, LookMatcher};
 use regex_syntax::hir::Look;
 
-use super::{CharClass, ExpressionTree, MatchStart, Repeat, TreeStep, is_of_word};
+use super::{CharClass, ExpressionTree, MatchStart, Repeat, TreeStep, has, is_of_word};
 
 /// Characters of a class that are read in one step.
 const BYTES_PER_STEP: usize = 8;
@@ -169,8 +169,12 @@ impl<'t> TreeRun<'t> {
         at: usize,
         then: Then<'_, 't>,
     ) -> bool {
-        let mut end = at;
-        let mut count = 0;
+        // Most are of ASCII, which takes no decoding.
+        let most = self.end.min(at.saturating_add(repeat.max as usize));
+        let bytes = self.text.get(at..most).unwrap_or_default().iter();
+        let of_ascii = bytes.take_while(|byte| byte.is_ascii() && has(class.ascii, **byte)).count();
+        let mut end = at + of_ascii;
+        let mut count = of_ascii as u32;
         while count < repeat.max
             && let Some(behind) = self.of_class(class, end)
         {

@@ -16,7 +16,7 @@ use crate::limits::REGEX_BYTES_MAX;
 /// Bytes behind a literal that are looked at.
 pub(crate) const AHEAD: usize = 8;
 /// Letters, digits and `_`, a bit each.
-const OF_WORD: u128 = 0x07ff_fffe_87ff_fffe_03ff_0000_0000_0000;
+pub(crate) const OF_WORD: u128 = 0x07ff_fffe_87ff_fffe_03ff_0000_0000_0000;
 
 /// Bytes of ASCII that may stand at each place, a bit each; others always may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,0 +1,240 @@
+//! Bytes beside a literal of a match: the cheap look before an expression runs.
+//!
+//! A literal alone is ordinary in logs; of `error`, few stand before a colon or behind a digit.
+//! What an expression has around a literal of it tells the bytes that may stand at each of the next
+//! places, before and behind it, and there it ends or not.
+
+use std::rc::Rc;
+
+use super::opened::Begin;
+use crate::pack::opening::ahead::OF_WORD;
+use crate::tree::{AsciiSet, CAPITALS, ExpressionTree, TO_SMALL, TreeStep, bit, has, is_of_word};
+use regex_syntax::hir::Look;
+
+/// Bytes that are looked at on each side.
+const PLACES: usize = 4;
+/// PlaceBits as a set of bits.
+type PlaceBits = u8;
+/// Place next to the literal.
+const NEXT: PlaceBits = 1;
+/// The same behind an edge of the word that the literal ends with.
+const NEXT_AT_EDGE: PlaceBits = 1 << PLACES;
+
+/// PartsBeyond of an expression that stand beside a part, from the inside out; nothing is known of what
+/// stands beyond them.
+pub(super) type PartsBeyond<'t> = Option<Rc<BesideParts<'t>>>;
+
+/// PartsBeyond in a row, and those beyond.
+pub(super) struct BesideParts<'t> {
+    pub(super) steps: &'t [TreeStep],
+    pub(super) beyond: PartsBeyond<'t>,
+}
+
+/// Side of a literal.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Side {
+    Before,
+    Behind,
+}
+
+/// Bytes of ASCII in small letters that may stand at each place on a side, a bit each; others
+/// always may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SideBytes {
+    sets: [AsciiSet; PLACES],
+    /// PlaceBits where the text may be over.
+    ends: PlaceBits,
+}
+
+impl SideBytes {
+    /// Lets all bytes stand anywhere.
+    pub(super) const ANY: Self = Self { sets: [AsciiSet::MAX; PLACES], ends: PlaceBits::MAX };
+
+    /// Reads it from the parts on a side of a literal, of matches that begin or end there so.
+    pub(super) fn of(literal: &[u8], side: Side, parts: &PartsBeyond<'_>, begin: Begin) -> Self {
+        let next = if side == Side::Before { literal.first() } else { literal.last() };
+        let is_word = next.is_some_and(|byte| is_of_word(*byte));
+        let mut walk = BesideWalk { side, is_word, found: Self { sets: [0; PLACES], ends: 0 } };
+        let mut places = NEXT;
+        let mut beyond = parts;
+        while let Some(parts) = beyond {
+            places = walk.row(parts.steps, places);
+            beyond = &parts.beyond;
+        }
+        walk.close(places, begin);
+        walk.found
+    }
+
+    /// Lets stand what another one lets stand, too.
+    pub(super) fn widen(&mut self, other: &Self) {
+        self.ends |= other.ends;
+        for (set, other) in self.sets.iter_mut().zip(other.sets) {
+            *set |= other;
+        }
+    }
+
+    /// Returns true if these bytes, from the literal on, may stand there.
+    #[inline]
+    pub(super) fn fit<'b>(&self, mut bytes: impl Iterator<Item = &'b u8>) -> bool {
+        for (place, set) in self.sets.iter().enumerate() {
+            match bytes.next() {
+                Some(byte) if !byte.is_ascii() => return true,
+                Some(byte) if !has(*set, *byte) => return false,
+                Some(_) => {}
+                None => return self.ends >> place & 1 == 1,
+            }
+        }
+        true
+    }
+}
+
+/// A walk through the parts on one side.
+struct BesideWalk {
+    side: Side,
+    /// True if the literal has a letter, a digit or `_` there.
+    is_word: bool,
+    found: SideBytes,
+}
+
+impl BesideWalk {
+    /// Goes through parts in a row from these places; returns those behind them.
+    fn row(&mut self, steps: &[TreeStep], places: PlaceBits) -> PlaceBits {
+        let side = self.side;
+        let go = |places, step: &TreeStep| self.part(&step.part, places);
+        match side {
+            Side::Before => steps.iter().rev().fold(places, go),
+            Side::Behind => steps.iter().fold(places, go),
+        }
+    }
+
+    fn part(&mut self, part: &ExpressionTree, places: PlaceBits) -> PlaceBits {
+        if places == 0 {
+            return 0;
+        }
+        match part {
+            ExpressionTree::Literal(bytes) => {
+                let side = self.side;
+                let next = |places, byte: &u8| self.byte(bit(*byte), places);
+                match side {
+                    Side::Before => bytes.iter().rev().fold(places, next),
+                    Side::Behind => bytes.iter().fold(places, next),
+                }
+            }
+            ExpressionTree::Class(class) => self.byte(class.ascii, places),
+            ExpressionTree::Look(look) => self.look(*look, places),
+            ExpressionTree::Group(_, part) => self.part(part, places),
+            ExpressionTree::Row(steps) => self.row(steps, places),
+            ExpressionTree::Either(parts, _) => {
+                parts.iter().fold(0, |all, step| all | self.part(&step.part, places))
+            }
+            ExpressionTree::Repeat(repeat) => {
+                let mut all = if repeat.min == 0 { places } else { 0 };
+                let mut last = places;
+                for count in 1..=repeat.max {
+                    last = self.part(&repeat.part, last);
+                    // Where more of it leads no further, it may be empty.
+                    let is_all = last == 0 || count > PLACES as u32;
+                    all |= if count >= repeat.min || is_all { last } else { 0 };
+                    if is_all {
+                        break;
+                    }
+                }
+                all
+            }
+        }
+    }
+
+    /// Lets a byte stand at these places; returns those behind it.
+    fn byte(&mut self, set: AsciiSet, places: PlaceBits) -> PlaceBits {
+        let set = set | (set & CAPITALS) << TO_SMALL;
+        for (place, known) in self.found.sets.iter_mut().enumerate() {
+            *known |= if places >> place & 1 == 1 { set } else { 0 };
+        }
+        if places & NEXT_AT_EDGE != 0 {
+            self.found.sets[0] |= self.at_edge(set);
+        }
+        let edge = if places & NEXT_AT_EDGE == 0 { 0 } else { NEXT };
+        (places & !NEXT_AT_EDGE | edge) << 1 & (NEXT_AT_EDGE - 1)
+    }
+
+    /// Returns those bytes of a set that make an edge of the literal's end.
+    fn at_edge(&self, set: AsciiSet) -> AsciiSet {
+        if self.is_word { set & !OF_WORD } else { set & OF_WORD }
+    }
+
+    fn look(&mut self, look: Look, places: PlaceBits) -> PlaceBits {
+        match (look, self.side) {
+            (Look::WordAscii, _) if places & NEXT != 0 => places & !NEXT | NEXT_AT_EDGE,
+            (Look::Start, Side::Before) => self.over(places),
+            (Look::End, Side::Behind) => self.over(places),
+            _ => places,
+        }
+    }
+
+    /// Lets the text be over at these places.
+    fn over(&mut self, places: PlaceBits) -> PlaceBits {
+        let is_next = places & NEXT_AT_EDGE != 0 && self.is_word;
+        self.found.ends |= places & !NEXT_AT_EDGE | if is_next { NEXT } else { 0 };
+        0
+    }
+
+    /// Ends the expression at these places.
+    fn close(&mut self, places: PlaceBits, begin: Begin) {
+        if begin == Begin::Text {
+            self.over(places);
+            return;
+        }
+        let set = if begin == Begin::Line { bit(b'\n') } else { AsciiSet::MAX };
+        let beyond = self.byte(set, places);
+        self.over(places);
+        // Nothing is known of what stands further out.
+        let first = beyond.trailing_zeros().min(PLACES as u32);
+        self.found.sets[first as usize..].fill(AsciiSet::MAX);
+        self.found.ends |= PlaceBits::MAX << first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::failure::openers::openers;
+    use crate::pack::compile::TextForm;
+    use crate::pack::expression::plain_of;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, begin: Begin, opening: &[&str], not: &[&str]) {
+        let tree = ExpressionTree::of(&plain_of(pattern, TextForm::AsIs).unwrap(), true);
+        let found = openers(&tree, &[], begin);
+        let opens = |text: &&&str| {
+            found[0].iter().any(|opener| {
+                let places = memchr::memmem::find_iter(text.as_bytes(), &opener.literal);
+                { places }.any(|at| opener.fits(text.as_bytes(), at))
+            })
+        };
+        assert_eq!(opening.iter().find(|text| !opens(text)), None, "{pattern}");
+        assert_eq!(not.iter().find(opens), None, "{pattern}");
+    }
+
+    #[test]
+    fn bytes_beside_a_literal_tell_most_that_no_match_has() {
+        let any = Begin::Anywhere;
+        check("failed(?:: |, )", any, &["it failed: x", "failed, x"], &["failed ", "failed:x"]);
+        check(r"\d ?failed", any, &["2 failed", "x2failed"], &["-failed", "failed"]);
+        check(r"failed\b", any, &["failed", "failed.", "failedé"], &["failedly"]);
+        check("(?:a|bc)failed(?:x?y){2,5}z", any, &["bcfailedxyxyz"], &["bfailedxy", "afailedxz"]);
+        check(
+            "failed[ .]{0,8}$",
+            any,
+            &["failed", "failed .."],
+            &["failed x", "failed .. ...... "],
+        );
+    }
+
+    #[test]
+    fn an_expression_that_begins_with_a_line_has_nothing_of_it_before_its_literal() {
+        check("(?:an )?failed", Begin::Text, &["failed", "an failed"], &["x failed", "\nfailed"]);
+        check("(?:an )?failed", Begin::Line, &["failed", "x\nan failed"], &["xfailed"]);
+        check("[ >]{0,4}failed", Begin::Line, &["x\n>> failed"], &["xfailed"]);
+    }
+}
