@@ -39,21 +39,25 @@ def libraries(folder):
 class Broker:
     """One broker that is its own controller."""
 
-    def __init__(self, folder, config="", users=()):
-        """With more lines of its config, and users that sign in by SCRAM, `MECHANISM=[...]`."""
+    def __init__(self, folder, config="", users=(), proxy=None):
+        """With more lines of its config, users that sign in by SCRAM, `MECHANISM=[...]`, and a proxy
+        before the second listener."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.classpath = f"{libraries(HERE.parents[1] / 'target/kafka')}/*"
         port, secure, controller = free_port(), free_port(), free_port()
         self.address, self.secure = f"127.0.0.1:{port}", f"127.0.0.1:{secure}"
         protocol = "SASL_SSL" if users else "PLAINTEXT"
+        if proxy:
+            proxy.broker = self.secure
+        advertised = proxy.address if proxy else self.secure
         shutil.rmtree(folder / "data", ignore_errors=True)
         self.config = folder / "server.properties"
         self.config.write_text(f"""
 process.roles=broker,controller
 node.id=1
 listeners=PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{secure},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{secure}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SECURE://{advertised}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:{protocol}
 controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers=127.0.0.1:{controller}

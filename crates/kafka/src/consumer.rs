@@ -21,6 +21,8 @@ mod absent;
 #[cfg(feature = "client")]
 mod chunk;
 #[cfg(feature = "client")]
+mod commit;
+#[cfg(feature = "client")]
 mod done;
 #[cfg(feature = "client")]
 mod group;

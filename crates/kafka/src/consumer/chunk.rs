@@ -16,8 +16,8 @@ use spanscore_base::otlp::request::trace_id;
 use spanscore_base::otlp::wire::{Malformed, contents};
 use spanscore_base::otlp::{Signal, number};
 
-/// Bytes from which on a chunk is handed over.
-pub(super) const CHUNK_BYTES: usize = 128 << 10;
+/// Bytes from which on a chunk is handed over: what large requests of senders have.
+pub(super) const CHUNK_BYTES: usize = 512 << 10;
 /// Records from which on it is.
 pub(super) const CHUNK_RECORDS: usize = 256;
 /// Bytes of a hexadecimal trace id.
@@ -82,9 +82,20 @@ impl Chunk {
     }
 
     pub(super) fn push(&mut self, offset: i64, key: RecordKey, payload: &[u8]) {
+        self.make_room(payload.len());
         self.bytes.extend_from_slice(payload);
         let claim = self.source.claim(u64::try_from(offset).unwrap_or(0), 0);
         self.records.push(RecordMark { offset, claim, end: self.bytes.len(), key });
+    }
+
+    /// Makes room for a record. Where a second one comes others do: with room for all of them, those
+    /// that are there are copied once.
+    fn make_room(&mut self, bytes: usize) {
+        let free = self.bytes.capacity() - self.bytes.len();
+        if free < bytes && !self.records.is_empty() {
+            let rest = CHUNK_BYTES.saturating_sub(self.bytes.len());
+            self.bytes.reserve(bytes + rest.min(bytes * CHUNK_RECORDS));
+        }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -240,6 +251,20 @@ mod tests {
             ] {
                 assert_eq!(key_fit(signal, &request(ids, number), key), Ok(expected), "{ids:?}");
             }
+        }
+    }
+
+    #[test]
+    fn room_is_made_for_one_record_and_then_for_all() {
+        for (bytes, most) in [(20_000, CHUNK_BYTES + 40_000), (100, 100 * (CHUNK_RECORDS + 2))] {
+            let mut chunk = chunk(&[]);
+            let mut rooms = Vec::new();
+            while !chunk.is_full() {
+                chunk.push(0, RecordKey::None, &vec![0; bytes]);
+                rooms.push(chunk.bytes.capacity());
+            }
+            rooms.dedup();
+            assert!(rooms.len() == 2 && rooms[0] < 2 * bytes && rooms[1] <= most, "{rooms:?}");
         }
     }
 

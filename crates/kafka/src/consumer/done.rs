@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 /// Largest metadata of a commit, bytes: what brokers take by default.
-const METADATA_BYTES_MAX: usize = 4096;
+pub(super) const METADATA_BYTES_MAX: usize = 4096;
 /// Most records from a position on that are told of.
 const RECORDS_MAX: usize = 8 << 20;
 /// First word of the metadata: that of others is none of ours.
@@ -56,16 +56,20 @@ impl DoneRecords {
         (at < self.len).then_some((at / 8, 1 << (at % 8)))
     }
 
-    /// Encodes it as metadata, and returns true as well if the last records had no room.
-    pub(super) fn encode(&self) -> (String, bool) {
+    /// Encodes it as metadata of at most so many bytes, and returns true as well if the last records
+    /// had no room. Without room for any it is empty.
+    pub(super) fn encode(&self, bytes_max: usize) -> (String, bool) {
         let mut len = self.len;
         loop {
             let bits = self.bits.get(..len.div_ceil(8)).unwrap_or(&self.bits);
             // Fails for want of memory alone; then nothing is told.
             let packed = zstd::bulk::compress(bits, COMPRESSION).unwrap_or_default();
             let text = format!("{MARK} {len} {}", STANDARD_NO_PAD.encode(packed));
-            if text.len() <= METADATA_BYTES_MAX {
+            if text.len() <= bytes_max {
                 return (text, len < self.len);
+            }
+            if len == 0 {
+                return (String::new(), self.len > 0);
             }
             len /= 2;
         }
@@ -94,14 +98,14 @@ mod tests {
         let mut expected: Vec<i64> = outside.chain([10, 12, 29]).collect();
         expected.sort_unstable();
         assert_eq!((needed, done.end()), (expected, 30));
-        let (text, is_cut) = done.encode();
+        let (text, is_cut) = done.encode(METADATA_BYTES_MAX);
         assert_eq!((DoneRecords::decode(10, &text), is_cut), (Some(done), false));
     }
 
     #[test]
     fn long_runs_take_no_room_and_what_has_none_is_cut() {
         let needed = (400_000..500_000).chain([3, 77_000]);
-        let (text, is_cut) = DoneRecords::except(0, 500_000, needed).encode();
+        let (text, is_cut) = DoneRecords::except(0, 500_000, needed).encode(METADATA_BYTES_MAX);
         assert!(text.len() < 200 && !is_cut, "{}", text.len());
         // Every record by a throw of dice.
         let mut state = 1_u64;
@@ -111,7 +115,7 @@ mod tests {
             state ^= state << 17;
             state & 1 == 0
         });
-        let (text, is_cut) = DoneRecords::except(0, 1_000_000, dice).encode();
+        let (text, is_cut) = DoneRecords::except(0, 1_000_000, dice).encode(METADATA_BYTES_MAX);
         let told = DoneRecords::decode(0, &text).unwrap();
         assert!(
             text.len() <= METADATA_BYTES_MAX && is_cut && told.end() > 10_000,

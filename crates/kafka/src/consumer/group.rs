@@ -1,4 +1,4 @@
-//! Membership in the group: what the client calls when partitions come and go, and commits.
+//! Membership in the group: what the client calls when partitions come and go.
 //!
 //! All but the regular commits runs on the poller's thread, so nothing is read while an assignment
 //! changes. A commit carries the generation of the membership: from a member that the group has
@@ -12,13 +12,14 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::Notify;
 
+use super::commit::list_of;
 use super::metrics::KafkaMetrics;
 use super::ownership::{Ownership, Partition, Position};
 use super::settings::InitialOffset;
@@ -64,49 +65,6 @@ enum GroupPlace {
 impl GroupContext {
     pub(super) fn owned(&self) -> MutexGuard<'_, Ownership> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Commits the positions that have changed, and waits for the answer. Those that the brokers do
-    /// not take are committed with the next.
-    pub(super) fn commit(&self, consumer: &BaseConsumer<Self>) {
-        // One at a time: none of a partition that goes comes behind its last one.
-        let _one = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (positions, cut) = self.owned().uncommitted();
-        if cut > 0 {
-            self.metrics.cut_positions.add(cut);
-        }
-        if let Some(list) = list_of(positions) {
-            self.commit_list(consumer, &list);
-        }
-    }
-
-    fn commit_list(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
-        // The client tells of what becomes of a commit only to whoever waits for it.
-        match consumer.commit(list, CommitMode::Sync) {
-            Ok(()) => self.note_committed(list),
-            Err(error) => self.note_failed_commit(&error, list),
-        }
-    }
-
-    fn note_committed(&self, list: &TopicPartitionList) {
-        let mut owned = self.owned();
-        for element in list.elements() {
-            let Some(position) = element.offset().to_raw().filter(|_| element.error().is_ok())
-            else {
-                continue;
-            };
-            let position = self.position(position, &element);
-            owned.committed(&partition_of(element.topic(), element.partition()), position);
-        }
-    }
-
-    fn note_failed_commit(&self, error: &KafkaError, list: &TopicPartitionList) {
-        self.metrics.commit_failures.add(1);
-        tracing::warn!(%error, "positions in Kafka were not committed; this is tried again");
-        let mut owned = self.owned();
-        for element in list.elements() {
-            owned.not_committed(&partition_of(element.topic(), element.partition()));
-        }
     }
 
     /// Begins to own partitions. One that the group has never read is committed where it begins,
@@ -168,7 +126,7 @@ impl GroupContext {
 
     /// Returns the position of an element. Others may have committed metadata that is no text, over
     /// which the client panics: then it tells nothing.
-    fn position(&self, offset: i64, element: &TopicPartitionListElem<'_>) -> Position {
+    pub(super) fn position(&self, offset: i64, element: &TopicPartitionListElem<'_>) -> Position {
         let metadata = caught(|| element.metadata().to_owned()).unwrap_or_else(|Panicked| {
             self.metrics.foreign_metadata.add(1);
             tracing::warn!(
@@ -229,18 +187,6 @@ impl GroupContext {
 
 pub(super) fn partition_of(topic: &str, number: i32) -> Partition {
     Partition { topic: topic.into(), number }
-}
-
-/// Returns a list of partitions with their positions; `None` if there are none.
-fn list_of(positions: Vec<(Partition, Position)>) -> Option<TopicPartitionList> {
-    let mut list = TopicPartitionList::with_capacity(positions.len());
-    for (Partition { topic, number }, position) in &positions {
-        let mut element = list.add_partition(topic, *number);
-        element.set_metadata(&position.metadata);
-        // Fails for offsets below zero alone, which no record has.
-        let _ = element.set_offset(Offset::Offset(position.offset));
-    }
-    (list.count() > 0).then_some(list)
 }
 
 impl ConsumerContext for GroupContext {

@@ -29,6 +29,24 @@ pub(super) enum KeyMismatch {
     Other,
 }
 
+/// Reason for which the brokers did not take positions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub(super) enum CommitFailure {
+    /// The group goes on without this process; whoever owns its partitions reads them again.
+    NoMember,
+    /// The group is dividing its partitions.
+    Rebalance,
+    /// The broker that keeps the group's positions is away, or does not answer.
+    NoCoordinator,
+    /// This user may not commit to the topic or the group.
+    NotAllowed,
+    /// Metadata is larger than the brokers' `offset.metadata.max.bytes`; the next has half of it.
+    MetadataTooLarge,
+    /// Something else.
+    Other,
+}
+
 metrics! {
     /// Instruments of the receiver.
     pub(super) struct KafkaMetrics {
@@ -46,8 +64,9 @@ metrics! {
         rebalances: CounterBy("spanscore.receiver.kafka.rebalances", "{rebalance}",
             "Changes of the assignment, by what happened to this process's partitions.",
             "event", ["assigned", "revoked", "lost"]);
-        commit_failures: Counter("spanscore.receiver.kafka.commit_failures", "{commit}",
-            "Commits of positions that the brokers did not take; they are tried again.");
+        commit_failures: CounterBy("spanscore.receiver.kafka.commit_failures", "{commit}",
+            "Commits of positions that the brokers did not take, by reason; they are tried again.",
+            "reason", CommitFailure::VARIANTS.iter().map(|it| it.into_str()));
         cut_positions: Counter("spanscore.receiver.kafka.cut_positions", "{commit}",
             "Commits whose metadata could not tell of all records that are done: after a crash \
              some may be read again without the rest of their trace.");

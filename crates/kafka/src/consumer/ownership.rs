@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::done::DoneRecords;
+use super::done::{DoneRecords, METADATA_BYTES_MAX};
 use spanscore_base::model::Source;
 
 /// Topic and number of a partition.
@@ -48,6 +48,8 @@ pub(super) struct Ownership {
     owned: HashMap<Partition, OwnedPartition>,
     /// Sources of earlier ownerships with evaluations that are still on their way.
     former: HashMap<Partition, Vec<Arc<Source>>>,
+    /// Times by which the brokers' limit of metadata was found to be less than it is by default.
+    metadata_halvings: u32,
 }
 
 impl Ownership {
@@ -130,7 +132,7 @@ impl Ownership {
         let end = known.map_or(next, DoneRecords::end);
         let unread = (next..end).filter(|offset| !state.was_done(*offset));
         let done = DoneRecords::except(offset, end, needed.into_iter().chain(unread));
-        let (metadata, is_cut) = done.encode();
+        let (metadata, is_cut) = done.encode(METADATA_BYTES_MAX >> self.metadata_halvings);
         Some((Position { offset, metadata }, is_cut))
     }
 
@@ -146,6 +148,11 @@ impl Ownership {
         if let Some(state) = self.owned.get_mut(partition) {
             state.committed = None;
         }
+    }
+
+    /// Halves the metadata of later positions: the brokers take none as large.
+    pub(super) fn halve_metadata(&mut self) {
+        self.metadata_halvings = (self.metadata_halvings + 1).min(METADATA_BYTES_MAX.ilog2() + 1);
     }
 
     /// Returns the number of records that were not read yet, and of those that would be read again.
@@ -179,7 +186,7 @@ mod tests {
     }
 
     fn at(offset: i64) -> Option<Position> {
-        Some(Position { offset, metadata: DoneRecords::default().encode().0 })
+        Some(Position { offset, metadata: DoneRecords::default().encode(METADATA_BYTES_MAX).0 })
     }
 
     #[test]
@@ -237,6 +244,27 @@ mod tests {
         assert_eq!(offsets(&mut owned), [9]);
         owned.revoke_all();
         assert_eq!((owned.len(), owned.former.len()), (0, 0));
+    }
+
+    #[test]
+    fn metadata_that_brokers_refuse_is_halved_until_it_has_room_or_is_none() {
+        let mut owned = Ownership::default();
+        owned.assign(partition(), at(0));
+        let state = owned.get_mut(&partition()).unwrap();
+        state.next = Some(3_000);
+        // Every third, but for a place that no run tells of.
+        let open: Vec<_> =
+            (0..1_000).map(|it| state.source.claim(it * 3 + it * it % 3, 0)).collect();
+        let mut lengths = Vec::new();
+        for _ in 0..20 {
+            lengths.push(positions(&mut owned).remove(0).metadata.len());
+            owned.halve_metadata();
+        }
+        let fits = |(halvings, len): (u32, &usize)| *len <= METADATA_BYTES_MAX >> halvings;
+        assert!((0..).zip(&lengths[..13]).all(fits), "{lengths:?}");
+        assert_eq!((lengths[0] > 30, lengths[19]), (true, 0));
+        drop(open);
+        assert_eq!(offsets(&mut owned), [3_000]);
     }
 
     #[test]

@@ -30,6 +30,8 @@ const QUEUED_BYTES_MAX: usize = 16 << 20;
 const RESUME_BYTES: usize = QUEUED_BYTES_MAX / 4;
 /// Most chunks that are filled at a time: each group of a partition has its own.
 const FILLING_MAX: usize = 1024;
+/// Bytes of chunks that are filled at a time, from which on all are handed over.
+const FILLING_BYTES_MAX: usize = 4 << 20;
 /// Longest wait for records.
 const POLL_WAIT: Duration = Duration::from_millis(100);
 /// Longest time for which a chunk is filled.
@@ -104,6 +106,8 @@ pub(super) struct Poller {
     room: Arc<ChunkRoom>,
     filling: HashMap<ChunkOrigin, Chunk>,
     filling_since: Instant,
+    /// Bytes of the chunks that are filled.
+    filling_bytes: usize,
     skips: Arc<SkipLog>,
     is_paused: bool,
     last_shown: Instant,
@@ -125,6 +129,7 @@ impl Poller {
             room,
             filling: HashMap::new(),
             filling_since: Instant::now(),
+            filling_bytes: 0,
             skips,
             is_paused: false,
             last_shown: Instant::now(),
@@ -165,6 +170,7 @@ impl Poller {
                     self.filling_since = Instant::now();
                 }
                 let partition = self.topics.partition(&message);
+                self.filling_bytes += message.payload_len();
                 let place = (partition, self.topics.signal(&message));
                 Some(take((context, &self.skips), place, &mut self.filling, &message))
             }
@@ -180,13 +186,18 @@ impl Poller {
         };
         match polled {
             Some(is_full)
-                if self.filling_since.elapsed() < FILL_TIME && self.filling.len() < FILLING_MAX =>
+                if self.filling_since.elapsed() < FILL_TIME
+                    && self.filling.len() < FILLING_MAX
+                    && self.filling_bytes < FILLING_BYTES_MAX =>
             {
                 if is_full {
                     self.send_if(Chunk::is_full);
                 }
             }
-            _ => self.send_if(|_| true),
+            _ => {
+                self.send_if(|_| true);
+                self.filling_bytes = 0;
+            }
         }
         self.hold_or_go_on();
         if self.last_shown.elapsed() >= SHOW_INTERVAL {
@@ -199,6 +210,7 @@ impl Poller {
     /// Hands over the chunks for which this holds.
     fn send_if(&mut self, is_ready: impl Fn(&Chunk) -> bool) {
         for (_, chunk) in self.filling.extract_if(|_, chunk| is_ready(chunk)) {
+            self.filling_bytes = self.filling_bytes.saturating_sub(chunk.bytes.len());
             self.room.take(chunk.bytes.len());
             // Chunks of a partition stay in order; both topics of a trace have its number.
             let number = usize::try_from(chunk.origin.partition.number).unwrap_or(0);

@@ -298,9 +298,14 @@ async fn position_that_brokers_do_not_tell_at_first_skips_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn positions_that_brokers_refuse_are_committed_again() {
-    let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    let not_allowed = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     // That of the beginning, and later ones.
-    for is_begun in [false, true] {
+    for (refused, is_begun) in [
+        (not_allowed, false),
+        (not_allowed, true),
+        (RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS, true),
+        (RDKafkaRespErr::RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE, true),
+    ] {
         let broker = Broker::start(1);
         let sink = TestSink::open();
         let refuse = || broker.cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refused; 3]);
@@ -316,6 +321,28 @@ async fn positions_that_brokers_refuse_are_committed_again() {
         sink.wait_for(1).await;
         sink.forget();
         broker.wait_for_position(0, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn member_whose_commit_the_group_does_not_know_reads_again_what_was_open() {
+    for refused in [
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION,
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID,
+    ] {
+        let broker = Broker::start(1);
+        let sink = TestSink::open();
+        let receiver = broker.receiver(&sink).await;
+        broker.wait_for_position(0, 0);
+        broker.cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refused]);
+        broker.write(0, &key(1), None, &request(1, Signal::Traces));
+        sink.wait_for(2).await;
+        let retired: Vec<bool> = sink.taken().iter().map(is_retired).collect();
+        assert_eq!(retired, [true, false]);
+        broker.wait_for_position(0, 0);
+        sink.forget();
+        broker.wait_for_position(0, 1);
+        assert!(receiver.works()());
     }
 }
 
