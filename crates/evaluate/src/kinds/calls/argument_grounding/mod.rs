@@ -40,6 +40,9 @@ use sources::{plain, words};
 /// Ungrounded values listed in the details, by path.
 const UNGROUNDED_MAX: usize = 50;
 
+/// Bytes of instructions, which each span of a model may repeat, that are read in one step.
+const READ_BYTES_PER_STEP: usize = 4;
+
 /// Registry entry of `argument_grounding`.
 pub static KIND: Kind = Kind {
     name: "argument_grounding",
@@ -180,7 +183,7 @@ impl Grounding {
             };
         };
         let is_small = number.abs() <= self.settings.ignore_numbers_up_to;
-        if is_small || is_short && numbers::is_the_agents(key) {
+        if is_small || (is_short || text.is_empty()) && numbers::is_the_agents(key) {
             return None;
         }
         let is_year = key.to_lowercase().contains("year") && sources.words.contains(digits);
@@ -228,6 +231,12 @@ impl Grounding {
     /// Indexes the user's input and the operator's instructions, known before the first call.
     fn sources<'t>(trajectory: &'t Trajectory<'_>) -> Result<GroundingSources<'t>, Reason> {
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
+        let kept = trajectory.kept_spans.iter().flat_map(|span| &span.attributes);
+        let kept_bytes: usize = kept.map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
+        if !trajectory.effort.spend(trajectory.kept_spans.len() + kept_bytes / READ_BYTES_PER_STEP)
+        {
+            return Err(Reason::TrajectoryTooLarge);
+        }
         let mut sources = GroundingSources::new(&trajectory.effort, trajectory.start_ns);
         let instructions = operator::texts(trajectory).into_iter().map(Value::from);
         let is_held =

@@ -1,6 +1,7 @@
 //! Tests of sources, expressions and changed values.
 
 use super::*;
+use crate::judged::labelled::LabelledRun;
 
 /// Counts the values of a text without a source in a list of bookings; a digit of each is
 /// another where `turned` is not 0.
@@ -75,4 +76,27 @@ fn expressions_are_judged_by_their_numbers_and_dotted_ones_as_a_whole() {
         let judged = grounding.judge_scalar((&text.into(), None), "value", &sources);
         assert_eq!(judged, expected, "{text}");
     }
+}
+
+#[test]
+fn what_the_operator_says_is_a_source() {
+    let check = |instructions: &str, steps: u64| {
+        let line = format!(
+            r#"{{"id":"a","evaluator":"x","label":{{"verdict":"pass"}},"trajectory":{{
+                "system_instructions":"{instructions}","user_input":"My flight was late",
+                "tool_calls":[
+                {{"name":"send_certificate","arguments":{{"amount":50}}}}]}}}}"#
+        );
+        let run = LabelledRun::read(&line).unwrap();
+        let mut trajectory = run.trajectory().unwrap();
+        trajectory.effort = WorkBudget::new(steps);
+        Grounding { settings: Settings::default() }.evaluate(&trajectory, Want::ALL)
+    };
+    let scored = |outcome: Outcome| match outcome {
+        Outcome::Scored(score) => Some(score.value),
+        _ => None,
+    };
+    assert_eq!(scored(check("A certificate is worth 50 a passenger.", 10_000)), Some(1.0));
+    assert_eq!(scored(check("Be kind.", 10_000)), Some(0.0));
+    assert_eq!(scored(check("Be kind. ", 10)), None);
 }
