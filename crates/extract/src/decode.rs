@@ -8,6 +8,7 @@ mod api;
 mod command;
 mod cut;
 mod definitions;
+mod langchain4j;
 mod listed;
 mod messages;
 mod repr;
@@ -126,6 +127,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("qualified_name", shapes::qualified_name),
     ("printed_fields", shapes::printed_fields),
     ("json_members", shapes::json_members),
+    ("printed_messages", langchain4j::printed_messages),
     ("said_by_user", answers::said_by_user),
     ("said_by_model", answers::said_by_model),
 ];
