@@ -14,8 +14,8 @@ use spanscore_base::visible;
 /// Checks a config and says what it would do
 ///
 /// Every mistake is shown with its file, line and column, and what this machine lacks, such as the
-/// folder of a file. External evaluators are asked whether they take their settings. Exit code 78
-/// if there is a mistake.
+/// folder of a file, or a certificate. External evaluators are asked whether they take their
+/// settings. Exit code 78 if there is a mistake.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "validate",
@@ -50,7 +50,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         let line = format!("{evaluator} could not be asked whether it takes its settings: {why}");
         output::note(visible::line(&line));
     }
-    for warning in plan.warnings() {
+    for warning in plan.warnings().into_iter().chain(plan.missing_keys()) {
         output::note(visible::line(&warning));
     }
     output::line(format_args!("{}: no mistakes", visible::line(config.name())))?;

@@ -10,6 +10,7 @@ mod container;
 mod gateway;
 mod listeners;
 mod load;
+mod machine;
 mod memory;
 mod plan;
 mod print;

@@ -182,20 +182,6 @@ impl ResolvedConfig {
         });
         report(errors.collect(), &loaded.sources)
     }
-
-    /// Checks the files and folders that the config names on this host: a mistake where the config
-    /// is to run, none where it is only read.
-    ///
-    /// # Errors
-    /// All that is missing, with its place.
-    pub fn check_machine(&self, loaded: &Loaded) -> Result<(), ConfigError> {
-        let mut errors = Vec::new();
-        for ExporterSettings { name, exporter, .. } in &self.exporters {
-            let place = loaded.node.along(["exporters", name, "path"]).place;
-            errors.extend(exporter.missing().map(|missing| missing.at(place)));
-        }
-        if errors.is_empty() { Ok(()) } else { Err(report(errors, &loaded.sources)) }
-    }
 }
 
 /// Replaces `limits.memory_mib: auto` by what the container allows; returns the container's limit
@@ -304,7 +290,12 @@ fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
 
 /// Checks that settings of the log come with a place for it.
 fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
-    if config.data_dir.is_some() {
+    if let Some(folder) = &config.data_dir {
+        if folder.starts_with("~") {
+            let error = SettingsError::new("`~` would be a folder of that name: no shell reads it");
+            let help = "write `data_dir: ${env:HOME}/...`";
+            errors.push(error.with_help(help).at(node.along(["data_dir"]).place));
+        }
         return;
     }
     let named = ["durability", "log"].iter().filter_map(|key| Some((key, node.get(key)?)));

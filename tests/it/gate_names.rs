@@ -245,11 +245,13 @@ fn an_eval_set_is_judged_by_the_metrics_beside_it() {
         &["word_overlap/golden     0.750  fail", "tool_trajectory/golden  1.000  pass"],
     );
     check(r#"{"criteria": {"tool_trajectory_avg_score": 1.0}}"#, 2, &["0.000  fail"]);
-    check(
-        r#"{"criteria": {"safety_v1": 0.5}}"#,
-        64,
-        &["has neither of `tool_trajectory_avg_score`"],
-    );
+    let alone = [
+        "`safety_v1` is left out",
+        "no metric is left: the tool calls are judged",
+        "tool_trajectory/golden  0.000  fail",
+    ];
+    check(r#"{"criteria": {"safety_v1": 0.5}}"#, 2, &alone);
+    check(r#"{"criteria": {}}"#, 2, &alone[1..]);
     check("[]", 64, &["test_config.json has no object `criteria`"]);
     check(r#"{"criteria": "#, 64, &["test_config.json is not valid JSON at byte 13"]);
     for (metric, criterion, told) in [
@@ -264,6 +266,25 @@ fn an_eval_set_is_judged_by_the_metrics_beside_it() {
         let told = format!("test_config.json `{metric}`: {told}");
         check(&format!(r#"{{"criteria": {{"{metric}": {criterion}}}}}"#), 64, &[&told]);
     }
+}
+
+#[test]
+fn a_case_without_an_answer_is_no_unknown_one() {
+    let walk = Walk::new();
+    let case = |id: &str, words: &str| {
+        json!({"eval_id": id, "conversation": [{
+            "user_content": {"parts": [{"text": words}]},
+            "intermediate_data": {"tool_uses": [{"name": "look", "args": {}}]}
+        }]})
+    };
+    let set = json!({"eval_cases": [case("rain", "Rain?")]}).to_string();
+    let set = walk.write("home.evalset.json", &set);
+    walk.write("test_config.json", r#"{"criteria": {"response_match_score": 0.7}}"#);
+    let run_of = run_with(1, &[("input.value", "Rain?"), ("output.value", "Yes")], &["look"]);
+    let ended = run(&["score", "--golden", &set, &walk.write("run.json", &run_of.to_string())]);
+    let said = ended.out + &ended.err;
+    let told = "the dataset's case `rain` holds nothing that this evaluator compares";
+    assert!(ended.code == 2 && said.contains(told), "{said}");
 }
 
 #[test]

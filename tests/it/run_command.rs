@@ -46,6 +46,7 @@ fn the_command_s_own_code_goes_before_the_gate_s() {
     check(&[], "\"$1\" send --sample; exit 7", 7, "0.800  fail", "");
     check(&["--fail-on", "never"], "kill -KILL $$", 137, "", "");
     check(&[], "exit 0", 2, "nothing was judged", "sent no telemetry");
+    check(&[], "exit 7", 7, "", "ended with code 7 before it sent any telemetry");
     let missing = run(&["run", "--", "no-such-command-at-all"]);
     assert_eq!(missing.code, 127, "{}", missing.err);
     assert!(missing.err.contains("cannot run `no-such-command-at-all`"), "{}", missing.err);
@@ -233,6 +234,35 @@ fn a_folder_that_is_missing_is_told_by_check_and_not_by_score() {
     assert!(checked.err.contains("the folder /no/such/folder does not exist"), "{}", checked.err);
     let score = ["score", "--fail-on", "never", "examples/traces"];
     assert_eq!(run(&[&score[..], &path].concat()).code, 0);
+}
+
+#[test]
+fn files_of_tls_that_are_missing_are_told_by_check() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = run(&["certs", folder.path().join("certs").to_str().expect("text")]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let path = folder.path().join("c.yaml");
+    let check = |config: &str, told: &str| {
+        let text = config.replace("DIR", folder.path().join("certs").to_str().expect("text"));
+        std::fs::write(&path, text).expect("written");
+        let checked = run(&["check", path.to_str().expect("text")]);
+        let is_right = told.is_empty() && checked.code == 0;
+        let is_told = checked.code == 78 && checked.err.contains("c.yaml:2:");
+        assert!(is_right || is_told && checked.err.contains(told), "{config}: {}", checked.err);
+    };
+    let listener = |tls: (&str, &str)| {
+        let port = "receivers: {otlp: {protocols: {http: {endpoint: '127.0.0.1:0',";
+        check(&format!("{port}\n  tls: {{{}}}}}}}}}}}", tls.0), tls.1);
+    };
+    let pair = "cert_file: DIR/server.pem, key_file: DIR/server.key";
+    listener((pair, ""));
+    listener((&format!("{pair}, client_ca_file: DIR/x"), "cannot read `"));
+    listener(("cert_file: DIR/server.pem, key_file: DIR/client.key", "do not go together"));
+    let exporter =
+        "exporters: {otlp_http/b: {endpoint: 'https://b:4318',\n tls: {ca_file: DIR/x}}}";
+    check(exporter, "paths begin at the working directory");
+    let port = "receivers: {otlp: {protocols: {http: }, auth: {clients: {shop:";
+    check(&format!("{port}\n  {{file: DIR/x}}}}}}}}}}"), "cannot read `");
 }
 
 #[test]

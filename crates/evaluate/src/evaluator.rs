@@ -62,6 +62,11 @@ impl Evaluator {
         }
     }
 
+    /// Returns the classes that it tells apart; `None` for evaluators of anything else.
+    pub fn classes(&self) -> Option<ToldClasses> {
+        self.as_code()?.classes()
+    }
+
     /// Returns the evaluator that asks a judge; `None` for all others.
     pub fn as_judged(&self) -> Option<&dyn JudgedEvaluator> {
         match self {
@@ -108,6 +113,11 @@ pub trait CodeEvaluator: Send + Sync {
         false
     }
 
+    /// Returns the classes that it tells apart; `None` for evaluators of anything else.
+    fn classes(&self) -> Option<ToldClasses> {
+        None
+    }
+
     /// Returns a judge of single calls that computes what all calls of the trajectory share only
     /// once; `None` if nothing is shared. It must not look at the trajectory's list of calls.
     fn call_judge<'t>(&'t self, _: &'t Trajectory<'_>, _: Want) -> Option<CallJudge<'t>> {
@@ -132,6 +142,15 @@ pub trait JudgedEvaluator: Send + Sync {
 
     /// Returns the judge to ask, with samples and limits.
     fn plan(&self) -> &JudgePlan;
+}
+
+/// Classes of a classifier: the details of its evaluations name those of one run alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToldClasses {
+    /// Their names, in the order of the settings.
+    pub names: Vec<String>,
+    /// Weight of recall in the F-score.
+    pub f_value: f64,
 }
 
 /// Judge of one call after the other.

@@ -98,8 +98,14 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
             return Ok(exit);
         }
     };
-    if counts.requests == 0 {
-        output::note(NOTHING_CAME);
+    match failure {
+        _ if counts.requests > 0 => {}
+        Some(exit) => output::note(format_args!(
+            "spanscore: the command ended with code {} before it sent any telemetry: mend that \
+             first",
+            exit.code()
+        )),
+        None => output::note(NOTHING_CAME),
     }
     let verdict = score::judge(plan, &[path.to_owned()], &gate, &RepliesArgs::default())?;
     Ok(failure.unwrap_or(verdict))

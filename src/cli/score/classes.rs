@@ -1,12 +1,13 @@
 //! Classes over all runs of a classifier: precision, recall and F-score, of each and as means.
 //!
-//! Counted from the details of `classification`, whose settings bound the classes. Semantics are
+//! Counted from the details of `classification`, by the classes of its settings. Semantics are
 //! those of UiPath's package (`uipath` 2.14, `classification_dataset_evaluators.py`): an output
 //! that is none of the classes misses the expected one, the macro mean is over all classes, whether
 //! they came or not, and a quotient without a divisor is 0.
 
 use spanscore_base::model::{Evaluation, Outcome};
 use spanscore_base::value::Value;
+use spanscore_evaluate::ToldClasses;
 
 /// Most classes that are told one by one, those with the lowest F-score.
 const TOLD_MAX: usize = 20;
@@ -53,45 +54,44 @@ impl ClassRuns {
 }
 
 impl ClassCounts {
-    /// Counts an evaluation; `None` for one that tells no classes.
-    pub(super) fn of(evaluation: &Evaluation) -> Option<Self> {
-        let Outcome::Scored(score) = &evaluation.outcome else { return None };
-        if evaluation.evaluator.kind != "classification" {
-            return None;
-        }
+    /// Starts without any run.
+    pub(super) fn new(told: ToldClasses) -> Self {
+        let classes = told.names.into_iter().map(|class| (class, ClassRuns::default())).collect();
+        Self { classes, f_value: told.f_value, runs: 0 }
+    }
+
+    /// Counts an evaluation.
+    pub(super) fn add(&mut self, evaluation: &Evaluation) {
+        let Outcome::Scored(score) = &evaluation.outcome else { return };
         let side = |side| score.details.get(side).and_then(Value::as_str);
         let expected = side("expected");
         let actual = side("actual");
-        let counted = |class: &Value<'_>| {
-            let class = class.as_str()?;
-            let is_expected = expected == Some(class);
-            let is_actual = actual == Some(class);
-            let runs = ClassRuns {
+        self.runs += 1;
+        for (class, runs) in &mut self.classes {
+            let is_expected = expected == Some(class.as_str());
+            let is_actual = actual == Some(class.as_str());
+            runs.add(ClassRuns {
                 hits: usize::from(is_expected && is_actual),
                 wrong: usize::from(is_actual && !is_expected),
                 missed: usize::from(is_expected && !is_actual),
-            };
-            Some((class.to_owned(), runs))
-        };
-        let classes = score.details.get("classes")?.as_list()?.iter().filter_map(counted).collect();
-        let f_value = score.details.get("f_value")?.as_number()?.as_f64();
-        Some(Self { classes, f_value, runs: 1 })
+            });
+        }
     }
 
     /// Adds other runs of the same evaluator.
     pub(super) fn merge(&mut self, other: &Self) {
-        if self.classes.is_empty() {
-            *self = other.clone();
-            return;
-        }
         self.runs += other.runs;
         for ((_, own), (_, more)) in self.classes.iter_mut().zip(&other.classes) {
             own.add(*more);
         }
     }
 
-    /// Formats the figures: the means of several classes, then each class.
+    /// Formats the figures: the means of several classes, then each class. Without a run there are
+    /// none.
     pub(super) fn lines(&self, evaluator: &str) -> Vec<String> {
+        if self.runs == 0 {
+            return Vec::new();
+        }
         let mut each: Vec<(String, ClassMetrics)> = self
             .classes
             .iter()
@@ -132,8 +132,10 @@ mod tests {
             let runs = ClassRuns { hits: *hits, wrong: *wrong, missed: *missed };
             ((*class).to_owned(), runs)
         };
+        let names = classes.iter().map(|(class, _)| (*class).to_owned()).collect();
+        let mut counts = ClassCounts::new(ToldClasses { names, f_value });
+        assert!(counts.lines("c").is_empty());
         let classes = classes.iter().map(counted).collect();
-        let mut counts = ClassCounts::default();
         counts.merge(&ClassCounts { classes, f_value, runs });
         assert_eq!(counts.lines("c"), lines);
     }

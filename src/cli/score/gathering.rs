@@ -6,7 +6,7 @@ use super::pages::ScorePages;
 use super::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
 use super::rows::{RowPlace, RowSpool};
 use super::silence::Heard;
-use super::tally::{Tallied, Tallies};
+use super::tally::Tallies;
 use crate::cli::CommandError;
 use spanscore_base::model::Evaluation;
 use spanscore_engine::batch::{BatchError, JudgedGroup};
@@ -25,16 +25,19 @@ pub(super) struct PreparedScores {
 }
 
 impl PreparedScores {
-    /// Writes and counts all groups without inquiries.
-    pub(super) fn new((spool, pages): ScoreSinks<'_>, groups: Vec<JudgedGroup>) -> Self {
+    /// Writes all groups without inquiries, and counts them from `empty` on.
+    pub(super) fn new(
+        (spool, pages): ScoreSinks<'_>,
+        empty: &Tallies,
+        groups: Vec<JudgedGroup>,
+    ) -> Self {
         let (said, waiting): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(|group| group.asked.is_empty());
         let mut heard = Heard::default();
-        let mut tallies = Tallies::default();
+        let mut tallies = empty.clone();
         for evaluation in said.iter().flat_map(|group| &group.evaluations) {
             heard.add(evaluation);
-            tallies.add(&evaluation.evaluator.name, Tallied::of(evaluation));
-            tallies.add_classes(evaluation);
+            tallies.add_evaluation(evaluation);
         }
         for (pages, group) in pages.iter().flat_map(|pages| said.iter().map(move |it| (pages, it)))
         {
@@ -50,6 +53,8 @@ pub(super) struct ScoreGathering<'s> {
     pub(super) places: Vec<RowPlace>,
     pub(super) heard: Heard,
     pub(super) tallies: Tallies,
+    /// Counts of nothing, from which all others begin.
+    empty: &'s Tallies,
     sinks: ScoreSinks<'s>,
     judges: CommandJudges,
     waiting: Vec<JudgedGroup>,
@@ -58,11 +63,12 @@ pub(super) struct ScoreGathering<'s> {
 }
 
 impl<'s> ScoreGathering<'s> {
-    pub(super) fn new(judges: CommandJudges, tallies: Tallies, sinks: ScoreSinks<'s>) -> Self {
+    pub(super) fn new(judges: CommandJudges, empty: &'s Tallies, sinks: ScoreSinks<'s>) -> Self {
         Self {
             places: Vec::new(),
             heard: Heard::default(),
-            tallies,
+            tallies: empty.clone(),
+            empty,
             sinks,
             judges,
             waiting: Vec::new(),
@@ -103,7 +109,8 @@ impl<'s> ScoreGathering<'s> {
             let said: Vec<Evaluation> = answers.by_ref().take(count).flatten().collect();
             group.evaluations.extend(said);
         }
-        let PreparedScores { places, heard, tallies, .. } = PreparedScores::new(self.sinks, groups);
+        let PreparedScores { places, heard, tallies, .. } =
+            PreparedScores::new(self.sinks, self.empty, groups);
         self.keep(places, heard, &tallies)
     }
 

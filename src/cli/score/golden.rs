@@ -50,7 +50,7 @@ fn metrics(set: &Path) -> Result<Vec<(&'static str, String)>, CommandError> {
     };
     let text = match std::fs::read_to_string(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Ok(vec![("tool_trajectory", "match_mode: exact".to_owned())]);
+            return Ok(vec![tool_calls()]);
         }
         read => read.map_err(|error| refuse(&format!("cannot be read: {error}")))?,
     };
@@ -75,12 +75,19 @@ fn metrics(set: &Path) -> Result<Vec<(&'static str, String)>, CommandError> {
         }
     }
     if found.is_empty() {
-        return Err(refuse(&format!(
-            "has neither of {METRICS} among its `criteria`; without a model nothing else is \
-             judged: add `\"tool_trajectory_avg_score\": 1.0`, or name a config"
-        )));
+        output::note(format_args!(
+            "spanscore: {}: no metric is left: the tool calls are judged, as without this file; \
+             add {METRICS} to choose",
+            file.display()
+        ));
+        found.push(tool_calls());
     }
     Ok(found)
+}
+
+/// Returns the comparison of an eval set that names no metric.
+fn tool_calls() -> (&'static str, String) {
+    ("tool_trajectory", "match_mode: exact".to_owned())
 }
 
 /// Returns the threshold that a criterion is, or has.

@@ -124,12 +124,12 @@ pub(super) fn judge(
     let names: Vec<&str> = evaluators.evaluators().iter().map(|it| it.info.name.as_str()).collect();
     gate.check(&names)?;
     let settings = recorded::batch_plan(&plan.config, &resolver, &evaluators);
-    let tallies = Tallies::new(names.iter().map(|name| (*name).to_owned()));
+    let empty = Tallies::new(evaluators.evaluators());
     let spool = RowSpool::new(names.iter().map(|name| (*name).to_owned()).collect());
     let progress = Arc::new(BatchProgress::default());
     let stop = interrupt::watch(&progress)?;
     let judges = CommandJudges::new(plan.config.judges, replies).until(stop.token.clone());
-    let mut gathering = ScoreGathering::new(judges, tallies, (&spool, pages.as_ref()));
+    let mut gathering = ScoreGathering::new(judges, &empty, (&spool, pages.as_ref()));
     let mut is_broken = false;
     let mut problem = |said: String| {
         output::note(format_args!("spanscore: {}", visible::line(said)));
@@ -138,7 +138,7 @@ pub(super) fn judge(
     let counts = Progress::show(files, &progress, || {
         let mut batch = Batch::new(settings);
         recordings::read(&mut batch, files, &progress, &mut problem)?;
-        let prepare = |groups| PreparedScores::new((&spool, pages.as_ref()), groups);
+        let prepare = |groups| PreparedScores::new((&spool, pages.as_ref()), &empty, groups);
         let keep = |run: &WatchedRun<'_, '_>| pages.iter().for_each(|it| it.keep(run, &stop.token));
         batch
             .watched(&keep)

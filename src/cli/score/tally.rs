@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::classes::ClassCounts;
 use spanscore_base::model::{Evaluation, GivenVerdict};
+use spanscore_evaluate::engine::run::Configured;
 
 /// Units of a score in sums: a sum of integers is the same in any order, one of floats is not.
 const PARTS: f64 = (1_u64 << 60) as f64;
@@ -129,22 +130,30 @@ pub(super) struct Tallies {
 
 impl Tallies {
     /// Starts with empty counts of these evaluators.
-    pub(super) fn new(names: impl Iterator<Item = String>) -> Self {
-        let by_evaluator = names.map(|name| (name, OutcomeTally::default())).collect();
-        Self { by_evaluator, ..Self::default() }
+    pub(super) fn new(evaluators: &[Configured]) -> Self {
+        let mut empty = Self::default();
+        for configured in evaluators {
+            let name = &configured.info.name;
+            empty.by_evaluator.push((name.clone(), OutcomeTally::default()));
+            let classes = configured.classes().map(ClassCounts::new);
+            empty.classes.extend(classes.map(|classes| (name.clone(), classes)));
+        }
+        empty
+    }
+
+    /// Counts an evaluation.
+    pub(super) fn add_evaluation(&mut self, evaluation: &Evaluation) {
+        let name = &evaluation.evaluator.name;
+        self.add(name, Tallied::of(evaluation));
+        if let Some(classes) = self.classes.get_mut(name) {
+            classes.add(evaluation);
+        }
     }
 
     pub(super) fn add(&mut self, evaluator: &str, one: Tallied) {
         let mut tally = OutcomeTally::default();
         tally.add(one);
         self.merge_one(evaluator, tally);
-    }
-
-    /// Counts the classes of an evaluation that tells them.
-    pub(super) fn add_classes(&mut self, evaluation: &Evaluation) {
-        if let Some(one) = ClassCounts::of(evaluation) {
-            self.classes.entry(evaluation.evaluator.name.clone()).or_default().merge(&one);
-        }
     }
 
     /// Returns the counts of one evaluator.
@@ -156,7 +165,9 @@ impl Tallies {
     pub(super) fn merge(&mut self, other: &Self) {
         other.by_evaluator.iter().for_each(|(name, tally)| self.merge_one(name, *tally));
         for (name, classes) in &other.classes {
-            self.classes.entry(name.clone()).or_default().merge(classes);
+            if let Some(own) = self.classes.get_mut(name) {
+                own.merge(classes);
+            }
         }
     }
 
@@ -186,7 +197,8 @@ mod tests {
     #[test]
     fn what_was_not_scored_counts_neither_in_the_mean_nor_as_a_pass() {
         let one = |verdict, score| Tallied { verdict, score, is_partial: false, duration_ns: 0 };
-        let mut tallies = Tallies::new(["unused".to_owned()].into_iter());
+        let unused = ("unused".to_owned(), OutcomeTally::default());
+        let mut tallies = Tallies { by_evaluator: vec![unused], ..Tallies::default() };
         assert_eq!((tallies.all.mean(), tallies.all.pass_rate()), (None, None));
         for one in [
             one(GivenVerdict::Pass, Some(1.0)),

@@ -1,6 +1,8 @@
 //! Validating readers of settings, for `deserialize_with`.
 
-use serde::de::Error;
+use std::fmt;
+
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Reads a number or duration that zero would break.
@@ -28,9 +30,30 @@ where
 
 /// Reads an address to listen on, `host:port`.
 pub fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = on_all_addresses(String::deserialize(deserializer)?);
+    let text = on_all_addresses(ListenAddress::deserialize(deserializer)?.0);
     check_address(&text).map_err(D::Error::custom)?;
     Ok(text)
+}
+
+/// Text of an address to listen on, not checked yet.
+struct ListenAddress(String);
+
+impl<'de> Deserialize<'de> for ListenAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AddressText;
+        impl Visitor<'_> for AddressText {
+            type Value = ListenAddress;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address to listen on, such as \"127.0.0.1:4318\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<ListenAddress, E> {
+                Ok(ListenAddress(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_str(AddressText)
+    }
 }
 
 /// Replaces `:4317` by all addresses, as the OpenTelemetry Collector does.
@@ -43,7 +66,8 @@ pub fn optional_listen_address<'de, D>(deserializer: D) -> Result<Option<String>
 where
     D: Deserializer<'de>,
 {
-    let text = Option::<String>::deserialize(deserializer)?.map(on_all_addresses);
+    let text = Option::<ListenAddress>::deserialize(deserializer)?;
+    let text = text.map(|address| on_all_addresses(address.0));
     text.as_deref().map_or(Ok(()), check_address).map_err(D::Error::custom)?;
     Ok(text)
 }

@@ -6,6 +6,7 @@ use serde::de::{
 };
 use std::fmt::Display;
 
+use super::nearest::{joined_key, space_behind_colon};
 use super::{Key, Node, NodeKind, SettingsError, called_here, nearest, related};
 use crate::value::{Number, Value};
 
@@ -17,9 +18,24 @@ impl de::Error for SettingsError {
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let error = Self::new(format!("expected {}, found {}", in_words(expected), told(found)));
         match (found, &*in_words(expected)) {
-            (Unexpected::Str(text), "a number") => error.or_share(text),
+            (Unexpected::Str(text), "a number") => error.or_share(text).or_bare(text),
+            (Unexpected::Str(text), "a whole number from 0" | "a whole number") => {
+                error.or_bare(text)
+            }
+            (Unexpected::Str(text), "true or false") => match &*text.to_lowercase() {
+                "yes" | "on" | "y" => error.with_help("write `true`"),
+                "no" | "off" | "n" => error.with_help("write `false`"),
+                _ => error,
+            },
             (Unexpected::Str(text), "a list") => error.with_help(format!("write [{text:?}]")),
             (Unexpected::Seq | Unexpected::Str(_), "a map") => error.with_help(MAP_EXAMPLE),
+            (Unexpected::Float(number), "a whole number from 0") if number.fract() == 0.0 => {
+                error.with_help(format!("write {number}"))
+            }
+            (Unexpected::Unit | Unexpected::Option, "a map") => {
+                error.with_help("indent its settings below it, or leave it out")
+            }
+            (Unexpected::Map, "a list") => error.with_help("write `- ` before each entry"),
             (Unexpected::Seq, "a text") => error.with_help("write one text, without brackets"),
             _ => error,
         }
@@ -66,6 +82,17 @@ impl SettingsError {
             None => self,
         }
     }
+
+    /// Adds the form of a number if the text is one in quotes, or one with a unit.
+    fn or_bare(self, text: &str) -> Self {
+        if self.help.is_some() || !text.starts_with(|c: char| c.is_ascii_digit()) {
+            return self;
+        }
+        self.with_help(match text.parse::<f64>() {
+            Ok(_) => "write it without quotes",
+            Err(_) => "write it in digits alone: no unit, no sign between them",
+        })
+    }
 }
 
 fn told(found: Unexpected<'_>) -> String {
@@ -89,6 +116,9 @@ pub(super) fn unknown(what: &str, word: &str, expected: &[&'static str]) -> Sett
     let error = SettingsError::new(format!("unknown {what} `{word}`"));
     if let Some((_, help)) = called_here(word, expected) {
         return error.with_help(help);
+    }
+    if word.contains(|c: char| c.is_whitespace() && !c.is_ascii()) {
+        return error.with_help("it holds a no-break space: indent with plain ones");
     }
     match (nearest(word, expected.iter().copied()), expected) {
         (Some(meant), _) => error.with_help(format!("did you mean `{meant}`?")),
@@ -181,9 +211,13 @@ impl<'de> Deserializer<'de> for &'de Node {
                 let error = SettingsError::new("expected a map, found a list");
                 Err(error.with_help(MAP_EXAMPLE).at(self.place))
             }
-            NodeKind::Scalar(_) if !fields.is_empty() => {
+            NodeKind::Scalar(value) if !fields.is_empty() => {
                 self.deserialize_any(visitor).map_err(|error: SettingsError| {
-                    error.with_help(format!("it takes {}", fields.join(", ")))
+                    let takes = format!("it takes {}", fields.join(", "));
+                    error.with_help(match value.as_str().and_then(joined_key) {
+                        Some(joined) => format!("{}; {takes}", space_behind_colon(joined)),
+                        None => takes,
+                    })
                 })
             }
             _ => self.deserialize_any(visitor),
@@ -338,6 +372,14 @@ mod tests {
         check(r#"{"threshold": "x"}"#, "expected a number, found \"x\"");
         let share = "expected a number, found \"80%\" (write 0.8 for 80%)";
         check(r#"{"threshold": "80%"}"#, share);
+        let unit = "(write it in digits alone: no unit, no sign between them)";
+        check(r#"{"threshold": "5 s"}"#, &format!("expected a number, found \"5 s\" {unit}"));
+        let quoted = "expected a number, found \"5\" (write it without quotes)";
+        check(r#"{"threshold": "5"}"#, quoted);
+        let space = "(it holds a no-break space: indent with plain ones)";
+        check("{\"\u{a0}x\": 1}", &format!("unknown setting `\u{a0}x` {space}"));
+        let joined = "(write a space behind the colon: `threshold: 1`; it takes threshold)";
+        check(r#""threshold:1""#, &format!("expected a map, found \"threshold:1\" {joined}"));
     }
 
     #[test]

@@ -72,6 +72,7 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
         "retention: {size_mib: 2048, age: 14d}",
     ),
     (&["max_tool_calls"], "max_calls", ""),
+    (&["memory_limit_mib", "limit_mib", "memory_limit", "max_memory"], "memory_mib", ""),
     (&["sample_rate", "sampling", "sampling_rate", "probability"], "sample", ""),
     (&["filter", "condition", "if"], "when", ""),
     (&["min_score", "pass_threshold"], "threshold", ""),
@@ -89,6 +90,22 @@ pub fn called_here(word: &str, known: &[&str]) -> Option<(&'static str, String)>
         written => format!("write `{written}`"),
     };
     Some((ours, help))
+}
+
+/// Returns the key and the value of a text that lacks the space behind its colon: `seats:2`.
+pub fn joined_key(text: &str) -> Option<(&str, &str)> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split_once(':').filter(|(name, value)| {
+        !name.is_empty()
+            && !value.is_empty()
+            && !value.starts_with('/')
+            && name.chars().all(is_word)
+    })
+}
+
+/// Remedy for such a text.
+pub fn space_behind_colon((name, value): (&str, &str)) -> String {
+    format!("write a space behind the colon: `{name}: {value}`")
 }
 
 #[cfg(test)]

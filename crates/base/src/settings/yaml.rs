@@ -51,6 +51,14 @@ const SYNTAX_HELP: &[(&str, &str)] = &[
     ("tabs disallowed", "indent with spaces"),
     ("unclosed bracket", "it has no end: close it"),
     ("invalid trailing content after double-quoted", "put a text that holds \" between '"),
+    (
+        "mapping values are not allowed",
+        "give all keys of a map the same indent, and put a text that holds `: ` between quotes",
+    ),
+    (
+        "while parsing a flow mapping, did not find expected",
+        "close it, or put a text that holds { or } between quotes",
+    ),
     ("while parsing node, found unknown anchor", "put a text that begins with * between quotes"),
 ];
 

@@ -223,7 +223,8 @@ pub fn forward_schema() -> Schema {
 pub fn read_forwards(forwards: &Node) -> Result<Vec<ForwardSettings>, SettingsError> {
     if !matches!(forwards.kind, NodeKind::Map(_) | NodeKind::Null) {
         let error = SettingsError::new("`forward` takes a map keyed `kind` or `kind/name`");
-        return Err(error.at(forwards.place));
+        let help = "write `otlp_http/backend: {endpoint: ADDRESS}` below it";
+        return Err(error.with_help(help).at(forwards.place));
     }
     let mut read = Vec::new();
     for (key, node) in forwards.entries() {
@@ -284,7 +285,11 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_nearest_word_or_the_remedy() {
-        check("[]", "`forward` takes a map keyed `kind` or `kind/name`");
+        check(
+            "[]",
+            "`forward` takes a map keyed `kind` or `kind/name` (write `otlp_http/backend: \
+             {endpoint: ADDRESS}` below it)",
+        );
         check(
             r#"{"otlp_rpc": {}}"#,
             "unknown kind of backend `otlp_rpc` (did you mean `otlp_grpc`?)",

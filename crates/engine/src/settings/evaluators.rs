@@ -335,7 +335,9 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
         Some(format!("what {origin} calls so is `{}` here", kind.name))
     });
     let names = || KINDS.iter().map(|kind| kind.name);
+    let by_colon = word.split_once(':').filter(|(start, _)| kind(start).is_some());
     let help = alias
+        .or_else(|| by_colon.map(|(start, name)| format!("write `{start}/{name}`")))
         .or_else(|| nearest(word, names()).map(|meant| format!("did you mean `{meant}`?")))
         .or_else(|| {
             let related = related(word, names());

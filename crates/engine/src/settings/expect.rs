@@ -210,6 +210,11 @@ impl RowBuild<'_> {
         let mut lines: HashMap<String, Option<usize>> = HashMap::new();
         let mut seen: HashSet<String> = HashSet::new();
         for Row { names, user_input, criteria, turns, line, is_imported } in rows {
+            if criteria.is_none() && turns.iter().all(|turn| turn.criteria.is_none()) {
+                let turns = turns.iter().map(|turn| &turn.user_input);
+                built.add_empty(&names, user_input.iter().chain(turns));
+                continue;
+            }
             let is_literal = is_imported && !self.matchers;
             let case = names.first().map(String::as_str);
             let so_far = mistakes.len();

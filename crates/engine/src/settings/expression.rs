@@ -143,6 +143,9 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
     }
 }
 
+/// Quotes as word processors write them.
+const TYPOGRAPHIC: [char; 4] = ['\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}'];
+
 /// Describes a mistake in the syntax; the parser's own words end with the tokens that it expected,
 /// which are of no use to people.
 fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> ExpressionMistake {
@@ -159,7 +162,11 @@ fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> Expre
         .replace("'<EOF>'", "end");
     let word = message.split('\'').nth(1).unwrap_or_default();
     let sign = OPERATORS.iter().find(|(theirs, _)| *theirs == word);
-    let help = sign.map(|(_, sign)| format!("write `{sign}`"));
+    let help = match sign {
+        Some((_, sign)) => Some(format!("write `{sign}`")),
+        None if text.contains(TYPOGRAPHIC) => Some("write plain quotes: \" or '".to_owned()),
+        None => None,
+    };
     ExpressionMistake { message: format!("`{setting}` is not valid CEL: {message}"), help, at }
 }
 

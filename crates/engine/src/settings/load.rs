@@ -4,7 +4,7 @@
 //! section that no file has is that of the built-in config. Then each `--set` replaces the value at
 //! its key.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::sources::{ConfigError, ConfigProblem, ConfigSources};
 use super::substitute::Lookup;
@@ -47,12 +47,9 @@ pub fn load(
     let mut node = Node { kind: NodeKind::Map(Vec::new()), place: Place::default() };
     for part in parts {
         match part {
-            ConfigPart::File(path) => match std::fs::read_to_string(path) {
+            ConfigPart::File(path) => match read_text(path) {
                 Ok(text) => reader.merge_file(&mut node, &path.display().to_string(), &text),
-                Err(error) => {
-                    let message = format!("cannot read {}: {error}", path.display());
-                    reader.problems.push(ConfigProblem::new(message));
-                }
+                Err(what) => reader.problems.push(ConfigProblem::new(what)),
             },
             ConfigPart::Text { name, text } => reader.merge_file(&mut node, name, text),
             ConfigPart::Set(_) => {}
@@ -80,6 +77,19 @@ pub fn load(
         sources.learn_secrets(&node);
     }
     if problems.is_empty() { Ok(Loaded { node, sources }) } else { Err(ConfigError { problems }) }
+}
+
+/// Reads a file; an error names it, and the place of what is no UTF-8.
+fn read_text(path: &Path) -> Result<String, String> {
+    let name = path.display();
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.as_bytes().get(..error.utf8_error().valid_up_to());
+        let before = String::from_utf8_lossy(good.unwrap_or_default());
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        format!("{name}:{line}:{column}: this is not UTF-8: save the file in that encoding")
+    })
 }
 
 struct ConfigReader<'a> {

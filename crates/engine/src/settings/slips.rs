@@ -2,7 +2,9 @@
 
 use super::load::Loaded;
 use super::sources::ConfigProblem;
-use spanscore_base::settings::{Key, Node, NodeKind, SettingsError};
+use spanscore_base::settings::{
+    Key, Node, NodeKind, SettingsError, joined_key, space_behind_colon,
+};
 
 impl Loaded {
     /// Returns warnings about files that set nothing, and about keys that lack the space behind
@@ -12,10 +14,9 @@ impl Loaded {
             ConfigProblem::new(format!("{name} sets nothing: the built-in config holds"))
         });
         let mut slips: Vec<ConfigProblem> = blank.collect();
-        joined(&self.node, &mut |key, (name, value)| {
+        joined(&self.node, &mut |key, parts| {
             let message = format!("`{}` is one word, a key without a value", key.text);
-            let error = SettingsError::new(message)
-                .with_help(format!("write a space behind the colon: `{name}: {value}`"));
+            let error = SettingsError::new(message).with_help(space_behind_colon(parts));
             slips.push(self.sources.problem(error.at(key.place)));
         });
         slips
@@ -28,13 +29,7 @@ fn joined(node: &Node, found: &mut impl FnMut(&Key, (&str, &str))) {
         NodeKind::List(items) => items.iter().for_each(|item| joined(item, found)),
         NodeKind::Map(entries) => {
             for (key, value) in entries {
-                let parts = key.text.split_once(':').filter(|(name, value)| {
-                    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                    !name.is_empty()
-                        && !value.is_empty()
-                        && !value.starts_with('/')
-                        && name.chars().all(is_word)
-                });
+                let parts = joined_key(&key.text);
                 match (&value.kind, parts) {
                     (NodeKind::Null, Some(parts)) => found(key, parts),
                     _ => joined(value, found),

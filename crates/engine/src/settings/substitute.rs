@@ -67,7 +67,11 @@ fn resolve(inner: &str, lookup: Lookup<'_>) -> Result<(String, bool), SettingsEr
         Some((name, default)) => (name, Some(default)),
         None => (inner.strip_prefix("env:").unwrap_or(inner), None),
     };
-    if let Some((scheme, _)) = name.split_once(':') {
+    if let Some((scheme, rest)) = name.split_once(':') {
+        if inner.starts_with("env:") && is_name(scheme) {
+            return Err(SettingsError::new(format!("`${{{inner}}}` lacks the `-` of a default"))
+                .with_help(format!("write ${{env:{scheme}:-{rest}}}")));
+        }
         return Err(SettingsError::new(format!("unknown source `{scheme}` in `${{{inner}}}`"))
             .with_help("only environment variables are read: ${env:NAME}"));
     }
@@ -139,6 +143,11 @@ mod tests {
             "${file:/etc/passwd}",
             "unknown source `file` in `${file:/etc/passwd}` \
              (only environment variables are read: ${env:NAME})",
+        );
+        check(
+            "${env:UNSET:http://b:4318}",
+            "`${env:UNSET:http://b:4318}` lacks the `-` of a default \
+             (write ${env:UNSET:-http://b:4318})",
         );
         check(
             "${env:UNSET:-${env:HOST}}",

@@ -1,10 +1,11 @@
-//! Remedies for certificates that a client refuses, as plain `openssl req -x509` makes them.
+//! Remedies for connections that TLS ends: certificates that a side refuses, as plain `openssl req
+//! -x509` makes them, and sides of which only one speaks TLS.
 //!
 //! The errors of `rustls` name the fault in one word; what to do about it is told here, once for
 //! all clients.
 
 /// Part of an error's text, what it means, and what to do.
-const REMEDIES: [(&str, &str); 4] = [
+const REMEDIES: [(&str, &str); 8] = [
     (
         "CaUsedAsEndEntity",
         "the server shows the certificate of an authority (CA:TRUE), as plain `openssl req -x509` \
@@ -25,9 +26,21 @@ const REMEDIES: [(&str, &str); 4] = [
         "UnknownIssuer",
         "its authority is not trusted here: name it with `tls.ca_file`, or with `send --ca FILE`",
     ),
+    (
+        "CertificateRequired",
+        "the server lets in only clients with a certificate: name one with `tls.cert_file` and \
+         `tls.key_file`, or with `send --cert FILE --key FILE`",
+    ),
+    (
+        "UnknownCA",
+        "the server does not trust the authority of the client's certificate: show one of the \
+         authority in its `client_ca_file`",
+    ),
+    ("InvalidContentType", "the port does not speak TLS: write `http://` for it"),
+    ("invalid HTTP version parsed", "the port may speak TLS: write `https://` for it"),
 ];
 
-/// Returns the remedy for a refused certificate, from the text of the error.
+/// Returns the remedy for a connection that TLS ended, from the text of the error.
 pub fn remedy(error: &str) -> Option<&'static str> {
     REMEDIES.iter().find(|(part, _)| error.contains(part)).map(|(_, remedy)| *remedy)
 }

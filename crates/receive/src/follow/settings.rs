@@ -52,6 +52,9 @@ impl Default for FileReceiverSettings {
     }
 }
 
+/// Signs of patterns in other programs.
+const FOREIGN: [char; 2] = ['[', '{'];
+
 impl FileReceiverSettings {
     /// Checks the section.
     ///
@@ -61,8 +64,12 @@ impl FileReceiverSettings {
         if self.include.iter().all(|pattern| pattern.trim().is_empty()) {
             return Err("`include` names no files");
         }
-        if self.include.iter().chain(&self.exclude).any(|pattern| pattern.contains("**")) {
-            return Err("`**` is not understood: `*` stands for the characters of one name");
+        let is_foreign = |pattern: &String| pattern.contains("**") || pattern.contains(FOREIGN);
+        if self.include.iter().chain(&self.exclude).any(is_foreign) {
+            return Err(
+                "`**`, `[` and `{` are not understood: `*` and `?` stand for characters of \
+                        one name; write a pattern for each folder and each ending",
+            );
         }
         if self.max_record_mib > 128 {
             return Err("`max_record_mib` must be 1 to 128");

@@ -32,7 +32,7 @@ pub(super) struct Row {
     pub(super) names: Vec<String>,
     /// The user's words, the first of a conversation.
     pub(super) user_input: Option<String>,
-    /// The criteria; nothing where single turns alone expect something.
+    /// The criteria; nothing where single turns alone expect something, or nothing does.
     pub(super) criteria: Option<Value<'static>>,
     /// Turns of a conversation of several, for traces that hold one turn each.
     pub(super) turns: Vec<CaseTurn>,
@@ -221,7 +221,7 @@ struct NamedCase {
     turns: Vec<CaseTurn>,
 }
 
-/// Adds a row unless it expects nothing, or a mistake.
+/// Adds a row, or a mistake.
 fn push(
     row: Result<(NamedCase, Option<Value<'static>>), String>,
     line: Option<usize>,
@@ -230,9 +230,7 @@ fn push(
 ) {
     match row {
         Ok((NamedCase { names, user_input, turns }, criteria)) => {
-            if criteria.is_some() || turns.iter().any(|turn| turn.criteria.is_some()) {
-                rows.push(Row { names, user_input, criteria, turns, line, is_imported: false });
-            }
+            rows.push(Row { names, user_input, criteria, turns, line, is_imported: false });
         }
         Err(what) => mistakes.push(Mistake::new(line, what)),
     }

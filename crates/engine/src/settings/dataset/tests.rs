@@ -32,7 +32,13 @@ fn json_lines_hold_a_case_each() {
     let text = "\u{feff}{\"id\":\"a\",\"criteria\":{\"x\":1}}\n\n\
                 {\"id\":7,\"criteria\":\"{\\\"x\\\":2}\"}\n\
                 {\"id\":\"none\",\"criteria\":null}\n";
-    check("c.jsonl", "contains", &[], text, &[r#"a: {"x":1} @ 1"#, r#"7: {"x":2} @ 3"#]);
+    check(
+        "c.jsonl",
+        "contains",
+        &[],
+        text,
+        &[r#"a: {"x":1} @ 1"#, r#"7: {"x":2} @ 3"#, "none:  @ 4"],
+    );
     let text = r#"{"meta":{"case.id":"a"},"want":{"calls":{"x":1}}}"#;
     let fields = [("id_field", "meta.case.id"), ("criteria_field", "want.calls")];
     check("c.jsonl", "contains", &fields, text, &[r#"a: {"x":1} @ 1"#]);
@@ -80,6 +86,7 @@ fn csv_holds_criteria_as_json() {
         "id,note,criteria\r\na,\"x, y\",\"{\"\"x\"\": 1}\"\r\nb,,\n\"c\nd\",,{}\ne,,1\n,,{}\n";
     let expected = [
         r#"a: {"x":1} @ 2"#,
+        "b:  @ 3",
         "c\nd: {} @ 4",
         "6: criteria must be an object",
         "7: the case has no `id`",
@@ -141,7 +148,8 @@ fn adk_eval_set_expects_the_calls_of_all_turns() {
             r#"talk: {"tool_calls":[]} @ 13"#,
         ],
     );
-    check("tool_call_order", &[r#"lamp: {"tool_calls_order":["find","set","find"]} @ 4"#]);
+    let talk = "talk:  @ 13";
+    check("tool_call_order", &[r#"lamp: {"tool_calls_order":["find","set","find"]} @ 4"#, talk]);
     check(
         "tool_call_count",
         &[
@@ -151,11 +159,11 @@ fn adk_eval_set_expects_the_calls_of_all_turns() {
     );
     check(
         "tool_call_output",
-        &[r#"lamp: {"tool_outputs":[{"name":"find","output":{"id":1}}]} @ 4"#],
+        &[r#"lamp: {"tool_outputs":[{"name":"find","output":{"id":1}}]} @ 4"#, talk],
     );
-    check("contains", &[r#"lamp: {"search_text":"It is on."} @ 4"#]);
+    check("contains", &[r#"lamp: {"search_text":"It is on."} @ 4"#, talk]);
     for kind in ["exact_match", "word_overlap"] {
-        check(kind, &[r#"lamp: {"expected_output":"It is on."} @ 4"#]);
+        check(kind, &[r#"lamp: {"expected_output":"It is on."} @ 4"#, talk]);
     }
 }
 
@@ -219,9 +227,9 @@ fn uipath_eval_set_holds_criteria_by_evaluator() {
         {"id": "2", "evaluationCriterias": {"Args": null}},
         {"id": "3", "name": "3", "evaluationCriterias": {"B": {"x": 1}}}
     ]}"#;
-    let args = [r#"1|refund: {"toolCalls":[]} @ 2"#, "2: null @ 3"];
+    let args = [r#"1|refund: {"toolCalls":[]} @ 2"#, "2: null @ 3", "3:  @ 4"];
     check("e.json", "tool_call_args", &[("evaluator", "Args")], text, &args);
-    let b = ["1|refund: {} @ 2", r#"3: {"x":1} @ 4"#];
+    let b = ["1|refund: {} @ 2", "2:  @ 3", r#"3: {"x":1} @ 4"#];
     check("e.json", "tool_call_args", &[("evaluator", "B")], text, &b);
     let unsaid = "?: which evaluator's criteria are meant is not said (`evaluator` may be Args, B)";
     check("e.json", "tool_call_args", &[], text, &[unsaid]);

@@ -78,6 +78,10 @@ pub struct CaseRows {
     by_words: HashMap<String, Option<Arc<Expectation>>>,
     /// Single turns of cases of several, by their words; nothing where several turns have them.
     pub(super) by_turn: HashMap<String, Option<TurnRow>>,
+    /// Names of cases of which nothing is expected, by each of their names.
+    empty_names: HashMap<String, Arc<str>>,
+    /// Names of such cases by their words.
+    empty_words: HashMap<String, Arc<str>>,
 }
 
 /// One turn of a case of several.
@@ -112,6 +116,30 @@ impl CaseRows {
         add_unless_taken(&mut self.by_turn, text, TurnRow { case: case.to_owned(), expectation });
     }
 
+    /// Adds a case of which nothing is expected, with the user's words in it: its traces are told
+    /// from those that no case is about.
+    pub fn add_empty<'t>(&mut self, names: &[String], said: impl Iterator<Item = &'t String>) {
+        let Some(first) = names.first() else { return };
+        let first: Arc<str> = first.as_str().into();
+        for name in names {
+            self.empty_names.entry(name.clone()).or_insert_with(|| Arc::clone(&first));
+        }
+        for text in said.map(|text| words(text)).filter(|text| !text.is_empty()) {
+            self.empty_words.entry(text).or_insert_with(|| Arc::clone(&first));
+        }
+    }
+
+    fn missed_name(&self, name: &str, is_content: bool) -> Missed {
+        let empty = self.empty_names.get(name).map(|case| Missed::Empty { case: case.to_string() });
+        empty.unwrap_or_else(|| Missed::unknown(name, is_content))
+    }
+
+    fn missed_words(&self, words: &str) -> Missed {
+        let empty = self.empty_words.get(words);
+        let empty = empty.map(|case| Missed::Empty { case: case.to_string() });
+        empty.unwrap_or_else(|| Missed::Words { words: shown_by_hash(words) })
+    }
+
     /// Finds the case of a trajectory.
     pub(super) fn find(
         &self,
@@ -128,7 +156,7 @@ impl CaseRows {
             return self.find_by_words(&text, trajectory);
         }
         let is_content = key.reads().user_input || key.reads().final_output;
-        self.by_name.get(&text).ok_or_else(|| Missed::unknown(&text, is_content))
+        self.by_name.get(&text).ok_or_else(|| self.missed_name(&text, is_content))
     }
 
     /// A trace of a conversation holds one turn, so that the turn with its words goes before the
@@ -147,7 +175,7 @@ impl CaseRows {
         let turn = self.by_turn.get(&words).filter(|_| trajectory.turn_starts.is_empty());
         let turn = turn.map(Option::as_ref);
         let Some(case) = self.by_words.get(&words) else {
-            let turn = turn.ok_or_else(|| Missed::Words { words: shown_by_hash(&words) })?;
+            let turn = turn.ok_or_else(|| self.missed_words(&words))?;
             return turn.ok_or_else(ambiguous)?.expected(&words);
         };
         let case = case.as_ref().ok_or_else(ambiguous)?;
@@ -173,15 +201,15 @@ impl CaseRows {
             let by_name = self.by_name.get(&*name).map(Ok);
             // A case that expects something of single turns alone has no name of its own.
             let turn = || self.turn_of(&name, &words(scope.user_input()));
-            let unknown = || Err(Missed::unknown(&name, false));
-            return by_name.or_else(turn).unwrap_or_else(unknown);
+            let missed = || Err(self.missed_name(&name, false));
+            return by_name.or_else(turn).unwrap_or_else(missed);
         }
         let by_words = self.find_by_words(scope.user_input(), trajectory);
         by_words.or_else(|missed| {
             let session = trajectory.session_id.as_deref().unwrap_or_default();
             let by_session = self.by_name.get(session);
             match missed {
-                Missed::Silent { .. } => Err(missed),
+                Missed::Silent { .. } | Missed::Empty { .. } => Err(missed),
                 Missed::Wordless => by_session.ok_or(Missed::Nameless),
                 other => by_session.ok_or(other),
             }
@@ -299,6 +327,8 @@ pub(super) enum Missed {
     Ambiguous { words: String },
     /// The case expects nothing of the turn with these words.
     Silent { words: String },
+    /// The case of this name expects nothing.
+    Empty { case: String },
 }
 
 impl Missed {
@@ -324,6 +354,9 @@ impl Missed {
             Self::Ambiguous { words } => format!("several cases have the user's words ({words})"),
             Self::Silent { words } => {
                 format!("the case expects nothing of the turn with the user's words ({words})")
+            }
+            Self::Empty { case } => {
+                format!("the dataset's case `{case}` holds nothing that this evaluator compares")
             }
         }
     }

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::identity;
 use super::select::{ReadKeys, Reads, RootReads, Scope};
 use super::tool_choice::texts_of;
-use crate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind};
+use crate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind, ToldClasses};
 use crate::external::ExternalPlan;
 use crate::shared::matcher;
 use spanscore_base::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
@@ -150,6 +150,8 @@ pub struct Expectations {
     reads_calls: bool,
     /// Plan of the external evaluator: the same for all criteria.
     external: Option<Arc<ExternalPlan>>,
+    /// Classes that it tells apart: the same for all criteria.
+    classes: Option<ToldClasses>,
 }
 
 enum ExpectationSource {
@@ -168,9 +170,11 @@ impl Expectations {
         let all = || rows.by_name.values().chain(turns());
         let facts = all().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
         let reads_calls = all().all(|row| row.evaluator.reads_calls());
-        let external = all().next().and_then(|row| row.evaluator.external().cloned());
+        let first = all().next().map(|row| &row.evaluator);
+        let external = first.and_then(|first| first.external().cloned());
+        let classes = first.and_then(Evaluator::classes);
         let source = ExpectationSource::Dataset { key, rows: Box::new(rows) };
-        Self { source, facts, reads_calls, external }
+        Self { source, facts, reads_calls, external, classes }
     }
 
     /// Reads criteria from an attribute of the root span. `sample` is an evaluator that the
@@ -182,6 +186,7 @@ impl Expectations {
             facts,
             reads_calls: sample.reads_calls(),
             external: sample.external().cloned(),
+            classes: sample.classes(),
         }
     }
 
@@ -213,6 +218,11 @@ impl Expectations {
     /// Returns the plan of the external evaluator: rows differ in their criteria alone.
     pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
         self.external.as_ref()
+    }
+
+    /// Returns the classes that it tells apart; `None` for evaluators of anything else.
+    pub fn classes(&self) -> Option<ToldClasses> {
+        self.classes.clone()
     }
 
     /// Returns the facts that finding an expectation and judging against it read.

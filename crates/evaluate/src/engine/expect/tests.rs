@@ -160,6 +160,25 @@ fn a_named_case_of_turns_alone_is_found_by_its_turns() {
     check("Bye", "no_expectation: the dataset has no case `talk`");
 }
 
+#[test]
+fn a_case_that_expects_nothing_is_told_from_an_unknown_one() {
+    let check = |attributes: &[(&str, &str)], expected: &str| {
+        let attributes = attributes.iter().map(|(key, text)| (*key, AnyValue::String(text)));
+        let mut rows = CaseRows::default();
+        rows.add("oslo".to_owned(), &row(1));
+        rows.add_words("one", &row(1));
+        let said = ["Hello there", "one"].map(str::to_owned);
+        rows.add_empty(&["greet".to_owned(), "g-1".to_owned()], said.iter());
+        let found = judged(&Expectations::dataset(CaseKey::Auto, rows), attributes.collect());
+        assert!(found.starts_with(expected), "{expected}: {found}");
+    };
+    let empty = "no_expectation: the dataset's case `greet` holds nothing that this evaluator";
+    check(&[("said", " Hello  there")], empty);
+    check(&[("case", "g-1"), ("said", "one")], empty);
+    check(&[("said", "one")], "1");
+    check(&[("said", "two")], "no_expectation: no case has the user's words");
+}
+
 /// A conversation `Hi`, `Find`, of which `Hi` expects nothing or no call, and a case of one turn,
 /// `Thanks`, whose words end another conversation without expecting anything.
 fn conversations(silent: bool) -> Expectations {

@@ -17,7 +17,7 @@ use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Reads, RootReads, Scope, Selected, When};
 use super::tool_choice::ToolChoice;
-use crate::evaluator::{Early, Evaluator};
+use crate::evaluator::{Early, Evaluator, ToldClasses};
 use crate::external::{ExternalPlan, is_external};
 use crate::requests::AskedTarget;
 use spanscore_base::model::Want;
@@ -100,6 +100,14 @@ impl Configured {
         match &self.against {
             Against::Settings(evaluator) => evaluator.external(),
             Against::Expectations(expectations) => expectations.external(),
+        }
+    }
+
+    /// Returns the classes that it tells apart; `None` for evaluators of anything else.
+    pub fn classes(&self) -> Option<ToldClasses> {
+        match &self.against {
+            Against::Settings(evaluator) => evaluator.classes(),
+            Against::Expectations(expectations) => expectations.classes(),
         }
     }
 

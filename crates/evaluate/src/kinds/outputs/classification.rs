@@ -1,7 +1,7 @@
 //! `classification`: equality of the class that the final output names with the expected one.
 //!
-//! The details hold both names and the classes, from which `spanscore score` makes precision,
-//! recall and F-score of all runs. Semantics are those of UiPath's classification evaluators
+//! The details hold both names, from which `spanscore score` makes precision, recall and F-score of
+//! all runs. Semantics are those of UiPath's classification evaluators
 //! (package `uipath` 2.14), in which the case of letters does not count. An output that is none of
 //! the classes is wrong here; there it breaks the evaluation.
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::comparison::{ComparisonSubject, OutputKey, Path};
 use crate::compat::uipath::{self, Definition};
-use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind, ToldClasses};
 use crate::shared::report;
 use spanscore_base::model::{Facts, Outcome, Reason, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
@@ -192,6 +192,10 @@ impl CodeEvaluator for Classification {
         false
     }
 
+    fn classes(&self) -> Option<ToldClasses> {
+        Some(ToldClasses { names: self.classes.clone(), f_value: self.f_value })
+    }
+
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let Some(output) = trajectory.final_output.value() else {
             return report::not_evaluable(Reason::FinalOutputNotRecorded, want, || {
@@ -202,12 +206,9 @@ impl CodeEvaluator for Classification {
         let score = if self.is_expected(actual.as_deref()) { 1.0 } else { 0.0 };
         let explain = || self.explain(actual.as_deref());
         report::scored(score, want, explain, || {
-            let classes = self.classes.iter().cloned().map(Value::from).collect();
             let details = [
                 ("expected", Value::from(self.expected.clone())),
                 ("actual", actual.clone().map_or(Value::Null, Value::from)),
-                ("classes", Value::List(classes)),
-                ("f_value", Value::from(self.f_value)),
             ];
             details.into_iter().collect()
         })
