@@ -208,9 +208,11 @@ impl<'a> Value<'a> {
         match self {
             Self::List(items) => Self::List(items.iter().map(Self::in_key_order).collect()),
             Self::Map(map) => {
-                let mut entries: Vec<_> = map.clone().into_entries();
+                let ordered =
+                    |(key, value): &(Cow<'a, str>, Self)| (key.clone(), value.in_key_order());
+                let mut entries: Vec<_> = map.0.iter().map(ordered).collect();
                 entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-                Self::Map(entries.into_iter().map(|(k, v)| (k, v.in_key_order())).collect())
+                Self::Map(entries.into_iter().collect())
             }
             scalar => scalar.clone(),
         }
