@@ -56,8 +56,8 @@ impl DoneRecords {
         (at < self.len).then_some((at / 8, 1 << (at % 8)))
     }
 
-    /// Encodes it as metadata of at most so many bytes, and returns true as well if the last records
-    /// had no room. Without room for any it is empty.
+    /// Encodes it as metadata of at most so many bytes, and returns true as well if the last
+    /// records had no room. Without room for any it is empty.
     pub(super) fn encode(&self, bytes_max: usize) -> (String, bool) {
         let mut len = self.len;
         loop {

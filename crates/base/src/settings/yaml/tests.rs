@@ -118,7 +118,11 @@ fn what_is_not_a_config_is_an_error_with_its_place() {
     );
     check("a: [1\nb: 2\n", "2:2: illegal placement of ':' indicator");
     check("a: {b: 1\n", "1:4: unclosed bracket '{' (it has no end: close it)");
-    check("a: b: c\n", "1:5: mapping values are not allowed in this context");
+    check(
+        "a: b: c\n",
+        "1:5: mapping values are not allowed in this context (give all keys of a map the same \
+         indent, and put a text that holds `: ` between quotes)",
+    );
 }
 
 #[test]
