@@ -214,7 +214,7 @@ fn stored_runs_give_the_verdicts_of_their_recordings() {
     let agreeing = check(&expected, &rows);
     assert!(agreeing > 10 * RUNS, "{agreeing}");
     let whole = whole(&rows);
-    for name in ["tool_call_validity", "argument_grounding", "tool_policy/declared"] {
+    for name in ["tool_call_validity", "tool_description_reliability", "tool_policy/declared"] {
         assert!(whole.contains(name), "{name} judges by stored definitions: {whole:?}");
     }
     // Facts that are not stored are named.
