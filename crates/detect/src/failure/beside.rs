@@ -13,18 +13,18 @@ use regex_syntax::hir::Look;
 
 /// Bytes that are looked at on each side.
 const PLACES: usize = 4;
-/// PlaceBits as a set of bits.
+/// Set of the places on a side, a bit each.
 type PlaceBits = u8;
 /// Place next to the literal.
 const NEXT: PlaceBits = 1;
 /// The same behind an edge of the word that the literal ends with.
 const NEXT_AT_EDGE: PlaceBits = 1 << PLACES;
 
-/// PartsBeyond of an expression that stand beside a part, from the inside out; nothing is known of what
-/// stands beyond them.
+/// Parts of an expression that stand beside one of its parts, from the inside out; nothing is known
+/// of what stands beyond them.
 pub(super) type PartsBeyond<'t> = Option<Rc<BesideParts<'t>>>;
 
-/// PartsBeyond in a row, and those beyond.
+/// Parts in a row, and those beyond.
 pub(super) struct BesideParts<'t> {
     pub(super) steps: &'t [TreeStep],
     pub(super) beyond: PartsBeyond<'t>,
@@ -42,7 +42,7 @@ pub(super) enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SideBytes {
     sets: [AsciiSet; PLACES],
-    /// PlaceBits where the text may be over.
+    /// Places where the text may be over.
     ends: PlaceBits,
 }
 

@@ -213,7 +213,10 @@ impl OpenedExpressions {
                 }
             }
         }
-        found.retain(|(branch, _)| !self.branches[*branch].is_paired || others.contains(branch));
+        others.sort_unstable();
+        found.retain(|(branch, _)| {
+            !self.branches[*branch].is_paired || others.binary_search(branch).is_ok()
+        });
         found.sort_unstable_by_key(|(branch, begins)| (*branch, begins.start));
         found.dedup_by(|(branch, begins), (last, before)| {
             let meets = branch == last && begins.start <= before.end;

@@ -55,12 +55,12 @@ pub(super) struct Opener {
     pub(super) beside: [SideBytes; 2],
 }
 
-/// PartsBeyond of an expression around one of its parts.
+/// Surroundings of one part of an expression.
 #[derive(Clone)]
 struct Around<'t> {
     before: Distance,
     behind: Distance,
-    /// PartsBeyond before it and behind it.
+    /// Parts before it and behind it.
     parts: [PartsBeyond<'t>; 2],
     /// Place where these parts begin, and where they end.
     borders: [Begin; 2],

@@ -13,7 +13,7 @@ const LEADS_MAX: usize = 16;
 
 /// Trees of an expression.
 pub(crate) struct SearchTree {
-    /// Alternatives in their order, of which those without a literal may be one.
+    /// Alternatives with a literal or a place to begin at, then all others as one.
     parts: Vec<SearchPart>,
 }
 
@@ -48,10 +48,12 @@ impl SearchTree {
 
     /// Returns true if a match stands somewhere in a text.
     pub(crate) fn is_match(&self, text: &str) -> bool {
-        self.parts.iter().any(|part| part.is_in(text.as_bytes()))
+        let mut steps_left = steps_for(text.as_bytes());
+        self.parts.iter().any(|part| part.is_in(text.as_bytes(), &mut steps_left))
     }
 
-    /// Returns the end of a match that begins where a text does.
+    /// Returns the end of a match that begins where a text does, of the first alternative of
+    /// [`Self::parts`] that has one.
     pub(crate) fn end_of_first(&self, text: &str) -> Option<usize> {
         let text = text.as_bytes();
         let mut steps_left = steps_for(text);
@@ -70,10 +72,9 @@ impl SearchPart {
         Self { start: tree.start(), is_at_start: tree.is_at(Look::Start), lead, tree }
     }
 
-    fn is_in(&self, text: &[u8]) -> bool {
-        let mut steps_left = steps_for(text);
+    fn is_in(&self, text: &[u8], steps_left: &mut usize) -> bool {
         let mut is_at = |at: usize| {
-            self.start.fits(text, at) && self.tree.match_at(text, at, &mut steps_left).is_some()
+            self.start.fits(text, at) && self.tree.match_at(text, at, steps_left).is_some()
         };
         match &self.lead {
             _ if self.is_at_start => is_at(0),
