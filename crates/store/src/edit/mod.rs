@@ -22,9 +22,9 @@ use crate::store::StoreView;
 /// Longest wait for the writer.
 pub const EDIT_MAX: Duration = Duration::from_secs(5);
 
-/// Bytes of a run in the file, about: rows and their indexes, content, definitions (of a set that
-/// runs share, with each of them), evaluations, and what people wrote of it. Lengths are read without
-/// the texts.
+/// Bytes of a run in the file, about: rows and their indexes, content, definitions (a set that runs
+/// share counts with each of them), evaluations, and what people wrote of it. Lengths are read
+/// without the texts.
 const RUN_BYTES: &str = "4096
     + (SELECT count(*) * 128 FROM calls c WHERE c.trajectory = t.seq)
     + ifnull((SELECT length(content) FROM trajectory_contents c WHERE c.seq = t.seq), 0)
