@@ -79,6 +79,13 @@ fn runs_share_a_set_that_goes_with_the_last_of_them() {
     store.trajectory(offering(4, &[refund("Pays.", "null")], true));
     store.close();
     assert_eq!(sets(folder.path()), 2);
+    let restored = reader(folder.path()).restored_runs(&StoreFilter::default(), None, 10).unwrap();
+    let told = restored
+        .items
+        .iter()
+        .map(|run| run.trajectory(1_000).unwrap().tool_definitions[0].description.to_string());
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, ["Pays.", "Pays back.", "Pays.", "Pays.", "Pays."]);
     let file = Connection::open(folder.path().join("scores.db")).unwrap();
     file.execute("UPDATE trajectories SET stored = 1000 WHERE seq > 1", []).unwrap();
     let retention =
