@@ -91,8 +91,8 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
         (None, store) => {
             let of =
                 plan.evaluators.iter().find(|it| Some(&it.info.name) == args.evaluator.first());
-            let key = plan.config.sessions.key;
-            let of = store.as_ref().zip(of).map(|(store, of)| stored::read(store, of, key));
+            let of = store.as_ref().zip(of);
+            let of = of.map(|(store, of)| stored::read(store, of, &plan.config));
             of.unwrap_or(Ok(Vec::new()))?
         }
     };

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::runs::NumberedRun;
-use crate::cli::stored::pages;
+use crate::cli::stored::{asked, pages};
 use crate::cli::{CommandError, output};
+use crate::config::Config;
 use spanscore_assemble::SessionKeyFields;
 use spanscore_base::model::{Level, Trajectory};
 use spanscore_base::value::{Map, Value};
@@ -40,6 +41,8 @@ struct LabelledStore<'c> {
     reader: StoreReader,
     of: &'c Configured,
     sessions: SessionKeyFields,
+    /// Most steps of the judgement of a run.
+    steps: u64,
 }
 
 /// Reads the runs, or sessions, of a store whose evaluation by this evaluator people labelled
@@ -51,11 +54,12 @@ struct LabelledStore<'c> {
 pub(super) fn read(
     path: &Path,
     of: &Configured,
-    sessions: SessionKeyFields,
+    config: &Config,
 ) -> Result<Vec<NumberedRun>, CommandError> {
     let name = &of.info.name;
     let reader = StoreReader::open(path).map_err(anyhow::Error::new)?;
-    let store = LabelledStore { reader, of, sessions };
+    let steps = u64::from(config.limits.trace_steps);
+    let store = LabelledStore { reader, of, sessions: config.sessions.key, steps };
     let mut filter = StoreFilter::default();
     filter.add(StoreField::Evaluator, name.as_str());
     let labels = store.reader.labels(&filter).map_err(anyhow::Error::new)?;
@@ -152,28 +156,28 @@ impl LabelledStore<'_> {
         Ok(turns)
     }
 
-    /// Reads the runs whose session has the id of that of a run; the error says that there are too
-    /// many.
+    /// Reads the runs whose session has the id of that of a run; the error is the reason why there
+    /// are none.
     fn session(
         &self,
         last: &Trajectory<'_>,
     ) -> Result<Result<Vec<RestoredRun>, &'static str>, CommandError> {
+        let Some(id) = last.session_id.as_deref() else { return Ok(Err("the run has no session")) };
         let mut filter = StoreFilter::default();
-        let id = last.session_id.as_deref().unwrap_or_default();
         filter.add(StoreField::SessionId, id);
         let mut turns = Vec::new();
-        let mut is_over = false;
-        pages(
-            |after| self.reader.restored_runs(&filter, after, PAGE),
-            |run| {
-                is_over |= turns.len() == SESSION_RUNS_MAX;
-                if !is_over {
-                    turns.push(run);
-                }
-                Ok(())
-            },
-        )?;
-        Ok(if is_over { Err("its session has too many runs") } else { Ok(turns) })
+        let mut after = None;
+        loop {
+            let page = self.reader.restored_runs(&filter, after, PAGE).map_err(asked)?;
+            turns.extend(page.items);
+            if turns.len() > SESSION_RUNS_MAX {
+                return Ok(Err("its session has too many runs"));
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(Ok(turns));
+            }
+        }
     }
 
     /// Returns true for a turn of the session that a run ends.
@@ -196,7 +200,7 @@ impl LabelledStore<'_> {
                 return Err(format!("{}: {}", part.as_str(), gap.as_str()));
             }
         }
-        run.trajectory(u64::MAX).map_err(str::to_owned)
+        run.trajectory(self.steps).map_err(str::to_owned)
     }
 
     /// Writes a labelled run of its turns.

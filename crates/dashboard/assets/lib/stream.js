@@ -20,7 +20,7 @@ const streamed = (query) => kept(query).filter(([key]) => key !== 'from' && key 
  * an address. `take` gets batches `{ events: [kind, data][], missed: by kind, wasHidden }`. Returns
  * what ends it.
  */
-function open(path, take, tell) {
+export function open(path, take, tell) {
   let leave = null;
   let events = [];
   const none = () => ({ trajectory: 0, evaluation: 0, annotation: 0 });
@@ -93,7 +93,8 @@ function open(path, take, tell) {
     } else leave ??= join();
   };
   const timer = setInterval(() => {
-    if (events.length === 0 && !Object.values(missed).some(Boolean)) return;
+    // Something may have come while the tab was hidden, also if nothing does any more.
+    if (document.hidden || (!wasHidden && events.length === 0 && !Object.values(missed).some(Boolean))) return;
     take({ events, missed, wasHidden });
     wasHidden = false;
     events = [];

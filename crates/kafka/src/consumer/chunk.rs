@@ -20,6 +20,10 @@ use spanscore_base::otlp::{Signal, number};
 pub(super) const CHUNK_BYTES: usize = 512 << 10;
 /// Records from which on it is.
 pub(super) const CHUNK_RECORDS: usize = 256;
+/// Records from which on room is made for more than twice of what is there.
+const ROOMY_RECORDS: usize = 8;
+/// Room that is made for others then, in lengths of those that are there.
+const ROOM_FACTOR: usize = 4;
 /// Bytes of a hexadecimal trace id.
 const HEX_BYTES: usize = 32;
 
@@ -88,14 +92,21 @@ impl Chunk {
         self.records.push(RecordMark { offset, claim, end: self.bytes.len(), key });
     }
 
-    /// Makes room for a record. Where a second one comes others do: with room for all of them, those
-    /// that are there are copied once.
+    /// Makes room for a record. Where many came others do: with room for them, those that are there
+    /// are seldom copied. Before, and of each partition at once, room grows as it is needed.
     fn make_room(&mut self, bytes: usize) {
-        let free = self.bytes.capacity() - self.bytes.len();
-        if free < bytes && !self.records.is_empty() {
-            let rest = CHUNK_BYTES.saturating_sub(self.bytes.len());
-            self.bytes.reserve(bytes + rest.min(bytes * CHUNK_RECORDS));
+        let length = self.bytes.len();
+        let is_short = self.bytes.capacity() - length < bytes;
+        if is_short && self.records.len() >= ROOMY_RECORDS {
+            let rest = CHUNK_BYTES.saturating_sub(length);
+            let others = rest.min(bytes * CHUNK_RECORDS).min(length * ROOM_FACTOR);
+            self.bytes.reserve(bytes + others);
         }
+    }
+
+    /// Returns the bytes that it takes, those of its free room among them.
+    pub(super) fn held(&self) -> usize {
+        self.bytes.capacity()
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -255,17 +266,24 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_for_one_record_and_then_for_all() {
-        for (bytes, most) in [(20_000, CHUNK_BYTES + 40_000), (100, 100 * (CHUNK_RECORDS + 2))] {
+    fn room_is_a_few_lengths_at_most_and_is_made_a_few_times() {
+        let check = |bytes: usize, most: usize| {
             let mut chunk = chunk(&[]);
             let mut rooms = Vec::new();
             while !chunk.is_full() {
                 chunk.push(0, RecordKey::None, &vec![0; bytes]);
-                rooms.push(chunk.bytes.capacity());
+                let lengths = if chunk.records.len() <= ROOMY_RECORDS { 2 } else { 6 };
+                let length = chunk.bytes.len();
+                assert!((length..=lengths * length).contains(&chunk.held()), "{:?}", chunk.held());
+                rooms.push(chunk.held());
             }
             rooms.dedup();
-            assert!(rooms.len() == 2 && rooms[0] < 2 * bytes && rooms[1] <= most, "{rooms:?}");
-        }
+            assert!(rooms.len() <= most, "{bytes}: {rooms:?}");
+        };
+        check(20_000, 5);
+        check(2_000, 7);
+        check(100, 8);
+        check(CHUNK_BYTES, 1);
     }
 
     #[test]

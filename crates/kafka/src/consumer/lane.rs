@@ -87,7 +87,7 @@ impl<S: RecordSink> Lane<S> {
     /// Runs until the poller has ended and everything is handed over.
     pub(super) async fn run(self, mut chunks: mpsc::UnboundedReceiver<Chunk>) {
         while let Some(chunk) = chunks.recv().await {
-            let bytes = chunk.bytes.len();
+            let bytes = chunk.held();
             let partition = chunk.origin.partition.clone();
             let offset = chunk.records.first().map_or(0, |record| record.offset);
             let records = chunk.records.len();

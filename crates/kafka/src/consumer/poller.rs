@@ -211,7 +211,7 @@ impl Poller {
     fn send_if(&mut self, is_ready: impl Fn(&Chunk) -> bool) {
         for (_, chunk) in self.filling.extract_if(|_, chunk| is_ready(chunk)) {
             self.filling_bytes = self.filling_bytes.saturating_sub(chunk.bytes.len());
-            self.room.take(chunk.bytes.len());
+            self.room.take(chunk.held());
             // Chunks of a partition stay in order; both topics of a trace have its number.
             let number = usize::try_from(chunk.origin.partition.number).unwrap_or(0);
             if let Some(lane) = self.lanes.get(number % self.lanes.len().max(1)) {

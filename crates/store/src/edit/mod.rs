@@ -22,11 +22,13 @@ use crate::store::StoreView;
 /// Longest wait for the writer.
 pub const EDIT_MAX: Duration = Duration::from_secs(5);
 
-/// Bytes of a run in the file, about: rows and their indexes, content, evaluations, and what people
-/// wrote of it. Lengths are read without the texts.
+/// Bytes of a run in the file, about: rows and their indexes, content, definitions (a set that runs
+/// share counts with each of them), evaluations, and what people wrote of it. Lengths are read
+/// without the texts.
 const RUN_BYTES: &str = "4096
     + (SELECT count(*) * 128 FROM calls c WHERE c.trajectory = t.seq)
     + ifnull((SELECT length(content) FROM trajectory_contents c WHERE c.seq = t.seq), 0)
+    + ifnull((SELECT length(content) FROM definitions d WHERE d.id = t.definitions), 0)
     + (SELECT ifnull(sum(512 + octet_length(ifnull(e.explanation, ifnull(e.error, '')))
         + ifnull(octet_length(d.details), 0)), 0)
         FROM evaluations e LEFT JOIN evaluation_details d ON d.seq = e.seq

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::filter::StoreFilter;
 use super::list::verdict_of;
@@ -27,7 +28,7 @@ const OTHER_TOOL: &str = "other";
 const COLUMNS: &str = "t.trace_id, t.client_group, t.span_id, n.session_id, s.service, s.version,
     s.environment, t.cost, t.calls, t.title,
     (SELECT c.content FROM trajectory_contents c WHERE c.seq = t.seq),
-    (SELECT d.content FROM definitions d WHERE d.id = t.definitions)";
+    t.definitions";
 
 /// Stored run, with what is needed to judge it again.
 pub struct RestoredRun {
@@ -47,7 +48,10 @@ pub struct RestoredRun {
     call_count: usize,
     calls: Vec<RestoredCall>,
     content: Option<UnpackedContent>,
-    offered: Option<OfferedTools>,
+    /// Id of the set that it was offered.
+    definitions: Option<i64>,
+    /// That set, which runs of a page share.
+    offered: Option<Arc<OfferedTools>>,
     gaps: HashMap<StoredPart, StoredGap>,
     resource_gaps: Vec<&'static str>,
 }
@@ -102,10 +106,6 @@ impl RestoredRun {
         if session_id.as_deref().is_some_and(may_be_cut) {
             gaps.insert(StoredPart::SessionId, StoredGap::Cut);
         }
-        let packed: Option<Vec<u8>> = row.get(11)?;
-        let offered = packed.and_then(|it| OfferedTools::read(&it));
-        let gap = offered.as_ref().map_or(Some(StoredGap::NotStored), OfferedTools::gap);
-        gaps.extend(gap.map(|gap| (StoredPart::Definitions, gap)));
         Ok(Self {
             seq: row.get("row")?,
             trace_id: TraceId(row.get(0)?),
@@ -121,7 +121,8 @@ impl RestoredRun {
             gaps,
             resource_gaps,
             content,
-            offered,
+            definitions: row.get(11)?,
+            offered: None,
         })
     }
 
@@ -149,7 +150,7 @@ impl RestoredRun {
             cost: self.cost,
             tool_definitions: self
                 .offered
-                .as_ref()
+                .as_deref()
                 .map(OfferedTools::definitions)
                 .unwrap_or_default(),
             effort: WorkBudget::new(steps),
@@ -190,6 +191,7 @@ impl StoreReader {
         let page = Page { columns: COLUMNS, rank: "t.seq", seq: "t.seq", from: RUNS, order: None };
         let mut page = page.read(connection, condition, after, limit, RestoredRun::read)?;
         let is_over = has_other_tools(connection)?;
+        add_offered(connection, &mut page.items)?;
         for run in &mut page.items {
             add_calls(connection, run)?;
             add_verdicts(connection, run)?;
@@ -205,6 +207,27 @@ impl StoreReader {
 fn has_other_tools(connection: &Connection) -> rusqlite::Result<bool> {
     let tools: i64 = connection.query_row("SELECT count(*) FROM tools", [], |row| row.get(0))?;
     Ok(tools >= crate::TOOLS_MAX as i64)
+}
+
+/// Adds the tools that runs were offered; a set is unpacked once.
+fn add_offered(connection: &Connection, runs: &mut [RestoredRun]) -> rusqlite::Result<()> {
+    let mut sets: HashMap<i64, Option<Arc<OfferedTools>>> = HashMap::new();
+    let mut content = connection.prepare_cached("SELECT content FROM definitions WHERE id = ?1")?;
+    for run in runs {
+        let set = run.definitions.map(|id| sets.entry(id));
+        run.offered = match set {
+            None => None,
+            Some(Entry::Occupied(known)) => known.get().clone(),
+            Some(Entry::Vacant(new)) => {
+                let packed = content.query_row([*new.key()], |row| row.get::<_, Vec<u8>>(0));
+                let offered = packed.optional()?.and_then(|it| OfferedTools::read(&it));
+                new.insert(offered.map(Arc::new)).clone()
+            }
+        };
+        let gap = run.offered.as_deref().map_or(Some(StoredGap::NotStored), OfferedTools::gap);
+        run.gaps.extend(gap.map(|gap| (StoredPart::Definitions, gap)));
+    }
+    Ok(())
 }
 
 fn add_calls(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Result<()> {

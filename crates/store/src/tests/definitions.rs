@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::record::{DEFINITIONS_BYTES_MAX, RecordedDefinitions};
 use crate::settings::StoredContent;
-use crate::{RetentionSettings, StoredGap, StoredPart};
+use crate::{AnnotationChange, NewAnnotation, RetentionSettings, StoredGap, StoredPart};
 use spanscore_base::model::ToolDefinition;
 use spanscore_base::settings::HumanDuration;
 
@@ -79,6 +79,13 @@ fn runs_share_a_set_that_goes_with_the_last_of_them() {
     store.trajectory(offering(4, &[refund("Pays.", "null")], true));
     store.close();
     assert_eq!(sets(folder.path()), 2);
+    let restored = reader(folder.path()).restored_runs(&StoreFilter::default(), None, 10).unwrap();
+    let told = restored
+        .items
+        .iter()
+        .map(|run| run.trajectory(1_000).unwrap().tool_definitions[0].description.to_string());
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, ["Pays.", "Pays back.", "Pays.", "Pays.", "Pays."]);
     let file = Connection::open(folder.path().join("scores.db")).unwrap();
     file.execute("UPDATE trajectories SET stored = 1000 WHERE seq > 1", []).unwrap();
     let retention =
@@ -86,6 +93,32 @@ fn runs_share_a_set_that_goes_with_the_last_of_them() {
     let settings = StoreSettings { retention, ..StoreSettings::default() };
     Store::start(settings, Some(folder.path()), redact()).unwrap().close();
     assert_eq!(sets(folder.path()), 1);
+}
+
+#[test]
+fn a_run_that_is_kept_counts_with_the_set_that_it_keeps() {
+    let pinned = |tools: &[ToolDefinition<'_>]| -> i64 {
+        let folder = tempfile::tempdir().unwrap();
+        let store = start(folder.path());
+        store.trajectory(offering(1, tools, true));
+        while store.counters().get(StoreCount::Trajectories) == 0 {
+            std::thread::yield_now();
+        }
+        let label = Some("fail".to_owned());
+        let new = NewAnnotation {
+            trace_id: Some(trace_id(1).to_string()),
+            author: "ann".to_owned(),
+            verdict: AnnotationChange { label, ..AnnotationChange::default() },
+            ..NewAnnotation::default()
+        };
+        store.view().annotate(new).unwrap();
+        store.close();
+        let file = Connection::open(folder.path().join("scores.db")).unwrap();
+        let query = "SELECT (SELECT pinned FROM trajectories) - length(content) FROM definitions";
+        file.query_row(query, [], |row| row.get(0)).unwrap()
+    };
+    let words: String = (0..5_000).map(|number| format!("{number} ")).collect();
+    assert_eq!(pinned(&[refund(&words, "null")]), pinned(&[refund("Pays.", "null")]));
 }
 
 #[test]

@@ -296,7 +296,8 @@ impl StoreWriter {
         let before = deleted();
         let done = retain(&mut self.store.connection, &self.parts.limits, now_ms, &counters)
             .and_then(|more| self.persist().map(|()| more));
-        if deleted() != before {
+        // Ids of rows that may be gone go to others.
+        if done.is_err() || deleted() != before {
             self.rows.forget();
         }
         self.rested = false;

@@ -72,11 +72,12 @@ pub(super) fn retain(
     let large = if is_run_due { delete_runs(&transaction, i64::MAX)? } else { 0 };
     transaction.commit()?;
     let freed = aged + merged + cut + large;
+    // Gone even if the vacuum fails.
+    counters.add(StoreCount::DeletedForAge, aged);
+    counters.add(StoreCount::DeletedForSize, large);
     if freed > 0 {
         vacuum(connection)?;
     }
-    counters.add(StoreCount::DeletedForAge, aged);
-    counters.add(StoreCount::DeletedForSize, large);
     Ok(aged == RUNS_MAX || merged >= SUMS_MAX || (is_large && freed > 0))
 }
 
@@ -150,6 +151,7 @@ pub(super) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
 mod tests {
     use super::*;
     use crate::open::OpenStore;
+    use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
     #[test]
     fn sums_past_a_quarter_of_the_size_go_the_oldest_first_and_give_their_pages_back() {
@@ -175,5 +177,25 @@ mod tests {
         let passed: i64 =
             connection.query_row("SELECT sum(passed) FROM rollups", [], |row| row.get(0)).unwrap();
         assert!(passed > 0);
+    }
+
+    #[test]
+    fn runs_that_went_are_counted_although_their_pages_cannot_be_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = OpenStore::open(&folder.path().join("scores.db")).unwrap().connection;
+        let add = "INSERT INTO trajectories (trace_id, client_group, span_id, source, time, stored,
+            duration_us, revision, completion, partial, spans, calls, errors, passed, failed,
+            not_evaluable, broken) VALUES (x'01', x'02', x'03', 1, 1, 1, 1, 0, '', 0, 1, 0, 0, 0, 0,
+            0, 0)";
+        connection.execute(add, []).unwrap();
+        let hook = |context: AuthContext<'_>| match context.action {
+            AuthAction::Pragma { pragma_name: "incremental_vacuum", .. } => Authorization::Deny,
+            _ => Authorization::Allow,
+        };
+        connection.authorizer(Some(hook)).unwrap();
+        let limits = RetentionLimits { age_ms: 1, size: 4 << 20, rollups_ms: 1 };
+        let counters = StoreCounters::default();
+        retain(&mut connection, &limits, 1_000, &counters).unwrap_err();
+        assert_eq!(counters.get(StoreCount::DeletedForAge), 1);
     }
 }
