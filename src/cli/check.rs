@@ -13,9 +13,10 @@ use spanscore_base::visible;
 
 /// Checks a config and says what it would do
 ///
-/// Every mistake is shown with its file, line and column, and what this machine lacks, such as the
-/// folder of a file, or a certificate. External evaluators are asked whether they take their
-/// settings. Exit code 78 if there is a mistake.
+/// Every mistake is shown with its file, line and column, and what this machine lacks: the folder
+/// of a file is a mistake; certificates, tokens and keys that are not here are warnings, since they
+/// may be where the config runs. External evaluators are asked whether they take their settings.
+/// Exit code 78 if there is a mistake.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "validate",
@@ -44,13 +45,13 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         output::text(&config::redacted(&loaded))?;
         return Ok(Exit::Success);
     }
-    plan.check_machine(&loaded)?;
+    let missing = plan.check_machine(&loaded)?;
     let runtime = started(&mut Builder::new_current_thread())?;
     for Unasked { evaluator, why } in runtime.block_on(check_external(&loaded, &plan))? {
         let line = format!("{evaluator} could not be asked whether it takes its settings: {why}");
         output::note(visible::line(&line));
     }
-    for warning in plan.warnings().into_iter().chain(plan.missing_keys()) {
+    for warning in plan.warnings().into_iter().chain(missing) {
         output::note(visible::line(&warning));
     }
     output::line(format_args!("{}: no mistakes", visible::line(config.name())))?;

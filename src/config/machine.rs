@@ -1,104 +1,151 @@
 //! Checks of what the config names on this host: folders, certificates, keys, tokens.
 
-use std::{env, fs};
+use std::fs;
 
 use super::plan::{Config, ResolvedConfig};
+use spanscore_ask::judge::missing_key;
 use spanscore_base::settings::tls::{ListenerTlsSettings, TlsSettings};
 use spanscore_base::settings::{Node, NodeKind, SettingsError};
 use spanscore_emit::settings::ExporterSettings;
-use spanscore_engine::settings::{ConfigError, Loaded, report};
+use spanscore_engine::settings::{ConfigError, ConfigProblem, Loaded, report};
 use spanscore_net::tls::{ClientTls, ServerTls};
 
 /// Keys of files in `tls`, of a listener or of a client.
 const TLS_FILES: [&str; 4] = ["cert_file", "key_file", "ca_file", "client_ca_file"];
 
 impl ResolvedConfig {
-    /// Checks the files and folders that the config names on this host: a mistake where the config
-    /// is to run, none where it is only read.
+    /// Checks the files, folders and variables that the config names on this host: a mistake where
+    /// the config is to run, none where it is only read. Returns warnings about those that may
+    /// come with the host that it runs on: files that cannot be opened, and keys of judges.
     ///
     /// # Errors
-    /// All that is missing or cannot be used, with its place.
-    pub fn check_machine(&self, loaded: &Loaded) -> Result<(), ConfigError> {
-        let mut errors = Vec::new();
+    /// All that cannot be used, with its place.
+    pub fn check_machine(&self, loaded: &Loaded) -> Result<Vec<String>, ConfigError> {
+        let mut findings = MachineFindings::default();
         for ExporterSettings { name, exporter, .. } in &self.exporters {
             let place = loaded.node.along(["exporters", name, "path"]).place;
-            errors.extend(exporter.missing().map(|missing| missing.at(place)));
+            findings.errors.extend(exporter.missing().map(|missing| missing.at(place)));
         }
-        check_tls(&loaded.node, &mut errors);
-        check_tokens(&self.config, &loaded.node, &mut errors);
-        if errors.is_empty() { Ok(()) } else { Err(report(errors, &loaded.sources)) }
+        findings.check_tls(&loaded.node, TlsReader::Own);
+        findings.check_tokens(&self.config, &loaded.node);
+        let MachineFindings { errors, missing } = findings;
+        if !errors.is_empty() {
+            return Err(report(errors, &loaded.sources));
+        }
+        let files = report(missing, &loaded.sources).problems.into_iter().map(|problem| {
+            let ConfigProblem { at, message, .. } = problem;
+            let at = at.map(|(name, line, column)| format!("{name}:{line}:{column}: "));
+            format!(
+                "{}{message}: `serve` would not start (paths begin at the working directory)",
+                at.unwrap_or_default()
+            )
+        });
+        let keys = self.config.judges.iter().filter_map(|(name, judge)| missing_key(name, judge));
+        Ok(files.chain(keys.map(|error| format!("{error}: `serve` would not start"))).collect())
     }
 }
 
-impl ResolvedConfig {
-    /// Returns warnings about keys of judges that the environment lacks here.
-    pub fn missing_keys(&self) -> Vec<String> {
-        let judges = self.config.judges.iter();
-        let named = judges.filter_map(|(name, judge)| Some((name, judge.api_key_env.as_deref()?)));
-        let unset = named.filter(|(_, variable)| env::var_os(variable).is_none());
-        unset
-            .map(|(name, variable)| {
-                format!(
-                    "judge `{name}`: the environment variable {variable}, which `api_key_env` \
-                     names, is not set here: `serve` would not start"
-                )
-            })
-            .collect()
+/// Reader of the files of a `tls`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TlsReader {
+    /// This program.
+    Own,
+    /// Kafka's client with its OpenSSL, which takes more: folders, other keys.
+    Kafka,
+}
+
+/// Faults of what the config names.
+#[derive(Default)]
+struct MachineFindings {
+    /// Those of files that are here.
+    errors: Vec<SettingsError>,
+    /// Files that cannot be opened here.
+    missing: Vec<SettingsError>,
+}
+
+impl MachineFindings {
+    /// Checks the files of each `tls` that is used.
+    fn check_tls(&mut self, node: &Node, reader: TlsReader) {
+        if let NodeKind::List(items) = &node.kind {
+            items.iter().for_each(|item| self.check_tls(item, reader));
+        }
+        for (key, value) in node.entries() {
+            let is_kafka = key.text == "kafka" || key.text.starts_with("kafka/");
+            let reader = if is_kafka { TlsReader::Kafka } else { reader };
+            if key.text != "tls" {
+                self.check_tls(value, reader);
+            } else if is_used(node, value) {
+                self.check_tls_files(value, reader);
+            }
+        }
+    }
+
+    fn check_tls_files(&mut self, tls: &Node, reader: TlsReader) {
+        let named: Vec<_> = TLS_FILES.iter().filter_map(|key| tls.get(key)).collect();
+        let before = self.missing.len();
+        for file in &named {
+            let Ok(path) = file.read::<String>() else { continue };
+            let missing = match reader {
+                TlsReader::Own => unopened(&path),
+                TlsReader::Kafka => fs::metadata(&path).err().map(|error| unread(&path, &error)),
+            };
+            self.missing.extend(missing.map(|missing| missing.at(file.place)));
+        }
+        let are_here = !named.is_empty() && self.missing.len() == before;
+        if are_here && reader == TlsReader::Own {
+            self.errors.extend(unusable_tls(tls, &named));
+        }
+    }
+
+    /// Checks the files with tokens of senders.
+    fn check_tokens(&mut self, config: &Config, node: &Node) {
+        let auth = config.receivers.otlp.as_ref().and_then(|otlp| otlp.auth.as_ref());
+        for (name, client) in auth.into_iter().flat_map(|auth| &auth.clients) {
+            let Some(path) = client.file.as_deref() else { continue };
+            let keys = ["receivers", "otlp", "auth", "clients", name, "file"];
+            let place = node.along(keys).place;
+            match (unopened(path), client.check_file()) {
+                (Some(missing), _) => self.missing.push(missing.at(place)),
+                (None, Err(error)) => self.errors.push(SettingsError::new(error).at(place)),
+                (None, Ok(())) => {}
+            }
+        }
     }
 }
 
-/// Adds the first mistake in the files of each `tls`.
-fn check_tls(node: &Node, errors: &mut Vec<SettingsError>) {
-    if let NodeKind::List(items) = &node.kind {
-        items.iter().for_each(|item| check_tls(item, errors));
-    }
-    for (key, value) in node.entries() {
-        if key.text == "tls" {
-            errors.extend(unusable_tls(value));
-        } else {
-            check_tls(value, errors);
-        }
-    }
+/// Returns true if the owner of a `tls` is a listener, or speaks to an address over TLS.
+fn is_used(owner: &Node, tls: &Node) -> bool {
+    let has_scheme = |scheme: &str| {
+        owner.entries().any(|(_, value)| {
+            let text = value.read::<String>().unwrap_or_default();
+            let start = text.trim_start().get(..scheme.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        })
+    };
+    let is_insecure = tls.get("insecure").is_some_and(|it| it.read::<bool>() == Ok(true));
+    !has_scheme("http://") && (!is_insecure || has_scheme("https://"))
 }
 
 /// Returns the mistake in the files of a `tls`, at the file that it names.
-fn unusable_tls(tls: &Node) -> Option<SettingsError> {
-    TLS_FILES.iter().find_map(|key| tls.get(key))?;
+fn unusable_tls(tls: &Node, named: &[&Node]) -> Option<SettingsError> {
     // A certificate with its key alone may be a listener's or a client's: both read it alike.
     let unusable = match tls.read::<ListenerTlsSettings>() {
         Ok(settings) => ServerTls::new(settings, "", &[]).err(),
         Err(_) => ClientTls::new(&tls.read::<TlsSettings>().ok()?, &[]).err(),
     };
     let error = unusable?.to_string();
-    let is_named =
-        |file: &&Node| file.read::<String>().is_ok_and(|path| error.contains(&format!("`{path}`")));
-    let file = TLS_FILES.iter().filter_map(|key| tls.get(key)).find(is_named);
-    let place = file.unwrap_or(tls).place;
-    Some(unreadable(error).at(place))
+    let is_named = |file: &&&Node| {
+        file.read::<String>().is_ok_and(|path| error.contains(&format!("`{path}`")))
+    };
+    let place = named.iter().find(is_named).map_or(tls.place, |file| file.place);
+    Some(SettingsError::new(error).at(place))
 }
 
-/// Adds the files with tokens of senders that cannot be read.
-fn check_tokens(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
-    let auth = config.receivers.otlp.as_ref().and_then(|otlp| otlp.auth.as_ref());
-    for (name, client) in auth.into_iter().flat_map(|auth| &auth.clients) {
-        let Some(path) = client.file.as_deref() else { continue };
-        if let Err(error) = fs::File::open(path) {
-            let keys = ["receivers", "otlp", "auth", "clients", name, "file"];
-            let error = unreadable(format!("cannot read `{path}`: {error}"));
-            errors.push(error.at(node.along(keys).place));
-        }
-    }
+/// Returns the reason that a file cannot be opened.
+fn unopened(path: &str) -> Option<SettingsError> {
+    fs::File::open(path).err().map(|error| unread(path, &error))
 }
 
-/// Returns the mistake of a file, with a remedy where it cannot be read at all.
-fn unreadable(error: String) -> SettingsError {
-    let is_unread = error.starts_with("cannot read");
-    let mistake = SettingsError::new(error);
-    if is_unread {
-        mistake.with_help(
-            "paths begin at the working directory; the user of the process must be able to read it",
-        )
-    } else {
-        mistake
-    }
+fn unread(path: &str, error: &std::io::Error) -> SettingsError {
+    SettingsError::new(format!("cannot read `{path}`: {error}"))
 }

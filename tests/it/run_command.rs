@@ -237,7 +237,7 @@ fn a_folder_that_is_missing_is_told_by_check_and_not_by_score() {
 }
 
 #[test]
-fn files_of_tls_that_are_missing_are_told_by_check() {
+fn files_and_keys_that_serve_could_not_use_are_told_by_check() {
     let folder = tempfile::tempdir().expect("a folder");
     let made = run(&["certs", folder.path().join("certs").to_str().expect("text")]);
     assert_eq!(made.code, 0, "{}", made.err);
@@ -245,10 +245,22 @@ fn files_of_tls_that_are_missing_are_told_by_check() {
     let check = |config: &str, told: &str| {
         let text = config.replace("DIR", folder.path().join("certs").to_str().expect("text"));
         std::fs::write(&path, text).expect("written");
-        let checked = run(&["check", path.to_str().expect("text")]);
-        let is_right = told.is_empty() && checked.code == 0;
-        let is_told = checked.code == 78 && checked.err.contains("c.yaml:2:");
-        assert!(is_right || is_told && checked.err.contains(told), "{config}: {}", checked.err);
+        let mut command = program(&["check", path.to_str().expect("text")]);
+        command.env("BLANK_KEY", " ");
+        let checked = ended(command);
+        // What is not here may be where the config runs: it is told, and no mistake.
+        let is_unset = told.ends_with("is not set");
+        let is_missing = is_unset || told.starts_with("cannot read");
+        let code = if told.is_empty() || is_missing { 0 } else { 78 };
+        assert_eq!(checked.code, code, "{config}: {}", checked.err);
+        assert_eq!(
+            checked.err.contains("would not start"),
+            is_missing,
+            "{config}: {}",
+            checked.err
+        );
+        let is_placed = told.is_empty() || is_unset || checked.err.contains("c.yaml:2:");
+        assert!(is_placed && checked.err.contains(told), "{config}: {}", checked.err);
     };
     let listener = |tls: (&str, &str)| {
         let port = "receivers: {otlp: {protocols: {http: {endpoint: '127.0.0.1:0',";
@@ -258,11 +270,31 @@ fn files_of_tls_that_are_missing_are_told_by_check() {
     listener((pair, ""));
     listener((&format!("{pair}, client_ca_file: DIR/x"), "cannot read `"));
     listener(("cert_file: DIR/server.pem, key_file: DIR/client.key", "do not go together"));
-    let exporter =
-        "exporters: {otlp_http/b: {endpoint: 'https://b:4318',\n tls: {ca_file: DIR/x}}}";
-    check(exporter, "paths begin at the working directory");
-    let port = "receivers: {otlp: {protocols: {http: }, auth: {clients: {shop:";
-    check(&format!("{port}\n  {{file: DIR/x}}}}}}}}}}"), "cannot read `");
+    let exporter = |settings: &str, file: &str, told: &str| {
+        check(&format!("exporters: {{{settings}\n tls: {{{file}}}}}}}"), told);
+    };
+    let https = "otlp_http/b: {endpoint: 'https://b:4318',";
+    exporter(https, "ca_file: DIR/x", "cannot read `");
+    exporter(https, "ca_file: DIR/server.key", "holds no certificate");
+    exporter("otlp_http/b: {endpoint: 'http://b:4318',", "ca_file: DIR/server.key", "");
+    exporter("otlp/b: {endpoint: 'b:4317',", "ca_file: DIR/server.key", "holds no certificate");
+    exporter("otlp/b: {endpoint: 'b:4317',", "insecure: true, ca_file: DIR/x", "");
+    exporter("kafka: {brokers: ['b:9092'],", "ca_file: DIR", "");
+    exporter("kafka: {brokers: ['b:9092'],", "ca_file: DIR/x", "cannot read `");
+    let tokens = |file: &str, told: &str| {
+        let port = "receivers: {otlp: {protocols: {http: }, auth: {clients: {shop:";
+        check(&format!("{port}\n  {{file: DIR/{file}}}}}}}}}}}"), told);
+    };
+    tokens("x", "cannot read `");
+    tokens("server.pem", "holds");
+    let judge = |sign_in: &str, told: &str| {
+        check(&format!("judges: {{a: {{api: openai, model: m,\n {sign_in}}}}}"), told);
+    };
+    judge("api_key_env: PATH", "");
+    judge("api_key_env: NO_SUCH_KEY", "NO_SUCH_KEY, which `api_key_env` names, is not set");
+    judge("api_key_env: BLANK_KEY", "BLANK_KEY, which `api_key_env` names, is not set");
+    let access = "AWS_ACCESS_KEY_ID, which `aws` signs with, is not set";
+    judge("aws: {region: eu-central-1}", access);
 }
 
 #[test]

@@ -102,23 +102,52 @@ impl<const BYTES_MAX: usize> ApiBody<BYTES_MAX> {
         if body.size_hint().lower() > BYTES_MAX as u64 {
             return Err(too_large());
         }
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::<u8>::new();
         let mut frames = body.into_data_stream();
         while let Some(frame) = frames.next().await {
             let frame = frame.map_err(|error| {
                 let text = format!("the body ended early: {error}");
                 ApiProblem::new(StatusCode::BAD_REQUEST, "bad_value", text)
             })?;
-            if bytes.len() + frame.len() > BYTES_MAX {
+            let needed = bytes.len() + frame.len();
+            if needed > BYTES_MAX {
                 return Err(too_large());
             }
-            if !held.grow(frame.len()) {
+            let more = room_for(needed, bytes.capacity(), BYTES_MAX) - bytes.capacity();
+            if !held.grow(more) {
                 let text = "the bodies of others take all the room there is, or yours take your \
                             part of it: send it again in a second";
                 return Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, "bytes_full", text));
             }
+            if more > 0 {
+                bytes.reserve_exact(bytes.capacity() + more - bytes.len());
+            }
             bytes.extend_from_slice(&frame);
         }
         Ok(Self { bytes, _held: held })
+    }
+}
+
+/// Returns the capacity, bytes, of a body that needs so many: the one that it has, else at least
+/// twice that, so that it is seldom moved, and at most the longest body's.
+fn room_for(needed: usize, capacity: usize, bytes_max: usize) -> usize {
+    if needed <= capacity { capacity } else { needed.max(capacity * 2).min(bytes_max) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::room_for;
+
+    #[test]
+    fn a_body_has_the_room_that_it_is_charged_for() {
+        let check = |needed, capacity, expected| {
+            assert_eq!(room_for(needed, capacity, 100), expected, "{needed} {capacity}");
+        };
+        check(0, 0, 0);
+        check(10, 0, 10);
+        check(11, 10, 20);
+        check(20, 20, 20);
+        check(61, 60, 100);
+        check(100, 100, 100);
     }
 }

@@ -119,7 +119,9 @@ impl StreamFollower {
         loop {
             ticks.tick().await;
             if let Ok(head) = self.head().await {
-                let begun = after.unwrap_or(head);
+                let mut begun = after.unwrap_or(head);
+                // Ids of events hold it: one beyond the last would hide all that come later.
+                begun.annotation = begun.annotation.min(head.annotation);
                 // Annotations are few: they are told also to a client that was away for long.
                 let far = missed(begun, head);
                 let from = far.map_or(begun, |_| LastRows { annotation: begun.annotation, ..head });

@@ -15,7 +15,7 @@ pub(crate) fn program(args: &[&str]) -> Command {
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        if ["OTEL_", "SPANSCORE_", "GITHUB_"].iter().any(|start| name.starts_with(start)) {
+        if ["OTEL_", "SPANSCORE_", "GITHUB_", "AWS_"].iter().any(|start| name.starts_with(start)) {
             command.env_remove(&*name);
         }
     }

@@ -57,6 +57,9 @@ async fn a_client_that_comes_back_gets_what_it_missed_under_its_filter() {
     let events = read_until(&mut body, is_stats).await;
     assert_eq!((names(&events, "trajectory"), names(&events, "evaluation")), (80, 160));
     assert_eq!(names(&events, "gap"), 0);
+    let beyond = format!(".{}", i64::MAX);
+    let ids = || events.iter().filter_map(|(_, id, _)| id.as_ref());
+    assert!(ids().all(|id| !id.ends_with(&beyond)), "an id hides later verdicts");
     let (_, id, row) = &events[80];
     assert_eq!(row["trace_id"], filled::trace_id(0).to_string());
     let mut body = open(&harness, "", &[("last-event-id", id.as_deref().unwrap())]).await;

@@ -82,6 +82,32 @@ pub enum JudgeStartError {
     },
 }
 
+/// Key or credentials of one judge, from the environment.
+#[derive(Default)]
+struct JudgeSignIn {
+    key: Option<Secret>,
+    signer: Option<AwsSigner>,
+}
+
+impl JudgeSignIn {
+    fn read(name: &str, settings: &JudgeSettings) -> Result<Self, JudgeStartError> {
+        let key = settings.api_key_env.as_ref().map(|own| {
+            let missing =
+                || JudgeStartError::NoKey { judge: name.to_owned(), variable: own.clone() };
+            variable(own).map(Secret).ok_or_else(missing)
+        });
+        let key = key.transpose()?;
+        let aws = settings.aws.as_ref();
+        let signer = aws.map(|aws| AwsSigner::from_environment(name, settings, aws)).transpose()?;
+        Ok(Self { key, signer })
+    }
+}
+
+/// Returns the error of a judge whose key or credentials the environment lacks.
+pub fn missing_key(name: &str, settings: &JudgeSettings) -> Option<JudgeStartError> {
+    JudgeSignIn::read(name, settings).err()
+}
+
 /// Client of one judge, with its key and its recording.
 #[derive(Clone)]
 pub(super) struct JudgeClient {
@@ -112,16 +138,8 @@ impl JudgeClient {
     ) -> Result<Self, JudgeStartError> {
         client::use_cryptography();
         let is_replayed = matches!(recording, Some(ReplyRecording::Replay(_)));
-        let key = match &settings.api_key_env {
-            Some(own) if !is_replayed => {
-                let missing =
-                    || JudgeStartError::NoKey { judge: name.to_owned(), variable: own.clone() };
-                Some(Secret(variable(own).ok_or_else(missing)?))
-            }
-            _ => None,
-        };
-        let aws = settings.aws.as_ref().filter(|_| !is_replayed);
-        let signer = aws.map(|aws| AwsSigner::from_environment(name, settings, aws)).transpose()?;
+        let JudgeSignIn { key, signer } =
+            if is_replayed { JudgeSignIn::default() } else { JudgeSignIn::read(name, settings)? };
         let failed = |error: String| JudgeStartError::Client { judge: name.to_owned(), error };
         let base = settings.base_url();
         let timeout = settings.timeout.0;

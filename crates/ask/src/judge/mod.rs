@@ -31,7 +31,7 @@ pub use aws::AwsSettings;
 pub use backend::{CostForecast, CostForecaster};
 pub use cache::ANSWERS_BYTES_MAX;
 pub use call::{CallTexts, CallWatch, JudgeCall};
-pub use client::{JudgeStartError, ReplyRecording};
+pub use client::{JudgeStartError, ReplyRecording, missing_key};
 pub use dispatcher::{
     AnswerLog, JudgeDispatcher, JudgeHandle, JudgeOutlet, JudgeParts, JudgesChange, ask_all,
 };

@@ -18,9 +18,12 @@ impl de::Error for SettingsError {
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let error = Self::new(format!("expected {}, found {}", in_words(expected), told(found)));
         match (found, &*in_words(expected)) {
-            (Unexpected::Str(text), "a number") => error.or_share(text).or_bare(text),
+            (Unexpected::Str(text), "a number") => {
+                let is_number = text.parse().is_ok_and(f64::is_finite);
+                error.or_share(text).or_bare(text, is_number)
+            }
             (Unexpected::Str(text), "a whole number from 0" | "a whole number") => {
-                error.or_bare(text)
+                error.or_bare(text, text.parse::<u64>().is_ok())
             }
             (Unexpected::Str(text), "true or false") => match &*text.to_lowercase() {
                 "yes" | "on" | "y" => error.with_help("write `true`"),
@@ -29,7 +32,9 @@ impl de::Error for SettingsError {
             },
             (Unexpected::Str(text), "a list") => error.with_help(format!("write [{text:?}]")),
             (Unexpected::Seq | Unexpected::Str(_), "a map") => error.with_help(MAP_EXAMPLE),
-            (Unexpected::Float(number), "a whole number from 0") if number.fract() == 0.0 => {
+            (Unexpected::Float(number), "a whole number from 0")
+                if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) =>
+            {
                 error.with_help(format!("write {number}"))
             }
             (Unexpected::Unit | Unexpected::Option, "a map") => {
@@ -83,14 +88,15 @@ impl SettingsError {
         }
     }
 
-    /// Adds the form of a number if the text is one in quotes, or one with a unit.
-    fn or_bare(self, text: &str) -> Self {
+    /// Adds the form of a number if the text is one in quotes, or begins like one.
+    fn or_bare(self, text: &str, is_number: bool) -> Self {
         if self.help.is_some() || !text.starts_with(|c: char| c.is_ascii_digit()) {
             return self;
         }
-        self.with_help(match text.parse::<f64>() {
-            Ok(_) => "write it without quotes",
-            Err(_) => "write it in digits alone: no unit, no sign between them",
+        self.with_help(if is_number {
+            "write it without quotes"
+        } else {
+            "write it in digits alone: no unit, no sign between them"
         })
     }
 }
@@ -214,7 +220,8 @@ impl<'de> Deserializer<'de> for &'de Node {
             NodeKind::Scalar(value) if !fields.is_empty() => {
                 self.deserialize_any(visitor).map_err(|error: SettingsError| {
                     let takes = format!("it takes {}", fields.join(", "));
-                    error.with_help(match value.as_str().and_then(joined_key) {
+                    let joined = value.as_str().and_then(joined_key);
+                    error.with_help(match joined.filter(|(name, _)| fields.contains(name)) {
                         Some(joined) => format!("{}; {takes}", space_behind_colon(joined)),
                         None => takes,
                     })
@@ -355,6 +362,9 @@ mod tests {
     struct Sample {
         #[expect(dead_code, reason = "only its reading is tested")]
         threshold: f64,
+        #[expect(dead_code, reason = "only its reading is tested")]
+        #[serde(default)]
+        count: u32,
     }
 
     fn check(text: &str, message: &str) {
@@ -378,8 +388,30 @@ mod tests {
         check(r#"{"threshold": "5"}"#, quoted);
         let space = "(it holds a no-break space: indent with plain ones)";
         check("{\"\u{a0}x\": 1}", &format!("unknown setting `\u{a0}x` {space}"));
-        let joined = "(write a space behind the colon: `threshold: 1`; it takes threshold)";
+        let joined = "(write a space behind the colon: `threshold: 1`; it takes threshold, count)";
         check(r#""threshold:1""#, &format!("expected a map, found \"threshold:1\" {joined}"));
+        let takes = "(it takes threshold, count)";
+        check(r#""host:4317""#, &format!("expected a map, found \"host:4317\" {takes}"));
+    }
+
+    #[test]
+    fn remedies_for_numbers_are_accepted() {
+        let check_count = |count: &str, remedy: &str| {
+            let told = if count.starts_with('"') {
+                count.to_owned()
+            } else {
+                count.parse::<f64>().map_or_else(|e| e.to_string(), |number| number.to_string())
+            };
+            let message = format!("expected a whole number from 0, found {told}{remedy}");
+            check(&format!(r#"{{"threshold": 1, "count": {count}}}"#), &message);
+        };
+        check_count("2.0", " (write 2)");
+        check_count("-2.0", "");
+        check_count("1e30", "");
+        check_count(r#""5""#, " (write it without quotes)");
+        let digits = " (write it in digits alone: no unit, no sign between them)";
+        check_count(r#""1.5""#, digits);
+        check_count(r#""1e3""#, digits);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
+use super::tokens;
 use spanscore_base::settings::{HumanDuration, Secret};
 
 /// Most clients: each has series of its own among the metrics.
@@ -104,6 +105,14 @@ impl AuthSettings {
 }
 
 impl KnownClientSettings {
+    /// Reads the file of tokens, if there is one.
+    ///
+    /// # Errors
+    /// The file that cannot be used, and the reason.
+    pub fn check_file(&self) -> Result<(), String> {
+        tokens::read(self).map(drop)
+    }
+
     fn check(&self, has_client_ca: bool) -> Result<(), String> {
         if self.token.is_some() && self.file.is_some() {
             return Err("`token` and `file` name the same thing twice; leave out one".to_owned());

@@ -53,7 +53,7 @@ impl Default for FileReceiverSettings {
 }
 
 /// Signs of patterns in other programs.
-const FOREIGN: [char; 2] = ['[', '{'];
+const FOREIGN_SIGNS: [char; 2] = ['[', '{'];
 
 impl FileReceiverSettings {
     /// Checks the section.
@@ -64,11 +64,13 @@ impl FileReceiverSettings {
         if self.include.iter().all(|pattern| pattern.trim().is_empty()) {
             return Err("`include` names no files");
         }
-        let is_foreign = |pattern: &String| pattern.contains("**") || pattern.contains(FOREIGN);
+        let is_foreign =
+            |pattern: &String| pattern.contains("**") || pattern.contains(FOREIGN_SIGNS);
         if self.include.iter().chain(&self.exclude).any(is_foreign) {
             return Err(
-                "`**`, `[` and `{` are not understood: `*` and `?` stand for characters of \
-                        one name; write a pattern for each folder and each ending",
+                "`**`, `[` and `{` are not understood: `*` and `?` stand for characters of one \
+                 name; write a pattern for each folder and each ending; for a bracket in a name \
+                 write `?`",
             );
         }
         if self.max_record_mib > 128 {
