@@ -5,6 +5,7 @@
 //! is `system` or `developer` (OpenInference, OpenLLMetry).
 
 use spanscore_base::model::Trajectory;
+use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::{Value, json};
 
 /// Attribute of the GenAI semantic conventions.
@@ -26,11 +27,26 @@ pub(crate) fn attributes() -> Vec<Vec<String>> {
     groups.map(|keys| keys.into_iter().map(str::to_owned).collect()).collect()
 }
 
-/// Collects the system instructions of a trajectory, each once, in the order of their first span.
-pub(crate) fn texts(trajectory: &Trajectory<'_>) -> Vec<String> {
+/// Returns the bytes of the retained attributes, in which instructions are looked for.
+pub(crate) fn kept_bytes(trajectory: &Trajectory<'_>) -> usize {
+    let attributes = trajectory.kept_spans.iter().flat_map(|span| &span.attributes);
+    let bytes = |(_, value): &(&str, AnyValue<'_>)| match value {
+        AnyValue::String(text) => text.len(),
+        AnyValue::InvalidText(bytes)
+        | AnyValue::Bytes(bytes)
+        | AnyValue::Array(bytes)
+        | AnyValue::KeyValues(bytes) => bytes.len(),
+        _ => 0,
+    };
+    attributes.map(bytes).sum()
+}
+
+/// Collects the system instructions of a trajectory, each once, in the order of their first span,
+/// of which the start stands with them (Unix nanoseconds).
+pub(crate) fn texts(trajectory: &Trajectory<'_>) -> Vec<(u64, String)> {
     let mut spans: Vec<_> = trajectory.kept_spans.iter().collect();
     spans.sort_by_key(|span| span.start_ns);
-    let mut found: Vec<String> = Vec::new();
+    let mut found: Vec<(u64, String)> = Vec::new();
     for span in spans {
         let get = |key: &str| {
             let value = span.attributes.iter().find(|(own, _)| *own == key)?.1;
@@ -42,8 +58,9 @@ pub(crate) fn texts(trajectory: &Trajectory<'_>) -> Vec<String> {
         });
         for value in get(SYSTEM_INSTRUCTIONS).into_iter().chain(firsts) {
             let text = text_of(&value);
-            if !text.is_empty() && !found.contains(&text) && found.len() < TEXTS_MAX {
-                found.push(text);
+            let is_found = || found.iter().any(|(_, known)| *known == text);
+            if !text.is_empty() && found.len() < TEXTS_MAX && !is_found() {
+                found.push((span.start_ns, text));
             }
         }
     }
@@ -92,6 +109,7 @@ mod tests {
             attributes: attributes.collect(),
         };
         let trajectory = Trajectory { kept_spans: vec![span], ..Trajectory::default() };
+        let expected: Vec<_> = expected.iter().map(|text| (1, (*text).to_owned())).collect();
         assert_eq!(texts(&trajectory), expected);
     }
 

@@ -178,7 +178,7 @@ impl RunRecord {
     /// Begins a record with the instructions of the operator.
     fn begun(trajectory: &Trajectory<'_>, send: &SendSettings) -> Self {
         let mut record = Self { identity: identity(trajectory), ..Self::default() };
-        for text in operator::texts(trajectory) {
+        for (_, text) in operator::texts(trajectory) {
             let text = LineContent::Whole(Value::from(text));
             record.push(LineKind::Operator, text, send.system_instructions);
         }

@@ -139,6 +139,10 @@ const CHANGES: [&str; 54] = [
     "write",
 ];
 
+/// Words of names that say neither what is done nor to what.
+const BETWEEN: [&str; 11] =
+    ["a", "and", "by", "for", "from", "in", "of", "on", "the", "to", "with"];
+
 /// Splits a name into its words in lower case: at anything but letters and digits, and before a
 /// capital after a small letter.
 pub(crate) fn words(name: &str) -> Vec<String> {
@@ -200,6 +204,13 @@ pub(crate) fn is_akin(one: &str, other: &str) -> bool {
     shared > 0 && shared * 2 >= one.len() + other.len() - shared
 }
 
+/// Returns true if two names share a word that says what is done, or to what.
+pub(crate) fn share_word(one: &str, other: &str) -> bool {
+    let own = |name: &str| words(name.rsplit("__").next().unwrap_or(name));
+    let other = own(other);
+    own(one).iter().any(|word| !BETWEEN.contains(&word.as_str()) && other.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,5 +266,12 @@ mod tests {
     fn names_are_akin_by_half_of_their_words() {
         assert!(is_akin("find_user_id_by_email", "find_user_id_by_name_zip"));
         assert!(!is_akin("get_weather", "get_news"));
+    }
+
+    #[test]
+    fn names_share_verbs_and_nouns() {
+        assert!(share_word("exchange_order_items", "modifyPendingOrder"));
+        assert!(!share_word("mcp__shop__charge_card", "mcp__shop__send_receipt"));
+        assert!(!share_word("charge_to_card", "send_to_user"));
     }
 }

@@ -17,6 +17,16 @@ const CLASSES: [(&str, &str); 4] = [
 /// Beginning of a call; several in a list stand behind commas.
 const CALL: &str = "ToolExecutionRequest { id = \"";
 const CALLS: &str = ", toolExecutionRequests = [";
+/// Beginning of a content of a user's message that is a text, and what is behind the last content.
+const TEXT: &str = "TextContent { text = \"";
+const CONTENTS_END: &str = "\" }], attributes = ";
+/// Ends of such a text before a content that is none.
+const BEFORE_OTHERS: [&str; 4] = [
+    "\" }, ImageContent { ",
+    "\" }, AudioContent { ",
+    "\" }, VideoContent { ",
+    "\" }, PdfFileContent { ",
+];
 /// Beginning of a message that is no list's.
 const ALONE: &str = "messages=";
 /// Beginning of the line of a message.
@@ -29,10 +39,12 @@ pub(super) fn printed_messages(value: Value<'_>) -> Option<Decoded<'_>> {
     let text = text.strip_suffix(']').map_or(text, str::trim_end);
     let mut messages = Vec::new();
     let mut begun: Option<(&str, &str)> = None;
+    let mut is_alone = false;
     let mut from = 0;
     while let Some(at) = text[from..].find(LINE_START).map(|at| from + at) {
         let line = &text[at + LINE_START.len()..];
-        let line = line.strip_prefix(ALONE).unwrap_or(line);
+        let alone = line.strip_prefix(ALONE);
+        let line = alone.unwrap_or(line);
         let begins = |(class, role): &(&str, &'static str)| {
             line.strip_prefix(class).map(|rest| (rest, *role))
         };
@@ -40,16 +52,25 @@ pub(super) fn printed_messages(value: Value<'_>) -> Option<Decoded<'_>> {
         if let Some((rest, role)) = class {
             messages.extend(begun.and_then(|(body, role)| message(role, upto(body, text, at))));
             begun = Some((rest, role));
+            is_alone = alone.is_some();
         }
         from = at + LINE_START.len();
     }
-    messages.extend(begun.and_then(|(body, role)| message(role, body)));
+    messages.extend(begun.and_then(|(body, role)| {
+        message(role, body).or_else(|| message(role, before_next_key(body, is_alone)?))
+    }));
     (!messages.is_empty()).then_some(Decoded::Value(Value::List(messages)))
 }
 
 /// Returns what a body holds before a place of the whole text, which it is the end of.
 fn upto<'t>(body: &'t str, text: &str, at: usize) -> &'t str {
     body.get(..at.saturating_sub(text.len() - body.len())).unwrap_or(body)
+}
+
+/// Returns the last body without further keys of the state, which stand behind the messages.
+fn before_next_key(body: &str, is_alone: bool) -> Option<&str> {
+    let end = if is_alone { "}\n\t" } else { "}\n\t]" };
+    body.rfind(end).map(|at| &body[..=at])
 }
 
 /// Reads the fields of one message.
@@ -78,8 +99,11 @@ fn message(role: &str, body: &str) -> Option<Value<'static>> {
             }
         }
         "user" => {
-            let (said, _) = between(body, "TextContent { text = \"", "\" }], attributes = ")?;
-            fields.push(entry("content", text(said)));
+            let said: Vec<_> = body.split(TEXT).skip(1).filter_map(text_content).collect();
+            if said.is_empty() {
+                return None;
+            }
+            fields.push(entry("content", text(&said.join("\n"))));
         }
         _ => {
             let (said, _) = body.strip_prefix("text = \"")?.rsplit_once('"')?;
@@ -87,6 +111,15 @@ fn message(role: &str, body: &str) -> Option<Value<'static>> {
         }
     }
     Some(Value::Map(fields.into_iter().collect::<Map<'_>>()))
+}
+
+/// Reads a text of a user's message, up to the content that follows.
+fn text_content(printed: &str) -> Option<&str> {
+    if let Some(at) = BEFORE_OTHERS.iter().filter_map(|end| printed.find(end)).min() {
+        return Some(&printed[..at]);
+    }
+    let end = printed.rsplit_once(CONTENTS_END).map(|(said, _)| said);
+    end.or_else(|| printed.strip_suffix("\" }, "))
 }
 
 /// Reads a call behind the beginning of its id.
@@ -112,11 +145,31 @@ mod tests {
 
     fn check(messages: &str, expected: &str) {
         let is_alone = messages.contains(ALONE);
-        let list = format!("\n\tmessages=[{messages}\n\t]\n}}");
-        let state = format!("{{{}", if is_alone { messages } else { &list });
-        let read = printed_messages(state.as_str().into());
-        let read = read.and_then(Decoded::value).map(|value| value.to_string());
-        assert_eq!(read.unwrap_or_default(), expected, "{state}");
+        let list = format!("\n\tmessages=[{messages}\n\t]");
+        let list = if is_alone { messages } else { &list };
+        for keys in ["", "\n\tnext=FINISH", "\n\tdone=[\n\ta\n\t]\n\tleft=[b]"] {
+            let state = format!("{{{list}{keys}\n}}");
+            let read = printed_messages(state.as_str().into());
+            let read = read.and_then(Decoded::value).map(|value| value.to_string());
+            assert_eq!(read.unwrap_or_default(), expected, "{state}");
+        }
+    }
+
+    #[test]
+    fn texts_of_a_users_message_are_joined() {
+        for (contents, expected) in [
+            (r#"TextContent { text = "a" }, TextContent { text = "b" }"#, r"a\nb"),
+            (r#"TextContent { text = "a" }, ImageContent { image = "i" }"#, "a"),
+            (
+                r#"ImageContent { image = "i" }, TextContent { text = "{"b": "c" }, d" }"#,
+                r#"{\"b\": \"c\" }, d"#,
+            ),
+        ] {
+            check(
+                &format!("\n\tUserMessage {{ contents = [{contents}], attributes = {{}} }}"),
+                &format!(r#"[{{"role":"user","content":"{expected}"}}]"#),
+            );
+        }
     }
 
     #[test]
@@ -124,7 +177,7 @@ mod tests {
         check("", "");
         check(
             "\n\tmessages=AiMessage { text = \"Hi\", thinking = null, toolExecutionRequests = [], \
-             attributes = {} }\n}",
+             attributes = {} }",
             r#"[{"role":"assistant","content":"Hi"}]"#,
         );
         check(

@@ -76,7 +76,7 @@ fn said(
 ) -> Vec<SaidMessage> {
     let mut messages = Vec::new();
     if is_first {
-        messages.extend(operator::texts(trajectory).iter().map(|text| SaidMessage {
+        messages.extend(operator::texts(trajectory).iter().map(|(_, text)| SaidMessage {
             role: "system".to_owned(),
             content: Some(content::text_message(text)),
         }));

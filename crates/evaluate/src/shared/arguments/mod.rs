@@ -5,6 +5,8 @@
 //! whole, but for `nested_subset`. The rules are those of Dokimos (`dokimos-dev/dokimos`,
 //! `TolerantArgumentMatcher`).
 
+pub(crate) mod counters;
+
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 

@@ -63,19 +63,24 @@ pub(super) fn is_free(key: &str, text: &str, schema: Option<&Value<'_>>) -> bool
         return false;
     }
     let words = text.split_whitespace().count();
-    // `select:get_order,get_user` searches, too.
-    let is_several = || words > 1 || text.trim_matches(is_between).contains(is_between);
+    let is_several = || words > 1 || is_search(text);
     let is_own = OWN.iter().any(|own| own.eq_ignore_ascii_case(key)) && is_several();
     words >= PROSE_WORDS_MIN || is_own || is_option(key, text) || is_code(text)
 }
 
-fn is_between(c: char) -> bool {
-    matches!(c, ',' | ':')
+/// Returns true for a search by words, of which the first says how: `select:get_order,get_user`.
+fn is_search(text: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_alphabetic() || "_-".contains(c))
+    };
+    text.split_once(':').is_some_and(|(how, words)| is_word(how) && words.split(',').all(is_word))
 }
 
-/// Returns true for a word by which a tool is told how to work: `action_mode: stage_only`.
+/// Returns true for a word by which a tool is told how to work: `action_mode: stage_only`. Names
+/// of things have several words, or digits: `room_type: Penthouse Suite 12`.
 fn is_option(key: &str, text: &str) -> bool {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || "_- ".contains(c);
+    let is_bare = OPTIONS.contains(&key);
+    let is_word = |c: char| c.is_ascii_alphabetic() || "_-".contains(c) || is_bare && c == ' ';
     let last = key.rsplit('_').next().unwrap_or(key);
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(is_word)
@@ -104,7 +109,14 @@ mod tests {
             ("query", "select:get_order,get_user", true),
             ("query", "ORD-4711", false),
             ("action_mode", "stage_only", true),
-            ("serviceType", "lost property", true),
+            ("query", "ORD-4711,ORD-4712", false),
+            ("query", "order:4711", false),
+            ("query", "a:", false),
+            ("serviceType", "lost_property", true),
+            ("type", "lost property", true),
+            ("room_type", "Penthouse Suite", false),
+            ("type", "Suite 12", false),
+            ("action", "ACT-99812", false),
             ("type", "4711", false),
             ("prototype", "oak", false),
             ("expr", "print(df.head())", true),

@@ -3,13 +3,25 @@
 //! A value is grounded when the user's input, the operator's instructions or the result of an
 //! earlier call holds it (none of calls that were made together is earlier than another): as a
 //! whole (case, white space and punctuation do not count), or word by word. Dates are compared in
-//! whatever form they are written, numbers without thousands separators. A source have, too: sums
-//! of the numbers of one key; those as many times as the call names, or, where it names none, the
-//! run; what an entry's pieces come to; the rest of an amount whose other parts are known; codes
-//! of what is named; values that the schema lists. Status codes, counts, pages and years are
-//! none. Truth values, null, short values, words by which a tool is told how to work and texts
-//! that the agent is meant to write are not judged. This finds ids and names that were made up;
-//! it cannot tell whether a right word was used rightly.
+//! whatever form they are written, numbers without thousands separators. Instructions count from
+//! the start of the first span that holds them; values of examples in them count as known.
+//!
+//! These also count as known:
+//! - the sum of the numbers of one key, or of two where they are few: `150` after
+//!   `[{"fare": 70}, {"fare": 80}]`;
+//! - such a number or sum as many times as the call says, or, where it says none, as the user or a
+//!   result does: `140` for two passengers;
+//! - what the pieces of an entry come to: `60` after `{"price": 20, "quantity": 3}`;
+//! - the rest of an amount whose other parts are known: `50` in payments of 100 and 50, where 100
+//!   and 150 are known;
+//! - the parts of a date: `{"day": "17"}` after "17 May 2025";
+//! - the code of a place, currency or country that is named: `SEA` after "Seattle";
+//! - a value that the tool's schema lists: one of an `enum`.
+//!
+//! Numbers of a result that say something of it alone do not: status codes, counts, pages, years.
+//! Not judged are truth values, null, short values, words by which a tool is told how to work, and
+//! texts that the agent is meant to write. This finds ids and names that were made up; it cannot
+//! tell whether a right word was used rightly.
 
 mod dates;
 mod free;
@@ -33,7 +45,7 @@ use spanscore_base::model::{
 use spanscore_base::value::{Map, Value};
 
 use numbers::AmountParts;
-use sources::{GroundingSources, SEARCHED_BYTES_MAX};
+use sources::{GroundingSources, SEARCHED_BYTES_MAX, SourceOrigin};
 #[cfg(test)]
 use sources::{plain, words};
 
@@ -186,8 +198,10 @@ impl Grounding {
         if is_small || (is_short || text.is_empty()) && numbers::is_the_agents(key) {
             return None;
         }
-        let is_year = key.to_lowercase().contains("year") && sources.words.contains(digits);
-        Some(is_year || is_listed(value, schema, sources.effort) || sources.hold_number(digits))
+        // The parts of a date are no numbers that anything is counted by.
+        let is_part = is_short && !text.is_empty() || key.to_lowercase().contains("year");
+        let is_part = is_part && sources.words.contains(digits);
+        Some(is_part || is_listed(value, schema, sources.effort) || sources.hold_number(digits))
     }
 
     /// Returns true if a text has a source; `None` if it is not judged.
@@ -228,23 +242,22 @@ impl Grounding {
         Some(is_phrase || judged.iter().all(|digits| sources.hold_number(digits)))
     }
 
-    /// Indexes the user's input and the operator's instructions, known before the first call.
+    /// Indexes the user's input, known before the first call, and lays the operator's instructions
+    /// ready for the calls that know them.
     fn sources<'t>(trajectory: &'t Trajectory<'_>) -> Result<GroundingSources<'t>, Reason> {
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
-        let kept = trajectory.kept_spans.iter().flat_map(|span| &span.attributes);
-        let kept_bytes: usize = kept.map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
+        let kept_bytes = operator::kept_bytes(trajectory);
         if !trajectory.effort.spend(trajectory.kept_spans.len() + kept_bytes / READ_BYTES_PER_STEP)
         {
             return Err(Reason::TrajectoryTooLarge);
         }
         let mut sources = GroundingSources::new(&trajectory.effort, trajectory.start_ns);
-        let instructions = operator::texts(trajectory).into_iter().map(Value::from);
-        let is_held =
-            sources.add(input, true) && instructions.into_iter().all(|it| sources.add(&it, false));
-        if is_held { Ok(sources) } else { Err(Reason::TextTooLarge) }
+        sources.instructions = operator::texts(trajectory).into();
+        if sources.add(input, SourceOrigin::User) { Ok(sources) } else { Err(Reason::TextTooLarge) }
     }
 
-    /// Judges calls in order; each result is added to the sources once a later call could know it.
+    /// Judges calls in order; instructions are added to the sources once a call could know them,
+    /// and each result once a later one could.
     fn judge(
         &self,
         (calls, tools): (&[ToolCall<'_>], &[ToolDefinition<'_>]),
@@ -252,13 +265,20 @@ impl Grounding {
         want: Want,
     ) -> Result<GroundingTally, Reason> {
         let add = |sources: &mut GroundingSources<'_>, value: &Value<'_>| {
-            if sources.add(value, false) { Ok(()) } else { Err(Reason::TextTooLarge) }
+            let is_held = sources.add(value, SourceOrigin::Tool);
+            if is_held { Ok(()) } else { Err(Reason::TextTooLarge) }
         };
         let mut tally = GroundingTally::default();
         // Calls of earlier groups that had not returned when the last group began.
         let mut waiting: VecDeque<Vec<&ToolCall<'_>>> = VecDeque::new();
         for group in groups(calls) {
             let start_ns = group.iter().map(|call| call.start_ns).min().unwrap_or(0);
+            let is_given = |(since_ns, _): &mut (u64, String)| *since_ns <= start_ns;
+            while let Some((_, text)) = sources.instructions.pop_front_if(is_given) {
+                if !sources.add(&text.into(), SourceOrigin::Operator) {
+                    return Err(Reason::TextTooLarge);
+                }
+            }
             // Parallel calls do not know each other's results.
             while let Some(earlier) = waiting.front_mut() {
                 if !sources.effort.spend(earlier.len()) {

@@ -2,6 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::shared::arguments::counters::{KEY_BYTES_MAX, is_counter};
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::{Map, Value};
 
@@ -35,60 +36,22 @@ const QUANTITIES: [&str; 16] = [
 ];
 /// Ends of keys that say how many of the same entry there are; no amount comes from adding those.
 const PIECES: [&str; 5] = ["quantity", "qty", "pieces", "nights", "tickets"];
+/// Ends of keys under which a number is what one piece comes to, unless it is a total.
+const OF_ONE: [&str; 5] = ["price", "cost", "rate", "fare", "amount"];
 /// Further ends of keys under which numbers are counts.
 const STOCKS: [&str; 4] = ["quantities", "seats", "stock", "inventory"];
 /// Numbers of one key of which two are added: of more, two make almost any amount.
 const PAIRED_MAX: usize = 6;
 /// Half of the smallest difference between two amounts.
 const TOLERANCE: f64 = 0.005;
-/// Longest key that is looked at, bytes: each number under it copies and hashes it, and one of
-/// megabytes may stand over a million numbers.
-const KEY_BYTES_MAX: usize = 128;
-/// Keys whose numbers say something of the answer, not of what it is about.
-const COUNTERS: [&str; 26] = [
-    "status",
-    "statuscode",
-    "httpstatus",
-    "code",
-    "count",
-    "totalcount",
-    "totalresults",
-    "numresults",
-    "totalpages",
-    "page",
-    "pages",
-    "pagenumber",
-    "pagesize",
-    "perpage",
-    "limit",
-    "offset",
-    "top",
-    "topk",
-    "maxresults",
-    "length",
-    "size",
-    "year",
-    "timeout",
-    "retries",
-    "durationms",
-    "latencyms",
-];
-/// Words before a number of that sort, and after it.
+/// Smallest differences in one unit.
+const CENTS: f64 = 100.0;
+/// Words before a number that counts or pages, and after it.
 const BEFORE: [&str; 5] = ["page", "pages", "status", "http", "code"];
 const AFTER: [&str; 8] =
     ["results", "result", "rows", "pages", "records", "matches", "entries", "hits"];
 /// Words before a year.
 const BEFORE_YEAR: [&str; 6] = ["in", "of", "since", "year", "until", "copyright"];
-
-/// Returns true for a key whose numbers count or page.
-pub(super) fn is_counter(key: &str) -> bool {
-    if key.len() > KEY_BYTES_MAX {
-        return false;
-    }
-    let plain: String = key.chars().filter(|c| c.is_alphanumeric()).collect();
-    let plain = plain.to_lowercase();
-    COUNTERS.contains(&plain.as_str()) || key.to_lowercase().ends_with("_count")
-}
 
 fn ends_with_one(key: &str, ends: &[&str]) -> bool {
     let key = key.to_lowercase();
@@ -312,9 +275,14 @@ impl KnownNumbers {
         entry: &'v Map<'_>,
         keyed: &mut Vec<(NestedKey<'v>, f64)>,
     ) {
-        for (key, value) in entry.iter().filter(|(key, _)| key.len() <= KEY_BYTES_MAX) {
+        let is_of_one = |(key, _): &(&str, &Value<'_>)| {
+            key.len() <= KEY_BYTES_MAX
+                && ends_with_one(key, &OF_ONE)
+                && !key.to_lowercase().contains("total")
+        };
+        for (key, value) in entry.iter().filter(is_of_one) {
             if let Value::Number(number) = value {
-                let product = number.as_f64() * pieces;
+                let product = (number.as_f64() * pieces * CENTS).round() / CENTS;
                 self.known.insert(canonical(&product.to_string()).to_owned());
                 keyed.push(((key, PRODUCTS), product));
             }
@@ -381,6 +349,7 @@ impl KnownNumbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanscore_base::value::json;
 
     /// Adds lists of numbers in lists, that deep, and returns the groups kept and the steps taken.
     fn check(numbers: usize, deep: usize) -> (usize, u64) {
@@ -391,6 +360,22 @@ mod tests {
         known.add_value(&nested, &effort, &mut |_, _| {});
         assert!(known.hold("1"));
         (known.groups.len(), effort.taken())
+    }
+
+    #[test]
+    fn pieces_multiply_what_one_of_them_comes_to() {
+        for (entry, product, expected) in [
+            (r#"{"price": 8.7, "quantity": 3}"#, "26.1", true),
+            (r#"{"unitPrice": 19.99, "qty": 5}"#, "99.95", true),
+            (r#"{"order_id": 1234, "price": 20, "quantity": 3}"#, "3702", false),
+            (r#"{"total": 60, "price": 20, "quantity": 3}"#, "180", false),
+            (r#"{"total_price": 60, "quantity": 3}"#, "180", false),
+        ] {
+            let mut known = KnownNumbers::default();
+            let entry = json::parse(entry).unwrap();
+            known.add_value(&entry, &WorkBudget::default(), &mut |_, _| {});
+            assert_eq!(known.hold(product), expected, "{entry}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Texts, numbers and dates that the agent could have known before a call.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fmt::{self, Write};
 
 use hashbrown::HashSet;
@@ -90,6 +91,17 @@ impl fmt::Write for LimitedText {
     }
 }
 
+/// Author of a text that the agent could have known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SourceOrigin {
+    /// The user, whose counts are meant.
+    User,
+    /// The operator: a text, whatever it holds. Objects in it are examples, nothing to add up.
+    Operator,
+    /// A tool, of which the objects are read.
+    Tool,
+}
+
 /// Index of the texts that the agent could have known.
 pub(super) struct GroundingSources<'t> {
     /// All texts in plain form, a space around each word, a line for each text.
@@ -99,6 +111,8 @@ pub(super) struct GroundingSources<'t> {
     pub(super) searched_bytes: Cell<usize>,
     /// True if the result of an earlier call is not recorded.
     pub(super) incomplete: bool,
+    /// Instructions that no call knows yet, with the time from which on one does.
+    pub(super) instructions: VecDeque<(u64, String)>,
     pub(super) effort: &'t WorkBudget,
     numbers: KnownNumbers,
     /// Numbers of the call which is judged.
@@ -116,6 +130,7 @@ impl<'t> GroundingSources<'t> {
             bytes: 0,
             searched_bytes: Cell::new(0),
             incomplete: false,
+            instructions: VecDeque::new(),
             effort,
             numbers: KnownNumbers::default(),
             call: RefCell::default(),
@@ -124,9 +139,8 @@ impl<'t> GroundingSources<'t> {
         }
     }
 
-    /// Adds a text or a value; `false` once there is too much. `is_input` says that the user wrote
-    /// it.
-    pub(super) fn add(&mut self, value: &Value<'_>, is_input: bool) -> bool {
+    /// Adds a text or a value; `false` once there is too much.
+    pub(super) fn add(&mut self, value: &Value<'_>, origin: SourceOrigin) -> bool {
         let left = SOURCE_BYTES_MAX - self.bytes;
         let written;
         let text = match value {
@@ -143,7 +157,7 @@ impl<'t> GroundingSources<'t> {
         if text.len() > left || !self.effort.spend(text.len() * STEPS_PER_BYTE) {
             return false;
         }
-        self.add_facts(value, is_input);
+        self.add_facts(value, origin);
         let text = plain(text);
         // Lower case may take more bytes than upper case, so the sum could pass the limit.
         self.bytes = SOURCE_BYTES_MAX.min(self.bytes + text.len());
@@ -159,8 +173,10 @@ impl<'t> GroundingSources<'t> {
     }
 
     /// Adds the numbers and dates of a text, or of a value that may be written as one.
-    fn add_facts(&mut self, value: &Value<'_>, is_input: bool) {
-        let read = if is_input { None } else { read_text(value).filter(is_structured) };
+    fn add_facts(&mut self, value: &Value<'_>, origin: SourceOrigin) {
+        let is_input = origin == SourceOrigin::User;
+        let read = if origin == SourceOrigin::Tool { read_text(value) } else { None };
+        let read = read.filter(is_structured);
         let Self { numbers, dates, effort, .. } = self;
         let mut text = |numbers: &mut KnownNumbers, text: &str| {
             let mut all = Vec::new();

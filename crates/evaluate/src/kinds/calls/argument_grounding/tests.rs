@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::judged::labelled::LabelledRun;
+use spanscore_base::model::trajectory::KeptSpan;
+use spanscore_base::otlp::AnyValue;
 
 /// Counts the values of a text without a source in a list of bookings; a digit of each is
 /// another where `turned` is not 0.
@@ -23,7 +25,7 @@ fn ungrounded(turned: u32) -> usize {
         format!(r#"{{"id": "{id}", "date": "{date}", "fare": {fare}}}"#)
     };
     let list = values.iter().map(booking).collect::<Vec<_>>().join(", ");
-    assert!(sources.add(&format!("[{list}]").into(), false));
+    assert!(sources.add(&format!("[{list}]").into(), SourceOrigin::Tool));
     let changed = values.iter().flatten().map(|text| turn(text));
     changed
         .filter(|text| {
@@ -52,17 +54,31 @@ fn words_are_plain_and_numbers_whole() {
 fn sources_hold_phrases_and_scattered_words() {
     let effort = &WorkBudget::default();
     let mut sources = GroundingSources::new(effort, 0);
-    assert!(sources.add(&"What is the weather tomorrow in New York?".into(), true));
+    assert!(sources.add(&"What is the weather tomorrow in New York?".into(), SourceOrigin::User));
     assert!(sources.hold("new york", 3));
     assert!(sources.hold("weather in New York tomorrow", 3));
     assert!(!sources.hold("weather in Boston", 3));
 }
 
 #[test]
+fn parts_of_a_date_have_a_source() {
+    let effort = &WorkBudget::default();
+    let mut sources = GroundingSources::new(effort, 0);
+    assert!(sources.add(&"On 17 May 2025, please.".into(), SourceOrigin::User));
+    let grounding = Grounding { settings: Settings::default() };
+    for (key, text, expected) in
+        [("day", "17", true), ("day", "18", false), ("year", "2025", true), ("fare", "2025", false)]
+    {
+        let judged = grounding.judge_scalar((&text.into(), None), key, &sources);
+        assert_eq!(judged, Some(expected), "{key}: {text}");
+    }
+}
+
+#[test]
 fn expressions_are_judged_by_their_numbers_and_dotted_ones_as_a_whole() {
     let effort = &WorkBudget::default();
     let mut sources = GroundingSources::new(effort, 0);
-    assert!(sources.add(&"Ping 192.168.1.76, then add 120 and 35.".into(), true));
+    assert!(sources.add(&"Ping 192.168.1.76, then add 120 and 35.".into(), SourceOrigin::User));
     let grounding = Grounding { settings: Settings::default() };
     for (text, expected) in [
         ("192.168.1.76", Some(true)),
@@ -79,24 +95,51 @@ fn expressions_are_judged_by_their_numbers_and_dotted_ones_as_a_whole() {
 }
 
 #[test]
-fn what_the_operator_says_is_a_source() {
-    let check = |instructions: &str, steps: u64| {
+fn what_the_operator_says_is_a_source_from_then_on() {
+    let check = |instructions: &str, later_ns: u64, steps: u64| {
+        let text = Value::from(instructions).to_string();
         let line = format!(
             r#"{{"id":"a","evaluator":"x","label":{{"verdict":"pass"}},"trajectory":{{
-                "system_instructions":"{instructions}","user_input":"My flight was late",
+                "system_instructions":{text},"user_input":"My flight was late",
                 "tool_calls":[
                 {{"name":"send_certificate","arguments":{{"amount":50}}}}]}}}}"#
         );
         let run = LabelledRun::read(&line).unwrap();
         let mut trajectory = run.trajectory().unwrap();
         trajectory.effort = WorkBudget::new(steps);
+        trajectory.kept_spans[0].start_ns = trajectory.tool_calls[0].start_ns + later_ns;
         Grounding { settings: Settings::default() }.evaluate(&trajectory, Want::ALL)
     };
     let scored = |outcome: Outcome| match outcome {
         Outcome::Scored(score) => Some(score.value),
         _ => None,
     };
-    assert_eq!(scored(check("A certificate is worth 50 a passenger.", 10_000)), Some(1.0));
-    assert_eq!(scored(check("Be kind.", 10_000)), Some(0.0));
-    assert_eq!(scored(check("Be kind. ", 10)), None);
+    for (instructions, later_ns, steps, expected) in [
+        ("A certificate is worth 50 a passenger.", 0, 10_000, Some(1.0)),
+        ("A certificate is worth 50 a passenger.", 1, 10_000, Some(0.0)),
+        (r#"{"example": {"amount": 50}}"#, 0, 10_000, Some(1.0)),
+        // Its numbers are known as they stand, and not added up.
+        (r#"{"example": [{"amount": 20}, {"amount": 30}]}"#, 0, 10_000, Some(0.0)),
+        ("Be kind.", 0, 10_000, Some(0.0)),
+        ("Be kind. ", 0, 10, None),
+    ] {
+        assert_eq!(scored(check(instructions, later_ns, steps)), expected, "{instructions}");
+    }
+}
+
+#[test]
+fn instructions_are_charged_in_whatever_form_they_are_recorded() {
+    let check = |value: AnyValue<'_>, expected: usize| {
+        let span = KeptSpan {
+            span_id: Default::default(),
+            start_ns: 1,
+            end_ns: 2,
+            attributes: vec![(operator::SYSTEM_INSTRUCTIONS, value)],
+        };
+        let trajectory = Trajectory { kept_spans: vec![span], ..Trajectory::default() };
+        assert_eq!(operator::kept_bytes(&trajectory), expected);
+    };
+    check(AnyValue::String("Be kind."), 8);
+    check(AnyValue::Array(&[0; 4000]), 4000);
+    check(AnyValue::Bool(true), 0);
 }

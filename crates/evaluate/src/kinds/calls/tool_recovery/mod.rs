@@ -3,10 +3,10 @@
 //! The calls that began after a failed one, and were not made together with it, show the reaction;
 //! of several that were made together, the most sensible. The same call with the same arguments at
 //! once is a blind retry; tools by which a model only thinks are looked past. Sensible are other
-//! arguments, a fallback, another way to look the same thing up, another tool that is given the
-//! same values, an end: the last call, a hand-over, a question to the user. Going on with other
-//! tools ignores the error, unless the tool or a fallback succeeds later or a model's words name
-//! what failed.
+//! arguments, a fallback, another way to look the same thing up, the success of another tool with
+//! the same values that shares a word of its name or looks something up, an end: the last call, a
+//! hand-over, a question to the user. Going on with other tools ignores the error, unless the tool
+//! or a fallback succeeds later or a model's words name what failed.
 
 mod named;
 
@@ -21,6 +21,7 @@ use serde::Deserialize;
 use self::named::NamedFailures;
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
+use crate::shared::arguments::counters::is_counter;
 use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::{report, roles, step_limit};
 use spanscore_base::model::tool_call::groups;
@@ -119,6 +120,7 @@ enum Reaction {
 /// Calls of a run, with what shows reactions to failed ones.
 struct Run<'c, 'a> {
     calls: &'c [ToolCall<'a>],
+    failed: &'c [bool],
     /// Range of the group that each call belongs to.
     groups: Vec<Range<usize>>,
     /// Index of the last successful call of each tool.
@@ -129,7 +131,7 @@ struct Run<'c, 'a> {
 }
 
 impl<'c, 'a> Run<'c, 'a> {
-    fn new(trajectory: &'c Trajectory<'a>, failed: &[bool]) -> Self {
+    fn new(trajectory: &'c Trajectory<'a>, failed: &'c [bool]) -> Self {
         let calls = &trajectory.tool_calls[..];
         let mut ranges = Vec::with_capacity(calls.len());
         for group in groups(calls) {
@@ -139,7 +141,8 @@ impl<'c, 'a> Run<'c, 'a> {
         let succeeded = calls.iter().enumerate().filter(|(at, _)| !failed[*at]);
         let last_success = succeeded.map(|(at, call)| (&*call.name, at)).collect();
         let named = NamedFailures::of(trajectory);
-        Self { calls, groups: ranges, last_success, named, effort: &trajectory.effort }
+        let effort = &trajectory.effort;
+        Self { calls, failed, groups: ranges, last_success, named, effort }
     }
 
     /// Returns the index after the group of a call.
@@ -157,18 +160,25 @@ impl<'c, 'a> Run<'c, 'a> {
         self.last_success.get(tool).is_some_and(|last| *last >= from)
     }
 
-    /// Returns the groups of calls after a failed one, without thoughts and without calls that had
-    /// begun before it ended.
-    fn after(&self, failed: usize) -> impl Iterator<Item = Vec<&'c ToolCall<'a>>> {
+    /// Returns true if another tool is given what the failed one was and succeeds.
+    fn is_taken_over(&self, failed: usize, next: usize) -> bool {
+        !self.failed[next] && takes_over(&self.calls[failed], &self.calls[next], self.effort)
+    }
+
+    /// Returns the groups of calls after a failed one, as indices, without thoughts and without
+    /// calls that had begun before it ended.
+    fn after(&self, failed: usize) -> impl Iterator<Item = Vec<usize>> {
         let end_ns = self.calls[failed].end_ns;
-        let is_reaction =
-            move |call: &&ToolCall<'_>| call.start_ns >= end_ns && !roles::is_thinking(&call.name);
+        let is_reaction = move |at: &usize| {
+            let call = &self.calls[*at];
+            call.start_ns >= end_ns && !roles::is_thinking(&call.name)
+        };
         let mut from = self.behind(failed);
         let groups = iter::from_fn(move || {
             let next = self.groups.get(from)?.clone();
             from = next.end;
             let has_steps = self.effort.spend(next.len() * STEPS_PER_REACTION);
-            has_steps.then(|| self.calls[next].iter().filter(is_reaction).collect())
+            has_steps.then(|| next.filter(is_reaction).collect())
         });
         groups.filter(|group: &Vec<_>| !group.is_empty())
     }
@@ -194,7 +204,7 @@ impl Recovery {
         let mut is_first = true;
         for group in run.after(failed) {
             let retries = is_first.then_some(retries);
-            let reactions = group.iter().map(|next| self.reaction_of(run, failed, next, retries));
+            let reactions = group.iter().map(|next| self.reaction_of(run, failed, *next, retries));
             match reactions.min() {
                 Some(Reaction::Pending) => is_first = false,
                 Some(Reaction::Ignored) => return self.going_on(run, failed),
@@ -211,10 +221,11 @@ impl Recovery {
         &self,
         run: &Run<'_, '_>,
         failed: usize,
-        next: &ToolCall<'_>,
+        at: usize,
         retries: Option<usize>,
     ) -> Reaction {
         let call = &run.calls[failed];
+        let next = &run.calls[at];
         if next.name == call.name {
             return match (retries, self.is_same(call, next)) {
                 (Some(count), Some(true)) if count >= self.settings.max_blind_retries => {
@@ -233,7 +244,7 @@ impl Recovery {
         if roles::is_end(&next.name)
             || self.stands_in(call, next)
             || is_other_way()
-            || takes_over(call, next, run.effort)
+            || run.is_taken_over(failed, at)
         {
             return Reaction::Sensible;
         }
@@ -252,10 +263,10 @@ impl Recovery {
         let mut stand_ins =
             fallbacks.into_iter().flatten().map(String::as_str).chain([&*call.name]);
         let behind = run.behind(failed);
-        let mut later = run.calls[behind..].iter().take(TAKEN_OVER_WITHIN);
+        let mut later = (behind..run.calls.len()).take(TAKEN_OVER_WITHIN);
         let is_sensible = !self.settings.detect_ignored_errors
             || stand_ins.any(|tool| run.succeeds_from(tool, behind))
-            || later.any(|next| takes_over(call, next, run.effort))
+            || later.any(|next| run.is_taken_over(failed, next))
             || run.named.name(call);
         if is_sensible { Reaction::Sensible } else { Reaction::Ignored }
     }
@@ -326,7 +337,8 @@ impl Recovery {
 }
 
 /// Returns true if another tool is given what the failed one was: the same values under the same
-/// names, most of them and more than one.
+/// names, most of them and more than one, where counts, truth values and null say nothing; and does
+/// the like by its name, or looks up what became of it.
 fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
     let given = call.arguments.value().and_then(Value::as_map);
     let taken = next.arguments.value().and_then(Value::as_map);
@@ -337,8 +349,15 @@ fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> 
     let is_taken = |(key, value): &(&str, &Value<'_>)| {
         effort.spend(value.node_count()) && taken.get(key) == Some(*value)
     };
-    let same = given.iter().filter(is_taken).count();
-    same > 1 && same * 2 > given.len()
+    let is_telling = |(key, value): &(&str, &Value<'_>)| {
+        !matches!(value, Value::Null | Value::Bool(_)) && !is_counter(key)
+    };
+    let telling = given.iter().filter(is_telling).count();
+    let same = given.iter().filter(is_telling).filter(is_taken).count();
+    same > 1
+        && same * 2 > telling
+        && effort.spend((call.name.len() + next.name.len()) * STEPS_PER_NAME_BYTE)
+        && (roles::looks(&next.name) || roles::share_word(&call.name, &next.name))
 }
 
 /// Returns true if another tool looks for the same thing: one of a similar name, or with one of the
