@@ -1,5 +1,5 @@
 //! Plumbing that several stages share: TLS, the OTLP client, back-off, circuit breaker and token
-//! bucket, a pool for blocking work, tables of metrics, files written by renaming, and a spare
+//! bucket, a pool for blocking work, tables of metrics, files written by renaming, a spare
 //! descriptor, and the clock.
 
 pub mod backoff;

@@ -86,13 +86,13 @@ impl WaitingPlace {
         }
         let WaitingRoom { count, bytes, .. } = &*self.room;
         let mut shares = self.room.lock();
-        if !shares.count.has_room(count, self.sender, 0) {
-            shares.count.richest(self.sender, 0)
-        } else if !shares.bytes.has_room(bytes, self.sender, 0) {
-            shares.bytes.richest(self.sender, 0)
-        } else {
-            None
-        }
+        let WaitingShares { count: counts, bytes: of_bytes } = &mut *shares;
+        let is_over = |shares: &SenderShares, quota| !shares.has_room(quota, self.sender, 0);
+        let of_count = is_over(counts, count).then(|| counts.richest(self.sender, 0)).flatten();
+        // Nobody may have more in number, and somebody in bytes.
+        of_count.or_else(|| {
+            is_over(of_bytes, bytes).then(|| of_bytes.richest(self.sender, 0)).flatten()
+        })
     }
 
     /// Returns the sender that has it.
@@ -150,6 +150,18 @@ mod tests {
             assert!(own.abs_diff(count) <= 2 && own + count > 70, "{own} and {count}");
         }
         assert_eq!(room.now(), (0, 0));
+    }
+
+    #[test]
+    fn who_has_most_in_bytes_makes_room_even_where_nobody_has_more_in_number() {
+        let room = WaitingRoom::new(100, 1000);
+        let _large: Vec<_> = (0..4).map_while(|_| room.enter(sender(1), 200)).collect();
+        let own: Vec<_> = (0..5).map_while(|_| room.enter(sender(2), 40)).collect();
+        let newest = own.last().filter(|_| own.len() == 5);
+        let crowd = (10..).map(|peer| (0..5).map_while(|_| room.enter(sender(peer), 0)).collect());
+        let crowd: Vec<Vec<_>> = crowd.take_while(|places: &Vec<_>| !places.is_empty()).collect();
+        assert_eq!((room.now().0, crowd.iter().map(Vec::len).max()), (100, Some(5)));
+        assert_eq!(newest.and_then(WaitingPlace::displaces), Some(sender(1)));
     }
 
     #[test]
