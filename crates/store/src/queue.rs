@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 
 use spanscore_base::model::{
-    Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Sender, Target,
+    DisplacedItem, Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Sender, Target,
 };
 use spanscore_base::value::{Number, Value};
 
@@ -353,7 +353,9 @@ impl StoreQueue {
             // Full of rows, it gives up as many bytes as come.
             let lacking = if beyond == 0 { bytes } else { beyond };
             let with_collected = bytes + state.collected(sender).0 as usize;
-            for gone in state.work.displace(sender, with_collected, lacking) {
+            for DisplacedItem { what: gone, .. } in
+                state.work.displace(sender, with_collected, lacking)
+            {
                 state.rows -= gone.rows;
                 state.waiting -= gone.rows;
                 state.bytes -= gone.bytes;

@@ -21,12 +21,16 @@ impl<B: SchedulerBackend> Scheduler<B> {
     }
 
     /// Ends requests of those that have most, the newest first, for one that entered beyond the
-    /// part of its sender.
+    /// part of its sender: those without answers that are paid already before the others.
     pub(super) fn make_room_for(&mut self, place: &WaitingPlace) {
         while let Some(richest) = place.displaces() {
             let own = self.by_sender.range((richest, 0)..=(richest, u64::MAX)).rev();
-            let is_idle = |id: &u64| self.entries.get(id).is_some_and(|it| it.ticket.is_none());
-            let Some(newest) = own.map(|(_, id)| *id).find(is_idle) else { return };
+            let idle = own.filter_map(|(_, id)| {
+                let entry = self.entries.get(id).filter(|entry| entry.ticket.is_none())?;
+                Some((*id, B::is_untouched(&entry.progress)))
+            });
+            let untouched = idle.clone().find(|(_, is_untouched)| *is_untouched);
+            let Some((newest, _)) = untouched.or_else(|| idle.clone().next()) else { return };
             self.stop(newest, not_sent::<B::Request>(Reason::QueueFull));
         }
     }

@@ -28,7 +28,7 @@ pub use self::evaluation::{
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
-pub use fair_line::FairLine;
+pub use fair_line::{DisplacedItem, FairLine};
 pub use group::ClientGroup;
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use ledger::{Claim, ClaimedRecords, Claims, NoteCell, NoteClaim, NoteKind, Receipt, Source};

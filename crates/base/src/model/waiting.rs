@@ -158,8 +158,9 @@ mod tests {
         let _large: Vec<_> = (0..4).map_while(|_| room.enter(sender(1), 200)).collect();
         let own: Vec<_> = (0..5).map_while(|_| room.enter(sender(2), 40)).collect();
         let newest = own.last().filter(|_| own.len() == 5);
-        let crowd = (10..).map(|peer| (0..5).map_while(|_| room.enter(sender(peer), 0)).collect());
-        let crowd: Vec<Vec<_>> = crowd.take_while(|places: &Vec<_>| !places.is_empty()).collect();
+        let places =
+            |peer| -> Vec<_> { (0..5).map_while(|_| room.enter(sender(peer), 0)).collect() };
+        let crowd: Vec<_> = (10..).map(places).take_while(|it| !it.is_empty()).collect();
         assert_eq!((room.now().0, crowd.iter().map(Vec::len).max()), (100, Some(5)));
         assert_eq!(newest.and_then(WaitingPlace::displaces), Some(sender(1)));
     }

@@ -103,11 +103,19 @@ impl ForwardMemory {
     }
 
     /// The same for what is held until it is judged: a sender has at most its
-    /// [part](SenderShares::fits).
-    pub(super) fn room_of(self: &Arc<Self>, sender: Sender, bytes: usize) -> Option<Arc<BodyRoom>> {
+    /// [part](SenderShares::fits), of which a body leaves a quarter where it `spares` that for
+    /// places in the log.
+    pub(super) fn room_of(
+        self: &Arc<Self>,
+        sender: Sender,
+        bytes: usize,
+        spares: bool,
+    ) -> Option<Arc<BodyRoom>> {
         let mut by_sender = self.by_sender();
         let left = self.bytes_max().saturating_sub(self.held()).min(self.share.left());
-        let is_taken = by_sender.fits(left, sender, bytes) && self.take(bytes);
+        let (of_peer, _) = by_sender.held(sender);
+        let spare = if spares { (of_peer + bytes) / 3 } else { 0 };
+        let is_taken = by_sender.fits(left, sender, bytes + spare) && self.take(bytes);
         is_taken.then(|| {
             by_sender.add(sender, bytes);
             self.taken(bytes, Some(sender))
@@ -122,9 +130,14 @@ impl ForwardMemory {
     }
 
     /// Takes so many bytes, whether there is room or not.
-    pub(super) fn room_beyond(self: &Arc<Self>, bytes: usize) -> Arc<BodyRoom> {
+    pub(super) fn take_beyond(&self, bytes: usize) {
         self.share.take(bytes);
         self.books.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes room of so many bytes, whether there is as much or not.
+    pub(super) fn room_beyond(self: &Arc<Self>, bytes: usize) -> Arc<BodyRoom> {
+        self.take_beyond(bytes);
         self.taken(bytes, None)
     }
 
@@ -141,7 +154,7 @@ impl ForwardMemory {
 #[derive(Debug)]
 pub(super) struct BodyRoom {
     memory: Arc<ForwardMemory>,
-    bytes: usize,
+    pub(super) bytes: usize,
     /// Sender that it counts for, where it is of its part.
     sender: Option<Sender>,
 }

@@ -21,7 +21,7 @@ pub(super) enum Load {
     /// In memory.
     Held(HeldBody),
     /// So many bytes in the log; the room is that of its place, where that has one of its own.
-    InLog { bytes: usize, _room: Option<Arc<BodyRoom>> },
+    InLog { bytes: usize, room: Option<Arc<BodyRoom>> },
 }
 
 impl Load {
@@ -32,6 +32,14 @@ impl Load {
             Self::InLog { bytes, .. } => *bytes,
         }
     }
+
+    /// The room that it has in memory.
+    pub(super) fn room(&self) -> Option<&Arc<BodyRoom>> {
+        match self {
+            Self::Held(held) => Some(&held.room),
+            Self::InLog { room, .. } => room.as_ref(),
+        }
+    }
 }
 
 /// A body in memory.
@@ -40,7 +48,7 @@ pub(super) struct HeldBody {
     pub(super) bytes: Bytes,
     pub(super) coding: Option<ContentCoding>,
     pub(super) is_json: bool,
-    pub(super) _room: Arc<BodyRoom>,
+    pub(super) room: Arc<BodyRoom>,
 }
 
 /// A body that is to be kept.
@@ -54,10 +62,10 @@ pub(super) struct KeptBody<'a> {
 }
 
 impl KeptBody<'_> {
-    pub(super) fn held(&self, _room: Arc<BodyRoom>) -> HeldBody {
+    pub(super) fn held(&self, room: Arc<BodyRoom>) -> HeldBody {
         let Self { bytes, coding, is_json, is_shared } = *self;
         let bytes = if is_shared { Bytes::copy_from_slice(bytes) } else { bytes.clone() };
-        HeldBody { bytes, coding, is_json, _room }
+        HeldBody { bytes, coding, is_json, room }
     }
 }
 
@@ -91,6 +99,17 @@ impl ForwardParcel {
         if let Load::Held(held) = &mut self.load {
             held.bytes = Bytes::new();
         }
+    }
+
+    /// Returns true if its body is kept in memory and may be read from the log as well: all of it
+    /// is sent.
+    pub(super) fn can_leave_body(&self) -> bool {
+        self.wanted.is_none() && matches!(self.load, Load::Held(_))
+    }
+
+    /// Lets go of it where its request waits on in another way.
+    pub(super) fn goes_on(mut self) {
+        self.is_settled = true;
     }
 
     /// Counts that it is lost.

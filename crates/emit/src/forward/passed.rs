@@ -133,7 +133,8 @@ impl PassedOn {
     pub(super) fn place(self: &Arc<Self>, position: u64, claim: Claim) -> LogPlace {
         let claim = Some(claim);
         let passed = Arc::clone(self);
-        LogPlace(Arc::new(PlaceParts { claim, passed, position, is_left: AtomicBool::new(false) }))
+        let is_left = AtomicBool::new(false);
+        LogPlace(Arc::new(PlaceParts { claim, passed, position, is_left, is_given_on: false }))
     }
 
     /// Forgets what an earlier process left and nobody has offered again: the log has it no more.
@@ -179,12 +180,23 @@ struct PlaceParts {
     passed: Arc<PassedOn>,
     position: u64,
     is_left: AtomicBool,
+    /// Somebody else holds the claim now.
+    is_given_on: bool,
 }
 
 impl LogPlace {
     /// The position.
     pub(super) fn position(&self) -> u64 {
         self.0.position
+    }
+
+    /// Returns the position, which stays pending, and its claim; `None` where others have the same
+    /// place.
+    pub(super) fn into_claim(mut self) -> Option<(u64, Claim)> {
+        let parts = Arc::get_mut(&mut self.0)?;
+        let claim = parts.claim.take()?;
+        parts.is_given_on = true;
+        Some((parts.position, claim))
     }
 
     /// Leaves the request for the next process.
@@ -195,6 +207,9 @@ impl LogPlace {
 
 impl Drop for PlaceParts {
     fn drop(&mut self) {
+        if self.is_given_on {
+            return;
+        }
         if self.is_left.load(Ordering::Acquire) {
             self.passed.state().left.extend(self.claim.take());
         } else {

@@ -9,12 +9,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hashbrown::HashMap;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::books::ForwardBooks;
-use super::memory::ForwardMemory;
+use super::memory::{BodyRoom, ForwardMemory};
 use super::parcel::{ForwardParcel, KeptBody, Load, PARCEL_BYTES};
 use super::passed::{LogPlace, PassedOn};
 use super::places::{ChunkClaims, LoggedRequest, PLACE_BYTES};
@@ -22,7 +23,7 @@ use super::select::WantedTraces;
 use super::send::ForwardSender;
 use crate::counters::Loss;
 use crate::queue::{LineReader, SenderLine, lacking};
-use spanscore_base::model::{Claim, Sender};
+use spanscore_base::model::{Claim, DisplacedItem, Sender};
 use spanscore_base::otlp::Signal;
 
 /// A request in the line.
@@ -31,6 +32,43 @@ enum ForwardEntry {
     Parcel(Box<ForwardParcel>),
     /// With its place in the log alone.
     Logged(LoggedRequest),
+}
+
+impl ForwardEntry {
+    /// The body that it keeps in memory, or the place that it has there.
+    fn room(&self) -> Option<&Arc<BodyRoom>> {
+        match self {
+            Self::Parcel(parcel) => parcel.load.room(),
+            Self::Logged(_) => None,
+        }
+    }
+
+    fn keeps_place(&self) -> bool {
+        match self {
+            Self::Parcel(parcel) => parcel.place.is_some() && parcel.can_leave_body(),
+            Self::Logged(_) => false,
+        }
+    }
+}
+
+/// Returns the bytes that entries free together once they make room. Parts of one request have one
+/// room, which the last of them frees.
+fn freed(gone: &[DisplacedItem<ForwardEntry>]) -> usize {
+    let mut found: HashMap<_, usize> = HashMap::new();
+    let mut bytes = 0;
+    for DisplacedItem { what, .. } in gone {
+        let Some(room) = what.room() else {
+            bytes += PLACE_BYTES;
+            continue;
+        };
+        let parts = found.entry(Arc::as_ptr(room)).or_default();
+        *parts += 1;
+        if *parts == Arc::strong_count(room) {
+            let stays = if what.keeps_place() { PLACE_BYTES } else { 0 };
+            bytes += room.bytes.saturating_sub(stays);
+        }
+    }
+    bytes
 }
 
 /// The offering end.
@@ -95,12 +133,12 @@ impl ForwardQueue {
     ) -> Option<Load> {
         let beside = PARCEL_BYTES + more;
         let bytes = body.bytes.len();
-        if let Some(room) = self.memory.room_of(sender, bytes + beside) {
+        let is_logged = has_place && self.has_log;
+        if let Some(room) = self.memory.room_of(sender, bytes + beside, is_logged) {
             return Some(Load::Held(body.held(room)));
         }
-        let is_logged = has_place && self.has_log;
-        let room = is_logged.then(|| self.memory.room_of(sender, beside)).flatten()?;
-        Some(Load::InLog { bytes, _room: Some(room) })
+        let room = is_logged.then(|| self.memory.room_of(sender, beside, false)).flatten()?;
+        Some(Load::InLog { bytes, room: Some(room) })
     }
 
     /// Takes a request of a sender: in memory, or with a claim as a place in the log where there is
@@ -116,10 +154,16 @@ impl ForwardQueue {
         if let Some(claim) = claim {
             return self.offer_logged(sender, (signal, items), body, claim);
         }
-        let lacking = lacking(self.memory.held(), bytes, self.memory.bytes_max());
-        match self.make_room((sender, bytes), lacking, || self.memory.room(bytes)) {
+        let room = self.memory.room(bytes).or_else(|| {
+            let (held, left) = (self.memory.held(), self.memory.share.left());
+            let lacking = lacking(held, bytes, self.memory.bytes_max(), left);
+            self.make_room((sender, bytes), lacking);
+            self.memory.room(bytes)
+        });
+        match room {
             Some(room) => {
-                self.push(sender, (signal, items), Load::Held(body.held(room)), None, None);
+                let load = Load::Held(body.held(room));
+                self.push((sender, body.bytes.len()), (signal, items), load, None, None);
             }
             None => self.drop_items(signal, Loss::QueueFull, items),
         }
@@ -137,13 +181,16 @@ impl ForwardQueue {
         if let Some(room) = self.memory.room_beside_places(cost) {
             let place = self.passed.place(position, claim.clone());
             let load = Load::Held(body.held(room));
-            return self.push(sender, (signal, items), load, Some(place), None);
+            let of = (sender, body.bytes.len());
+            return self.push(of, (signal, items), load, Some(place), None);
         }
-        // Any that waits has as much room as a place takes.
-        let take = || self.memory.take(PLACE_BYTES).then_some(());
-        if self.make_room((sender, cost), 1, take).is_none() {
-            self.passed.done(position);
-            return self.drop_items(signal, Loss::QueueFull, items);
+        if !self.memory.take(PLACE_BYTES) {
+            if !self.make_room((sender, cost), PLACE_BYTES) {
+                self.passed.done(position);
+                return self.drop_items(signal, Loss::QueueFull, items);
+            }
+            // What made room had as much, though the forward may hold more than it should.
+            self.memory.take_beyond(PLACE_BYTES);
         }
         self.books().enqueued(signal, items);
         self.books().in_log(signal, true);
@@ -153,27 +200,50 @@ impl ForwardQueue {
         self.put(sender, cost, ForwardEntry::Logged(logged));
     }
 
-    /// Takes room for a request of a sender, if need be from those that have more waiting.
-    fn make_room<R>(
-        &self,
-        (sender, cost): (Sender, usize),
-        lacking: usize,
-        take: impl Fn() -> Option<R>,
-    ) -> Option<R> {
-        take().or_else(|| {
-            for entry in self.waiting.displace(sender, cost, lacking) {
-                let parcel = self.parcel_of(entry);
-                self.tell_full();
-                parcel.lost(Loss::Displaced);
-            }
-            take()
-        })
+    /// Lets those that have more waiting make room for a request of a sender: what has a place in
+    /// the log stays there, and what is there alone already is lost.
+    fn make_room(&self, of: (Sender, usize), lacking: usize) -> bool {
+        let mut lost = Vec::new();
+        let is_made = self.waiting.displace(of, lacking, freed, |entry| {
+            let stays = self.in_log_alone(entry);
+            stays.map_err(|parcel| lost.push(parcel)).ok().map(ForwardEntry::Logged)
+        });
+        for parcel in lost {
+            self.tell_full();
+            parcel.lost(Loss::Displaced);
+        }
+        is_made
     }
 
-    /// Takes a request that is kept.
+    /// The place of an entry that waits with its body, and the body no more; else its parcel.
+    fn in_log_alone(&self, entry: ForwardEntry) -> Result<LoggedRequest, ForwardParcel> {
+        let mut parcel = match entry {
+            ForwardEntry::Parcel(parcel) => *parcel,
+            logged => return Err(self.parcel_of(logged)),
+        };
+        let leaves_body = parcel.can_leave_body();
+        let place = parcel.place.take_if(|_| leaves_body);
+        let Some((position, claim)) = place.and_then(LogPlace::into_claim) else {
+            return Err(parcel);
+        };
+        self.memory.take_beyond(PLACE_BYTES);
+        let bytes = u32::try_from(parcel.load.bytes()).unwrap_or(u32::MAX);
+        let logged = LoggedRequest {
+            position,
+            items: parcel.items,
+            bytes,
+            chunk: self.claims.add(&claim),
+            signal: parcel.signal,
+        };
+        parcel.goes_on();
+        self.books().in_log(logged.signal, true);
+        Ok(logged)
+    }
+
+    /// Takes a request that is kept, with the bytes of its body that it is charged with.
     pub(super) fn push(
         &self,
-        sender: Sender,
+        (sender, bytes): (Sender, usize),
         (signal, items): (Signal, u64),
         load: Load,
         place: Option<LogPlace>,
@@ -183,7 +253,7 @@ impl ForwardQueue {
         if matches!(load, Load::InLog { .. }) {
             self.books().in_log(signal, true);
         }
-        let cost = load.bytes() + PARCEL_BYTES;
+        let cost = bytes + PARCEL_BYTES;
         let parcel = self.parcel((signal, items), load, place, wanted);
         self.put(sender, cost, ForwardEntry::Parcel(Box::new(parcel)));
     }
@@ -205,7 +275,7 @@ impl ForwardQueue {
         let LoggedRequest { position, items, bytes, chunk, signal } = logged;
         let claim = self.claims.remove(chunk);
         let place = claim.map(|claim| self.passed.place(position, claim));
-        let load = Load::InLog { bytes: bytes as usize, _room: None };
+        let load = Load::InLog { bytes: bytes as usize, room: None };
         self.parcel((signal, items), load, place, None)
     }
 
@@ -232,7 +302,8 @@ impl ForwardQueue {
     fn tell_full(&self) {
         if self.books().full.may_log() {
             tracing::warn!(forward = %self.books().name, bytes_max = self.memory.bytes_max(),
-                "a forward has no room, what was received is not passed on");
+                "a forward has no room, what was received is not passed on; more of it waits \
+                 with a higher sending_queue.queue_size and limits.forward_mib");
         }
     }
 }
@@ -253,14 +324,6 @@ impl Emptying {
             () = self.send_all(sender, &mut sending) => {}
             () = queue.given_up.cancelled() => sending.shutdown().await,
             () = queue.memory.is_in_vain(), if queue.has_log => sending.shutdown().await,
-        }
-        self.entries.close();
-        while let Some(entry) = self.entries.take() {
-            let is_left = matches!(entry, ForwardEntry::Logged(_)) && !queue.memory.is_removed();
-            // What stays in the log for the next process keeps its claim, and counts as queued.
-            if !is_left {
-                drop(queue.parcel_of(entry));
-            }
         }
     }
 
@@ -294,5 +357,20 @@ impl Emptying {
         }
         self.entries.close();
         self.entries.take()
+    }
+}
+
+impl Drop for Emptying {
+    /// Settles what waits, though the task panicked.
+    fn drop(&mut self) {
+        self.entries.close();
+        let memory = &self.queue.memory;
+        let leaves = memory.closing.is_cancelled() && !memory.is_removed();
+        while let Some(entry) = self.entries.take() {
+            // What stays in the log for the next process keeps its claim, and counts as queued.
+            if !(leaves && matches!(entry, ForwardEntry::Logged(_))) {
+                drop(self.queue.parcel_of(entry));
+            }
+        }
     }
 }

@@ -254,7 +254,7 @@ impl ForwardEnd {
             }
         }
         self.queue.given_up.cancel();
-        // A task that panicked has dropped what it held, which counts it.
+        // A task that panicked has settled what waited, which counts it.
         let _ = sending.await;
         false
     }

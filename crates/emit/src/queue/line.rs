@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use spanscore_base::model::{FairLine, Sender};
+use spanscore_base::model::{DisplacedItem, FairLine, Sender};
+
+/// Times that more of the line is looked at where what would go frees less than its cost.
+const DISPLACE_ROUNDS: usize = 8;
 
 /// Entries between the offering and the emptying end.
 pub(crate) struct SenderLine<T> {
@@ -41,9 +44,39 @@ impl<T> SenderLine<T> {
         Ok(())
     }
 
-    /// Takes so much as is lacking for an entry of a sender from whoever has more, or nothing.
-    pub(crate) fn displace(&self, sender: Sender, bytes: usize, lacking: usize) -> Vec<T> {
-        self.lock().entries.displace(sender, bytes, lacking)
+    /// Lets whoever has more make room for an entry of a sender: takes entries that free so many
+    /// bytes as are lacking, and puts back what `gone` leaves of each. Else nothing is taken.
+    ///
+    /// `freed`: the bytes that entries free together, at most their cost.
+    pub(crate) fn displace(
+        &self,
+        (sender, bytes): (Sender, usize),
+        lacking: usize,
+        freed: impl Fn(&[DisplacedItem<T>]) -> usize,
+        mut gone: impl FnMut(T) -> Option<T>,
+    ) -> bool {
+        let mut line = self.lock();
+        let mut found = Vec::new();
+        let mut left = lacking;
+        for _ in 0..DISPLACE_ROUNDS {
+            let more = line.entries.displace(sender, bytes, left);
+            if more.is_empty() {
+                break;
+            }
+            found.extend(more);
+            left = lacking.saturating_sub(freed(&found));
+            if left == 0 {
+                break;
+            }
+        }
+        // The newest were taken first.
+        for DisplacedItem { sender, cost, what } in found.into_iter().rev() {
+            let stays = if left == 0 { gone(what) } else { Some(what) };
+            if let Some(what) = stays {
+                line.entries.put(sender, cost, what);
+            }
+        }
+        left == 0
     }
 
     /// Takes nothing in any more.
@@ -57,10 +90,12 @@ impl<T> SenderLine<T> {
     }
 }
 
-/// Returns the bytes that a queue lacks for more, where it has no room: it may have room that the
-/// share of all queues has not.
-pub(crate) fn lacking(held: usize, bytes: usize, bytes_max: usize) -> usize {
-    match held.saturating_add(bytes).saturating_sub(bytes_max) {
+/// Returns the bytes that a queue lacks for more, where it has no room: beyond its own limit, or of
+/// the share of all queues, of which so much is left.
+pub(crate) fn lacking(held: usize, bytes: usize, bytes_max: usize, left: usize) -> usize {
+    let beyond = held.saturating_add(bytes).saturating_sub(bytes_max);
+    match beyond.max(bytes.saturating_sub(left)) {
+        // Its part of the share is lacking.
         0 => bytes,
         beyond => beyond,
     }
@@ -96,5 +131,49 @@ impl<T> Drop for LineReader<T> {
     fn drop(&mut self) {
         self.close();
         while self.take().is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lacking_is_what_binds_most() {
+        for (held, bytes, bytes_max, left, expected) in [
+            (90, 20, 100, 1000, 10),
+            (90, 20, 100, 5, 15),
+            (90, 20, 1000, 5, 15),
+            (90, 20, 1000, 1000, 20),
+        ] {
+            let found = lacking(held, bytes, bytes_max, left);
+            assert_eq!(found, expected, "{held} and {bytes} of {bytes_max}, {left} left");
+        }
+    }
+
+    /// Has another sender put 10 entries of 100 bytes that free so much each; returns which make
+    /// room for so many bytes.
+    fn check(frees: usize, lacking: usize) -> Vec<u32> {
+        let [flood, few] = [1, 2].map(|peer| Sender { peer, ..Sender::default() });
+        let (line, mut reader) = SenderLine::new();
+        (0..10).for_each(|number| assert!(line.put(flood, 100, number).is_ok()));
+        let freed = |found: &[DisplacedItem<u32>]| found.len() * frees;
+        let mut gone = Vec::new();
+        let is_made = line.displace((few, 10), lacking, freed, |number| {
+            gone.push(number);
+            None
+        });
+        assert_eq!(is_made, !gone.is_empty());
+        let left: Vec<_> = std::iter::from_fn(|| reader.take()).collect();
+        assert!(left.is_sorted() && left.len() + gone.len() == 10, "{left:?}");
+        gone
+    }
+
+    #[test]
+    fn entries_make_room_by_what_they_free_or_stay() {
+        assert_eq!(check(100, 150), [8, 9]);
+        assert_eq!(check(50, 150), [7, 8, 9]);
+        assert_eq!(check(0, 1), [0; 0]);
+        assert_eq!(check(50, 600), [0; 0], "they have not so much");
     }
 }

@@ -40,7 +40,7 @@ use super::counters::{Instruments, LogLimiter, Loss};
 use drain::{Drain, Payload};
 use handover::SuccessorSlot;
 use room::{QueueShared, Room};
-use spanscore_base::model::{Evaluation, MemoryQuota, Receipt, Sender};
+use spanscore_base::model::{DisplacedItem, Evaluation, MemoryQuota, Receipt, Sender};
 use spanscore_base::panics::Panicked;
 
 /// Evaluations on their way, in the order offered.
@@ -232,8 +232,15 @@ impl Queue {
     fn make_room(&self, sender: Sender, bytes: usize, count: u64) -> Option<Room> {
         let take = || Room::take(&self.shared, bytes, count, self.bytes_max);
         take().or_else(|| {
-            let lacking = lacking(self.shared.held.bytes(), bytes, self.bytes_max);
-            for QueueEntry { room, .. } in self.waiting.displace(sender, bytes, lacking) {
+            let held = &self.shared.held;
+            let lacking = lacking(held.bytes(), bytes, self.bytes_max, held.share.left());
+            let freed = |gone: &[DisplacedItem<_>]| gone.iter().map(|it| it.cost).sum();
+            let mut gone = Vec::new();
+            self.waiting.displace((sender, bytes), lacking, freed, |entry| {
+                gone.push(entry);
+                None
+            });
+            for QueueEntry { room, .. } in gone {
                 let (count, receipt) = room.give_back();
                 self.lose(Loss::Displaced, count, receipt.as_ref());
             }

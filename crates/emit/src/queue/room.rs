@@ -19,7 +19,7 @@ use spanscore_base::model::{MemoryQuota, Receipt};
 pub(crate) struct Held {
     bytes: AtomicUsize,
     evaluations: AtomicU64,
-    share: Arc<MemoryQuota>,
+    pub(super) share: Arc<MemoryQuota>,
     /// Bytes of the log that receipts of its evaluations claim; a record counts for each.
     claimed: AtomicU64,
     /// Receipts of what is left to the next process, with their claims, while this one goes on.

@@ -55,6 +55,17 @@ struct LineItem<T> {
     what: T,
 }
 
+/// Item that made room.
+#[derive(Debug)]
+pub struct DisplacedItem<T> {
+    /// Its sender, without the group.
+    pub sender: Sender,
+    /// Its cost.
+    pub cost: usize,
+    /// The item.
+    pub what: T,
+}
+
 /// Waiting items of one connection with their cost, and the finish tag of its last.
 #[derive(Debug, Default)]
 struct ConnectionInLine {
@@ -167,8 +178,9 @@ impl<T> PeerInLine<T> {
     }
 
     /// Removes an item: served, or as if its connection had not put it, where it is its last.
-    fn remove(&mut self, place: PlaceInPeer, is_served: bool) -> Option<T> {
-        let LineItem { connection, cost, what } = self.pull(place)?;
+    fn remove(&mut self, place: PlaceInPeer, is_served: bool) -> Option<LineItem<T>> {
+        let item = self.pull(place)?;
+        let LineItem { connection, cost, .. } = item;
         let is_first = connection == self.connection;
         let others = &mut self.others;
         let own = if is_first { &mut self.own } else { others.get_mut(&connection)? };
@@ -188,7 +200,7 @@ impl<T> PeerInLine<T> {
             // Past items that are held it stays where it was when they come.
             self.now = self.now.max(place.0);
         }
-        Some(what)
+        Some(item)
     }
 
     /// Returns the turn that it has by its first item; `None` without any.
@@ -260,7 +272,7 @@ impl<T> FairLine<T> {
         }
         self.turns.extend(passed);
         let (number, place) = next?;
-        self.remove(number, place, true)
+        self.remove(number, place, true).map(|item| item.what)
     }
 
     /// Returns the next item.
@@ -281,7 +293,12 @@ impl<T> FairLine<T> {
     /// Makes room for an item that a sender would put, if what comes behind it has so much as is
     /// lacking: takes the last of whoever has most waiting. Else nothing is taken. The
     /// work is that of what goes, or of what comes behind the item.
-    pub fn displace(&mut self, sender: Sender, cost: usize, lacking: usize) -> Vec<T> {
+    pub fn displace(
+        &mut self,
+        sender: Sender,
+        cost: usize,
+        lacking: usize,
+    ) -> Vec<DisplacedItem<T>> {
         let mut gone = Vec::new();
         let mut lacking = lacking as u64;
         let of_peer = self.peers.get(&sender.peer).map_or(0, |peer| peer.end());
@@ -293,14 +310,20 @@ impl<T> FairLine<T> {
                     break;
                 };
                 lacking = lacking.saturating_sub(cost);
-                gone.extend(self.remove(number, place, false));
+                gone.extend(self.displace_at(number, place));
             }
             return gone;
         }
         for place in self.behind_in_peer(sender, cost as u64, lacking) {
-            gone.extend(self.remove(sender.peer, place, false));
+            gone.extend(self.displace_at(sender.peer, place));
         }
         gone
+    }
+
+    fn displace_at(&mut self, peer: u32, place: PlaceInPeer) -> Option<DisplacedItem<T>> {
+        let LineItem { connection, cost, what } = self.remove(peer, place, false)?;
+        let sender = Sender { peer, connection, ..Sender::default() };
+        Some(DisplacedItem { sender, cost: cost as usize, what })
     }
 
     /// Returns true if the peers have so much waiting behind a finish tag.
@@ -381,17 +404,17 @@ impl<T> FairLine<T> {
         self.ends.get_or_insert_with(all)
     }
 
-    fn remove(&mut self, number: u32, place: PlaceInPeer, is_served: bool) -> Option<T> {
+    fn remove(&mut self, number: u32, place: PlaceInPeer, is_served: bool) -> Option<LineItem<T>> {
         let peer = self.peers.get_mut(&number)?;
         let end_before = peer.end();
-        let what = peer.remove(place, is_served)?;
+        let item = peer.remove(place, is_served)?;
         self.count -= 1;
         if is_served {
             self.now = self.now.max(peer.served);
         }
         move_end(&mut self.ends, (end_before, number), peer.end());
         match peer.next_turn() {
-            Some(turn) if turn == peer.turn => return Some(what),
+            Some(turn) if turn == peer.turn => return Some(item),
             Some(turn) => {
                 peer.turn = turn;
                 self.turns.push(Reverse(turn));
@@ -399,7 +422,7 @@ impl<T> FairLine<T> {
             None => self.forget(number),
         }
         self.drop_stale_turns();
-        Some(what)
+        Some(item)
     }
 
     /// Forgets a peer without items.

@@ -35,6 +35,8 @@ pub(super) struct Leaving {
     pub(super) signal: Signal,
     pub(super) sender: Sender,
     pub(super) items: u64,
+    /// Bytes of the body that the items are, about.
+    pub(super) bytes: usize,
     pub(super) load: Load,
     pub(super) place: Option<LogPlace>,
     /// The traces that are sent of it.
@@ -66,6 +68,8 @@ struct HeldRequest {
     place: Option<LogPlace>,
     /// Each with its items, by id.
     traces: Vec<(TraceId, u64, HeldState)>,
+    /// Items of no trace.
+    without: u64,
     waiting: usize,
     parts: u8,
     is_dirty: bool,
@@ -155,6 +159,7 @@ impl Holding {
             load,
             place,
             traces,
+            without: items.without,
             waiting,
             parts: 0,
             is_dirty,
@@ -314,11 +319,15 @@ impl Holding {
         if !chosen.is_empty() {
             request.parts += 1;
             request.is_cut = true;
+            let all =
+                request.without + request.traces.iter().map(|(_, count, _)| count).sum::<u64>();
+            let share = items as f64 / all.max(1) as f64;
             self.released.items[request.signal as usize] += items;
             self.leaving.push(Leaving {
                 signal: request.signal,
                 sender: request.sender,
                 items,
+                bytes: (request.load.bytes() as f64 * share) as usize,
                 load: request.load.clone(),
                 place: request.place.clone(),
                 wanted: (!is_whole).then(|| WantedTraces::new(request.sender.group, chosen)),
@@ -351,8 +360,8 @@ mod tests {
         let books = Arc::new(ForwardBooks::new("a"));
         let share = MemoryQuota::new("forward", 1 << 20);
         let memory = Arc::new(ForwardMemory::new(books, share));
-        let _room = memory.room(1).unwrap();
-        let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, _room };
+        let room = memory.room(1).unwrap();
+        let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, room };
         let traces = traces.iter().map(|(trace, count)| (id(*trace), *count)).collect();
         let items = ItemsByTrace { traces, without };
         let of = (Signal::Traces, Sender::default());

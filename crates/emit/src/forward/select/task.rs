@@ -101,11 +101,12 @@ impl Chooser {
     pub(in crate::forward) fn offer(&self, passing: &Passing<'_>, place: Option<LogPlace>) {
         let Passing { signal, request, items, sender, .. } = *passing;
         let memory = &self.queue.memory;
-        let room_of = |bytes| memory.room_of(sender, bytes + HELD_TRACE_BYTES);
-        let (request, room) = match room_of(request.len()) {
+        let has_log = place.is_some() && self.log.is_some();
+        let room_of = |bytes, spares| memory.room_of(sender, bytes + HELD_TRACE_BYTES, spares);
+        let (request, room) = match room_of(request.len(), has_log) {
             room @ Some(_) if passing.is_shared() => (Some(Bytes::copy_from_slice(request)), room),
             room @ Some(_) => (Some(request.clone()), room),
-            None if place.is_some() && self.log.is_some() => (None, room_of(0)),
+            None if has_log => (None, room_of(0, false)),
             None => (None, None),
         };
         let Some(room) = room else {
@@ -265,8 +266,8 @@ impl HoldingTask {
             }
         }
         for part in std::mem::take(&mut self.holding.leaving) {
-            let Leaving { signal, sender, items, load, place, wanted } = part;
-            self.queue.push(sender, (signal, items), load, place, wanted);
+            let Leaving { signal, sender, items, bytes, load, place, wanted } = part;
+            self.queue.push((sender, bytes), (signal, items), load, place, wanted);
         }
     }
 
