@@ -221,7 +221,10 @@ impl<'de> Deserializer<'de> for &'de Node {
                 self.deserialize_any(visitor).map_err(|error: SettingsError| {
                     let takes = format!("it takes {}", fields.join(", "));
                     let joined = value.as_str().and_then(joined_key);
-                    error.with_help(match joined.filter(|(name, _)| fields.contains(name)) {
+                    // `host:4317` is an address, not a key.
+                    let is_key =
+                        |(name, value): &(&str, &str)| fields.contains(name) || !is_port(value);
+                    error.with_help(match joined.filter(is_key) {
                         Some(joined) => format!("{}; {takes}", space_behind_colon(joined)),
                         None => takes,
                     })
@@ -235,6 +238,11 @@ impl<'de> Deserializer<'de> for &'de Node {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string byte_buf unit
         unit_struct seq tuple tuple_struct map identifier ignored_any
     }
+}
+
+/// Returns true for a port, with or without a path behind it.
+fn is_port(text: &str) -> bool {
+    text.split('/').next().is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
 fn visit_scalar<'de, V: Visitor<'de>>(
