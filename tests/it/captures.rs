@@ -5,11 +5,13 @@
 //! ran. It shows that extraction and resolution agree with the truth; not how requests are received
 //! nor when a trace is complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
 use serde_json::Value as Json;
 use spanscore_base::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
 use spanscore_base::otlp::Signal;
@@ -309,4 +311,54 @@ fn samples_of_every_dialect_give_their_calls() {
     let samples = samples();
     assert!(samples.len() >= 39, "{} samples", samples.len());
     check_all(&samples);
+}
+
+/// Keys retained at once: each takes a slot and a condition of the table.
+const RETAINED_AT_ONCE: usize = 64;
+
+/// Keys of the attributes of a fixture's spans.
+fn keys(requests: &[Request]) -> Vec<String> {
+    let mut keys = BTreeSet::new();
+    for request in requests {
+        let Request::Traces(body) = request else { continue };
+        let request = ExportTraceServiceRequest::decode(&body[..]).unwrap();
+        let scopes = request.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
+        let attributes = scopes.flat_map(|it| it.spans).flat_map(|span| span.attributes);
+        keys.extend(attributes.map(|attribute| attribute.key));
+    }
+    keys.into_iter().collect()
+}
+
+/// All facts that are read of a fixture but the retained attributes: rows of its trajectories and
+/// the attributes of their roots.
+fn all_facts(facts: Facts, requests: &[Request]) -> Vec<String> {
+    let table = Table::compile(Dialect::with_builtin(Vec::new()), &facts).unwrap();
+    let resolver = Resolver::new(Arc::new(table));
+    let traces = traces(&resolver, requests);
+    let attributes = traces.iter().map(|it| format!("{:?}", resolver.resolve(it).attributes));
+    let rows = rows(&resolver, &traces).into_iter().map(|row| format!("{row:#}"));
+    attributes.chain(rows).collect()
+}
+
+#[test]
+fn retained_attributes_change_no_fact() {
+    let needed = [("all", Facts::all()), ("input", Facts { user_input: true, ..Facts::default() })];
+    let mut changed = Vec::new();
+    for fixture in captures().into_iter().chain(samples()) {
+        let keys = keys(&fixture.requests);
+        for (name, facts) in &needed {
+            let alone = all_facts(facts.clone(), &fixture.requests);
+            for retained in keys.chunks(RETAINED_AT_ONCE) {
+                let attributes = retained.iter().map(|key| vec![key.clone()]).collect();
+                let beside = Facts { attributes, ..Facts::default() }.union(facts);
+                let found = all_facts(beside, &fixture.requests);
+                let differing = found.iter().zip(&alone).find(|(found, alone)| found != alone);
+                changed.extend(differing.map(|(found, alone)| {
+                    let lines = found.lines().zip(alone.lines()).find(|(a, b)| a != b);
+                    format!("{} ({name}): {lines:?}", fixture.name)
+                }));
+            }
+        }
+    }
+    assert!(changed.is_empty(), "{}", changed.join("\n"));
 }

@@ -153,19 +153,6 @@ mod tests {
     }
 
     #[test]
-    fn who_has_most_in_bytes_makes_room_even_where_nobody_has_more_in_number() {
-        let room = WaitingRoom::new(100, 1000);
-        let _large: Vec<_> = (0..4).map_while(|_| room.enter(sender(1), 200)).collect();
-        let own: Vec<_> = (0..5).map_while(|_| room.enter(sender(2), 40)).collect();
-        let newest = own.last().filter(|_| own.len() == 5);
-        let places =
-            |peer| -> Vec<_> { (0..5).map_while(|_| room.enter(sender(peer), 0)).collect() };
-        let crowd: Vec<_> = (10..).map(places).take_while(|it| !it.is_empty()).collect();
-        assert_eq!((room.now().0, crowd.iter().map(Vec::len).max()), (100, Some(5)));
-        assert_eq!(newest.and_then(WaitingPlace::displaces), Some(sender(1)));
-    }
-
-    #[test]
     fn peer_that_fills_the_queue_leaves_room_for_others() {
         for (bytes, expected) in [(1, 80), (100, 8)] {
             let room = WaitingRoom::new(100, 1000);

@@ -155,8 +155,8 @@ impl ForwardQueue {
             return self.offer_logged(sender, (signal, items), body, claim);
         }
         let room = self.memory.room(bytes).or_else(|| {
-            let (held, left) = (self.memory.held(), self.memory.share.left());
-            let lacking = lacking(held, bytes, self.memory.bytes_max(), left);
+            let left = self.memory.share.left();
+            let lacking = lacking(self.memory.held(), bytes, self.memory.bytes_max(), left);
             self.make_room((sender, bytes), lacking);
             self.memory.room(bytes)
         });

@@ -121,7 +121,7 @@ impl<'a> SpanAttributes<'a> {
         while let Some(field) = fields.next()? {
             let (number::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
             let value = key_value(entry)?.1;
-            if let Some(Some(rule)) = rules.next() {
+            for rule in rules.next().into_iter().flatten().flatten() {
                 has_body |= rule.write(true, (value, entry), arena);
             }
         }

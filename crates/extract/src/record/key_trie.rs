@@ -200,7 +200,8 @@ impl KeyTrie {
             };
             if is_repeated {
                 // Keys are unique; where a sender breaks that, the first counts.
-                meaning = KeyMeaning::Unread;
+                let is_matched = table.also_keyed.has(slot);
+                meaning = if is_matched { KeyMeaning::Behind } else { KeyMeaning::Unread };
             } else if let Some(bit) = table.bound(slot).and_then(|bound| bound.present) {
                 present.insert(bit);
             }

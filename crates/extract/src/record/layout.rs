@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `CONDITIONS` | ids of the conditions that hold, `u16` little endian, ascending |
 //! | `ATTRIBUTE` | slot, `u16` little endian, then the encoded `AnyValue` |
-//! | `OTHER` | an encoded `KeyValue` whose key has no slot |
+//! | `OTHER` | an encoded `KeyValue` that is retained under its key |
 //! | `WORD_MATCH` | sources with a word of the key, `u32` little endian, then as `OTHER` |
 //! | `BODY` | as `WORD_MATCH`, where the value may be the body of a request or response |
 //! | `NUMBERED` | as `OTHER`, where the key is that of a field of a numbered message |
@@ -161,10 +161,14 @@ impl<'a> FactsReader<'a> {
     }
 
     /// All kept attributes with their keys, in the order of the span: for sources that read a
-    /// prefix of keys, and for the attributes of a root span.
+    /// prefix of keys, and for the attributes of a root span, where all are kept.
     pub(crate) fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
         self.fields().filter_map(move |(field, bytes)| match field {
-            ATTRIBUTE => slot(bytes).map(|(slot, value)| (table.key(slot), read(value))),
+            ATTRIBUTE => {
+                let (slot, value) =
+                    slot(bytes).filter(|(slot, _)| !table.also_keyed.has(slot.0))?;
+                Some((table.key(slot), read(value)))
+            }
             OTHER | WORD_MATCH | BODY | NUMBERED => {
                 let (key, value) = key_value(entry(field, bytes)).ok()?;
                 Some((text(key), AnyValue::read(value).ok()?))
@@ -173,7 +177,7 @@ impl<'a> FactsReader<'a> {
         })
     }
 
-    /// The kept attributes that have no slot and a key behind this prefix, with the rest of their
+    /// The attributes that are kept under their keys, behind this prefix, with the rest of their
     /// keys, in the order of the span.
     pub(crate) fn behind<'p>(
         self,

@@ -33,9 +33,8 @@ pub(crate) struct Retention {
     pub(crate) rules: Vec<AttributeRule>,
     /// Number of the rules at the beginning that are slots.
     pub(crate) leading_slots: usize,
-    /// Rules of all attributes of a root span, once one was written; `None` for a key that came
-    /// before.
-    pub(crate) root: OnceCell<Vec<Option<Rule>>>,
+    /// Rules of all attributes of a root span, once one was written.
+    pub(crate) root: OnceCell<Vec<[Option<Rule>; 2]>>,
 }
 
 /// Kind of a span by the conditions that hold.
@@ -159,15 +158,16 @@ impl Retention {
     fn list(&mut self, table: &Table, attributes: &SpanAttributes<'_>) {
         for (place, (meaning, entry)) in (0..).zip(attributes.meanings()) {
             let key = key_value(entry).unwrap_or_default().0;
-            let rule = match meaning {
+            let rules = match meaning {
                 KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) => {
-                    self.rule_of_slot(table, slot, key)
+                    self.rules_of_slot(table, slot, key)
                 }
                 // What says a kind may be a part of what is read, or hold the id of a call.
-                KeyMeaning::Behind | KeyMeaning::Kind => self.rule_of_key(table, key),
-                KeyMeaning::Unread => None,
+                KeyMeaning::Behind | KeyMeaning::Kind => [None, self.rule_of_key(table, key)],
+                KeyMeaning::Unread => [None, None],
             };
-            self.rules.extend(rule.map(|rule| AttributeRule { place, rule }));
+            let rules = rules.into_iter().flatten();
+            self.rules.extend(rules.map(|rule| AttributeRule { place, rule }));
         }
         self.rules.sort_by_key(|attribute| attribute.rule.order());
         let is_slot = |attribute: &&AttributeRule| matches!(attribute.rule, Rule::Slot(_));
@@ -176,14 +176,24 @@ impl Retention {
         MessagePart::join(messages.collect());
     }
 
-    fn rule_of_slot(&self, table: &Table, slot: u16, key: &[u8]) -> Option<Rule> {
+    /// Returns the rules of an attribute with a slot: under its slot, and as its key is matched.
+    fn rules_of_slot(&self, table: &Table, slot: u16, key: &[u8]) -> [Option<Rule>; 2] {
         let keep = &self.keep;
-        if keep.slots.has(slot) {
-            return Some(Rule::Slot(slot));
+        let is_named = keep.slots.has(slot) || keep.tools_only.has(slot);
+        let is_whole = keep.slots.has(slot) || keep.as_they_came.has(slot);
+        let under_slot = if is_whole { Rule::Slot(slot) } else { Rule::ToolSlot(slot) };
+        let under_slot = (is_whole || is_named).then_some(under_slot);
+        if table.also_keyed.has(slot) {
+            return [under_slot, self.rule_of_key(table, key)];
         }
-        if keep.tools_only.has(slot) {
-            return Some(Rule::ToolSlot(slot));
-        }
+        let matched = if is_named { None } else { self.rule_of_unnamed(table, slot, key) };
+        let is_new = |rule: &Rule| under_slot.is_none() || !rule.is_of_slot();
+        [under_slot, matched.filter(is_new)]
+    }
+
+    /// Returns the rule of a key that has a slot, though no source names it on such a span.
+    fn rule_of_unnamed(&self, table: &Table, slot: u16, key: &[u8]) -> Option<Rule> {
+        let keep = &self.keep;
         let is_body = is_common(key) && table.matcher.is_body(key);
         if !(is_body || keep.worded || keep.worded_bodies) {
             return None;

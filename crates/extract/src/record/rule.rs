@@ -71,6 +71,11 @@ impl Rule {
         }
     }
 
+    /// Returns true for the rules that write under a slot.
+    pub(super) fn is_of_slot(&self) -> bool {
+        matches!(self, Self::Slot(_) | Self::ToolSlot(_))
+    }
+
     /// Returns the part of a message that the rule is about.
     pub(super) fn message_mut(&mut self) -> Option<&mut MessagePart> {
         if let Self::Message(part) = self { Some(part) } else { None }
@@ -144,28 +149,25 @@ fn put_keyed(arena: &mut Vec<u8>, words: u32, entry: &[u8]) {
     }
 }
 
-/// Returns the rules of all attributes of an encoded root span, in order; `None` for a key that
-/// came before.
-pub(super) fn root_rules(table: &Table, span: &[u8]) -> Result<Vec<Option<Rule>>, Malformed> {
+/// Returns the rules of all attributes of an encoded root span, in order: none for a key that came
+/// before, two for one with a slot that is retained under its key, too.
+pub(super) fn root_rules(table: &Table, span: &[u8]) -> Result<Vec<[Option<Rule>; 2]>, Malformed> {
     let mut rules = Vec::new();
     let mut written = BitSet::default();
     let mut fields = Fields::new(span);
     while let Some(field) = fields.next()? {
         let (number::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
         let (key, _) = key_value(entry)?;
-        rules.push(match table.keys.get(key) {
-            None => Some(root_rule(table, key)),
-            Some(slot) if written.has(slot) => None,
-            Some(slot) => {
-                written.insert(slot);
-                Some(Rule::Slot(slot))
-            }
-        });
+        let slot = table.keys.get(key);
+        let by_key = slot.is_none_or(|slot| table.also_keyed.has(slot));
+        let slot = slot.filter(|slot| !written.has(*slot));
+        slot.iter().for_each(|slot| written.insert(*slot));
+        rules.push([slot.map(Rule::Slot), by_key.then(|| root_rule(table, key))]);
     }
     Ok(rules)
 }
 
-/// Returns the rule of an attribute of a root span whose key has no slot.
+/// Returns the rule of an attribute of a root span that is retained under its key.
 fn root_rule(table: &Table, key: &[u8]) -> Rule {
     let matcher = &table.matcher;
     let words = || matcher.words.sources_of(key);

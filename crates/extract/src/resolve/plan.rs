@@ -185,9 +185,10 @@ impl FactPlace {
     }
 }
 
-/// Returns the slots of the keys that match one of the words, with the rest behind it.
+/// Returns the slots of the keys that match one of the words, with the rest behind it; without
+/// those that the record tells under their keys, too.
 fn matching_slots(table: &Table, words: &SourceWords) -> Vec<(KeySlot, Box<str>)> {
-    let slots = (0..table.slot_count()).map(KeySlot);
+    let slots = (0..table.slot_count()).filter(|slot| !table.also_keyed.has(*slot)).map(KeySlot);
     slots.filter_map(|slot| Some((slot, words.find(table.key(slot).as_bytes())?.into()))).collect()
 }
 

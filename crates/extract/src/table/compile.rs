@@ -40,6 +40,8 @@ pub enum TableError {
 #[derive(Default)]
 pub(super) struct Builder {
     names: KeyNumbers,
+    /// Number of the keys that dialects name.
+    named: usize,
     pub(super) matcher: KeyMatcher,
     events: Vec<Box<[u8]>>,
     event_slots: Vec<BitSet>,
@@ -87,6 +89,11 @@ impl Builder {
         self.names.slot(key)
     }
 
+    /// Notes that all keys that dialects name have their slots.
+    pub(super) fn end_dialects(&mut self) {
+        self.named = self.names.keys.len();
+    }
+
     /// Numbers a condition; `dialect` is named in the error.
     pub(super) fn condition(
         &mut self,
@@ -127,16 +134,11 @@ impl Builder {
         Ok(at as u16)
     }
 
-    pub(super) fn build(mut self, dialects: Vec<Dialect>) -> Result<Table, TableError> {
+    pub(super) fn build(self, dialects: Vec<Dialect>) -> Result<Table, TableError> {
         check("attribute keys", self.names.keys.len(), BitSet::LIMIT)?;
         check("statements in conditions", self.names.statements.len(), BitSet::LIMIT)?;
         check("key prefixes", self.matcher.prefix_count(), KeyMatcher::PREFIXES_MAX)?;
-        let prefixes: Vec<u64> =
-            self.names.keys.iter().map(|key| self.matcher.prefixes_of(key)).collect();
-        let projections = self.compiled.iter_mut().map(|compiled| &mut compiled.keep);
-        for keep in projections.chain([&mut self.base]).filter(|keep| keep.prefixes != 0) {
-            keep_slots_behind(&prefixes, keep);
-        }
+        let also_keyed = self.also_keyed();
         let bound = bound(&self.names);
         let statements = statements(&self.names.statements, &self.ways);
         Ok(Table {
@@ -146,6 +148,7 @@ impl Builder {
             compiled: self.compiled,
             keys: KeyIndex::new(self.names.keys),
             bound,
+            also_keyed,
             tools_only_prefixes: self.matcher.tools_only_prefixes(),
             matcher: self.matcher,
             events: KeyIndex::new(self.events),
@@ -159,18 +162,25 @@ impl Builder {
             facts: self.facts,
         })
     }
+
+    /// Returns the slots of keys that some source matches without naming them: those behind a
+    /// prefix, and those that have a slot only because they are retained as they came.
+    fn also_keyed(&self) -> BitSet {
+        // A slot that an evaluator asks for must not hide the attribute from the sources that would
+        // have read it without: one evaluator would change the verdicts of others.
+        let mut slots = BitSet::default();
+        for (slot, key) in self.names.keys.iter().enumerate() {
+            let is_named = slot < self.named;
+            if self.matcher.prefixes_of(key) != 0 || !is_named && self.matcher.has(key) {
+                slots.insert(slot as u16);
+            }
+        }
+        slots
+    }
 }
 
 fn check(what: &'static str, count: usize, limit: usize) -> Result<(), TableError> {
     if count > limit { Err(TableError::TooMany { what, count, limit }) } else { Ok(()) }
-}
-
-/// Retains the slots behind retained prefixes, given the prefixes of each slot's key: a key with a
-/// slot is never looked for behind prefixes.
-fn keep_slots_behind(prefixes: &[u64], keep: &mut Projection) {
-    for (slot, _) in (0..).zip(prefixes).filter(|(_, prefixes)| **prefixes & keep.prefixes != 0) {
-        keep.slots.insert(slot);
-    }
 }
 
 fn bound(names: &KeyNumbers) -> Vec<Bound> {

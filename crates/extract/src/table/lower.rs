@@ -21,6 +21,7 @@ pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, 
             }
         }
     }
+    builder.end_dialects();
     for group in &facts.attributes {
         lower_group(&mut builder, group)?;
     }
@@ -193,7 +194,7 @@ fn lower_group(builder: &mut Builder, group: &[String]) -> Result<(), TableError
         slots.insert(slot.0);
     }
     let here = Condition { attr_present: vec![first.clone()], ..Condition::default() };
-    builder.condition(&here, "")?.keep.slots.extend(&slots);
+    builder.condition(&here, "")?.keep.as_they_came.extend(&slots);
     builder.groups.push(numbers);
     Ok(())
 }
@@ -202,6 +203,6 @@ fn lower_group(builder: &mut Builder, group: &[String]) -> Result<(), TableError
 fn keep_wherever(builder: &mut Builder, key: &str) -> Result<KeySlot, TableError> {
     let slot = builder.slot(key);
     let here = Condition { attr_present: vec![key.to_owned()], ..Condition::default() };
-    builder.condition(&here, "")?.keep.slots.insert(slot);
+    builder.condition(&here, "")?.keep.as_they_came.insert(slot);
     Ok(KeySlot(slot))
 }

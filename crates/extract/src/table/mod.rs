@@ -50,6 +50,8 @@ pub struct Table {
     bound: Vec<Bound>,
     /// Matchers of keys without a slot.
     pub(super) matcher: KeyMatcher,
+    /// Slots whose attributes are retained under their keys too, for the sources that match keys.
+    pub(super) also_keyed: BitSet,
     /// Prefixes behind which only messages about tools are retained, a bit each.
     pub(super) tools_only_prefixes: u64,
     pub(super) events: KeyIndex,
@@ -90,8 +92,10 @@ impl CompiledCondition {
 /// Parts of a span that are retained, as sets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Projection {
-    /// Slots of attributes.
+    /// Slots of attributes that a source reads.
     pub(super) slots: BitSet,
+    /// Slots of attributes that are retained as they came, whatever sources read.
+    pub(super) as_they_came: BitSet,
     /// Slots of attributes that are retained if their text mentions tools.
     pub(super) tools_only: BitSet,
     /// Prefixes of keys, a bit each.
@@ -118,6 +122,7 @@ impl Projection {
     #[inline]
     pub(super) fn extend(&mut self, other: &Self) {
         self.slots.extend(&other.slots);
+        self.as_they_came.extend(&other.as_they_came);
         self.tools_only.extend(&other.tools_only);
         self.prefixes |= other.prefixes;
         self.events |= other.events;

@@ -118,7 +118,9 @@ fn a_run_that_is_kept_counts_with_the_set_that_it_keeps() {
         file.query_row(query, [], |row| row.get(0)).unwrap()
     };
     let words: String = (0..5_000).map(|number| format!("{number} ")).collect();
-    assert_eq!(pinned(&[refund(&words, "null")]), pinned(&[refund("Pays.", "null")]));
+    // The packed content of the run, with its times, may differ by some bytes.
+    let [large, small] = [&*words, "Pays."].map(|words| pinned(&[refund(words, "null")]));
+    assert!(large.abs_diff(small) < 64, "{large} and {small}");
 }
 
 #[test]
