@@ -1,8 +1,8 @@
 //! Bytes beside a literal of a match: the cheap look before an expression runs.
 //!
 //! A literal alone is ordinary in logs; of `error`, few stand before a colon or behind a digit.
-//! What an expression has around a literal of it tells the bytes that may stand at each of the next
-//! places, before and behind it, and there it ends or not.
+//! The parts of an expression around a literal tell the bytes that may stand at each of the next
+//! places before and behind it, and if the text may end there.
 
 use std::rc::Rc;
 
