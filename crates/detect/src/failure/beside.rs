@@ -232,6 +232,15 @@ mod tests {
     }
 
     #[test]
+    fn literal_that_tells_where_matches_begin_comes_first() {
+        let pattern = r"please [a-z ]*\b(?:retry|try again)\b[^\n]{0,60}$";
+        let tree = ExpressionTree::of(&plain_of(pattern, TextForm::AsIs).unwrap(), true);
+        let both = openers(&tree, &[], Begin::Anywhere);
+        let both = both.map(|all| all.into_iter().map(|it| it.literal).collect::<Vec<_>>());
+        assert_eq!(both, [vec!["please "], vec!["retry", "try again"]]);
+    }
+
+    #[test]
     fn an_expression_that_begins_with_a_line_has_nothing_of_it_before_its_literal() {
         check("(?:an )?failed", Begin::Text, &["failed", "an failed"], &["x failed", "\nfailed"]);
         check("(?:an )?failed", Begin::Line, &["failed", "x\nan failed"], &["xfailed"]);

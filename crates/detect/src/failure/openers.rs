@@ -129,7 +129,11 @@ impl Distance {
             ExpressionTree::Look(_) => Self::default(),
             ExpressionTree::Repeat(repeat) => {
                 let once = Self::of(&repeat.part);
-                let times = |each: usize| each.saturating_mul(repeat.max as usize);
+                let is_open = repeat.max == u32::MAX;
+                let times = |each: usize| match repeat.max as usize {
+                    _ if is_open && each > 0 => usize::MAX,
+                    max => each.saturating_mul(max),
+                };
                 Self { bytes: times(once.bytes), spaces: times(once.spaces) }
             }
             ExpressionTree::Either(parts, _) => {
