@@ -9,7 +9,7 @@ use regex_syntax::hir::{Hir, Look};
 use super::{ExpressionTree, MatchStart, alternatives, steps_for};
 
 /// Most literals that are looked for one by one.
-const LEADS_MAX: usize = 16;
+const LEADS_MAX: usize = 32;
 
 /// Trees of an expression.
 pub(crate) struct SearchTree {
