@@ -7,8 +7,9 @@
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 
+use parking_lot::Mutex;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
@@ -319,7 +320,7 @@ impl ContentRedactor {
     fn number(&self, trace: TraceId, word: &str, value: &str) -> Option<usize> {
         let data = self.hasher.hash_one(value.trim());
         let kind = self.hasher.hash_one(word);
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         let mut known = names.get(&trace).map(std::mem::take).unwrap_or_default();
         let number = known.number(data, kind);
         let weight = known.0.len().max(1);

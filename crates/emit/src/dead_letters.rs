@@ -8,10 +8,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use parking_lot::Mutex;
 use prost::Message;
 use serde::Serialize;
 
@@ -109,7 +110,7 @@ impl DeadLetters {
     async fn write(&self, path: PathBuf, line: String) -> io::Result<u64> {
         let file = Arc::clone(&self.file);
         let write = move || {
-            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut file = file.lock();
             let open = match file.take() {
                 Some(open) => open,
                 None => open_file(&path)?,

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
 
 use spanscore_base::model::{Evaluation, Facts, Sender};
 
@@ -192,7 +194,7 @@ impl Store {
     /// Writes the rest and ends the writer; waits for that, so not on a thread of the network.
     pub fn close(&self) {
         self.queue.close();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = self.writer.lock().take();
         if writer.is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer of the store panicked");
         }

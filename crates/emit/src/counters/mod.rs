@@ -2,8 +2,9 @@
 
 mod gauges;
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use strum::IntoStaticStr;
 
 use tokio::time::{Duration, Instant};
@@ -181,7 +182,7 @@ impl Instruments {
     /// Returns the number of evaluations lost by an exporter of this name, also before its settings
     /// changed.
     fn total_lost(&self, exporter: &str) -> Arc<AtomicU64> {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lost = self.lost.lock();
         if let Some((_, total)) = lost.iter().find(|(name, _)| name == exporter) {
             return Arc::clone(total);
         }
@@ -192,7 +193,7 @@ impl Instruments {
 
     /// Returns each exporter with the evaluations that it has lost since its start.
     pub(crate) fn lost(&self) -> Vec<(String, u64)> {
-        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = self.lost.lock();
         let read = |(name, total): &(String, Arc<AtomicU64>)| {
             (name.clone(), total.load(Ordering::Relaxed))
         };

@@ -11,7 +11,9 @@
 mod show;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Once, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Once};
+
+use parking_lot::RwLock;
 
 use crate::counters::{LogLimiter, Loss};
 use spanscore_base::model::MemoryQuota;
@@ -171,7 +173,7 @@ const GONE_MAX: usize = 64;
 pub(super) struct ForwardMetrics {
     meter: Meter,
     share: Arc<MemoryQuota>,
-    all: Arc<RwLock<Vec<Arc<ForwardBooks>>>>,
+    pub(super) all: Arc<RwLock<Vec<Arc<ForwardBooks>>>>,
     is_shown: Once,
 }
 
@@ -186,7 +188,7 @@ impl ForwardMetrics {
     /// Those of a forward that begins; one that was there before counts on.
     pub(super) fn begin(&self, name: &str) -> Arc<ForwardBooks> {
         self.is_shown.call_once(|| show::show(&self.meter, &self.share, &self.all));
-        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.write();
         if let Some(known) = all.iter().find(|books| books.name == name) {
             known.is_gone.store(false, Ordering::Relaxed);
             return Arc::clone(known);
@@ -200,11 +202,6 @@ impl ForwardMetrics {
         let books = Arc::new(ForwardBooks::new(name));
         all.push(Arc::clone(&books));
         books
-    }
-
-    /// All of them.
-    pub(super) fn all(&self) -> RwLockReadGuard<'_, Vec<Arc<ForwardBooks>>> {
-        self.all.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,10 +8,11 @@
 mod identity;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::{Equivalent, HashMap};
+use parking_lot::Mutex;
 
 use self::identity::ServiceIdentity;
 use spanscore_base::model::{
@@ -190,7 +191,7 @@ impl Scores {
 
     /// Sets other limits: present series stay, beyond the limit too.
     pub(crate) fn limit(&self, series_max: usize, idle: HumanDuration) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         table.counts.resize(series_max);
         table.idle_ns = idle.as_ns();
     }
@@ -211,7 +212,7 @@ impl Scores {
     }
 
     fn record_at(&self, evaluations: &[Evaluation], now_ns: u64) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let same_source = |a: &Evaluation, b: &Evaluation| {
             let a = &a.target;
             let b = &b.target;
@@ -241,16 +242,12 @@ impl Scores {
     /// Drops series that were idle too long at `now_ns`, then calls `read` with each source, the
     /// overflow source last.
     pub(crate) fn read(&self, now_ns: u64, read: impl FnMut(&ScoreSource)) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let idle_ns = table.idle_ns;
         if idle_ns > 0 {
             table.expire(now_ns, idle_ns);
         }
         table.sources.iter().chain(&table.overflow).for_each(read);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ScoreTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,10 +12,11 @@ mod shutdown_report;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::metrics::Meter;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -248,7 +249,7 @@ impl Collector {
 
     /// Returns the longest shutdown that the config in use allows.
     pub fn shutdown_timeout(&self) -> Duration {
-        *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.shutdown_timeout.lock()
     }
 
     /// Returns all metrics in the Prometheus text format.

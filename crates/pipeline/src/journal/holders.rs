@@ -1,12 +1,13 @@
 //! Holders of the log: the trace, the session or the backlog that claims most of one that fills.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
+use parking_lot::Mutex;
 
 /// Interval at which each place looks for its largest holder, while the log fills.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -49,7 +50,7 @@ struct Look {
 impl Holders {
     /// Returns true if a place has to look for its holders: not more often than now and then.
     pub(super) fn is_due(&self, holder: LogHolder, place: usize) -> bool {
-        let looks = self.lock();
+        let looks = self.0.lock();
         looks.get(&(holder, place)).is_none_or(|look| look.at.elapsed() >= LOOK_INTERVAL)
     }
 
@@ -61,7 +62,7 @@ impl Holders {
         bytes: u64,
         bytes_max: u64,
     ) {
-        self.lock().insert((holder, place), Look { at: Instant::now(), bytes });
+        self.0.lock().insert((holder, place), Look { at: Instant::now(), bytes });
         if bytes > bytes_max / NAMED_PARTS {
             let kind = holder.name();
             tracing::warn!(holder = kind, %name, bytes, bytes_max,
@@ -86,14 +87,10 @@ impl Holders {
     }
 
     fn largest(&self, holder: LogHolder) -> u64 {
-        let looks = self.lock();
+        let looks = self.0.lock();
         let of_kind = looks.iter().filter(|((kind, _), _)| *kind == holder);
         let recent = of_kind.filter(|(_, look)| look.at.elapsed() < 2 * LOOK_INTERVAL);
         recent.map(|(_, look)| look.bytes).max().unwrap_or(0)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(LogHolder, usize), Look>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

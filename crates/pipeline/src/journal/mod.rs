@@ -25,9 +25,10 @@ mod restore;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use opentelemetry::metrics::Meter;
+use parking_lot::Mutex;
 
 use holders::Holders;
 pub(super) use holders::LogHolder;
@@ -169,7 +170,7 @@ impl Journal {
 
     /// Holds an answer of a judge in the log, until many others have come.
     fn hold_answer(&self, claim: Claim) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock();
         if answers.len() >= ANSWERS_MAX {
             answers.pop_front();
         }

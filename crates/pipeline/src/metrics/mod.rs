@@ -4,9 +4,10 @@
 
 mod skipped;
 
-use std::sync::Mutex;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use self::skipped::SkipCounts;
 use spanscore_assemble::{Sessions, Shard, SpanCounts};
@@ -369,7 +370,7 @@ impl PipelineMetrics {
         if counts.waited_longer > 0 {
             stages.waited_longer.add(counts.waited_longer);
         }
-        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shards = self.shards.lock();
         if shards.len() <= index {
             shards.resize(index + 1, [0; 3]);
         }

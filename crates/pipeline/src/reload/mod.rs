@@ -6,7 +6,7 @@
 
 pub(super) mod setup;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
@@ -125,8 +125,7 @@ impl Collector {
         // Last of the steps that can fail: from here on everything is applied.
         self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
         self.memory.resize(&settings.memory);
-        *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner) =
-            settings.shutdown_timeout;
+        *self.shutdown_timeout.lock() = settings.shutdown_timeout;
         self.dispatchers.take(judges, &settings.judging);
         let held = HeldSettings {
             traces: settings.traces,

@@ -10,12 +10,13 @@ mod rate;
 pub(crate) mod settings;
 mod tokens;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use self::counters::ClientMetrics;
@@ -75,7 +76,7 @@ impl Authenticator {
     /// The file that cannot be used, and the reason.
     pub(crate) fn replace(&self, settings: Option<AuthSettings>) -> Result<(), String> {
         let known = KnownClients::read(settings, &self.known(), &self.metrics)?;
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        *self.known.write() = Arc::new(known);
         Ok(())
     }
 
@@ -91,7 +92,7 @@ impl Authenticator {
         }
         let client = known.find(headers, sender.names(), Timestamp::now())?;
         let taken = {
-            let mut rate = client.rate.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rate = client.rate.lock();
             rate.take_request(Instant::now())
         };
         taken.map_err(|(met, delay)| {
@@ -102,7 +103,7 @@ impl Authenticator {
     }
 
     fn known(&self) -> Arc<KnownClients> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.known.read())
     }
 }
 
@@ -125,7 +126,7 @@ impl Reread for Authenticator {
         if tokens(&before) == tokens(&now) {
             return Ok(Changed::No);
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         // Settings that were replaced in between have read the files themselves.
         if Arc::ptr_eq(&known, &before) {
             *known = Arc::new(now);
@@ -148,9 +149,9 @@ impl KnownClients {
         for (name, client) in &settings.clients {
             let limits = client.limits.unwrap_or(settings.limits);
             let known = before.clients.iter().find(|known| *known.name == **name);
-            let rate = known.map(|known| Arc::clone(&known.rate)).filter(|rate| {
-                rate.lock().unwrap_or_else(PoisonError::into_inner).limits() == limits
-            });
+            let rate = known
+                .map(|known| Arc::clone(&known.rate))
+                .filter(|rate| rate.lock().limits() == limits);
             let rate = rate
                 .unwrap_or_else(|| Arc::new(Mutex::new(SenderRate::new(limits, Instant::now()))));
             clients.push(Arc::new(KnownClient {
@@ -232,7 +233,7 @@ impl KnownClient {
 
     /// Charges the bytes of a body that has come.
     pub(crate) fn charge(&self, bytes: usize) {
-        self.rate.lock().unwrap_or_else(PoisonError::into_inner).charge(bytes);
+        self.rate.lock().charge(bytes);
         self.metrics.received.add(bytes as u64);
     }
 

@@ -5,9 +5,10 @@
 //! honest sender is done in milliseconds.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +48,7 @@ impl Handshakes {
     /// Returns a place among those that are under way; cancelled when it is taken away.
     fn enter(&self, most: usize) -> CancellationToken {
         let place = CancellationToken::new();
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         while open.front().is_some_and(CancellationToken::is_cancelled) {
             open.pop_front();
         }

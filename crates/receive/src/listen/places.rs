@@ -6,10 +6,11 @@
 //! request.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
 use super::connection::Activity;
 use crate::metrics::Closed;
@@ -73,7 +74,7 @@ impl ConnectionPlaces {
         bytes: usize,
         activity: &Arc<Activity>,
     ) -> Result<ConnectionPlace, Closed> {
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         while let Err(full) = table.try_take(bytes) {
             let quiet = table.quiet().ok_or(full)?;
             if let Some(place) = table.leave(quiet) {
@@ -86,10 +87,6 @@ impl ConnectionPlaces {
         *table.peers.entry(peer).or_default() += 1;
         table.taken.insert(number, TakenPlace { peer, bytes, activity });
         Ok(ConnectionPlace { places: self.clone(), number })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PlaceTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -138,7 +135,7 @@ impl PlaceTable {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.places.lock().leave(self.number);
+        self.places.0.lock().leave(self.number);
     }
 }
 
@@ -171,8 +168,8 @@ mod tests {
             let lost = open.iter().position(|(_, activity, _)| is_lost(activity));
             assert_eq!((lost, new.is_ok()), (expected, expected.is_some()), "{peers:?}");
             drop((open, new));
-            assert_eq!((places.lock().taken.len(), quota.held()), (0, 0));
-            assert!(places.lock().peers.is_empty());
+            assert_eq!((places.0.lock().taken.len(), quota.held()), (0, 0));
+            assert!(places.0.lock().peers.is_empty());
         }
     }
 

@@ -4,9 +4,10 @@
 //! A schema is compiled outside the lock, and only after its steps were charged: as many whether it
 //! is cached or not, so that earlier traces have no influence on a verdict.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 use serde_json::Value as Json;
 
 use super::full::Schema;
@@ -134,7 +135,7 @@ impl CompiledSchemas {
     /// Looks a text up; moves an entry of the old generation to the young one.
     pub(super) fn get(&self, text: &str) -> Option<Compiled> {
         // A poisoned lock does no harm: whatever a panic left is a map of compiled schemas.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if let Some(known) = kept.young.get(text) {
             return Some(known.clone());
         }
@@ -145,13 +146,13 @@ impl CompiledSchemas {
 
     /// Stores the result of compiling a text.
     pub(super) fn keep(&self, text: String, compiled: Compiled) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.put(text.into(), compiled);
     }
 
     #[cfg(test)]
     fn bytes(&self) -> usize {
-        let kept = self.kept.lock().unwrap();
+        let kept = self.kept.lock();
         let all = kept.young.values().chain(kept.old.values());
         all.map(|compiled| compiled.work.bytes_kept()).sum()
     }
