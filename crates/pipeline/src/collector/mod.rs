@@ -27,7 +27,7 @@ use super::journal::{Journal, JournalOpenError, RecoveryClaim};
 use super::judging::{JudgePlaces, RunningDispatchers};
 use super::kafka::{PartitionMetrics, TopicIntake};
 use super::metrics::PipelineMetrics;
-use super::reload::ReloadCounter;
+use super::reload::ReloadMetrics;
 use super::reload::setup::Setup;
 use super::worker::WorkerContext;
 use super::{Outlet, Pipeline, PipelineSettings};
@@ -151,7 +151,7 @@ pub struct Collector {
     pub(crate) kafka: KafkaReceiver,
     pub(crate) shutdown_timeout: Mutex<Duration>,
     pub(crate) rereader: Rereader,
-    pub(crate) reloads: ReloadCounter,
+    pub(crate) metrics: ReloadMetrics,
     pub(crate) store: Option<Arc<Store>>,
     access: Option<PagesAccess>,
     _rereading: DropGuard,
@@ -224,7 +224,7 @@ impl Collector {
             kafka,
             shutdown_timeout: Mutex::new(settings.shutdown_timeout),
             rereader,
-            reloads: ReloadCounter::new(&meter),
+            metrics: ReloadMetrics::new(&meter).of(&[]),
             store,
             access,
             _rereading: rereading,

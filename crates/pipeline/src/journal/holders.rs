@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::Meter;
 use parking_lot::Mutex;
+use strum::{IntoStaticStr, VariantArray};
+
+use spanscore_net::metrics::{KeyValue, Meter, Scraped};
+use spanscore_net::readings;
 
 /// Interval at which each place looks for its largest holder, while the log fills.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -15,7 +17,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 const NAMED_PARTS: u64 = 16;
 
 /// Kind of work that claims records.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, VariantArray, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum LogHolder {
     /// Open or remembered trace.
     Trace,
@@ -25,15 +28,10 @@ pub(crate) enum LogHolder {
     Forward,
 }
 
-impl LogHolder {
-    const ALL: [Self; 3] = [Self::Trace, Self::Session, Self::Forward];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Trace => "trace",
-            Self::Session => "session",
-            Self::Forward => "forward",
-        }
+readings! {
+    const HELD: u64 {
+        gauge("spanscore.log.held", "By",
+            "Bytes of the log that the largest holder needs, while it fills.", |bytes| *bytes);
     }
 }
 
@@ -64,8 +62,8 @@ impl Holders {
     ) {
         self.0.lock().insert((holder, place), Look { at: Instant::now(), bytes });
         if bytes > bytes_max / NAMED_PARTS {
-            let kind = holder.name();
-            tracing::warn!(holder = kind, %name, bytes, bytes_max,
+            let holder = holder.into_str();
+            tracing::warn!(holder, %name, bytes, bytes_max,
                 "the log fills, and this holds much of it");
         }
     }
@@ -73,17 +71,11 @@ impl Holders {
     /// Registers the gauge of the largest holder of each kind.
     pub(super) fn show(&self, meter: &Meter) {
         let own = self.clone();
-        meter
-            .u64_observable_gauge("spanscore.log.held")
-            .with_unit("By")
-            .with_description("Bytes of the log that the largest holder needs, while it fills.")
-            .with_callback(move |gauge| {
-                for holder in LogHolder::ALL {
-                    let bytes = own.largest(holder);
-                    gauge.observe(bytes, &[KeyValue::new("holder", holder.name())]);
-                }
-            })
-            .build();
+        Scraped::show_all(HELD, meter, move |see| {
+            for &holder in LogHolder::VARIANTS {
+                see(&own.largest(holder), &[KeyValue::new("holder", holder.into_str())]);
+            }
+        });
     }
 
     fn largest(&self, holder: LogHolder) -> u64 {

@@ -112,7 +112,7 @@ impl Journal {
         let (log, recovered, all) = Log::open(Arc::new(folder), limits, Arc::clone(&clock))
             .map_err(|error| JournalOpenError::Log { path: shown, error })?;
         tell(&recovered);
-        let metrics = JournalMetrics::new(meter, &log, &recovered);
+        let metrics = JournalMetrics::show(meter, &log, &recovered);
         let answers = Mutex::default();
         let holders = Holders::default();
         holders.show(meter);
@@ -164,7 +164,7 @@ impl Journal {
         match self.log.note(head, payload) {
             Some(claim) => traces.iter().for_each(|(_, cell)| cell.add(kind, claim.clone())),
             // The next process then sends these evaluations again, under the same ids.
-            None => self.metrics.notes_lost(traces.len()),
+            None => self.metrics.notes_lost.add(traces.len() as u64),
         }
     }
 
@@ -237,7 +237,7 @@ impl AnswerLog for Journal {
             match self.log.append(head, payload).await {
                 Ok(claim) => self.hold_answer(claim),
                 // A lost answer costs a request.
-                Err(_) => self.metrics.notes_lost(1),
+                Err(_) => self.metrics.notes_lost.add(1),
             }
         })
     }
