@@ -4,6 +4,7 @@
 use std::hash::Hash;
 
 use hashbrown::HashMap;
+use smart_default::SmartDefault;
 
 /// Weighted cache that evicts a generation at a time. A looked-up entry becomes young; when the
 /// young reach half of the weight limit, the old are evicted and the young become the old. So an
@@ -16,15 +17,10 @@ pub struct Recent<K, V> {
 }
 
 /// Entries with their weights, and the sum of the weights.
+#[derive(SmartDefault)]
 struct Generation<K, V> {
     entries: HashMap<K, (V, usize)>,
     weight: usize,
-}
-
-impl<K, V> Default for Generation<K, V> {
-    fn default() -> Self {
-        Self { entries: HashMap::new(), weight: 0 }
-    }
 }
 
 impl<K: Eq + Hash, V> Generation<K, V> {

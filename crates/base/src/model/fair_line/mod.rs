@@ -19,6 +19,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use hashbrown::{HashMap, HashSet};
+use smart_default::SmartDefault;
 
 use super::Sender;
 
@@ -32,7 +33,7 @@ type PeerTurn = (u64, u64, u32);
 const STALE_MAX: usize = 64;
 
 /// Self-clocked fair queue.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub struct FairLine<T> {
     /// Items that were taken before, and go first.
     taken_before: VecDeque<T>,
@@ -207,20 +208,6 @@ impl<T> PeerInLine<T> {
     fn next_turn(&self) -> Option<PeerTurn> {
         let ((_, came), item) = self.first()?;
         Some((self.served.saturating_add(item.cost), came, self.turn.2))
-    }
-}
-
-impl<T> Default for FairLine<T> {
-    fn default() -> Self {
-        Self {
-            taken_before: VecDeque::new(),
-            peers: HashMap::new(),
-            turns: BinaryHeap::new(),
-            ends: None,
-            count: 0,
-            now: 0,
-            came: 0,
-        }
     }
 }
 
