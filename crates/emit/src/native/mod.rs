@@ -10,6 +10,7 @@ pub(super) mod opik;
 pub(super) mod phoenix;
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -26,6 +27,7 @@ use super::queue::{
     Deliver, Delivery, EvaluationBatch, Parcel, QueueLimits, QueueSettings, count_of,
 };
 use super::record;
+use super::settings::Exporter;
 use super::{ExporterStartError, Starting};
 use spanscore_base::model::{Evaluation, Outcome};
 use spanscore_base::panics::Panicked;
@@ -156,10 +158,33 @@ impl NativeSettings {
         starting.queue_with(limits, overflow, sender);
         Ok(())
     }
+}
+
+/// Exporter to one backend.
+#[derive(Debug)]
+struct NativeExporter<B> {
+    settings: NativeSettings,
+    backend: B,
+}
+
+impl<B: NativeBackend> Exporter for NativeExporter<B> {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        self.settings.start(starting, self.backend.clone())
+    }
 
     fn queue_bytes(&self) -> Option<usize> {
-        self.sending.sending_queue.queue_size.filter(|_| self.sending.sending_queue.enabled)
+        let queue = &self.settings.sending.sending_queue;
+        queue.queue_size.filter(|_| queue.enabled)
     }
+}
+
+/// Reads and checks the settings of an exporter, whose backend is made of its account's.
+fn exporter<A: NativeAccount, B: NativeBackend>(
+    node: &Node,
+    backend: impl FnOnce(A) -> B,
+) -> Result<Arc<dyn Exporter>, SettingsError> {
+    let (settings, account) = NativeSettings::read(node)?;
+    Ok(Arc::new(NativeExporter { settings, backend: backend(account) }))
 }
 
 /// Score in the form for a backend.
@@ -224,7 +249,7 @@ impl NativeRequest {
 }
 
 /// API of one backend.
-trait NativeBackend: Send + Sync + 'static {
+trait NativeBackend: Clone + Debug + Send + Sync + 'static {
     /// Builds the requests for some scores, which hold all of them.
     fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest>;
 
