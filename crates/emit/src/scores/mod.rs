@@ -62,6 +62,7 @@ pub(crate) enum Grouping {
 }
 
 /// Source of evaluations: a service and an agent.
+#[derive(Default)]
 pub(crate) struct ScoreSource {
     /// Resource to show, of the evaluation seen first; `None` for the overflow source.
     pub(crate) resource: Option<Arc<Resource>>,
@@ -345,13 +346,7 @@ impl ScoreTable {
                 return found_or_new(&mut source.series, found, evaluator, self.expired_ns);
             }
         }
-        let source = self.overflow.get_or_insert_with(|| ScoreSource {
-            resource: None,
-            agent: String::new(),
-            series: Vec::new(),
-            bytes: 0,
-            sender: Sender::default(),
-        });
+        let source = self.overflow.get_or_insert_default();
         let found = find(&source.series, evaluator);
         found_or_new(&mut source.series, found, evaluator, 0)
     }

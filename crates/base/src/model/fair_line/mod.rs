@@ -76,7 +76,7 @@ struct ConnectionInLine {
 }
 
 /// Waiting items of one peer with their cost, past what it was served so far.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 struct PeerInLine<T> {
     /// Its first connection; most peers have one alone.
     connection: u16,
@@ -94,17 +94,7 @@ struct PeerInLine<T> {
 
 impl<T> PeerInLine<T> {
     fn new(number: u32, connection: u16) -> Self {
-        Self {
-            connection,
-            own: ConnectionInLine::default(),
-            items: VecDeque::new(),
-            others: HashMap::new(),
-            items_of_others: BTreeMap::new(),
-            cost: 0,
-            served: 0,
-            now: 0,
-            turn: (0, 0, number),
-        }
+        Self { connection, turn: (0, 0, number), ..Self::default() }
     }
 
     /// Returns the finish tag of its last item.
