@@ -239,7 +239,7 @@ impl KnownClient {
 
     /// Counts the outcome of a request.
     pub(crate) fn count(&self, outcome: ClientOutcome) {
-        self.metrics.requests.add(outcome.name(), 1);
+        self.metrics.requests.add(outcome.into_str(), 1);
     }
 
     /// Counts items that were accepted.

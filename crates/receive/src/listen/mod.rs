@@ -135,7 +135,7 @@ impl<S: Serve> Port<S> {
             let Ok(Ok((stream, _))) = waiting else { break };
             drop(stream);
             spare.restore();
-            shared.metrics.of(self.transport).closed.add(Closed::Limit.name(), 1);
+            shared.metrics.of(self.transport).closed.add(Closed::Limit.into_str(), 1);
         }
         spare.restore();
     }
@@ -147,7 +147,7 @@ impl<S: Serve> Port<S> {
         let peer = Sender::of_address(address).peer;
         let place = match shared.places.take(peer, self.connection_bytes(), &activity) {
             Ok(place) => place,
-            Err(full) => return metrics.of(self.transport).closed.add(full.name(), 1),
+            Err(full) => return metrics.of(self.transport).closed.add(full.into_str(), 1),
         };
         // Only latency depends on it, and a connection that just broke fails when read.
         let _ = stream.set_nodelay(true);
@@ -172,7 +172,7 @@ impl<S: Serve> Port<S> {
             };
             metrics.of(transport).connections.add(-1);
             if let Some(why) = closed {
-                metrics.of(transport).closed.add(why.name(), 1);
+                metrics.of(transport).closed.add(why.into_str(), 1);
             }
             drop(place);
         });
