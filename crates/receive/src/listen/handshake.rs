@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Transported;
@@ -42,7 +43,7 @@ impl Handshakes {
         };
         // The place is free, whatever the outcome.
         place.cancel();
-        greeted.map(|stream| Transported::Tls(Box::new(stream)))
+        greeted.map(|stream| Either::Right(Box::new(stream)))
     }
 
     /// Returns a place among those that are under way; cancelled when it is taken away.

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::either::Either;
 use tokio_util::task::TaskTracker;
 
-use self::connection::{Activity, Transported, serve_connection};
+use self::connection::{Activity, names_of_peer, serve_connection};
 pub(crate) use self::connection::{Admitted, ConnectionLimits, Serve};
 pub(crate) use self::handshake::Handshakes;
 pub(crate) use self::places::ConnectionPlaces;
@@ -201,7 +202,7 @@ impl<S: Serve> Connected<S> {
         let Self { transport, service, limits, tls, shared, address, activity } = self;
         let metrics = Arc::clone(&shared.metrics);
         let stream = match tls {
-            None => Transported::Plain(stream),
+            None => Either::Left(stream),
             Some(tls) => {
                 let within = limits.first_request;
                 let greeted = tokio::select! {
@@ -217,7 +218,7 @@ impl<S: Serve> Connected<S> {
                 }
             }
         };
-        let sender = Arc::new(ConnectionAccount::named(stream.names()).from(address));
+        let sender = Arc::new(ConnectionAccount::named(names_of_peer(&stream)).from(address));
         let requests = Arc::clone(&shared.request_bytes);
         let stream = Metered::new(stream, Arc::clone(&sender), requests, metrics, transport)
             .enforcing(limits.pings.clone());
