@@ -150,7 +150,7 @@ impl ContentFilter {
 
     /// Returns the filter of an exporter that shows all content or none.
     pub(super) fn nothing() -> Self {
-        Self { redactor: None, withheld: None, pool: BlockingPool::new() }
+        Self { redactor: None, withheld: None, pool: BlockingPool::default() }
     }
 
     /// Returns an evaluation as it may be shown; content that is hidden as a whole is still in it.

@@ -63,7 +63,7 @@ impl DeadLetters {
         let name = format!("{}.jsonl", file_name(exporter));
         let path = data_dir.map(|data_dir| data_dir.join(FOLDER).join(name));
         let file = Arc::default();
-        let trouble = LogLimiter::new();
+        let trouble = LogLimiter::default();
         Self { exporter: exporter.into(), path, file, requests, trouble }
     }
 

@@ -151,7 +151,7 @@ impl RecordFile {
         };
         let file = Arc::new(Mutex::new(Rotating::open(Path::new(&settings.path), rotation)?));
         let content = settings.content.is_shown();
-        Ok(Self { content, filter, tries_again, file, broken: LogLimiter::new() })
+        Ok(Self { content, filter, tries_again, file, broken: LogLimiter::default() })
     }
 
     /// Writes all lines but the first `done`; returns the number of lines written whole, and the

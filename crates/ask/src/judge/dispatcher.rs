@@ -206,7 +206,7 @@ pub(super) fn start_with(
         spent_file,
         log,
         watch,
-        pool: BlockingPool::new(),
+        pool: BlockingPool::default(),
         has_spent: false,
         saved_at: Instant::now(),
         unsaved: None,

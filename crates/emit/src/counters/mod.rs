@@ -2,11 +2,12 @@
 
 mod gauges;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use strum::IntoStaticStr;
 
+use parking_lot::Mutex;
+use smart_default::SmartDefault;
+use strum::IntoStaticStr;
 use tokio::time::{Duration, Instant};
 
 use self::gauges::LiveGauges;
@@ -175,7 +176,7 @@ impl Instruments {
             exporter: exporter.into(),
             metrics: self.exporters.of(&[label("exporter", exporter)]),
             total_lost: self.total_lost(exporter),
-            overflow_trouble: Arc::new(LogLimiter::new()),
+            overflow_trouble: Arc::new(LogLimiter::default()),
         }
     }
 
@@ -241,18 +242,15 @@ impl Counters {
 }
 
 /// Log limiter: lets one log line through per [`LOG_INTERVAL`].
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub(crate) struct LogLimiter {
+    #[default(Instant::now())]
     born: Instant,
     /// Milliseconds after `born` before which nothing is let through.
     quiet_until_ms: AtomicU64,
 }
 
 impl LogLimiter {
-    pub(crate) fn new() -> Self {
-        Self { born: Instant::now(), quiet_until_ms: AtomicU64::new(0) }
-    }
-
     /// Returns true if a line may be written now.
     pub(crate) fn may_log(&self) -> bool {
         let now_ms = self.born.elapsed().as_millis() as u64;

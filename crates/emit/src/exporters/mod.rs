@@ -71,7 +71,7 @@ impl Exporters {
             registry: registry.clone(),
             persistence: persistence.cloned(),
             redactor: OnceLock::new(),
-            pool: BlockingPool::new(),
+            pool: BlockingPool::default(),
             shown_scores: ShownScores::default(),
             running: RwLock::default(),
             channels: Vec::new(),

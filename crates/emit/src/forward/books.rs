@@ -62,7 +62,7 @@ struct Accounts {
 }
 
 /// The accounts of one forward.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ForwardBooks {
     pub(super) name: String,
     signals: [Accounts; 3],
@@ -80,17 +80,7 @@ pub(super) struct ForwardBooks {
 
 impl ForwardBooks {
     pub(super) fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            signals: Default::default(),
-            bytes: AtomicUsize::new(0),
-            bytes_max: AtomicUsize::new(usize::MAX),
-            is_gone: AtomicBool::new(false),
-            full: LogLimiter::new(),
-            trouble: LogLimiter::new(),
-            losses: LogLimiter::new(),
-            partly: LogLimiter::new(),
-        }
+        Self { name: name.to_owned(), bytes_max: AtomicUsize::new(usize::MAX), ..Self::default() }
     }
 
     fn of(&self, signal: Signal) -> &Accounts {

@@ -148,7 +148,7 @@ impl NativeSettings {
             content: self.sending.content.is_shown(),
             filter: starting.content_filter(self.sending.content),
             backend: Arc::new(backend),
-            trouble: LogLimiter::new(),
+            trouble: LogLimiter::default(),
         };
         starting.show(self.sending.content.is_shown(), false);
         let overflow = starting

@@ -21,7 +21,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::idle_trimmer::IdleTrimmer;
 use super::intake::collecting::CollectingIntake;
 use super::journal::{Journal, JournalOpenError, RecoveryClaim};
 use super::judging::{JudgePlaces, RunningDispatchers};
@@ -155,7 +154,7 @@ pub struct Collector {
     pub(crate) store: Option<Arc<Store>>,
     access: Option<PagesAccess>,
     _rereading: DropGuard,
-    _keeper: IdleTrimmer,
+    _trimming: DropGuard,
 }
 
 impl Collector {
@@ -214,7 +213,7 @@ impl Collector {
             exporters,
             forwards,
             memory,
-            _keeper: IdleTrimmer::start(pipeline.intake()),
+            _trimming: idle_trimmer::start(pipeline.intake()),
             pipeline,
             dispatchers,
             receivers,

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
+use smart_default::SmartDefault;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::either::Either;
@@ -172,7 +173,9 @@ fn why(error: Box<dyn Error + Send + Sync>) -> Option<Closed> {
 }
 
 /// Requests of one connection.
+#[derive(SmartDefault)]
 pub(super) struct Activity {
+    #[default(Instant::now())]
     opened: Instant,
     started: AtomicU64,
     running: AtomicU64,
@@ -184,18 +187,6 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    pub(super) fn new() -> Self {
-        let [started, running, ended_ms] = [0; 3].map(AtomicU64::new);
-        Self {
-            opened: Instant::now(),
-            started,
-            running,
-            ended_ms,
-            is_http2: AtomicBool::new(false),
-            displaced: CancellationToken::new(),
-        }
-    }
-
     /// Returns true if no request ever came.
     pub(super) fn is_unused(&self) -> bool {
         self.started.load(Ordering::Relaxed) == 0
@@ -257,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_connection_closes_for_want_of_requests_only() {
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::default());
         let mut before = 0;
         assert_eq!(activity.verdict(&mut before), Some(Closed::HeaderTimeout));
         let running = RunningRequest::start(&activity);

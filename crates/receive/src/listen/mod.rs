@@ -144,7 +144,7 @@ impl<S: Serve> Port<S> {
     fn open(&self, stream: TcpStream, shared: &PortContext) {
         let metrics = Arc::clone(&shared.metrics);
         let address = stream.peer_addr().ok().map(|peer| peer.ip());
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::default());
         let peer = Sender::of_address(address).peer;
         let place = match shared.places.take(peer, self.connection_bytes(), &activity) {
             Ok(place) => place,

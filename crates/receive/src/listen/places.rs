@@ -154,7 +154,7 @@ mod tests {
             let places = ConnectionPlaces::new(most, Arc::clone(&quota));
             let mut open = Vec::new();
             for (number, peer) in peers.iter().enumerate() {
-                let activity = Arc::new(Activity::new());
+                let activity = Arc::new(Activity::default());
                 if used.contains(&number) {
                     drop(RunningRequest::start(&activity));
                 }
@@ -163,7 +163,7 @@ mod tests {
                 open.push((place, activity, request));
                 tokio::time::advance(UNUSED_MIN).await;
             }
-            let new = places.take(9, BYTES, &Arc::new(Activity::new()));
+            let new = places.take(9, BYTES, &Arc::new(Activity::default()));
             let is_lost = |activity: &Activity| activity.displaced.is_cancelled();
             let lost = open.iter().position(|(_, activity, _)| is_lost(activity));
             assert_eq!((lost, new.is_ok()), (expected, expected.is_some()), "{peers:?}");
@@ -187,11 +187,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connections_opened_at_once_take_no_place_of_one_that_had_requests() {
         let places = ConnectionPlaces::new(2, MemoryQuota::new("connections", usize::MAX));
-        let used = Arc::new(Activity::new());
+        let used = Arc::new(Activity::default());
         drop(RunningRequest::start(&used));
         let _used = places.take(1, BYTES, &used).unwrap();
         tokio::time::advance(UNUSED_MIN).await;
-        let [unused, new] = [(); 2].map(|()| Arc::new(Activity::new()));
+        let [unused, new] = [(); 2].map(|()| Arc::new(Activity::default()));
         let _unused = places.take(1, BYTES, &unused).unwrap();
         assert!(places.take(1, BYTES, &new).is_err());
         tokio::time::advance(UNUSED_MIN).await;
@@ -202,9 +202,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connection_that_is_new_or_was_just_answered_keeps_its_place() {
         let places = ConnectionPlaces::new(1, MemoryQuota::new("connections", usize::MAX));
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::default());
         let first = places.take(1, BYTES, &activity);
-        let other = || places.take(2, BYTES, &Arc::new(Activity::new()));
+        let other = || places.take(2, BYTES, &Arc::new(Activity::default()));
         assert_eq!(other().err(), Some(Closed::Limit));
         tokio::time::advance(QUIET_MIN).await;
         drop(RunningRequest::start(&activity));
