@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 use super::queue::{EvaluationBatch, size_of_evaluations};
 use spanscore_base::model::{Evaluation, Explanation, Outcome, Recent, Score, Target, TraceId};
 use spanscore_base::panics::Panicked;
-use spanscore_base::settings::nearest;
+use spanscore_base::settings::meant_or_known;
 use spanscore_base::value::{Value, read_scalar};
 use spanscore_detect::redactor::{Placeholders, Redactor, UnderKey, WITHHELD, WithheldTexts};
 use spanscore_net::blocking::BlockingPool;
@@ -55,10 +55,7 @@ impl ShownContent {
     pub fn from_word(word: &str) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(known, _)| *known == word);
         found.map(|(_, content)| *content).ok_or_else(|| {
-            let help = match nearest(word, Self::WORDS.iter().map(|(known, _)| *known)) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => "known are none, redacted, full".to_owned(),
-            };
+            let help = meant_or_known(word, &Self::WORDS.map(|(known, _)| known));
             format!("unknown value `{word}` ({help})")
         })
     }

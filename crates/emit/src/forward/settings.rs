@@ -8,7 +8,7 @@ use smart_default::SmartDefault;
 
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::{
-    Address, HumanDuration, Node, NodeKind, Secret, SettingsError, nearest,
+    Address, HumanDuration, Node, NodeKind, Secret, SettingsError, meant_or,
 };
 use spanscore_net::client::Connection;
 use spanscore_net::client::retry::RetrySettings;
@@ -235,10 +235,8 @@ fn protocol_of(name: &str) -> Result<Protocol, SettingsError> {
         _ => {
             let words = FORWARD_KINDS.iter().flat_map(|(name, alias, _)| [*name, *alias]);
             let error = SettingsError::new(format!("unknown kind of backend `{word}`"));
-            Err(match nearest(word, words) {
-                Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
-                None => error.with_help("known are otlp_grpc, otlp_http"),
-            })
+            let known = || "known are otlp_grpc, otlp_http".to_owned();
+            Err(error.with_help(meant_or(word, words, known)))
         }
     }
 }
