@@ -214,10 +214,8 @@ pub fn read_forwards(forwards: &Node) -> Result<Vec<ForwardSettings>, SettingsEr
     for (key, node) in forwards.entries() {
         let protocol = protocol_of(&key.text).map_err(|error| error.at(key.place))?;
         let backend: ForwardBackendSettings = node.read().map_err(|e| e.at(key.place))?;
-        backend.check(protocol).map_err(|(wrong, error)| match node.get(wrong) {
-            Some(value) => error.at(value.place),
-            None => error.at(node.place).at(key.place),
-        })?;
+        let checked = backend.check(protocol);
+        checked.map_err(|(wrong, error)| error.at(node.place_of(wrong)).at(key.place))?;
         read.push(ForwardSettings { name: key.text.clone(), protocol, backend });
     }
     if read.len() > FORWARDS_MAX {

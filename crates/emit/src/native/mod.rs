@@ -113,10 +113,7 @@ impl NativeSettings {
         let (account, sending): (A, NativeSending) = node.read_both()?;
         let (endpoint, headers) = account.server()?;
         let settings = Self { endpoint, headers, sending };
-        settings.check().map_err(|(key, error)| match node.get(key) {
-            Some(value) => error.at(value.place),
-            None => error,
-        })?;
+        settings.check().map_err(|(key, error)| error.at(node.place_of(key)))?;
         Ok((settings, account))
     }
 

@@ -462,6 +462,6 @@ mod reform;
 mod verdict_notices;
 
 #[cfg(test)]
-pub(super) mod brittle;
+pub(super) mod testing;
 #[cfg(test)]
 mod tests;
