@@ -281,10 +281,6 @@ impl PipelineMetrics {
         add(&self.stages.evicted, &[("session", counts.evicted)]);
     }
 
-    pub(super) fn forgot_session_verdicts(&self, count: u64) {
-        add(&self.stages.forgotten, &[("session_verdicts", count)]);
-    }
-
     /// Records the delay of each trace, and counts revisions.
     fn delays(&self, evaluations: &[Evaluation]) {
         let revised = evaluations.iter().filter(|evaluation| evaluation.revises.is_some()).count();
@@ -331,11 +327,6 @@ impl PipelineMetrics {
                 None => self.outcomes.failed.add_under(&of, count),
             }
         }
-    }
-
-    /// Counts spans that a shard lost by an internal error.
-    pub(super) fn lost_spans(&self, count: usize) {
-        self.stages.dropped_spans.add("fault", count as u64);
     }
 
     /// Adds the counts of a shard, and updates the gauges over all shards.

@@ -420,7 +420,8 @@ impl PanicRecovery for Worker {
 
     fn start_anew(&mut self, now_ms: u64) {
         self.context.metrics.shard(self.index, &mut self.shard);
-        self.context.metrics.lost_spans(self.shard.open_spans());
+        let lost = self.shard.open_spans() as u64;
+        self.context.metrics.stages.dropped_spans.add("fault", lost);
         self.shard = (self.empty)(now_ms);
         self.epoch += 1;
         // What was put while the open traces were judged is of the shard that is gone.

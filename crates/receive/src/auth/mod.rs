@@ -48,12 +48,14 @@ struct KnownClients {
 
 /// A client that may send.
 pub(crate) struct KnownClient {
-    name: Arc<str>,
+    /// Its name in the config.
+    pub(crate) name: Arc<str>,
     tokens: Vec<TokenHash>,
     expires: Option<Timestamp>,
     certificate: Option<String>,
-    is_tagged: bool,
-    group: ClientGroup,
+    /// True if its resources are tagged with its name.
+    pub(crate) is_tagged: bool,
+    pub(crate) group: ClientGroup,
     rate: Arc<Mutex<SenderRate>>,
     metrics: ClientMetrics,
 }
@@ -211,26 +213,6 @@ impl KnownClients {
 }
 
 impl KnownClient {
-    /// Returns its name in the config.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns its name, shared.
-    pub(crate) fn shared_name(&self) -> Arc<str> {
-        Arc::clone(&self.name)
-    }
-
-    /// Returns its group.
-    pub(crate) fn group(&self) -> ClientGroup {
-        self.group
-    }
-
-    /// Returns true if its resources are tagged with its name.
-    pub(crate) fn is_tagged(&self) -> bool {
-        self.is_tagged
-    }
-
     /// Charges the bytes of a body that has come.
     pub(crate) fn charge(&self, bytes: usize) {
         self.rate.lock().charge(bytes);
