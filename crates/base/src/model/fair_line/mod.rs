@@ -281,7 +281,9 @@ impl<T> FairLine<T> {
         let of_peer = self.peers.get(&sender.peer).map_or(0, |peer| peer.end());
         let tag = of_peer.max(self.now).saturating_add(cost as u64);
         if self.is_behind(tag, lacking) {
-            while let Some(&(_, number)) = self.ends().last().filter(|_| lacking > 0) {
+            while lacking > 0
+                && let Some(&(_, number)) = self.ends().last()
+            {
                 let last = self.peers.get(&number).and_then(PeerInLine::last);
                 let Some((place, cost)) = last.map(|(place, item)| (place, item.cost)) else {
                     break;
