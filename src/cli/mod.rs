@@ -38,7 +38,6 @@ pub use exit_code::Exit;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{self, ConfigError};
-use spanscore_base::settings::nearest;
 use spanscore_base::visible;
 use spanscore_telemetry::flush_stderr;
 
@@ -134,12 +133,6 @@ fn misused<T>(text: impl Into<String>) -> Result<T, CommandError> {
 /// Starts a runtime with clock and network.
 fn started(builder: &mut Builder) -> anyhow::Result<Runtime> {
     builder.enable_all().build().context("cannot start the runtime")
-}
-
-/// Returns the question for the word that is probably meant, or another hint.
-fn hint<'n>(word: &str, known: impl Iterator<Item = &'n str>, other: &str) -> String {
-    let meant = nearest(word, known).map(|meant| format!("did you mean `{meant}`?"));
-    meant.unwrap_or_else(|| other.to_owned())
 }
 
 /// Fails if one of the files that a command is to write is there, unless it may replace it.

@@ -2,12 +2,13 @@
 //!
 //! They are of the quota of receivers' bodies, of which each peer and each connection has a part.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use http::StatusCode;
+use parking_lot::Mutex;
 use tokio_stream::StreamExt;
 
 use spanscore_base::model::{MemoryQuota, Sender, SenderShares};
@@ -29,10 +30,6 @@ impl BodyQuota {
     pub(crate) fn new(quota: Arc<MemoryQuota>) -> Arc<Self> {
         Arc::new(Self { quota, by_sender: Mutex::default() })
     }
-
-    fn by_sender(&self) -> MutexGuard<'_, SenderShares> {
-        self.by_sender.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Bytes of one body, given back on drop.
@@ -46,7 +43,7 @@ struct BodyBytes {
 impl BodyBytes {
     fn grow(&mut self, bytes: usize) -> bool {
         let BodyQuota { quota, .. } = &*self.quota;
-        let is_taken = self.quota.by_sender().take(quota, self.sender, bytes);
+        let is_taken = self.quota.by_sender.lock().take(quota, self.sender, bytes);
         if is_taken {
             self.bytes += bytes;
         }
@@ -57,7 +54,7 @@ impl BodyBytes {
 impl Drop for BodyBytes {
     fn drop(&mut self) {
         let BodyQuota { quota, .. } = &*self.quota;
-        self.quota.by_sender().give_back(quota, self.sender, self.bytes);
+        self.quota.by_sender.lock().give_back(quota, self.sender, self.bytes);
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
@@ -55,7 +56,7 @@ impl StoreReaders {
             let _held = (place, turn);
             let reader = readers.take()?;
             let answer = question(&reader);
-            readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+            readers.idle.lock().push(reader);
             answer
         });
         asking.await.unwrap_or_else(|_| {
@@ -66,7 +67,7 @@ impl StoreReaders {
 
     /// Takes an idle reader of the present file, or opens one.
     fn take(&self) -> Result<StoreReader, ApiProblem> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         match idle.filter(|reader| reader.is_of(&self.path)) {
             Some(reader) => Ok(reader),
             None => StoreReader::open(&self.path).map_err(|error| {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::Write;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -23,7 +23,7 @@ use crate::problem::ApiProblem;
 use crate::question::{ApiQuery, Takes};
 use crate::routes::{QueryRoute, ROUTES, RouteQuery, status};
 use crate::state::{Api, now_ms};
-use crate::stream::{StreamHead, stream};
+use crate::stream::stream;
 
 /// Description of the interface.
 pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
@@ -87,10 +87,6 @@ impl Api {
             self.counters.add(refusal);
         }
         problem.into_response()
-    }
-
-    pub(crate) fn head(&self) -> MutexGuard<'_, StreamHead> {
-        self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reply(&self, answer: Result<Vec<u8>, ApiProblem>) -> Response {
@@ -209,7 +205,7 @@ impl Api {
     /// Compresses a file; one that the program holds once, and no more are kept than it holds.
     fn compressed(&self, bytes: Cow<'static, [u8]>) -> Option<Bytes> {
         let Cow::Borrowed(held) = bytes else { return compress(&bytes) };
-        let mut files = self.compressed_files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.compressed_files.lock();
         let known = files.get(&held.as_ptr().addr()).cloned();
         known.or_else(|| {
             let made = compress(held)?;

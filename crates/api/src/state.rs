@@ -1,11 +1,12 @@
 //! State that all requests share.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
+use parking_lot::Mutex;
 
 use spanscore_base::model::MemoryQuota;
 use spanscore_store::{StoreView, StoredContent, TraceLink};

@@ -143,12 +143,12 @@ impl StreamFollower {
 
     /// Returns the last rows of the store.
     async fn head(&self) -> Result<LastRows, ApiProblem> {
-        let known = self.api.head().rows;
+        let known = self.api.head.lock().rows;
         if let Some((_, rows)) = known.filter(|(at, _)| at.elapsed() < HEAD_AGE_MAX) {
             return Ok(rows);
         }
         let rows = self.api.readers.ask(|reader| Ok(reader.last_rows()?)).await?;
-        self.api.head().rows = Some((Instant::now(), rows));
+        self.api.head.lock().rows = Some((Instant::now(), rows));
         Ok(rows)
     }
 

@@ -49,6 +49,7 @@ pub struct SessionCounts {
     pub evicted: u64,
 }
 
+#[derive(Default)]
 struct Session {
     /// Tells it apart from an earlier session with the same key.
     number: u64,
@@ -138,6 +139,7 @@ impl Session {
 }
 
 /// Open and remembered sessions.
+#[derive(Default)]
 pub struct Sessions {
     settings: SessionsSettings,
     by_key: HashMap<Arc<SessionKey>, Session>,
@@ -163,21 +165,7 @@ pub struct Sessions {
 impl Sessions {
     /// Returns an empty set of sessions.
     pub fn new(settings: SessionsSettings, now_ms: u64) -> Self {
-        Self {
-            settings,
-            by_key: HashMap::new(),
-            by_trace: HashMap::new(),
-            shares: Shares::default(),
-            slots: Vec::new(),
-            free: Vec::new(),
-            started_count: 0,
-            open_count: 0,
-            wheel: Wheel::new(now_ms),
-            fired: VecDeque::new(),
-            bytes: 0,
-            going: (0, 0),
-            counts: SessionCounts::default(),
-        }
+        Self { settings, wheel: Wheel::new(now_ms), ..Self::default() }
     }
 
     /// Forgets all sessions. Numbers go on: judgements of those forgotten are of no later one.
@@ -262,14 +250,9 @@ impl Sessions {
             number: self.started_count,
             slot,
             sender,
-            going: 0,
-            goes: None,
-            traces: Vec::new(),
-            bytes: 0,
             last_ms: now_ms,
             first_ms: now_ms,
-            is_open: false,
-            judged: None,
+            ..Session::default()
         };
         let wait_ms = self.settings.idle_timeout.min(self.settings.age_max).as_ms();
         self.wheel.arm(now_ms.saturating_add(wait_ms), (Arc::clone(&key), session.number));

@@ -8,6 +8,8 @@ mod said;
 use std::ops::Range;
 use std::sync::Arc;
 
+use smart_default::SmartDefault;
+
 pub use limit::TraceLimit;
 pub(super) use limit::{LeftOut, TraceLimits};
 
@@ -29,9 +31,10 @@ const SCAN_MAX: usize = 48;
 const LOOK_SHARE: usize = 16;
 
 /// State of a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum State {
     /// Collects spans.
+    #[default]
     Open,
     /// Judged at this time, milliseconds; late spans reopen it.
     Judged(u64),
@@ -65,12 +68,14 @@ pub(super) struct CountedTrace {
 }
 
 /// Trace with the times and flags that decide when it is judged.
+#[derive(SmartDefault)]
 pub(super) struct OpenTrace {
     /// Its records.
     pub(super) spans: LendableSpans,
     /// State of the trace.
     pub(super) state: State,
     /// True while it waits for judgement.
+    #[default = true]
     pub(super) is_open: bool,
     /// Arrival of the first record, milliseconds.
     pub(super) first_ms: u64,
@@ -117,6 +122,7 @@ pub(super) struct OpenTrace {
     /// True if some of its records came before all facts that are read now were retained.
     pub(super) lacks_facts: bool,
     /// The earliest armed deadline, milliseconds.
+    #[default(u64::MAX)]
     pub(super) armed_ms: u64,
     /// Index of records and resources, once there are many.
     places: PlaceIndex,
@@ -128,32 +134,9 @@ impl OpenTrace {
     pub(super) fn new(spans: TraceSpans, now_ms: u64) -> Self {
         Self {
             spans: LendableSpans::Own(spans),
-            state: State::Open,
-            is_open: true,
             first_ms: now_ms,
             last_ms: now_ms,
-            root_ended: false,
-            is_agent: false,
-            tally: SpanTally::default(),
-            digest: 0,
-            is_apart: false,
-            judged_count: 0,
-            judged_digest: 0,
-            left_out: None,
-            said: SaidOfTrace::default(),
-            steps: TakenSteps::default(),
-            counted: CountedTrace::default(),
-            remembered_bytes: 0,
-            resource_bytes: 0,
-            looked_at: 0,
-            root_end: None,
-            patience_ms: 0,
-            is_partial: false,
-            lacked_parents: false,
-            is_severed: false,
-            lacks_facts: false,
-            armed_ms: u64::MAX,
-            places: PlaceIndex::default(),
+            ..Self::default()
         }
     }
 

@@ -6,6 +6,8 @@
 //! cancelled: an owner that has lost interest in one finds that when it fires, and the ring drops
 //! such entries whenever it passes them. Takes `now` as an argument, so tests need no clock.
 
+use smart_default::SmartDefault;
+
 /// Length of a slot, milliseconds: most that a deadline may fire late.
 pub(super) const TICK_MS: u64 = 50;
 /// Slots of the ring.
@@ -17,7 +19,9 @@ const KEPT_ENTRIES: usize = 256;
 pub(super) const TURN_MS: u64 = SLOT_COUNT * TICK_MS;
 
 /// Timing wheel of entries.
+#[derive(SmartDefault)]
 pub(super) struct Wheel<T> {
+    #[default((0..SLOT_COUNT).map(|_| Vec::new()).collect())]
     slots: Vec<Vec<Armed<T>>>,
     /// The next tick to fire, counted from time zero.
     next: u64,
@@ -32,7 +36,7 @@ struct Armed<T> {
 impl<T> Wheel<T> {
     /// Returns an empty wheel that starts at `now`, milliseconds.
     pub(super) fn new(now_ms: u64) -> Self {
-        Self { slots: (0..SLOT_COUNT).map(|_| Vec::new()).collect(), next: now_ms / TICK_MS }
+        Self { next: now_ms / TICK_MS, ..Self::default() }
     }
 
     /// Arms a deadline: `entry` fires at the first tick at or after `deadline_ms`.

@@ -234,7 +234,7 @@ impl Console {
             content: settings.content.is_shown(),
             details: settings.details && settings.content.is_shown(),
         };
-        Self { format: settings.format, style, filter, broken: LogLimiter::new() }
+        Self { format: settings.format, style, filter, broken: LogLimiter::default() }
     }
 
     async fn render(&self, batch: &EvaluationBatch) -> Result<String, Panicked> {

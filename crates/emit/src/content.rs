@@ -7,15 +7,16 @@
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 
+use parking_lot::Mutex;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use super::queue::{EvaluationBatch, size_of_evaluations};
 use spanscore_base::model::{Evaluation, Explanation, Outcome, Recent, Score, Target, TraceId};
 use spanscore_base::panics::Panicked;
-use spanscore_base::settings::nearest;
+use spanscore_base::settings::meant_or_known;
 use spanscore_base::value::{Value, read_scalar};
 use spanscore_detect::redactor::{Placeholders, Redactor, UnderKey, WITHHELD, WithheldTexts};
 use spanscore_net::blocking::BlockingPool;
@@ -54,10 +55,7 @@ impl ShownContent {
     pub fn from_word(word: &str) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(known, _)| *known == word);
         found.map(|(_, content)| *content).ok_or_else(|| {
-            let help = match nearest(word, Self::WORDS.iter().map(|(known, _)| *known)) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => "known are none, redacted, full".to_owned(),
-            };
+            let help = meant_or_known(word, &Self::WORDS.map(|(known, _)| known));
             format!("unknown value `{word}` ({help})")
         })
     }
@@ -149,7 +147,7 @@ impl ContentFilter {
 
     /// Returns the filter of an exporter that shows all content or none.
     pub(super) fn nothing() -> Self {
-        Self { redactor: None, withheld: None, pool: BlockingPool::new() }
+        Self { redactor: None, withheld: None, pool: BlockingPool::default() }
     }
 
     /// Returns an evaluation as it may be shown; content that is hidden as a whole is still in it.
@@ -319,7 +317,7 @@ impl ContentRedactor {
     fn number(&self, trace: TraceId, word: &str, value: &str) -> Option<usize> {
         let data = self.hasher.hash_one(value.trim());
         let kind = self.hasher.hash_one(word);
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         let mut known = names.get(&trace).map(std::mem::take).unwrap_or_default();
         let number = known.number(data, kind);
         let weight = known.0.len().max(1);

@@ -8,10 +8,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use parking_lot::Mutex;
 use prost::Message;
 use serde::Serialize;
 
@@ -62,7 +63,7 @@ impl DeadLetters {
         let name = format!("{}.jsonl", file_name(exporter));
         let path = data_dir.map(|data_dir| data_dir.join(FOLDER).join(name));
         let file = Arc::default();
-        let trouble = LogLimiter::new();
+        let trouble = LogLimiter::default();
         Self { exporter: exporter.into(), path, file, requests, trouble }
     }
 
@@ -109,7 +110,7 @@ impl DeadLetters {
     async fn write(&self, path: PathBuf, line: String) -> io::Result<u64> {
         let file = Arc::clone(&self.file);
         let write = move || {
-            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut file = file.lock();
             let open = match file.take() {
                 Some(open) => open,
                 None => open_file(&path)?,

@@ -5,10 +5,11 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use smart_default::SmartDefault;
@@ -150,7 +151,7 @@ impl RecordFile {
         };
         let file = Arc::new(Mutex::new(Rotating::open(Path::new(&settings.path), rotation)?));
         let content = settings.content.is_shown();
-        Ok(Self { content, filter, tries_again, file, broken: LogLimiter::new() })
+        Ok(Self { content, filter, tries_again, file, broken: LogLimiter::default() })
     }
 
     /// Writes all lines but the first `done`; returns the number of lines written whole, and the
@@ -161,7 +162,7 @@ impl RecordFile {
         let write = move || {
             let start = done.checked_sub(1).map_or(0, |last| lines.ends[last]);
             let ends: Vec<_> = lines.ends[done..].iter().map(|end| end - start).collect();
-            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut file = file.lock();
             file.append(&lines.text[start..], &ends)
         };
         // Of a stopped task nothing is known to be written.

@@ -2,8 +2,9 @@
 //!
 //! The names are those of the OTLP metrics in Prometheus' spelling.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus::Registry;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
@@ -70,7 +71,7 @@ pub(crate) struct ShownScores {
 impl ShownScores {
     /// Registers them with a registry, once.
     pub(crate) fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
-        let mut is_registered = self.is_registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_registered = self.is_registered.lock();
         if !*is_registered {
             registry.register(Box::new(ScoreCollector::new(Arc::clone(&self.scores))?))?;
             *is_registered = true;
@@ -80,7 +81,7 @@ impl ShownScores {
 
     /// Replaces the scores that are shown.
     pub(crate) fn show(&self, scores: Option<Arc<Scores>>) {
-        *self.scores.lock().unwrap_or_else(PoisonError::into_inner) = scores;
+        *self.scores.lock() = scores;
     }
 }
 
@@ -113,7 +114,7 @@ impl Collector for ScoreCollector {
         let mut counters = Vec::new();
         let mut histograms = Vec::new();
         let mut superseded = Vec::new();
-        let scores = self.scores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let scores = self.scores.lock().clone();
         let Some(scores) = scores else { return Vec::new() };
         scores.read(now_ns(), |source| {
             for series in &source.series {

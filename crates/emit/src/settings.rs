@@ -14,7 +14,7 @@ use std::sync::Arc;
 use schemars::Schema;
 
 use super::{ExporterStartError, Starting};
-use spanscore_base::settings::{Node, NodeKind, SettingsError, nearest};
+use spanscore_base::settings::{Node, NodeKind, SettingsError, meant_or};
 use spanscore_base::value::Value;
 
 /// Most exporters that one process runs; each has a queue.
@@ -183,18 +183,13 @@ const COLLECTOR_KINDS: [(&str, &str); 4] = [
 ];
 
 fn unknown_kind(kind: &str) -> SettingsError {
-    let words = || KINDS.iter().flat_map(|kind| kind.words());
+    let words = KINDS.iter().flat_map(|kind| kind.words());
     let error = SettingsError::new(format!("unknown exporter `{kind}`"));
     if let Some((_, here)) = COLLECTOR_KINDS.iter().find(|(word, _)| *word == kind) {
         return error.with_help(*here);
     }
-    match nearest(kind, words()) {
-        Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
-        None => {
-            let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
-            error.with_help(format!("known are {}", known.join(", ")))
-        }
-    }
+    let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+    error.with_help(meant_or(kind, words, || format!("known are {}", known.join(", "))))
 }
 
 #[cfg(test)]

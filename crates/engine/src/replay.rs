@@ -2,14 +2,11 @@
 //! over several files, and all are complete at the end of the input. For commands that show traces;
 //! [`batch`](super::batch) judges them in bounded memory.
 
-use std::sync::Arc;
-
 use hashbrown::{HashMap, HashSet};
 
-use crate::session::joined;
+use crate::session::{joined, sessions};
 use spanscore_assemble::{
-    CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Sessions, SessionsSettings, Shard,
-    TracesSettings,
+    CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Shard, TracesSettings,
 };
 use spanscore_base::model::{
     Completion, SessionKey, SpanBatch, SpanFlags, SpanId, TraceId, TraceSpans, Trajectory,
@@ -81,24 +78,10 @@ impl<'r> Replay<'r> {
     }
 
     fn sessions(&self, due: &[Due]) -> Vec<DueSession> {
-        // The traces are in memory anyway, so sessions have no limits of their own.
-        let settings = SessionsSettings {
-            open_sessions_max: u32::MAX,
-            traces_per_session_max: u32::MAX,
-            memory_mib: Some(u32::MAX),
-            ..SessionsSettings::default()
-        };
-        let mut sessions = Sessions::new(settings, 0);
-        let mut due_sessions = Vec::new();
-        for due in due {
-            let Some(trace) = self.shard.trace(due.handle) else { continue };
-            if let Some(key) = self.session_key.of(&self.resolve(trace)) {
-                let trace = Arc::new(trace.clone());
-                sessions.add(key, (trace, due.digest), 0, &mut due_sessions);
-            }
-        }
-        sessions.drain(Completion::EndOfInput, &mut due_sessions);
-        due_sessions
+        sessions(due.iter().filter_map(|due| {
+            let trace = self.shard.trace(due.handle)?;
+            Some((self.session_key.of(&self.resolve(trace))?, due, trace))
+        }))
     }
 
     /// Visits the explanation of every trace, those without agent spans included.

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use spanscore_assemble::DueSession;
+use spanscore_assemble::{Due, DueSession, Sessions, SessionsSettings};
 use spanscore_base::model::session::join_session;
-use spanscore_base::model::{Evaluation, TraceSpans, Trajectory, WorkBudget};
+use spanscore_base::model::{
+    Completion, Evaluation, SessionKey, TraceSpans, Trajectory, WorkBudget,
+};
 use spanscore_evaluate::AskedTarget;
 use spanscore_evaluate::engine::run::{Evaluators, Evidence, Skips};
 use spanscore_extract::{Resolver, reconcile};
@@ -37,6 +39,27 @@ pub struct SessionAnswer {
     pub is_spent: bool,
     /// Texts of answers that were cut.
     pub cut_texts: u64,
+}
+
+/// Puts judged traces together to sessions: those of one key each, at the end of all input.
+pub(crate) fn sessions<'t>(
+    judged: impl IntoIterator<Item = (SessionKey, &'t Due, &'t TraceSpans)>,
+) -> Vec<DueSession> {
+    // The traces are in memory anyway, so sessions have no limits of their own.
+    let settings = SessionsSettings {
+        open_sessions_max: u32::MAX,
+        traces_per_session_max: u32::MAX,
+        memory_mib: Some(u32::MAX),
+        ..SessionsSettings::default()
+    };
+    let mut sessions = Sessions::new(settings, 0);
+    let mut due_sessions = Vec::new();
+    for (key, due, trace) in judged {
+        let trace = Arc::new(trace.clone());
+        sessions.add(key, (trace, due.digest), 0, &mut due_sessions);
+    }
+    sessions.drain(Completion::EndOfInput, &mut due_sessions);
+    due_sessions
 }
 
 /// Judges one session on all its traces.

@@ -1,7 +1,9 @@
 //! Contracts of evaluators by code, judge or another process, and the registry entry of a kind.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::external::{ExternalEvaluator, ExternalPlan};
 use super::inquiry::{Inquired, JudgePlan};
@@ -210,7 +212,7 @@ impl Kind {
     /// for each evaluator.
     pub fn schema(&self) -> Arc<schemars::Schema> {
         static MADE: Mutex<BTreeMap<&str, Arc<schemars::Schema>>> = Mutex::new(BTreeMap::new());
-        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = MADE.lock();
         Arc::clone(made.entry(self.name).or_insert_with(|| Arc::new((self.schema)())))
     }
 }

@@ -11,7 +11,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 pub use super::external::RedactionGaps;
 use spanscore_base::model::{Outcome, SpanId};
-use spanscore_base::settings::{SettingsError, nearest};
+use spanscore_base::settings::{SettingsError, meant_or_known};
 
 /// Version of the words around record and statements; hashed into the identity of evaluations.
 pub const PROMPT_VERSION: u32 = 2;
@@ -219,18 +219,15 @@ impl Conclusion {
 pub fn unknown_judge<'n>(
     key: &str,
     name: &str,
-    judges: impl Iterator<Item = &'n str> + Clone,
+    judges: impl Iterator<Item = &'n str>,
 ) -> SettingsError {
     let error = SettingsError::new(format!("`{key}` names `{name}`, which is no judge"));
-    match nearest(name, judges.clone()) {
-        Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
-        None if judges.clone().next().is_none() => error.with_help(format!(
+    let names: Vec<_> = judges.collect();
+    error.with_help(match &names[..] {
+        [] => format!(
             "add `judges: {{{name}: {{api: openai, base_url: \"http://localhost:11434/v1\", \
              model: ...}}}}`"
-        )),
-        None => {
-            let names: Vec<_> = judges.collect();
-            error.with_help(format!("known are {}", names.join(", ")))
-        }
-    }
+        ),
+        names => meant_or_known(name, names),
+    })
 }

@@ -35,7 +35,7 @@ pub(super) use spelled::may_hold;
 
 use self::shortcut::{OfJson, OfWords, is_words};
 
-use spanscore_base::settings::nearest;
+use spanscore_base::settings::meant_or;
 use spanscore_base::value::{Value, json, python, read_scalar};
 
 /// Compiled decoder expression: a decoder or a chain of them (`a→b`), with alternatives
@@ -257,13 +257,11 @@ fn step(word: &str) -> Result<DecodeStep, String> {
         let decoders = DECODERS.iter().map(|(known, _)| *known);
         WORDS.iter().map(|(known, _)| *known).chain(decoders)
     };
-    Err(match nearest(word, words()) {
-        Some(meant) => format!("unknown decoder `{word}` (did you mean `{meant}`?)"),
-        None => format!(
-            "unknown decoder `{word}` (known are {}, json:$.path, messages:part.field, role:name)",
-            words().collect::<Vec<_>>().join(", ")
-        ),
-    })
+    let known = || {
+        let words = words().collect::<Vec<_>>().join(", ");
+        format!("known are {words}, json:$.path, messages:part.field, role:name")
+    };
+    Err(format!("unknown decoder `{word}` ({})", meant_or(word, words(), known)))
 }
 
 /// Parses a path such as `$.key.key[0]`; keys hold no dot and no bracket.

@@ -62,7 +62,7 @@ impl GatewayIntake {
     ) -> Self {
         let bytes_max = settings.producer.max_message_bytes;
         let timeout = settings.timeout.0;
-        Self { producer, bytes_max, timeout, quota, metrics, pool: BlockingPool::new() }
+        Self { producer, bytes_max, timeout, quota, metrics, pool: BlockingPool::default() }
     }
 
     /// Takes room for a request of so many bytes: the places of its items and the heads above them

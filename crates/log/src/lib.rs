@@ -109,14 +109,8 @@ pub struct LogUsage {
 pub struct Log(Arc<LogParts>);
 
 /// Log that may have been closed.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct WeakLog(Weak<LogParts>);
-
-impl std::fmt::Debug for WeakLog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("WeakLog")
-    }
-}
 
 impl WeakLog {
     /// Returns the log, unless it was closed.

@@ -1,6 +1,6 @@
 //! Loans of room between two logs.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 use super::frame::SEGMENT_HEAD_BYTES;
 use super::{AppendError, Log, RecordHead, WeakLog, record_bytes};
@@ -29,7 +29,7 @@ impl Loan {
         let beyond = borrower.usage().bytes.saturating_sub(own_max);
         if let Some(lender) = loan.lender.upgrade() {
             lender.0.queue.lend_used(beyond);
-            loan.set(&mut loan.lock(), borrower, beyond);
+            loan.set(&mut loan.state.lock(), borrower, beyond);
         }
         loan
     }
@@ -51,7 +51,7 @@ impl Loan {
             return Err(AppendError::Full);
         }
         {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let borrowed = state.borrowed + bytes;
             self.set(&mut state, borrower, borrowed);
             state.appending += 1;
@@ -62,7 +62,7 @@ impl Loan {
 
     /// Returns borrowed room that the borrower no longer needs.
     pub fn give_back(&self, borrower: &Log) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.borrowed == 0 || state.appending > 0 {
             return;
         }
@@ -87,16 +87,12 @@ impl Loan {
         let limit = borrower.0.queue.limits.size_max;
         borrower.0.queue.set_borrowed((self.own_max + borrowed).saturating_sub(limit));
     }
-
-    fn lock(&self) -> MutexGuard<'_, LoanState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
         if let Some(lender) = self.lender.upgrade() {
-            lender.0.queue.take_back(self.lock().borrowed);
+            lender.0.queue.take_back(self.state.lock().borrowed);
         }
     }
 }
@@ -106,6 +102,6 @@ struct Appending<'a>(&'a Loan);
 
 impl Drop for Appending<'_> {
     fn drop(&mut self) {
-        self.0.lock().appending -= 1;
+        self.0.state.lock().appending -= 1;
     }
 }

@@ -1,10 +1,11 @@
 //! Write queue: records that wait for the disk, bounded by bytes, taken in groups by one thread.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use spanscore_base::model::{NoteClaim, Source};
@@ -194,7 +195,7 @@ impl WriteQueue {
         if bytes > self.limits.record_max() || bytes > u64::from(u32::MAX) {
             return Err(AppendError::TooLarge);
         }
-        let mut waits = self.lock();
+        let mut waits = self.waits.lock();
         if waits.is_closed {
             return Err(AppendError::Closed);
         }
@@ -223,7 +224,7 @@ impl WriteQueue {
 
     /// Lends this many bytes of its room, if they are free.
     pub(super) fn lend(&self, bytes: u64) -> bool {
-        let waits = self.lock();
+        let waits = self.waits.lock();
         let used = self.used.load(Ordering::Relaxed) + waits.bytes + waits.writing + self.lent();
         let is_free = used.saturating_add(bytes) <= self.limits.size_max;
         if is_free {
@@ -260,7 +261,7 @@ impl WriteQueue {
     /// Returns the position of the next record, if none waits. Until a record comes it stays the
     /// next one.
     pub(super) fn next_of_idle(&self) -> Option<u64> {
-        let waits = self.lock();
+        let waits = self.waits.lock();
         waits.records.is_empty().then_some(waits.next)
     }
 
@@ -268,7 +269,7 @@ impl WriteQueue {
     /// `end`, where the file goes on. If one of them has been answered already, all stay at their
     /// positions.
     pub(super) fn refuse_waiting(&self, end: Option<u64>) -> Vec<WaitingRecord> {
-        let mut waits = self.lock();
+        let mut waits = self.waits.lock();
         let is_answered =
             |record: &WaitingRecord| record.written.is_none() && record.note.is_none();
         if waits.records.iter().any(is_answered) {
@@ -283,7 +284,7 @@ impl WriteQueue {
     pub(super) async fn flush(&self) -> bool {
         let (sender, receiver) = oneshot::channel();
         {
-            let mut waits = self.lock();
+            let mut waits = self.waits.lock();
             if waits.has_ended {
                 return false;
             }
@@ -298,8 +299,8 @@ impl WriteQueue {
         let is_idle = |waits: &mut Waits| {
             waits.records.is_empty() && waits.flushes.is_empty() && !waits.is_closed
         };
-        let waits = self.more.wait_timeout_while(self.lock(), longest, is_idle);
-        let (mut waits, _) = waits.unwrap_or_else(PoisonError::into_inner);
+        let mut waits = self.waits.lock();
+        self.more.wait_while_for(&mut waits, is_idle, longest);
         waits.writing = std::mem::take(&mut waits.bytes);
         Group {
             records: std::mem::take(&mut waits.records),
@@ -310,14 +311,14 @@ impl WriteQueue {
 
     /// Closes the queue: the writer ends once all is written.
     pub(super) fn close(&self) {
-        self.lock().is_closed = true;
+        self.waits.lock().is_closed = true;
         self.more.notify_one();
     }
 
     /// Marks the writer as ended, for whatever cause: waiting records are refused, and so are later
     /// ones.
     pub(super) fn end(&self) {
-        let mut waits = self.lock();
+        let mut waits = self.waits.lock();
         (waits.is_closed, waits.has_ended) = (true, true);
         // Dropping the senders wakes everyone who waits for one of them.
         waits.records.clear();
@@ -330,18 +331,18 @@ impl WriteQueue {
     pub(super) fn wait_end(&self, longest: Duration) {
         let goes_on = |waits: &mut Waits| !waits.has_ended;
         // A disk that does not answer must not keep the process from ending.
-        let _ = self.ended.wait_timeout_while(self.lock(), longest, goes_on);
+        self.ended.wait_while_for(&mut self.waits.lock(), goes_on, longest);
     }
 
     /// Returns the bytes that wait or are being written.
     pub(super) fn waiting(&self) -> u64 {
-        let waits = self.lock();
+        let waits = self.waits.lock();
         waits.bytes + waits.writing
     }
 
     /// Sets the bytes of the segments, with all that was being written.
     pub(super) fn set_used(&self, bytes: u64) {
-        let mut waits = self.lock();
+        let mut waits = self.waits.lock();
         waits.writing = 0;
         self.used.store(bytes, Ordering::Relaxed);
         let unfit = self.unfit.load(Ordering::Relaxed);
@@ -358,14 +359,10 @@ impl WriteQueue {
     }
 
     pub(super) fn count(&self, change: impl FnOnce(&mut LogCounts)) {
-        change(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.counts.lock());
     }
 
     pub(super) fn counts(&self) -> LogCounts {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waits> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.counts.lock()
     }
 }

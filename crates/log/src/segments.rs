@@ -1,7 +1,9 @@
 //! Segments of a log: its files, by the positions that they hold.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use super::disk::DiskFile;
 use super::frame::{COMPACTED_HEAD_BYTES, SEGMENT_HEAD_BYTES};
@@ -94,12 +96,12 @@ impl Segments {
     }
 
     pub(super) fn push(&self, segment: SegmentFile) {
-        self.lock().push(segment);
+        self.files.lock().push(segment);
     }
 
     /// Removes the last segment if it holds no record.
     pub(super) fn pop_empty(&self) -> Option<SegmentFile> {
-        let mut segments = self.lock();
+        let mut segments = self.files.lock();
         if segments.last().is_some_and(|last| last.end == last.base) {
             segments.pop()
         } else {
@@ -109,14 +111,14 @@ impl Segments {
 
     /// Sets the end of the last segment.
     pub(super) fn extend(&self, end: u64) {
-        if let Some(last) = self.lock().last_mut() {
+        if let Some(last) = self.files.lock().last_mut() {
             last.end = end;
         }
     }
 
     /// Returns the segment that holds a position.
     pub(super) fn of(&self, position: u64) -> Option<SegmentFile> {
-        let segments = self.lock();
+        let segments = self.files.lock();
         let after = segments.partition_point(|segment| segment.base <= position);
         let segment = segments.get(after.checked_sub(1)?)?;
         (position < segment.end).then(|| segment.clone())
@@ -124,7 +126,7 @@ impl Segments {
 
     /// Returns the first segment that holds a record at or after a position.
     pub(super) fn at_or_after(&self, position: u64) -> Option<SegmentFile> {
-        let segments = self.lock();
+        let segments = self.files.lock();
         segments
             .iter()
             .find(|segment| segment.end > position && segment.end > segment.base)
@@ -133,63 +135,59 @@ impl Segments {
 
     /// Returns the oldest segment, unless it is the last one and written to.
     pub(super) fn oldest_closed(&self, is_last_written: bool) -> Option<SegmentFile> {
-        let segments = self.lock();
+        let segments = self.files.lock();
         segments.first().filter(|_| segments.len() > usize::from(is_last_written)).cloned()
     }
 
     /// Returns the beginning of the second oldest segment, which is when the oldest was closed.
     pub(super) fn second_since(&self) -> Option<Instant> {
-        self.lock().get(1).map(|segment| segment.since)
+        self.files.lock().get(1).map(|segment| segment.since)
     }
 
     /// Returns the first segment that begins at or after a position, but for the last one of all,
     /// which tells the end of the log.
     pub(super) fn closed_from(&self, base: u64) -> Option<SegmentFile> {
-        let segments = self.lock();
+        let segments = self.files.lock();
         let (_, closed) = segments.split_last()?;
         closed.iter().find(|segment| segment.base >= base).cloned()
     }
 
     /// Returns all segments but the last one.
     pub(super) fn closed(&self) -> Vec<SegmentFile> {
-        let segments = self.lock();
+        let segments = self.files.lock();
         segments.split_last().map(|(_, closed)| closed.to_vec()).unwrap_or_default()
     }
 
     /// Puts a segment in the place of those that begin within a range of positions, or none.
     pub(super) fn replace(&self, (from, to): (u64, u64), with: Option<SegmentFile>) {
-        let mut segments = self.lock();
+        let mut segments = self.files.lock();
         let first = segments.partition_point(|segment| segment.base < from);
         let after = segments.partition_point(|segment| segment.base < to);
         segments.splice(first..after.max(first), with);
     }
 
     pub(super) fn remove_oldest(&self) {
-        let mut segments = self.lock();
+        let mut segments = self.files.lock();
         if !segments.is_empty() {
             segments.remove(0);
         }
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.lock().iter().map(SegmentFile::bytes).sum()
+        self.files.lock().iter().map(SegmentFile::bytes).sum()
     }
 
     /// Returns the bytes of the segments that end at or before a position.
     pub(super) fn bytes_before(&self, position: u64) -> u64 {
-        let segments = self.lock();
+        let segments = self.files.lock();
         segments.iter().filter(|it| it.end <= position).map(SegmentFile::bytes).sum()
     }
 
     pub(super) fn count(&self) -> usize {
-        self.lock().len()
+        self.files.lock().len()
     }
 
     pub(super) fn end(&self) -> u64 {
-        self.lock().last().map_or(0, |segment| segment.end)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<SegmentFile>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().last().map_or(0, |segment| segment.end)
     }
 }

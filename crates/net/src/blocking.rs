@@ -13,18 +13,14 @@ use spanscore_base::panics::Panicked;
 #[derive(Clone)]
 pub struct BlockingPool(Arc<Semaphore>);
 
+/// Creates an idle pool.
 impl Default for BlockingPool {
     fn default() -> Self {
-        Self::new()
+        Self(Arc::new(Semaphore::new(available_parallelism().map_or(1, usize::from))))
     }
 }
 
 impl BlockingPool {
-    /// Creates an idle pool.
-    pub fn new() -> Self {
-        Self(Arc::new(Semaphore::new(available_parallelism().map_or(1, usize::from))))
-    }
-
     /// Runs a job to its end, once a thread is free. A job that began goes on even if its caller
     /// stops waiting.
     ///

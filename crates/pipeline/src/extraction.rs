@@ -6,9 +6,10 @@
 //! wait, in order, until the deadline of their request.
 
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 use tokio::time::{Instant, timeout_at};
@@ -71,7 +72,7 @@ impl Extraction {
 
     /// Replaces the table; later requests use it.
     pub(super) fn set_table(&self, table: Arc<Table>) {
-        *self.parts.table.write().unwrap_or_else(PoisonError::into_inner) = table;
+        *self.parts.table.write() = table;
     }
 
     /// Returns the pool of empty batches.
@@ -81,7 +82,7 @@ impl Extraction {
 
     /// Frees all caches.
     pub(super) fn rest(&self) {
-        self.parts.caches().clear();
+        self.parts.caches.lock().clear();
         self.parts.pool.clear();
     }
 
@@ -123,20 +124,16 @@ impl Extraction {
 
 impl ExtractionParts {
     fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn caches(&self) -> MutexGuard<'_, Vec<ExtractionCache>> {
-        self.caches.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::clone(&self.table.read())
     }
 
     fn read(&self, signal: Signal, request: &[u8]) -> Result<(TableBatches, Extracted), Broken> {
         let table = self.table();
         let mut batches: Vec<_> =
             (0..self.shard_count).map(|_| self.pool.take(request.len())).collect();
-        let mut cache = self.caches().pop().unwrap_or_default();
+        let mut cache = self.caches.lock().pop().unwrap_or_default();
         let extracted = extract(&table, signal, request, &mut cache, &mut batches);
-        self.caches().push(cache);
+        self.caches.lock().push(cache);
         Ok(((batches, table), extracted?))
     }
 }

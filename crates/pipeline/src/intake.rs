@@ -14,12 +14,13 @@
 
 pub(super) mod collecting;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use opentelemetry::metrics::Meter;
+use parking_lot::RwLock;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock as AsyncRwLock, RwLockReadGuard, mpsc};
 use tokio::time::{Instant, timeout_at};
 
@@ -119,12 +120,12 @@ impl PipelineIntake {
     }
 
     fn state(&self) -> IntakeState {
-        *self.state.read().unwrap_or_else(PoisonError::into_inner)
+        *self.state.read()
     }
 
     /// Changes the state, unless it is the last one.
     fn enter(&self, next: IntakeState) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         if *state != IntakeState::Closed {
             *state = next;
         }

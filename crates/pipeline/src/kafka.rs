@@ -1,9 +1,10 @@
 //! Topics of Kafka as an input: their records enter the pipeline, and their traces hold positions.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opentelemetry::metrics::Meter;
+use parking_lot::Mutex;
 
 use crate::PipelineIntake;
 use spanscore_assemble::HoldingTrace;
@@ -62,7 +63,7 @@ impl PartitionMetrics {
 
     /// Shows the trace of a shard that has claimed its records for longest.
     pub(crate) fn held(&self, index: usize, oldest: Option<HoldingTrace>) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         if shown.oldest.len() <= index {
             shown.oldest.resize(index + 1, None);
         }

@@ -1,7 +1,7 @@
 //! Pool of empty batches: their memory has grown to size, and most of it is still in the
 //! processor's cache.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 use spanscore_base::model::{SpanBatch, SpanRecord, TraceRun};
 
@@ -34,7 +34,7 @@ impl BatchPool {
     /// Takes an empty batch for the extraction of this many bytes.
     pub(super) fn take(&self, bytes: usize) -> SpanBatch {
         let most = bytes.saturating_mul(ROOM_TIMES).max(ROOM_BYTES_MIN);
-        let mut kept = self.kept();
+        let mut kept = self.0.lock();
         // Newest first: it is most likely still in the processor's cache.
         let fitting = kept.batches.iter().rposition(|batch| room_bytes(batch) <= most);
         let batch = fitting.map(|at| kept.batches.remove(at)).unwrap_or_default();
@@ -49,7 +49,7 @@ impl BatchPool {
             return;
         }
         batch.clear();
-        let mut kept = self.kept();
+        let mut kept = self.0.lock();
         let bytes = room_bytes(&batch);
         while kept.batches.len() >= BATCHES_MAX || kept.bytes + bytes > POOL_BYTES_MAX {
             if kept.batches.is_empty() {
@@ -64,11 +64,7 @@ impl BatchPool {
 
     /// Empties the pool.
     pub(super) fn clear(&self) {
-        *self.kept() = KeptBatches::default();
-    }
-
-    fn kept(&self) -> MutexGuard<'_, KeptBatches> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock() = KeptBatches::default();
     }
 }
 
@@ -113,16 +109,17 @@ mod tests {
     fn neither_large_batches_nor_many_are_kept() {
         let pool = BatchPool::default();
         pool.give_back(SpanBatch { arena: Vec::with_capacity(2 << 20), ..SpanBatch::default() });
-        assert!(pool.kept().batches.is_empty());
+        assert!(pool.0.lock().batches.is_empty());
         let large = || SpanBatch { arena: Vec::with_capacity(1 << 20), ..SpanBatch::default() };
         (0..100).for_each(|_| pool.give_back(large()));
-        let held = |kept: MutexGuard<'_, KeptBatches>| (kept.batches.len(), kept.bytes);
-        assert_eq!(held(pool.kept()), (4, POOL_BYTES_MAX));
+        let held =
+            |kept: parking_lot::MutexGuard<'_, KeptBatches>| (kept.batches.len(), kept.bytes);
+        assert_eq!(held(pool.0.lock()), (4, POOL_BYTES_MAX));
         (0..8).for_each(|_| drop(pool.take(usize::MAX)));
-        assert_eq!(pool.kept().bytes, 0);
+        assert_eq!(pool.0.lock().bytes, 0);
         (0..100).for_each(|_| pool.give_back(SpanBatch::default()));
-        assert_eq!(pool.kept().batches.len(), BATCHES_MAX);
+        assert_eq!(pool.0.lock().batches.len(), BATCHES_MAX);
         pool.clear();
-        assert!(pool.kept().batches.is_empty());
+        assert!(pool.0.lock().batches.is_empty());
     }
 }

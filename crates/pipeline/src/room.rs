@@ -8,11 +8,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use opentelemetry::metrics::Meter;
 use tokio::time::Instant;
 
 use super::backlog::Backlog;
 use spanscore_base::model::MemoryQuota;
+use spanscore_net::metrics::{Meter, Scraped};
+use spanscore_net::readings;
 use spanscore_receive::{AskedRoom, ConnectionAccount, Waiters};
 
 /// Limit of a shard that is held up, as a multiple of the queue's free bytes.
@@ -183,29 +184,21 @@ impl Drop for ShardRoom {
     }
 }
 
-/// Registers gauges for the size and capacity of the queue, and for its spans.
+readings! {
+    const QUEUE: (Arc<MemoryQuota>, Arc<Backlog>) {
+        gauge("spanscore.pipeline.queue_size", "By", "Requests that wait to be assembled.",
+            |(queue, _)| queue.held() as u64);
+        gauge("spanscore.pipeline.queue_capacity", "By",
+            "Room for requests that wait to be assembled.", |(queue, _)| queue.limit() as u64);
+        gauge("spanscore.pipeline.queued_spans", "{span}", "Spans that wait to be assembled.",
+            |(_, backlog)| backlog.queued_spans());
+    }
+}
+
+/// Shows the size and capacity of the queue, and its spans.
 pub(super) fn show_queue(meter: &Meter, queue: &Arc<MemoryQuota>, backlog: &Arc<Backlog>) {
-    let held = Arc::clone(queue);
-    let capacity = queue.limit() as u64;
-    meter
-        .u64_observable_gauge("spanscore.pipeline.queue_size")
-        .with_description("Requests that wait to be assembled.")
-        .with_unit("By")
-        .with_callback(move |size| size.observe(held.held() as u64, &[]))
-        .build();
-    meter
-        .u64_observable_gauge("spanscore.pipeline.queue_capacity")
-        .with_description("Room for requests that wait to be assembled.")
-        .with_unit("By")
-        .with_callback(move |room| room.observe(capacity, &[]))
-        .build();
-    let backlog = Arc::clone(backlog);
-    meter
-        .u64_observable_gauge("spanscore.pipeline.queued_spans")
-        .with_description("Spans that wait to be assembled.")
-        .with_unit("{span}")
-        .with_callback(move |spans| spans.observe(backlog.queued_spans(), &[]))
-        .build();
+    let parts = (Arc::clone(queue), Arc::clone(backlog));
+    Scraped::show_all(QUEUE, meter, move |see| see(&parts, &[]));
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::Meter;
-
 use spanscore_base::model::{Facts, Want};
 use spanscore_base::value::Value;
 use spanscore_emit::{ContentFilter, ShownContent};
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
+use spanscore_net::metrics::{KeyValue, Meter, Scraped};
+use spanscore_net::readings;
 use spanscore_store::{RedactValues, Store, StoreCount, StoreCounters, StoreSettings};
 
 /// Redactor of all stores of the process. Its expressions are built on a writer's thread, at the
@@ -153,51 +152,29 @@ const COUNTERS: [(&str, &str, &str, &str, CountLabels); 6] = [
     ),
 ];
 
-/// Gauges: name, unit, description, count.
-const GAUGES: [(&str, &str, &str, StoreCount); 4] = [
-    (
-        "spanscore.store.queue.held",
-        "By",
-        "Memory that waits to be written to the store.",
-        StoreCount::QueueBytes,
-    ),
-    ("spanscore.store.file.size", "By", "Size of the store's file.", StoreCount::FileBytes),
-    (
-        "spanscore.store.wal.size",
-        "By",
-        "Size of the write-ahead file beside it.",
-        StoreCount::WalBytes,
-    ),
-    (
-        "spanscore.store.working",
-        "{store}",
-        "1 while the store can be written, else 0.",
-        StoreCount::IsWorking,
-    ),
-];
+readings! {
+    const GAUGES: Arc<StoreCounters> {
+        gauge("spanscore.store.queue.held", "By",
+            "Memory that waits to be written to the store.", |all| all.get(StoreCount::QueueBytes));
+        gauge("spanscore.store.file.size", "By", "Size of the store's file.",
+            |all| all.get(StoreCount::FileBytes));
+        gauge("spanscore.store.wal.size", "By", "Size of the write-ahead file beside it.",
+            |all| all.get(StoreCount::WalBytes));
+        gauge("spanscore.store.working", "{store}", "1 while the store can be written, else 0.",
+            |all| all.get(StoreCount::IsWorking));
+    }
+}
 
 fn show(meter: &Meter, counters: &Arc<StoreCounters>) {
     for (name, unit, about, label, counts) in COUNTERS {
         let counters = Arc::clone(counters);
-        // May be dropped: the instrument lives as long as the meter's provider.
-        let _ = meter
-            .u64_observable_counter(name)
-            .with_unit(unit)
-            .with_description(about)
-            .with_callback(move |counter| {
-                for (count, word) in counts {
-                    counter.observe(counters.get(*count), &[KeyValue::new(label, *word)]);
-                }
-            })
-            .build();
+        let sum = Scraped::sum([name, unit, about], |count| *count);
+        Scraped::show_all(&[sum], meter, move |see| {
+            for (count, word) in counts {
+                see(&counters.get(*count), &[KeyValue::new(label, *word)]);
+            }
+        });
     }
-    for (name, unit, about, count) in GAUGES {
-        let counters = Arc::clone(counters);
-        let _ = meter
-            .u64_observable_gauge(name)
-            .with_unit(unit)
-            .with_description(about)
-            .with_callback(move |gauge| gauge.observe(counters.get(count), &[]))
-            .build();
-    }
+    let counters = Arc::clone(counters);
+    Scraped::show_all(GAUGES, meter, move |see| see(&counters, &[]));
 }

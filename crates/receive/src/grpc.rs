@@ -20,7 +20,7 @@ use super::compression::coding_of_header;
 use super::deadline::{timeout_of, within};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
-use super::listen::Admitted;
+use super::listen::{Admitted, Serve};
 use super::metrics::Transport;
 use super::status::{RefusalReason, RefusedRequest, response_protobuf};
 use super::{Accepted, ConnectionAccount, Intake};
@@ -53,9 +53,9 @@ pub(super) fn refuse_call(message: &str) -> Response<Answer> {
     failed(&RefusedRequest::new(RefusalReason::NotFound, message))
 }
 
-impl<I: Intake> GrpcService<I> {
+impl<I: Intake> Serve for GrpcService<I> {
     /// Refuses requests that are no calls, or have too large headers.
-    pub(super) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
+    fn admit(&self, request: Request<Incoming>) -> Admitted {
         let metrics = &self.ingest.metrics;
         if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
             let code = Transport::Http.failure(RefusalReason::ContentType);
@@ -68,7 +68,7 @@ impl<I: Intake> GrpcService<I> {
         }
     }
 
-    pub(super) async fn answer(
+    async fn serve(
         &self,
         request: Request<Incoming>,
         sender: &Arc<ConnectionAccount>,
@@ -91,7 +91,9 @@ impl<I: Intake> GrpcService<I> {
             }
         }
     }
+}
 
+impl<I: Intake> GrpcService<I> {
     fn signal_of(&self, path: &str) -> Result<Signal, RefusedRequest> {
         let known = Signal::ALL.into_iter().find(|signal| signal.grpc_path() == path);
         known.ok_or_else(|| {

@@ -117,9 +117,9 @@ impl<I: Intake> Ingest<I> {
         mut ticket: Ticket,
     ) -> Result<Accepted, RefusedRequest> {
         let Packed { signal, mut raw, client } = packed;
-        let name = client.as_ref().map(|client| client.shared_name());
+        let name = client.as_ref().map(|client| Arc::clone(&client.name));
         let account = ticket.sender();
-        let sender = client.as_ref().map_or(account.id(), |client| account.id_of(client.group()));
+        let sender = client.as_ref().map_or(account.id(), |client| account.id_of(client.group));
         let metrics = self.metrics.of(transport);
         metrics.received.add(raw.bytes.len() as u64);
         let waits = || metrics.waits.add(1);
@@ -127,11 +127,11 @@ impl<I: Intake> Ingest<I> {
         ticket = self.admission.turn(ticket, deadline, waits).await?;
         let (mut request, mut ticket) =
             self.unpacker.unpack(signal, &raw, limit, (ticket, deadline), waits).await?;
-        if let Some(client) = client.filter(|client| client.is_tagged()) {
+        if let Some(client) = client.filter(|client| client.is_tagged) {
             let bytes = request.len();
             let tag = move |mut ticket: Ticket| {
-                ticket.hold(tagged_bytes(&request, client.name()))?;
-                let tagged = tag_resources(&request, CLIENT_ATTRIBUTE, client.name());
+                ticket.hold(tagged_bytes(&request, &client.name))?;
+                let tagged = tag_resources(&request, CLIENT_ATTRIBUTE, &client.name);
                 Ok((tagged.into(), ticket))
             };
             (request, ticket) = self.unpacker.work(bytes, (ticket, deadline), waits, tag).await?;

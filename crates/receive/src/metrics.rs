@@ -13,21 +13,15 @@ use strum::{IntoStaticStr, VariantArray};
 
 /// Protocol that data came in by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum Transport {
     Grpc,
     Http,
 }
 
-impl Transport {
-    fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// Reason for which this side closed a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum Closed {
     /// The limit on connections was reached.
     Limit,
@@ -52,32 +46,14 @@ pub(super) enum Closed {
     Handshake,
 }
 
-impl Closed {
-    const ALL: &'static [Self] = Self::VARIANTS;
-
-    pub(super) fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// Side of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum By {
     /// The peer.
     Sender,
     /// This side.
     Receiver,
-}
-
-impl By {
-    const ALL: [Self; 2] = [Self::Sender, Self::Receiver];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Sender => "sender",
-            Self::Receiver => "receiver",
-        }
-    }
 }
 
 /// Reasons for refusing items whose number is known: the intake has seen them.
@@ -106,13 +82,13 @@ metrics! {
     struct RefusedMetrics {
         spans: CounterBy("spanscore.receiver.refused_spans", "{span}",
             "Spans that were not taken, where their number is known",
-            "reason", ITEM_REASONS.map(RefusalReason::name));
+            "reason", ITEM_REASONS.map(|it| it.into_str()));
         log_records: CounterBy("spanscore.receiver.refused_log_records", "{record}",
             "Log records that were not taken, where their number is known",
-            "reason", ITEM_REASONS.map(RefusalReason::name));
+            "reason", ITEM_REASONS.map(|it| it.into_str()));
         metric_points: CounterBy("spanscore.receiver.refused_metric_points", "{point}",
             "Metric data points that were not taken, where their number is known",
-            "reason", ITEM_REASONS.map(RefusalReason::name));
+            "reason", ITEM_REASONS.map(|it| it.into_str()));
     }
 }
 
@@ -122,12 +98,13 @@ metrics! {
         requests: CounterBy("spanscore.receiver.requests", "{request}",
             "Requests that were answered", "code", []);
         refused_requests: CounterBy("spanscore.receiver.refused_requests", "{request}",
-            "Requests not taken", "reason", request_reasons().map(RefusalReason::name));
+            "Requests not taken", "reason", request_reasons().map(|it| it.into_str()));
         received: Counter("spanscore.receiver.received", "By", "Request bodies as they came in");
         connections: UpDownCounter("spanscore.receiver.connections", "{connection}",
             "Open connections");
         closed: CounterBy("spanscore.receiver.closed_connections", "{connection}",
-            "Connections that this side closed", "reason", Closed::ALL.iter().map(|it| it.name()));
+            "Connections that this side closed",
+            "reason", Closed::VARIANTS.iter().map(|it| it.into_str()));
         accept_errors: Counter("spanscore.receiver.accept_errors", "{error}",
             "Connections that failed to open");
         waits: Counter("spanscore.receiver.waits", "{request}",
@@ -135,9 +112,10 @@ metrics! {
         held_back: Counter("spanscore.receiver.held_back", "{request}",
             "Refusals for want of room that were told later, to slow their sender down");
         resets: CounterBy("spanscore.receiver.stream_resets", "{stream}",
-            "HTTP/2 streams that were reset", "by", By::ALL.map(By::name));
+            "HTTP/2 streams that were reset", "by", By::VARIANTS.iter().map(|it| it.into_str()));
         goaways: CounterBy("spanscore.receiver.goaways", "{frame}",
-            "HTTP/2 connections that were told to end", "by", By::ALL.map(By::name));
+            "HTTP/2 connections that were told to end",
+            "by", By::VARIANTS.iter().map(|it| it.into_str()));
         failed_handshakes: CounterBy("spanscore.receiver.failed_handshakes", "{connection}",
             "Connections that did not come through the greeting of TLS",
             "reason", HandshakeFailure::ALL.iter().map(|it| it.name()));
@@ -146,7 +124,7 @@ metrics! {
 
 /// Reasons for refusing a request; a part of one is refused as items alone.
 fn request_reasons() -> impl Iterator<Item = RefusalReason> {
-    RefusalReason::ALL.iter().copied().filter(|reason| *reason != RefusalReason::Rejected)
+    RefusalReason::VARIANTS.iter().copied().filter(|reason| *reason != RefusalReason::Rejected)
 }
 
 /// Instruments of the receivers, by transport.
@@ -158,7 +136,7 @@ impl ReceiverMetrics {
         let refused = RefusedMetrics::new(meter);
         let all = TransportMetrics::new(meter);
         Self([Transport::Grpc, Transport::Http].map(|transport| {
-            let labels = labels("otlp", transport.name());
+            let labels = labels("otlp", transport.into_str());
             let own = all.of(&labels);
             let codes = request_reasons().map(|reason| transport.failure(reason));
             codes.chain([transport.success()]).for_each(|code| own.requests.add(code, 0));
@@ -187,7 +165,7 @@ impl ReceiverMetrics {
             Signal::Logs => log_records,
             Signal::Metrics => metric_points,
         };
-        of_signal.add(why.name(), items);
+        of_signal.add(why.into_str(), items);
     }
 }
 
@@ -224,7 +202,7 @@ pub(super) fn labels(receiver: &'static str, transport: &'static str) -> [KeyVal
 impl TransportMetrics {
     /// Counts a request that was refused, with the code of its answer.
     pub(super) fn refused_request(&self, why: RefusalReason, code: &'static str) {
-        self.refused_requests.add(why.name(), 1);
+        self.refused_requests.add(why.into_str(), 1);
         self.requests.add(code, 1);
     }
 }

@@ -3,9 +3,9 @@
 //! A stranger writes them, as many as it likes: one line a minute names at most
 //! [`PATHS_MAX`] of them, each cut and escaped.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use spanscore_base::visible;
@@ -44,7 +44,7 @@ impl RefusedPaths {
 
     /// Adds a path; returns what is to be logged now.
     fn add_at(&self, path: &str, now: Instant) -> Option<SeenPaths> {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.0.lock();
         let path = cut(path);
         if since.paths.len() < PATHS_MAX && !since.paths.contains(&path) {
             since.paths.push(path);

@@ -5,6 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
+use smart_default::SmartDefault;
 
 pub use super::auth::settings::{AuthSettings, KnownClientSettings, SenderLimits};
 pub use super::follow::settings::FileReceiverSettings;
@@ -18,11 +19,12 @@ use spanscore_kafka::KafkaReceiverSettings;
 const MIB: usize = 1 << 20;
 
 /// Inputs of the collector.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiversSettings {
     /// The OTLP receiver; off when other settings stand under `receivers` without it.
     #[serde(default, deserialize_with = "named")]
+    #[default(Some(OtlpReceiverSettings::default()))]
     pub otlp: Option<OtlpReceiverSettings>,
     /// Files that another process writes; off unless named.
     #[serde(default)]
@@ -32,14 +34,8 @@ pub struct ReceiversSettings {
     pub kafka: Option<KafkaReceiverSettings>,
 }
 
-impl Default for ReceiversSettings {
-    fn default() -> Self {
-        Self { otlp: Some(OtlpReceiverSettings::default()), file: None, kafka: None }
-    }
-}
-
 /// The OTLP receiver: its protocols, and the limits that they share.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct OtlpReceiverSettings {
     /// The protocols; one that is not named is off.
@@ -50,6 +46,7 @@ pub struct OtlpReceiverSettings {
     /// Default 256. One more waits up to `wait_for_room` and is then refused as overload.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 256]
     pub max_concurrent_requests: usize,
     /// Mebibytes of `limits.memory_mib` for request bodies, compressed and decompressed together. A
     /// body that would exceed it is refused as overload; one connection has at most four times what
@@ -59,11 +56,13 @@ pub struct OtlpReceiverSettings {
     pub max_in_flight_mib: Option<usize>,
     /// Longest time that a request waits for room before it is refused. Default 1s; senders give up
     /// soon after that.
+    #[default(HumanDuration::from_secs(1))]
     pub wait_for_room: HumanDuration,
     /// Open connections, over both protocols. Default 4096; further ones are closed at once. The
     /// process takes fewer where its limit of open files is small.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 4096]
     pub max_connections: usize,
     /// Mebibytes of `limits.memory_mib` for what connections hold beside the bodies of their
     /// requests: 16 KiB each, and frames and headers that have not come whole. A connection that
@@ -73,53 +72,36 @@ pub struct OtlpReceiverSettings {
     pub max_connections_mib: Option<usize>,
     /// Bytes a second that a body must come with, counted from five seconds after its headers.
     /// Default 4096; 0 waits for `read_timeout` alone.
+    #[default = 4096]
     pub min_body_rate: u32,
     /// Longest time from the end of a request's headers to the end of its body. Default 30s.
     #[serde(deserialize_with = "above_zero")]
+    #[default(HumanDuration::from_secs(30))]
     pub read_timeout: HumanDuration,
 }
 
-impl Default for OtlpReceiverSettings {
-    fn default() -> Self {
-        Self {
-            protocols: ProtocolsSettings::default(),
-            auth: None,
-            max_concurrent_requests: 256,
-            max_in_flight_mib: None,
-            wait_for_room: HumanDuration::from_secs(1),
-            max_connections: 4096,
-            max_connections_mib: None,
-            min_body_rate: 4096,
-            read_timeout: HumanDuration::from_secs(30),
-        }
-    }
-}
-
 /// The protocols of the OTLP receiver.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields)]
 pub struct ProtocolsSettings {
     /// OTLP/gRPC.
     #[serde(default, deserialize_with = "named")]
+    #[default(Some(GrpcSettings::default()))]
     pub grpc: Option<GrpcSettings>,
     /// OTLP/HTTP.
     #[serde(default, deserialize_with = "named")]
+    #[default(Some(HttpSettings::default()))]
     pub http: Option<HttpSettings>,
 }
 
-impl Default for ProtocolsSettings {
-    fn default() -> Self {
-        Self { grpc: Some(GrpcSettings::default()), http: Some(HttpSettings::default()) }
-    }
-}
-
 /// OTLP/gRPC.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrpcSettings {
     /// Address and port to listen on. Default `127.0.0.1:4317`; port 0 takes a free one.
     #[serde(deserialize_with = "listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
+    #[default = "127.0.0.1:4317"]
     pub endpoint: String,
     /// TLS; without it the port speaks in the clear.
     pub tls: Option<ListenerTlsSettings>,
@@ -130,42 +112,31 @@ pub struct GrpcSettings {
     /// answered RESOURCE_EXHAUSTED.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 64]
     pub max_recv_msg_size_mib: usize,
     /// Calls at the same time on one connection. Default 32; the peer waits with further ones.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 32]
     pub max_concurrent_streams: u32,
     /// Mebibytes that a peer may send ahead on one call. Default 1; on the connection it is four
     /// times that.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default = 1]
     pub initial_window_mib: u32,
     /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 1024: a request that comes as one
     /// frame is not copied. Until a frame has arrived whole, it is counted in
     /// `max_connections_mib`.
     #[schemars(range(min = 16, max = 16383))]
+    #[default = 1024]
     pub max_frame_kib: u32,
     /// Longest time from the connection to the end of its first request's headers. Default 20s.
     #[serde(deserialize_with = "above_zero")]
+    #[default(HumanDuration::from_secs(20))]
     pub read_header_timeout: HumanDuration,
     /// Pings, and the closing of idle connections.
     pub keepalive: KeepaliveSettings,
-}
-
-impl Default for GrpcSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: "127.0.0.1:4317".to_owned(),
-            tls: None,
-            insecure: false,
-            max_recv_msg_size_mib: 64,
-            max_concurrent_streams: 32,
-            initial_window_mib: 1,
-            max_frame_kib: 1024,
-            read_header_timeout: HumanDuration::from_secs(20),
-            keepalive: KeepaliveSettings::default(),
-        }
-    }
 }
 
 impl GrpcSettings {
@@ -186,52 +157,41 @@ pub struct KeepaliveSettings {
 }
 
 /// Limit on a peer's pings; one that pings more often is told to go.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnforcementPolicy {
     /// Shortest time between two pings. Default 5m.
+    #[default(HumanDuration::from_secs(5 * 60))]
     pub min_time: HumanDuration,
     /// Allows pings at that rate while no call is under way. Default `false`: then one ping in two
     /// hours is allowed.
     pub permit_without_stream: bool,
 }
 
-impl Default for EnforcementPolicy {
-    fn default() -> Self {
-        Self { min_time: HumanDuration::from_secs(5 * 60), permit_without_stream: false }
-    }
-}
-
 /// Keepalive of connections by the server.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerParameters {
     /// Longest time without a request before a connection is closed. Default 15m; the peer connects
     /// again when it has something to send.
+    #[default(HumanDuration::from_secs(15 * 60))]
     pub max_connection_idle: HumanDuration,
     /// Interval of pings to the peer. Default 30s.
+    #[default(HumanDuration::from_secs(30))]
     pub time: HumanDuration,
     /// Longest time that a peer may leave a ping unanswered before it is dropped. Default 20s.
+    #[default(HumanDuration::from_secs(20))]
     pub timeout: HumanDuration,
 }
 
-impl Default for ServerParameters {
-    fn default() -> Self {
-        Self {
-            max_connection_idle: HumanDuration::from_secs(15 * 60),
-            time: HumanDuration::from_secs(30),
-            timeout: HumanDuration::from_secs(20),
-        }
-    }
-}
-
 /// OTLP/HTTP, over HTTP/1.1 and HTTP/2.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
     /// Address and port to listen on. Default `127.0.0.1:4318`; port 0 takes a free one.
     #[serde(deserialize_with = "listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
+    #[default = "127.0.0.1:4318"]
     pub endpoint: String,
     /// TLS; without it the port speaks in the clear.
     pub tls: Option<ListenerTlsSettings>,
@@ -242,41 +202,30 @@ pub struct HttpSettings {
     /// one is answered 413.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
+    #[default(64 * MIB)]
     pub max_request_body_size: usize,
     /// Path that traces are posted to, or a list of paths. Default `/v1/traces`; longer paths that
     /// end so are accepted too.
+    #[default(UrlPaths::one("/v1/traces"))]
     pub traces_url_path: UrlPaths,
     /// Path that logs are posted to, or a list of paths. Default `/v1/logs`; longer paths that end
     /// so are accepted too.
+    #[default(UrlPaths::one("/v1/logs"))]
     pub logs_url_path: UrlPaths,
     /// Path that metrics are posted to, or a list of paths. Default `/v1/metrics`; longer paths
     /// that end so are accepted too.
+    #[default(UrlPaths::one("/v1/metrics"))]
     pub metrics_url_path: UrlPaths,
     /// Origins whose pages may send from a browser; none without it.
     pub cors: Option<CorsSettings>,
     /// Longest time for a request's headers, and longest pause between two requests of an HTTP/1.1
     /// connection. Default 60s.
     #[serde(deserialize_with = "above_zero")]
+    #[default(HumanDuration::from_secs(60))]
     pub read_header_timeout: HumanDuration,
     /// Longest time without a request before a connection is closed. Default 15m.
+    #[default(HumanDuration::from_secs(15 * 60))]
     pub idle_timeout: HumanDuration,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: "127.0.0.1:4318".to_owned(),
-            tls: None,
-            insecure: false,
-            cors: None,
-            max_request_body_size: 64 * MIB,
-            traces_url_path: UrlPaths::one("/v1/traces"),
-            logs_url_path: UrlPaths::one("/v1/logs"),
-            metrics_url_path: UrlPaths::one("/v1/metrics"),
-            read_header_timeout: HumanDuration::from_secs(60),
-            idle_timeout: HumanDuration::from_secs(15 * 60),
-        }
-    }
 }
 
 /// Reads a section that is on because it is named, even with nothing under its name.

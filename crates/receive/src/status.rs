@@ -30,7 +30,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Reason for which a request was refused; the `reason` of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum RefusalReason {
     /// Larger than the limit, before or after decompression.
     TooLarge,
@@ -91,14 +91,6 @@ pub(super) enum RefusalReason {
 }
 
 impl RefusalReason {
-    /// All reasons, in the order of declaration.
-    pub(super) const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// Returns the value of the counters' `reason`.
-    pub(super) fn name(self) -> &'static str {
-        self.into()
-    }
-
     /// Returns true if there is no room for the request now, and may be soon.
     pub(super) fn is_for_want_of_room(self) -> bool {
         matches!(
@@ -314,8 +306,8 @@ mod tests {
 
     #[test]
     fn overload_shutdown_and_slowness_ask_for_another_try() {
-        for &reason in RefusalReason::ALL {
-            let name = reason.name();
+        for &reason in RefusalReason::VARIANTS {
+            let name = reason.into_str();
             let passing = ["overloaded", "away", "shutting_down", "timeout", "too_slow"];
             let passing = [&passing[..], &["client_requests", "client_bytes"]].concat();
             let retried = name.ends_with("_full") || passing.contains(&name);

@@ -58,11 +58,6 @@ pub enum StoredGap {
 }
 
 impl StoredGap {
-    /// Returns the word for it in the file.
-    pub(crate) fn as_word(self) -> &'static str {
-        self.into()
-    }
-
     /// Returns the words for it, after the name of the part.
     pub fn as_str(self) -> &'static str {
         match self {

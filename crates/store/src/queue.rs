@@ -7,11 +7,12 @@
 //! Senders go down the ladder by what they have waiting: whoever has little beside the one with
 //! most is stored whole, and a full queue makes room for it from that one.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hashbrown::HashMap;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use spanscore_base::model::{
     DisplacedItem, Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Sender, Target,
@@ -171,7 +172,7 @@ impl StoreQueue {
     pub(crate) fn put_trajectory(&self, mut record: Box<TrajectoryRecord>, now_ms: i64) {
         let size = record.bytes();
         let sender = record.sender;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let rung = self.make_room(&mut state, sender, size, now_ms);
         if rung == Rung::SumsOnly {
             self.counters.add(StoreCount::ShedTrajectories, 1);
@@ -197,7 +198,7 @@ impl StoreQueue {
     pub(crate) fn put_evaluations(&self, all: Arc<[Evaluation]>, now_ms: i64) {
         let bytes = size_of_evaluations(&all);
         let sender = sender_of(&all);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             self.counters.add(StoreCount::Lost, all.len());
             return;
@@ -228,7 +229,7 @@ impl StoreQueue {
         let rows = all.len();
         let bytes = size_of_evaluations(&all);
         let sender = sender_of(&all);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if self.make_room(&mut state, sender, bytes, now_ms) == Rung::SumsOnly {
             self.counters.add(StoreCount::CollectedUnstored, rows);
             return rows;
@@ -240,7 +241,7 @@ impl StoreQueue {
 
     /// Adds an edit of a person, unless too many wait, or none is taken any more.
     pub(crate) fn put_edit(&self, edit: QueuedEdit) -> Result<(), StoreEditError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             return Err(StoreEditError::Unavailable);
         }
@@ -254,36 +255,30 @@ impl StoreQueue {
 
     /// Waits up to `idle` for work, then up to `gather` until rows fill a batch, and takes it.
     pub(crate) fn take(&self, rows_max: usize, idle: Duration, gather: Duration) -> StoreBatch {
-        let state = self.wait(self.lock(), idle, |state| state.is_idle());
+        let mut state = self.state.lock();
+        self.wait(&mut state, idle, QueueState::is_idle);
         let gathers = |state: &QueueState| {
             state.waiting < rows_max && !state.is_idle() && state.edits.is_empty()
         };
-        let state = self.wait(state, gather, gathers);
+        self.wait(&mut state, gather, gathers);
         self.take_from(state, rows_max)
     }
 
     /// Waits for a time, or until the queue is closed; returns true if it is.
     pub(crate) fn pause(&self, time: Duration) -> bool {
-        self.wait(self.lock(), time, |_| true).is_closed
+        let mut state = self.state.lock();
+        self.wait(&mut state, time, |_| true);
+        state.is_closed
     }
 
     /// Waits for a time, as long as the queue is open and `goes_on`.
-    fn wait<'q>(
+    fn wait(
         &self,
-        mut state: MutexGuard<'q, QueueState>,
+        state: &mut MutexGuard<'_, QueueState>,
         time: Duration,
         goes_on: impl Fn(&QueueState) -> bool,
-    ) -> MutexGuard<'q, QueueState> {
-        let until = Instant::now() + time;
-        while !state.is_closed && goes_on(&state) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let waited = self.came.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        state
+    ) {
+        self.came.wait_while_for(state, |state| !state.is_closed && goes_on(state), time);
     }
 
     fn take_from(&self, mut state: MutexGuard<'_, QueueState>, rows_max: usize) -> StoreBatch {
@@ -315,7 +310,7 @@ impl StoreQueue {
     pub(crate) fn done(&self, batch: StoreBatch) {
         let (rows, bytes) = batch.held;
         drop(batch);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.rows -= rows;
         state.bytes -= bytes;
         self.counters.set(StoreCount::QueueBytes, state.bytes as u64);
@@ -324,7 +319,7 @@ impl StoreQueue {
 
     /// Takes nothing in any more; the writer ends once it has written the rest.
     pub(crate) fn close(&self) {
-        self.lock().is_closed = true;
+        self.state.lock().is_closed = true;
         self.rung.store(Rung::SumsOnly as u8, Ordering::Relaxed);
         self.came.notify_all();
     }
@@ -376,7 +371,7 @@ impl StoreQueue {
         if rung == Rung::All as u8 {
             return rung;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !state.is_closed && state.is_little(sender, 0) { Rung::All as u8 } else { rung }
     }
 
@@ -413,10 +408,6 @@ impl StoreQueue {
         self.counters.add(StoreCount::Uncorrected, usize::from(evaluation.revises.is_some()));
         let fresh = || (Arc::clone(&evaluation.evaluator), RollupSums::default());
         state.merged.entry(key).or_insert_with(fresh).1.count(&figures, 1);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
 
 use spanscore_base::model::{Evaluation, Facts, Sender};
 
@@ -23,12 +26,8 @@ const TEMPORARY_MIB: u32 = 256;
 
 /// Running store.
 pub struct Store {
-    queue: Arc<StoreQueue>,
-    counters: Arc<StoreCounters>,
-    state: Arc<SharedState>,
-    path: PathBuf,
+    view: StoreView,
     with_content: bool,
-    pinned_max: i64,
     /// Clients whose evaluations are stored.
     accepted: BTreeSet<String>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -82,18 +81,8 @@ impl Store {
             parts.run();
         })?;
         let writer = Mutex::new(Some(writer));
-        let pinned_max = retention.pinned();
-        Ok(Self {
-            queue,
-            counters,
-            state,
-            path,
-            with_content,
-            pinned_max,
-            accepted,
-            writer,
-            _temporary: temporary,
-        })
+        let view = StoreView { queue, counters, state, path, pinned_max: retention.pinned() };
+        Ok(Self { view, with_content, accepted, writer, _temporary: temporary })
     }
 
     /// Returns `None` if there is no room for a run of a sender, which is counted, else true if its
@@ -163,36 +152,15 @@ impl Store {
         }
     }
 
-    /// Returns the counters.
-    pub fn counters(&self) -> &Arc<StoreCounters> {
-        &self.counters
-    }
-
     /// Returns a view of the store, which does not hold its file.
     pub fn view(&self) -> StoreView {
-        StoreView {
-            queue: Arc::clone(&self.queue),
-            counters: Arc::clone(&self.counters),
-            state: Arc::clone(&self.state),
-            path: self.path.clone(),
-            pinned_max: self.pinned_max,
-        }
-    }
-
-    /// Returns the state of the file.
-    pub fn state(&self) -> StoreState {
-        self.state.get()
-    }
-
-    /// Returns the path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
+        self.view.clone()
     }
 
     /// Writes the rest and ends the writer; waits for that, so not on a thread of the network.
     pub fn close(&self) {
         self.queue.close();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = self.writer.lock().take();
         if writer.is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer of the store panicked");
         }
@@ -203,25 +171,17 @@ impl Store {
 /// it.
 #[derive(Clone)]
 pub struct StoreView {
-    queue: Arc<StoreQueue>,
+    pub(crate) queue: Arc<StoreQueue>,
     counters: Arc<StoreCounters>,
     state: Arc<SharedState>,
     path: PathBuf,
-    pinned_max: i64,
+    /// Bytes that runs may take which people keep.
+    pub(crate) pinned_max: i64,
 }
 
 impl StoreView {
-    /// Returns the bytes that runs may take which people keep.
-    pub(crate) fn pinned_max(&self) -> i64 {
-        self.pinned_max
-    }
-
-    pub(crate) fn queue(&self) -> &StoreQueue {
-        &self.queue
-    }
-
     /// Returns the counters.
-    pub fn counters(&self) -> &StoreCounters {
+    pub fn counters(&self) -> &Arc<StoreCounters> {
         &self.counters
     }
 
@@ -233,6 +193,14 @@ impl StoreView {
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl Deref for Store {
+    type Target = StoreView;
+
+    fn deref(&self) -> &StoreView {
+        &self.view
     }
 }
 

@@ -32,7 +32,9 @@ use self::spans::SpanPushing;
 use spanscore_base::model::{Memory, MemoryQuota};
 use spanscore_base::settings::tls::ListenerTlsSettings;
 use spanscore_net::client::Client;
+use spanscore_net::metrics::{KeyValue, Scraped};
 use spanscore_net::tls::{Reread, ServerTls, TlsError};
+use spanscore_net::{metrics, readings};
 
 pub use lines::{flush_stderr, to_stderr};
 pub use logs::{LogsError, start_logs};
@@ -201,10 +203,7 @@ impl Telemetry {
             .map_err(|error| TelemetryError::Metrics(error.to_string()))?;
         let resource = Resource::builder_empty()
             .with_service_name("spanscore")
-            .with_attribute(opentelemetry::KeyValue::new(
-                "service.version",
-                env!("CARGO_PKG_VERSION"),
-            ))
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
             .build();
         let mut builder = SdkMeterProvider::builder().with_reader(exporter).with_resource(resource);
         let mut reports = None;
@@ -216,7 +215,7 @@ impl Telemetry {
         }
         let provider = builder.build();
         let meter = provider.meter("spanscore");
-        count_dropped_lines(&meter);
+        Scraped::show_all(LINES, &meter, |see| see(&(), &[]));
         let pushing = reports
             .map(|(client, requests, endpoint)| Pushing::start(client, requests, &meter, endpoint));
         Ok(Self {
@@ -240,29 +239,12 @@ impl Telemetry {
 
     /// Shows use and limit of each memory quota whenever metrics are read.
     pub fn show_memory(&self, memory: &Memory) {
-        let meter = self.meter();
-        let gauge = |name: &'static str, about: &'static str| {
-            meter.u64_observable_gauge(name).with_unit("By").with_description(about)
-        };
-        let part = |share: &MemoryQuota| [opentelemetry::KeyValue::new("part", share.name())];
         let shares = memory.shares().map(Arc::clone);
-        let limits = shares.clone();
+        Scraped::show_all(SHARES, &self.meter(), move |see| {
+            shares.iter().for_each(|share| see(share, &part(share)));
+        });
         let rules = Arc::clone(&memory.rules);
-        meter
-            .u64_observable_counter("spanscore.memory.forgotten")
-            .with_description("Cache entries that were evicted for want of room.")
-            .with_callback(move |counter| counter.observe(rules.forgotten() as u64, &part(&rules)))
-            .build();
-        gauge("spanscore.memory", "Bytes that what senders sent occupies, by where it is held.")
-            .with_callback(move |gauge| {
-                shares.iter().for_each(|it| gauge.observe(it.held() as u64, &part(it)));
-            })
-            .build();
-        gauge("spanscore.memory.limit", "The share of `limits.memory_mib` of each part.")
-            .with_callback(move |gauge| {
-                limits.iter().for_each(|it| gauge.observe(it.limit() as u64, &part(it)));
-            })
-            .build();
+        Scraped::show_all(RULES, &self.meter(), move |see| see(&rules, &part(&rules)));
     }
 
     /// Returns the registry for the series of exporters.
@@ -296,6 +278,27 @@ impl Telemetry {
     }
 }
 
+readings! {
+    const SHARES: Arc<MemoryQuota> {
+        gauge("spanscore.memory", "By",
+            "Bytes that what senders sent occupies, by where it is held.",
+            |share| share.held() as u64);
+        gauge("spanscore.memory.limit", "By", "The share of `limits.memory_mib` of each part.",
+            |share| share.limit() as u64);
+    }
+}
+
+readings! {
+    const RULES: Arc<MemoryQuota> {
+        sum("spanscore.memory.forgotten", "", "Cache entries that were evicted for want of room.",
+            |rules| rules.forgotten() as u64);
+    }
+}
+
+fn part(share: &MemoryQuota) -> [KeyValue; 1] {
+    [KeyValue::new("part", share.name())]
+}
+
 /// Facts of a build, labels of `spanscore_build_info`.
 #[derive(Clone, Copy, Debug)]
 pub struct BuildFacts {
@@ -318,23 +321,24 @@ impl BuildFacts {
             ("target", self.target),
             ("rustc", self.rustc),
         ]
-        .map(|(key, value)| opentelemetry::KeyValue::new(key, value));
-        meter
-            .u64_observable_gauge("spanscore.build.info")
-            .with_description("Build of this process, in the labels; always 1.")
-            .with_callback(move |gauge| gauge.observe(1, &facts))
-            .build();
+        .map(|(key, value)| KeyValue::new(key, value));
+        BuildMetrics::new(meter).of(&facts).info.record(1);
     }
 }
 
-/// Counts the lines of the log that nobody read in time.
-fn count_dropped_lines(meter: &Meter) {
-    meter
-        .u64_observable_counter("spanscore.telemetry.dropped_lines")
-        .with_unit("{line}")
-        .with_description("Lines of the log that were dropped: nobody read standard error in time.")
-        .with_callback(|counter| counter.observe(lines::dropped(), &[]))
-        .build();
+metrics! {
+    struct BuildMetrics {
+        info: Gauge("spanscore.build.info", "",
+            "Build of this process, in the labels; always 1.");
+    }
+}
+
+readings! {
+    const LINES: () {
+        sum("spanscore.telemetry.dropped_lines", "{line}",
+            "Lines of the log that were dropped: nobody read standard error in time.",
+            |()| lines::dropped());
+    }
 }
 
 impl Drop for Telemetry {

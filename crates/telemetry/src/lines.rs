@@ -6,9 +6,10 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Most bytes of lines that wait to be written.
@@ -54,7 +55,7 @@ impl LineQueue {
 
     /// Adds a line with its end, or counts it as dropped.
     pub(super) fn push(&self, line: &[u8]) {
-        let mut waiting = self.lock();
+        let mut waiting = self.0.lines.lock();
         if waiting.bytes + line.len() + LINE_BYTES > self.0.bytes_max {
             self.0.dropped.fetch_add(1, Ordering::Relaxed);
             return;
@@ -67,14 +68,13 @@ impl LineQueue {
     /// Waits until all lines are written; false if they are not within that time.
     fn flush(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
-        let mut waiting = self.lock();
+        let mut waiting = self.0.lines.lock();
         while waiting.is_writing || !waiting.lines.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            let woken = self.0.changed.wait_timeout(waiting, left);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+            self.0.changed.wait_for(&mut waiting, left);
         }
         true
     }
@@ -86,7 +86,7 @@ impl LineQueue {
             let line = self.next();
             // As with a terminal that was closed: nobody is left to be told.
             let _ = out.write_all(&line).and_then(|()| out.flush());
-            let mut waiting = self.lock();
+            let mut waiting = self.0.lines.lock();
             waiting.is_writing = false;
             let is_empty = waiting.lines.is_empty();
             self.0.changed.notify_all();
@@ -102,19 +102,15 @@ impl LineQueue {
 
     /// Waits for the next line, and takes it.
     fn next(&self) -> Vec<u8> {
-        let mut waiting = self.lock();
+        let mut waiting = self.0.lines.lock();
         loop {
             if let Some(line) = waiting.lines.pop_front() {
                 waiting.bytes -= line.len() + LINE_BYTES;
                 waiting.is_writing = true;
                 return line;
             }
-            waiting = self.0.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            self.0.changed.wait(&mut waiting);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WaitingLines> {
-        self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -127,7 +127,8 @@ pub(super) fn filter(level: &str) -> Result<EnvFilter, LogsError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex, PoisonError};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -138,7 +139,7 @@ mod tests {
 
     impl Write for Buffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -161,7 +162,7 @@ mod tests {
         tracing::subscriber::with_default(lines(buffer.clone()), || {
             tracing::warn!(exporter = %error, error, again = ?error, "failed: {error}");
         });
-        let bytes = buffer.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let bytes = buffer.0.lock().clone();
         String::from_utf8(bytes).expect("text")
     }
 

@@ -2,8 +2,9 @@
 
 use super::CalibrateArgs;
 use super::runs::Measured;
-use crate::cli::{CommandError, hint, misused};
+use crate::cli::{CommandError, misused};
 use crate::config::{Loaded, ResolvedConfig, own_settings};
+use spanscore_base::settings::meant_or;
 use spanscore_base::value::{Map, Value};
 use spanscore_evaluate::inquiry::unknown_judge;
 
@@ -106,6 +107,6 @@ fn evaluator(
 }
 
 fn unknown_evaluator<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> CommandError {
-    let help = hint(name, names, "see `evaluators` of the config");
+    let help = meant_or(name, names, || "see `evaluators` of the config".to_owned());
     CommandError::Usage(format!("--evaluator: the config has no `{name}` ({help})"))
 }

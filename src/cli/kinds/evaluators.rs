@@ -3,8 +3,9 @@
 use clap::Args;
 
 use super::settings::settings;
-use crate::cli::{CommandError, Exit, hint, output};
+use crate::cli::{CommandError, Exit, output};
 use crate::config::shared_schema;
+use spanscore_base::settings::meant_or;
 use spanscore_evaluate::{KINDS, Kind, kind};
 
 /// Lists the kinds of evaluators, or shows the settings of one
@@ -31,7 +32,7 @@ fn find(word: &str) -> Result<&'static Kind, CommandError> {
     let known_as = |kind: &&Kind| kind.also_known_as.iter().any(|(alias, _)| *alias == word);
     kind(word).or_else(|| KINDS.iter().copied().find(known_as)).ok_or_else(|| {
         let names = KINDS.iter().map(|kind| kind.name);
-        let help = hint(word, names, "`spanscore evaluators` lists them");
+        let help = meant_or(word, names, || "`spanscore evaluators` lists them".to_owned());
         CommandError::Usage(format!("unknown kind of evaluator `{word}`; {help}"))
     })
 }

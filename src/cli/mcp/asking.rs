@@ -1,7 +1,6 @@
 //! Tool `evaluate`: asks judges about evaluations that wait for them.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::answers::McpAnswer;
@@ -36,12 +35,12 @@ impl JudgeAsking {
         args: &EvaluateArgs,
         (shown, filter): (ShownContent, &ContentFilter),
     ) -> McpAnswer {
-        let ids = ids_of(&lock(store), args)?;
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let (places, asked, left) = take_waiting(&mut lock(store), &ids, args);
+        let ids = ids_of(&store.lock(), args)?;
+        let _turn = self.turn.lock();
+        let (places, asked, left) = take_waiting(&mut store.lock(), &ids, args);
         let count = asked.len();
         let answers = self.judges.ask_all(asked).map_err(|error| error.to_string())?;
-        let mut store = lock(store);
+        let mut store = store.lock();
         let kept = keep(&mut store, places, answers, (shown, filter));
         kept.map_err(|error| format!("failed to keep the evaluations: {error}"))?;
         let of_traces = store.evaluations.iter().filter(|it| is_meant(it, &ids, args));
@@ -60,10 +59,6 @@ impl JudgeAsking {
             "evaluations_left_out": page.next.map_or(0, |next| found - next),
         }))
     }
-}
-
-fn lock(store: &Mutex<RunStore>) -> std::sync::MutexGuard<'_, RunStore> {
-    store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn ids_of(store: &RunStore, args: &EvaluateArgs) -> Result<Vec<TraceId>, String> {

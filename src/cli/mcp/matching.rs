@@ -51,14 +51,14 @@ fn is_asked_for(it: &StoredEvaluation, args: &QueryArgs, trace_id: Option<TraceI
         && begins(&args.evaluator_version, &|| evaluator.version())
         && begins(&args.span_id, &|| it.span_id.to_string())
         && args.outcome.is_none_or(|word| is_outcome(word, it.verdict))
-        && args.label.is_none_or(|word| word.into_str() == it.verdict.as_str())
+        && args.label.is_none_or(|word| word.into_str() == it.verdict.into_str())
         && args.score_below.is_none_or(|bound| it.score.is_some_and(|score| score < bound))
 }
 
 fn is_outcome(word: OutcomeWord, verdict: StoredVerdict) -> bool {
     match word {
         OutcomeWord::Scored => matches!(verdict, StoredVerdict::Pass | StoredVerdict::Fail),
-        word => word.into_str() == verdict.as_str(),
+        word => word.into_str() == verdict.into_str(),
     }
 }
 

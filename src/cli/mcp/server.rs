@@ -1,8 +1,9 @@
 //! Protocol handler: tools, resources and the server's description.
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
@@ -97,7 +98,7 @@ impl TraceServer {
 
     async fn store(&self) -> Result<Arc<Mutex<RunStore>>, String> {
         let loaded = self.shared.store.get_or_init(|| async {
-            let plan = self.shared.plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let plan = self.shared.plan.lock().take();
             let plan = plan.ok_or_else(|| INTERNAL.to_owned())?;
             let read = tokio::task::spawn_blocking(move || load(plan)).await;
             let store = read.map_err(|_| INTERNAL.to_owned())?;
@@ -113,9 +114,7 @@ impl TraceServer {
         look: impl FnOnce(&RunStore) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
         let store = self.store().await?;
-        let read = tokio::task::spawn_blocking(move || {
-            look(&store.lock().unwrap_or_else(PoisonError::into_inner))
-        });
+        let read = tokio::task::spawn_blocking(move || look(&store.lock()));
         read.await.map_err(|_| INTERNAL.to_owned())?
     }
 

@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 96;
 
 /// Verdict of an evaluation, as answers name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum StoredVerdict {
     Pass,
     Fail,
@@ -33,10 +33,6 @@ pub(super) enum StoredVerdict {
 }
 
 impl StoredVerdict {
-    pub(super) fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     fn of(evaluation: &Evaluation) -> Self {
         match (&evaluation.outcome, evaluation.label().map(|label| label.as_str())) {
             (Outcome::Scored(_), Some("pass")) => Self::Pass,
@@ -203,7 +199,7 @@ impl RunStore {
         if evaluation.verdict == StoredVerdict::NotAsked
             && let Some(map) = record.as_object_mut()
         {
-            map.insert("outcome".to_owned(), Value::from(evaluation.verdict.as_str()));
+            map.insert("outcome".to_owned(), Value::from(evaluation.verdict.into_str()));
             for key in ["error", "error_type", "reason", "explanation"] {
                 map.insert(key.to_owned(), Value::Null);
             }

@@ -1,8 +1,8 @@
 //! Answers of the tools from a collector's store, also while the collector writes it.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rmcp::model::JsonObject;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -60,13 +60,9 @@ impl StoredRuns {
         })
     }
 
-    fn reader(&self) -> MutexGuard<'_, StoreReader> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn summary(&self, args: &SummarizeArgs) -> McpAnswer {
         let all = StoreFilter::default();
-        let reader = self.reader();
+        let reader = self.reader.lock();
         let group = match args.group_by {
             GroupWord::Evaluator => None,
             GroupWord::Agent => Some(StoreField::Agent),
@@ -109,7 +105,7 @@ impl StoredRuns {
             StoreField::Level,
             StoreField::EvaluatorVersion,
         ];
-        let groups = self.reader().groups(&filter, &fields).map_err(told)?;
+        let groups = self.reader.lock().groups(&filter, &fields).map_err(told)?;
         let rows = groups.iter().map(|group| {
             let mut row = keyed(&fields, group);
             row.insert("count".to_owned(), Value::from(group.count()));
@@ -129,7 +125,7 @@ impl StoredRuns {
         let order = if args.lowest_first { StoreOrder::Worst } else { StoreOrder::Newest };
         // A span is no field of the store: its rows are looked for among the newest.
         let most = args.span_id.as_ref().map_or(start + limit + 1, |_| ROWS_MAX);
-        let mut rows = self.reader().evaluations(&filter, order, most).map_err(told)?;
+        let mut rows = self.reader.lock().evaluations(&filter, order, most).map_err(told)?;
         if let Some(span) = &args.span_id {
             rows.retain(|row| row.span_id.starts_with(&span.to_ascii_lowercase()));
         }
@@ -158,7 +154,7 @@ impl StoredRuns {
 
     /// Returns a run as it may be shown.
     fn run(&self, id: &str) -> McpAnswer {
-        let run = self.reader().trajectory(&id.to_ascii_lowercase()).map_err(told)?;
+        let run = self.reader.lock().trajectory(&id.to_ascii_lowercase()).map_err(told)?;
         let mut content = self.content_of(&run.trace_id);
         let run = json_of(&run)?;
         learn(&mut content, &run)?;
@@ -184,7 +180,7 @@ impl StoredRuns {
     /// Returns the newest runs.
     pub(super) fn newest(&self, limit: usize) -> Result<Vec<RunRow>, String> {
         let all = StoreFilter::default();
-        let page = self.reader().runs(&all, RunOrder::default(), None, limit).map_err(told)?;
+        let page = self.reader.lock().runs(&all, RunOrder::default(), None, limit).map_err(told)?;
         Ok(page.items)
     }
 

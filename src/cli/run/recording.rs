@@ -5,8 +5,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use crate::cli::send::typed::TypedRequest;
 use spanscore_base::otlp::Signal;
@@ -65,7 +67,7 @@ impl Recording {
 
     /// Returns the time of the last request; the start before the first.
     pub(crate) fn last(&self) -> Instant {
-        self.lock().last
+        self.state.lock().last
     }
 
     /// Writes out the buffer.
@@ -73,7 +75,7 @@ impl Recording {
     /// # Errors
     /// The first of all writes, with the file's name.
     pub(crate) fn finish(&self) -> Result<RecordingCounts, String> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let flushed = state.file.flush().map_err(|error| error.to_string());
         match (state.error.take(), flushed) {
             (None, Ok(())) => Ok(state.counts),
@@ -81,10 +83,6 @@ impl Recording {
                 Err(format!("cannot write {}: {error}", self.path.display()))
             }
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, RecordingState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keep(&self, received: &Received) -> Result<Accepted, Refused> {
@@ -98,7 +96,7 @@ impl Recording {
         }
         let mut line = typed.json().map_err(|error| malformed(&error))?;
         line.push(b'\n');
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.last = Instant::now();
         // Each request whole in the file, so that a reader beside it, or a kill, finds lines.
         let written = state.file.write_all(&line).and_then(|()| state.file.flush());

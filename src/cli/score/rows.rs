@@ -5,9 +5,9 @@ mod name;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
+use parking_lot::Mutex;
 
 use self::name::RunName;
 use spanscore_base::model::{Evaluation, GivenVerdict, shown_share};
@@ -174,7 +174,7 @@ impl RowSpool {
 
     /// Writes a block, and turns positions within it into positions in the spool.
     fn push(&self, text: &mut String, places: &mut [RowPlace]) -> io::Result<()> {
-        let mut spool = self.spool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spool = self.spool.lock();
         let start = spool.push(text.as_bytes())?.offset;
         places.iter_mut().for_each(|row| row.place.offset += start);
         text.clear();
@@ -183,7 +183,7 @@ impl RowSpool {
 
     /// Ends the writing; returns all rows in their order.
     pub(super) fn finish(self, mut places: Vec<RowPlace>) -> io::Result<ScoreRows> {
-        let mut spool = self.spool.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut spool = self.spool.into_inner();
         spool.finish()?;
         // Stable: records of a trace that was judged twice keep the order of judging.
         places.sort_by_key(|row| row.order);

@@ -7,11 +7,11 @@
 //! Signing needs no request, so a command that reads the key makes codes by itself.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
+use parking_lot::Mutex;
 use sha2::Sha256;
 
 use spanscore_base::settings::Secret;
@@ -59,7 +59,7 @@ impl UsedCodes {
         if !is_signed || !holds(signed) {
             return false;
         }
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.0.lock();
         used.retain(holds);
         let is_fresh = !used.contains(signed) && used.len() < USED_MAX;
         if is_fresh {

@@ -40,7 +40,7 @@ pub(super) struct ExternalExecutor {
 impl ExternalExecutor {
     /// Creates an executor without clients.
     pub(super) fn new(metrics: ExternalMetrics) -> Self {
-        Self { clients: Vec::new(), metrics, pool: BlockingPool::new() }
+        Self { clients: Vec::new(), metrics, pool: BlockingPool::default() }
     }
 
     /// Returns the first channel that has no client, and the reason.

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::backend::spent::SpentFile;
@@ -140,7 +141,7 @@ impl JudgeDispatcher {
         asking: Vec<(String, String)>,
         judging: &JudgingSettings,
     ) -> Result<JudgesChange, JudgeStartError> {
-        let known = self.known();
+        let known = self.known.lock();
         let mut change = JudgesChange { judges: Vec::new(), asking, limits: limits_of(judging) };
         for (name, judge) in judges {
             if known.newest.get(name) != Some(judge) {
@@ -157,17 +158,13 @@ impl JudgeDispatcher {
     /// Applies a prepared reload. Judges that the config has no more finish their inquiries.
     pub fn take(&self, change: JudgesChange, judging: &JudgingSettings) {
         self.task.handle.resize(judging.room_max());
-        let mut known = self.known();
+        let mut known = self.known.lock();
         for (name, judge, _) in &change.judges {
             let before = known.newest.insert(name.clone(), judge.clone());
             known.count += usize::from(!before.is_some_and(|before| is_alike(&before, judge)));
         }
         drop(known);
         self.task.handle.command(JudgeCommand::Change(change));
-    }
-
-    fn known(&self) -> MutexGuard<'_, KnownJudges> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes the dispatcher and waits for requests in flight until `no_more_time`. Inquiries
@@ -209,7 +206,7 @@ pub(super) fn start_with(
         spent_file,
         log,
         watch,
-        pool: BlockingPool::new(),
+        pool: BlockingPool::default(),
         has_spent: false,
         saved_at: Instant::now(),
         unsaved: None,

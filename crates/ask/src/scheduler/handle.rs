@@ -1,8 +1,9 @@
 //! Entrance to a running scheduler, with its bounds, and its shutdown.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -129,7 +130,7 @@ pub(crate) async fn ask_all<R: PendingRequest, C: Send + 'static, E>(
     let filled = Arc::clone(&done);
     let task = start(Arc::new(move |Emission { subject, evaluations, .. }| {
         let place = usize::try_from(u128::from_be_bytes(subject)).unwrap_or(usize::MAX);
-        let mut filled = filled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filled = filled.lock();
         if let Some(place) = filled.get_mut(place) {
             *place = evaluations;
         }
@@ -141,6 +142,6 @@ pub(crate) async fn ask_all<R: PendingRequest, C: Send + 'static, E>(
     });
     task.handle.ask(numbered.collect(), None, Sender::default());
     task.shutdown(std::future::pending()).await;
-    let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));
+    let done = std::mem::take(&mut *done.lock());
     Ok(done)
 }

@@ -3,12 +3,16 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use smart_default::SmartDefault;
+
 use spanscore_base::model::TraceSpans;
 
 /// Records of a trace. To change them while they are lent leaves the borrower those of before, and
 /// costs a copy.
+#[derive(SmartDefault)]
 pub(crate) enum LendableSpans {
     /// Never lent.
+    #[default]
     Own(TraceSpans),
     Lent {
         spans: Arc<TraceSpans>,

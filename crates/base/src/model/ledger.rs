@@ -10,9 +10,10 @@
 //! reads a record without what is known of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 pub use notes::{NoteCell, NoteClaim, NoteKind};
@@ -64,7 +65,7 @@ pub struct ClaimedRecords {
 impl Source {
     /// Claims a record of so many bytes in a log, else of none. A clone is the same claim.
     pub fn claim(self: &Arc<Self>, position: u64, bytes: u64) -> Claim {
-        let mut claimed = self.claimed();
+        let mut claimed = self.claimed.lock();
         let entry = claimed.records.entry(position).or_default();
         entry.count += 1;
         if entry.count == 1 {
@@ -77,7 +78,7 @@ impl Source {
 
     /// Claims all records from a position on.
     pub fn claim_onwards(self: &Arc<Self>, position: u64) -> Claim {
-        *self.claimed().onwards.entry(position).or_default() += 1;
+        *self.claimed.lock().onwards.entry(position).or_default() += 1;
         Claim::new(self, position, 0, true)
     }
 
@@ -98,7 +99,7 @@ impl Source {
 
     /// Returns the lowest claimed position.
     pub fn lowest(&self) -> Option<u64> {
-        let claimed = self.claimed();
+        let claimed = self.claimed.lock();
         let record = claimed.records.first_key_value().map(|(position, _)| *position);
         let onwards = claimed.onwards.first_key_value().map(|(position, _)| *position);
         record.into_iter().chain(onwards).min()
@@ -106,18 +107,18 @@ impl Source {
 
     /// Returns the position from which on all records are claimed.
     pub fn lowest_onwards(&self) -> Option<u64> {
-        self.claimed().onwards.first_key_value().map(|(position, _)| *position)
+        self.claimed.lock().onwards.first_key_value().map(|(position, _)| *position)
     }
 
     /// Returns the number of claimed positions.
     pub fn claim_count(&self) -> usize {
-        let claimed = self.claimed();
+        let claimed = self.claimed.lock();
         claimed.records.len() + claimed.onwards.len()
     }
 
     /// Returns the bytes of the records that are claimed one by one.
     pub fn claimed_bytes(&self) -> u64 {
-        self.claimed().bytes
+        self.claimed.lock().bytes
     }
 
     /// Returns the number of times that a note could not be tied to a record of a forgotten trace,
@@ -128,14 +129,10 @@ impl Source {
 
     /// Returns all that is claimed now.
     pub fn claimed_records(&self) -> ClaimedRecords {
-        let claimed = self.claimed();
+        let claimed = self.claimed.lock();
         let records = claimed.records.iter().map(|(position, it)| (*position, it.bytes)).collect();
         let onwards = claimed.onwards.first_key_value().map(|(position, _)| *position);
         ClaimedRecords { records, onwards }
-    }
-
-    fn claimed(&self) -> MutexGuard<'_, Claimed> {
-        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -151,9 +148,9 @@ struct ClaimedPlace {
 
 impl Drop for ClaimedPlace {
     fn drop(&mut self) {
-        let notes = self.notes.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let notes = self.notes.get_mut();
         self.source.tied.give_back(notes.len());
-        let mut claimed = self.source.claimed();
+        let mut claimed = self.source.claimed.lock();
         if self.is_onwards {
             if let Some(count) = claimed.onwards.get_mut(&self.position) {
                 *count -= 1;
@@ -401,8 +398,7 @@ impl Drop for ReceiptParts {
         if self.is_left.load(atomic::Ordering::Acquire) {
             return;
         }
-        if let Some(arrived) = self.arrived.get_mut().unwrap_or_else(PoisonError::into_inner).take()
-        {
+        if let Some(arrived) = self.arrived.get_mut().take() {
             arrived();
         }
     }

@@ -3,7 +3,8 @@
 
 use std::hash::Hash;
 
-use hashbrown::HashMap;
+use hashbrown::{Equivalent, HashMap};
+use smart_default::SmartDefault;
 
 /// Weighted cache that evicts a generation at a time. A looked-up entry becomes young; when the
 /// young reach half of the weight limit, the old are evicted and the young become the old. So an
@@ -16,22 +17,17 @@ pub struct Recent<K, V> {
 }
 
 /// Entries with their weights, and the sum of the weights.
+#[derive(SmartDefault)]
 struct Generation<K, V> {
     entries: HashMap<K, (V, usize)>,
     weight: usize,
 }
 
-impl<K, V> Default for Generation<K, V> {
-    fn default() -> Self {
-        Self { entries: HashMap::new(), weight: 0 }
-    }
-}
-
 impl<K: Eq + Hash, V> Generation<K, V> {
-    fn remove(&mut self, key: &K) -> Option<(V, usize)> {
-        let (value, weight) = self.entries.remove(key)?;
+    fn remove<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q) -> Option<(K, V, usize)> {
+        let (key, (value, weight)) = self.entries.remove_entry(key)?;
         self.weight -= weight;
-        Some((value, weight))
+        Some((key, value, weight))
     }
 }
 
@@ -64,14 +60,11 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     }
 
     /// Returns the entry of a key, and makes it young.
-    pub fn get(&mut self, key: &K) -> Option<&mut V>
-    where
-        K: Clone,
-    {
+    pub fn get<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q) -> Option<&mut V> {
         if !self.young.entries.contains_key(key)
-            && let Some((value, weight)) = self.old.remove(key)
+            && let Some((own, value, weight)) = self.old.remove(key)
         {
-            self.keep(key.clone(), value, weight);
+            self.keep(own, value, weight);
         }
         self.young.entries.get_mut(key).map(|(value, _)| value)
     }
@@ -79,7 +72,7 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     /// Removes an entry.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let found = self.young.remove(key).or_else(|| self.old.remove(key));
-        found.map(|(value, _)| value)
+        found.map(|(_, value, _)| value)
     }
 
     /// Inserts an entry in place of one with the same key, unless it alone weighs more than half of

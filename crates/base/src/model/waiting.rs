@@ -1,6 +1,8 @@
 //! Bounded occupancy of a queue: a count and bytes, with a limit each, and shares of the senders.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::memory::MemoryQuota;
 use super::{Sender, SenderShares};
@@ -40,7 +42,7 @@ impl WaitingRoom {
     /// ([`SenderShares::has_room`]) and nobody has more. Where somebody has, the place is one
     /// beyond its part, and whoever has most makes room for it ([`WaitingPlace::displaces`]).
     pub fn enter(self: &Arc<Self>, sender: Sender, bytes: usize) -> Option<WaitingPlace> {
-        let mut shares = self.lock();
+        let mut shares = self.by_sender.lock();
         let WaitingShares { count, bytes: of_bytes } = &mut *shares;
         let has_count = count.has_room(&self.count, sender, 1);
         let has_bytes = of_bytes.has_room(&self.bytes, sender, bytes);
@@ -57,10 +59,6 @@ impl WaitingRoom {
         of_bytes.add(sender, bytes);
         let is_beyond = !has_count || !has_bytes;
         Some(WaitingPlace { room: Arc::clone(self), sender, bytes, is_beyond })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WaitingShares> {
-        self.by_sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns count and bytes of the occupied places.
@@ -85,7 +83,7 @@ impl WaitingPlace {
             return None;
         }
         let WaitingRoom { count, bytes, .. } = &*self.room;
-        let mut shares = self.room.lock();
+        let mut shares = self.room.by_sender.lock();
         let WaitingShares { count: counts, bytes: of_bytes } = &mut *shares;
         let is_over = |shares: &SenderShares, quota| !shares.has_room(quota, self.sender, 0);
         let of_count = is_over(counts, count).then(|| counts.richest(self.sender, 0)).flatten();
@@ -103,7 +101,7 @@ impl WaitingPlace {
 
 impl Drop for WaitingPlace {
     fn drop(&mut self) {
-        let mut shares = self.room.lock();
+        let mut shares = self.room.by_sender.lock();
         shares.count.give_back(&self.room.count, self.sender, 1);
         shares.bytes.give_back(&self.room.bytes, self.sender, self.bytes);
     }

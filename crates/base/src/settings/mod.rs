@@ -22,7 +22,9 @@ pub use address::{Address, REDACTED, user_of, without_secrets};
 pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
 pub use duration::HumanDuration;
 pub use flatten::{joined, keys_of, schema_of_both};
-pub use nearest::{called_here, joined_key, meant_or_known, nearest, related, space_behind_colon};
+pub use nearest::{
+    called_here, joined_key, meant_or, meant_or_known, nearest, related, space_behind_colon,
+};
 pub use secret::Secret;
 pub use switch::Switch;
 

@@ -2,10 +2,16 @@
 
 /// Returns the question for the known word that is probably meant, or all known words.
 pub fn meant_or_known(word: &str, known: &[&str]) -> String {
-    match nearest(word, known.iter().copied()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("known are {}", known.join(", ")),
-    }
+    meant_or(word, known.iter().copied(), || format!("known are {}", known.join(", ")))
+}
+
+/// Returns the question for the known word that is probably meant, or another hint.
+pub fn meant_or<'a>(
+    word: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    other: impl FnOnce() -> String,
+) -> String {
+    nearest(word, known).map_or_else(other, |meant| format!("did you mean `{meant}`?"))
 }
 
 /// Returns the candidate closest to `word`, if any is close enough to be meant: at most a third of

@@ -242,70 +242,29 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-impl<'a> From<&'a str> for Value<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::String(Cow::Borrowed(text))
-    }
+/// Makes values of plain data, one type a line.
+macro_rules! from_data {
+    ($($Data:ty: $data:ident => $value:expr;)*) => {$(
+        impl<'a> From<$Data> for Value<'a> {
+            fn from($data: $Data) -> Self {
+                $value
+            }
+        }
+    )*};
 }
 
-impl From<String> for Value<'_> {
-    fn from(text: String) -> Self {
-        Self::String(Cow::Owned(text))
-    }
-}
-
-impl<'a> From<Cow<'a, str>> for Value<'a> {
-    fn from(text: Cow<'a, str>) -> Self {
-        Self::String(text)
-    }
-}
-
-impl From<bool> for Value<'_> {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
-}
-
-impl From<i64> for Value<'_> {
-    fn from(value: i64) -> Self {
-        Self::Number(Number::Int(value))
-    }
-}
-
-impl From<i32> for Value<'_> {
-    fn from(value: i32) -> Self {
-        Self::Number(Number::Int(i64::from(value)))
-    }
-}
-
-impl From<usize> for Value<'_> {
-    fn from(value: usize) -> Self {
-        Self::Number(Number::from(value as u64))
-    }
-}
-
-impl From<u64> for Value<'_> {
-    fn from(value: u64) -> Self {
-        Self::Number(Number::from(value))
-    }
-}
-
-impl From<f64> for Value<'_> {
-    fn from(value: f64) -> Self {
-        Self::Number(Number::Float(value))
-    }
-}
-
-impl<'a> From<Vec<Value<'a>>> for Value<'a> {
-    fn from(list: Vec<Value<'a>>) -> Self {
-        Self::List(list)
-    }
-}
-
-impl<'a> From<Map<'a>> for Value<'a> {
-    fn from(map: Map<'a>) -> Self {
-        Self::Map(map)
-    }
+from_data! {
+    &'a str: text => Self::String(Cow::Borrowed(text));
+    String: text => Self::String(Cow::Owned(text));
+    Cow<'a, str>: text => Self::String(text);
+    bool: value => Self::Bool(value);
+    i64: value => Self::Number(Number::Int(value));
+    i32: value => Self::Number(Number::Int(i64::from(value)));
+    usize: value => Self::Number(Number::from(value as u64));
+    u64: value => Self::Number(Number::from(value));
+    f64: value => Self::Number(Number::Float(value));
+    Vec<Value<'a>>: list => Self::List(list);
+    Map<'a>: map => Self::Map(map);
 }
 
 impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {

@@ -9,8 +9,9 @@
 //! places like a clock's hand: a cache that nobody has read with since the hand last passed goes,
 //! and the share counts it. Its states are worked out again.
 
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
+use parking_lot::Mutex;
 use regex_automata::meta;
 
 use crate::limits::RULES_BYTES_MAX;
@@ -89,7 +90,7 @@ impl<N: CountedCache + Send> DfaCacheSlot<N> {
 
     /// Takes a cache out of the pool, or makes one.
     pub(crate) fn take(&self, new: impl FnOnce() -> N) -> BorrowedCache<N> {
-        match self.0.lying().pop() {
+        match self.0.lying.lock().pop() {
             Some(PooledCache { notes, bytes, .. }) => BorrowedCache { notes, counted: bytes },
             None => BorrowedCache { notes: Box::new(new()), counted: 0 },
         }
@@ -101,7 +102,7 @@ impl<N: CountedCache + Send> DfaCacheSlot<N> {
         let all = &self.0.all;
         if all.makes_room(bytes.saturating_sub(counted)) {
             all.share.give_back(counted.saturating_sub(bytes));
-            self.0.lying().push(PooledCache { notes, bytes, is_idle: false });
+            self.0.lying.lock().push(PooledCache { notes, bytes, is_idle: false });
         } else {
             all.share.give_back(counted);
             all.share.count_forgotten(1);
@@ -109,16 +110,9 @@ impl<N: CountedCache + Send> DfaCacheSlot<N> {
     }
 }
 
-impl<N> AutomatonPlace<N> {
-    /// Locks the caches; a panic of another holder leaves them whole.
-    fn lying(&self) -> MutexGuard<'_, Vec<PooledCache<N>>> {
-        self.lying.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<N> Drop for AutomatonPlace<N> {
     fn drop(&mut self) {
-        self.all.share.give_back(self.lying().iter().map(|notes| notes.bytes).sum());
+        self.all.share.give_back(self.lying.lock().iter().map(|notes| notes.bytes).sum());
     }
 }
 
@@ -131,7 +125,7 @@ trait Forgetful {
 
 impl<N> Forgetful for AutomatonPlace<N> {
     fn forget(&self, all: bool) -> (usize, usize) {
-        let mut lying = self.lying();
+        let mut lying = self.lying.lock();
         let is_idle =
             |notes: &mut PooledCache<N>| std::mem::replace(&mut notes.is_idle, true) || all;
         let forgotten: Vec<_> = lying.extract_if(.., is_idle).collect();
@@ -164,12 +158,8 @@ impl DfaCachePool {
         Arc::new(Self { share, places: Mutex::default() })
     }
 
-    fn places(&self) -> MutexGuard<'_, AutomatonPlaces> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn enter(&self, place: Weak<dyn Forgetful + Send + Sync>) {
-        let mut places = self.places();
+        let mut places = self.places.lock();
         if places.all.len() >= places.many {
             places.all.retain(|place| place.strong_count() > 0);
             places.many = 64 + 2 * places.all.len();
@@ -183,7 +173,7 @@ impl DfaCachePool {
         if bytes == 0 || self.share.try_take(bytes) {
             return true;
         }
-        let mut places = self.places();
+        let mut places = self.places.lock();
         if let Some(left) = places.refused.checked_sub(1) {
             places.refused = left;
             return false;
@@ -207,7 +197,7 @@ impl DfaCachePool {
 
     /// Evicts all caches that nobody reads with now.
     fn forget(&self) {
-        for place in self.places().all.iter().filter_map(Weak::upgrade) {
+        for place in self.places.lock().all.iter().filter_map(Weak::upgrade) {
             self.share.give_back(place.forget(true).1);
         }
     }
@@ -304,7 +294,7 @@ mod tests {
         for _ in 0..1_000 {
             DfaCacheSlot::<Noted>::within(&all);
         }
-        assert!(all.places().all.len() <= 64);
+        assert!(all.places.lock().all.len() <= 64);
     }
 
     #[test]

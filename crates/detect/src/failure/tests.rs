@@ -1,10 +1,10 @@
 use super::config::TextDetectorConfig;
 use super::*;
 use crate::limits::{HEAD_BYTES_MAX, TAIL_BYTES_MAX};
-use crate::pack::alternatives::matching_texts;
 use crate::pack::compile::TextForm;
 use crate::pack::config::with_named;
 use crate::pack::expression::plain_of;
+use crate::pack::testing::matching_texts;
 use spanscore_base::model::WorkBudget;
 
 fn said(text: &str) -> Option<(Says, String)> {

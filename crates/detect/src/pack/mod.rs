@@ -319,6 +319,6 @@ impl Pack {
 }
 
 #[cfg(test)]
-pub(crate) mod alternatives;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

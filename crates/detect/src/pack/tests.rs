@@ -131,7 +131,7 @@ fn previews_show_the_form_only() {
 
 #[test]
 fn each_alternative_of_each_built_in_pattern_fires_alone() {
-    let tried = alternatives::tried(&evidence().unwrap());
+    let tried = testing::tried(&evidence().unwrap());
     println!("{} fire, skipped: {:#?}", tried.fired, tried.skipped);
     let silent = &tried.silent;
     assert!(silent.is_empty(), "{} are silent: {silent:#?}", silent.len());

@@ -4,7 +4,9 @@
 //! instrument reads all present exporters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::otlp::CircuitGate;
 use crate::queue::{Held, Overflow};
@@ -20,26 +22,22 @@ impl<S: Send + 'static> LiveSources<S> {
         let own = Self(Arc::default());
         let all = Arc::clone(&own.0);
         Scraped::show_all(readings, meter, move |see| {
-            let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = all.lock();
             all.iter().for_each(|(exporter, source)| see(source, std::slice::from_ref(exporter)));
         });
         own
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(KeyValue, S)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads this of an exporter from now on.
     pub(crate) fn watch(&self, exporter: &str, source: S) {
         let exporter = label("exporter", exporter);
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         all.retain(|(known, _)| *known != exporter);
         all.push((exporter, source));
     }
 
     fn forget(&self, exporter: &str) {
-        self.lock().retain(|(known, _)| known.value.as_str() != exporter);
+        self.0.lock().retain(|(known, _)| known.value.as_str() != exporter);
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod gauges;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use strum::IntoStaticStr;
 
+use parking_lot::Mutex;
+use smart_default::SmartDefault;
+use strum::IntoStaticStr;
 use tokio::time::{Duration, Instant};
 
 use self::gauges::LiveGauges;
@@ -174,14 +176,14 @@ impl Instruments {
             exporter: exporter.into(),
             metrics: self.exporters.of(&[label("exporter", exporter)]),
             total_lost: self.total_lost(exporter),
-            overflow_trouble: Arc::new(LogLimiter::new()),
+            overflow_trouble: Arc::new(LogLimiter::default()),
         }
     }
 
     /// Returns the number of evaluations lost by an exporter of this name, also before its settings
     /// changed.
     fn total_lost(&self, exporter: &str) -> Arc<AtomicU64> {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lost = self.lost.lock();
         if let Some((_, total)) = lost.iter().find(|(name, _)| name == exporter) {
             return Arc::clone(total);
         }
@@ -192,7 +194,7 @@ impl Instruments {
 
     /// Returns each exporter with the evaluations that it has lost since its start.
     pub(crate) fn lost(&self) -> Vec<(String, u64)> {
-        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = self.lost.lock();
         let read = |(name, total): &(String, Arc<AtomicU64>)| {
             (name.clone(), total.load(Ordering::Relaxed))
         };
@@ -240,18 +242,15 @@ impl Counters {
 }
 
 /// Log limiter: lets one log line through per [`LOG_INTERVAL`].
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub(crate) struct LogLimiter {
+    #[default(Instant::now())]
     born: Instant,
     /// Milliseconds after `born` before which nothing is let through.
     quiet_until_ms: AtomicU64,
 }
 
 impl LogLimiter {
-    pub(crate) fn new() -> Self {
-        Self { born: Instant::now(), quiet_until_ms: AtomicU64::new(0) }
-    }
-
     /// Returns true if a line may be written now.
     pub(crate) fn may_log(&self) -> bool {
         let now_ms = self.born.elapsed().as_millis() as u64;

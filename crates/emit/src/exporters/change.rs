@@ -17,7 +17,6 @@ use super::{Exporters, RunningExporter};
 use crate::ExporterStartError;
 use crate::settings::{EXPORTERS_MAX, ExporterSettings};
 use spanscore_base::model::Want;
-use std::sync::PoisonError;
 
 /// Most exporters that were replaced or removed and have not ended.
 const RETIRED_MAX: usize = 4 * EXPORTERS_MAX;
@@ -59,9 +58,9 @@ impl Exporters {
     /// the same files.
     pub async fn wait_for_names(&self, settings: &[ExporterSettings]) {
         let ends: Vec<_> = {
-            let running = self.running();
+            let running = self.running.read();
             let runs = |name: &str| running.iter().any(|it| it.settings.name == name);
-            let retired = self.retired();
+            let retired = self.retired.lock();
             let waits =
                 |it: &&Retired| !runs(&it.name) && settings.iter().any(|next| next.name == it.name);
             retired.iter().filter(waits).map(|it| it.ended.clone()).collect()
@@ -84,7 +83,7 @@ impl Exporters {
         if count > RETIRED_MAX {
             return Err(ExporterStartError::Busy { count });
         }
-        let running = self.running();
+        let running = self.running.read();
         let want = if self.channels.is_empty() { Want::SCORE } else { Want::ALL };
         let mut change = ExportersChange { next: Vec::new(), want };
         for settings in settings {
@@ -112,7 +111,7 @@ impl Exporters {
     /// Applies a prepared change: from now on evaluations go to the new exporters. Changes must be
     /// applied in the order in which they were prepared.
     pub fn take(&self, mut change: ExportersChange) {
-        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.write();
         let mut before = take(&mut *running);
         let mut replaced = Vec::new();
         for next in take(&mut change.next) {

@@ -6,9 +6,10 @@ mod starting;
 
 use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock};
 
 use opentelemetry::metrics::Meter;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 
 use self::retire::Retired;
@@ -70,7 +71,7 @@ impl Exporters {
             registry: registry.clone(),
             persistence: persistence.cloned(),
             redactor: OnceLock::new(),
-            pool: BlockingPool::new(),
+            pool: BlockingPool::default(),
             shown_scores: ShownScores::default(),
             running: RwLock::default(),
             channels: Vec::new(),
@@ -98,14 +99,15 @@ impl Exporters {
 
     /// Returns the parts of a score that the exporters show: the rest need not be made.
     pub fn want(&self) -> Want {
-        let all = self.running().iter().fold(Want::SCORE, |sum, it| sum.union(it.started.want));
+        let all =
+            self.running.read().iter().fold(Want::SCORE, |sum, it| sum.union(it.started.want));
         if self.channels.is_empty() { all } else { Want::ALL }
     }
 
     /// Hands evaluations, best all of one trace together, to every exporter. Never waits. Each
     /// exporter that must deliver holds the receipt until it has.
     pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>, receipt: Option<Receipt>) {
-        let running = self.running();
+        let running = self.running.read();
         if running.is_empty() && self.channels.is_empty() {
             return;
         }
@@ -138,7 +140,7 @@ impl Exporters {
 
     /// Returns true while one that must deliver is behind: half of its queue is taken.
     pub fn are_behind(&self) -> bool {
-        let running = self.running();
+        let running = self.running.read();
         running.iter().filter_map(|it| it.started.queue.as_ref()).any(|end| end.queue.is_behind())
     }
 
@@ -155,10 +157,10 @@ impl Exporters {
             name: queue.name().to_owned(),
             count: queue.left() + overflown,
         };
-        let running = self.running();
+        let running = self.running.read();
         let queues = running.iter().filter_map(|it| it.started.queue.as_ref());
         let queues = queues.map(|end| left(&end.queue, end.queue.overflown()));
-        let retired = self.retired();
+        let retired = self.retired.lock();
         let retired = retired.iter().filter_map(|it| it.queue.as_deref());
         let all = queues.chain(retired.map(|queue| left(queue, 0)));
         all.filter(|unsent| unsent.count > 0).collect()
@@ -215,7 +217,7 @@ impl Exporters {
 
     /// Tells all exporters to deliver what they hold and end; returns the tasks to wait for.
     fn close(&self) -> Vec<EndingTask> {
-        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.write();
         let mut tasks = Vec::new();
         for RunningExporter { started, .. } in &mut *running {
             for (closing, task) in started.tasks.drain(..) {
@@ -228,14 +230,6 @@ impl Exporters {
             tasks.extend(end.task.take().map(|task| EndingTask { queue, task }));
         }
         tasks
-    }
-
-    fn running(&self) -> RwLockReadGuard<'_, Vec<RunningExporter>> {
-        self.running.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn retired(&self) -> MutexGuard<'_, Vec<Retired>> {
-        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -39,7 +39,7 @@ impl Exporters {
         let name = settings.name;
         let ended = CancellationToken::new();
         let queue = started.queue.as_ref().map(|end| Arc::clone(&end.queue));
-        self.retired().push(Retired { name: name.clone(), queue, ended: ended.clone() });
+        self.retired.lock().push(Retired { name: name.clone(), queue, ended: ended.clone() });
         let instruments = Arc::clone(&self.instruments);
         tokio::spawn(async move {
             // A guard, so that waiters wake even if this task is stopped in between.
@@ -53,14 +53,14 @@ impl Exporters {
 
     /// Returns the number of retired exporters that have not ended.
     pub(super) fn count_of_retired(&self) -> usize {
-        let mut retired = self.retired();
+        let mut retired = self.retired.lock();
         retired.retain(|it| !it.ended.is_cancelled());
         retired.len()
     }
 
     /// Returns all retired exporters.
     pub(super) fn end_of_retired(&self) -> Vec<Retired> {
-        self.retired().clone()
+        self.retired.lock().clone()
     }
 }
 

@@ -11,7 +11,9 @@
 mod show;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Once, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Once};
+
+use parking_lot::RwLock;
 
 use crate::counters::{LogLimiter, Loss};
 use spanscore_base::model::MemoryQuota;
@@ -60,7 +62,7 @@ struct Accounts {
 }
 
 /// The accounts of one forward.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ForwardBooks {
     pub(super) name: String,
     signals: [Accounts; 3],
@@ -78,17 +80,7 @@ pub(super) struct ForwardBooks {
 
 impl ForwardBooks {
     pub(super) fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            signals: Default::default(),
-            bytes: AtomicUsize::new(0),
-            bytes_max: AtomicUsize::new(usize::MAX),
-            is_gone: AtomicBool::new(false),
-            full: LogLimiter::new(),
-            trouble: LogLimiter::new(),
-            losses: LogLimiter::new(),
-            partly: LogLimiter::new(),
-        }
+        Self { name: name.to_owned(), bytes_max: AtomicUsize::new(usize::MAX), ..Self::default() }
     }
 
     fn of(&self, signal: Signal) -> &Accounts {
@@ -171,7 +163,7 @@ const GONE_MAX: usize = 64;
 pub(super) struct ForwardMetrics {
     meter: Meter,
     share: Arc<MemoryQuota>,
-    all: Arc<RwLock<Vec<Arc<ForwardBooks>>>>,
+    pub(super) all: Arc<RwLock<Vec<Arc<ForwardBooks>>>>,
     is_shown: Once,
 }
 
@@ -186,7 +178,7 @@ impl ForwardMetrics {
     /// Those of a forward that begins; one that was there before counts on.
     pub(super) fn begin(&self, name: &str) -> Arc<ForwardBooks> {
         self.is_shown.call_once(|| show::show(&self.meter, &self.share, &self.all));
-        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.write();
         if let Some(known) = all.iter().find(|books| books.name == name) {
             known.is_gone.store(false, Ordering::Relaxed);
             return Arc::clone(known);
@@ -200,11 +192,6 @@ impl ForwardMetrics {
         let books = Arc::new(ForwardBooks::new(name));
         all.push(Arc::clone(&books));
         books
-    }
-
-    /// All of them.
-    pub(super) fn all(&self) -> RwLockReadGuard<'_, Vec<Arc<ForwardBooks>>> {
-        self.all.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

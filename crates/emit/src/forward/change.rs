@@ -10,8 +10,8 @@
 //! Forwards that are written as before are left alone.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -72,7 +72,7 @@ impl Forwards {
     /// would count as one.
     pub async fn wait_for_names(&self, settings: &[ForwardSettings]) {
         let ends: Vec<_> = {
-            let retired = self.retired();
+            let retired = self.retired.lock();
             let waits =
                 |it: &&RetiredForward| settings.iter().any(|settings| settings.name == it.name);
             retired.iter().filter(waits).map(|it| it.ended.clone()).collect()
@@ -80,7 +80,7 @@ impl Forwards {
         for end in ends {
             end.cancelled().await;
         }
-        self.retired().retain(|it| !it.ended.is_cancelled());
+        self.retired.lock().retain(|it| !it.ended.is_cancelled());
     }
 
     /// Makes the ways to backends that are new or changed, without sending anything. `times` are
@@ -94,7 +94,7 @@ impl Forwards {
         times: HoldTimes,
     ) -> Result<ForwardsChange, ForwardStartError> {
         let has_log = self.common.as_ref().is_some_and(|common| common.log.is_some());
-        let running = self.running();
+        let running = self.running.read();
         let mut next = Vec::with_capacity(settings.len());
         for settings in settings {
             let before = running.iter().find(|forward| forward.settings.name == settings.name);
@@ -117,7 +117,7 @@ impl Forwards {
     pub fn take(&self, change: ForwardsChange) {
         let Some(common) = &self.common else { return };
         let ForwardsChange { next, times } = change;
-        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.write();
         let mut before = std::mem::take(&mut *running);
         for (settings, way) in next {
             let place = before.iter().position(|forward| forward.settings.name == settings.name);
@@ -149,7 +149,7 @@ impl Forwards {
         let retired = RetiredForward { name, given_up, ended };
         let given_up = retired.given_up.clone();
         let ended = retired.ended.clone();
-        self.retired().push(retired);
+        self.retired.lock().push(retired);
         let mut ending = forward.begin_removal();
         tokio::spawn(async move {
             // Also where it is stopped in between.

@@ -1,10 +1,11 @@
 //! The memory of one forward: its own limit, the share of all forwards, and parts of senders of
 //! what is held until it is judged.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -111,7 +112,7 @@ impl ForwardMemory {
         bytes: usize,
         spares: bool,
     ) -> Option<Arc<BodyRoom>> {
-        let mut by_sender = self.by_sender();
+        let mut by_sender = self.by_sender.lock();
         let left = self.bytes_max().saturating_sub(self.held()).min(self.share.left());
         let (of_peer, _) = by_sender.held(sender);
         let spare = if spares { (of_peer + bytes) / 3 } else { 0 };
@@ -144,10 +145,6 @@ impl ForwardMemory {
     fn taken(self: &Arc<Self>, bytes: usize, sender: Option<Sender>) -> Arc<BodyRoom> {
         Arc::new(BodyRoom { memory: Arc::clone(self), bytes, sender })
     }
-
-    fn by_sender(&self) -> MutexGuard<'_, SenderShares> {
-        self.by_sender.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Room that something takes of the memory of a forward.
@@ -162,7 +159,7 @@ pub(super) struct BodyRoom {
 impl Drop for BodyRoom {
     fn drop(&mut self) {
         if let Some(sender) = self.sender {
-            self.memory.by_sender().remove(sender, self.bytes);
+            self.memory.by_sender.lock().remove(sender, self.bytes);
         }
         self.memory.give_back(self.bytes);
     }

@@ -25,12 +25,13 @@ mod send;
 mod settings;
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
 use opentelemetry::metrics::Meter;
+use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -131,25 +132,25 @@ impl Forwards {
         forwards.take(first);
         if let Some(file) = file {
             let writing = tokio::spawn(file.run(forwards.file_stop.clone()));
-            forwards.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(writing);
+            forwards.tasks.lock().push(writing);
         }
         Ok(forwards)
     }
 
     /// Returns true if any forward needs the judgements of traces.
     pub fn wants_judgements(&self) -> bool {
-        self.running().iter().any(|forward| forward.choosers().next().is_some())
+        self.running.read().iter().any(|forward| forward.choosers().next().is_some())
     }
 
     /// Returns true if requests of this signal are passed on, and so have to be in the log.
     pub fn wants(&self, signal: Signal) -> bool {
-        self.running().iter().any(|forward| forward.has(signal))
+        self.running.read().iter().any(|forward| forward.has(signal))
     }
 
     /// Takes a request that was accepted. With a claim, what finds no room stays in the log. One
     /// that a forward has passed on before a restart is not passed on again. Never waits.
     pub fn offer(&self, passing: &Passing<'_>, claim: Option<&Claim>) {
-        for forward in &*self.running() {
+        for forward in &*self.running.read() {
             forward.offer(passing, claim);
         }
     }
@@ -157,7 +158,7 @@ impl Forwards {
     /// Takes what was judged of traces: each time that one is judged, and of those without an agent
     /// once they are given up. Never waits.
     pub fn judged(&self, judged: JudgedTrace) {
-        for chooser in self.running().iter().flat_map(RunningForward::choosers) {
+        for chooser in self.running.read().iter().flat_map(RunningForward::choosers) {
             chooser.judged(judged);
         }
     }
@@ -165,13 +166,13 @@ impl Forwards {
     /// Says that the log has been replayed: what was not offered again is not in it any more.
     pub fn replayed(&self) {
         self.is_replayed.store(true, Ordering::Release);
-        self.running().iter().for_each(RunningForward::replayed);
+        self.running.read().iter().for_each(RunningForward::replayed);
     }
 
     /// Returns the items that each forward has lost since its start, for whatever reason.
     pub fn lost(&self) -> Vec<Undelivered> {
         let Some(common) = &self.common else { return Vec::new() };
-        let all = common.books.all();
+        let all = common.books.all.read();
         let lost = all
             .iter()
             .map(|books| Undelivered { name: books.name.clone(), count: books.lost_items() });
@@ -184,7 +185,7 @@ impl Forwards {
         let Some(common) = self.common.as_ref().filter(|common| common.log.is_some()) else {
             return Vec::new();
         };
-        let all = common.books.all();
+        let all = common.books.all.read();
         let left = all
             .iter()
             .map(|books| Undelivered { name: books.name.clone(), count: books.left_items() });
@@ -197,11 +198,12 @@ impl Forwards {
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) {
         let mut no_more_time = pin!(no_more_time);
         let mut is_over = false;
-        let mut endings: Vec<_> = self.running().iter().map(RunningForward::begin_end).collect();
+        let mut endings: Vec<_> =
+            self.running.read().iter().map(RunningForward::begin_end).collect();
         for ending in &mut endings {
             ending.end_holding().await;
         }
-        let retired: Vec<_> = self.retired().drain(..).collect();
+        let retired: Vec<_> = self.retired.lock().drain(..).collect();
         for retired in retired {
             is_over |= !retired.end_until(no_more_time.as_mut(), is_over).await;
         }
@@ -209,7 +211,7 @@ impl Forwards {
             is_over |= !ending.end_until(no_more_time.as_mut(), is_over).await;
         }
         self.file_stop.cancel();
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in tasks {
             let _ = task.await;
         }
@@ -217,13 +219,5 @@ impl Forwards {
         if let Some(Err(error)) = file.map(|file| file.write(true)) {
             tracing::warn!(%error, "cannot note what was passed on; a restart sends it again");
         }
-    }
-
-    fn running(&self) -> RwLockReadGuard<'_, Vec<RunningForward>> {
-        self.running.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn retired(&self) -> MutexGuard<'_, Vec<RetiredForward>> {
-        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,10 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -104,14 +105,10 @@ impl PassedLine {
 }
 
 impl PassedOn {
-    fn state(&self) -> MutexGuard<'_, PassedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes a request that is offered as pending; `false` where an earlier process has passed it
     /// on.
     pub(super) fn offered(&self, position: u64) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.before.is_done(position) {
             return false;
         }
@@ -124,7 +121,7 @@ impl PassedOn {
 
     /// Notes that a request is done with.
     pub(super) fn done(&self, position: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.pending.remove(&position);
         state.has_changed = true;
     }
@@ -139,7 +136,7 @@ impl PassedOn {
 
     /// Forgets what an earlier process left and nobody has offered again: the log has it no more.
     pub(super) fn replayed(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let PassedLine { pending, all_from, .. } = &mut state.before;
         pending.clear();
         *all_from = None;
@@ -149,7 +146,7 @@ impl PassedOn {
 
     /// As the file has it.
     fn line(&self) -> PassedLine {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.has_changed = false;
         let before = &state.before;
         // Positions that an earlier process left and nobody has offered again are pending still.
@@ -211,7 +208,7 @@ impl Drop for PlaceParts {
             return;
         }
         if self.is_left.load(Ordering::Acquire) {
-            self.passed.state().left.extend(self.claim.take());
+            self.passed.state.lock().left.extend(self.claim.take());
         } else {
             self.passed.done(self.position);
         }
@@ -242,19 +239,15 @@ impl PassedFile {
 
     /// Returns the progress of a forward that begins, from an earlier process or from this one.
     pub(super) fn begin(&self, name: &str) -> Arc<PassedOn> {
-        let mut forwards = self.forwards();
+        let mut forwards = self.forwards.lock();
         if let Some(known) = forwards.get(name) {
             return Arc::clone(known);
         }
         let passed = Arc::new(PassedOn::default());
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-        passed.state().before = before.unwrap_or_default();
+        let before = self.before.lock().remove(name);
+        passed.state.lock().before = before.unwrap_or_default();
         forwards.insert(name.to_owned(), Arc::clone(&passed));
         passed
-    }
-
-    fn forwards(&self) -> MutexGuard<'_, BTreeMap<String, Arc<PassedOn>>> {
-        self.forwards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes now and then, and a last time once it is told to stop.
@@ -278,8 +271,8 @@ impl PassedFile {
     /// Writes what has changed; `is_forced`: in any case.
     pub(super) fn write(&self, is_forced: bool) -> std::io::Result<()> {
         let lines: BTreeMap<_, _> = {
-            let forwards = self.forwards();
-            let has_changed = forwards.values().any(|passed| passed.state().has_changed);
+            let forwards = self.forwards.lock();
+            let has_changed = forwards.values().any(|passed| passed.state.lock().has_changed);
             if forwards.is_empty() || !(is_forced || has_changed) {
                 return Ok(());
             }

@@ -4,9 +4,8 @@
 //! those only the place in the log is kept, in chunks that share one claim: on all from the lowest
 //! position among them on.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
 use spanscore_base::model::Claim;
 use spanscore_base::otlp::Signal;
@@ -48,13 +47,9 @@ struct Chunks {
 }
 
 impl ChunkClaims {
-    fn chunks(&self) -> MutexGuard<'_, Chunks> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Claims one more request; returns its chunk.
     pub(super) fn add(&self, claim: &Claim) -> u32 {
-        let mut chunks = self.chunks();
+        let mut chunks = self.0.lock();
         let number = chunks.open;
         if let Some(open) = chunks.all.get_mut(&number).filter(|open| open.came < CHUNK_LEN) {
             if claim.position() < open.claim.position() {
@@ -72,7 +67,7 @@ impl ChunkClaims {
 
     /// Returns the claim that covers a request of a chunk, which waits no more.
     pub(super) fn remove(&self, number: u32) -> Option<Claim> {
-        let mut chunks = self.chunks();
+        let mut chunks = self.0.lock();
         let chunk = chunks.all.get_mut(&number)?;
         chunk.waiting -= 1;
         let claim = chunk.claim.clone();

@@ -1,8 +1,9 @@
 //! One forward: its queue with what empties it, and its settings of that time.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use super::memory::ForwardMemory;
@@ -127,7 +128,7 @@ impl RunningForward {
         let log = common.log.as_ref().map(|it| Arc::clone(&it.log));
         let (chooser, holding) =
             Chooser::start(Arc::clone(&self.parts.queue), only_failed, times, log);
-        self.parts.tasks.lock().unwrap_or_else(PoisonError::into_inner).holding.push(holding);
+        self.parts.tasks.lock().holding.push(holding);
         Some(Arc::new(chooser))
     }
 
@@ -159,7 +160,7 @@ impl RunningForward {
     /// Begins its shutdown, and returns the queue and tasks to wait for; nothing may be offered
     /// after.
     pub(super) fn begin_end(&self) -> ForwardEnd {
-        let mut tasks = self.parts.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.parts.tasks.lock();
         let ForwardTasks { holding, sending } = std::mem::take(&mut *tasks);
         self.choosers().for_each(Chooser::end);
         ForwardEnd { queue: Arc::clone(&self.parts.queue), holding, sending }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::{
-    Address, HumanDuration, Node, NodeKind, Secret, SettingsError, nearest,
+    Address, HumanDuration, Node, NodeKind, Secret, SettingsError, meant_or,
 };
 use spanscore_net::client::Connection;
 use spanscore_net::client::retry::RetrySettings;
@@ -62,7 +63,7 @@ impl ForwardSettings {
 }
 
 /// Passes received requests on to an OTLP backend.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ForwardBackendSettings {
     /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
@@ -74,13 +75,16 @@ pub(super) struct ForwardBackendSettings {
     pub(super) headers: BTreeMap<String, Secret>,
     /// Compression of requests on this hop. A body that came over HTTP in the same one
     /// is not packed anew.
+    #[default(Compression::Gzip)]
     pub(super) compression: Compression,
     /// Longest wait for the answer to one request.
+    #[default(HumanDuration::from_secs(10))]
     pub(super) timeout: HumanDuration,
     /// TLS to the backend.
     pub(super) tls: TlsSettings,
     /// Signals that are passed on.
     #[schemars(length(min = 1))]
+    #[default(vec![ForwardedSignal::Traces, ForwardedSignal::Logs, ForwardedSignal::Metrics])]
     pub(super) signals: Vec<ForwardedSignal>,
     /// Traces that are passed on, and logs: with `agent` and `fail` those that carry the id of such
     /// a trace.
@@ -90,22 +94,6 @@ pub(super) struct ForwardBackendSettings {
     /// Retries of failed requests; without end where there is a log and `max_elapsed_time` is not
     /// set.
     pub(super) retry_on_failure: RetrySettings,
-}
-
-impl Default for ForwardBackendSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: Address::default(),
-            headers: BTreeMap::new(),
-            compression: Compression::Gzip,
-            timeout: HumanDuration::from_secs(10),
-            tls: TlsSettings::default(),
-            signals: vec![ForwardedSignal::Traces, ForwardedSignal::Logs, ForwardedSignal::Metrics],
-            traces: ForwardedTraces::All,
-            sending_queue: ForwardQueueSettings::default(),
-            retry_on_failure: RetrySettings::default(),
-        }
-    }
 }
 
 impl ForwardBackendSettings {
@@ -181,25 +169,21 @@ pub(super) enum ForwardedTraces {
 
 /// Queue before a backend. Receivers never wait for it: a request without room stays in the log;
 /// where there is none, those of whoever has most waiting are dropped and counted.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ForwardQueueSettings {
     /// True for a queue. Without one, only what is being sent is held.
+    #[default = true]
     pub(super) enabled: bool,
     /// Requests on their way at once; with one those of a connection stay in order.
     #[schemars(range(min = 1, max = 1000))]
+    #[default = 10]
     pub(super) num_consumers: usize,
     /// Most bytes held, waiting and on their way. Default: the room of
     /// `limits.forward_mib`, of which one queue may hold four times what is left.
     pub(super) queue_size: Option<usize>,
     /// Unit of `queue_size`: `bytes`.
     pub(super) sizer: ForwardSizer,
-}
-
-impl Default for ForwardQueueSettings {
-    fn default() -> Self {
-        Self { enabled: true, num_consumers: 10, queue_size: None, sizer: ForwardSizer::Bytes }
-    }
 }
 
 /// Unit of the size of a forward's queue.
@@ -230,10 +214,8 @@ pub fn read_forwards(forwards: &Node) -> Result<Vec<ForwardSettings>, SettingsEr
     for (key, node) in forwards.entries() {
         let protocol = protocol_of(&key.text).map_err(|error| error.at(key.place))?;
         let backend: ForwardBackendSettings = node.read().map_err(|e| e.at(key.place))?;
-        backend.check(protocol).map_err(|(wrong, error)| match node.get(wrong) {
-            Some(value) => error.at(value.place),
-            None => error.at(node.place).at(key.place),
-        })?;
+        let checked = backend.check(protocol);
+        checked.map_err(|(wrong, error)| error.at(node.place_of(wrong)).at(key.place))?;
         read.push(ForwardSettings { name: key.text.clone(), protocol, backend });
     }
     if read.len() > FORWARDS_MAX {
@@ -251,10 +233,8 @@ fn protocol_of(name: &str) -> Result<Protocol, SettingsError> {
         _ => {
             let words = FORWARD_KINDS.iter().flat_map(|(name, alias, _)| [*name, *alias]);
             let error = SettingsError::new(format!("unknown kind of backend `{word}`"));
-            Err(match nearest(word, words) {
-                Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
-                None => error.with_help("known are otlp_grpc, otlp_http"),
-            })
+            let known = || "known are otlp_grpc, otlp_http".to_owned();
+            Err(error.with_help(meant_or(word, words, known)))
         }
     }
 }

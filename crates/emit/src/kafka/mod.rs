@@ -29,7 +29,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 
 fn read(node: &Node) -> Result<KafkaExporterSettings, SettingsError> {
     let settings: KafkaExporterSettings = node.read()?;
-    settings.check().map_err(|(key, error)| error.at(node.along([key]).place))?;
+    settings.check().map_err(|(key, error)| error.at(node.place_of(key)))?;
     Ok(settings)
 }
 

@@ -53,8 +53,8 @@ impl KafkaSender {
             form: (settings.encoding, settings.content.is_shown()),
             retries,
             dead_letters,
-            trouble: LogLimiter::new(),
-            losses: LogLimiter::new(),
+            trouble: LogLimiter::default(),
+            losses: LogLimiter::default(),
         }
     }
 

@@ -6,7 +6,6 @@
 //! `{evaluator}.outcome`: a number would be a pass or a fail.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,9 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use smart_default::SmartDefault;
 
-use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
-use crate::settings::{Exporter, ExporterKind};
-use crate::{ExporterStartError, Starting};
+use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, exporter, schema};
+use crate::settings::ExporterKind;
 use spanscore_base::model::Level;
 use spanscore_base::settings::{Address, Secret, SettingsError};
 
@@ -29,7 +27,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     about: "Writes evaluations as scores of the judged traces and observations in Langfuse.",
     single: false,
     schema: schema::<LangfuseAccount>,
-    read: |node| Ok(Arc::new(Langfuse(NativeSettings::read::<LangfuseAccount>(node)?.0))),
+    read: |node| exporter(node, |_: LangfuseAccount| LangfuseScores),
 };
 
 /// Project in Langfuse.
@@ -59,19 +57,7 @@ impl NativeAccount for LangfuseAccount {
     }
 }
 
-#[derive(Debug)]
-struct Langfuse(NativeSettings);
-
-impl Exporter for Langfuse {
-    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        self.0.start(starting, LangfuseScores)
-    }
-
-    fn queue_bytes(&self) -> Option<usize> {
-        self.0.queue_bytes()
-    }
-}
-
+#[derive(Clone, Debug)]
 pub(super) struct LangfuseScores;
 
 impl NativeBackend for LangfuseScores {

@@ -10,6 +10,7 @@ pub(super) mod opik;
 pub(super) mod phoenix;
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -26,6 +27,7 @@ use super::queue::{
     Deliver, Delivery, EvaluationBatch, Parcel, QueueLimits, QueueSettings, count_of,
 };
 use super::record;
+use super::settings::Exporter;
 use super::{ExporterStartError, Starting};
 use spanscore_base::model::{Evaluation, Outcome};
 use spanscore_base::panics::Panicked;
@@ -111,10 +113,7 @@ impl NativeSettings {
         let (account, sending): (A, NativeSending) = node.read_both()?;
         let (endpoint, headers) = account.server()?;
         let settings = Self { endpoint, headers, sending };
-        settings.check().map_err(|(key, error)| match node.get(key) {
-            Some(value) => error.at(value.place),
-            None => error,
-        })?;
+        settings.check().map_err(|(key, error)| error.at(node.place_of(key)))?;
         Ok((settings, account))
     }
 
@@ -146,7 +145,7 @@ impl NativeSettings {
             content: self.sending.content.is_shown(),
             filter: starting.content_filter(self.sending.content),
             backend: Arc::new(backend),
-            trouble: LogLimiter::new(),
+            trouble: LogLimiter::default(),
         };
         starting.show(self.sending.content.is_shown(), false);
         let overflow = starting
@@ -156,10 +155,33 @@ impl NativeSettings {
         starting.queue_with(limits, overflow, sender);
         Ok(())
     }
+}
+
+/// Exporter to one backend.
+#[derive(Debug)]
+struct NativeExporter<B> {
+    settings: NativeSettings,
+    backend: B,
+}
+
+impl<B: NativeBackend> Exporter for NativeExporter<B> {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        self.settings.start(starting, self.backend.clone())
+    }
 
     fn queue_bytes(&self) -> Option<usize> {
-        self.sending.sending_queue.queue_size.filter(|_| self.sending.sending_queue.enabled)
+        let queue = &self.settings.sending.sending_queue;
+        queue.queue_size.filter(|_| queue.enabled)
     }
+}
+
+/// Reads and checks the settings of an exporter, whose backend is made of its account's.
+fn exporter<A: NativeAccount, B: NativeBackend>(
+    node: &Node,
+    backend: impl FnOnce(A) -> B,
+) -> Result<Arc<dyn Exporter>, SettingsError> {
+    let (settings, account) = NativeSettings::read(node)?;
+    Ok(Arc::new(NativeExporter { settings, backend: backend(account) }))
 }
 
 /// Score in the form for a backend.
@@ -224,7 +246,7 @@ impl NativeRequest {
 }
 
 /// API of one backend.
-trait NativeBackend: Send + Sync + 'static {
+trait NativeBackend: Clone + Debug + Send + Sync + 'static {
     /// Builds the requests for some scores, which hold all of them.
     fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest>;
 

@@ -13,7 +13,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use http::Method;
 use schemars::JsonSchema;
@@ -22,9 +21,8 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use smart_default::SmartDefault;
 
-use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
-use crate::settings::{Exporter, ExporterKind};
-use crate::{ExporterStartError, Starting};
+use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, exporter, schema};
+use crate::settings::ExporterKind;
 use spanscore_base::model::Level;
 use spanscore_base::settings::{Address, Secret, SettingsError};
 
@@ -35,10 +33,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     about: "Writes evaluations as feedback scores of the judged traces and spans in Opik.",
     single: false,
     schema: schema::<OpikAccount>,
-    read: |node| {
-        let (settings, OpikAccount { project_name, .. }) = NativeSettings::read(node)?;
-        Ok(Arc::new(Opik { settings, project_name }))
-    },
+    read: |node| exporter(node, |OpikAccount { project_name, .. }| OpikScores { project_name }),
 };
 
 /// Project in Opik.
@@ -67,23 +62,7 @@ impl NativeAccount for OpikAccount {
     }
 }
 
-#[derive(Debug)]
-struct Opik {
-    settings: NativeSettings,
-    project_name: Option<String>,
-}
-
-impl Exporter for Opik {
-    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        self.settings.start(starting, OpikScores { project_name: self.project_name.clone() })
-    }
-
-    fn queue_bytes(&self) -> Option<usize> {
-        self.settings.queue_bytes()
-    }
-}
-
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct OpikScores {
     pub(super) project_name: Option<String>,
 }

@@ -3,16 +3,14 @@
 //! with the same name and identifier on the same span.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
-use crate::settings::{Exporter, ExporterKind};
-use crate::{ExporterStartError, Starting};
+use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, exporter, schema};
+use crate::settings::ExporterKind;
 use spanscore_base::settings::{Address, Secret, SettingsError};
 
 /// `phoenix`.
@@ -22,7 +20,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     about: "Writes evaluations as annotations on the judged spans in Arize Phoenix.",
     single: false,
     schema: schema::<PhoenixServer>,
-    read: |node| Ok(Arc::new(Phoenix(NativeSettings::read::<PhoenixServer>(node)?.0))),
+    read: |node| exporter(node, |_: PhoenixServer| Annotations),
 };
 
 /// Server of Phoenix.
@@ -44,19 +42,7 @@ impl NativeAccount for PhoenixServer {
 /// Identifier that tells our annotations from those of others with the same name.
 const IDENTIFIER: &str = "spanscore";
 
-#[derive(Debug)]
-struct Phoenix(NativeSettings);
-
-impl Exporter for Phoenix {
-    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        self.0.start(starting, Annotations)
-    }
-
-    fn queue_bytes(&self) -> Option<usize> {
-        self.0.queue_bytes()
-    }
-}
-
+#[derive(Clone, Debug)]
 pub(super) struct Annotations;
 
 impl NativeBackend for Annotations {

@@ -60,9 +60,9 @@ impl Backend {
             circuit,
             refuses_all: Default::default(),
             parts,
-            trouble: LogLimiter::new(),
-            losses: LogLimiter::new(),
-            partly: LogLimiter::new(),
+            trouble: LogLimiter::default(),
+            losses: LogLimiter::default(),
+            partly: LogLimiter::default(),
         })
     }
 

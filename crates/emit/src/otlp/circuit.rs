@@ -3,9 +3,9 @@
 //! A request that is refused for good was answered: the backend is there. Waits grow by the
 //! back-off of `retry_on_failure`, and heed the wait that the backend asks for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -40,7 +40,7 @@ impl CircuitGate {
 
     /// Returns the number for its state in metrics.
     pub(crate) fn state_number(&self) -> u64 {
-        match self.lock().circuit.state() {
+        match self.inner.lock().circuit.state() {
             CircuitState::Closed => 0,
             CircuitState::HalfOpen => 1,
             CircuitState::Open { .. } => 2,
@@ -49,12 +49,12 @@ impl CircuitGate {
 
     /// Returns the time since the backend last took a request, or since the start.
     pub(crate) fn since_taken(&self) -> Duration {
-        self.lock().last_taken.elapsed()
+        self.inner.lock().last_taken.elapsed()
     }
 
     /// Returns true if all requests pass.
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().circuit.state() == CircuitState::Closed
+        self.inner.lock().circuit.state() == CircuitState::Closed
     }
 
     /// Waits until a request may pass, as one of all or as the probe.
@@ -63,7 +63,7 @@ impl CircuitGate {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             let state = {
-                let circuit = &mut self.lock().circuit;
+                let circuit = &mut self.inner.lock().circuit;
                 let state = circuit.state();
                 if state.admits(self.now_ms()) {
                     circuit.begin();
@@ -88,16 +88,12 @@ impl CircuitGate {
 
     /// Changes the circuit, and wakes the requests that wait.
     fn change(&self, change: impl FnOnce(&mut GateState)) {
-        change(&mut self.lock());
+        change(&mut self.inner.lock());
         self.changed.notify_waiters();
     }
 
     fn now_ms(&self) -> u64 {
         millis(self.born.elapsed())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, GateState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,7 +106,7 @@ pub(super) struct Pass<'a> {
 impl Pass<'_> {
     /// Reports that the backend took the request: closes the circuit.
     pub(super) fn taken(self) {
-        self.gate.lock().last_taken = Instant::now();
+        self.gate.inner.lock().last_taken = Instant::now();
         self.answered();
     }
 
@@ -183,7 +179,7 @@ mod tests {
         assert!(started.elapsed() >= Duration::from_secs(20));
         circuit.enter().await.taken();
         assert!(circuit.is_closed());
-        assert_eq!(circuit.lock().last_taken, Instant::now());
+        assert_eq!(circuit.inner.lock().last_taken, Instant::now());
     }
 
     #[tokio::test(start_paused = true)]

@@ -61,10 +61,7 @@ struct Otlp {
 impl Otlp {
     fn read(protocol: Protocol, node: &Node) -> Result<Self, SettingsError> {
         let settings: OtlpExporterSettings = node.read()?;
-        settings.check(protocol).map_err(|(key, error)| match node.get(key) {
-            Some(value) => error.at(value.place),
-            None => error,
-        })?;
+        settings.check(protocol).map_err(|(key, error)| error.at(node.place_of(key)))?;
         Ok(Self { protocol, settings })
     }
 

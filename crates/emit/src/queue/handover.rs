@@ -12,9 +12,10 @@
 //! and did not say so gets it twice, as after any answer that is lost.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{Held, QueueEntry};
@@ -57,12 +58,12 @@ pub(super) struct SuccessorSlot(Mutex<Option<Successor>>);
 
 impl SuccessorSlot {
     pub(super) fn name(&self, to: Successor) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(to);
+        *self.0.lock() = Some(to);
     }
 
     /// Hands over; where the queue after is gone, rooms settle themselves.
     pub(super) fn give(&self, handed_over: HandedOver) {
-        let to = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let to = self.0.lock().take();
         if let Some(Successor(to)) = to {
             let _ = to.send(handed_over);
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use spanscore_base::settings::HumanDuration;
 
@@ -86,14 +87,16 @@ impl From<&QueueSettings> for QueueLimits {
 /// Queue between the pipeline and a backend. The pipeline never waits for it: an evaluation without
 /// room goes to disk where `must_deliver` holds and the process has a log, else it is dropped and
 /// counted.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct QueueSettings {
     /// True for a queue. Without one, only what is being sent and what is being gathered
     /// for the next request is held, one batch for each consumer.
+    #[default = true]
     pub(crate) enabled: bool,
     /// Requests on their way at once.
     #[schemars(range(min = 1, max = 1000))]
+    #[default = 10]
     pub(crate) num_consumers: usize,
     /// Most bytes held, waiting and on their way; as counted in memory, before encoding. Default:
     /// the room of `limits.exporters_mib`, of which one queue may hold four times what is left.
@@ -103,22 +106,10 @@ pub(crate) struct QueueSettings {
     /// Most MiB on disk (1024 * 1024 bytes), below `data_dir`, for evaluations that the queue has
     /// no room for while the backend is slow or away. Beyond it, and with 0, it borrows free room
     /// of the log. Needs `must_deliver` and a log.
+    #[default(OVERFLOW_MIB)]
     pub(crate) overflow_mib: u32,
     /// Batching of evaluations into requests.
     pub(crate) batch: BatchSettings,
-}
-
-impl Default for QueueSettings {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            num_consumers: 10,
-            queue_size: None,
-            sizer: Sizer::Bytes,
-            overflow_mib: OVERFLOW_MIB,
-            batch: BatchSettings::default(),
-        }
-    }
 }
 
 impl QueueSettings {
@@ -145,20 +136,17 @@ pub(crate) enum Sizer {
 }
 
 /// Batching of evaluations into requests.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct BatchSettings {
     /// Longest wait for more before what there is is sent.
+    #[default(HumanDuration::from_millis(200))]
     pub(crate) flush_timeout: HumanDuration,
     /// Most evaluations in one request.
+    #[default = 8192]
     pub(crate) max_size: usize,
     /// Most bytes in one request, estimated before compression; gRPC backends refuse messages over
     /// 4 MiB by default.
+    #[default(2 << 20)]
     pub(crate) max_bytes: usize,
-}
-
-impl Default for BatchSettings {
-    fn default() -> Self {
-        Self { flush_timeout: HumanDuration::from_millis(200), max_size: 8192, max_bytes: 2 << 20 }
-    }
 }

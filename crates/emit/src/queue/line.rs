@@ -1,7 +1,8 @@
 //! Entries that wait in a queue, in a fair order by their senders: of an exporter, of a forward.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use spanscore_base::model::{DisplacedItem, FairLine, Sender};
@@ -34,7 +35,7 @@ impl<T> SenderLine<T> {
     /// # Errors
     /// The entry, where nobody takes it any more.
     pub(crate) fn put(&self, sender: Sender, bytes: usize, entry: T) -> Result<(), T> {
-        let mut line = self.lock();
+        let mut line = self.line.lock();
         if line.is_closed {
             return Err(entry);
         }
@@ -55,7 +56,7 @@ impl<T> SenderLine<T> {
         freed: impl Fn(&[DisplacedItem<T>]) -> usize,
         mut gone: impl FnMut(T) -> Option<T>,
     ) -> bool {
-        let mut line = self.lock();
+        let mut line = self.line.lock();
         let mut found = Vec::new();
         let mut left = lacking;
         for _ in 0..DISPLACE_ROUNDS {
@@ -81,12 +82,8 @@ impl<T> SenderLine<T> {
 
     /// Takes nothing in any more.
     pub(crate) fn close(&self) {
-        self.lock().is_closed = true;
+        self.line.lock().is_closed = true;
         self.came.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SenderLineState<T>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,13 +104,13 @@ pub(crate) struct LineReader<T>(Arc<SenderLine<T>>);
 impl<T> LineReader<T> {
     /// Takes the next entry, if one waits.
     pub(crate) fn take(&mut self) -> Option<T> {
-        self.0.lock().entries.take()
+        self.0.line.lock().entries.take()
     }
 
     /// Waits for the next entry; `None` once all are taken and no more are taken in.
     pub(crate) async fn next(&mut self) -> Option<T> {
         loop {
-            let is_closed = self.0.lock().is_closed;
+            let is_closed = self.0.line.lock().is_closed;
             match self.take() {
                 None if !is_closed => self.0.came.notified().await,
                 entry => return entry,

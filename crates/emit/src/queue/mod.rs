@@ -173,7 +173,7 @@ impl Queue {
         let bytes_max = limits.bytes_max;
         let must_deliver = limits.must_deliver;
         let name = Arc::from(name);
-        let full = LogLimiter::new();
+        let full = LogLimiter::default();
         let own = Self {
             name,
             waiting,

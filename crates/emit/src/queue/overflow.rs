@@ -14,11 +14,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::scores::now_ns;
@@ -146,7 +147,7 @@ impl Overflow {
     /// Looks at what an earlier process left, unless another queue did; how many evaluations.
     /// Blocks on the disk.
     pub(super) fn recover(&self) -> u64 {
-        if self.lock().is_recovered {
+        if self.entries.lock().is_recovered {
             return 0;
         }
         let mut delivered = None;
@@ -170,7 +171,7 @@ impl Overflow {
         found.retain(|entry| delivered.is_none_or(|delivered| entry.position > delivered));
         let evaluations = found.iter().map(|entry| u64::from(entry.count)).sum();
         self.evaluations.fetch_add(evaluations, Ordering::Relaxed);
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let put_since = std::mem::replace(&mut entries.waiting, found);
         entries.waiting.extend(put_since);
         entries.is_recovered = true;
@@ -186,7 +187,7 @@ impl Overflow {
         payload.extend_from_slice(&parcel.count.to_le_bytes());
         payload.extend_from_slice(&parcel.payload);
         let claim = self.append(payload.freeze()).await?;
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         entries
             .waiting
             .push_back(OverflowEntry { position: claim.position(), count: parcel.count });
@@ -217,7 +218,7 @@ impl Overflow {
         loop {
             let more = self.more.notified();
             {
-                let entries = self.lock();
+                let entries = self.entries.lock();
                 if let Some(first) = entries.waiting.front().filter(|_| entries.is_recovered) {
                     return *first;
                 }
@@ -252,7 +253,7 @@ impl Overflow {
 
     /// Notes that the first parcel is delivered, or given up and counted.
     pub(super) fn confirm(&self) {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let Some(entry) = entries.waiting.pop_front() else { return };
         self.claim_first(&mut entries);
         drop(entries);
@@ -288,10 +289,6 @@ impl Overflow {
         let first = entries.waiting.front();
         // Claimed before the old claim goes, so that nothing in between is removed.
         entries.claim = first.map(|first| self.log.source().claim_onwards(first.position));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

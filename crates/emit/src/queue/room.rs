@@ -4,9 +4,10 @@
 //! settles itself by being dropped. So each evaluation is counted once, as sent, as lost or as left
 //! to the next process, and its bytes are given back once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +51,7 @@ impl Held {
     /// Leaves what a receipt waits for to the next process: the log keeps it until then.
     pub(super) fn leave(&self, receipt: &Receipt) {
         receipt.leave();
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(receipt.clone());
+        self.kept.lock().push(receipt.clone());
     }
 
     /// Returns true if half of the room is taken, of this queue's limit or of the rest of the

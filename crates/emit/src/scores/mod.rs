@@ -8,10 +8,11 @@
 mod identity;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::{Equivalent, HashMap};
+use parking_lot::Mutex;
 
 use self::identity::ServiceIdentity;
 use spanscore_base::model::{
@@ -61,6 +62,7 @@ pub(crate) enum Grouping {
 }
 
 /// Source of evaluations: a service and an agent.
+#[derive(Default)]
 pub(crate) struct ScoreSource {
     /// Resource to show, of the evaluation seen first; `None` for the overflow source.
     pub(crate) resource: Option<Arc<Resource>>,
@@ -190,7 +192,7 @@ impl Scores {
 
     /// Sets other limits: present series stay, beyond the limit too.
     pub(crate) fn limit(&self, series_max: usize, idle: HumanDuration) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         table.counts.resize(series_max);
         table.idle_ns = idle.as_ns();
     }
@@ -211,7 +213,7 @@ impl Scores {
     }
 
     fn record_at(&self, evaluations: &[Evaluation], now_ns: u64) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let same_source = |a: &Evaluation, b: &Evaluation| {
             let a = &a.target;
             let b = &b.target;
@@ -241,16 +243,12 @@ impl Scores {
     /// Drops series that were idle too long at `now_ns`, then calls `read` with each source, the
     /// overflow source last.
     pub(crate) fn read(&self, now_ns: u64, read: impl FnMut(&ScoreSource)) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let idle_ns = table.idle_ns;
         if idle_ns > 0 {
             table.expire(now_ns, idle_ns);
         }
         table.sources.iter().chain(&table.overflow).for_each(read);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ScoreTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -348,13 +346,7 @@ impl ScoreTable {
                 return found_or_new(&mut source.series, found, evaluator, self.expired_ns);
             }
         }
-        let source = self.overflow.get_or_insert_with(|| ScoreSource {
-            resource: None,
-            agent: String::new(),
-            series: Vec::new(),
-            bytes: 0,
-            sender: Sender::default(),
-        });
+        let source = self.overflow.get_or_insert_default();
         let found = find(&source.series, evaluator);
         found_or_new(&mut source.series, found, evaluator, 0)
     }

@@ -1,7 +1,6 @@
 //! Second pass: assembles windows of traces and judges them, on all cores.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -13,10 +12,8 @@ use super::{
     WatchedRun,
 };
 use crate::replay::reconcile_sessions;
-use crate::session::evaluate_session;
-use spanscore_assemble::{
-    CutTrace, Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
-};
+use crate::session::{evaluate_session, sessions};
+use spanscore_assemble::{CutTrace, Due, LimitsSettings, Shard, TracesSettings};
 use spanscore_base::model::{Completion, SessionKey, TraceId, TraceSpans, Trajectory, WorkBudget};
 use spanscore_evaluate::engine::run::{Evidence, Skips, when_errors};
 
@@ -254,22 +251,8 @@ impl<'a> BatchJudge<'a> {
         place: impl Fn(TraceId) -> usize,
         answer: &mut WindowAnswer,
     ) {
-        // The traces are in memory anyway, so sessions have no limits of their own.
-        let settings = SessionsSettings {
-            open_sessions_max: u32::MAX,
-            traces_per_session_max: u32::MAX,
-            memory_mib: Some(u32::MAX),
-            ..SessionsSettings::default()
-        };
-        let mut sessions = Sessions::new(settings, 0);
-        let mut due_sessions = Vec::new();
-        for (key, due, trace) in judged {
-            let trace = Arc::new(trace.clone());
-            sessions.add(key, (trace, due.digest), 0, &mut due_sessions);
-        }
-        sessions.drain(Completion::EndOfInput, &mut due_sessions);
         let BatchPlan { resolver, evaluators, now_ns, .. } = *self.settings;
-        for due in &due_sessions {
+        for due in &sessions(judged) {
             let first = due.traces.iter().map(|trace| place(trace.trace_id)).min().unwrap_or(0);
             let steps = u64::from(self.limits.trace_steps);
             let judged = evaluate_session(resolver, evaluators, due, steps, now_ns);

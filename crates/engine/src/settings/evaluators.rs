@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::expect::{self, ExpectSettings};
 use super::expression::compile;
@@ -29,7 +30,7 @@ const EVALUATORS_MAX: usize = 1_000;
 const NAME_BYTES_MAX: usize = 200;
 
 /// Settings that every kind of evaluator takes beside those of its kind.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedSettings {
     /// Condition on the traces that it judges: a CEL expression over `service_name`, `agent_name`,
@@ -42,6 +43,7 @@ pub struct SharedSettings {
     /// Fraction of those traces, 0 to 1, chosen by trace id: the same traces for every evaluator
     /// with that fraction.
     #[schemars(range(min = 0.0, max = 1.0))]
+    #[default = 1.0]
     pub sample: f64,
     /// Lowest score that passes, 0 to 1; the default of the kind without it.
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -74,25 +76,6 @@ pub struct SharedSettings {
     /// definitions of all tools that the globs fit as `find_order`. `only_tools`, `exclude_tools`
     /// and everything else of the evaluator then name it so.
     pub tool_aliases: BTreeMap<String, Vec<String>>,
-}
-
-impl Default for SharedSettings {
-    fn default() -> Self {
-        Self {
-            when: None,
-            sample: 1.0,
-            threshold: None,
-            level: LevelSetting::Trace,
-            expect: None,
-            early: false,
-            run_if: None,
-            only_tools: Vec::new(),
-            exclude_tools: Vec::new(),
-            only_agents: Vec::new(),
-            only_chosen: false,
-            tool_aliases: BTreeMap::new(),
-        }
-    }
 }
 
 /// Target of an evaluator's judgements.

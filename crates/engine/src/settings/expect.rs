@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::dataset::{self, CaseTurn, Mistake, Row};
 use super::expression::compile;
@@ -27,7 +28,7 @@ const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const MISTAKES_MAX: usize = 20;
 
 /// Source of criteria: `file` with `key`, or `attribute`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpectSettings {
     /// A dataset with the criteria of each test case, read once at the start: JSON Lines, CSV (by
@@ -44,15 +45,19 @@ pub struct ExpectSettings {
     pub match_by: Option<MatchBy>,
     /// JSON Lines and CSV: field of a row with the case's name. Dots lead into objects. Default
     /// `id`.
+    #[default = "id"]
     pub id_field: String,
     /// JSON Lines and CSV: field of a row with the criteria, an object or the JSON text of one; a
     /// row where it is empty expects nothing. Dots lead into objects. Default `criteria`.
+    #[default = "criteria"]
     pub criteria_field: String,
     /// JSON Lines and CSV: field of a row with the user's words. Dots lead into objects. Default
     /// `user_input`.
+    #[default = "user_input"]
     pub input_field: String,
     /// JSON Lines: field of a row with the turns of a conversation, a list of objects with the
     /// user's words and the criteria of each. Dots lead into objects. Default `turns`.
+    #[default = "turns"]
     pub turns_field: String,
     /// UiPath eval sets: the evaluator whose criteria of each evaluation are taken. Needed if the
     /// file has those of several evaluators.
@@ -70,23 +75,6 @@ pub struct ExpectSettings {
 pub enum MatchBy {
     /// By a case id, else by the user's words, else by the session id.
     Auto,
-}
-
-impl Default for ExpectSettings {
-    fn default() -> Self {
-        Self {
-            file: None,
-            key: None,
-            match_by: None,
-            id_field: "id".to_owned(),
-            criteria_field: "criteria".to_owned(),
-            input_field: "user_input".to_owned(),
-            turns_field: "turns".to_owned(),
-            evaluator: None,
-            matchers: false,
-            attribute: None,
-        }
-    }
 }
 
 /// Reads the criteria; `shared` holds the setting itself, for its places.

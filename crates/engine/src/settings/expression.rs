@@ -1,7 +1,7 @@
 //! CEL expressions in settings, with their mistakes shown at their places.
 
 use super::sources::ConfigSources;
-use spanscore_base::settings::{Node, NodeKind, Place, SettingsError, nearest};
+use spanscore_base::settings::{Node, NodeKind, Place, SettingsError, meant_or_known, nearest};
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::select::{VARIABLES, When, WhenError};
 
@@ -119,10 +119,9 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
         },
         WhenError::UnknownFunction { name } => {
             let here = ELSEWHERE.iter().find(|(words, _)| words.contains(&&*name));
-            let help = match (here, nearest(&name, FUNCTIONS.iter().copied())) {
-                (Some((_, here)), _) => format!("write {here}"),
-                (None, Some(meant)) => format!("did you mean `{meant}`?"),
-                (None, None) => format!("known are {}", FUNCTIONS.join(", ")),
+            let help = match here {
+                Some((_, here)) => format!("write {here}"),
+                None => meant_or_known(&name, FUNCTIONS),
             };
             let message = format!("unknown function `{name}` in `{setting}`");
             ExpressionMistake { message, help: Some(help), at: find_word(text, &name) }

@@ -351,17 +351,6 @@ impl<'a> Scope<'a> {
     }
 }
 
-#[cfg(test)]
-impl<'a> Scope<'a> {
-    /// Prepares the variables with tool names, and a step budget.
-    pub(super) fn with_steps(trajectory: &'a Trajectory<'_>, steps: usize) -> Self {
-        Self {
-            steps: StepsLeft::new(steps),
-            ..Self::new(trajectory, Reads { tool_names: true, ..Reads::default() })
-        }
-    }
-}
-
 impl VariableResolver for Scope<'_> {
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
         let text = |text: &'b str| Some(CowVal::owned(CelString::from(text)));
@@ -462,11 +451,6 @@ impl Scope<'_> {
     pub fn begin(&mut self, effort: &WorkBudget) {
         self.given = effort.left().min(STEPS_MAX);
         self.steps = StepsLeft::new(self.given);
-    }
-
-    #[cfg(test)]
-    pub(super) fn steps_left(&self) -> &StepsLeft {
-        &self.steps
     }
 
     /// Charges the trace's work budget with the steps taken since [`begin`](Self::begin).

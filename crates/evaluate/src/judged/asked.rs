@@ -1,7 +1,9 @@
 //! Inquiry of a judged kind: renders, reads and concludes a question within given limits.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::conclude::{self, Answered, no_score};
 use super::form;
@@ -67,7 +69,7 @@ impl AskedQuestion {
     /// Lays the record out within its limits, or takes the last layout if it fits them. Also
     /// returns the failures of redaction, for a new layout alone.
     fn lay_out(&self, room: &PromptRoom) -> Result<(Arc<LaidOut>, RedactionGaps), Outcome> {
-        let mut kept = self.laid_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.laid_out.lock();
         if let Some((known, laid_out)) = &*kept
             && *known == (PromptRoom { window: 0, ..room.clone() })
         {

@@ -1,6 +1,8 @@
 //! Contract of judged kinds, and the evaluator built from one: needed facts, question, settings.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::asked::AskedQuestion;
 use super::conclude::no_score;

@@ -2,21 +2,17 @@
 //! hashed.
 
 use hashbrown::HashMap;
+use smart_default::SmartDefault;
 
 /// Up to this many names, comparing with each costs less than a hash.
 const LOOKED_THROUGH_MAX: usize = 8;
 
 /// A value for each of some names, in order of appearance.
+#[derive(SmartDefault)]
 pub(crate) struct NameMap<T> {
     entries: Vec<(String, T)>,
     /// The place of each name among them.
     places: HashMap<String, usize>,
-}
-
-impl<T> Default for NameMap<T> {
-    fn default() -> Self {
-        Self { entries: Vec::new(), places: HashMap::new() }
-    }
 }
 
 impl<T> NameMap<T> {

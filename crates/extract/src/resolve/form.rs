@@ -2,10 +2,11 @@
 //! spans of an instrumentation repeat both, and most sources name what a record does not hold.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use parking_lot::RwLock;
 
 use super::super::dialect::{Mark, Role};
 use super::plan::{FactPlace, PlannedSource, ReadingPlan};
@@ -198,7 +199,7 @@ pub(super) struct RecordForms {
 
 impl RecordForms {
     fn recent(&self) -> Arc<Vec<Arc<RecordForm>>> {
-        Arc::clone(&self.recent.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.recent.read())
     }
 
     /// Counts a miss; the first few of each cycle enter the recent forms.
@@ -210,7 +211,7 @@ impl RecordForms {
         if at >= NEAR_MAX {
             return;
         }
-        let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.write();
         if recent.iter().any(|known| Arc::ptr_eq(known, form)) {
             return;
         }
@@ -223,7 +224,7 @@ impl RecordForms {
 
     fn of(&self, plan: &ReadingPlan, signature: Signature<'_>) -> Arc<RecordForm> {
         let hash = self.hasher.hash_one(signature);
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         if let Some(form) = known.find(hash, |form| form.signature() == signature) {
             return Arc::clone(form);
         }
@@ -234,7 +235,7 @@ impl RecordForms {
         if form.slots.len() > KEPT_SLOTS_MAX {
             return form;
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         // Cleared whole: forms are worked out again within one trace, and an order of age would
         // have to be kept up on every hit.
         if known.len() >= KEPT_MAX {
@@ -327,7 +328,7 @@ mod tests {
         };
         for odd in 0..3000 {
             form(odd, odd % 7);
-            assert!(forms.known.read().unwrap().len() <= KEPT_MAX);
+            assert!(forms.known.read().len() <= KEPT_MAX);
         }
         assert!(Arc::ptr_eq(&form(5000, 1), &form(5000, 1)));
         assert!(!Arc::ptr_eq(&form(5000, 1), &form(5000, 2)));

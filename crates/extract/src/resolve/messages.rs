@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use smart_default::SmartDefault;
 
 use super::super::decode::{Decoded, MessageCall, Messages};
 use super::super::unknown_tool;
@@ -51,26 +52,23 @@ pub(super) struct LlmCall<'a> {
 }
 
 /// Position of a call in the messages of models.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, SmartDefault)]
 pub(super) struct Asked {
     /// Position among the calls that models asked for; `u32::MAX` if no message has it.
+    #[default(u32::MAX)]
     pub(super) order: u32,
     /// Number of the message; `u32::MAX` if none has it.
+    #[default(u32::MAX)]
     pub(super) message: u32,
     /// Time at which the model had answered, Unix nanoseconds; 0 if unknown.
     pub(super) time_ns: u64,
     /// Start of the record that the message stands on, Unix nanoseconds; 0 if unknown.
     pub(super) begin_ns: u64,
     /// Index of the span around the model's; `u32::MAX` if unknown.
+    #[default(u32::MAX)]
     pub(super) run: u32,
     /// Number of the message within one list of several messages of a model.
     pub(super) part: u32,
-}
-
-impl Default for Asked {
-    fn default() -> Self {
-        Self { order: u32::MAX, message: u32::MAX, time_ns: 0, begin_ns: 0, run: u32::MAX, part: 0 }
-    }
 }
 
 impl<'a> LlmCall<'a> {

@@ -1,7 +1,5 @@
 //! Commits of positions, and what becomes of those that the brokers do not take.
 
-use std::sync::PoisonError;
-
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
@@ -15,8 +13,8 @@ impl GroupContext {
     /// not take are committed with the next.
     pub(super) fn commit(&self, consumer: &BaseConsumer<Self>) {
         // One at a time: none of a partition that goes comes behind its last one.
-        let _one = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (positions, cut) = self.owned().uncommitted();
+        let _one = self.committing.lock();
+        let (positions, cut) = self.owned.lock().uncommitted();
         if cut > 0 {
             self.metrics.cut_positions.add(cut);
         }
@@ -34,7 +32,7 @@ impl GroupContext {
     }
 
     fn note_committed(&self, list: &TopicPartitionList) {
-        let mut owned = self.owned();
+        let mut owned = self.owned.lock();
         for element in list.elements() {
             let Some(position) = element.offset().to_raw().filter(|_| element.error().is_ok())
             else {
@@ -51,7 +49,7 @@ impl GroupContext {
         self.metrics.commit_failures.add(failure.into_str(), 1);
         let reason = failure.into_str();
         tracing::warn!(%error, reason, "positions in Kafka were not committed; tried again");
-        let mut owned = self.owned();
+        let mut owned = self.owned.lock();
         if failure == CommitFailure::MetadataTooLarge {
             owned.halve_metadata();
         }

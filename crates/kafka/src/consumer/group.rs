@@ -6,10 +6,10 @@
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
@@ -63,10 +63,6 @@ enum GroupPlace {
 }
 
 impl GroupContext {
-    pub(super) fn owned(&self) -> MutexGuard<'_, Ownership> {
-        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins to own partitions. One that the group has never read is committed where it begins,
     /// so that a crash before the next commit skips nothing; one whose position no broker tells is
     /// read from where the client goes on, and nothing is said of its earlier records.
@@ -84,7 +80,7 @@ impl GroupContext {
                 }
                 GroupPlace::Untold => None,
             };
-            self.owned().assign(partition, known);
+            self.owned.lock().assign(partition, known);
         }
         if let Some(list) = list_of(begun) {
             self.commit_list(consumer, &list);
@@ -160,7 +156,7 @@ impl GroupContext {
         } else {
             self.commit(consumer);
         }
-        let mut owned = self.owned();
+        let mut owned = self.owned.lock();
         for element in list.elements() {
             owned.revoke(&partition_of(element.topic(), element.partition()));
         }
@@ -173,14 +169,14 @@ impl GroupContext {
     pub(super) fn fail(&self, error: &KafkaError) {
         self.metrics.errors.add("fatal", 1);
         self.has_failed.store(true, Ordering::Release);
-        self.owned().revoke_all();
+        self.owned.lock().revoke_all();
         self.changed();
         self.revoked.notify_one();
         tracing::error!(%error, "the client of Kafka has failed; nothing more is read");
     }
 
     fn changed(&self) {
-        self.metrics.partitions.record(self.owned().len() as u64);
+        self.metrics.partitions.record(self.owned.lock().len() as u64);
         self.is_changed.store(true, Ordering::Release);
     }
 }
@@ -215,7 +211,7 @@ impl ClientContext for GroupContext {
     }
 
     fn stats(&self, statistics: Statistics) {
-        let mut owned = self.owned();
+        let mut owned = self.owned.lock();
         for (topic, shown) in &statistics.topics {
             for (number, partition) in &shown.partitions {
                 if let Some(state) = owned.get_mut(&partition_of(topic, *number)) {

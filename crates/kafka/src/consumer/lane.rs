@@ -1,9 +1,10 @@
 //! Lanes: tasks that hand chunks to the sink, side by side; those of one partition in order.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::chunk::{Chunk, RecordMark, SortedRecords, sort};
@@ -66,7 +67,7 @@ impl SkipLog {
 }
 
 fn is_due(last: &Mutex<Option<Instant>>) -> bool {
-    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = last.lock();
     let is_due = last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
     if is_due {
         *last = Some(Instant::now());

@@ -154,7 +154,7 @@ impl Poller {
         });
         // Before any claim goes: a record that nobody claims is done.
         context.commit(&consumer);
-        context.owned().revoke_all();
+        context.owned.lock().revoke_all();
         context.is_member.store(false, Ordering::Release);
         context.revoked.notify_one();
     }
@@ -232,7 +232,7 @@ impl Poller {
             return;
         }
         let mut list = TopicPartitionList::new();
-        for partition in context.owned().partitions() {
+        for partition in context.owned.lock().partitions() {
             let _ = list.add_partition_offset(&partition.topic, partition.number, Offset::Invalid);
         }
         let done = if is_full { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
@@ -249,7 +249,7 @@ impl Poller {
 
     fn show(&self) {
         let context = self.consumer.context();
-        let (lag, held_back) = context.owned().behind();
+        let (lag, held_back) = context.owned.lock().behind();
         context.metrics.lag.record(lag);
         context.metrics.held_back.record(held_back);
         context.metrics.queued.record(self.room.held() as u64);
@@ -264,7 +264,7 @@ fn take(
     message: &BorrowedMessage<'_>,
 ) -> bool {
     let offset = message.offset();
-    let mut owned = context.owned();
+    let mut owned = context.owned.lock();
     // None of a partition that was revoked: whoever owns it reads this record.
     let Some(state) = owned.get_mut(&partition) else { return false };
     state.next = Some(offset + 1);

@@ -1,10 +1,11 @@
 //! The running receiver: started once the topics were looked at, stopped with a last commit.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -142,12 +143,12 @@ impl KafkaReceiver {
     pub async fn stop(&self, no_more_time: impl Future<Output = ()>) {
         let Some(running) = &self.running else { return };
         running.stop.cancel();
-        let ended = running.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = running.ended.lock().take();
         let Some(ended) = ended else { return };
         tokio::select! {
             biased;
             _ = ended => {}
-            () = no_more_time => running.context.owned().revoke_all(),
+            () = no_more_time => running.context.owned.lock().revoke_all(),
         }
     }
 }

@@ -7,9 +7,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use rdkafka::ClientConfig;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::{FutureProducer, Producer as _, PurgeConfig};
@@ -68,12 +68,12 @@ impl Shared {
 
     /// Returns the client in use.
     pub(super) fn client(&self) -> ProducerClient {
-        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.client.read().clone()
     }
 
     /// Returns the client that sends each message by itself, which is made at first use.
     pub(super) fn alone_client(&self) -> Result<ProducerClient, ProducerStartError> {
-        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut alone = self.alone.lock();
         if let Some(client) = &*alone {
             return Ok(client.clone());
         }
@@ -94,7 +94,7 @@ impl Shared {
             tracing::warn!(topic = %self.topic, ?code, why, "the client of Kafka is made anew");
             match self::client(&self.config, &self.topic, self.sasl.as_ref(), &self.wake) {
                 Ok(anew) => {
-                    *self.client.write().unwrap_or_else(PoisonError::into_inner) = anew;
+                    *self.client.write() = anew;
                 }
                 Err(error) => return BrokerState::Away { why: error.to_string() },
             }
@@ -132,7 +132,7 @@ impl Shared {
         }
         if matches!(now, BrokerState::Away { .. }) {
             self.client().purge(PurgeConfig::default().queue());
-            let alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+            let alone = self.alone.lock();
             if let Some(client) = &*alone {
                 client.purge(PurgeConfig::default().queue());
             }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
+use percent_encoding::percent_decode_str;
 use tonic::Status;
 
 use spanscore_base::settings::{Address, REDACTED};
@@ -31,7 +32,7 @@ impl Withheld {
     pub fn of_values<'a>(values: impl IntoIterator<Item = &'a str>, address: &Address) -> Self {
         let mut all: Vec<String> = values.into_iter().flat_map(forms_of_header).collect();
         if let Some(user) = address.user() {
-            let plain = percent_decoded(user);
+            let plain = percent_decode_str(user).decode_utf8_lossy().into_owned();
             all.push(STANDARD.encode(&plain));
             all.extend(forms_of_user(user));
             all.extend(forms_of_user(&plain));
@@ -127,20 +128,6 @@ fn forms_of_header(value: &str) -> Vec<String> {
 fn forms_of_user(user: &str) -> Vec<String> {
     let password = user.split_once(':').map_or(user, |(_, password)| password);
     vec![user.to_owned(), password.to_owned()]
-}
-
-/// A text with its `%41` read; what is none stays.
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
-        let read = byte.filter(|_| *first == b'%');
-        bytes.push(read.unwrap_or(*first));
-        rest = if read.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

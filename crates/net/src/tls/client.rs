@@ -5,9 +5,10 @@
 //! connection is made and [`TlsSettings::reload_interval`] has passed.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -173,7 +174,7 @@ struct ClientTrust {
 
 impl ClientTrust {
     fn now(&self) -> Trusted {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         let interval = self.settings.reload_interval.0;
         if interval > Duration::ZERO && current.looked_at.elapsed() >= interval {
             current.looked_at = Instant::now();
@@ -198,10 +199,6 @@ impl ClientTrust {
                 tracing::error!(%error, "certificates of a client stay as they were");
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LoadedClient> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -260,6 +257,6 @@ impl rustls::client::ResolvesClientCert for ClientTrust {
     }
 
     fn has_certs(&self) -> bool {
-        self.lock().trusted.identity.is_some()
+        self.current.lock().trusted.identity.is_some()
     }
 }

@@ -1,8 +1,9 @@
 //! Reload of certificates and tokens from their files while the process runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +67,7 @@ impl Rereader {
     pub fn add(&self, what: Arc<dyn Reread>) {
         self.metrics.of(&labels(&*what));
         let due = Instant::now() + what.interval();
-        self.items().push(RereadItem { what, due });
+        self.items.lock().push(RereadItem { what, due });
     }
 
     /// Reloads due items until `stop` is cancelled.
@@ -88,13 +89,13 @@ impl Rereader {
 
     /// Reloads all items now; returns the number of failures.
     pub async fn read_all(&self) -> usize {
-        let all = self.items().iter().map(|item| Arc::clone(&item.what)).collect();
+        let all = self.items.lock().iter().map(|item| Arc::clone(&item.what)).collect();
         self.read(all).await
     }
 
     fn take_due(&self, now: Instant) -> Vec<Arc<dyn Reread>> {
         let mut due = Vec::new();
-        for item in self.items().iter_mut() {
+        for item in self.items.lock().iter_mut() {
             let interval = item.what.interval();
             if interval > Duration::ZERO && item.due <= now {
                 item.due = now + interval;
@@ -127,10 +128,6 @@ impl Rereader {
                 false
             }
         }
-    }
-
-    fn items(&self) -> std::sync::MutexGuard<'_, Vec<RereadItem>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,12 +1,13 @@
 //! TLS of a listener.
 
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
-use strum::{IntoStaticStr, VariantArray};
 
+use parking_lot::RwLock;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
+use strum::{IntoStaticStr, VariantArray};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
@@ -62,7 +63,7 @@ impl ServerTls {
     /// Cause of a failed handshake.
     pub async fn accept(&self, stream: TcpStream) -> Result<TlsStream, HandshakeFailure> {
         let config = {
-            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            let current = self.current.read();
             Arc::clone(&current.config)
         };
         let accepting = TlsAcceptor::from(config).accept(stream);
@@ -82,14 +83,14 @@ impl Reread for ServerTls {
     fn reread(&self) -> Result<Changed, String> {
         let material = ServerMaterial::read(&self.settings).map_err(|error| error.to_string())?;
         let is_known = {
-            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            let current = self.current.read();
             current.material == material
         };
         if is_known {
             return Ok(Changed::No);
         }
         let config = material.config(&self.settings, &self.alpn).map_err(|e| e.to_string())?;
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         *current = LoadedServer { material, config };
         Ok(Changed::Yes)
     }

@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::Meter;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 
@@ -22,7 +20,9 @@ use spanscore_base::model::{Memory, MemoryQuota};
 use spanscore_dashboard::asset;
 use spanscore_engine::inspect::Inspector;
 use spanscore_extract::dialect::Dialect;
+use spanscore_net::metrics::{KeyValue, Meter, Scraped};
 use spanscore_net::tls::{ServerTls, TlsError};
+use spanscore_net::{metrics, readings};
 use spanscore_store::Store;
 use spanscore_telemetry::Telemetry;
 
@@ -244,24 +244,27 @@ fn progress(registry: &Registry) -> Vec<(&'static str, u64)> {
     STEPS.iter().map(|(step, name)| (*step, count(name) as u64)).collect()
 }
 
+metrics! {
+    struct DashboardMetrics {
+        listening: Gauge("spanscore.dashboard.listening", "{listener}",
+            "1 while the store is shown, 0 if the default port was taken.");
+    }
+}
+
+readings! {
+    const REFUSED: u64 {
+        sum("spanscore.dashboard.refused_requests", "{request}",
+            "Requests to the query interface that were refused.", |count| *count);
+    }
+}
+
 fn show(meter: &Meter, counters: &Arc<ApiCounters>, listening: u64) {
-    // May be dropped: the instruments live as long as the meter's provider.
-    let _ = meter
-        .u64_observable_gauge("spanscore.dashboard.listening")
-        .with_unit("{listener}")
-        .with_description("1 while the store is shown, 0 if the default port was taken.")
-        .with_callback(move |gauge| gauge.observe(listening, &[]))
-        .build();
+    DashboardMetrics::new(meter).of(&[]).listening.record(listening);
     let counters = Arc::clone(counters);
-    let _ = meter
-        .u64_observable_counter("spanscore.dashboard.refused_requests")
-        .with_unit("{request}")
-        .with_description("Requests to the query interface that were refused.")
-        .with_callback(move |counter| {
-            for &refusal in RequestRefusal::ALL {
-                let word: &'static str = refusal.into();
-                counter.observe(counters.get(refusal), &[KeyValue::new("reason", word)]);
-            }
-        })
-        .build();
+    Scraped::show_all(REFUSED, meter, move |see| {
+        for &refusal in RequestRefusal::ALL {
+            let word: &'static str = refusal.into();
+            see(&counters.get(refusal), &[KeyValue::new("reason", word)]);
+        }
+    });
 }

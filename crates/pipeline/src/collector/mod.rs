@@ -12,21 +12,21 @@ mod shutdown_report;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::metrics::Meter;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::idle_trimmer::IdleTrimmer;
 use super::intake::collecting::CollectingIntake;
 use super::journal::{Journal, JournalOpenError, RecoveryClaim};
 use super::judging::{JudgePlaces, RunningDispatchers};
 use super::kafka::{PartitionMetrics, TopicIntake};
 use super::metrics::PipelineMetrics;
-use super::reload::ReloadCounter;
+use super::reload::ReloadMetrics;
 use super::reload::setup::Setup;
 use super::worker::WorkerContext;
 use super::{Outlet, Pipeline, PipelineSettings};
@@ -150,11 +150,11 @@ pub struct Collector {
     pub(crate) kafka: KafkaReceiver,
     pub(crate) shutdown_timeout: Mutex<Duration>,
     pub(crate) rereader: Rereader,
-    pub(crate) reloads: ReloadCounter,
+    pub(crate) metrics: ReloadMetrics,
     pub(crate) store: Option<Arc<Store>>,
     access: Option<PagesAccess>,
     _rereading: DropGuard,
-    _keeper: IdleTrimmer,
+    _trimming: DropGuard,
 }
 
 impl Collector {
@@ -213,7 +213,7 @@ impl Collector {
             exporters,
             forwards,
             memory,
-            _keeper: IdleTrimmer::start(pipeline.intake()),
+            _trimming: idle_trimmer::start(pipeline.intake()),
             pipeline,
             dispatchers,
             receivers,
@@ -223,7 +223,7 @@ impl Collector {
             kafka,
             shutdown_timeout: Mutex::new(settings.shutdown_timeout),
             rereader,
-            reloads: ReloadCounter::new(&meter),
+            metrics: ReloadMetrics::new(&meter).of(&[]),
             store,
             access,
             _rereading: rereading,
@@ -248,7 +248,7 @@ impl Collector {
 
     /// Returns the longest shutdown that the config in use allows.
     pub fn shutdown_timeout(&self) -> Duration {
-        *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.shutdown_timeout.lock()
     }
 
     /// Returns all metrics in the Prometheus text format.

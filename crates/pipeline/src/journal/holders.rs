@@ -1,12 +1,15 @@
 //! Holders of the log: the trace, the session or the backlog that claims most of one that fills.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::Meter;
+use parking_lot::Mutex;
+use strum::{IntoStaticStr, VariantArray};
+
+use spanscore_net::metrics::{KeyValue, Meter, Scraped};
+use spanscore_net::readings;
 
 /// Interval at which each place looks for its largest holder, while the log fills.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -14,7 +17,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 const NAMED_PARTS: u64 = 16;
 
 /// Kind of work that claims records.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, VariantArray, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum LogHolder {
     /// Open or remembered trace.
     Trace,
@@ -24,15 +28,10 @@ pub(crate) enum LogHolder {
     Forward,
 }
 
-impl LogHolder {
-    const ALL: [Self; 3] = [Self::Trace, Self::Session, Self::Forward];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Trace => "trace",
-            Self::Session => "session",
-            Self::Forward => "forward",
-        }
+readings! {
+    const HELD: u64 {
+        gauge("spanscore.log.held", "By",
+            "Bytes of the log that the largest holder needs, while it fills.", |bytes| *bytes);
     }
 }
 
@@ -49,7 +48,7 @@ struct Look {
 impl Holders {
     /// Returns true if a place has to look for its holders: not more often than now and then.
     pub(super) fn is_due(&self, holder: LogHolder, place: usize) -> bool {
-        let looks = self.lock();
+        let looks = self.0.lock();
         looks.get(&(holder, place)).is_none_or(|look| look.at.elapsed() >= LOOK_INTERVAL)
     }
 
@@ -61,10 +60,10 @@ impl Holders {
         bytes: u64,
         bytes_max: u64,
     ) {
-        self.lock().insert((holder, place), Look { at: Instant::now(), bytes });
+        self.0.lock().insert((holder, place), Look { at: Instant::now(), bytes });
         if bytes > bytes_max / NAMED_PARTS {
-            let kind = holder.name();
-            tracing::warn!(holder = kind, %name, bytes, bytes_max,
+            let holder = holder.into_str();
+            tracing::warn!(holder, %name, bytes, bytes_max,
                 "the log fills, and this holds much of it");
         }
     }
@@ -72,28 +71,18 @@ impl Holders {
     /// Registers the gauge of the largest holder of each kind.
     pub(super) fn show(&self, meter: &Meter) {
         let own = self.clone();
-        meter
-            .u64_observable_gauge("spanscore.log.held")
-            .with_unit("By")
-            .with_description("Bytes of the log that the largest holder needs, while it fills.")
-            .with_callback(move |gauge| {
-                for holder in LogHolder::ALL {
-                    let bytes = own.largest(holder);
-                    gauge.observe(bytes, &[KeyValue::new("holder", holder.name())]);
-                }
-            })
-            .build();
+        Scraped::show_all(HELD, meter, move |see| {
+            for &holder in LogHolder::VARIANTS {
+                see(&own.largest(holder), &[KeyValue::new("holder", holder.into_str())]);
+            }
+        });
     }
 
     fn largest(&self, holder: LogHolder) -> u64 {
-        let looks = self.lock();
+        let looks = self.0.lock();
         let of_kind = looks.iter().filter(|((kind, _), _)| *kind == holder);
         let recent = of_kind.filter(|(_, look)| look.at.elapsed() < 2 * LOOK_INTERVAL);
         recent.map(|(_, look)| look.bytes).max().unwrap_or(0)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(LogHolder, usize), Look>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

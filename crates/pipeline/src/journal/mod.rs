@@ -25,9 +25,10 @@ mod restore;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use opentelemetry::metrics::Meter;
+use parking_lot::Mutex;
 
 use holders::Holders;
 pub(super) use holders::LogHolder;
@@ -111,7 +112,7 @@ impl Journal {
         let (log, recovered, all) = Log::open(Arc::new(folder), limits, Arc::clone(&clock))
             .map_err(|error| JournalOpenError::Log { path: shown, error })?;
         tell(&recovered);
-        let metrics = JournalMetrics::new(meter, &log, &recovered);
+        let metrics = JournalMetrics::show(meter, &log, &recovered);
         let answers = Mutex::default();
         let holders = Holders::default();
         holders.show(meter);
@@ -163,13 +164,13 @@ impl Journal {
         match self.log.note(head, payload) {
             Some(claim) => traces.iter().for_each(|(_, cell)| cell.add(kind, claim.clone())),
             // The next process then sends these evaluations again, under the same ids.
-            None => self.metrics.notes_lost(traces.len()),
+            None => self.metrics.notes_lost.add(traces.len() as u64),
         }
     }
 
     /// Holds an answer of a judge in the log, until many others have come.
     fn hold_answer(&self, claim: Claim) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock();
         if answers.len() >= ANSWERS_MAX {
             answers.pop_front();
         }
@@ -236,7 +237,7 @@ impl AnswerLog for Journal {
             match self.log.append(head, payload).await {
                 Ok(claim) => self.hold_answer(claim),
                 // A lost answer costs a request.
-                Err(_) => self.metrics.notes_lost(1),
+                Err(_) => self.metrics.notes_lost.add(1),
             }
         })
     }

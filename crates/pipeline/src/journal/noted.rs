@@ -55,7 +55,7 @@ impl NotedTraces {
                     let claim = (position, claim().into());
                     for note in notes::decode_judged(head.tags[1], &payload) {
                         if !noted.judged(&note, &claim, &requests) {
-                            journal.metrics.notes_lost(1);
+                            journal.metrics.notes_lost.add(1);
                         }
                     }
                 }

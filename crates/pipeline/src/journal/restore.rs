@@ -70,7 +70,7 @@ impl Restore {
     /// Replays the log; `None` after a fault of reading.
     async fn run_all(mut self) -> Option<()> {
         let started = std::time::Instant::now();
-        self.journal.metrics.restoring(true);
+        self.journal.metrics.restoring.record(1);
         let journal = Arc::clone(&self.journal);
         let dispatcher = self.dispatcher.take();
         let known = blocking(move || NotedTraces::read(&journal, dispatcher.as_ref())).await?;
@@ -88,7 +88,7 @@ impl Restore {
         self.read_from(at).await?;
         let now_ms = self.ms_of((self.journal.clock)());
         self.intake.resume(now_ms, gate).await;
-        self.journal.metrics.restoring(false);
+        self.journal.metrics.restoring.record(0);
         let requests = self.requests;
         let seconds = started.elapsed().as_secs_f64();
         if requests > 0 {
@@ -114,7 +114,7 @@ impl Restore {
                 match record {
                     Ok(record) => self.hand_on_safely(record).await,
                     Err(Skipped { position, bytes }) => {
-                        self.journal.metrics.damaged(bytes);
+                        self.journal.metrics.left_out.add("damaged", bytes);
                         tracing::error!(position, bytes, "a part of the log cannot be read");
                     }
                 }
@@ -127,7 +127,7 @@ impl Restore {
         let position = record.position;
         let bytes = record.payload.len() as u64;
         if let Err(Panicked) = caught_future(self.hand_on(record)).await {
-            self.journal.metrics.damaged(bytes);
+            self.journal.metrics.left_out.add("damaged", bytes);
             tracing::error!(position, "a request in the log met a fault; it is passed over");
         }
     }
@@ -140,7 +140,7 @@ impl Restore {
         }
         let bytes = record.payload.len() as u64;
         let Some((signal, raw, sender)) = notes::request(record.head.tags, record.payload) else {
-            self.journal.metrics.unknown(bytes);
+            self.journal.metrics.left_out.add("unknown", bytes);
             tracing::error!(tags = ?record.head.tags, bytes, "a record of the log is of no kind \
                 that this version knows; it is passed over");
             return;
@@ -151,15 +151,15 @@ impl Restore {
             Ok(request) => {
                 let is_old = record.position < self.journal.log().found_end();
                 self.requests += u64::from(is_old);
-                self.journal.metrics.restored(u64::from(is_old));
+                self.journal.metrics.restored.add(u64::from(is_old));
                 let kept = Received { signal, request, raw, sender, client: None };
                 if let Err(error) = self.intake.restore(&kept, claim, at_ms, is_old).await {
-                    self.journal.metrics.damaged(len);
+                    self.journal.metrics.left_out.add("damaged", len);
                     tracing::error!(error, "a request in the log is no request");
                 }
             }
             Err(error) => {
-                self.journal.metrics.damaged(len);
+                self.journal.metrics.left_out.add("damaged", len);
                 tracing::error!(error, "a request in the log cannot be read");
             }
         }

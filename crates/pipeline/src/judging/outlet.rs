@@ -1,7 +1,9 @@
 //! Outlet of a dispatcher: counts its evaluations like all others, marks superseded verdicts, and
 //! informs the forwards and the dead letters.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{PendingTraces, UnansweredLetters};
 use crate::Outlet;
@@ -77,7 +79,7 @@ impl AskedOutlet {
 
     /// Sets the superseded verdict of each evaluation, if it is remembered.
     fn supersede(&self, evaluations: &mut [Evaluation]) {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.lock();
         for evaluation in evaluations {
             let revised = evaluation.revises.and_then(|id| given.get(&id).copied());
             evaluation.supersedes = evaluation.supersedes.or(revised);
@@ -140,7 +142,7 @@ mod tests {
         let told = Arc::new(Mutex::new(0));
         let count = Arc::clone(&told);
         let outlet: Outlet = Arc::new(move |evaluations, _| {
-            *count.lock().unwrap() += evaluations.len();
+            *count.lock() += evaluations.len();
         });
         let pending = Arc::new(PendingTraces::new(Arc::clone(&context.forwards)));
         let emit = AskedOutlet::new(&context.metrics, &outlet, &pending, None).into_outlet();
@@ -159,7 +161,7 @@ mod tests {
         {
             let receipt = Receipt::new(source.claim(1, 0).into(), || ());
             emit(vec![evaluation(outcome)], Some(receipt));
-            assert_eq!((*told.lock().unwrap(), source.lowest()), (expected, None));
+            assert_eq!((*told.lock(), source.lowest()), (expected, None));
         }
     }
 }

@@ -3,9 +3,10 @@
 //! A trace that fails by an evaluator without a judge is reported at once. Others are reported when
 //! the last of their judges has answered: before that a `fail` may still come.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
 
 use spanscore_base::model::evaluation::Label;
 use spanscore_base::model::{Evaluation, TraceId};
@@ -35,7 +36,7 @@ impl PendingTraces {
 
     /// Registers the inquiries of a trace; returns false if there is no room.
     pub(crate) fn expect(&self, trace_id: TraceId, asked: &[AskedTarget]) -> bool {
-        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut traces = self.traces.lock();
         if traces.len() >= TRACES_MAX && !traces.contains_key(&trace_id) {
             return false;
         }
@@ -48,7 +49,7 @@ impl PendingTraces {
     pub(super) fn told(&self, evaluations: &[Evaluation]) {
         let Some(first) = evaluations.first() else { return };
         let trace_id = first.target.sender.group.key(first.target.trace_id);
-        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut traces = self.traces.lock();
         let Some(pending) = traces.get_mut(&trace_id) else { return };
         if !pending.evaluators.remove(&first.evaluator.name) {
             return;

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Meter};
-
 use spanscore_ask::judge::DeadLetterChoice;
 use spanscore_base::model::{Evaluation, Outcome, Reason};
 use spanscore_emit::record;
 use spanscore_emit::rotating::{Rotating, Rotation};
+use spanscore_net::metrics;
+use spanscore_net::metrics::{CounterBy, Meter};
 
 /// Path of the file in `data_dir`.
 pub const UNANSWERED_FILE: &str = "dead_letters/judges.jsonl";
@@ -22,6 +21,14 @@ pub const UNANSWERED_FILE: &str = "dead_letters/judges.jsonl";
 const WAITING_MAX: usize = 1_024;
 /// Rotation of the file: 80 MiB in all.
 const ROTATION: Rotation = Rotation { bytes_max: 16 << 20, backups_max: 4, is_private: true };
+
+metrics! {
+    struct LetterMetrics {
+        letters: CounterBy("spanscore.judge.dead_letters", "{inquiry}",
+            "Inquiries without an answer: kept for `spanscore rejudge`, or not.",
+            "outcome", ["written", "failed", "dropped"]);
+    }
+}
 
 /// Current `dead_letter` setting, shared by its clones.
 #[derive(Clone)]
@@ -55,7 +62,7 @@ impl KeptLetters {
 pub(super) struct UnansweredLetters {
     kept: KeptLetters,
     lines: Option<SyncSender<String>>,
-    counter: Counter<u64>,
+    counter: CounterBy,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -63,14 +70,7 @@ impl UnansweredLetters {
     /// Starts the writer; `None` without `data_dir`. Counters appear at once in any case, the file
     /// with the first letter.
     pub(super) fn start(data_dir: Option<&Path>, kept: KeptLetters, meter: &Meter) -> Option<Self> {
-        let counter = meter
-            .u64_counter("spanscore.judge.dead_letters")
-            .with_description("Inquiries without an answer: kept for `spanscore rejudge`, or not.")
-            .with_unit("{inquiry}")
-            .build();
-        for outcome in ["written", "failed", "dropped"] {
-            counter.add(0, &[KeyValue::new("outcome", outcome)]);
-        }
+        let counter = LetterMetrics::new(meter).of(&[]).letters;
         let path = data_dir?.join(UNANSWERED_FILE);
         let (lines, taken) = sync_channel(WAITING_MAX);
         let counted = counter.clone();
@@ -89,7 +89,7 @@ impl UnansweredLetters {
             record::write_line(evaluation, false, &mut line);
             let is_taken = self.lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
             if !is_taken {
-                self.counter.add(1, &[KeyValue::new("outcome", "dropped")]);
+                self.counter.add("dropped", 1);
             }
         }
     }
@@ -106,19 +106,16 @@ impl Drop for UnansweredLetters {
     }
 }
 
-fn write(path: &Path, lines: &Receiver<String>, counter: &Counter<u64>) {
-    let count = |outcome: &'static str, count: u64| {
-        counter.add(count, &[KeyValue::new("outcome", outcome)]);
-    };
+fn write(path: &Path, lines: &Receiver<String>, counter: &CounterBy) {
     let mut open = None;
     for line in lines {
         match append(path, &mut open, &line) {
             Ok(dropped) => {
-                count("written", 1);
-                count("dropped", dropped);
+                counter.add("written", 1);
+                counter.add("dropped", dropped);
             }
             Err(error) => {
-                count("failed", 1);
+                counter.add("failed", 1);
                 tracing::warn!(path = %path.display(), %error, "a dead letter cannot be kept");
             }
         }

@@ -4,9 +4,10 @@
 
 mod skipped;
 
-use std::sync::Mutex;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use self::skipped::SkipCounts;
 use spanscore_assemble::{Sessions, Shard, SpanCounts};
@@ -280,10 +281,6 @@ impl PipelineMetrics {
         add(&self.stages.evicted, &[("session", counts.evicted)]);
     }
 
-    pub(super) fn forgot_session_verdicts(&self, count: u64) {
-        add(&self.stages.forgotten, &[("session_verdicts", count)]);
-    }
-
     /// Records the delay of each trace, and counts revisions.
     fn delays(&self, evaluations: &[Evaluation]) {
         let revised = evaluations.iter().filter(|evaluation| evaluation.revises.is_some()).count();
@@ -332,11 +329,6 @@ impl PipelineMetrics {
         }
     }
 
-    /// Counts spans that a shard lost by an internal error.
-    pub(super) fn lost_spans(&self, count: usize) {
-        self.stages.dropped_spans.add("fault", count as u64);
-    }
-
     /// Adds the counts of a shard, and updates the gauges over all shards.
     pub(super) fn shard(&self, index: usize, shard: &mut Shard) {
         let counts = shard.take_counts();
@@ -369,7 +361,7 @@ impl PipelineMetrics {
         if counts.waited_longer > 0 {
             stages.waited_longer.add(counts.waited_longer);
         }
-        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shards = self.shards.lock();
         if shards.len() <= index {
             shards.resize(index + 1, [0; 3]);
         }

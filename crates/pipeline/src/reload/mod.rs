@@ -6,10 +6,9 @@
 
 pub(super) mod setup;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Meter};
+use strum::{IntoStaticStr, VariantArray};
 
 use self::setup::{ConfigUpdate, HeldSettings, Setup};
 use super::Collector;
@@ -22,6 +21,7 @@ use spanscore_emit::forward::ForwardStartError;
 use spanscore_evaluate::engine::run::Evaluators;
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table, TableError};
+use spanscore_net::metrics;
 
 /// Reason why a checked config cannot be used now.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,8 @@ pub enum ReloadError {
 }
 
 /// Outcome of a reload, a metric label.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, VariantArray, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ReloadOutcome {
     /// The config is in use.
     Taken,
@@ -61,28 +62,12 @@ pub enum ReloadOutcome {
     Refused,
 }
 
-/// Counter of reloads by outcome.
-pub(super) struct ReloadCounter(Counter<u64>);
-
-impl ReloadCounter {
-    pub(super) fn new(meter: &Meter) -> Self {
-        let counter = meter
-            .u64_counter("spanscore.config.reloads")
-            .with_unit("{reload}")
-            .with_description("Changes of the config while the process ran")
-            .build();
-        let own = Self(counter);
-        own.add(ReloadOutcome::Taken, 0);
-        own.add(ReloadOutcome::Refused, 0);
-        own
-    }
-
-    fn add(&self, outcome: ReloadOutcome, count: u64) {
-        let word = match outcome {
-            ReloadOutcome::Taken => "taken",
-            ReloadOutcome::Refused => "refused",
-        };
-        self.0.add(count, &[KeyValue::new("outcome", word)]);
+metrics! {
+    /// Counter of reloads.
+    pub(super) struct ReloadMetrics {
+        reloads: CounterBy("spanscore.config.reloads", "{reload}",
+            "Changes of the config while the process ran",
+            "outcome", ReloadOutcome::VARIANTS.iter().map(Into::into));
     }
 }
 
@@ -102,7 +87,7 @@ impl Collector {
 
     /// Counts a reload, such as one whose config has a mistake.
     pub fn count_reload(&self, outcome: ReloadOutcome) {
-        self.reloads.add(outcome, 1);
+        self.metrics.reloads.add(outcome.into(), 1);
     }
 
     async fn try_reload(&self, mut settings: CollectorSettings) -> Result<(), ReloadError> {
@@ -125,8 +110,7 @@ impl Collector {
         // Last of the steps that can fail: from here on everything is applied.
         self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
         self.memory.resize(&settings.memory);
-        *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner) =
-            settings.shutdown_timeout;
+        *self.shutdown_timeout.lock() = settings.shutdown_timeout;
         self.dispatchers.take(judges, &settings.judging);
         let held = HeldSettings {
             traces: settings.traces,

@@ -176,7 +176,8 @@ impl SessionWorker {
         });
         self.name_holder();
         self.context.metrics.sessions(&mut self.sessions);
-        self.context.metrics.forgot_session_verdicts(self.verdicts.take_forgotten());
+        let forgotten = self.verdicts.take_forgotten();
+        self.context.metrics.stages.forgotten.add("session_verdicts", forgotten);
     }
 
     /// Names the session that holds most of a log that fills.

@@ -1,6 +1,8 @@
 //! Traces on their way to their sessions: their bytes, by sender.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::QUEUED_TRACES_MAX;
 use spanscore_base::model::{MemoryQuota, Sender, SenderShares};
@@ -25,15 +27,11 @@ impl OnWay {
     /// before places in the queue do. `None` if there is no room.
     pub(super) fn take(&self, sender: Sender, bytes: usize) -> Option<usize> {
         let bytes = bytes.max(self.memory.limit() / WAY_PARTS / QUEUED_TRACES_MAX);
-        self.lock().take(&self.memory, sender, bytes).then_some(bytes)
+        self.by_sender.lock().take(&self.memory, sender, bytes).then_some(bytes)
     }
 
     /// Gives back what was charged.
     pub(super) fn give_back(&self, sender: Sender, bytes: usize) {
-        self.lock().give_back(&self.memory, sender, bytes);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SenderShares> {
-        self.by_sender.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_sender.lock().give_back(&self.memory, sender, bytes);
     }
 }

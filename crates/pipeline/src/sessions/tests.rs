@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::worker::brittle::{Brittle, configured, costly_one};
+use crate::worker::testing::{Brittle, configured, costly_one};
 use spanscore_base::model::{Evaluation, Sender};
 use spanscore_base::model::{Level, TraceId};
 use spanscore_evaluate::engine::run::Configured;

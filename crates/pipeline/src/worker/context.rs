@@ -192,22 +192,3 @@ pub(crate) fn empty_shard(
         shard
     }
 }
-
-#[cfg(test)]
-impl WorkerContext {
-    /// Builds the context of one shard with these evaluators, and the settings that it is for.
-    pub(crate) fn of(
-        telemetry: &spanscore_telemetry::Telemetry,
-        evaluators: Vec<spanscore_evaluate::engine::run::Configured>,
-    ) -> (Self, PipelineSettings) {
-        use spanscore_extract::{Table, dialect::Dialect};
-
-        let evaluators = Evaluators::new(evaluators, spanscore_base::model::Want::ALL);
-        let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
-        let metrics = Arc::new(PipelineMetrics::new(&telemetry.meter(), &evaluators));
-        let resolver = Arc::new(Resolver::new(Arc::new(table)));
-        let setup = Setup { resolver, evaluators: Arc::new(evaluators) };
-        let settings = PipelineSettings::default();
-        (Self::new(&settings, setup, Arc::new(|_, _| {}), metrics), settings)
-    }
-}

@@ -420,7 +420,8 @@ impl PanicRecovery for Worker {
 
     fn start_anew(&mut self, now_ms: u64) {
         self.context.metrics.shard(self.index, &mut self.shard);
-        self.context.metrics.lost_spans(self.shard.open_spans());
+        let lost = self.shard.open_spans() as u64;
+        self.context.metrics.stages.dropped_spans.add("fault", lost);
         self.shard = (self.empty)(now_ms);
         self.epoch += 1;
         // What was put while the open traces were judged is of the shard that is gone.
@@ -462,6 +463,6 @@ mod reform;
 mod verdict_notices;
 
 #[cfg(test)]
-pub(super) mod brittle;
+pub(super) mod testing;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@ mod partitions;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::brittle::{Brittle, configured};
 use super::pace::WORK_MAX;
+use super::testing::{Brittle, configured};
 use super::*;
 use crate::room::{RequestQueue, ShardQueue};
 use crate::{PipelineIntake, PipelineSettings, Unjudged};

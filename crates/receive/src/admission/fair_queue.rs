@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
+use smart_default::SmartDefault;
 
 /// Place in a [`WaitingLine`]; the least is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +18,7 @@ pub(super) struct LinePlace {
 }
 
 /// Queue of waiters, each with something that wakes it.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub(super) struct WaitingLine<W> {
     waiters: BTreeMap<LinePlace, LineWaiter<W>>,
     holders: HashMap<usize, HolderInLine>,
@@ -38,12 +39,6 @@ struct HolderInLine {
     amount: usize,
     /// Key of its last waiter: one that comes later stands behind it.
     last: usize,
-}
-
-impl<W> Default for WaitingLine<W> {
-    fn default() -> Self {
-        Self { waiters: BTreeMap::new(), holders: HashMap::new(), joined: 0 }
-    }
 }
 
 impl<W> WaitingLine<W> {

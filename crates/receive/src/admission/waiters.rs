@@ -9,9 +9,10 @@
 //! small requests would keep a large one out for ever. It stands there only as long as all others
 //! would hold more.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -49,7 +50,7 @@ impl Waiters {
         // raised it sees what was given back.
         fence(Ordering::SeqCst);
         if !self.is_empty()
-            && let Some((_, first)) = self.line().first()
+            && let Some((_, first)) = self.line.lock().first()
         {
             first.notify_one();
         }
@@ -81,17 +82,13 @@ impl Waiters {
 
     fn join(&self, AskedRoom { sender, held, amount }: AskedRoom<'_>) -> Waiter<'_> {
         let woken = Arc::new(Notify::new());
-        let mut line = self.line();
+        let mut line = self.line.lock();
         let place = line.join(Arc::as_ptr(sender).addr(), held, amount, Arc::clone(&woken));
         self.count.store(line.len(), Ordering::Relaxed);
         drop(line);
         // Pairs with the fence in `wake`: the count is raised before room is looked for.
         fence(Ordering::SeqCst);
         Waiter { waiters: self, place, woken }
-    }
-
-    fn line(&self) -> MutexGuard<'_, WaitingLine<Arc<Notify>>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,13 +101,13 @@ struct Waiter<'a> {
 
 impl Waiter<'_> {
     fn is_first(&self) -> bool {
-        self.waiters.line().first().is_some_and(|(place, _)| place == self.place)
+        self.waiters.line.lock().first().is_some_and(|(place, _)| place == self.place)
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let mut line = self.waiters.line();
+        let mut line = self.waiters.line.lock();
         line.leave(self.place);
         self.waiters.count.store(line.len(), Ordering::Relaxed);
         if let Some((_, next)) = line.first() {

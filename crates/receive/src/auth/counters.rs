@@ -1,9 +1,12 @@
 //! Metrics of each client.
 
+use strum::{IntoStaticStr, VariantArray};
+
 use spanscore_net::metrics;
 
 /// Outcome of a client's request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum ClientOutcome {
     /// Accepted, or a part of it.
     Taken,
@@ -13,23 +16,12 @@ pub(crate) enum ClientOutcome {
     Limited,
 }
 
-impl ClientOutcome {
-    const ALL: [Self; 3] = [Self::Taken, Self::Refused, Self::Limited];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Taken => "taken",
-            Self::Refused => "refused",
-            Self::Limited => "limited",
-        }
-    }
-}
-
 metrics! {
     /// Instruments of one client; names of clients come from the config alone.
     pub(super) struct ClientMetrics {
         requests: CounterBy("spanscore.receiver.client_requests", "{request}",
-            "Requests of each client", "outcome", ClientOutcome::ALL.map(ClientOutcome::name));
+            "Requests of each client", "outcome",
+            ClientOutcome::VARIANTS.iter().map(|it| it.into_str()));
         received: Counter("spanscore.receiver.client_received", "By",
             "Request bodies of each client as they came in");
         items: CounterBy("spanscore.receiver.client_items", "{item}",

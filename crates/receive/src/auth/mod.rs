@@ -10,12 +10,13 @@ mod rate;
 pub(crate) mod settings;
 mod tokens;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use self::counters::ClientMetrics;
@@ -47,12 +48,14 @@ struct KnownClients {
 
 /// A client that may send.
 pub(crate) struct KnownClient {
-    name: Arc<str>,
+    /// Its name in the config.
+    pub(crate) name: Arc<str>,
     tokens: Vec<TokenHash>,
     expires: Option<Timestamp>,
     certificate: Option<String>,
-    is_tagged: bool,
-    group: ClientGroup,
+    /// True if its resources are tagged with its name.
+    pub(crate) is_tagged: bool,
+    pub(crate) group: ClientGroup,
     rate: Arc<Mutex<SenderRate>>,
     metrics: ClientMetrics,
 }
@@ -75,7 +78,7 @@ impl Authenticator {
     /// The file that cannot be used, and the reason.
     pub(crate) fn replace(&self, settings: Option<AuthSettings>) -> Result<(), String> {
         let known = KnownClients::read(settings, &self.known(), &self.metrics)?;
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        *self.known.write() = Arc::new(known);
         Ok(())
     }
 
@@ -91,7 +94,7 @@ impl Authenticator {
         }
         let client = known.find(headers, sender.names(), Timestamp::now())?;
         let taken = {
-            let mut rate = client.rate.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rate = client.rate.lock();
             rate.take_request(Instant::now())
         };
         taken.map_err(|(met, delay)| {
@@ -102,7 +105,7 @@ impl Authenticator {
     }
 
     fn known(&self) -> Arc<KnownClients> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.known.read())
     }
 }
 
@@ -125,7 +128,7 @@ impl Reread for Authenticator {
         if tokens(&before) == tokens(&now) {
             return Ok(Changed::No);
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         // Settings that were replaced in between have read the files themselves.
         if Arc::ptr_eq(&known, &before) {
             *known = Arc::new(now);
@@ -148,9 +151,9 @@ impl KnownClients {
         for (name, client) in &settings.clients {
             let limits = client.limits.unwrap_or(settings.limits);
             let known = before.clients.iter().find(|known| *known.name == **name);
-            let rate = known.map(|known| Arc::clone(&known.rate)).filter(|rate| {
-                rate.lock().unwrap_or_else(PoisonError::into_inner).limits() == limits
-            });
+            let rate = known
+                .map(|known| Arc::clone(&known.rate))
+                .filter(|rate| rate.lock().limits() == limits);
             let rate = rate
                 .unwrap_or_else(|| Arc::new(Mutex::new(SenderRate::new(limits, Instant::now()))));
             clients.push(Arc::new(KnownClient {
@@ -210,35 +213,15 @@ impl KnownClients {
 }
 
 impl KnownClient {
-    /// Returns its name in the config.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns its name, shared.
-    pub(crate) fn shared_name(&self) -> Arc<str> {
-        Arc::clone(&self.name)
-    }
-
-    /// Returns its group.
-    pub(crate) fn group(&self) -> ClientGroup {
-        self.group
-    }
-
-    /// Returns true if its resources are tagged with its name.
-    pub(crate) fn is_tagged(&self) -> bool {
-        self.is_tagged
-    }
-
     /// Charges the bytes of a body that has come.
     pub(crate) fn charge(&self, bytes: usize) {
-        self.rate.lock().unwrap_or_else(PoisonError::into_inner).charge(bytes);
+        self.rate.lock().charge(bytes);
         self.metrics.received.add(bytes as u64);
     }
 
     /// Counts the outcome of a request.
     pub(crate) fn count(&self, outcome: ClientOutcome) {
-        self.metrics.requests.add(outcome.name(), 1);
+        self.metrics.requests.add(outcome.into_str(), 1);
     }
 
     /// Counts items that were accepted.

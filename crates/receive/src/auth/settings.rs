@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use smart_default::SmartDefault;
 
 use super::tokens;
 use spanscore_base::settings::{HumanDuration, Secret};
@@ -16,7 +17,7 @@ const CLIENTS_MAX: usize = 1_000;
 const NAME_BYTES_MAX: usize = 100;
 
 /// Clients that may send. With this section nobody else may.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthSettings {
     /// Clients, by a name of yours, which counters show.
@@ -28,18 +29,8 @@ pub struct AuthSettings {
     pub tag_resources: bool,
     /// Interval at which files of tokens are read again. Default 10s; 0 reads them at a reload of
     /// the config alone.
+    #[default(HumanDuration::from_secs(10))]
     pub reload_interval: HumanDuration,
-}
-
-impl Default for AuthSettings {
-    fn default() -> Self {
-        Self {
-            clients: BTreeMap::new(),
-            limits: SenderLimits::default(),
-            tag_resources: false,
-            reload_interval: HumanDuration::from_secs(10),
-        }
-    }
 }
 
 /// A client that may send: known by a bearer token, by a client certificate, or by either.

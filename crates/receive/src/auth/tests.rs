@@ -25,8 +25,8 @@ fn headers(value: Option<&str>) -> HeaderMap {
 fn check(auth: &Authenticator, header: Option<&str>, names: &[&str], expected: &str) {
     let sender = ConnectionAccount::named(names.iter().map(|&name| name.to_owned()).collect());
     let found = match auth.admit(&headers(header), &sender) {
-        Ok(client) => client.map_or("everybody".to_owned(), |client| client.name().to_owned()),
-        Err(refused) => refused.reason.name().to_owned(),
+        Ok(client) => client.map_or("everybody".to_owned(), |client| client.name.to_string()),
+        Err(refused) => refused.reason.into_str().to_owned(),
     };
     assert_eq!(found, expected, "{header:?} {names:?}");
 }

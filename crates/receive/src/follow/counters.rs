@@ -1,9 +1,12 @@
 //! Metrics of the file receiver; items that it accepts count like those of other receivers.
 
+use strum::{IntoStaticStr, VariantArray};
+
 use spanscore_net::metrics;
 
 /// Reason for which a record was skipped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum PassedOver {
     /// It is larger than `max_record_mib`, before or after decompression.
     TooLarge,
@@ -13,18 +16,6 @@ pub(super) enum PassedOver {
     Cut,
 }
 
-impl PassedOver {
-    const ALL: [Self; 3] = [Self::TooLarge, Self::Malformed, Self::Cut];
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::TooLarge => "too_large",
-            Self::Malformed => "malformed",
-            Self::Cut => "cut",
-        }
-    }
-}
-
 metrics! {
     /// Instruments of the file receiver.
     pub(super) struct FollowMetrics {
@@ -32,7 +23,7 @@ metrics! {
             "Requests that were read from files and taken.");
         passed_over: CounterBy("spanscore.receiver.file.passed_over", "{record}",
             "Requests in files that were not taken, by reason.",
-            "reason", PassedOver::ALL.map(PassedOver::as_str));
+            "reason", PassedOver::VARIANTS.iter().map(|it| it.into_str()));
         restarts: Counter("spanscore.receiver.file.restarts", "{restart}",
             "Files that were cut or written anew, and are read from their beginning.");
         waits: Counter("spanscore.receiver.file.waits", "{wait}",

@@ -368,7 +368,7 @@ impl<I: Intake> Follower<I> {
     }
 
     fn pass_over(&mut self, path: &Path, line: u64, reason: PassedOver, error: &str) {
-        self.metrics.passed_over.add(reason.as_str(), 1);
+        self.metrics.passed_over.add(reason.into_str(), 1);
         self.log(path, Some(line), error);
     }
 
@@ -387,7 +387,7 @@ impl<I: Intake> Follower<I> {
             let mut wait = None;
             while let Some(handed) = handing.join_next().await {
                 let Ok((line, request, outcome)) = handed else {
-                    self.metrics.passed_over.add(PassedOver::Malformed.as_str(), 1);
+                    self.metrics.passed_over.add(PassedOver::Malformed.into_str(), 1);
                     continue;
                 };
                 match outcome {
@@ -396,7 +396,7 @@ impl<I: Intake> Follower<I> {
                         self.accepted.add(request.signal, accepted.accepted);
                     }
                     Err(Refused::Malformed(error)) => {
-                        self.metrics.passed_over.add(PassedOver::Malformed.as_str(), 1);
+                        self.metrics.passed_over.add(PassedOver::Malformed.into_str(), 1);
                         self.log(path, Some(line), &error);
                     }
                     Err(
@@ -425,7 +425,7 @@ impl<I: Intake> Follower<I> {
     fn let_go(&mut self) {
         for file in self.files.extract_if(.., |file| file.absent > ABSENT_LOOKS_MAX) {
             if file.is_cut() {
-                self.metrics.passed_over.add(PassedOver::Cut.as_str(), 1);
+                self.metrics.passed_over.add(PassedOver::Cut.into_str(), 1);
             }
             // It may come back, as after a mount.
             self.stored.push(file.position);

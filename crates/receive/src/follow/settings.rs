@@ -2,13 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use super::paths::FILES_MAX;
 use spanscore_base::settings::{HumanDuration, above_zero};
 
 /// Follows files that another process writes, such as the Collector's file exporter: OTLP/JSON, one
 /// request a line, or requests in protobuf or JSON, each behind its length and compressed or not.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileReceiverSettings {
     /// The files, as patterns: `*` and `?` stand for any characters of one name. Files that are
@@ -19,37 +20,27 @@ pub struct FileReceiverSettings {
     pub exclude: Vec<String>,
     /// Start position in files that are there at the first start. Files that appear later are read
     /// from their beginning; with stored positions, so are those that appeared while nobody looked.
+    #[default(StartAt::End)]
     pub start_at: StartAt,
     /// Signal of requests in protobuf, which do not tell it themselves. By default by the file's
     /// name (`logs`, `metrics` among its parts), else traces.
     pub signal: Option<FileSignal>,
     /// Interval at which the files are looked at.
     #[serde(deserialize_with = "above_zero")]
+    #[default(HumanDuration::from_millis(200))]
     pub poll_interval: HumanDuration,
     /// Largest request in mebibytes, before and after decompression; a larger one is skipped and
     /// counted.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1, max = 128))]
+    #[default = 64]
     pub max_record_mib: usize,
     /// Most files that are followed at once; further ones wait until one is gone. The process takes
     /// fewer where its limit of open files is small.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1, max = 1024))]
+    #[default(FILES_MAX)]
     pub max_concurrent_files: usize,
-}
-
-impl Default for FileReceiverSettings {
-    fn default() -> Self {
-        Self {
-            include: Vec::new(),
-            exclude: Vec::new(),
-            start_at: StartAt::End,
-            signal: None,
-            poll_interval: HumanDuration::from_millis(200),
-            max_record_mib: 64,
-            max_concurrent_files: FILES_MAX,
-        }
-    }
 }
 
 /// Signs of patterns in other programs.

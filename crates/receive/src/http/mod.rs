@@ -28,7 +28,7 @@ use super::compression::coding_of_header;
 use super::grpc::{is_grpc, refuse_call};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
-use super::listen::Admitted;
+use super::listen::{Admitted, Serve};
 use super::metrics::Transport;
 use super::settings::HttpSettings;
 use super::shutdown_phases::UnderWay;
@@ -63,9 +63,9 @@ pub(crate) fn paths(settings: &HttpSettings) -> [(UrlPaths, Signal); 3] {
     ]
 }
 
-impl<I: Intake> HttpService<I> {
+impl<I: Intake> Serve for HttpService<I> {
     /// Refuses gRPC calls and too large headers, and answers preflights.
-    pub(crate) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
+    fn admit(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) {
             let metrics = &self.ingest.metrics;
             let code = Transport::Grpc.failure(RefusalReason::NotFound);
@@ -85,7 +85,7 @@ impl<I: Intake> HttpService<I> {
         ControlFlow::Continue(request)
     }
 
-    pub(crate) async fn answer(
+    async fn serve(
         &self,
         request: Request<Incoming>,
         sender: &Arc<ConnectionAccount>,
@@ -116,7 +116,9 @@ impl<I: Intake> HttpService<I> {
         }
         answer
     }
+}
 
+impl<I: Intake> HttpService<I> {
     fn refused(&self, encoding: Option<Encoding>, failure: &RefusedRequest) -> Response<Answer> {
         let metrics = &self.ingest.metrics;
         let code = Transport::Http.failure(failure.reason);

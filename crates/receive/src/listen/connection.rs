@@ -2,12 +2,10 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::io::{self, IoSlice};
 use std::ops::ControlFlow;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response, Version};
@@ -15,9 +13,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use smart_default::SmartDefault;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use webpki::EndEntityCert;
 
@@ -60,77 +59,17 @@ pub(crate) struct ConnectionLimits {
     pub(crate) pings: Option<EnforcementPolicy>,
 }
 
-/// Stream of a connection, as it carries HTTP.
-pub(super) enum Transported {
-    /// In the clear.
-    Plain(TcpStream),
-    /// Under TLS.
-    Tls(Box<TlsStream>),
-}
+/// Stream of a connection, as it carries HTTP: in the clear, or under TLS.
+pub(super) type Transported = Either<TcpStream, Box<TlsStream>>;
 
-impl Transported {
-    /// Returns the names in the peer's certificate: of hosts, and URIs.
-    pub(super) fn names(&self) -> Vec<String> {
-        let Self::Tls(stream) = self else { return Vec::new() };
-        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        let certificate = certificates.first().and_then(|it| EndEntityCert::try_from(it).ok());
-        let Some(certificate) = certificate else { return Vec::new() };
-        let names = certificate.valid_dns_names().chain(certificate.valid_uri_names());
-        names.map(str::to_owned).collect()
-    }
-}
-
-/// Calls a method on the stream within.
-macro_rules! on_stream {
-    ($own:expr, $stream:ident => $call:expr) => {
-        match $own.get_mut() {
-            Transported::Plain($stream) => $call,
-            Transported::Tls($stream) => $call,
-        }
-    };
-}
-
-impl AsyncRead for Transported {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        on_stream!(self, stream => Pin::new(stream).poll_read(context, buffer))
-    }
-}
-
-impl AsyncWrite for Transported {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        on_stream!(self, stream => Pin::new(stream).poll_write(context, bytes))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        on_stream!(self, stream => Pin::new(stream).poll_write_vectored(context, parts))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self, stream => Pin::new(stream).poll_flush(context))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self, stream => Pin::new(stream).poll_shutdown(context))
-    }
+/// Returns the names in the peer's certificate: of hosts, and URIs.
+pub(super) fn names_of_peer(stream: &Transported) -> Vec<String> {
+    let Either::Right(stream) = stream else { return Vec::new() };
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let certificate = certificates.first().and_then(|it| EndEntityCert::try_from(it).ok());
+    let Some(certificate) = certificate else { return Vec::new() };
+    let names = certificate.valid_dns_names().chain(certificate.valid_uri_names());
+    names.map(str::to_owned).collect()
 }
 
 /// Serves one connection to its end; returns the reason if this side closed it.
@@ -234,7 +173,9 @@ fn why(error: Box<dyn Error + Send + Sync>) -> Option<Closed> {
 }
 
 /// Requests of one connection.
+#[derive(SmartDefault)]
 pub(super) struct Activity {
+    #[default(Instant::now())]
     opened: Instant,
     started: AtomicU64,
     running: AtomicU64,
@@ -246,18 +187,6 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    pub(super) fn new() -> Self {
-        let [started, running, ended_ms] = [0; 3].map(AtomicU64::new);
-        Self {
-            opened: Instant::now(),
-            started,
-            running,
-            ended_ms,
-            is_http2: AtomicBool::new(false),
-            displaced: CancellationToken::new(),
-        }
-    }
-
     /// Returns true if no request ever came.
     pub(super) fn is_unused(&self) -> bool {
         self.started.load(Ordering::Relaxed) == 0
@@ -319,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_connection_closes_for_want_of_requests_only() {
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::default());
         let mut before = 0;
         assert_eq!(activity.verdict(&mut before), Some(Closed::HeaderTimeout));
         let running = RunningRequest::start(&activity);

@@ -5,10 +5,12 @@
 //! honest sender is done in milliseconds.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Transported;
@@ -41,13 +43,13 @@ impl Handshakes {
         };
         // The place is free, whatever the outcome.
         place.cancel();
-        greeted.map(|stream| Transported::Tls(Box::new(stream)))
+        greeted.map(|stream| Either::Right(Box::new(stream)))
     }
 
     /// Returns a place among those that are under way; cancelled when it is taken away.
     fn enter(&self, most: usize) -> CancellationToken {
         let place = CancellationToken::new();
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         while open.front().is_some_and(CancellationToken::is_cancelled) {
             open.pop_front();
         }

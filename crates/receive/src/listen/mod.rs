@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::either::Either;
 use tokio_util::task::TaskTracker;
 
-use self::connection::{Activity, Transported, serve_connection};
+use self::connection::{Activity, names_of_peer, serve_connection};
 pub(crate) use self::connection::{Admitted, ConnectionLimits, Serve};
 pub(crate) use self::handshake::Handshakes;
 pub(crate) use self::places::ConnectionPlaces;
@@ -135,7 +136,7 @@ impl<S: Serve> Port<S> {
             let Ok(Ok((stream, _))) = waiting else { break };
             drop(stream);
             spare.restore();
-            shared.metrics.of(self.transport).closed.add(Closed::Limit.name(), 1);
+            shared.metrics.of(self.transport).closed.add(Closed::Limit.into_str(), 1);
         }
         spare.restore();
     }
@@ -143,11 +144,11 @@ impl<S: Serve> Port<S> {
     fn open(&self, stream: TcpStream, shared: &PortContext) {
         let metrics = Arc::clone(&shared.metrics);
         let address = stream.peer_addr().ok().map(|peer| peer.ip());
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::default());
         let peer = Sender::of_address(address).peer;
         let place = match shared.places.take(peer, self.connection_bytes(), &activity) {
             Ok(place) => place,
-            Err(full) => return metrics.of(self.transport).closed.add(full.name(), 1),
+            Err(full) => return metrics.of(self.transport).closed.add(full.into_str(), 1),
         };
         // Only latency depends on it, and a connection that just broke fails when read.
         let _ = stream.set_nodelay(true);
@@ -172,7 +173,7 @@ impl<S: Serve> Port<S> {
             };
             metrics.of(transport).connections.add(-1);
             if let Some(why) = closed {
-                metrics.of(transport).closed.add(why.name(), 1);
+                metrics.of(transport).closed.add(why.into_str(), 1);
             }
             drop(place);
         });
@@ -201,7 +202,7 @@ impl<S: Serve> Connected<S> {
         let Self { transport, service, limits, tls, shared, address, activity } = self;
         let metrics = Arc::clone(&shared.metrics);
         let stream = match tls {
-            None => Transported::Plain(stream),
+            None => Either::Left(stream),
             Some(tls) => {
                 let within = limits.first_request;
                 let greeted = tokio::select! {
@@ -217,7 +218,7 @@ impl<S: Serve> Connected<S> {
                 }
             }
         };
-        let sender = Arc::new(ConnectionAccount::named(stream.names()).from(address));
+        let sender = Arc::new(ConnectionAccount::named(names_of_peer(&stream)).from(address));
         let requests = Arc::clone(&shared.request_bytes);
         let stream = Metered::new(stream, Arc::clone(&sender), requests, metrics, transport)
             .enforcing(limits.pings.clone());

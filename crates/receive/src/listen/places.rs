@@ -6,10 +6,11 @@
 //! request.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
 use super::connection::Activity;
 use crate::metrics::Closed;
@@ -73,7 +74,7 @@ impl ConnectionPlaces {
         bytes: usize,
         activity: &Arc<Activity>,
     ) -> Result<ConnectionPlace, Closed> {
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         while let Err(full) = table.try_take(bytes) {
             let quiet = table.quiet().ok_or(full)?;
             if let Some(place) = table.leave(quiet) {
@@ -86,10 +87,6 @@ impl ConnectionPlaces {
         *table.peers.entry(peer).or_default() += 1;
         table.taken.insert(number, TakenPlace { peer, bytes, activity });
         Ok(ConnectionPlace { places: self.clone(), number })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PlaceTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -138,7 +135,7 @@ impl PlaceTable {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.places.lock().leave(self.number);
+        self.places.0.lock().leave(self.number);
     }
 }
 
@@ -157,7 +154,7 @@ mod tests {
             let places = ConnectionPlaces::new(most, Arc::clone(&quota));
             let mut open = Vec::new();
             for (number, peer) in peers.iter().enumerate() {
-                let activity = Arc::new(Activity::new());
+                let activity = Arc::new(Activity::default());
                 if used.contains(&number) {
                     drop(RunningRequest::start(&activity));
                 }
@@ -166,13 +163,13 @@ mod tests {
                 open.push((place, activity, request));
                 tokio::time::advance(UNUSED_MIN).await;
             }
-            let new = places.take(9, BYTES, &Arc::new(Activity::new()));
+            let new = places.take(9, BYTES, &Arc::new(Activity::default()));
             let is_lost = |activity: &Activity| activity.displaced.is_cancelled();
             let lost = open.iter().position(|(_, activity, _)| is_lost(activity));
             assert_eq!((lost, new.is_ok()), (expected, expected.is_some()), "{peers:?}");
             drop((open, new));
-            assert_eq!((places.lock().taken.len(), quota.held()), (0, 0));
-            assert!(places.lock().peers.is_empty());
+            assert_eq!((places.0.lock().taken.len(), quota.held()), (0, 0));
+            assert!(places.0.lock().peers.is_empty());
         }
     }
 
@@ -190,11 +187,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connections_opened_at_once_take_no_place_of_one_that_had_requests() {
         let places = ConnectionPlaces::new(2, MemoryQuota::new("connections", usize::MAX));
-        let used = Arc::new(Activity::new());
+        let used = Arc::new(Activity::default());
         drop(RunningRequest::start(&used));
         let _used = places.take(1, BYTES, &used).unwrap();
         tokio::time::advance(UNUSED_MIN).await;
-        let [unused, new] = [(); 2].map(|()| Arc::new(Activity::new()));
+        let [unused, new] = [(); 2].map(|()| Arc::new(Activity::default()));
         let _unused = places.take(1, BYTES, &unused).unwrap();
         assert!(places.take(1, BYTES, &new).is_err());
         tokio::time::advance(UNUSED_MIN).await;
@@ -205,9 +202,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connection_that_is_new_or_was_just_answered_keeps_its_place() {
         let places = ConnectionPlaces::new(1, MemoryQuota::new("connections", usize::MAX));
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::default());
         let first = places.take(1, BYTES, &activity);
-        let other = || places.take(2, BYTES, &Arc::new(Activity::new()));
+        let other = || places.take(2, BYTES, &Arc::new(Activity::default()));
         assert_eq!(other().err(), Some(Closed::Limit));
         tokio::time::advance(QUIET_MIN).await;
         drop(RunningRequest::start(&activity));

@@ -209,8 +209,8 @@ impl FrameGuard {
 /// Counts the frames that end a stream or a connection.
 fn count(metrics: &ReceiverMetrics, transport: Transport, by: By, head: FrameHead) {
     match head.kind {
-        kind::RST_STREAM => metrics.of(transport).resets.add(by.name(), 1),
-        kind::GOAWAY => metrics.of(transport).goaways.add(by.name(), 1),
+        kind::RST_STREAM => metrics.of(transport).resets.add(by.into_str(), 1),
+        kind::GOAWAY => metrics.of(transport).goaways.add(by.into_str(), 1),
         _ => {}
     }
 }

@@ -30,11 +30,7 @@ pub(super) struct BothService<I> {
 
 impl<I: Intake> Serve for BothService<I> {
     fn admit(&self, request: Request<Incoming>) -> Admitted {
-        if is_grpc(request.headers()) {
-            self.grpc.by_its_head(request)
-        } else {
-            self.http.by_its_head(request)
-        }
+        if is_grpc(request.headers()) { self.grpc.admit(request) } else { self.http.admit(request) }
     }
 
     async fn serve(
@@ -43,9 +39,9 @@ impl<I: Intake> Serve for BothService<I> {
         sender: &Arc<ConnectionAccount>,
     ) -> Response<Answer> {
         if is_grpc(request.headers()) {
-            self.grpc.answer(request, sender).await
+            self.grpc.serve(request, sender).await
         } else {
-            self.http.answer(request, sender).await
+            self.http.serve(request, sender).await
         }
     }
 }

@@ -6,15 +6,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
-use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use opentelemetry::metrics::Meter;
 use tokio_util::task::TaskTracker;
 
+use super::Intake;
 use super::admission::Admission;
-use super::answer::Answer;
 use super::auth::Authenticator;
 use super::compression::Unpacker;
 use super::grpc::GrpcService;
@@ -23,8 +21,8 @@ use super::http::cors::Cors;
 use super::http::{HttpService, paths};
 use super::ingest::{BodyLimit, Ingest};
 use super::listen::{
-    Admitted, ConnectionLimits, ConnectionPlaces, Handshakes, Port, PortContext,
-    ReceiverStartError, Serve, bind,
+    ConnectionLimits, ConnectionPlaces, Handshakes, Port, PortContext, ReceiverStartError, Serve,
+    bind,
 };
 use super::metrics::{ReceiverMetrics, Transport};
 use super::refused_paths::RefusedPaths;
@@ -33,7 +31,6 @@ use super::settings::{
     ReceiversSettings,
 };
 use super::shutdown_phases::ShutdownPhases;
-use super::{ConnectionAccount, Intake};
 use spanscore_base::model::Memory;
 use spanscore_base::settings::tls::ListenerTlsSettings;
 use spanscore_net::tls::{Reread, ServerTls};
@@ -219,34 +216,6 @@ impl Drop for Receivers {
     fn drop(&mut self) {
         self.shared.closing.stop.cancel();
         self.shared.closing.kill.cancel();
-    }
-}
-
-impl<I: Intake> Serve for GrpcService<I> {
-    fn admit(&self, request: Request<Incoming>) -> Admitted {
-        self.by_its_head(request)
-    }
-
-    async fn serve(
-        &self,
-        request: Request<Incoming>,
-        sender: &Arc<ConnectionAccount>,
-    ) -> Response<Answer> {
-        self.answer(request, sender).await
-    }
-}
-
-impl<I: Intake> Serve for HttpService<I> {
-    fn admit(&self, request: Request<Incoming>) -> Admitted {
-        self.by_its_head(request)
-    }
-
-    async fn serve(
-        &self,
-        request: Request<Incoming>,
-        sender: &Arc<ConnectionAccount>,
-    ) -> Response<Answer> {
-        self.answer(request, sender).await
     }
 }
 

@@ -120,7 +120,7 @@ impl StoreView {
         check_text("author", &new.author, NAME_BYTES_MAX)?;
         check_text("name", new.name.as_deref().unwrap_or_default(), NAME_BYTES_MAX)?;
         let new = NewAnnotation { verdict: new.verdict.tidied()?, ..new };
-        let pinned_max = self.pinned_max();
+        let pinned_max = self.pinned_max;
         self.edit(move |connection| {
             if let Some(known) = by_id(connection, &new.id)? {
                 let what = "another annotation under this key".to_owned();

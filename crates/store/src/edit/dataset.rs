@@ -70,7 +70,7 @@ impl StoreView {
     pub fn add_item(&self, new: NewDatasetItem) -> Result<DatasetItem, StoreEditError> {
         check_name("dataset", &new.dataset)?;
         let criteria = new.change.checked()?;
-        let pinned_max = self.pinned_max();
+        let pinned_max = self.pinned_max;
         self.edit(move |connection| {
             check_pinned(connection, pinned_max)?;
             insert(connection, &new, criteria)

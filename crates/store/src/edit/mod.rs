@@ -109,7 +109,7 @@ impl StoreView {
                 let _ = sender.send(committed(connection, edit));
             }
         });
-        self.queue().put_edit(queued)?;
+        self.queue.put_edit(queued)?;
         receiver.recv_timeout(EDIT_MAX).unwrap_or_else(|_| {
             is_awaited.store(false, Ordering::Release);
             Err(StoreEditError::Unavailable)

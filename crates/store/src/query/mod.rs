@@ -24,9 +24,10 @@ mod unpack;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
@@ -160,7 +161,7 @@ impl StoreReader {
         let until = Arc::new(Mutex::new(None::<Instant>));
         let deadline = Arc::clone(&until);
         let is_over = move || {
-            let until = *deadline.lock().unwrap_or_else(PoisonError::into_inner);
+            let until = *deadline.lock();
             until.is_some_and(|until| Instant::now() >= until)
         };
         connection.progress_handler(STEPS_PER_LOOK, Some(is_over)).map_err(sqlite)?;
@@ -247,7 +248,7 @@ impl StoreReader {
     /// Starts the time of a query.
     fn begin(&self) -> &Connection {
         let until = Some(Instant::now() + QUERY_MAX);
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        *self.until.lock() = until;
         &self.connection
     }
 }

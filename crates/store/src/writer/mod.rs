@@ -15,9 +15,10 @@ mod sums;
 mod traces;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use rusqlite::{ErrorCode, params};
 
 pub(crate) use content::ContentPolicy;
@@ -74,12 +75,12 @@ impl SharedState {
     }
 
     pub(crate) fn get(&self) -> StoreState {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.lock().clone()
     }
 
     pub(crate) fn set(&self, next: StoreState) {
         self.counters.set(StoreCount::IsWorking, u64::from(next == StoreState::Working));
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if *state == next {
             return;
         }

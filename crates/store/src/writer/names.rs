@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use rusqlite::{Connection, params};
+use smart_default::SmartDefault;
 
 use spanscore_base::model::EvaluatorInfo;
 
@@ -34,16 +35,11 @@ pub(super) struct KnownNames {
 }
 
 /// Rows of one table.
+#[derive(SmartDefault)]
 pub(super) struct KnownRows<K> {
     pub(super) ids: HashMap<K, i64>,
     /// Rows in the file, once they were counted.
     pub(super) count: Option<usize>,
-}
-
-impl<K> Default for KnownRows<K> {
-    fn default() -> Self {
-        Self { ids: HashMap::new(), count: None }
-    }
 }
 
 impl<K: Eq + Hash> KnownRows<K> {

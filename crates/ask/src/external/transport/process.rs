@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
@@ -122,7 +122,7 @@ impl ProcessEvaluator {
 
     /// One that waits, or a new one.
     fn take(&self) -> Result<Running, ExternalFault> {
-        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spares = self.spares.lock();
         while let Some(mut spare) = spares.pop_front() {
             if matches!(spare.child.try_wait(), Ok(None)) {
                 return Ok(spare);
@@ -139,7 +139,7 @@ impl ProcessEvaluator {
     /// Starts what is missing of those that wait; one that cannot be started is told by the
     /// evaluation that would have needed it.
     fn refill(&self) {
-        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spares = self.spares.lock();
         while spares.len() < self.plan.spares as usize {
             let Ok(spare) = self.start() else { return };
             spares.push_back(spare);

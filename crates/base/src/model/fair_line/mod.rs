@@ -19,6 +19,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use hashbrown::{HashMap, HashSet};
+use smart_default::SmartDefault;
 
 use super::Sender;
 
@@ -32,7 +33,7 @@ type PeerTurn = (u64, u64, u32);
 const STALE_MAX: usize = 64;
 
 /// Self-clocked fair queue.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub struct FairLine<T> {
     /// Items that were taken before, and go first.
     taken_before: VecDeque<T>,
@@ -75,7 +76,7 @@ struct ConnectionInLine {
 }
 
 /// Waiting items of one peer with their cost, past what it was served so far.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 struct PeerInLine<T> {
     /// Its first connection; most peers have one alone.
     connection: u16,
@@ -93,17 +94,7 @@ struct PeerInLine<T> {
 
 impl<T> PeerInLine<T> {
     fn new(number: u32, connection: u16) -> Self {
-        Self {
-            connection,
-            own: ConnectionInLine::default(),
-            items: VecDeque::new(),
-            others: HashMap::new(),
-            items_of_others: BTreeMap::new(),
-            cost: 0,
-            served: 0,
-            now: 0,
-            turn: (0, 0, number),
-        }
+        Self { connection, turn: (0, 0, number), ..Self::default() }
     }
 
     /// Returns the finish tag of its last item.
@@ -210,20 +201,6 @@ impl<T> PeerInLine<T> {
     }
 }
 
-impl<T> Default for FairLine<T> {
-    fn default() -> Self {
-        Self {
-            taken_before: VecDeque::new(),
-            peers: HashMap::new(),
-            turns: BinaryHeap::new(),
-            ends: None,
-            count: 0,
-            now: 0,
-            came: 0,
-        }
-    }
-}
-
 impl<T> FairLine<T> {
     /// Adds an item of a sender.
     pub fn put(&mut self, sender: Sender, cost: usize, what: T) {
@@ -304,7 +281,9 @@ impl<T> FairLine<T> {
         let of_peer = self.peers.get(&sender.peer).map_or(0, |peer| peer.end());
         let tag = of_peer.max(self.now).saturating_add(cost as u64);
         if self.is_behind(tag, lacking) {
-            while let Some(&(_, number)) = self.ends().last().filter(|_| lacking > 0) {
+            while lacking > 0
+                && let Some(&(_, number)) = self.ends().last()
+            {
                 let last = self.peers.get(&number).and_then(PeerInLine::last);
                 let Some((place, cost)) = last.map(|(place, item)| (place, item.cost)) else {
                     break;

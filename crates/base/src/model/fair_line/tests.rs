@@ -53,6 +53,14 @@ fn held_connections_are_asked_about_once_however_much_they_have_waiting() {
 }
 
 #[test]
+fn line_whose_every_item_made_room_is_forgotten() {
+    let mut line = FairLine::default();
+    line.put(of(0), 21, ());
+    assert_eq!(line.displace(of(1), 1, 2).len(), 1);
+    assert_forgotten(&line);
+}
+
+#[test]
 fn item_that_comes_back_is_the_first_and_those_of_its_sender_keep_their_places() {
     let mut line = FairLine::default();
     (0..3).for_each(|number| line.put(of(1), 10, (1, number)));

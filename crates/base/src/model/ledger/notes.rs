@@ -14,8 +14,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{Claim, ClaimedPlace};
@@ -32,7 +33,7 @@ pub struct NoteClaim(Arc<Mutex<Option<Claim>>>);
 impl NoteClaim {
     /// Sets the position of the note.
     pub fn set(&self, claim: Claim) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(claim);
+        *self.0.lock() = Some(claim);
     }
 }
 
@@ -106,7 +107,7 @@ struct CellParts {
 impl NoteCell {
     /// Adds a note; the oldest of too many of its kind is let go.
     pub fn add(&self, kind: NoteKind, note: NoteClaim) {
-        let notes = &mut self.lock().notes[kind as usize];
+        let notes = &mut self.0.lock().notes[kind as usize];
         if notes.len() >= NOTES_MAX {
             notes.remove(0);
         }
@@ -115,11 +116,7 @@ impl NoteCell {
 
     /// Ties the notes to a record of the trace.
     pub(super) fn tie(&self, record: &Claim) {
-        self.lock().records.push(Arc::downgrade(&record.0));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CellParts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().records.push(Arc::downgrade(&record.0));
     }
 }
 
@@ -127,7 +124,7 @@ impl Drop for CellParts {
     fn drop(&mut self) {
         let records = std::mem::take(&mut self.records);
         for record in records.iter().filter_map(Weak::upgrade) {
-            let mut tied = record.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tied = record.notes.lock();
             for note in self.notes.iter().flatten() {
                 let key = Arc::as_ptr(&note.0).addr();
                 if !tied.0.contains_key(&key) && record.source.tied.take() {

@@ -42,19 +42,21 @@ fn read(text: &str, is_plain: bool) -> Result<PyValue<'_>, PyError> {
 }
 
 /// Kind of the expression behind a value: signs and sums take only some kinds.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 enum ExpressionKind {
     /// A number without a sign.
     Constant,
     /// A number with a sign.
     Signed,
     /// Anything else.
+    #[default]
     Other,
 }
 
 type Operand<'a> = (PyValue<'a>, ExpressionKind);
 
 /// Bracket that has not closed yet, or the whole text (`b' '`).
+#[derive(Default)]
 struct OpenBracket<'a> {
     bracket: u8,
     items: Vec<PyValue<'a>>,
@@ -71,17 +73,7 @@ struct OpenBracket<'a> {
 
 impl OpenBracket<'_> {
     fn new(bracket: u8) -> Self {
-        Self {
-            bracket,
-            items: Vec::new(),
-            single: ExpressionKind::Other,
-            commas: 0,
-            keys: Vec::new(),
-            is_dict: false,
-            sign: None,
-            left: None,
-            earlier_fault: None,
-        }
+        Self { bracket, ..Self::default() }
     }
 
     /// Returns true if an item, or the end, may come: nothing is half read.

@@ -1,7 +1,9 @@
 //! The books of the forwards as metrics.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 use super::{Accounts, ForwardBooks, ForwardTally};
 use crate::counters::Loss;
@@ -103,7 +105,7 @@ readings! {
 }
 
 fn each(all: &Books, is_running: bool, mut see: impl FnMut(&ForwardBooks)) {
-    let all = all.read().unwrap_or_else(PoisonError::into_inner);
+    let all = all.read();
     let is_shown =
         |books: &&Arc<ForwardBooks>| !is_running || !books.is_gone.load(Ordering::Relaxed);
     all.iter().filter(is_shown).for_each(|books| see(books));

@@ -7,9 +7,10 @@
 //! Rows are built when the config is read. Criteria of an attribute are built when they are first
 //! seen and cached: at most [`KNOWN_MAX`]. Criteria longer than [`CRITERIA_BYTES_MAX`] are refused.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
 use super::identity;
 use super::select::{ReadKeys, Reads, RootReads, Scope};
@@ -298,7 +299,7 @@ fn built(
     if text.len() > CRITERIA_BYTES_MAX {
         return Err(format!("{} bytes are more than {CRITERIA_BYTES_MAX}", text.len()));
     }
-    let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || known.lock();
     if let Some(found) = lock().get(&text) {
         return Ok(Arc::clone(found));
     }

@@ -257,7 +257,7 @@ fn remembered_criteria_are_bounded() {
         judged(&expectations, vec![("want", AnyValue::String(&text))]);
     }
     let ExpectationSource::Attribute { known, .. } = &expectations.source else { return };
-    assert_eq!(known.lock().unwrap().len(), 1);
+    assert_eq!(known.lock().len(), 1);
 }
 
 #[test]

@@ -8,6 +8,20 @@ use super::*;
 use spanscore_base::model::tool_call::Lazy;
 use spanscore_base::model::{Resource, SessionKey, ToolCall};
 
+impl<'a> Scope<'a> {
+    /// Prepares the variables with tool names, and a step budget.
+    pub(in crate::engine) fn with_steps(trajectory: &'a Trajectory<'_>, steps: usize) -> Self {
+        Self {
+            steps: StepsLeft::new(steps),
+            ..Self::new(trajectory, Reads { tool_names: true, ..Reads::default() })
+        }
+    }
+
+    pub(in crate::engine) fn steps_left(&self) -> &StepsLeft {
+        &self.steps
+    }
+}
+
 fn resource() -> Resource {
     let value = any_value::Value::StringValue("prod".into());
     let attributes = vec![KeyValue {

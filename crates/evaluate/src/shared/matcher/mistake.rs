@@ -1,6 +1,6 @@
 //! Mistakes in matchers, with their remedies.
 
-use spanscore_base::settings::{SettingsError, nearest};
+use spanscore_base::settings::{SettingsError, meant_or};
 
 /// Words under `$is`.
 pub(super) const WORDS: &[&str] = &[
@@ -49,13 +49,12 @@ impl MatcherMistake {
     /// Returns the remedy.
     fn help(&self) -> String {
         match self {
-            Self::Unknown(word) => match nearest(word, WORDS.iter().chain(OPTIONS).copied()) {
-                Some(word) => format!("did you mean `{word}`?"),
-                None => format!(
+            Self::Unknown(word) => meant_or(word, WORDS.iter().chain(OPTIONS).copied(), || {
+                format!(
                     "known are {}; write `equals` for a value that looks like a matcher",
                     WORDS.join(", ")
-                ),
-            },
+                )
+            }),
             Self::Nothing => {
                 "write a word, such as `{$is: any}` or `{$is: {pattern: '^A-'}}`".into()
             }

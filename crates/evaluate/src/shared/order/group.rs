@@ -8,6 +8,7 @@
 const NONE: u32 = u32::MAX;
 
 /// Group of calls, and the positions that it stands for.
+#[derive(Default)]
 pub(crate) struct CallGroup {
     /// Number of calls.
     count: usize,
@@ -44,16 +45,7 @@ impl CallGroup {
         if let (Some(last), 1..) = (free.last_mut(), count % 64) {
             *last = (1 << (count % 64)) - 1;
         }
-        Self {
-            count,
-            fits: Vec::new(),
-            free,
-            taken: Vec::new(),
-            call_of: Vec::new(),
-            position_of: vec![NONE; count],
-            search: SwapSearch::default(),
-            steps: 0,
-        }
+        Self { count, free, position_of: vec![NONE; count], ..Self::default() }
     }
 
     /// Asks which calls fit the next position; returns true if any does.

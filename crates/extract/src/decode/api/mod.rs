@@ -1,26 +1,13 @@
-//! Shapes of tool calls and results in the request and response bodies of model APIs: one file a
-//! shape, registered in [`SHAPES`].
+//! Shapes of tool calls and results in the request and response bodies of model APIs: an entry of
+//! [`SHAPES`] each.
 //!
 //! A body is read by these shapes whatever instrumentation records it, and under whatever key. The
 //! marks of a call or a result differ from shape to shape, so none is mistaken for another.
 
-mod anthropic;
-mod bedrock;
-mod claude_code;
-mod codex;
-mod cohere;
-mod conventions;
-mod gemini;
-mod genkit;
-mod haystack;
-mod llamaindex;
-mod ollama;
-mod openai_chat;
-mod openai_responses;
-mod pydantic;
-mod vercel;
+mod shapes;
 
-pub(super) use self::pydantic::part_kind;
+use self::shapes::SHAPES;
+pub(super) use self::shapes::part_kind;
 use spanscore_base::value::{Map, Value};
 
 /// Marks of calls and results in one API.
@@ -48,25 +35,6 @@ impl ApiShape {
         is_result: |_, _| false,
     };
 }
-
-/// Known shapes: a new one is added here.
-const SHAPES: [&ApiShape; 15] = [
-    &conventions::SHAPE,
-    &openai_chat::SHAPE,
-    &openai_responses::SHAPE,
-    &anthropic::SHAPE,
-    &bedrock::SHAPE,
-    &gemini::SHAPE,
-    &cohere::SHAPE,
-    &ollama::SHAPE,
-    &vercel::SHAPE,
-    &genkit::SHAPE,
-    &haystack::SHAPE,
-    &llamaindex::SHAPE,
-    &pydantic::SHAPE,
-    &claude_code::SHAPE,
-    &codex::SHAPE,
-];
 
 /// Returns the `type` of an object.
 pub(super) fn kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {

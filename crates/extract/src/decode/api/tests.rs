@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::Decoded;
 use super::super::messages::Messages;
-use super::SHAPES;
+use super::shapes::SHAPES;
 use spanscore_base::value::{Value, json};
 
 /// Reads a body and prints a line for each call and result.
@@ -30,7 +30,7 @@ fn read(body: &Value<'_>) -> Vec<String> {
 fn every_shape_reads_the_bodies_of_its_fixture() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/bodies");
     let mut wrong = String::new();
-    for shape in SHAPES {
+    for shape in &SHAPES {
         let path = folder.join(format!("{}.json", shape.name));
         let text = fs::read_to_string(&path).expect(shape.name);
         let fixture = json::parse(&text).expect(shape.name);

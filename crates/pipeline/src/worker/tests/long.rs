@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::reload::setup::HeldSettings;
-use crate::worker::brittle::costly_one;
 use crate::worker::inbox::Inbox;
 use crate::worker::long_traces::LongTraceThread;
+use crate::worker::testing::costly_one;
 use spanscore_base::model::Sender;
 
 fn costly(telemetry: &Telemetry) -> (Worker, LongTraceThread, Kept) {

@@ -32,6 +32,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::evaluator::{CallJudge, CodeEvaluator, Evaluator, Kind};
 use crate::judged::operator;
@@ -74,7 +75,7 @@ argument_grounding:
 };
 
 /// Settings of `argument_grounding`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
     /// Arguments that need no source, by name: constants that the agent may choose.
@@ -82,8 +83,10 @@ struct Settings {
     /// Tools whose calls need no source.
     ignore_tools: BTreeSet<String>,
     /// Texts and words of fewer characters are not judged, unless they are numbers. Default 3.
+    #[default = 3]
     min_length: usize,
     /// Numbers up to this, positive or negative, are not judged: counts and limits. Default 10.
+    #[default = 10.0]
     ignore_numbers_up_to: f64,
     /// Texts that the agent is meant to write (of many words, searches, code, and the words of
     /// arguments such as `type`, `mode` and `action`): not judged with `ignore` (default), word by
@@ -100,18 +103,6 @@ enum FreeTexts {
     Ignore,
     /// Judged as any other.
     Judge,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            ignore_arguments: BTreeSet::new(),
-            ignore_tools: BTreeSet::new(),
-            min_length: 3,
-            ignore_numbers_up_to: 10.0,
-            free_texts: FreeTexts::default(),
-        }
-    }
 }
 
 struct Grounding {

@@ -78,32 +78,44 @@ impl Graded {
         }
     }
 
-    /// Matches greedily: each expected call takes the most similar of the unused actual calls.
-    pub(super) fn best(
+    /// Returns the mean similarity of the expected calls to those that they are matched with.
+    pub(super) fn mean(
         &self,
         comparison: &Comparison<'_, '_>,
+        is_in_order: bool,
     ) -> Result<f64, expected_calls::TooLarge> {
-        let expected = comparison.expected;
-        let actual = comparison.actual;
+        let Comparison { expected, actual, .. } = comparison;
         if expected.is_empty() {
             return Ok(f64::from(u8::from(actual.is_empty())));
         }
         expected_calls::check_questions(expected.len(), actual.len())?;
         let weights: Vec<usize> = expected.iter().map(expected_calls::weight).collect();
+        let sum = if is_in_order {
+            self.heaviest_in_order(comparison, &weights)
+        } else {
+            self.best(comparison, &weights)
+        };
+        Ok(sum / expected.len() as f64)
+    }
+
+    /// Matches greedily: each expected call takes the most similar of the unused actual calls.
+    fn best(&self, comparison: &Comparison<'_, '_>, weights: &[usize]) -> f64 {
+        let expected = comparison.expected;
+        let actual = comparison.actual;
         if !comparison.is_literal() {
             let mut pairs = Heaviest::new(actual.len());
             for call in 0..expected.len() {
-                let worth = |at| self.similarity(comparison, &weights, (call, at));
+                let worth = |at| self.similarity(comparison, weights, (call, at));
                 pairs.add((0..actual.len()).map(worth), comparison.effort());
             }
-            return Ok(pairs.sum() / expected.len() as f64);
+            return pairs.sum();
         }
         let mut used = vec![false; actual.len()];
         let mut sum = 0.0;
         for call in 0..expected.len() {
             let mut best = (0.0, None);
             for index in (0..actual.len()).filter(|index| !used[*index]) {
-                let similarity = self.similarity(comparison, &weights, (call, index));
+                let similarity = self.similarity(comparison, weights, (call, index));
                 if similarity > best.0 {
                     best = (similarity, Some(index));
                 }
@@ -116,28 +128,17 @@ impl Graded {
                 used[index] = true;
             }
         }
-        Ok(sum / expected.len() as f64)
+        sum
     }
 
-    /// Returns the weight of the heaviest common subsequence, divided by the number of expected
-    /// calls.
-    pub(super) fn best_in_order(
-        &self,
-        comparison: &Comparison<'_, '_>,
-    ) -> Result<f64, expected_calls::TooLarge> {
-        let expected = comparison.expected;
-        let actual = comparison.actual;
-        if expected.is_empty() {
-            return Ok(f64::from(u8::from(actual.is_empty())));
+    /// Returns the weight of the heaviest common subsequence.
+    fn heaviest_in_order(&self, comparison: &Comparison<'_, '_>, weights: &[usize]) -> f64 {
+        let weight = |e: usize, a: usize| self.similarity(comparison, weights, (e, a));
+        let expected = comparison.expected.len();
+        match comparison.groups() {
+            Some(groups) => heaviest::in_order(expected, groups, comparison.effort(), weight),
+            None => order::weight(expected, comparison.actual.len(), weight),
         }
-        expected_calls::check_questions(expected.len(), actual.len())?;
-        let weights: Vec<usize> = expected.iter().map(expected_calls::weight).collect();
-        let weight = |e: usize, a: usize| self.similarity(comparison, &weights, (e, a));
-        let heaviest = match comparison.groups() {
-            Some(groups) => heaviest::in_order(expected.len(), groups, comparison.effort(), weight),
-            None => order::weight(expected.len(), actual.len(), weight),
-        };
-        Ok(heaviest / expected.len() as f64)
     }
 }
 

@@ -14,6 +14,7 @@ use std::iter::once;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::evaluator::{CodeEvaluator, Early, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
@@ -61,14 +62,16 @@ enum LoopProgress {
 }
 
 /// Settings of `tool_loop`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
     /// Repetitions of a pattern of calls in a row that are allowed. Default 2: a third time is a
     /// loop.
+    #[default = 2]
     max_repeats: usize,
     /// Longest pattern that is looked for: 1 is the same call again, 2 is two that alternate; calls
     /// that were made together count as one. Default 3, at most 16.
+    #[default = 3]
     max_pattern: usize,
     /// Condition under which the arguments of two calls are the same.
     argument_matcher: ArgumentMatcher,
@@ -81,19 +84,6 @@ struct Settings {
     /// The order of calls that were made together: with `any_order` (default) they are one step,
     /// with `message_order` each is a step, as the model's message lists them.
     within_group: WithinGroup,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            max_repeats: 2,
-            max_pattern: 3,
-            argument_matcher: ArgumentMatcher::default(),
-            progress: LoopProgress::default(),
-            failures: FailureSettings::default(),
-            within_group: WithinGroup::default(),
-        }
-    }
 }
 
 struct Loop {

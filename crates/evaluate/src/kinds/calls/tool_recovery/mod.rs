@@ -17,6 +17,7 @@ use std::ops::Range;
 use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use self::named::NamedFailures;
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
@@ -64,7 +65,7 @@ tool_recovery:
 };
 
 /// Settings of `tool_recovery`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
     /// Blind retries in a row that are sensible (an outage may pass). Default 0.
@@ -72,6 +73,7 @@ struct Settings {
     /// True if going on as if nothing had happened counts against the agent. Default `true`. A run
     /// in which the model or the answer names what failed is none such; one that only says sorry
     /// is.
+    #[default = true]
     detect_ignored_errors: bool,
     /// For a tool, the tools that may stand in for it.
     fallbacks: BTreeMap<String, Vec<String>>,
@@ -79,18 +81,6 @@ struct Settings {
     argument_matcher: ArgumentMatcher,
     /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            max_blind_retries: 0,
-            detect_ignored_errors: true,
-            fallbacks: BTreeMap::new(),
-            argument_matcher: ArgumentMatcher::default(),
-            failures: FailureSettings::default(),
-        }
-    }
 }
 
 struct Recovery {

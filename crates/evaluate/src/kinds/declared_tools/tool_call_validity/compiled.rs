@@ -4,13 +4,15 @@
 //! A schema is compiled outside the lock, and only after its steps were charged: as many whether it
 //! is cached or not, so that earlier traces have no influence on a verdict.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use hashbrown::HashMap;
+use parking_lot::Mutex;
 use serde_json::Value as Json;
+use smart_default::SmartDefault;
 
 use super::full::Schema;
 use super::pattern;
+use spanscore_base::model::Recent;
 
 /// Estimated bytes that cached schemas may take.
 const KEPT_BYTES_MAX: usize = 8 << 20;
@@ -116,57 +118,22 @@ pub(super) struct Compiled {
     pub(super) work: CompileWork,
 }
 
-/// Cache of two generations: recently used schemas, and those used before them.
-#[derive(Default)]
-pub(super) struct CompiledSchemas {
-    kept: Mutex<Generations>,
-}
-
-#[derive(Default)]
-struct Generations {
-    young: HashMap<Box<str>, Compiled>,
-    old: HashMap<Box<str>, Compiled>,
-    /// Bytes of the young generation.
-    bytes: usize,
-}
+/// Recently used schemas.
+#[derive(SmartDefault)]
+pub(super) struct CompiledSchemas(
+    #[default(Mutex::new(Recent::new(KEPT_BYTES_MAX)))] Mutex<Recent<Box<str>, Compiled>>,
+);
 
 impl CompiledSchemas {
-    /// Looks a text up; moves an entry of the old generation to the young one.
+    /// Looks a text up.
     pub(super) fn get(&self, text: &str) -> Option<Compiled> {
-        // A poisoned lock does no harm: whatever a panic left is a map of compiled schemas.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kept.young.get(text) {
-            return Some(known.clone());
-        }
-        let (text, known) = kept.old.remove_entry(text)?;
-        kept.put(text, known.clone());
-        Some(known)
+        self.0.lock().get(text).cloned()
     }
 
     /// Stores the result of compiling a text.
     pub(super) fn keep(&self, text: String, compiled: Compiled) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.put(text.into(), compiled);
-    }
-
-    #[cfg(test)]
-    fn bytes(&self) -> usize {
-        let kept = self.kept.lock().unwrap();
-        let all = kept.young.values().chain(kept.old.values());
-        all.map(|compiled| compiled.work.bytes_kept()).sum()
-    }
-}
-
-impl Generations {
-    fn put(&mut self, text: Box<str>, compiled: Compiled) {
         let bytes = compiled.work.bytes_kept();
-        if self.bytes + bytes > KEPT_BYTES_MAX / 2 {
-            self.old = std::mem::take(&mut self.young);
-            self.bytes = 0;
-        }
-        if self.young.insert(text, compiled).is_none() {
-            self.bytes += bytes;
-        }
+        self.0.lock().keep(text.into(), compiled, bytes);
     }
 }
 
@@ -198,7 +165,7 @@ mod tests {
         for number in 0..200 {
             schemas.keep(number.to_string(), compiled.clone());
             assert!(schemas.get("0").is_some(), "what is asked for stays, {number}");
-            assert!(schemas.bytes() <= KEPT_BYTES_MAX);
+            assert!(schemas.0.lock().weight() <= KEPT_BYTES_MAX);
         }
         assert!(schemas.get("150").is_none() && schemas.get("199").is_some());
     }

@@ -11,7 +11,7 @@ use super::cost::{self, Cost, Extent};
 use super::pattern;
 use crate::shared::step_limit::{self, STEPS_MAX, WorkBudget};
 use spanscore_base::model::Explanation;
-use spanscore_base::value::{Map, Number, Value};
+use spanscore_base::value::{Number, Value};
 
 /// Longest schema, bytes of JSON.
 const SCHEMA_BYTES_MAX: usize = 256 * 1024;
@@ -177,12 +177,10 @@ fn to_json(value: &Value<'_>) -> serde_json::Value {
         Value::Number(number) => number_to_json(number),
         Value::String(text) => serde_json::Value::String(text.to_string()),
         Value::List(list) => list.iter().map(to_json).collect(),
-        Value::Map(map) => serde_json::Value::Object(map_to_json(map)),
+        Value::Map(map) => {
+            map.iter().map(|(key, value)| (key.to_owned(), to_json(value))).collect()
+        }
     }
-}
-
-fn map_to_json(map: &Map<'_>) -> serde_json::Map<String, serde_json::Value> {
-    map.iter().map(|(key, value)| (key.to_owned(), to_json(value))).collect()
 }
 
 fn number_to_json(number: &Number) -> serde_json::Value {

@@ -1,7 +1,7 @@
 //! Presets of `rubric`, compiled in from the files of `config/rubrics/`.
 
 use super::RubricStatement;
-use spanscore_base::settings::{SettingsError, nearest, yaml};
+use spanscore_base::settings::{SettingsError, meant_or, yaml};
 
 /// Preset names, each with its file.
 const PRESETS: [(&str, &str); 7] = [
@@ -22,10 +22,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// Returns the statements of a preset.
 pub(super) fn statements(name: &str) -> Result<Vec<RubricStatement>, SettingsError> {
     let Some((_, text)) = PRESETS.iter().find(|(own, _)| *own == name) else {
-        let help = match nearest(name, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
-        };
+        let others = || format!("there are {}", names().collect::<Vec<_>>().join(", "));
+        let help = meant_or(name, names(), others);
         return Err(SettingsError::new(format!("there is no preset `{name}`")).with_help(help));
     };
     let node = yaml::read(text)?;

@@ -9,7 +9,7 @@ use super::reading::Reading;
 use super::rule::OutputRule;
 use super::settings::{Bundle, Compat, OutputRulesConfig, TextProfile, TextTarget};
 use super::{OutputRules, builtin};
-use spanscore_base::settings::{Node, NodeKind, SettingsError, nearest};
+use spanscore_base::settings::{Node, NodeKind, SettingsError, meant_or};
 use spanscore_detect::Severity;
 use spanscore_detect::limits::FINDINGS_MAX;
 use spanscore_detect::pack::config::{DetectorConfig, PackConfig, compile};
@@ -231,10 +231,8 @@ fn adjust(
         }
         let error =
             SettingsError::new(format!("no rule `{name}` runs here")).at(node.place_of(key));
-        Err(match nearest(name, known.iter().map(String::as_str)) {
-            Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
-            None => error.with_help(format!("these run: {}", known.join(", "))),
-        })
+        let others = || format!("these run: {}", known.join(", "));
+        Err(error.with_help(meant_or(name, known.iter().map(String::as_str), others)))
     };
     for (name, &weight) in &config.weights {
         find(name, "weights")?;

@@ -8,6 +8,7 @@ use super::words::{Keys, Words, ascii_words};
 use crate::shared::sentences::units;
 
 /// Text that rules judge, or compare the judged text with.
+#[derive(Default)]
 pub(super) struct Reading<'t> {
     /// Text itself.
     pub(super) text: Cow<'t, str>,
@@ -21,14 +22,7 @@ pub(super) struct Reading<'t> {
 impl<'t> Reading<'t> {
     /// Wraps a text; nothing is computed yet.
     pub(super) fn new(text: impl Into<Cow<'t, str>>) -> Self {
-        Self {
-            text: text.into(),
-            words: OnceLock::new(),
-            keys: OnceLock::new(),
-            units: OnceLock::new(),
-            ascii_words: OnceLock::new(),
-            ascii_keys: OnceLock::new(),
-        }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// Returns true if there is nothing but white space.

@@ -232,7 +232,7 @@ impl OutputRules {
             .map(|(finding, place)| Value::Map(finding_details(finding, place)))
             .collect();
         Value::Map(Map::from_entries(vec![
-            ("bundle".into(), Value::from(self.bundle.as_str())),
+            ("bundle".into(), Value::from(<&str>::from(self.bundle))),
             ("score".into(), score.into()),
             ("rule_results".into(), rules.into()),
             ("findings".into(), findings.into()),

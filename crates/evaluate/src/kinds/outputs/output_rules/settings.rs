@@ -114,13 +114,6 @@ pub enum Bundle {
     All,
 }
 
-impl Bundle {
-    /// Returns the word for it in settings and details.
-    pub(super) fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// System whose verdicts are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -1,14 +1,21 @@
-//! Evaluator that panics on demand, for the tests of this stage.
+//! Support of this stage's tests: an evaluator that panics on demand, and the context of one shard.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::WorkerContext;
 use super::long_traces::ATTEMPT_STEPS;
+use crate::PipelineSettings;
+use crate::metrics::PipelineMetrics;
+use crate::reload::setup::Setup;
 use spanscore_base::model::{EvaluatorInfo, Facts, Level, Outcome, Score, Trajectory, Want};
 use spanscore_base::value::Value;
-use spanscore_evaluate::engine::run::{Against, Configured};
+use spanscore_evaluate::engine::run::{Against, Configured, Evaluators};
 use spanscore_evaluate::engine::tool_choice::ToolChoice;
 use spanscore_evaluate::{CodeEvaluator, Early, Evaluator};
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table};
+use spanscore_telemetry::Telemetry;
 
 /// Scores 0, or panics.
 #[derive(Clone, Default)]
@@ -88,5 +95,21 @@ pub(crate) fn configured(name: &str, level: Level, brittle: Brittle) -> Configur
         run_if: None,
         tools: ToolChoice::default(),
         against: Against::Settings(Evaluator::code(brittle)),
+    }
+}
+
+impl WorkerContext {
+    /// Builds the context of one shard with these evaluators, and the settings that it is for.
+    pub(crate) fn of(
+        telemetry: &Telemetry,
+        evaluators: Vec<Configured>,
+    ) -> (Self, PipelineSettings) {
+        let evaluators = Evaluators::new(evaluators, Want::ALL);
+        let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
+        let metrics = Arc::new(PipelineMetrics::new(&telemetry.meter(), &evaluators));
+        let resolver = Arc::new(Resolver::new(Arc::new(table)));
+        let setup = Setup { resolver, evaluators: Arc::new(evaluators) };
+        let settings = PipelineSettings::default();
+        (Self::new(&settings, setup, Arc::new(|_, _| {}), metrics), settings)
     }
 }
