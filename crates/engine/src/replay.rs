@@ -4,7 +4,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::session::{joined, sessions};
+use crate::session::{gather_sessions, joined};
 use spanscore_assemble::{
     CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Shard, TracesSettings,
 };
@@ -78,7 +78,7 @@ impl<'r> Replay<'r> {
     }
 
     fn sessions(&self, due: &[Due]) -> Vec<DueSession> {
-        sessions(due.iter().filter_map(|due| {
+        gather_sessions(due.iter().filter_map(|due| {
             let trace = self.shard.trace(due.handle)?;
             Some((self.session_key.of(&self.resolve(trace))?, due, trace))
         }))

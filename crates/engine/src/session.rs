@@ -42,7 +42,7 @@ pub struct SessionAnswer {
 }
 
 /// Puts judged traces together to sessions: those of one key each, at the end of all input.
-pub(crate) fn sessions<'t>(
+pub(crate) fn gather_sessions<'t>(
     judged: impl IntoIterator<Item = (SessionKey, &'t Due, &'t TraceSpans)>,
 ) -> Vec<DueSession> {
     // The traces are in memory anyway, so sessions have no limits of their own.

@@ -1,5 +1,4 @@
-//! Approximate LRU cache in two generations, for what is learnt of senders, of whom there may be
-//! any number.
+//! Approximate LRU cache in two generations, bounded by weight.
 
 use std::hash::Hash;
 

@@ -242,11 +242,11 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// Makes values of plain data, one type a line.
+/// Makes values of plain data, one type a line; `Self` is the value.
 macro_rules! from_data {
-    ($($Data:ty: $data:ident => $value:expr;)*) => {$(
+    ($($Data:ty: $from:ident => $value:expr;)*) => {$(
         impl<'a> From<$Data> for Value<'a> {
-            fn from($data: $Data) -> Self {
+            fn from($from: $Data) -> Self {
                 $value
             }
         }

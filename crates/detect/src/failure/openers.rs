@@ -129,11 +129,7 @@ impl Distance {
             ExpressionTree::Look(_) => Self::default(),
             ExpressionTree::Repeat(repeat) => {
                 let once = Self::of(&repeat.part);
-                let is_open = repeat.max == u32::MAX;
-                let times = |each: usize| match repeat.max as usize {
-                    _ if is_open && each > 0 => usize::MAX,
-                    max => each.saturating_mul(max),
-                };
+                let times = |each: usize| each.saturating_mul(repeat.max as usize);
                 Self { bytes: times(once.bytes), spaces: times(once.spaces) }
             }
             ExpressionTree::Either(parts, _) => {
@@ -167,8 +163,9 @@ pub(super) fn openers(tree: &ExpressionTree, needs: &[String], begin: Begin) -> 
     let other = take_rarest(&mut offers).filter(|_| cost > RARE);
     let other = other.map(|(_, (_, found))| found).unwrap_or_default();
     let mut both = [found, other].map(listed);
-    // The first ones tell where matches begin.
-    let is_open = |all: &[Opener]| all.iter().any(|opener| opener.before.bytes == usize::MAX);
+    // The first ones tell where matches begin, but for those behind a run without a bound.
+    let is_open =
+        |all: &[Opener]| all.iter().any(|opener| opener.before.bytes >= u32::MAX as usize);
     if !both[1].is_empty() && is_open(&both[0]) && !is_open(&both[1]) {
         both.swap(0, 1);
     }

@@ -53,7 +53,7 @@ impl SearchTree {
     }
 
     /// Returns the end of a match that begins where a text does, of the first alternative of
-    /// [`Self::parts`] that has one.
+    /// [`Self::parts`] that has one, which are not in the order of the expression.
     pub(crate) fn end_of_first(&self, text: &str) -> Option<usize> {
         let text = text.as_bytes();
         let mut steps_left = steps_for(text);

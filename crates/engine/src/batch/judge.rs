@@ -12,7 +12,7 @@ use super::{
     WatchedRun,
 };
 use crate::replay::reconcile_sessions;
-use crate::session::{evaluate_session, sessions};
+use crate::session::{evaluate_session, gather_sessions};
 use spanscore_assemble::{CutTrace, Due, LimitsSettings, Shard, TracesSettings};
 use spanscore_base::model::{Completion, SessionKey, TraceId, TraceSpans, Trajectory, WorkBudget};
 use spanscore_evaluate::engine::run::{Evidence, Skips, when_errors};
@@ -252,7 +252,7 @@ impl<'a> BatchJudge<'a> {
         answer: &mut WindowAnswer,
     ) {
         let BatchPlan { resolver, evaluators, now_ns, .. } = *self.settings;
-        for due in &sessions(judged) {
+        for due in &gather_sessions(judged) {
             let first = due.traces.iter().map(|trace| place(trace.trace_id)).min().unwrap_or(0);
             let steps = u64::from(self.limits.trace_steps);
             let judged = evaluate_session(resolver, evaluators, due, steps, now_ns);

@@ -1,7 +1,7 @@
 //! CEL expressions in settings, with their mistakes shown at their places.
 
 use super::sources::ConfigSources;
-use spanscore_base::settings::{Node, NodeKind, Place, SettingsError, meant_or_known, nearest};
+use spanscore_base::settings::{Node, NodeKind, Place, SettingsError, meant_or, meant_or_known};
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::select::{VARIABLES, When, WhenError};
 
@@ -130,11 +130,13 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
             let is_compared =
                 ["== ", "!= "].iter().any(|sign| text.contains(&[sign, &*name].concat()))
                     || text.contains(&format!("{name} in "));
-            let help = match nearest(&name, VARIABLES) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None if is_compared => format!("a text stands in quotes: \"{name}\""),
-                None if text == name => format!("of an attribute write attributes[\"{name}\"]"),
-                None => format!("known are {}", VARIABLES.join(", ")),
+            let help = if is_compared {
+                meant_or(&name, VARIABLES, || format!("a text stands in quotes: \"{name}\""))
+            } else if text == name {
+                let attribute = || format!("of an attribute write attributes[\"{name}\"]");
+                meant_or(&name, VARIABLES, attribute)
+            } else {
+                meant_or_known(&name, &VARIABLES)
             };
             let message = format!("unknown name `{name}` in `{setting}`");
             ExpressionMistake { message, help: Some(help), at: find_word(text, &name) }

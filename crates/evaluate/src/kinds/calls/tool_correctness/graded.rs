@@ -78,27 +78,25 @@ impl Graded {
         }
     }
 
-    /// Returns the mean similarity of the expected calls to those that they are matched with.
+    /// Returns the mean similarity of the expected calls to those that they are matched with,
+    /// wherever these stand.
     pub(super) fn mean(
         &self,
         comparison: &Comparison<'_, '_>,
-        is_in_order: bool,
     ) -> Result<f64, expected_calls::TooLarge> {
-        let Comparison { expected, actual, .. } = comparison;
-        if expected.is_empty() {
-            return Ok(f64::from(u8::from(actual.is_empty())));
-        }
-        expected_calls::check_questions(expected.len(), actual.len())?;
-        let weights: Vec<usize> = expected.iter().map(expected_calls::weight).collect();
-        let sum = if is_in_order {
-            self.heaviest_in_order(comparison, &weights)
-        } else {
-            self.best(comparison, &weights)
-        };
-        Ok(sum / expected.len() as f64)
+        mean_of(comparison, |weights| self.best(comparison, weights))
     }
 
-    /// Matches greedily: each expected call takes the most similar of the unused actual calls.
+    /// Returns that to those that they are matched with in order.
+    pub(super) fn mean_in_order(
+        &self,
+        comparison: &Comparison<'_, '_>,
+    ) -> Result<f64, expected_calls::TooLarge> {
+        mean_of(comparison, |weights| self.heaviest_in_order(comparison, weights))
+    }
+
+    /// Returns the sum of similarities of a greedy matching: each expected call takes the most
+    /// similar of the unused actual calls.
     fn best(&self, comparison: &Comparison<'_, '_>, weights: &[usize]) -> f64 {
         let expected = comparison.expected;
         let actual = comparison.actual;
@@ -246,4 +244,19 @@ fn share(expected: &ExpectedCall, actual: &ToolCall<'_>, effort: &WorkBudget) ->
             report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
         }
     }
+}
+
+/// Returns the mean over the expected calls of a sum of similarities, which is made of their
+/// weights.
+fn mean_of(
+    comparison: &Comparison<'_, '_>,
+    sum: impl FnOnce(&[usize]) -> f64,
+) -> Result<f64, expected_calls::TooLarge> {
+    let Comparison { expected, actual, .. } = comparison;
+    if expected.is_empty() {
+        return Ok(f64::from(u8::from(actual.is_empty())));
+    }
+    expected_calls::check_questions(expected.len(), actual.len())?;
+    let weights: Vec<usize> = expected.iter().map(expected_calls::weight).collect();
+    Ok(sum(&weights) / expected.len() as f64)
 }

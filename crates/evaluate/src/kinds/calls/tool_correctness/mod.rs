@@ -155,8 +155,8 @@ impl ToolCorrectness {
             CorrectnessMatchMode::NamesAndArgs => {
                 report::f1(first_fits(comparison)?, actual, expected)
             }
-            CorrectnessMatchMode::BestMatch => self.graded().mean(comparison, false)?,
-            CorrectnessMatchMode::BestMatchInOrder => self.graded().mean(comparison, true)?,
+            CorrectnessMatchMode::BestMatch => self.graded().mean(comparison)?,
+            CorrectnessMatchMode::BestMatchInOrder => self.graded().mean_in_order(comparison)?,
             CorrectnessMatchMode::CallAccuracy if self.prints => {
                 python::accuracy(comparison, self.strict_order)
             }

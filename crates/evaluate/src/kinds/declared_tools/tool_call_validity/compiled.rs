@@ -132,7 +132,8 @@ impl CompiledSchemas {
 
     /// Stores the result of compiling a text.
     pub(super) fn keep(&self, text: String, compiled: Compiled) {
-        let bytes = compiled.work.bytes_kept();
+        // The heaviest are kept, too: each trace that repeats one would compile it again.
+        let bytes = compiled.work.bytes_kept().min(KEPT_BYTES_MAX / 2);
         self.0.lock().keep(text.into(), compiled, bytes);
     }
 }
@@ -168,5 +169,8 @@ mod tests {
             assert!(schemas.0.lock().weight() <= KEPT_BYTES_MAX);
         }
         assert!(schemas.get("150").is_none() && schemas.get("199").is_some());
+        let work = CompileWork { bytes: KEPT_BYTES_MAX, ..work };
+        schemas.keep("heavy".into(), Compiled { work, ..compiled });
+        assert!(schemas.get("heavy").is_some());
     }
 }
