@@ -32,6 +32,7 @@ pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
 pub(super) use shortcut::Shortcut;
 pub(super) use spelled::may_hold;
+pub(super) use wrapped_call::without_envelope;
 
 use self::shortcut::{OfJson, OfWords, is_words};
 

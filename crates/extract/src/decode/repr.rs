@@ -30,6 +30,13 @@ pub(super) fn members(text: &str) -> Option<Map<'static>> {
     may_be.then(|| reader().members(inner, 0)).flatten()
 }
 
+/// Parses a list whose items are such objects.
+pub(super) fn list(text: &str) -> Option<Vec<Value<'static>>> {
+    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+    let reader = || FieldReader { tries: text.len().saturating_mul(TRIES_MAX) };
+    may_print_fields(inner).then(|| reader().items(inner, 0)).flatten()
+}
+
 /// Returns true if a text begins like such an object.
 pub(super) fn may_print_fields(text: &str) -> bool {
     let name = text.bytes().take_while(|byte| is_name(*byte)).count();
@@ -239,6 +246,22 @@ mod tests {
             (r#"{"a": cut"#, "nothing"),
         ] {
             let found = members(text).map(|map| Value::Map(map).to_string());
+            assert_eq!(found.as_deref().unwrap_or("nothing"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_of_printed_objects_are_read() {
+        for (text, expected) in [
+            (
+                "[T(type='text', text=\"it's, so\"), T(a=None)]",
+                r#"[{"type":"text","text":"it's, so"},{"a":null}]"#,
+            ),
+            ("[1, 2]", "nothing"),
+            ("[T(a=1)", "nothing"),
+            ("[words and words]", "nothing"),
+        ] {
+            let found = list(text).map(|items| Value::List(items).to_string());
             assert_eq!(found.as_deref().unwrap_or("nothing"), expected, "{text}");
         }
     }

@@ -258,7 +258,18 @@ pub(super) fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value
     if is_message(&map) || (is_tool && map.get("content").is_some()) {
         return Ok(map);
     }
+    if is_function_response(&map) {
+        let content = unwrap_result(map.remove("response").unwrap_or_default());
+        let id = map.remove("id").unwrap_or_default();
+        return Ok([("content", content), ("tool_call_id", id)].into_iter().collect());
+    }
     Err(Value::Map(map))
+}
+
+/// Returns true for a function's response in the form of Gemini, with the id of its call.
+fn is_function_response(map: &Map<'_>) -> bool {
+    let is_text = |key| map.get(key).is_some_and(|value| value.as_str().is_some());
+    map.len() == 3 && is_text("id") && is_text("name") && map.get("response").is_some()
 }
 
 /// Returns true for a result as a server of MCP gives it: blocks, and nothing but what belongs to
@@ -303,7 +314,10 @@ pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
         Ok(mut fields) => content_text(fields.remove("content").unwrap_or_default()),
         Err(value) if is_text_block(&value) => content_text(Value::List(vec![value])),
         Err(value) if is_text_blocks(&value) => content_text(value),
-        Err(value) => value,
+        Err(value) => match value.as_str().and_then(repr::list).map(Value::List) {
+            Some(blocks) if is_text_blocks(&blocks) => content_text(blocks),
+            _ => value,
+        },
     }
 }
 
@@ -324,7 +338,7 @@ fn is_text_block(value: &Value<'_>) -> bool {
 
 /// Marker words of a call's id: the text of any message with such an id has one. The next two are
 /// those of the tool's name and of a failure.
-pub(super) const ID_MARKS: &[&str] = &["tool_call_id", "tool_id", "toolUseId"];
+pub(super) const ID_MARKS: &[&str] = &["tool_call_id", "tool_id", "toolUseId", "response"];
 pub(super) const NAME_MARKS: &[&str] = &["name"];
 pub(super) const ERROR_MARKS: &[&str] = &["error", "isError", "fail"];
 

@@ -1,5 +1,6 @@
 //! Decoder of the call that the wrapper of a toolset was given: the span is named after the
-//! wrapper, and the tool stands among its arguments.
+//! wrapper, and the tool stands among its arguments. Beside it the reader of arguments that repeat
+//! the name of their own tool.
 
 use super::{Decoded, json_or_py_or_text};
 use spanscore_base::value::{Map, Value};
@@ -41,4 +42,73 @@ pub(super) fn wrapped_call(value: Value<'_>) -> Option<Decoded<'_>> {
     let parts = [("name", Some(name)), ("id", take(&IDS)), ("arguments", take(&ARGUMENTS))];
     let found = parts.into_iter().filter_map(|(key, part)| Some((key, part?)));
     Some(Decoded::Value(Value::Map(found.collect::<Map<'_>>())))
+}
+
+/// Members that hold what a tool was given, beside its name.
+const GIVEN: [&str; 6] = ["kwargs", "parameters", "arguments", "args", "tool_args", "input"];
+/// Members that hold a call as an object of its own.
+const CALLS: [&str; 3] = ["calling", "call", "tool_call"];
+/// Members that describe a call or its tool.
+const ABOUT: [&str; 3] = ["description", "tool_description", "type"];
+
+/// Returns what a tool of this name was given, if its arguments are an envelope that names the tool
+/// (`{tool_name: "find", kwargs: {city: "Brno"}}`), and hold nothing else.
+pub(in super::super) fn without_envelope<'a>(value: &Value<'a>, name: &str) -> Option<Value<'a>> {
+    let map = value.as_map()?;
+    let is_named =
+        |map: &Map<'_>| NAMES.iter().any(|key| map.get(key).and_then(Value::as_str) == Some(name));
+    let inner = CALLS.into_iter().find_map(|key| map.get(key)?.as_map().map(|call| (key, call)));
+    let (call, key) = match inner {
+        Some((key, call)) if is_named(call) => (call, Some(key)),
+        _ if is_named(map) => (map, None),
+        _ => return None,
+    };
+    let is_beside = |key: &str, value: &Value<'_>| {
+        let known = [&NAMES[..], &IDS, &ABOUT, &BESIDE].iter().any(|keys| keys.contains(&key));
+        known || is_empty(value)
+    };
+    let is_given = |key: &&&str| call.get(key).is_some_and(|it| it.as_map().is_some());
+    let given = *GIVEN.iter().find(is_given)?;
+    let is_whole =
+        map.iter().all(|(k, v)| Some(k) == key || key.is_none() && k == given || is_beside(k, v))
+            && call.iter().all(|(k, v)| k == given || is_beside(k, v));
+    call.get(given).filter(|_| is_whole).cloned()
+}
+
+fn is_empty(value: &Value<'_>) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::List(items) => items.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::value::json;
+
+    #[test]
+    fn arguments_that_repeat_their_tools_name_are_an_envelope() {
+        for (text, expected) in [
+            (r#"{"tool_name": "find", "args": [], "kwargs": {"a": 1}}"#, Some(r#"{"a":1}"#)),
+            (r#"{"name": "find", "description": "d", "parameters": {}}"#, Some("{}")),
+            (
+                r#"{"line": "", "calling": {"tool_name": "find", "arguments": {"a": 1}}}"#,
+                Some(r#"{"a":1}"#),
+            ),
+            // What a tool was given is no envelope.
+            (r#"{"name": "pay", "parameters": {"a": 1}}"#, None),
+            (r#"{"name": "find", "parameters": {"a": 1}, "limit": 3}"#, None),
+            (r#"{"name": "find"}"#, None),
+            (r#"{"tool_name": "find", "args": [1], "kwargs": {"a": 1}}"#, None),
+            (r#"["find"]"#, None),
+        ] {
+            let value = json::parse(text).unwrap();
+            let found = without_envelope(&value, "find").map(|given| given.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
 }

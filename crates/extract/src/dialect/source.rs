@@ -180,7 +180,8 @@ pub struct Condition {
     /// True for a span without a parent, false for one with a parent.
     pub root: Option<bool>,
     /// Kind that the span states under a key for kinds of spans (`acme.span.kind`,
-    /// `acme_event_type`), by a value that no dialect names; or that it holds a call's id.
+    /// `acme_event_type`), by a value that no dialect names; or that it holds a call's id, a tool's
+    /// name, or what a tool was given or gave back.
     pub says: Option<SpanKindSaid>,
 }
 
@@ -217,6 +218,10 @@ pub enum SpanKindSaid {
     Run,
     /// No kind, but the id of a tool's call (`acme.tool.call_id`).
     ToolCallId,
+    /// No kind, but the name of a tool (`acme.tool_name`).
+    ToolName,
+    /// No kind, but what a tool was given or gave back (`acme.tool_args`).
+    ToolContent,
 }
 
 /// Value to compare an attribute with. Kinds never equal each other: `true` is not `"true"`.

@@ -197,7 +197,8 @@ fn around(
 }
 
 /// Returns true if two spans beside each other tell of one call: of different instrumentations, at
-/// one time, with the same arguments; or one of them only mentions the call, by another dialect.
+/// one time, with the same arguments; or one of them only mentions the call, by another dialect; or
+/// each holds a half of it.
 fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     let scope = |call: &SpanCall<'_>| tree.get(call.span).map(|span| span.facts.scope());
     // A span of no length is at its instant, on a clock of milliseconds often that of another.
@@ -209,9 +210,23 @@ fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool
     // One instrumentation may record two layers of its own, each by a dialect.
     let other_dialect = one.call.dialect != other.call.dialect;
     let is_other = other_dialect || scope(one) != scope(other);
-    (is_other && overlap || other_dialect && (mentions(one) || mentions(other)))
+    (is_other && overlap
+        || other_dialect && (mentions(one) || mentions(other))
+        || are_halves(one, other))
         && same_tool(one, other)
         && equal_arguments(one, other)
+}
+
+/// Returns true if the first holds only what a tool was given, as the model asked, and the second
+/// only what it gave back.
+fn are_halves(asked: &SpanCall<'_>, answered: &SpanCall<'_>) -> bool {
+    let gives = |call: &SpanCall<'_>| call.call.result.is_recorded();
+    let is_given = |call: &SpanCall<'_>| call.call.arguments.is_recorded();
+    is_given(asked)
+        && !gives(asked)
+        && gives(answered)
+        && !is_given(answered)
+        && asked.call.status != CallStatus::Error
 }
 
 /// Returns true if any id comes twice; most traces have none, and the check is cheap for small

@@ -29,6 +29,27 @@ const CALL_IDS: [&str; 2] = ["toolcallid", "functioncallid"];
 /// The key of the conventions, which spans of models hold too.
 const CALL_ID_OF_CONVENTIONS: &[u8] = b"gen_ai.tool.call.id";
 
+/// End of keys that hold the name of a tool.
+const TOOL_NAME: &[u8] = b"toolname";
+/// Ends of keys that hold what a tool was given or gave back.
+const TOOL_CONTENT: [&str; 13] = [
+    "toolarguments",
+    "toolargs",
+    "toolinput",
+    "toolinputs",
+    "toolparameters",
+    "toolparams",
+    "toolpayload",
+    "toolresult",
+    "tooloutput",
+    "toolresponse",
+    "toolcallarguments",
+    "toolcallargs",
+    "toolcallresult",
+];
+/// Beginnings of keys of conventions, whose own rules know them.
+const CONVENTIONS: [&[u8]; 3] = [b"gen_ai.", b"tool.", b"mcp."];
+
 /// Words for the call of a tool that mean nothing else.
 const TOOL_CALLS: [&str; 13] = [
     "toolcall",
@@ -98,12 +119,20 @@ pub(in super::super) fn is_kind_key(key: &[u8]) -> bool {
     let ends = |words: &[&str]| words.iter().any(|word| letters.ends_with(word.as_bytes()));
     ends(&KINDS)
         || is_call_id(key, letters)
+        || letters.ends_with(TOOL_NAME)
+        || is_content(key, letters)
         || key.split(|byte| *byte == b'.').count() <= VAGUE_PARTS_MAX && ends(&VAGUE_KINDS)
 }
 
 /// Returns true if a key, with these letters, holds the id of a tool's call.
 fn is_call_id(key: &[u8], letters: &[u8]) -> bool {
     key != CALL_ID_OF_CONVENTIONS && CALL_IDS.iter().any(|end| letters.ends_with(end.as_bytes()))
+}
+
+/// Returns true if a key, with these letters, holds what a tool was given or gave back.
+fn is_content(key: &[u8], letters: &[u8]) -> bool {
+    TOOL_CONTENT.iter().any(|end| letters.ends_with(end.as_bytes()))
+        && !CONVENTIONS.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Returns true if a part of a key is a number.
@@ -125,6 +154,12 @@ pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     let key = letters(key, &mut buffer);
     if is_call_id(name, key) {
         return (!value.is_empty()).then_some(SpanKindSaid::ToolCallId);
+    }
+    if key.ends_with(TOOL_NAME) {
+        return (!value.is_empty()).then_some(SpanKindSaid::ToolName);
+    }
+    if is_content(name, key) {
+        return Some(SpanKindSaid::ToolContent);
     }
     let is_clear = KINDS.iter().any(|word| key.ends_with(word.as_bytes()));
     let mut buffer = [0; LETTERS_MAX];
@@ -173,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_span_says_what_it_is_under_any_instrumentations_key() {
-        use SpanKindSaid::{Agent, Model, Run, Tool, ToolCallId};
+        use SpanKindSaid::{Agent, Model, Run, Tool, ToolCallId, ToolContent, ToolName};
         for (key, value, expected) in [
             ("acme.span.kind", "TOOL", Some(Tool)),
             ("acme.span_kind", "tool", Some(Tool)),
@@ -186,6 +221,12 @@ mod tests {
             ("acme.tool.call_id", "call_1", Some(ToolCallId)),
             ("acme.toolCallId", "call_1", Some(ToolCallId)),
             ("acme.tool.call_id", "", None),
+            ("acme.toolName", "find", Some(ToolName)),
+            ("tool_name", "", None),
+            ("acme.gen_ai.tool.arguments", "{}", Some(ToolContent)),
+            ("acme_tool_output", "", Some(ToolContent)),
+            ("gen_ai.tool.call.arguments", "{}", None),
+            ("acme.tools.0.tool.name", "find", None),
             // Spans of models hold ids of calls too.
             ("gen_ai.tool.call.id", "call_1", None),
             ("llm.input_messages.2.message.tool_call_id", "call_1", None),

@@ -39,12 +39,36 @@ fn naive(condition: &Condition, span: &Given) -> bool {
         && condition.root.is_none_or(|root| root == span.root)
         && condition.says.is_none_or(|kind| match told(kind) {
             ("acme.span.kind", word) => value("acme.span.kind") == Some(word),
+            (NAME, _) => span.attributes.iter().any(|(key, _)| is_name(key)),
+            (CONTENT, _) => span.attributes.iter().any(|(key, _)| is_content(key)),
             _ => CALL_IDS.iter().any(|key| value(key).is_some()),
         })
 }
 
 /// Keys of ids of calls: one of nobody, and those that conditions of built-in dialects name.
 const CALL_IDS: [&str; 3] = ["acme.tool.call_id", "gen_ai.tool.call_id", "upsonic.tool.call_id"];
+
+/// Keys of a tool's name and of its arguments that are nobody's.
+const NAME: &str = "acme.tool.name";
+const CONTENT: &str = "acme.tool.args";
+
+/// Returns true for any key of a tool's name, also of those that built-in dialects know.
+fn is_name(key: &str) -> bool {
+    letters(key).ends_with("toolname")
+}
+
+/// Returns true for any key of what a tool was given or gave back, but those of conventions.
+fn is_content(key: &str) -> bool {
+    let is_own = !["gen_ai.", "tool.", "mcp."].iter().any(|prefix| key.starts_with(prefix));
+    let words = ["arguments", "args", "input", "inputs", "result", "output", "response"];
+    let ends = |end: String| letters(key).ends_with(&end);
+    is_own
+        && words.iter().any(|word| ends(format!("tool{word}")) || ends(format!("toolcall{word}")))
+}
+
+fn letters(key: &str) -> String {
+    key.replace(['.', '_', ':'], "").to_ascii_lowercase()
+}
 
 /// Attribute by which a span tells its kind.
 fn told(kind: SpanKindSaid) -> (&'static str, &'static str) {
@@ -54,6 +78,8 @@ fn told(kind: SpanKindSaid) -> (&'static str, &'static str) {
         SpanKindSaid::Model => "llm",
         SpanKindSaid::Run => "chain",
         SpanKindSaid::ToolCallId => return (CALL_IDS[0], "call_1"),
+        SpanKindSaid::ToolName => return (NAME, "find"),
+        SpanKindSaid::ToolContent => return (CONTENT, "{}"),
     };
     ("acme.span.kind", word)
 }

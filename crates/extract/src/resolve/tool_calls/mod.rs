@@ -11,7 +11,7 @@ use std::cell::OnceCell;
 use hashbrown::HashSet;
 
 use self::sign::{Sign, causes, result_text, without_traceback};
-use super::super::decode::commanded_result;
+use super::super::decode::{commanded_result, without_envelope};
 use super::super::dialect::{FactSource, Role};
 use super::super::table::names_kind;
 use super::form::{Candidate, RecordForm};
@@ -155,6 +155,7 @@ impl<'a> ToolCallReader<'a, '_> {
             return None;
         }
         let arguments = self.arguments(span.facts);
+        let arguments = arguments.map(|(given, by)| (self.without_envelope(given, by, &name), by));
         let result = self.content(Role::Result, span.facts);
         let winner = *self.form.dialects.first()?;
         let dialect = self.plan.dialects.get(usize::from(winner))?;
@@ -278,13 +279,7 @@ impl<'a> ToolCallReader<'a, '_> {
             let source = of_schema(candidate.source)?;
             read::schema(source, Raw::Any(self.attribute(candidate.place?)?))
         });
-        let is_placed = || {
-            let mut candidates = form.call(Role::Arguments).iter();
-            let candidate = candidates.find(|candidate| candidate.source == by);
-            let place = candidate.and_then(|candidate| candidate.place);
-            let value = place.and_then(|place| self.attribute(place));
-            value.and_then(|value| value.as_str()).is_none_or(|text| text.contains("\"args\""))
-        };
+        let is_placed = || self.may_hold(by, "\"args\"");
         if of_schema(by).is_none()
             && form.call(Role::Arguments).iter().any(|it| of_schema(it.source).is_some())
             && is_placed()
@@ -294,6 +289,26 @@ impl<'a> ToolCallReader<'a, '_> {
             return Some((Content::ready(named), by));
         }
         Some((arguments, by))
+    }
+
+    /// Returns true if the text that the arguments were read from may hold a word.
+    fn may_hold(&self, by: u16, word: &str) -> bool {
+        let mut candidates = self.form.call(Role::Arguments).iter();
+        let candidate = candidates.find(|candidate| candidate.source == by);
+        let place = candidate.and_then(|candidate| candidate.place);
+        let value = place.and_then(|place| self.attribute(place));
+        value.and_then(|value| value.as_str()).is_none_or(|text| text.contains(word))
+    }
+
+    /// Takes arguments out of an envelope that names their tool.
+    fn without_envelope(&self, given: Content<'a>, by: u16, tool: &str) -> Content<'a> {
+        // To read arguments for this alone costs as much as to judge them.
+        let is_read = matches!(&given, Content::Recorded(lazy) if lazy.is_ready());
+        if tool.is_empty() || !is_read && !self.may_hold(by, tool) {
+            return given;
+        }
+        let inner = given.value().and_then(|value| without_envelope(value, tool));
+        inner.map_or(given, Content::ready)
     }
 
     /// Sets the error. Where the call's own message is known, and if it failed, that stands for
