@@ -31,12 +31,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use anyhow::Context;
 pub use exit_code::Exit;
 use tokio::runtime::{Builder, Runtime};
 
+use self::output::misuse::explained;
 use crate::config::{self, ConfigError};
 use spanscore_base::visible;
 use spanscore_telemetry::flush_stderr;
@@ -149,9 +150,10 @@ fn check_absent<'p>(
 /// Runs the program with its arguments, of which the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     std::panic::set_hook(Box::new(report_panic));
-    let cli = match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error).into(),
+        Err(error) => return usage(&explained(error, Cli::command(), &args)).into(),
     };
     let exit = command(cli).unwrap_or_else(|failure| report(&failure));
     flush_stderr(LAST_LINES_TIME);

@@ -1,5 +1,6 @@
 //! Reading of recorded requests, for the commands that show files.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -88,7 +89,8 @@ fn read_counted(
     visit: &mut dyn FnMut(Signal, &[u8]),
     progress: &BatchProgress,
 ) -> Result<bool, CommandError> {
-    let mut is_broken = false;
+    let mut unread = UnreadNotes::default();
+    let mut requests_read = 0;
     let mut read_before = 0;
     for path in files {
         let mut requests = read_requests(path);
@@ -111,16 +113,47 @@ fn read_counted(
                 }
             };
             if let Some(problem) = problem {
-                output::note(format_args!("spanscore: {}", visible::line(problem)));
-                is_broken = true;
+                unread.tell(problem);
             }
             if replay.is_full() {
                 return Err(too_much(&place()));
             }
         }
         read_before += requests.bytes_read();
+        requests_read += index;
     }
+    if requests_read == 0 {
+        output::note("spanscore: what was read is empty");
+    }
+    let is_broken = unread.finish();
     Ok(note_cut_traces(replay.cut_traces()) || is_broken)
+}
+
+/// Limit of unreadable parts that are told one by one.
+const UNREAD_NOTES_MAX: usize = 20;
+
+/// Notes on unreadable parts of files: the first few, then their number.
+#[derive(Default)]
+pub(super) struct UnreadNotes {
+    count: usize,
+}
+
+impl UnreadNotes {
+    pub(super) fn tell(&mut self, problem: impl Display) {
+        self.count += 1;
+        if self.count <= UNREAD_NOTES_MAX {
+            output::note(format_args!("spanscore: {}", visible::line(problem)));
+        }
+    }
+
+    /// Tells the number of those that were not told; returns false if there was none at all.
+    pub(super) fn finish(&self) -> bool {
+        let untold = self.count.saturating_sub(UNREAD_NOTES_MAX);
+        if untold > 0 {
+            output::note(format_args!("spanscore: {untold} more parts could not be read"));
+        }
+        self.count > 0
+    }
 }
 
 /// Builds the error for files beyond `limits.memory_mib`.

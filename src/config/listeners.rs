@@ -24,6 +24,7 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
             errors.push(error.at(place("tls")));
         }
     }
+    check_twice(config, node, errors);
     check_dashboard(config, node, errors);
     check_collected(config, node, errors);
     let telemetry = &config.telemetry;
@@ -37,6 +38,23 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
     if let Some(Err((keys, text))) = auth.map(|auth| auth.check(is_asked)) {
         let section = node.along(["receivers", "otlp", "auth"]);
         errors.push(SettingsError::new(text).at(section.along(keys).place));
+    }
+}
+
+/// Checks that no two listeners have the same address; port 0 is another each time.
+fn check_twice(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
+    let mut seen: Vec<Listener<'_>> = Vec::new();
+    for listener in listeners(config).filter(|it| !it.endpoint.ends_with(":0")) {
+        if let Some(first) = seen.iter().find(|it| it.endpoint == listener.endpoint) {
+            let first = first.keys.join(".");
+            let error = SettingsError::new(format!(
+                "{} is the address of `{first}`, too",
+                listener.endpoint
+            ));
+            let place = node.along(listener.keys.iter().copied()).place_of("endpoint");
+            errors.push(error.with_help("give each a port of its own").at(place));
+        }
+        seen.push(listener);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks of what the config names on this host: folders, certificates, keys, tokens.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 
 use super::plan::{Config, ResolvedConfig};
 use spanscore_ask::judge::missing_key;
@@ -28,17 +29,15 @@ impl ResolvedConfig {
         }
         findings.check_tls(&loaded.node, TlsReader::Own);
         findings.check_tokens(&self.config, &loaded.node);
-        let MachineFindings { errors, missing } = findings;
+        findings.check_ports(&loaded.node);
+        let MachineFindings { errors, doubtful } = findings;
         if !errors.is_empty() {
             return Err(report(errors, &loaded.sources));
         }
-        let files = report(missing, &loaded.sources).problems.into_iter().map(|problem| {
+        let files = report(doubtful, &loaded.sources).problems.into_iter().map(|problem| {
             let ConfigProblem { at, message, .. } = problem;
             let at = at.map(|(name, line, column)| format!("{name}:{line}:{column}: "));
-            format!(
-                "{}{message}: `serve` would not start (paths begin at the working directory)",
-                at.unwrap_or_default()
-            )
+            format!("{}{message}", at.unwrap_or_default())
         });
         let keys = self.config.judges.iter().filter_map(|(name, judge)| missing_key(name, judge));
         Ok(files.chain(keys.map(|error| format!("{error}: `serve` would not start"))).collect())
@@ -59,8 +58,8 @@ enum TlsReader {
 struct MachineFindings {
     /// Those of files that are here.
     errors: Vec<SettingsError>,
-    /// Files that cannot be opened here.
-    missing: Vec<SettingsError>,
+    /// Files that cannot be opened here, and addresses that are hardly meant.
+    doubtful: Vec<SettingsError>,
 }
 
 impl MachineFindings {
@@ -82,16 +81,16 @@ impl MachineFindings {
 
     fn check_tls_files(&mut self, tls: &Node, reader: TlsReader) {
         let named: Vec<_> = TLS_FILES.iter().filter_map(|key| tls.get(key)).collect();
-        let before = self.missing.len();
+        let before = self.doubtful.len();
         for file in &named {
             let Ok(path) = file.read::<String>() else { continue };
             let missing = match reader {
                 TlsReader::Own => unopened(&path),
                 TlsReader::Kafka => fs::metadata(&path).err().map(|error| unread(&path, &error)),
             };
-            self.missing.extend(missing.map(|missing| missing.at(file.place)));
+            self.doubtful.extend(missing.map(|missing| missing.at(file.place)));
         }
-        let are_here = !named.is_empty() && self.missing.len() == before;
+        let are_here = !named.is_empty() && self.doubtful.len() == before;
         if are_here && reader == TlsReader::Own {
             self.errors.extend(unusable_tls(tls, &named));
         }
@@ -104,10 +103,34 @@ impl MachineFindings {
             let Some(path) = client.file.as_deref() else { continue };
             let keys = ["receivers", "otlp", "auth", "clients", name, "file"];
             let place = node.along(keys).place;
-            match (unopened(path), client.check_file()) {
-                (Some(missing), _) => self.missing.push(missing.at(place)),
-                (None, Err(error)) => self.errors.push(SettingsError::new(error).at(place)),
-                (None, Ok(())) => {}
+            if let Some(missing) = unopened(path) {
+                self.doubtful.push(missing.at(place));
+            } else if let Err(error) = client.check_file() {
+                self.errors.push(SettingsError::new(error).at(place));
+            }
+        }
+    }
+
+    /// Checks that no exporter or forward of one protocol of OTLP is sent to the usual port of the
+    /// other.
+    fn check_ports(&mut self, node: &Node) {
+        let sections = ["exporters", "forward"].into_iter().filter_map(|it| node.get(it));
+        for (key, settings) in sections.flat_map(Node::entries) {
+            let (usual, other) = match key.text.split('/').next().unwrap_or_default() {
+                "otlp_http" | "otlphttp" => ("4318", "4317"),
+                "otlp_grpc" | "otlp" => ("4317", "4318"),
+                _ => continue,
+            };
+            let Some(endpoint) = settings.get("endpoint") else { continue };
+            let address = endpoint.read::<String>().unwrap_or_default();
+            if address.trim_end_matches('/').ends_with(&format!(":{other}")) {
+                let protocol = if other == "4317" { "OTLP/gRPC" } else { "OTLP/HTTP" };
+                let text = format!(
+                    "`{}` is sent to port {other}, which is mostly that of {protocol}: its own is \
+                     {usual}",
+                    key.text
+                );
+                self.doubtful.push(SettingsError::new(text).at(endpoint.place));
             }
         }
     }
@@ -141,11 +164,17 @@ fn unusable_tls(tls: &Node, named: &[&Node]) -> Option<SettingsError> {
     Some(SettingsError::new(error).at(place))
 }
 
-/// Returns the reason that a file cannot be opened.
+/// Returns the reason that a file cannot be opened. Opening a pipe would wait for its writer.
 fn unopened(path: &str) -> Option<SettingsError> {
+    let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    if is_pipe {
+        let text = format!("`{path}` is a named pipe, which gives its content but once: `check`");
+        return Some(SettingsError::new(format!("{text} does not read it, and no reload could")));
+    }
     fs::File::open(path).err().map(|error| unread(path, &error))
 }
 
 fn unread(path: &str, error: &std::io::Error) -> SettingsError {
-    SettingsError::new(format!("cannot read `{path}`: {error}"))
+    let remedy = "`serve` would not start (paths begin at the working directory)";
+    SettingsError::new(format!("cannot read `{path}`: {error}: {remedy}"))
 }

@@ -59,7 +59,7 @@ fn an_unknown_option_is_no_command() {
     let mistyped = run(&["run", "--formatt", "junit", "--", "true"]);
     assert_eq!(mistyped.code, 64, "{}", mistyped.err);
     assert!(mistyped.err.contains("'--formatt'"), "{}", mistyped.err);
-    assert!(mistyped.err.contains("a similar argument exists: '--format'"), "{}", mistyped.err);
+    assert!(mistyped.err.contains("did you mean `--format`?"), "{}", mistyped.err);
     // What stands behind the command is the command's own, and `--` ends the options.
     let own = run(&["run", "--wait", "0", "echo", "--formatt", "-x"]);
     assert!(own.out.contains("--formatt -x"), "{}{}", own.out, own.err);

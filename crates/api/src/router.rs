@@ -15,6 +15,8 @@ use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+use spanscore_base::otlp::Signal;
+
 use crate::body::ApiBody;
 use crate::edits::edits;
 use crate::inspecting::INSPECTED_BYTES_MAX;
@@ -98,6 +100,7 @@ impl Api {
 async fn guarded(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let is_api = api.is_interface(request.uri().path());
     let mut response = match api.guard.check(&request, is_api) {
+        _ if is_otlp(&request) => api.refuse(ApiProblem::not_found(NO_RECEIVER)),
         Ok(()) => next.run(request).await,
         Err(problem) => api.refuse(problem),
     };
@@ -109,6 +112,15 @@ async fn guarded(State(api): State<Arc<Api>>, request: Request, next: Next) -> R
     let cached = if is_kept { "no-cache" } else { "no-store" };
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(cached));
     response
+}
+
+/// Answer to an exporter that is pointed at the pages.
+const NO_RECEIVER: &str = "the pages are served here: OTLP is received at \
+     `receivers.otlp.protocols.http.endpoint`, mostly port 4318";
+
+fn is_otlp(request: &Request) -> bool {
+    let path = request.uri().path();
+    request.method() == Method::POST && Signal::ALL.iter().any(|it| it.http_path() == path)
 }
 
 impl Api {

@@ -15,6 +15,7 @@ mod lines;
 mod nesting;
 mod pieces;
 mod text;
+mod unreadable;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -73,8 +74,9 @@ impl Iterator for FileRequests {
     }
 }
 
-/// Tells text from binary by the name, else by the first bytes. A binary request starts with a byte
-/// that is white space in text, so the two bytes after white space decide.
+/// Tells text from binary by the name, unless the first bytes are of no text, else by the first
+/// bytes. A binary request starts with a byte that is white space in text, so the two bytes after
+/// white space decide.
 fn is_text(name: &str, start: &[u8]) -> bool {
     let mut parts = name.rsplit('.');
     let mut extension = parts.next().unwrap_or_default();
@@ -82,7 +84,7 @@ fn is_text(name: &str, start: &[u8]) -> bool {
         extension = parts.next().unwrap_or_default();
     }
     match extension.to_ascii_lowercase().as_str() {
-        "json" | "jsonl" | "ndjson" => return true,
+        "json" | "jsonl" | "ndjson" if is_written(start) => return true,
         "pb" | "bin" | "binpb" | "otlp" | "proto" => return false,
         _ => {}
     }
@@ -95,6 +97,19 @@ fn is_text(name: &str, start: &[u8]) -> bool {
         Some((first, _)) => *first == b'[',
         None => true,
     }
+}
+
+/// Returns true for the beginning of a text: UTF-8, which may be cut, without control characters.
+/// A binary request has some in its first bytes: the tags of its fields.
+fn is_written(start: &[u8]) -> bool {
+    let valid = match std::str::from_utf8(start) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&start[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    };
+    valid.is_some_and(|text| !text.contains(|c: char| c.is_ascii_control() && !c.is_whitespace()))
 }
 
 /// Returns the signal of a file by its name: traces unless a part of the name is that of another.
@@ -198,6 +213,40 @@ mod tests {
         let zstd = zstd::bulk::compress(request, 1).unwrap();
         check("metrics_1.pb.zst", &zstd, &[Ok(Signal::Metrics)]);
         check("unnamed", &gzip(SPANS.as_bytes()), &[Ok(Signal::Traces)]);
+    }
+
+    #[test]
+    fn what_is_no_recording_is_named_with_its_remedy() {
+        let text = |name: &str, content: &[u8], part: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            let read: Vec<_> = read_requests(&path).collect();
+            let is_named = matches!(&read[..], [Err(error)] if error.message.contains(part));
+            assert!(is_named, "{name}: {read:?}");
+        };
+        text("a.yaml", b"evaluators:\n  tool_error:\n", "a config, and no recording");
+        text("a.json", b"{\"evaluators\": {}}", "a config, and no recording");
+        text("a.csv", b"trace_id,name\n1,f\n", "a table, and no recording");
+        text("a.txt", b"2026-01-01 INFO hello\n", "text, and no recording");
+        text("a.parquet", b"PAR1\x15\x04", "a Parquet file");
+        text("a.db", b"SQLite format 3\0\x10", "spanscore scores --store");
+        text("a.json", b"\xff\xfe{\0", "text in UTF-16");
+        let run = br#"{"id": "a", "run_type": "tool", "inputs": {}, "trace_id": "t"}"#;
+        text("a.jsonl", run, "a run of LangSmith");
+        let mlflow = br#"{"info": {}, "data": {"spans": [{"name": "f"}]}}"#;
+        text("a.json", mlflow, "a trace of MLflow");
+        let spans = br#"[{"traceId": "5b8e", "spanId": "eee1", "name": "f"}]"#;
+        text("a.json", spans, "\"resourceSpans\": [{\"scopeSpans\"");
+        text("a.json", br#"{"resource_spans": []}"#, "whose keys are in camel case");
+        text("a.json", br#"{"object": "chat.completion", "choices": []}"#, "a reply of a model");
+        text("a.jsonl", br#"{"prompt": "p", "completion": "c"}"#, "a row of a dataset");
+        text("a.json", br#"{"eval_cases": []}"#, "name it with `--golden`");
+    }
+
+    #[test]
+    fn a_binary_request_is_read_whatever_its_name() {
+        check("a.json", b"\x0a\x02\x12\x00", &[Ok(Signal::Traces)]);
     }
 
     #[test]

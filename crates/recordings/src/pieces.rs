@@ -11,7 +11,8 @@ use bytes::Bytes;
 use super::foreign::{self, transcript};
 use super::lines::TranscriptLines;
 use super::text::{Piece, TextSplitter};
-use super::{FileError, REQUEST_BYTES_MAX, SNIFF_BYTES, is_text, signal_of_name};
+use super::unreadable;
+use super::{FileError, REQUEST_BYTES_MAX, SNIFF_BYTES, is_text, is_written, signal_of_name};
 use spanscore_base::otlp::{ContentCoding, Signal, json};
 
 /// Buffer for reading, in bytes.
@@ -24,10 +25,6 @@ const LENGTH_FIRST_MAX: u8 = 8;
 
 /// Bytes at the start of a text that tell if it may be one transcript.
 const TRANSCRIPT_SNIFF_BYTES: usize = 4 << 10;
-/// Beginning of a zip archive, and the error of one.
-const ZIP_START: &[u8] = b"PK\x03\x04";
-const ZIP: &str = "a zip archive: unpack it first; a log of Inspect in the form `.eval` becomes \
-     readable by `inspect log convert --to json`";
 
 /// One piece of a file: most often one request, in whatever form.
 #[derive(Debug)]
@@ -154,13 +151,17 @@ fn open(path: &Path, read: &Arc<AtomicU64>) -> io::Result<Box<dyn BufRead>> {
 
 fn input(name: &str, mut reader: Box<dyn BufRead>) -> io::Result<PieceInput> {
     let start = reader.fill_buf()?;
-    if start.starts_with(ZIP_START) {
-        return Ok(PieceInput::Failed(ZIP.to_owned()));
+    if let Some(what) = unreadable::format(start) {
+        return Ok(PieceInput::Failed(what.to_owned()));
     }
-    if is_text(name, &start[..start.len().min(SNIFF_BYTES)]) {
+    let sniffed = &start[..start.len().min(SNIFF_BYTES)];
+    if is_text(name, sniffed) {
         let is_whole = transcript::may_begin(&start[..start.len().min(TRANSCRIPT_SNIFF_BYTES)]);
         let splitter = TextSplitter::new(reader, REQUEST_BYTES_MAX);
         return Ok(PieceInput::Start(if is_whole { splitter.in_whole_texts() } else { splitter }));
+    }
+    if is_written(sniffed) {
+        return Ok(PieceInput::Failed(unreadable::text(name).to_owned()));
     }
     Ok(match start.first() {
         Some(first) if *first <= LENGTH_FIRST_MAX => PieceInput::Lengths(reader, 0),

@@ -10,7 +10,7 @@ use comfy_table::ColumnConstraint;
 
 use super::score::Format;
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, output, recorded};
+use super::{CommandError, Exit, inputs, output, recorded};
 use spanscore_base::model::{Facts, TraceId, Trajectory};
 use spanscore_base::value::Value;
 use spanscore_base::visible;
@@ -32,7 +32,7 @@ Examples:
   spanscore inspect --explain traces.jsonl      # when a call is missing
   spanscore inspect --suggest traces.jsonl      # when nothing is known of the instrumentation")]
 pub(super) struct InspectArgs {
-    /// Files to read; `-` is standard input
+    /// Files, folders or patterns to read; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -54,13 +54,14 @@ pub(super) struct InspectArgs {
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
+    let files = inputs::expand(&args.files)?;
     if args.suggest {
-        return suggest::run(&plan, &args.files);
+        return suggest::run(&plan, &files);
     }
     let failures = FailureJudge::new(&plan.config.failures).map_err(anyhow::Error::new)?;
     let resolver = recorded::resolver(&plan, &Facts::all())?;
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
-    let is_broken = recorded::read(&mut replay, &args.files)?;
+    let is_broken = recorded::read(&mut replay, &files)?;
     let mut printed = Ok(());
     let mut shown = 0;
     if args.explain {

@@ -4,6 +4,7 @@
 //! [`visible::line`] where lines are composed, the rest is escaped here.
 
 pub(super) mod interrupt;
+pub(super) mod misuse;
 pub(super) mod progress;
 
 use std::fmt::Display;

@@ -29,12 +29,12 @@ use self::report::Report;
 use self::rows::{RowSpool, ScoreRows};
 pub(super) use self::silence::{Heard, Silence};
 use self::tally::Tallies;
+use super::recorded::UnreadNotes;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
 use crate::cli::output::interrupt;
 use crate::cli::output::progress::Progress;
 use crate::config::ResolvedConfig;
-use spanscore_base::visible;
 use spanscore_engine::batch::{Batch, BatchError, BatchProgress, WatchedRun};
 use spanscore_pipeline::recordings;
 
@@ -130,11 +130,8 @@ pub(super) fn judge(
     let stop = interrupt::watch(&progress)?;
     let judges = CommandJudges::new(plan.config.judges, replies).until(stop.token.clone());
     let mut gathering = ScoreGathering::new(judges, &empty, (&spool, pages.as_ref()));
-    let mut is_broken = false;
-    let mut problem = |said: String| {
-        output::note(format_args!("spanscore: {}", visible::line(said)));
-        is_broken = true;
-    };
+    let mut unread = UnreadNotes::default();
+    let mut problem = |said: String| unread.tell(said);
     let counts = Progress::show(files, &progress, || {
         let mut batch = Batch::new(settings);
         recordings::read(&mut batch, files, &progress, &mut problem)?;
@@ -145,6 +142,7 @@ pub(super) fn judge(
             .judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))
     });
     stop.batch_returned();
+    let is_broken = unread.finish();
     gathering.finish()?;
     let ScoreGathering { places, heard, tallies, .. } = gathering;
     let rows =

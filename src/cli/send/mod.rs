@@ -18,7 +18,7 @@ use tokio::runtime::Builder;
 use self::destination::{Destination, Sent};
 use self::fresh::Fresh;
 use self::words::{CompressionWord, ProtocolWord};
-use super::{CommandError, Exit, output, started};
+use super::{CommandError, Exit, inputs, output, started};
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::{Address, Secret, SettingsError};
 use spanscore_base::visible;
@@ -41,7 +41,7 @@ Examples:
 
 --sample sends under fresh ids and with the present time, as if the agent ran now.")]
 pub(super) struct SendArgs {
-    /// Files to send; `-` is standard input
+    /// Files, folders or patterns to send; `-` is standard input
     #[arg(value_name = "FILE", required_unless_present = "sample")]
     files: Vec<PathBuf>,
     /// Sends a sample run of an agent
@@ -173,9 +173,10 @@ impl SendArgs {
 
     /// Returns the requests in order, read as they are sent. Only fresh ids need all of them at
     /// once, to know which span ended last.
-    fn requests(&self) -> Result<Box<dyn Iterator<Item = ReadRequest> + '_>, CommandError> {
+    fn requests(&self) -> Result<Box<dyn Iterator<Item = ReadRequest>>, CommandError> {
         let sample = if self.sample { Some(Ok((Signal::Traces, sample()?))) } else { None };
-        let read = sample.into_iter().chain(self.files.iter().flat_map(|path| read_requests(path)));
+        let files = inputs::expand(&self.files)?.into_iter();
+        let read = sample.into_iter().chain(files.flat_map(|path| read_requests(&path)));
         if !self.sample && !self.fresh_ids {
             return Ok(Box::new(read));
         }

@@ -273,3 +273,12 @@ async fn every_answer_has_the_headers_that_hold_pages_back() {
     check("GET", "/scores/login", 200, "no-cache").await;
     check("GET", "/scores", 303, "no-store").await;
 }
+
+#[tokio::test]
+async fn an_exporter_that_is_pointed_at_the_pages_is_told_so() {
+    let harness = Harness::with(with_token(TOKEN));
+    for path in ["/v1/traces", "/v1/logs"] {
+        let answer = harness.send(request("POST", path, &[])).await;
+        assert_eq!(answer.problem(), (404, "not_found".to_owned()), "{path}");
+    }
+}

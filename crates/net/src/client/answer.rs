@@ -177,7 +177,10 @@ pub(super) fn remedy(status: u16) -> Option<&'static str> {
         ),
         401 | 403 => Some("the backend wants other credentials: check `headers`, `auth` or `tls`"),
         413 => Some("the backend takes smaller requests only: raise its limit"),
-        415 => Some("the backend does not take this encoding: try another `compression`"),
+        415 => Some(
+            "the backend does not take this protocol or encoding: check the port, or try another \
+             `compression`",
+        ),
         _ => None,
     }
 }
@@ -198,7 +201,7 @@ fn message_of(body: &[u8], is_json: bool) -> Cow<'_, str> {
     };
     match message.filter(|message| !message.is_empty()) {
         Some(message) => message.into(),
-        None => String::from_utf8_lossy(body),
+        None => String::from_utf8_lossy(body.trim_ascii_end()),
     }
 }
 

@@ -14,6 +14,7 @@ pub(super) mod transcript;
 use bytes::Bytes;
 use serde_json::{Map, Value as Json};
 
+use super::unreadable;
 use span::ForeignSpan;
 use spanscore_base::otlp::{Signal, json};
 
@@ -107,14 +108,16 @@ impl Import<'_> {
             self.spans.extend(spans);
             return Ok(());
         }
+        let other = unreadable::object(&map).unwrap_or(UNKNOWN);
         for envelope in ["data", "trace", "traces"] {
             if let Some(inner) = map.remove(envelope).filter(|it| it.is_object() || it.is_array()) {
-                return self.take(inner, depth + 1);
+                let named = |error| if error == UNKNOWN { other.to_owned() } else { error };
+                return self.take(inner, depth + 1).map_err(named);
             }
         }
         let value = Json::Object(map);
         let span = phoenix::span(&value).or_else(|| langfuse::span(&value, None));
-        self.spans.push(span.ok_or(UNKNOWN)?);
+        self.spans.push(span.ok_or(other)?);
         Ok(())
     }
 

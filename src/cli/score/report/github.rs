@@ -42,7 +42,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut ReportOut) -> Result<(), Comm
         out.raw(&annotation("notice", "spanscore baseline", &it.sentence()))?;
     }
     let command = if report.verdict.reasons.is_empty() { "notice" } else { "error" };
-    let sentence = format!("{}; {}", report.gate_line(), report.tallies.all.sentence());
+    let sentence = format!("{}; {}", report.gate_line(), report.sentence());
     out.raw(&annotation(command, "spanscore", &sentence))?;
     if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
         let text = markdown::text(report, true)?;

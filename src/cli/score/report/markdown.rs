@@ -29,7 +29,7 @@ pub(super) fn text(report: &Report<'_>, with_details: bool) -> anyhow::Result<St
         out,
         "{}{}\n",
         if report.verdict.reasons.is_empty() { "" } else { "\n" },
-        report.tallies.all.sentence()
+        report.sentence()
     )?;
     let heads = COLUMNS.map(str::to_lowercase);
     writeln!(out, "| {} |", heads.join(" | "))?;

@@ -87,6 +87,15 @@ impl Report<'_> {
         lines
     }
 
+    /// Returns the counts of all outcomes as a sentence.
+    fn sentence(&self) -> String {
+        let all = self.tallies.all;
+        if all.count() == 0 && self.silence.is_without_traces {
+            return "nothing was judged: what was read holds no trace".to_owned();
+        }
+        all.sentence()
+    }
+
     fn gate_line(&self) -> String {
         match self.verdict.reasons.as_slice() {
             [] if self.is_broken => format!("gate: open, but {OPEN_BUT_BROKEN}"),

@@ -47,7 +47,7 @@ pub(super) fn write(
         if waiting.rows == ROWS_MAX { waiting.flush() } else { Ok(()) }
     })?;
     waiting.flush()?;
-    out.line(report.tallies.all.sentence())?;
+    out.line(report.sentence())?;
     for line in report.silence_lines().chain(report.verdict_lines()) {
         out.line(visible::line(line))?;
     }
