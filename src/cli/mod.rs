@@ -141,7 +141,10 @@ fn check_absent<'p>(
     mut paths: impl Iterator<Item = &'p Path>,
     force: bool,
 ) -> Result<(), CommandError> {
-    match paths.find(|path| !force && path.symlink_metadata().is_ok()) {
+    match paths.find(|path| path.is_dir() || (!force && path.symlink_metadata().is_ok())) {
+        Some(path) if path.is_dir() => {
+            misused(format!("{} is a folder: name a file in it", path.display()))
+        }
         Some(path) => misused(format!("{} is there: add --force to replace it", path.display())),
         None => Ok(()),
     }

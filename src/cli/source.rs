@@ -7,12 +7,15 @@ use clap::Args;
 use super::{CommandError, output};
 use crate::config::{self, ConfigError, ConfigPart, Loaded, ResolvedConfig};
 
+/// Variable that names a config file where the option is not given.
+const VARIABLE: &str = "SPANSCORE_CONFIG";
+
 /// Config files and settings of the command line.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct ConfigArgs {
     /// Config file in YAML or JSON; may be given more than once: maps are merged, later files win.
     /// Without one the built-in config holds
-    #[arg(short, long, value_name = "FILE", env = "SPANSCORE_CONFIG")]
+    #[arg(short, long, value_name = "FILE", env = VARIABLE)]
     config: Vec<PathBuf>,
     /// Sets one value over the config, such as --set shutdown_timeout=5s
     #[arg(long, value_name = "KEY.KEY=VALUE")]
@@ -40,12 +43,24 @@ impl ConfigArgs {
 
     /// Reads the config; keeps its error type, for reloads.
     pub(super) fn read(&self) -> Result<Loaded, ConfigError> {
-        config::load(&self.parts(), &config::environment)
+        config::load(&self.parts(), &config::environment).map_err(|error| self.named(error))
+    }
+
+    /// Adds to the error of a file that the environment names which variable does.
+    fn named(&self, mut error: ConfigError) -> ConfigError {
+        let variable = std::env::var_os(VARIABLE).filter(|name| self.config == [Path::new(name)]);
+        for problem in error.problems.iter_mut().filter(|it| it.at.is_none()) {
+            if variable.is_some() && problem.help.is_none() {
+                problem.help = Some(format!("the variable {VARIABLE} names it"));
+            }
+        }
+        error
     }
 
     /// Reads a config that no built-in one stands behind; tells slips in it.
     pub(super) fn load_without_built_in(&self) -> Result<Loaded, CommandError> {
-        let loaded = config::load_without_built_in(&self.parts(), &config::environment)?;
+        let loaded = config::load_without_built_in(&self.parts(), &config::environment);
+        let loaded = loaded.map_err(|error| self.named(error))?;
         loaded.slips().iter().for_each(output::note);
         Ok(loaded)
     }

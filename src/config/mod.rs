@@ -15,6 +15,7 @@ mod memory;
 mod plan;
 mod print;
 mod schema;
+mod sections;
 
 pub use changes::{needs_restart, texts};
 pub use collector::BUILD;

@@ -10,7 +10,7 @@ use smart_default::SmartDefault;
 
 use super::listeners::{Listener, otlp_ports};
 use super::memory::{ShareSettings, divide, store_queue, stored_content};
-use super::{container, listeners, schema};
+use super::{container, listeners, schema, sections};
 use spanscore_api::DashboardSection;
 use spanscore_ask::judge::{JudgeSettings, JudgingSettings, check_judges};
 use spanscore_assemble::{LimitsSettings, MemorySetting, SessionsSettings, TracesSettings};
@@ -21,7 +21,6 @@ use spanscore_emit::settings::ExporterSettings;
 use spanscore_engine::settings::evaluators::{self, Surroundings};
 use spanscore_engine::settings::{ConfigError, JudgeIdentities, Loaded, read_all, report};
 use spanscore_evaluate::engine::run::Configured;
-use spanscore_evaluate::kinds::kind;
 use spanscore_evaluate::{FailureJudge, FailureSettings};
 use spanscore_extract::Table;
 use spanscore_extract::dialect::{Dialect, Role};
@@ -111,7 +110,6 @@ impl ResolvedConfig {
         let mut errors = Vec::new();
         let mut config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
         let container_memory = config.as_mut().and_then(|config| fit_memory(&mut config.limits));
-        explain_other_sections(&mut errors);
         if let Some(config) = &config {
             check_dialects(config, &loaded.node, &mut errors);
             check_failures(config, &loaded.node, &mut errors);
@@ -163,7 +161,10 @@ impl ResolvedConfig {
                 }
                 Ok(Self { config, evaluators, exporters, forward, memory, container_memory })
             }
-            _ => Err(report(errors, &loaded.sources)),
+            _ => {
+                sections::explain(&mut errors);
+                Err(report(errors, &loaded.sources))
+            }
         }
     }
 
@@ -194,57 +195,6 @@ fn fit_memory(limits: &mut LimitsSettings) -> Option<u64> {
     let mib = container.map_or(limits.memory_mib.mib(), container::memory_mib);
     limits.memory_mib = MemorySetting::Mib(mib);
     container
-}
-
-/// Sections of other files: those of the OpenTelemetry Collector's config, with our replacement,
-/// and those of a recording.
-const OTHER_SECTIONS: [(&str, &str); 8] = [
-    (
-        "processors",
-        "there are none here: leave it out; batching, limits and sampling are settings \
-      of `exporters`, `limits` and of each evaluator",
-    ),
-    (
-        "service",
-        "leave it out: every receiver feeds every evaluator, whose scores go to every \
-      exporter; logs and metrics of its own are under `telemetry`",
-    ),
-    ("extensions", "leave it out: health is under `telemetry.health`"),
-    ("connectors", "leave it out: `forward` passes on what was received"),
-    ("expect", OF_EVALUATOR),
-    ("criteria", OF_EVALUATOR),
-    ("resourceSpans", RECORDING),
-    ("resourceLogs", RECORDING),
-];
-
-const OF_EVALUATOR: &str =
-    "write it below an evaluator: `evaluators: {tool_trajectory: {expect: {file: FILE}}}`";
-const RECORDING: &str = "this is a recording, not a config: name it without `--config`, as in \
-     `spanscore score FILE`";
-
-/// Adds help to unknown sections: our replacement of another system's section, or the place of a
-/// kind of evaluator; and to protocols beside `protocols`.
-fn explain_other_sections(errors: &mut [SettingsError]) {
-    for error in errors {
-        let name = error.message.strip_prefix("unknown setting `");
-        let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) else { continue };
-        let is_protocol = matches!(name, "grpc" | "http");
-        let here = OTHER_SECTIONS.iter().find(|(section, _)| *section == name);
-        let is_known = |word: &str| error.help.as_deref().is_some_and(|help| help.contains(word));
-        if is_protocol && is_known("protocols") {
-            error.help = Some("write it below `protocols:`, indented".to_owned());
-        } else if is_known("otlp, file") {
-            let protocol = if name.contains("grpc") { "grpc" } else { "http" };
-            if name.contains("grpc") || name.contains("http") {
-                error.help = Some(format!("write `otlp: {{protocols: {{{protocol}: ...}}}}`"));
-            }
-        } else if let Some((_, here)) = here {
-            error.help = Some((*here).to_owned());
-        } else if kind(name.split('/').next().unwrap_or(name)).is_some() && is_known("receivers") {
-            error.help =
-                Some("it is an evaluator: write it below `evaluators:`, indented".to_owned());
-        }
-    }
 }
 
 /// Checks that the dialects fit into one table; a test checks the built-in ones.

@@ -66,3 +66,4 @@ mod traps;
 mod unmarked;
 mod upgrade;
 mod work;
+mod wrong_input;

@@ -6,6 +6,7 @@ use super::settings::settings;
 use crate::cli::{CommandError, Exit, output};
 use crate::config::shared_schema;
 use spanscore_base::settings::meant_or;
+use spanscore_evaluate::kinds::kind_elsewhere;
 use spanscore_evaluate::{KINDS, Kind, kind};
 
 /// Lists the kinds of evaluators, or shows the settings of one
@@ -29,8 +30,7 @@ pub(in crate::cli) fn run(args: &EvaluatorsArgs) -> Result<Exit, CommandError> {
 
 /// Finds a kind by its name, or by its name in another system.
 fn find(word: &str) -> Result<&'static Kind, CommandError> {
-    let known_as = |kind: &&Kind| kind.also_known_as.iter().any(|(alias, _)| *alias == word);
-    kind(word).or_else(|| KINDS.iter().copied().find(known_as)).ok_or_else(|| {
+    kind(word).or_else(|| kind_elsewhere(word).map(|(kind, _)| kind)).ok_or_else(|| {
         let names = KINDS.iter().map(|kind| kind.name);
         let help = meant_or(word, names, || "`spanscore evaluators` lists them".to_owned());
         CommandError::Usage(format!("unknown kind of evaluator `{word}`; {help}"))

@@ -94,7 +94,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
         Ok(ended) => ended,
         Err(NotStarted { exit, error }) => {
             let name = args.command.first().map(|it| it.to_string_lossy()).unwrap_or_default();
-            output::note(format_args!("error: cannot run `{}`: {error}", visible::line(name)));
+            let text = format!("cannot run `{name}`: {error}{}", not_started(&name));
+            output::note(format_args!("error: {}", visible::line(text)));
             return Ok(exit);
         }
     };
@@ -109,6 +110,25 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
     }
     let verdict = score::judge(plan, &[path.to_owned()], &gate, &RepliesArgs::default())?;
     Ok(failure.unwrap_or(verdict))
+}
+
+/// Returns the remedy for a first word that is no program.
+fn not_started(name: &str) -> String {
+    let program = match Path::new(name).extension().and_then(|ending| ending.to_str()) {
+        Some("py") => "python ",
+        Some("js" | "mjs" | "cjs") => "node ",
+        Some("ts") => "npx tsx ",
+        Some("sh") => "sh ",
+        _ => "",
+    };
+    let is_line = name.contains(' ') && !Path::new(name).exists();
+    match (is_line, program) {
+        (true, _) => format!("; a command stands without quotes: `spanscore run -- {name}`"),
+        (false, "") => String::new(),
+        (false, program) => {
+            format!("; name the program that runs it: `spanscore run -- {program}{name}`")
+        }
+    }
 }
 
 /// Prints an explanation to standard error, beside the command's output and the scores.

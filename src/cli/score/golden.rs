@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::super::CommandError;
 use super::super::output;
 use super::super::source::ConfigArgs;
+use super::super::{CommandError, misused};
 use spanscore_base::value::{Value, json};
 
 /// File beside an eval set that names its metrics: `google/adk-python`,
@@ -29,8 +29,14 @@ pub(super) fn config(args: &ConfigArgs, file: &Path) -> Result<ConfigArgs, Comma
     }
     // What cannot be read, or is no JSON, is told with its place when it is read as a config.
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    if !json::parse(&text).is_ok_and(|whole| is_eval_set(&whole)) {
-        return Ok(args.or_file(Some(file)));
+    let whole = json::parse(&text).ok();
+    match &whole {
+        Some(whole) if is_eval_set(whole) => {}
+        Some(Value::Map(map)) if map.get("evaluators").is_none() => {
+            let text = "neither a config, with `evaluators`, nor an eval set, with `eval_cases`";
+            return misused(format!("--golden {}: {text}", file.display()));
+        }
+        _ => return Ok(args.or_file(Some(file))),
     }
     let name = Value::from(file.to_string_lossy());
     let entry = |(kind, settings): (&str, String)| {

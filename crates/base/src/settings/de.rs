@@ -30,6 +30,11 @@ impl de::Error for SettingsError {
                 "no" | "off" | "n" => error.with_help("write `false`"),
                 _ => error,
             },
+            (Unexpected::Str(text), BOOL_OR_MAP) => match &*text.to_lowercase() {
+                "yes" | "on" | "y" => error.with_help("write `true`"),
+                "no" | "off" | "n" => error.with_help("write `false`"),
+                _ => error.with_help("write its settings below it, indented"),
+            },
             (Unexpected::Str(text), "a list") => error.with_help(format!("write [{text:?}]")),
             (Unexpected::Seq | Unexpected::Str(_), "a map") => error.with_help(MAP_EXAMPLE),
             (Unexpected::Float(number), "a whole number from 0")
@@ -62,6 +67,9 @@ impl de::Error for SettingsError {
         Self::new(format!("`{field}` is missing"))
     }
 }
+
+/// Words of [`Switch`](super::Switch) for what it expects.
+const BOOL_OR_MAP: &str = "`true`, `false`, or a map of settings";
 
 /// Names an expected value without the names of our types.
 fn in_words(expected: &dyn Expected) -> String {
@@ -122,6 +130,9 @@ pub(super) fn unknown(what: &str, word: &str, expected: &[&'static str]) -> Sett
     let error = SettingsError::new(format!("unknown {what} `{word}`"));
     if let Some((_, help)) = called_here(word, expected) {
         return error.with_help(help);
+    }
+    if word.bytes().all(|byte| byte.is_ascii_digit()) {
+        return error.with_help("a comma ends a value: write a point in a number, such as 0.8");
     }
     if word.contains(|c: char| c.is_whitespace() && !c.is_ascii()) {
         return error.with_help("it holds a no-break space: indent with plain ones");

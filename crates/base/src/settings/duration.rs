@@ -65,6 +65,8 @@ fn duration(text: &str) -> Option<Duration> {
     match days {
         None => plain(text),
         Some((days, rest)) => {
+            let rest = ["ays", "ay"].iter().find_map(|end| rest.strip_prefix(end)).unwrap_or(rest);
+            let rest = rest.trim_start();
             let rest = if rest.is_empty() { Duration::ZERO } else { plain(rest)? };
             Some(Duration::from_secs(u64::from(days) * DAY_S) + rest)
         }
@@ -109,7 +111,9 @@ mod tests {
         assert_eq!(read("200ms".into()), Ok(HumanDuration::from_millis(200)));
         assert_eq!(read("1m30s".into()), Ok(HumanDuration::from_secs(90)));
         assert_eq!(read("0".into()), Ok(HumanDuration::default()));
-        assert_eq!(read("14d".into()), Ok(HumanDuration::from_secs(14 * DAY_S)));
+        for written in ["14d", "14days", "14 days", "13day 24h"] {
+            assert_eq!(read(written.into()), Ok(HumanDuration::from_secs(14 * DAY_S)), "{written}");
+        }
         assert_eq!(read(" 1d 12h ".into()), Ok(HumanDuration::from_secs(36 * 3600)));
         for wrong in ["-2s", "soon", "d", "-1d", "1.5d", "1d2", "1dd", "2 seconds d"] {
             assert!(read(wrong.into()).is_err(), "{wrong}");

@@ -64,6 +64,7 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["insecure"], "tls", "tls: {insecure: true}"),
     (&["topic"], "traces", "traces: {topics: [NAME]}"),
     (&["days"], "age", "age: 14d"),
+    (&["token", "tokens", "bearer", "api_key"], "clients", "clients: {NAME: {token: TOKEN}}"),
     (&["log_level"], "logs", "logs: {level: info}"),
     (&["evaluation_criteria", "evaluationCriteria", "prompt"], "criteria", ""),
     (&["trajectory"], "tool_calls", ""),

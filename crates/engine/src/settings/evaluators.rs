@@ -22,6 +22,7 @@ use spanscore_evaluate::engine::expect::Template;
 use spanscore_evaluate::engine::identity;
 use spanscore_evaluate::engine::run::{Against, Configured};
 use spanscore_evaluate::engine::tool_choice::{ToolChoice, texts_of};
+use spanscore_evaluate::kinds::kind_elsewhere;
 use spanscore_evaluate::{Evaluator, KINDS, Kind, kind};
 
 /// Most evaluators of one config.
@@ -310,13 +311,8 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
     if let Some(kind) = kind(word) {
         return Ok(kind);
     }
-    // `tool_call_accuracy` for `ToolCallAccuracy`: each library has its case.
-    let letters = |word: &str| word.replace(['_', '-'], "").to_lowercase();
-    let is_word = |alias: &str| letters(alias) == letters(word);
-    let alias = KINDS.iter().find_map(|kind| {
-        let (_, origin) = kind.also_known_as.iter().find(|(alias, _)| is_word(alias))?;
-        Some(format!("what {origin} calls so is `{}` here", kind.name))
-    });
+    let alias = kind_elsewhere(word)
+        .map(|(kind, origin)| format!("what {origin} calls so is `{}` here", kind.name));
     let names = || KINDS.iter().map(|kind| kind.name);
     let by_colon = word.split_once(':').filter(|(start, _)| kind(start).is_some());
     let help = alias
@@ -408,10 +404,24 @@ fn explain_unknown(kind: &Kind, own: &Node, errors: &mut [SettingsError]) {
         };
         *help = if criteria.is_some_and(|criteria| criteria.get(&key.text).is_some()) {
             format!("write it below `criteria`: `criteria: {{{}: ...}}`", key.text)
+        } else if let Some(remedy) = of_entry(&key.text) {
+            remedy.to_owned()
         } else {
             format!("{help}; and of every evaluator {}", shared_keys().join(", "))
         };
     }
+}
+
+/// Returns the remedy for what other systems write in the settings of an evaluator, and its entry
+/// says here.
+fn of_entry(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "name" | "id" => "write the name in the key: `tool_error/name_of_yours:`",
+        "type" | "kind" | "metric" | "class" => "the kind stands in the key: `tool_error:`",
+        "enabled" | "enable" | "disabled" => "to switch it off, leave out the evaluator",
+        "weight" => "leave it out: scores of several evaluators are not added up",
+        _ => return None,
+    })
 }
 
 fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError> {

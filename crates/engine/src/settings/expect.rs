@@ -170,7 +170,12 @@ fn read_rows(
         Ok(text) => text,
         Err(what) => {
             let message = format!("cannot read the dataset {file}: {what}");
-            let help = "a path from the folder of the config file";
+            let help = match file.to_string() {
+                it if it.contains("://") => "a dataset is a file: fetch it first",
+                it if it.contains('*') => "one file is read: name it, or write its rows into one",
+                _ if path.is_dir() => "name a file in it",
+                _ => "a path from the folder of the config file",
+            };
             errors.push(SettingsError::new(message).with_help(help).at(place));
             return None;
         }

@@ -1,7 +1,7 @@
 //! CEL expressions in settings, with their mistakes shown at their places.
 
 use super::sources::ConfigSources;
-use spanscore_base::settings::{Node, NodeKind, Place, SettingsError, meant_or, meant_or_known};
+use spanscore_base::settings::{Node, NodeKind, Place, SettingsError, meant_or_known, nearest};
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::select::{VARIABLES, When, WhenError};
 
@@ -33,7 +33,29 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["any", "some"], "`exists(it, ...)`"),
 ];
 /// Operators of other languages, and those of CEL.
-const OPERATORS: &[(&str, &str)] = &[("and", "&&"), ("or", "||"), ("not", "!")];
+const OPERATORS: &[(&str, &str)] = &[
+    ("and", "&&"),
+    ("or", "||"),
+    ("not", "!"),
+    ("is", "=="),
+    ("eq", "=="),
+    ("ne", "!="),
+    ("=", "=="),
+    ("&", "&&"),
+    ("|", "||"),
+];
+/// Beginnings of names that conventions give attributes: no attribute has such a name alone.
+const NAMESPACES: [&str; 9] = [
+    "gen_ai",
+    "openinference",
+    "llm",
+    "service",
+    "telemetry",
+    "deployment",
+    "traceloop",
+    "langfuse",
+    "k8s",
+];
 
 /// Compiles the expression of a setting; a mistake is placed at the character within it.
 pub(super) fn compile(
@@ -59,7 +81,14 @@ pub(super) fn compile(
             let help = "write `\"NAME\" in tool_names`".to_owned();
             ExpressionMistake { message, help: Some(help), at: find_word(text, "contains") }
         }
-        Ok(when) => return Some(when),
+        Ok(when) => match dotted_attribute(text) {
+            None => return Some(when),
+            Some((at, written, meant)) => ExpressionMistake {
+                message: format!("`{written}` in `{setting}` asks for a map in an attribute"),
+                help: Some(format!("write `{meant}`")),
+                at: line_and_column(text, at),
+            },
+        },
         Err(error) => describe(error, setting, text),
     };
     let number = |value: usize| u32::try_from(value).unwrap_or(0);
@@ -76,6 +105,29 @@ fn asks_list_for_text(text: &str) -> bool {
         let is_other = before.ends_with(|it: char| it.is_alphanumeric() || "_.".contains(it));
         let quotes = before.matches('"').count() + before.matches('\'').count();
         !is_other && quotes.is_multiple_of(2)
+    })
+}
+
+/// Finds the name of an attribute whose dots are read as steps into maps, which are never there:
+/// `attributes.gen_ai.system`. Returns its place, it, and what is meant.
+fn dotted_attribute(text: &str) -> Option<(usize, String, String)> {
+    let is_part = |it: char| it.is_alphanumeric() || "_.".contains(it);
+    ["attributes.", "resource."].into_iter().find_map(|map| {
+        text.match_indices(map).find_map(|(at, _)| {
+            let before = &text[..at];
+            let quotes = before.matches('"').count() + before.matches('\'').count();
+            let rest = &text[at + map.len()..];
+            let name = &rest[..rest.find(|it| !is_part(it)).unwrap_or(rest.len())];
+            let is_call = rest[name.len()..].starts_with('(');
+            // The last word of a call is a function.
+            let name = if is_call { name.rsplit_once('.')?.0 } else { name };
+            let (first, _) = name.split_once('.')?;
+            let is_alone = !before.ends_with(is_part) && quotes.is_multiple_of(2);
+            (is_alone && NAMESPACES.contains(&first)).then(|| {
+                let meant = format!("{}[\"{name}\"]", map.trim_end_matches('.'));
+                (at, format!("{map}{name}"), meant)
+            })
+        })
     })
 }
 
@@ -117,6 +169,11 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
             help: Some("such as `json(attributes[\"metadata\"]).case`".into()),
             at: find_word(text, "json"),
         },
+        WhenError::OtherThanText { name } => ExpressionMistake {
+            message: format!("`{name}` in `{setting}` is a text, compared with something else"),
+            help: Some(format!("write a text in quotes: `{name} == \"...\"`")),
+            at: find_word(text, &name),
+        },
         WhenError::UnknownFunction { name } => {
             let here = ELSEWHERE.iter().find(|(words, _)| words.contains(&&*name));
             let help = match here {
@@ -130,13 +187,20 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
             let is_compared =
                 ["== ", "!= "].iter().any(|sign| text.contains(&[sign, &*name].concat()))
                     || text.contains(&format!("{name} in "));
-            let help = if is_compared {
-                meant_or(&name, VARIABLES, || format!("a text stands in quotes: \"{name}\""))
-            } else if text == name {
-                let attribute = || format!("of an attribute write attributes[\"{name}\"]");
-                meant_or(&name, VARIABLES, attribute)
-            } else {
-                meant_or_known(&name, &VARIABLES)
+            let is_dotted =
+                |known: &&&str| known.contains('_') && text.contains(&known.replace('_', "."));
+            let dotted = VARIABLES.iter().find(is_dotted).copied();
+            let help = match nearest(&name, VARIABLES).or(dotted) {
+                _ if ["None", "nil", "undefined", "NULL", "Null"].contains(&&*name) => {
+                    "write `null`; `has(attributes.NAME)` asks whether there is one".to_owned()
+                }
+                _ if ["True", "False", "TRUE", "FALSE"].contains(&&*name) => {
+                    format!("write `{}`", name.to_lowercase())
+                }
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None if is_compared => format!("a text stands in quotes: \"{name}\""),
+                None if text == name => format!("of an attribute write attributes[\"{name}\"]"),
+                None => format!("known are {}", VARIABLES.join(", ")),
             };
             let message = format!("unknown name `{name}` in `{setting}`");
             ExpressionMistake { message, help: Some(help), at: find_word(text, &name) }
@@ -150,6 +214,11 @@ const TYPOGRAPHIC: [char; 4] = ['\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}'];
 /// Describes a mistake in the syntax; the parser's own words end with the tokens that it expected,
 /// which are of no use to people.
 fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> ExpressionMistake {
+    if let Some(matches) = text.find("=~") {
+        let message = format!("`{setting}` is not valid CEL: `=~`");
+        let help = Some("write `NAME.matches(\"PATTERN\")`".to_owned());
+        return ExpressionMistake { message, help, at: line_and_column(text, matches) };
+    }
     if let Some(equals) = single_equals(text) {
         let message = format!("`{setting}` is not valid CEL: a single `=`");
         let help = Some("write `==` to compare".to_owned());
@@ -161,10 +230,16 @@ fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> Expre
         .replace("mismatched input", "unexpected")
         .replace("extraneous input", "unexpected")
         .replace("'<EOF>'", "end");
-    let word = message.split('\'').nth(1).unwrap_or_default();
+    let word = message.split('\'').nth(1).unwrap_or_default().trim();
     let sign = OPERATORS.iter().find(|(theirs, _)| *theirs == word);
     let help = match sign {
+        _ if word == "not" && text.contains(" not in ") => {
+            Some("write `!(\"NAME\" in tool_names)`".to_owned())
+        }
         Some((_, sign)) => Some(format!("write `{sign}`")),
+        None if text.contains("{{") || text.contains("${") => {
+            Some("a name stands without braces: `service_name == \"shop\"`".to_owned())
+        }
         None if text.contains(TYPOGRAPHIC) => Some("write plain quotes: \" or '".to_owned()),
         None => None,
     };

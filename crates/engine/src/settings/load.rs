@@ -4,6 +4,7 @@
 //! section that no file has is that of the built-in config. Then each `--set` replaces the value at
 //! its key.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::sources::{ConfigError, ConfigProblem, ConfigSources};
@@ -82,7 +83,14 @@ pub fn load(
 /// Reads a file; an error names it, and the place of what is no UTF-8.
 fn read_text(path: &Path) -> Result<String, String> {
     let name = path.display();
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let bytes = std::fs::read(path).map_err(|error| {
+        let remedy = match error.kind() {
+            ErrorKind::IsADirectory => "; name the file in it",
+            ErrorKind::NotFound if path == Path::new("-") => "; standard input is /dev/stdin here",
+            _ => "",
+        };
+        format!("cannot read {name}: {error}{remedy}")
+    })?;
     String::from_utf8(bytes).map_err(|error| {
         let good = error.as_bytes().get(..error.utf8_error().valid_up_to());
         let before = String::from_utf8_lossy(good.unwrap_or_default());

@@ -9,6 +9,7 @@
 //! ([`parsed`]). A key that a map does not have makes the expression false. A comparison of
 //! different types does, too, and is counted.
 
+mod error;
 mod functions;
 mod keys;
 mod parsed;
@@ -28,6 +29,7 @@ use cel::{Context, Env, ExecutionError, IdedExpr};
 use self::parsed::{JsonPlace, ParsedTexts};
 use super::counted::{self, Counted, StepsLeft, Uncountable};
 use super::truth;
+pub use error::WhenError;
 pub use keys::{ReadKeys, RootReads};
 pub(super) use parsed::json_within_limits;
 pub use reads::Reads;
@@ -76,52 +78,6 @@ pub struct When {
     reads: Reads,
     root_reads: Box<RootReads>,
     is_user_input: bool,
-}
-
-/// Compile error of an expression.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum WhenError {
-    /// It is not CEL.
-    #[error("{message}")]
-    Syntax {
-        /// Line within the expression, from 1.
-        line: usize,
-        /// Column within the line, from 1.
-        column: usize,
-        /// Message of the CEL parser.
-        message: String,
-    },
-    /// A pattern is computed from data: compiled for each trace, it would cost whatever a sender
-    /// likes.
-    #[error("the pattern of `matches` is not a text written in the expression")]
-    PatternOfData,
-    /// A pattern of `matches` is not a valid regular expression.
-    #[error("not a pattern: {message}")]
-    Pattern {
-        /// Message of the pattern's parser.
-        message: String,
-    },
-    /// `json` is asked for something else than an attribute.
-    #[error("`json` takes an attribute, such as `json(attributes[\"metadata\"])`")]
-    NoAttribute,
-    /// It calls a function that does not exist.
-    #[error("unknown function `{name}`")]
-    UnknownFunction {
-        /// Unknown function.
-        name: String,
-    },
-    /// It never gives a truth value, whatever the trace.
-    #[error("it gives {what}, neither true nor false")]
-    NoTruthValue {
-        /// Kind of value that it gives, in words.
-        what: &'static str,
-    },
-    /// It uses a name that does not exist.
-    #[error("unknown name `{name}`; known are {}", VARIABLES.join(", "))]
-    UnknownName {
-        /// Unknown name.
-        name: String,
-    },
 }
 
 /// Result of an expression on a trajectory.
@@ -202,6 +158,9 @@ impl When {
         // Checked last: an unknown name is the more helpful error.
         if is_condition && let Err(what) = truth::check(program.expression()) {
             return Err(WhenError::NoTruthValue { what });
+        }
+        if let Some(name) = truth::text_compared_with_other(program.expression()) {
+            return Err(WhenError::OtherThanText { name: name.to_owned() });
         }
         Ok(Self { counted, environment, attributes, reads, root_reads, is_user_input })
     }

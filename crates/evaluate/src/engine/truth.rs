@@ -52,11 +52,61 @@ fn check_call(call: &CallExpr) -> Result<(), &'static str> {
     }
 }
 
+/// Names of texts.
+const TEXTS: [&str; 7] = [
+    "service_name",
+    "agent_name",
+    "session_id",
+    "trace_id",
+    "span_name",
+    "user_input",
+    "final_output",
+];
+
+/// Returns the text that an expression compares with something else than a text: never true.
+pub(super) fn text_compared_with_other(expression: &IdedExpr) -> Option<&str> {
+    let Expr::Call(call) = &expression.expr else { return None };
+    let is_comparison = matches!(
+        call.func_name.as_str(),
+        operators::EQUALS
+            | operators::NOT_EQUALS
+            | operators::GREATER
+            | operators::GREATER_EQUALS
+            | operators::LESS
+            | operators::LESS_EQUALS
+    );
+    let named = |expression: &IdedExpr| match &expression.expr {
+        Expr::Ident(name) => TEXTS.into_iter().find(|text| text == name),
+        _ => None,
+    };
+    let is_other = |expression: &IdedExpr| {
+        let Expr::Literal(literal) = &expression.expr else { return false };
+        !matches!(literal, LiteralValue::String(_) | LiteralValue::Null)
+    };
+    let (Some(name), true) = (call.args.iter().find_map(named), call.args.iter().any(is_other))
+    else {
+        return call.args.iter().find_map(text_compared_with_other);
+    };
+    if is_comparison { Some(name) } else { None }
+}
+
 #[cfg(test)]
 mod tests {
     use cel::Env;
 
     use super::*;
+
+    #[test]
+    fn texts_compared_with_other_values_are_found() {
+        let check = |text: &str, expected: Option<&str>| {
+            let compiled = Env::stdlib().compile(text).expect(text);
+            assert_eq!(text_compared_with_other(compiled.expression()), expected, "{text}");
+        };
+        check("service_name > 5", Some("service_name"));
+        check("size(tool_names) > 1 && !(true == user_input)", Some("user_input"));
+        check(r#"service_name > "a" && size(user_input) > 5 && attributes.x == 5"#, None);
+        check("session_id != null", None);
+    }
 
     #[test]
     fn what_is_surely_no_truth_value_is_named() {

@@ -56,6 +56,22 @@ pub static KINDS: &[&Kind] = &[
     &external::http::KIND,
 ];
 
+/// Looks up a kind by its name in another system, with that system. Each library has its case and
+/// its endings: `tool_call_accuracy` is `ToolCallAccuracy`, `Faithfulness` is `FaithfulnessMetric`.
+pub fn kind_elsewhere(word: &str) -> Option<(&'static Kind, &'static str)> {
+    let letters = |word: &str| word.replace(['_', '-'], "").to_lowercase();
+    let stem = |word: &str| {
+        let word = letters(word);
+        let end = ["metric", "evaluator"].iter().find_map(|end| word.strip_suffix(end));
+        end.map_or_else(|| word.clone(), str::to_owned)
+    };
+    let known = |kind: &'static Kind| kind.also_known_as.iter().map(move |it| (kind, it));
+    let all = || KINDS.iter().copied().flat_map(known);
+    let found = all().find(|(_, (alias, _))| letters(alias) == letters(word));
+    let found = found.or_else(|| all().find(|(_, (alias, _))| stem(alias) == stem(word)));
+    found.map(|(kind, (_, origin))| (kind, *origin))
+}
+
 /// Looks up a kind by name.
 pub fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().copied().find(|kind| kind.name == name)

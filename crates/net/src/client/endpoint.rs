@@ -43,7 +43,10 @@ pub(super) fn resolve(
         (false, _) => {
             let error =
                 SettingsError::new(format!("endpoint `{endpoint}` has no `http://` or `https://`"));
-            return Err(error.with_help(format!("write `http://{endpoint}`")));
+            return Err(error.with_help(match written.strip_prefix('$') {
+                Some(name) => format!("write `${{env:{name}}}`"),
+                None => format!("write `http://{endpoint}`"),
+            }));
         }
     };
     let uri: Uri = with_scheme

@@ -46,7 +46,11 @@ pub(super) fn rows_of_list(
                 let said = |turn: &Value<'_>| turn.get("query")?.as_str().map(str::to_owned);
                 Ok(named(name, turns, kind, &said, &add_old_turn))
             }
-            _ => Err("a case of the list has no `name`, or no `data`".to_owned()),
+            _ if case.get("query").is_some() => {
+                Err("turns stand in a case: write [{\"name\": NAME, \"data\": [...]}]".to_owned())
+            }
+            _ => Err("a case of the list has neither `id` and `criteria`, nor `name` and `data`"
+                .to_owned()),
         };
         push(row, line, &mut rows, mistakes);
     }

@@ -24,6 +24,25 @@ pub(super) fn rows(
     rows
 }
 
+/// Returns true for a case in the form of these rows.
+pub(super) fn is_row(case: Option<&Value<'_>>, settings: &ExpectSettings) -> bool {
+    case.is_some_and(|case| at_path(case, &settings.id_field).is_some())
+}
+
+/// Reads the cases of a list.
+pub(super) fn rows_of_list(
+    cases: &[Value<'_>],
+    settings: &ExpectSettings,
+    kind: &Kind,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for row in cases.iter().take(ROWS_MAX + 1) {
+        push(case(row, settings, kind), None, &mut rows, mistakes);
+    }
+    rows
+}
+
 /// Reads a case and the criteria of the whole of it.
 fn case(
     row: &Value<'_>,

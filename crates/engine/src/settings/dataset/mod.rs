@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! JSON Lines   {"id": "refund-1", "criteria": {...}}         one case each line; `user_input`,
-//!                                                            `turns` too
+//!                                                            `turns` too; or a list of them
 //! CSV          id,criteria                                   with a header, criteria as JSON
 //! ADK          {"eval_cases": [{"eval_id", "conversation"}]} criteria made of the expected calls
 //!           [{"name", "data": [{"expected_tool_use", "reference"}]}]    its form of before 2025
@@ -80,6 +80,11 @@ pub(super) fn read(
     mistakes: &mut Vec<Mistake>,
 ) -> Vec<Row> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+        let what = "a dataset is JSON Lines, CSV or an eval set in JSON, not YAML";
+        mistakes.push(Mistake::new(None, what));
+        return Vec::new();
+    }
     let is_csv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"));
     let whole = if is_csv { None } else { json::parse(text).ok() };
     let cases = |set: &Value<'_>| field(set, "eval_cases").and_then(Value::as_list).is_some();
@@ -91,6 +96,10 @@ pub(super) fn read(
             csv_rows(text, settings, mistakes)
         }
         Some(set) if cases(set) => adk::rows(set, text, kind, mistakes),
+        Some(Value::List(cases)) if lines::is_row(cases.first(), settings) => {
+            is_imported = false;
+            lines::rows_of_list(cases, settings, kind, mistakes)
+        }
         Some(Value::List(cases)) => adk::rows_of_list(cases, text, kind, mistakes),
         Some(set) if evaluations(set) => uipath_rows(set, text, settings, mistakes),
         _ => {
@@ -109,14 +118,24 @@ pub(super) fn read(
 fn csv_rows(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) -> Vec<Row> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let mut column = |wanted: &str| {
-        let at = reader.headers().ok().and_then(|names| names.iter().position(|n| n == wanted));
-        if at.is_none() {
-            mistakes.push(Mistake::new(Some(1), format!("the header has no column `{wanted}`")));
-        }
-        at
+        reader.headers().ok().and_then(|names| names.iter().position(|n| n == wanted))
     };
     let id = column(&settings.id_field);
     let criteria = column(&settings.criteria_field);
+    let wanted = [(id, "id_field", &settings.id_field)];
+    let wanted = wanted.into_iter().chain([(criteria, "criteria_field", &settings.criteria_field)]);
+    let missing = wanted.filter(|(at, ..)| at.is_none());
+    let header = text.lines().next().unwrap_or_default();
+    mistakes.extend(missing.map(|(_, setting, name)| {
+        let what = format!("the header has no column `{name}`");
+        let help = match [';', '\t'].into_iter().find(|sign| header.contains(*sign)) {
+            Some(sign) if !header.contains(',') => {
+                format!("its columns are separated by {sign:?}: write commas")
+            }
+            _ => format!("name another column with `{setting}`"),
+        };
+        Mistake { line: Some(1), what, help: Some(help) }
+    }));
     let (Some(id), Some(criteria)) = (id, criteria) else { return Vec::new() };
     let headers = reader.headers().ok();
     let said = headers.and_then(|names| names.iter().position(|n| n == settings.input_field));
@@ -245,8 +264,16 @@ fn criteria_or_none(value: &Value<'_>) -> Result<Option<Value<'static>>, String>
     }
 }
 
+/// Most keys of a case that a mistake names.
+const KEYS_SHOWN: usize = 10;
+
 fn name_at(value: &Value<'_>, path: &str) -> Result<String, String> {
-    let found = at_path(value, path).ok_or_else(|| format!("the case has no `{path}`"))?;
+    let found = at_path(value, path).ok_or_else(|| {
+        let keys = value.as_map().into_iter().flat_map(Map::iter).map(|(key, _)| key);
+        let keys: Vec<&str> = keys.take(KEYS_SHOWN).collect();
+        let keys = keys.join(", ");
+        format!("the case has no `{path}`, but {keys}: name another field with `id_field`")
+    })?;
     name_of(found).ok_or_else(|| format!("`{path}` is neither a text nor a number"))
 }
 

@@ -71,7 +71,7 @@ fn mistakes_in_json_lines_name_their_line() {
                 {\"id\":\"a\",\"criteria\":[1]}\n{\"id\":\"a\",\"criteria\":\"{\"}\n";
     let expected = [
         "1: not valid JSON at byte 1",
-        "2: the case has no `id`",
+        "2: the case has no `id`, but criteria: name another field with `id_field`",
         "3: the case has no `criteria`",
         "4: `id` is neither a text nor a number",
         "5: criteria must be an object",
@@ -97,7 +97,18 @@ fn csv_holds_criteria_as_json() {
         "contains",
         &[],
         "a,b\n1\n",
-        &["1: the header has no column `id`", "1: the header has no column `criteria`"],
+        &[
+            "1: the header has no column `id` (name another column with `id_field`)",
+            "1: the header has no column `criteria` (name another column with `criteria_field`)",
+        ],
+    );
+    let commas = "(its columns are separated by ';': write commas)";
+    check(
+        "c.csv",
+        "contains",
+        &[("criteria_field", "id")],
+        "id;x\n1\n",
+        &[&format!("1: the header has no column `id` {commas}"); 2].map(String::as_str),
     );
     let uneven = "id,criteria\na,{}\nb\n";
     let expected = [
@@ -206,7 +217,8 @@ fn adk_eval_set_of_before_is_a_list_of_named_cases() {
         {"query": "and?", "expected_tool_use": [], "reference": "It is on."}]},
       {"data": []}]"#;
     let check = |kind: &str, expected: &str| {
-        let unnamed = "?: a case of the list has no `name`, or no `data`";
+        let unnamed =
+            "?: a case of the list has neither `id` and `criteria`, nor `name` and `data`";
         check("home.test.json", kind, &[], text, &[expected, unnamed]);
     };
     check("tool_call_order", r#"lamp: {"tool_calls_order":["find","set"]} @ 1"#);
@@ -268,4 +280,18 @@ fn dataset_has_no_more_cases_than_its_limit() {
     };
     assert_eq!(read(ROWS_MAX), (ROWS_MAX, 0));
     assert_eq!(read(ROWS_MAX + 1), (0, 1));
+}
+
+#[test]
+fn rows_may_stand_in_a_list() {
+    let list = r#"[{"id": "a", "criteria": {"x": 1}}, {"id": "b", "criteria": {}}, {"id": "c"}]"#;
+    let expected = [r#"a: {"x":1} @ ?"#, "b: {} @ ?", "?: the case has no `criteria`"];
+    check("c.json", "contains", &[], list, &expected);
+    check(
+        "c.yaml",
+        "contains",
+        &[],
+        "- id: a\n",
+        &["?: a dataset is JSON Lines, CSV or an eval set in JSON, not YAML"],
+    );
 }

@@ -27,7 +27,9 @@ pub static KIND: Kind = Kind {
             said.",
     also_known_as: &[
         ("Faithfulness", "Ragas"),
+        ("ResponseGroundedness", "Ragas"),
         ("FaithfulnessMetric", "DeepEval"),
+        ("HallucinationMetric", "DeepEval"),
         ("context-faithfulness", "Promptfoo"),
     ],
     threshold: 0.8,

@@ -20,7 +20,12 @@ pub static KIND: Kind = Kind {
     name: "goal_accuracy",
     about: "Checks that the run ended in the state that the user wanted, or in the one that the \
             criteria describe.",
-    also_known_as: &[("AgentGoalAccuracy", "Ragas"), ("GoalAccuracyMetric", "DeepEval")],
+    also_known_as: &[
+        ("AgentGoalAccuracy", "Ragas"),
+        ("AgentGoalAccuracyWithReference", "Ragas"),
+        ("AgentGoalAccuracyWithoutReference", "Ragas"),
+        ("GoalAccuracyMetric", "DeepEval"),
+    ],
     schema: settings::schema::<Settings>,
     build: |node| kind::build(node, |own| Ok(GoalAccuracy(own.read()?))),
     example: "\

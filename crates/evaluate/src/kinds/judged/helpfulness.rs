@@ -24,6 +24,7 @@ pub static KIND: Kind = Kind {
     name: "helpfulness",
     about: "Usefulness of the answer to the person who asked: it meets the request, is specific, \
             can be used as it is, and holds nothing needless or evasive.",
+    also_known_as: &[("AnswerRelevancyMetric", "DeepEval")],
     threshold: 0.75,
     schema: settings::schema::<NoSettings>,
     build: |node| kind::build_plain(node, Helpfulness),

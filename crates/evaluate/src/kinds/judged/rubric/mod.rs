@@ -30,6 +30,12 @@ pub static KIND: Kind = Kind {
             score, a prompt with variables, or the expected output or behaviour.",
     also_known_as: &[
         ("GEval", "DeepEval"),
+        ("ConversationalGEval", "DeepEval"),
+        ("PromptAlignmentMetric", "DeepEval"),
+        ("BiasMetric", "DeepEval"),
+        ("ToxicityMetric", "DeepEval"),
+        ("AspectCritic", "Ragas"),
+        ("RubricsScore", "Ragas"),
         ("uipath-llm-judge-output-semantic-similarity", "UiPath"),
         ("uipath-llm-judge-trajectory-similarity", "UiPath"),
         ("llm-rubric", "Promptfoo"),
