@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
@@ -193,7 +193,7 @@ impl JudgeClient {
         let header = |name: &str| response.headers().get(name).and_then(|it| it.to_str().ok());
         let mut answer = HttpAnswer {
             status: response.status().as_u16(),
-            after: after(header("retry-after-ms"), header("retry-after")),
+            after: wire::wait::in_headers(header, SystemTime::now()),
             should_retry: header("x-should-retry").and_then(|value| value.parse().ok()),
             body: Vec::new(),
         };
@@ -258,14 +258,6 @@ async fn read_recorded(file: &std::path::Path) -> Result<Reply, Fault> {
         output: recorded.output_tokens,
     };
     Ok(Reply { text: recorded.text, finish, usage })
-}
-
-/// Reads the wait from `retry-after-ms` (below 1e9 ms), else from `retry-after`.
-fn after(milliseconds: Option<&str>, seconds_or_date: Option<&str>) -> Option<Duration> {
-    let milliseconds = milliseconds.and_then(|value| value.trim().parse::<f64>().ok());
-    let milliseconds = milliseconds.filter(|value| (0.0..1e9).contains(value));
-    let milliseconds = milliseconds.map(|value| Duration::from_secs_f64(value / 1_000.0));
-    milliseconds.or_else(|| client::retry_after(seconds_or_date?))
 }
 
 /// Maps a transport error to a fault. Strips the URL, which may hold a key.

@@ -11,7 +11,7 @@ import { Meter } from '../parts/meter.js';
 import { Answer } from '../parts/states.js';
 import { bdi } from '../parts/value.js';
 import { Verdict } from '../parts/verdict.js';
-import { Curves } from './overview.js';
+import { Curves, NewestFails } from './overview.js';
 
 /** Parts of a full name: `kind/name`, or a kind alone. */
 function pathOf(evaluator) {
@@ -68,6 +68,7 @@ export function Evaluator({ route }) {
   return html`<div class="page-head"><h1>${bdi(route.id)}</h1><a href=${toPage('evaluators')}>All evaluators</a></div>
     <${Answer} of=${answer} rows=${8}>${(detail) => html`<div class="stack">
       <${Figures} detail=${detail} /><${Curves} query=${own} /><${Scores} query=${own} threshold=${detail.versions.at(-1)?.threshold ?? null} />
+      ${detail.figures.failed > 0 && html`<${NewestFails} query=${own} head="Run" of=${(it) => it.case || it.trace_id.slice(0, 8)} all=${[['evaluator', detail.evaluator], ['label', 'fail']]} />`}
       <${People} query=${own} evaluator=${detail.evaluator} />
       ${detail.reasons.length > 0 && card('Why it did not judge', reasons(detail))}${card('Settings over time', versions(detail))}</div>`}<//>`;
 }

@@ -70,7 +70,12 @@ const TOOLS = [
   named('Tool', (it) => it.tool, (it) => toRuns([['tool', it.tool]])), ...rate('Errors', 'error_rate', 'error_interval', 'fail'),
   { head: 'p95', kind: 'w-short num wide', cell: (it) => duration(it.p95_s) },
 ];
-const FAILS = [verdict, named('Evaluator', (it) => it.evaluator, (it) => link('runs', it.trace_id), 'w-long'), why, ended('Ended')];
+
+/** Newest fails of a filter, with why; `of` names each. */
+export function NewestFails({ query, head, of, all }) {
+  const columns = [verdict, named(head, of, (it) => link('runs', it.trace_id), 'w-long'), why, ended('Ended')];
+  return html`<${Part} title="Newest fails" path="/evaluations" query=${[...only(query, 'label', 'fail'), ['limit', String(ROWS)]]} rowsOf=${(items) => items} columns=${columns} none="Nothing failed in this time." all=${html`<a href=${toRuns(all)}>All runs with a fail</a>`} />`;
+}
 
 // Few judged, or few calls, are no proof: what counts is the bound of the interval.
 const worst = (items) => items.filter((it) => it.pass_rate !== null).sort((a, b) => (a.pass_interval?.[1] ?? 1) - (b.pass_interval?.[1] ?? 1));
@@ -86,6 +91,6 @@ export function Overview({ route }) {
       <${Figures} data=${data} /><${Curves} query=${query} /><div class="halves">
       <${Part} title="Evaluators, the worst first" path="/evaluators" query=${query} rowsOf=${worst} columns=${EVALUATORS} none="Nothing was judged in this time." all=${html`<a href=${toPage('evaluators')}>All evaluators</a>`} />
       <${Part} title="Tools, most errors first" path="/tools" query=${query} rowsOf=${erring} columns=${TOOLS} none="No tool was called in this time." all=${html`<a href=${toPage('tools')}>All tools</a>`} /></div>
-      <${Part} title="Newest fails" path="/evaluations" query=${[...only(query, 'label', 'fail'), ['limit', String(ROWS)]]} rowsOf=${(items) => items} columns=${FAILS} none="Nothing failed in this time." all=${html`<a href=${toRuns([['label', 'fail']])}>All runs with a fail</a>`} />
+      <${NewestFails} query=${query} head="Evaluator" of=${(it) => it.evaluator} all=${[['label', 'fail']]} />
     </div>`}<//>`;
 }

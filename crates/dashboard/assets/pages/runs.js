@@ -19,11 +19,17 @@ const evaluatorsMax = () => Math.max(0, Math.min(6, Math.floor((innerWidth - 940
 
 const nameOf = (evaluator) => evaluator.split('/').slice(1).join('/') || evaluator;
 
-/** Evaluators that most runs of the list have. */
-function evaluatorsOf(rows) {
-  const counts = new Map();
-  for (const run of rows.slice(0, 200)) for (const { evaluator } of run.verdicts) counts.set(evaluator, (counts.get(evaluator) ?? 0) + 1);
-  return [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, evaluatorsMax()).map(([name]) => name).sort();
+/** Evaluators that are asked for, then those that fail most runs of the list, then those that most have. */
+function evaluatorsOf(rows, wanted) {
+  const ranks = new Map();
+  for (const run of rows.slice(0, 200)) {
+    for (const { evaluator, verdict } of run.verdicts) {
+      const rank = ranks.get(evaluator) ?? [Number(wanted.includes(evaluator)), 0, 0];
+      ranks.set(evaluator, [rank[0], rank[1] + Number(verdict === 'fail' || verdict === 'failed'), rank[2] + 1]);
+    }
+  }
+  const order = ([a, one], [b, other]) => other.map((it, at) => it - one[at]).find((it) => it !== 0) ?? (a < b ? -1 : 1);
+  return [...ranks].sort(order).slice(0, evaluatorsMax()).map(([name]) => name).sort();
 }
 
 function Cell({ run, evaluator }) {
@@ -109,7 +115,7 @@ export function Runs({ route }) {
   const sort = valueOf(query, 'sort') ?? 'newest';
   const list = useList('/traces', [...asked(query), ['sort', sort]]);
   const arrived = useArrivals('trajectory', query, list.reload);
-  const evaluators = useMemo(() => evaluatorsOf(list.rows ?? []), [list.rows]);
+  const evaluators = useMemo(() => evaluatorsOf(list.rows ?? [], query.filter(([field]) => field === 'evaluator').map(([, name]) => name)), [list.rows, query]);
   const hasCost = list.rows?.some((run) => run.cost_usd !== null) ?? false;
   const [chosen, setChosen] = useState([]);
   const [isChoosing, setChoosing] = useState(false);

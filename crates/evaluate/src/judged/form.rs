@@ -97,7 +97,7 @@ pub(super) fn read(
         ReplyForm::Items => reply::read(reply, asked.len()),
         ReplyForm::Score { low, high } => {
             let value = reply::object(reply, "score")?;
-            let score = number(&value)?;
+            let score = number(&value, Some(high))?;
             if score.fract() != 0.0 || score < low as f64 || score > high as f64 {
                 return Err(unreadable(format!("`score` is no whole number from {low} to {high}")));
             }
@@ -109,15 +109,26 @@ pub(super) fn read(
             if value.get("justification").and_then(Value::as_str).is_none() {
                 return Err(unreadable("`justification` is not a text"));
             }
-            given(&value, "justification", hundredths(number(&value)?), false)
+            given(&value, "justification", hundredths(number(&value, None)?), false)
         }
         ReplyForm::Dokimos(wanted) => Ok(dokimos::read(wanted, reply, asked)),
     }
 }
 
-fn number(value: &Value<'_>) -> Result<f64, UnreadableReply> {
-    let score = value.get("score").and_then(Value::as_number).map(|score| score.as_f64());
-    score.filter(|score| score.is_finite()).ok_or_else(|| unreadable("`score` is not a number"))
+/// Reads the score; with `highest` also one that is written as a text, alone or of the highest.
+fn number(value: &Value<'_>, highest: Option<i64>) -> Result<f64, UnreadableReply> {
+    let score = match (value.get("score"), highest) {
+        (Some(Value::String(text)), Some(highest)) => {
+            let text = text.trim();
+            let of_highest = text.strip_suffix(&highest.to_string());
+            let own = of_highest.and_then(|rest| rest.trim_end().strip_suffix('/'));
+            own.unwrap_or(text).trim_end().parse().ok()
+        }
+        (score, _) => score.and_then(Value::as_number).map(|score| score.as_f64()),
+    };
+    score
+        .filter(|score: &f64| score.is_finite())
+        .ok_or_else(|| unreadable("`score` is not a number"))
 }
 
 /// Rounds a percentage as UiPath's package does: to two places, ties to even, within 0 and 1.

@@ -214,17 +214,19 @@ fn retry_info(status: &Status) -> Option<Duration> {
     })
 }
 
-/// Reads `Retry-After`: seconds, or a date.
+/// Reads `Retry-After`: seconds, also a fraction of them, or a date, also in the form of RFC 3339.
 pub fn retry_after(value: &str) -> Option<Duration> {
     retry_after_at(value, i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX))
 }
 
 fn retry_after_at(value: &str, now_s: i64) -> Option<Duration> {
-    if let Ok(seconds) = value.trim().parse() {
-        return Some(Duration::from_secs(seconds));
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
     }
-    let date = jiff::fmt::rfc2822::parse(value.trim()).ok()?;
-    let seconds = date.timestamp().as_second().saturating_sub(now_s);
+    let date = jiff::fmt::rfc2822::parse(value).map(|date| date.timestamp());
+    let date = date.or_else(|_| value.parse::<jiff::Timestamp>()).ok()?;
+    let seconds = date.as_second().saturating_sub(now_s);
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
@@ -311,6 +313,10 @@ mod tests {
     #[test]
     fn retry_after_takes_seconds_and_dates() {
         assert_eq!(retry_after_at("7", 0), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after_at("1.5", 0), Some(Duration::from_millis(1_500)));
+        assert_eq!((retry_after_at("-1", 0), retry_after_at("1e300", 0)), (None, None));
+        let date = "2025-01-01T00:00:09Z";
+        assert_eq!(retry_after_at(date, 1_735_689_600), Some(Duration::from_secs(9)));
         let date = "Wed, 01 Jan 2025 00:00:09 GMT";
         assert_eq!(retry_after_at(date, 1_735_689_600), Some(Duration::from_secs(9)));
         assert_eq!(retry_after_at(date, 1_735_689_700), Some(Duration::ZERO));

@@ -7,7 +7,7 @@ use super::{JudgeCall, JudgeCount, JudgeEffect, JudgeProgress, JudgeScheduler, O
 use crate::judge::call::CallTexts;
 use crate::judge::gate::Ended;
 use crate::judge::wire::{Fault, Finish, Reply, Shape, TokenUsage};
-use crate::scheduler::not_sent;
+use crate::scheduler::PendingRequest;
 use spanscore_base::model::{Outcome, Reason};
 use spanscore_base::settings::Address;
 use spanscore_evaluate::JudgeRequest;
@@ -168,7 +168,11 @@ impl JudgeScheduler {
         }
         let (error_type, error) = fault.told();
         let outcome = match fault {
-            Fault::TooMany { .. } => not_sent::<JudgeRequest>(Reason::RateLimited),
+            Fault::TooMany { text, .. } => {
+                let why = JudgeRequest::explain(Reason::RateLimited);
+                let explanation = format!("{why}: {text}");
+                Outcome::NotEvaluable { reason: Reason::RateLimited, explanation }
+            }
             Fault::Refused(text) => refused(text),
             _ => Outcome::Failed { error_type, error: format!("judge: {error}") },
         };

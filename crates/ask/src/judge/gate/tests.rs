@@ -91,7 +91,7 @@ fn a_judge_that_says_wait_is_left_alone_for_so_long() {
     let mut gate = gate(json!({}));
     let reservation = gate.begin(0, ASKED).expect("there is room");
     let after = Some(Duration::from_secs(7));
-    gate.end(0, reservation, Ended::Fault(&Fault::TooMany { after }));
+    gate.end(0, reservation, Ended::Fault(&Fault::TooMany { after, text: String::new() }));
     assert_eq!(gate.begin(10, ASKED), Err(GateBlock::Rate { until_ms: 7_000 }));
     assert!(gate.begin(7_000, ASKED).is_ok());
 }

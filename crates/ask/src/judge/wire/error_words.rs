@@ -3,7 +3,7 @@
 //! Each stands in a body of `tests/fixtures/judges/errors.jsonl`, which names its source.
 
 /// Exhausted quota, unpaid bills.
-pub(super) const MONEY: [&str; 12] = [
+pub(super) const MONEY: [&str; 24] = [
     "insufficient_quota",
     "insufficient_user_quota",
     "exceeded_current_quota",
@@ -16,6 +16,18 @@ pub(super) const MONEY: [&str; 12] = [
     "arrear",
     "accountoverdue",
     "overdue balance",
+    "spend_limit",
+    "spending limit",
+    "api usage limits",
+    "budget_exceeded",
+    "budget has been exceeded",
+    "crossed budget",
+    "insufficient_balance",
+    "insufficient account balance",
+    "free allocation",
+    "included credits",
+    "insufficient credits",
+    "blocked_api_access",
 ];
 
 /// Content that a filter or a guardrail refused.
@@ -55,8 +67,8 @@ pub(super) const KEY: [&str; 6] = [
     "authentication_error",
 ];
 
-/// Access that only a person can give, in a 403; the last three are of AWS' signatures.
-pub(super) const NO_ACCESS: [&str; 8] = [
+/// Access that only a person can give, in a 403; some are of AWS' signatures.
+pub(super) const NO_ACCESS: [&str; 9] = [
     "permission",
     "accessdenied",
     "access_denied",
@@ -65,6 +77,7 @@ pub(super) const NO_ACCESS: [&str; 8] = [
     "signature",
     "security token",
     "credential should be scoped",
+    "authorization failed",
 ];
 
 /// Signature whose time is not that of the provider's clock.
@@ -74,7 +87,7 @@ pub(super) const CLOCK: [&str; 2] = ["signature expired", "signature not yet cur
 pub(super) const KEY_WORDS: [&str; 4] = ["key", "keys", "api_key", "apikey"];
 
 /// Model that does not exist, or is not offered any more.
-pub(super) const NO_MODEL: [&str; 11] = [
+pub(super) const NO_MODEL: [&str; 16] = [
     "model_not_found",
     "unknown_model",
     "invalid_model",
@@ -86,10 +99,15 @@ pub(super) const NO_MODEL: [&str; 11] = [
     "invalidendpointormodel",
     "modelnotopen",
     "no endpoints found",
+    "model_not_available",
+    "endpoint_not_running",
+    "on-demand throughput",
+    "model_not_supported",
+    "not found for account",
 ];
 
 /// Request that exceeds the model's context.
-pub(super) const OVERFLOW: [&str; 11] = [
+pub(super) const OVERFLOW: [&str; 15] = [
     "context_length_exceeded",
     "maximum context length",
     "prompt is too long",
@@ -101,4 +119,20 @@ pub(super) const OVERFLOW: [&str; 11] = [
     "tokens_too_long",
     "too many tokens",
     "request_too_large",
+    "`inputs` tokens + `max_new_tokens` must be",
+    "`inputs` must have less than",
+    "context the overflows",
+    "max_tokens must be at least 1",
 ];
+
+/// Request that exceeds what a limit by the minute allows at once.
+pub(super) const OVERFLOW_OF_RATE: [&str; 1] = ["request too large for"];
+
+/// Answer whose JSON the server found to be broken.
+pub(super) const BROKEN_JSON: [&str; 1] = ["json_validate_failed"];
+
+/// Limit of rate, in an answer without its status.
+pub(super) const TOO_MANY: [&str; 1] = ["rate_limit"];
+
+/// Trouble of the server, in an answer without its status.
+pub(super) const UNWELL: [&str; 3] = ["server_error", "overloaded", "api_error"];

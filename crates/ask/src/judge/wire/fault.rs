@@ -9,21 +9,19 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::capabilities::{PARAMETERS, ProviderCapabilities, SHAPE_WORDS};
-use super::error_words::{CLOCK, CONTENT, KEY, KEY_WORDS, MONEY, NO_ACCESS, NO_MODEL, OVERFLOW};
-use super::text;
-use spanscore_net::client;
+use super::error_words::{BROKEN_JSON, CLOCK, MONEY, OVERFLOW, OVERFLOW_OF_RATE, TOO_MANY, UNWELL};
+use super::provider_error::ProviderError;
 
-/// Longest wait that a judge may demand; longer ones are cut to this.
+/// Longest wait that a judge may demand. Longer ones are cut to this; one for its rate is a quota
+/// by the day.
 const WAIT_MAX: Duration = Duration::from_secs(600);
-/// Faults of one body that are read.
-const VALIDATION_FAULTS_MAX: usize = 16;
 
 /// HTTP answer, reduced to the parts that matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::judge) struct HttpAnswer {
     /// Status code.
     pub(in crate::judge) status: u16,
-    /// Wait from `retry-after`, if there is one.
+    /// Wait that its headers demand.
     pub(in crate::judge) after: Option<Duration>,
     /// Value of `x-should-retry`.
     pub(in crate::judge) should_retry: Option<bool>,
@@ -42,6 +40,8 @@ pub(in crate::judge) enum Fault {
     TooMany {
         /// Wait that it demands.
         after: Option<Duration>,
+        /// Message.
+        text: String,
     },
     /// Transient failure of the judge.
     Unwell {
@@ -49,6 +49,8 @@ pub(in crate::judge) enum Fault {
         status: u16,
         /// Wait that it demands.
         after: Option<Duration>,
+        /// Message.
+        text: String,
     },
     /// Success without a readable message.
     Unreadable(String),
@@ -104,7 +106,7 @@ impl Fault {
     /// Returns the wait that the judge demands.
     pub(in crate::judge) fn after(&self) -> Option<Duration> {
         match self {
-            Self::TooMany { after } | Self::Unwell { after, .. } => *after,
+            Self::TooMany { after, .. } | Self::Unwell { after, .. } => *after,
             _ => None,
         }
     }
@@ -114,8 +116,12 @@ impl Fault {
         match self {
             Self::Unreachable(error) => ("judge_unreachable", error.clone()),
             Self::Broken(error) => ("judge_no_answer", error.clone()),
-            Self::TooMany { .. } => ("judge_rate_limited", "it answered 429".to_owned()),
-            Self::Unwell { status, .. } => ("judge_error", format!("it answered {status}")),
+            Self::TooMany { text, .. } => {
+                ("judge_rate_limited", format!("it answered 429: {text}"))
+            }
+            Self::Unwell { status, text, .. } => {
+                ("judge_error", format!("it answered {status}: {text}"))
+            }
             Self::Unreadable(error) => ("judge_reply_invalid", error.clone()),
             Self::RefusedParameter(name) => ("judge_error", format!("it refuses `{name}`")),
             Self::RefusedShape(text) => ("judge_error", text.clone()),
@@ -138,15 +144,56 @@ impl Fault {
 }
 
 /// Classifies an answer with a status other than success.
-///
-/// Order matters: providers report an exhausted quota with 429, which would be retried in vain, and
-/// refused content with the 400 of a request in the wrong form, which would be changed in vain.
 pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities) -> Fault {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let said = ProviderError::new(&body, &answer.body);
-    let after = answer.after.map(|after| after.min(WAIT_MAX));
-    let status = answer.status;
-    if said.is_about(&MONEY) || status == 402 {
+    classify(answer, answer.status, &said, capabilities)
+}
+
+/// Classifies a success whose body holds no message: gateways and servers that began to answer
+/// tell their errors so.
+pub(super) fn of_success(
+    answer: &HttpAnswer,
+    body: &Value,
+    capabilities: &ProviderCapabilities,
+) -> Fault {
+    let choice = body.pointer("/choices/0");
+    let said = ProviderError::new(choice.and_then(|it| it.get("error")).unwrap_or(body), b"");
+    let finish = choice.and_then(|choice| choice.get("finish_reason")).and_then(Value::as_str);
+    let status = match said.status() {
+        Some(status) => status,
+        None if said.is_about(&TOO_MANY) => 429,
+        None if said.is_about(&UNWELL) || (finish.is_some() && !said.is_told()) => 503,
+        None => 400,
+    };
+    let is_guessed = said.status().is_none();
+    match classify(answer, status, &said, capabilities) {
+        Fault::Unwell { after, .. } if !said.is_told() => {
+            let text = format!("its answer ended with {}", finish.unwrap_or("nothing"));
+            Fault::Unwell { status: answer.status, after, text }
+        }
+        Fault::Rejected { .. } | Fault::RefusedShape(_) | Fault::RefusedParameter(_)
+            if is_guessed =>
+        {
+            Fault::Unreadable(format!("its answer holds no message {}", said.shown()))
+        }
+        fault => fault,
+    }
+}
+
+/// Classifies an error by its status and words.
+///
+/// Order matters: providers report an exhausted quota with 429, which would be retried in vain, and
+/// refused content with the 400 of a request in the wrong form, which would be changed in vain.
+fn classify(
+    answer: &HttpAnswer,
+    status: u16,
+    said: &ProviderError,
+    capabilities: &ProviderCapabilities,
+) -> Fault {
+    let demanded = answer.after.or(said.after);
+    let is_by_day = status == 429 && demanded.is_some_and(|demanded| demanded > WAIT_MAX);
+    if said.is_about(&MONEY) || status == 402 || is_by_day {
         return Fault::Locked("judge_quota_exhausted", said.shown());
     }
     if said.is_of_content(status) {
@@ -159,15 +206,22 @@ pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities) -> Fa
     if said.is_of_model(status) {
         return Fault::Locked("judge_model_not_found", said.shown());
     }
-    if said.is_about(&OVERFLOW) || status == 413 {
+    let is_overflow = said.is_about(&OVERFLOW_OF_RATE)
+        || (status != 429 && (status == 413 || said.is_about(&OVERFLOW)));
+    if is_overflow {
         return Fault::Overflow;
     }
-    let may_help = matches!(status, 408 | 409 | 429 | 500..=599);
+    if said.is_about(&BROKEN_JSON) {
+        return Fault::Unreadable(said.shown());
+    }
+    let may_help = matches!(status, 408 | 409 | 424 | 429 | 498 | 500..=599);
     if answer.should_retry.unwrap_or(may_help) {
+        let after = demanded.map(|demanded| demanded.min(WAIT_MAX));
+        let text = said.shown();
         return if status == 429 {
-            Fault::TooMany { after }
+            Fault::TooMany { after, text }
         } else {
-            Fault::Unwell { status, after }
+            Fault::Unwell { status, after, text }
         };
     }
     if matches!(status, 400 | 422) {
@@ -181,111 +235,4 @@ pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities) -> Fa
         }
     }
     Fault::Rejected { status, text: said.shown() }
-}
-
-/// Error of a provider, searched by words.
-struct ProviderError {
-    /// Message, type, code, status and reason, in lower case. Nothing of a body that tells none:
-    /// pages of proxies speak of keys, and validators quote the request.
-    text: String,
-    /// Value of `param`: the refused parameter by name.
-    parameter: String,
-    message: String,
-    /// True if the error lists reasons of moderation.
-    has_reasons: bool,
-}
-
-impl ProviderError {
-    fn new(body: &Value, raw: &[u8]) -> Self {
-        // Gemini's compatible address wraps its errors in a list.
-        let body = body.get(0).unwrap_or(body);
-        let error = body.get("error").unwrap_or(body);
-        // xAI tells its error as a text, with the code beside it.
-        let named = if error.is_string() { body } else { error };
-        let part = |key: &str| named.get(key).and_then(Value::as_str).unwrap_or_default();
-        let message = match error {
-            Value::String(text) => text.as_str(),
-            // AWS' own gate writes it with a capital.
-            _ => ["message", "Message", "detail"]
-                .map(part)
-                .into_iter()
-                .find(|it| !it.is_empty())
-                .unwrap_or_default(),
-        };
-        let message = match error.get("detail").and_then(Value::as_array) {
-            Some(faults) if message.is_empty() => of_validation(faults),
-            _ => message.to_owned(),
-        };
-        let inner = text(error, "/innererror/code").unwrap_or_default();
-        let reason = text(error, "/details/0/reason").unwrap_or_default();
-        let [kind, code, status] = ["type", "code", "status"].map(part);
-        let text = format!("{message} {kind} {code} {status} {inner} {reason}").to_lowercase();
-        // Moderation of OpenRouter names its reasons beside what it refused.
-        let reasons = error.pointer("/metadata/reasons").and_then(Value::as_array);
-        let has_reasons = reasons.is_some_and(|reasons| !reasons.is_empty());
-        let parameter = part("param").to_owned();
-        let message =
-            if message.is_empty() { String::from_utf8_lossy(raw).into_owned() } else { message };
-        Self { text, parameter, message, has_reasons }
-    }
-
-    /// Returns true if the content of the request is refused, not its form.
-    fn is_of_content(&self, status: u16) -> bool {
-        matches!(status, 400 | 403 | 422 | 451) && (self.has_reasons || self.is_about(&CONTENT))
-    }
-
-    /// Returns true if the key is refused, or may not do what is asked.
-    fn is_of_key(&self, status: u16) -> bool {
-        match status {
-            401 => true,
-            403 if self.is_of_model(status) => false,
-            403 => self.is_about(&NO_ACCESS) || KEY_WORDS.iter().any(|word| self.has_word(word)),
-            400 => self.is_about(&KEY),
-            _ => false,
-        }
-    }
-
-    /// Returns true if there is no such model at this address.
-    fn is_of_model(&self, status: u16) -> bool {
-        let is_told = matches!(status, 400 | 403 | 404) && self.is_about(&NO_MODEL);
-        is_told || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
-    }
-
-    fn is_about(&self, words: &[&str]) -> bool {
-        words.iter().any(|word| self.text.contains(word))
-    }
-
-    /// Returns true if the error names a parameter, as a whole word.
-    fn names(&self, parameter: &str) -> bool {
-        if !self.parameter.is_empty() {
-            return self.parameter.split(['.', '[']).any(|part| part == parameter);
-        }
-        self.has_word(parameter)
-    }
-
-    fn has_word(&self, word: &str) -> bool {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        self.text.match_indices(word).any(|(at, _)| {
-            !self.text[..at].ends_with(is_word)
-                && !self.text[at + word.len()..].starts_with(is_word)
-        })
-    }
-
-    fn shown(&self) -> String {
-        client::short(&self.message)
-    }
-}
-
-/// Returns places and messages of the faults that FastAPI finds, without the inputs it quotes.
-fn of_validation(faults: &[Value]) -> String {
-    let told = faults.iter().take(VALIDATION_FAULTS_MAX).flat_map(|fault| {
-        let place = fault.get("loc").and_then(Value::as_array).into_iter().flatten();
-        place.chain(fault.get("msg")).filter_map(Value::as_str)
-    });
-    told.collect::<Vec<_>>().join(" ")
-}
-
-/// Formats foreign JSON on one line, cut.
-pub(super) fn short(value: &Value) -> String {
-    client::short(&value.to_string())
 }

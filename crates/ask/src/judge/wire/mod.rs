@@ -6,9 +6,11 @@ mod capabilities;
 mod error_words;
 mod fault;
 mod openai;
+mod provider_error;
 mod responses;
 #[cfg(test)]
 mod tests;
+pub(in crate::judge) mod wait;
 
 use serde_json::{Value, json};
 
@@ -145,10 +147,7 @@ pub(in crate::judge) fn reply(
         JudgeApi::OpenAiResponses => responses::reply(&body),
         JudgeApi::Anthropic => anthropic::reply(&body),
     };
-    reply.ok_or_else(|| {
-        let error = body.get("error").map_or_else(String::new, fault::short);
-        Fault::Unreadable(format!("its answer holds no message {error}"))
-    })
+    reply.ok_or_else(|| fault::of_success(answer, &body, capabilities))
 }
 
 /// Returns the user message, with the request for a repair behind it.
@@ -164,8 +163,13 @@ fn schema(question: &JudgeQuestion) -> Option<Value> {
     question.prompt.schema.and_then(|schema| serde_json::from_str(schema).ok())
 }
 
+/// Reads a count, also one that gateways write as a text or with a fraction.
 fn count(value: &Value, pointer: &str) -> u64 {
-    value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+    match value.pointer(pointer) {
+        Some(Value::String(text)) => text.trim().parse().unwrap_or(0),
+        Some(number) => number.as_f64().map_or(0, |number| number as u64),
+        None => 0,
+    }
 }
 
 fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {

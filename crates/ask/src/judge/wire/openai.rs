@@ -12,6 +12,20 @@ use crate::judge::settings::JudgeSettings;
 /// Address of the provider itself, which stores requests unless told not to.
 pub(super) const OWN_HOST: &str = "https://api.openai.com/";
 
+/// Ends of an answer that a filter wrote, in lower case: OpenAI's, Gemini's and Z.AI's.
+const FILTERED: [&str; 8] = [
+    "content_filter",
+    "safety",
+    "prohibited_content",
+    "blocklist",
+    "spii",
+    "recitation",
+    "sensitive",
+    "refusal",
+];
+/// Ends of an answer that its server broke off.
+const BROKEN_OFF: [&str; 2] = ["error", "abort"];
+
 pub(super) fn url(judge: &JudgeSettings) -> String {
     let base = judge.base_url();
     match &judge.azure {
@@ -67,22 +81,39 @@ pub(super) fn body(
 pub(super) fn reply(body: &Value) -> Option<Reply> {
     let choice = body.pointer("/choices/0")?;
     let message = choice.get("message")?;
-    let called = text(message, "/tool_calls/0/function/arguments");
-    let parts = message.get("content").and_then(Value::as_array);
-    let part = |key: &str| -> String {
-        let parts = parts.into_iter().flatten().filter(|part| text(part, "/type") == Some(key));
-        parts.filter_map(|part| part.get(key).and_then(Value::as_str)).collect()
+    let ending = text(choice, "/finish_reason").unwrap_or_default().to_lowercase();
+    let is_among = |words: &[&str]| words.iter().any(|word| ending.contains(word));
+    if is_among(&BROKEN_OFF) {
+        return None;
+    }
+    let refusal =
+        text(message, "/refusal").map_or_else(|| parts(message, "refusal"), str::to_owned);
+    let finish = if !refusal.is_empty() || is_among(&FILTERED) {
+        Finish::Refused
+    } else if ending == "model_length" {
+        Finish::Overflow
+    } else if matches!(&*ending, "length" | "max_tokens") {
+        Finish::Length
+    } else {
+        Finish::Stop
     };
-    let refusal = text(message, "/refusal").map_or_else(|| part("refusal"), str::to_owned);
-    let finish = match text(choice, "/finish_reason") {
-        _ if !refusal.is_empty() => Finish::Refused,
-        Some("content_filter") => Finish::Refused,
-        Some("length") => Finish::Length,
-        _ => Finish::Stop,
+    let called = ["/tool_calls/0/function/arguments", "/function_call/arguments"];
+    let called = called.into_iter().find_map(|place| message.pointer(place));
+    let text = match called.or_else(|| message.get("content")) {
+        Some(Value::String(text)) => text.clone(),
+        Some(object @ Value::Object(_)) => object.to_string(),
+        _ => parts(message, "text"),
     };
-    let words = called.or_else(|| text(message, "/content"));
-    let text = words.map_or_else(|| part("text"), str::to_owned);
     Some(Reply { text, finish, usage: usage(body) })
+}
+
+/// Joins the parts of a content of one type, `text` or `refusal`; `output_text` is a text, too.
+fn parts(message: &Value, key: &str) -> String {
+    let parts = message.get("content").and_then(Value::as_array).into_iter().flatten();
+    let own = parts.filter(|part| {
+        text(part, "/type").is_some_and(|own| own.strip_prefix("output_").unwrap_or(own) == key)
+    });
+    own.filter_map(|part| text(part, &format!("/{key}")).map(str::to_owned)).collect()
 }
 
 /// Reads token counts; those of the request include cached ones.

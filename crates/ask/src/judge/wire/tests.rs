@@ -190,9 +190,10 @@ fn check_fault(status: u16, body: Value, expected: &Fault) {
 fn errors_mean_what_their_providers_say() {
     let error = |code: &str, message: &str| json!({"error": {"message": message, "code": code}});
     let after = Some(Duration::from_secs(3));
-    check_fault(429, error("rate_limit_exceeded", "slow down"), &Fault::TooMany { after });
+    let text = "slow down".to_owned();
+    check_fault(429, error("rate_limit_exceeded", &text.clone()), &Fault::TooMany { after, text });
     for status in [408, 409, 500, 503, 529] {
-        check_fault(status, json!({}), &Fault::Unwell { status, after });
+        check_fault(status, json!({}), &Fault::Unwell { status, after, text: "{}".to_owned() });
     }
     let money = Fault::Locked("judge_quota_exhausted", "pay".into());
     check_fault(429, error("insufficient_quota", "pay"), &money);
@@ -215,7 +216,7 @@ fn errors_mean_what_their_providers_say() {
 }
 
 /// Bodies of real interfaces, each before the first success of its judge: none but an unexplained
-/// 400 may take the schema away.
+/// 400 may take the schema away. Those of a success hold no message.
 #[test]
 fn error_bodies_of_providers_refuse_lock_or_reject() {
     let file = include_str!("../../../../../tests/fixtures/judges/errors.jsonl");
@@ -233,9 +234,13 @@ fn error_bodies_of_providers_refuse_lock_or_reject() {
         };
         let status = case["status"].as_u64().expect("a status") as u16;
         let answer = HttpAnswer { status, body: body.into(), ..HttpAnswer::default() };
-        let fault = reply(&openai(), &quirks, &answer).expect_err("a fault");
+        let api = case["api"].as_str().unwrap_or("openai");
+        let judge = judge(json!({"api": api, "base_url": "http://localhost:1/v1", "model": "m"}));
+        let fault = reply(&judge, &quirks, &answer).expect_err("a fault");
         let found = match &fault {
             Fault::Rejected { .. } => "rejected",
+            Fault::Overflow => "too_long",
+            Fault::RefusedParameter(_) => "parameter",
             other => other.told().0,
         };
         assert_eq!(found, case["expected"], "{line}: {fault:?}");
@@ -254,6 +259,32 @@ fn content_in_parts_is_read_and_its_thoughts_are_not() {
     let refused = json!([{"type": "refusal", "refusal": "No."}]);
     check_reply("openai", message(refused), "", Finish::Refused, [8, 0, 5]);
     check_reply("openai", message(Value::Null), "", Finish::Stop, [8, 0, 5]);
+}
+
+#[test]
+fn answers_are_read_in_the_forms_of_gateways() {
+    let choice = |message: Value, end: &str| {
+        let usage = json!({"prompt_tokens": "20", "completion_tokens": 5.0,
+            "prompt_tokens_details": {"cached_tokens": "8"}});
+        json!({"choices": [{"message": message, "finish_reason": end}], "usage": usage})
+    };
+    let counted = [20, 8, 5];
+    let check = |message: Value, end: &str, text: &str, finish: Finish| {
+        check_reply("openai", choice(message, end), text, finish, counted);
+    };
+    let object = json!({"a": 1});
+    let call = json!({"tool_calls": [{"function": {"arguments": object}}]});
+    check(call, "tool_calls", r#"{"a":1}"#, Finish::Stop);
+    let call = json!({"content": null, "function_call": {"arguments": "{1}"}});
+    check(call, "function_call", "{1}", Finish::Stop);
+    check(json!({"content": object}), "stop", r#"{"a":1}"#, Finish::Stop);
+    let parts = json!([{"type": "output_text", "output_text": "no", "text": "{}"}]);
+    check(json!({"content": parts}), "stop", "{}", Finish::Stop);
+    for end in ["SAFETY", "content_filter: PROHIBITED_CONTENT", "sensitive", "RECITATION"] {
+        check(json!({"content": null}), end, "", Finish::Refused);
+    }
+    check(json!({"content": "{"}), "MAX_TOKENS", "{", Finish::Length);
+    check(json!({"content": "{"}), "model_length", "{", Finish::Overflow);
 }
 
 #[test]

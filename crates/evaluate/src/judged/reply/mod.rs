@@ -6,6 +6,7 @@
 
 pub(super) mod lenient;
 mod search;
+mod wrapping;
 
 use crate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers, UnreadableReply};
 use spanscore_base::value::Value;
@@ -32,8 +33,7 @@ pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, Unrea
     let items = items(&value).ok_or_else(|| unreadable("`items` is not a list"))?;
     let suspected = suspicion(&value)?;
     let mut answers: Vec<Option<AnsweredItem>> = vec![None; statements];
-    for item in items {
-        let id = item.get("id").and_then(whole);
+    for (id, item) in items {
         let id = id.ok_or_else(|| unreadable("an item has no `id`"))?;
         let place = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
         let Some(slot) = place.and_then(|place| answers.get_mut(place)) else {
@@ -56,14 +56,30 @@ pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, Unrea
     })
 }
 
-/// Returns the entries of a reply: its `items`, or a list of nothing but entries with a verdict.
-fn items<'v>(value: &'v Value<'_>) -> Option<&'v [Value<'v>]> {
+/// Entry of a reply with its id.
+type ReplyEntry<'v> = (Option<i64>, &'v Value<'v>);
+
+/// Returns the entries of a reply: its `items`, by list or by id, or nothing but entries with a
+/// verdict.
+fn items<'v>(value: &'v Value<'v>) -> Option<Vec<ReplyEntry<'v>>> {
+    let is_entry = |entry: &Value<'_>| entry.get("verdict").is_some();
+    let listed = |list: &'v [Value<'v>]| -> Vec<ReplyEntry<'v>> {
+        list.iter().map(|entry| (entry.get("id").and_then(whole), entry)).collect()
+    };
     match value {
-        Value::List(list) => {
-            let is_entry = |entry: &Value<'_>| entry.get("verdict").is_some();
-            (!list.is_empty() && list.iter().all(is_entry)).then_some(list)
-        }
-        value => value.get("items").and_then(Value::as_list),
+        Value::List(list) if !list.is_empty() && list.iter().all(is_entry) => Some(listed(list)),
+        Value::Map(map) => match map.get("items") {
+            Some(Value::List(list)) => Some(listed(list)),
+            Some(Value::Map(by_id)) if by_id.iter().all(|(_, entry)| is_entry(entry)) => {
+                Some(by_id.iter().map(|(id, entry)| (id.trim().parse().ok(), entry)).collect())
+            }
+            Some(only) if is_entry(only) => Some(listed(std::slice::from_ref(only))),
+            None if is_entry(value) && map.get("id").is_some() => {
+                Some(listed(std::slice::from_ref(value)))
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -75,6 +91,8 @@ pub(super) fn suspicion(value: &Value<'_>) -> Result<Option<bool>, UnreadableRep
     match value.get("injection_suspected") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(suspected)) => Ok(Some(*suspected)),
+        Some(Value::String(word)) if word.eq_ignore_ascii_case("true") => Ok(Some(true)),
+        Some(Value::String(word)) if word.eq_ignore_ascii_case("false") => Ok(Some(false)),
         Some(_) => Err(unreadable("`injection_suspected` is neither true nor false")),
     }
 }
@@ -87,30 +105,55 @@ fn whole(value: &Value<'_>) -> Option<i64> {
     }
 }
 
-/// Reads a verdict in capitals or small letters, and with a space for its underscore.
+/// Reads a verdict in capitals or small letters, in bold, and with a space for its underscore, or
+/// as a truth value.
 fn verdict(value: &Value<'_>) -> Option<JudgeAnswer> {
-    let word = value.as_str()?.trim().to_ascii_lowercase().replace([' ', '-'], "_");
+    if let Value::Bool(holds) = value {
+        return Some(if *holds { JudgeAnswer::Yes } else { JudgeAnswer::No });
+    }
+    let is_mark = |c: char| c.is_whitespace() || matches!(c, '*' | '`' | '.' | '"');
+    let word = value.as_str()?.trim_matches(is_mark).to_ascii_lowercase().replace([' ', '-'], "_");
     JudgeAnswer::from_word(&word)
+}
+
+/// Reads cites: a list of numbers, one alone, or a text of them.
+fn cites(value: &Value<'_>) -> Option<Vec<u64>> {
+    match value {
+        Value::List(list) => {
+            let each = list.iter().map(cites).collect::<Option<Vec<_>>>()?;
+            Some(each.concat())
+        }
+        Value::String(text) => {
+            let is_between = |c: char| c.is_whitespace() || ",;#[]()".contains(c);
+            let words = text.split(is_between).filter(|word| !word.is_empty());
+            let numbers = words.filter(|word| !matches!(*word, "seq" | "line" | "lines" | "and"));
+            numbers.map(|word| word.parse().ok()).collect()
+        }
+        number => Some(vec![u64::try_from(whole(number)?).ok()?]),
+    }
 }
 
 fn answered(item: &Value<'_>, id: i64) -> Result<AnsweredItem, UnreadableReply> {
     let verdict = item.get("verdict").and_then(verdict);
     let answer =
         verdict.ok_or_else(|| unreadable(format!("`verdict` of statement {id} is no verdict")))?;
-    let cite = |cite: &Value<'_>| whole(cite).and_then(|number| u64::try_from(number).ok());
     let cites = match item.get("cites") {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::List(cites)) if cites.len() <= CITES_MAX => {
-            let cites: Option<Vec<u64>> = cites.iter().map(cite).collect();
-            cites.ok_or_else(|| unreadable(format!("`cites` of statement {id} are no numbers")))?
-        }
-        Some(_) => return Err(unreadable(format!("`cites` of statement {id} is no short list"))),
+        Some(told) => cites(told)
+            .ok_or_else(|| unreadable(format!("`cites` of statement {id} are no numbers")))?,
     };
+    if cites.len() > CITES_MAX {
+        return Err(unreadable(format!("`cites` of statement {id} is no short list")));
+    }
     let reason = match item.get("reason") {
-        None | Some(Value::Null) => "",
+        None | Some(Value::Null) => String::new(),
+        Some(Value::List(parts)) => {
+            parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+        }
         Some(reason) => reason
             .as_str()
-            .ok_or_else(|| unreadable(format!("`reason` of statement {id} is not a text")))?,
+            .ok_or_else(|| unreadable(format!("`reason` of statement {id} is not a text")))?
+            .to_owned(),
     };
     let reason = reason[..reason.floor_char_boundary(REASON_BYTES_MAX)].to_owned();
     Ok(AnsweredItem { answer, cites, reason, overturned: None })

@@ -6,6 +6,7 @@
 
 use super::lenient::strict;
 use super::unreadable;
+use super::wrapping::unwrapped;
 use crate::inquiry::UnreadableReply;
 use spanscore_base::value::{Value, json, python};
 
@@ -15,8 +16,22 @@ const REPLY_BYTES_MAX: usize = 1 << 20;
 const STARTS_MAX: usize = 128;
 /// Keys, as JSON writes them, that tell an answer from an object in prose.
 const ANSWER_KEYS: [&str; 3] = ["\"items\"", "\"verdict\"", "\"score\""];
-/// Tags of the blocks in which models think aloud.
-const THOUGHTS: [&str; 6] = ["think", "thinking", "thought", "thoughts", "reasoning", "reflection"];
+/// Openings and ends of the blocks in which models think aloud.
+const THOUGHTS: [(&str, &str); 11] = [
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<thoughts>", "</thoughts>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<reflection>", "</reflection>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("\u{25c1}think\u{25b7}", "\u{25c1}/think\u{25b7}"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|channel|>analysis<|message|>", "<|end|>"),
+];
+/// Quotes of printed texts.
+const TYPOGRAPHIC: [char; 3] = ['\u{201c}', '\u{201d}', '\u{201e}'];
 
 /// Returns the one value of a reply that has the asked form.
 ///
@@ -30,6 +45,10 @@ pub(super) fn answer(
     if reply.len() > REPLY_BYTES_MAX {
         return Err(unreadable(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
     }
+    // Some servers encode the text once more.
+    let encoded = reply.trim().strip_prefix('\u{feff}').unwrap_or(reply.trim());
+    let inner = encoded.starts_with('"').then(|| json::parse(encoded).ok()).flatten();
+    let reply = inner.as_ref().and_then(Value::as_str).unwrap_or(reply);
     let (thoughts, rest) = reply.split_at(thoughts_end(reply));
     let mut search = ReplySearch { text: rest, ..ReplySearch::default() };
     search.run(&is_form)?;
@@ -88,20 +107,20 @@ struct ReplySearch<'t> {
 
 impl ReplySearch<'_> {
     fn run(&mut self, is_form: &impl Fn(&Value<'_>) -> bool) -> Result<(), UnreadableReply> {
-        while let Some(found) = self.text[self.at..].find(['{', '[', '<', '`']) {
+        while let Some(found) = self.text[self.at..].find(['{', '[', '<', '`', '\u{25c1}']) {
             self.at += found;
             let rest = &self.text[self.at..];
             if rest.starts_with("```") {
                 self.in_fence = !self.in_fence;
                 self.fences += usize::from(self.in_fence);
                 self.at += 3;
-            } else if let Some(tag) = opened(rest) {
-                self.at += closed(rest, tag)
+            } else if let Some(end) = opened(rest) {
+                self.at += closed(rest, end)
                     .ok_or_else(|| unreadable("the reply ends while the model thinks"))?;
             } else if rest.starts_with(['{', '[']) {
                 self.at += self.value(rest, is_form)?;
             } else {
-                self.at += 1;
+                self.at += rest.chars().next().map_or(1, char::len_utf8);
             }
         }
         Ok(())
@@ -122,8 +141,8 @@ impl ReplySearch<'_> {
             Ok(read) => read,
             Err(error) => return self.unread(rest, &error),
         };
-        if is_form(&value) {
-            self.found.push((self.fence(), value));
+        if let Some(answer) = unwrapped(&value, is_form) {
+            self.found.push((self.fence(), answer));
             return Ok(taken);
         }
         self.note_rival(&rest[..taken]);
@@ -140,6 +159,7 @@ impl ReplySearch<'_> {
 
     /// Notes an object or a list that is no answer, if it has a key of one.
     fn note_rival(&mut self, text: &str) {
+        let text = text.to_lowercase();
         if ANSWER_KEYS.iter().any(|key| text.contains(key)) {
             self.rivals.push(self.fence());
         }
@@ -170,7 +190,10 @@ impl ReplySearch<'_> {
 
 /// Returns true for an object as JSON and Python write it: `{id: 4}` and `{}` are prose.
 fn has_quoted_key(text: &str) -> bool {
-    text.strip_prefix('{').is_some_and(|inner| inner.trim_start().starts_with(['"', '\'']))
+    text.strip_prefix('{').is_some_and(|inner| {
+        let inner = inner.trim_start();
+        inner.starts_with(['"', '\'']) || inner.starts_with(TYPOGRAPHIC)
+    })
 }
 
 /// Reads the value at the start of a text, as JSON or as JSON or Python written loosely; returns it
@@ -182,9 +205,17 @@ fn read(text: &str) -> Result<(Value<'static>, usize), json::JsonError> {
     };
     let Some(end) = balanced(text) else { return Err(error) };
     let own = &text[..end];
-    let loose = strict(own).and_then(|json| json::parse(&json).ok().map(Value::into_owned));
-    let value = loose.or_else(|| python::parse_literal(own).map(Value::into_owned));
+    let loose = |text: &str| json::parse(&strict(text)?).ok().map(Value::into_owned);
+    let value = loose(own)
+        .or_else(|| python::parse_literal(own).map(Value::into_owned))
+        .or_else(|| loose(&in_plain_signs(own)));
     value.map(|value| (value, end)).ok_or(error)
+}
+
+/// Writes quotes as JSON has them where a text has printed ones alone, and no numbers as nothing.
+fn in_plain_signs(text: &str) -> String {
+    let plain = if text.contains('"') { text.to_owned() } else { text.replace(TYPOGRAPHIC, "\"") };
+    plain.replace(": NaN", ": null").replace(":NaN", ":null")
 }
 
 /// Returns the bytes up to the bracket that closes the first one, past texts in double quotes.
@@ -210,37 +241,32 @@ fn balanced(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the tag of the thoughts that begin with a text.
+/// Returns the end of the thoughts that begin with a text.
 fn opened(text: &str) -> Option<&'static str> {
-    let inner = text.strip_prefix('<')?;
-    THOUGHTS.into_iter().find(|tag| {
-        let name = inner.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag));
-        name && inner[tag.len()..].starts_with('>')
-    })
+    THOUGHTS.into_iter().find(|(tag, _)| begins(text, tag)).map(|(_, end)| end)
 }
 
 /// Returns the bytes up to the end of thoughts that begin with a text.
-fn closed(text: &str, tag: &str) -> Option<usize> {
-    let mut at = 0;
-    while let Some(found) = text[at..].find("</") {
-        at += found + 2;
-        let name = text[at..].get(..tag.len());
-        if name.is_some_and(|name| name.eq_ignore_ascii_case(tag))
-            && text[at + tag.len()..].starts_with('>')
-        {
-            return Some(at + tag.len() + 1);
-        }
-    }
-    None
+fn closed(text: &str, end: &str) -> Option<usize> {
+    let first = end.chars().next()?;
+    let mut places = text.match_indices(first).map(|(at, _)| at);
+    places.find(|at| begins(&text[*at..], end)).map(|at| at + end.len())
+}
+
+fn begins(text: &str, tag: &str) -> bool {
+    text.get(..tag.len()).is_some_and(|own| own.eq_ignore_ascii_case(tag))
 }
 
 /// Returns the end of thoughts whose opening tag a server has left out; 0 if there are none.
 fn thoughts_end(reply: &str) -> usize {
-    let ends = THOUGHTS.into_iter().filter_map(|tag| {
+    // Channels end as all messages do.
+    let tags = THOUGHTS.into_iter().filter(|(_, end)| !end.starts_with("<|"));
+    let ends = tags.filter_map(|(_, tag)| {
         let end = closed(reply, tag)?;
         let before = &reply[..end];
         // Within an answer, the tag is text of the judge.
-        let is_opened = before.match_indices('<').any(|(at, _)| opened(&before[at..]).is_some());
+        let mut starts = before.match_indices(['<', '[', '\u{25c1}']);
+        let is_opened = starts.any(|(at, _)| opened(&before[at..]).is_some());
         (!is_opened && !is_within_value(reply, end)).then_some(end)
     });
     ends.max().unwrap_or(0)

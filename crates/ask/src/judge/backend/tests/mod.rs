@@ -101,8 +101,8 @@ fn check_fault(fault: &Fault, expected: &str, requests: usize) {
 fn faults_end_as_failed_or_not_evaluable_after_as_many_tries_as_may_help() {
     check_fault(&Fault::Unreachable("x".into()), "judge_unreachable", 3);
     check_fault(&Fault::Broken("x".into()), "judge_no_answer", 3);
-    check_fault(&Fault::Unwell { status: 529, after: None }, "judge_error", 3);
-    check_fault(&Fault::TooMany { after: None }, "rate_limited", 3);
+    check_fault(&Fault::Unwell { status: 529, after: None, text: String::new() }, "judge_error", 3);
+    check_fault(&Fault::TooMany { after: None, text: String::new() }, "rate_limited", 3);
     check_fault(&Fault::Unreadable("x".into()), "judge_reply_invalid", 3);
     check_fault(&Fault::Rejected { status: 404, text: "x".into() }, "judge_error", 1);
     check_fault(&Fault::Locked("judge_unauthorized", "x".into()), "judge_unauthorized", 1);
@@ -130,7 +130,7 @@ fn waits_that_are_asked_for_are_kept() {
     harness.arrive(asked(1, 0, plan(json!({}))));
     let after = Some(Duration::from_secs(20));
     harness.run(0, |_, _, count| match count {
-        0 => Err(Fault::TooMany { after }),
+        0 => Err(Fault::TooMany { after, text: String::new() }),
         _ => reply("yes"),
     });
     assert_eq!(harness.asked_at, [1_010_000, 1_030_000]);
@@ -224,7 +224,11 @@ fn a_judge_that_is_not_well_is_left_alone_and_asked_again_when_it_is() {
     harness.run(100, |_, _, count| {
         asked.push(count);
         now += 1;
-        if now <= 6 { Err(Fault::Unwell { status: 503, after: None }) } else { reply("yes") }
+        if now <= 6 {
+            Err(Fault::Unwell { status: 503, after: None, text: String::new() })
+        } else {
+            reply("yes")
+        }
     });
     assert!(harness.now_ms >= well_at, "it waited");
     let reasons = harness.reasons();
@@ -236,7 +240,7 @@ fn a_judge_that_is_not_well_is_left_alone_and_asked_again_when_it_is() {
 fn what_a_dead_judge_leaves_open_ends_by_its_deadline() {
     let mut harness = Harness::new(small());
     (0..50).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
-    harness.run(5, |_, _, _| Err(Fault::Unwell { status: 500, after: None }));
+    harness.run(5, |_, _, _| Err(Fault::Unwell { status: 500, after: None, text: String::new() }));
     let reasons = harness.reasons();
     assert_eq!(reasons.values().sum::<usize>(), 50);
     assert!(reasons["circuit_open"] > 30, "{reasons:?}");
@@ -351,8 +355,8 @@ fn any_answer() -> impl Strategy<Value = Result<Reply, Fault>> {
         1 => Just(reply("").map(|it| Reply { finish: Finish::Length, ..it })),
         1 => Just(reply("").map(|it| Reply { finish: Finish::Refused, ..it })),
         1 => Just(Err(Fault::Broken(String::new()))),
-        1 => Just(Err(Fault::TooMany { after })),
-        1 => Just(Err(Fault::Unwell { status: 500, after: None })),
+        1 => Just(Err(Fault::TooMany { after, text: String::new() })),
+        1 => Just(Err(Fault::Unwell { status: 500, after: None, text: String::new() })),
         1 => Just(Err(Fault::RefusedShape(String::new()))),
         1 => Just(Err(Fault::RefusedParameter("seed"))),
         1 => Just(Err(Fault::Overflow)),

@@ -61,7 +61,9 @@ fn check(votes: Json, fails: impl Fn(usize) -> Option<Fault>, expected: &[&str])
 fn a_judge_that_fails_between_two_windows_leaves_all_of_them_to_its_fallback() {
     let locked = |count| (count == 2).then(|| Fault::Locked("judge_unauthorized", String::new()));
     check(json!({}), locked, &["small 0", "small 1", "large 0", "large 1"]);
-    let unwell = |count| (count > 1).then_some(Fault::Unwell { status: 500, after: None });
+    let unwell = |count| {
+        (count > 1).then_some(Fault::Unwell { status: 500, after: None, text: String::new() })
+    };
     let tries = ["small 0", "small 1", "small 1", "small 1", "large 0", "large 1"];
     check(json!({}), unwell, &tries);
     let first = |count| (count == 1).then(|| Fault::Locked("judge_unauthorized", String::new()));
@@ -81,7 +83,7 @@ fn no_judge_is_asked_again_after_its_fallback() {
     judges["large"]["fallback"] = json!("small");
     let mut harness = Harness::new(judges);
     harness.arrive(asked(1, 0, plan(json!({}))));
-    harness.run(5, |_, _, _| Err(Fault::Unwell { status: 500, after: None }));
+    harness.run(5, |_, _, _| Err(Fault::Unwell { status: 500, after: None, text: String::new() }));
     assert_eq!(harness.reasons(), BTreeMap::from([("judge_error", 1)]));
     assert_eq!(harness.asked_at.len(), 6, "three times each");
 }

@@ -1,0 +1,170 @@
+//! Error of a provider as its body tells it, whatever it is wrapped in: objects, lists, and texts
+//! of JSON that gateways pass on.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::error_words::{CONTENT, KEY, KEY_WORDS, NO_ACCESS, NO_MODEL};
+use super::wait;
+use spanscore_net::client;
+
+/// Keys that lead to an error, and those that tell it. No others: validators quote the request.
+const LEADING: [&str; 6] = ["error", "errors", "details", "metadata", "innererror", "reasons"];
+const MESSAGES: [&str; 7] = ["message", "Message", "detail", "loc", "msg", "raw", "title"];
+const CODES: [&str; 7] =
+    ["type", "code", "status", "error_code", "error_type", "http_code", "reason"];
+/// Depth of an error that is read, and its parts at most.
+const DEPTH_MAX: usize = 12;
+const PARTS_MAX: usize = 64;
+
+/// Error of a provider, searched by words.
+#[derive(Default)]
+pub(super) struct ProviderError {
+    /// Messages and codes in lower case. Nothing of a body that tells none: pages of proxies speak
+    /// of keys.
+    pub(super) text: String,
+    /// Status that the body tells, with its depth: that of an answer whose own is success.
+    status: Option<(usize, u16)>,
+    /// Wait that the body demands.
+    pub(super) after: Option<Duration>,
+    /// Value of `param`: the refused parameter by name.
+    parameter: String,
+    messages: Vec<String>,
+    /// True if the error lists reasons of moderation.
+    has_reasons: bool,
+    parts: usize,
+}
+
+impl ProviderError {
+    /// Reads an error with the body that it stands in.
+    pub(super) fn new(body: &Value, raw: &[u8]) -> Self {
+        let mut told = Self::default();
+        told.read("error", body, 0);
+        told.after = told.after.or_else(|| wait::in_words(&told.text));
+        if told.messages.is_empty() {
+            told.messages.push(of_page(&String::from_utf8_lossy(raw)));
+        }
+        told
+    }
+
+    /// Reads the value of a key; what is no text is looked through for such keys.
+    fn read(&mut self, key: &str, value: &Value, depth: usize) {
+        self.parts += 1;
+        if depth > DEPTH_MAX || self.parts > PARTS_MAX {
+            return;
+        }
+        match value {
+            Value::Object(entries) => {
+                for (key, value) in entries {
+                    self.read_entry(key, value, depth + 1);
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|value| self.read(key, value, depth + 1)),
+            Value::String(text) => match embedded(text) {
+                Some(inner) => self.read(key, &inner, depth + 1),
+                None => self.tell(key, text, depth),
+            },
+            Value::Number(number) => self.tell(key, &number.to_string(), depth),
+            Value::Bool(_) | Value::Null => {}
+        }
+    }
+
+    fn read_entry(&mut self, key: &str, value: &Value, depth: usize) {
+        match (key, value.as_str()) {
+            ("param", Some(name)) if name != "None" => self.parameter = name.to_owned(),
+            ("retryDelay", Some(delay)) => self.after = wait::duration(delay),
+            _ if [&LEADING[..], &MESSAGES, &CODES].iter().any(|keys| keys.contains(&key)) => {
+                self.read(key, value, depth);
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, key: &str, text: &str, depth: usize) {
+        self.has_reasons |= key == "reasons";
+        if CODES.contains(&key) {
+            let status = text.parse().ok().filter(|status| (400..600).contains(status));
+            if let Some(status) = status.filter(|_| self.status.is_none_or(|(at, _)| depth < at)) {
+                self.status = Some((depth, status));
+            }
+        } else if !self.messages.iter().any(|known| known == text) {
+            self.messages.push(text.to_owned());
+        }
+        self.text.push_str(&text.to_lowercase());
+        self.text.push(' ');
+    }
+
+    /// Returns true if the body tells an error.
+    pub(super) fn is_told(&self) -> bool {
+        !self.text.is_empty()
+    }
+
+    /// Returns the status that the body tells.
+    pub(super) fn status(&self) -> Option<u16> {
+        self.status.map(|(_, status)| status)
+    }
+
+    /// Returns true if the content of the request is refused, not its form.
+    pub(super) fn is_of_content(&self, status: u16) -> bool {
+        matches!(status, 400 | 403 | 422 | 451) && (self.has_reasons || self.is_about(&CONTENT))
+    }
+
+    /// Returns true if the key is refused, or may not do what is asked.
+    pub(super) fn is_of_key(&self, status: u16) -> bool {
+        match status {
+            401 => true,
+            403 if self.is_of_model(status) => false,
+            403 => self.is_about(&NO_ACCESS) || KEY_WORDS.iter().any(|word| self.has_word(word)),
+            400 => self.is_about(&KEY),
+            _ => false,
+        }
+    }
+
+    /// Returns true if there is no such model at this address.
+    pub(super) fn is_of_model(&self, status: u16) -> bool {
+        let is_told = matches!(status, 400 | 403 | 404) && self.is_about(&NO_MODEL);
+        is_told || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
+    }
+
+    /// Returns true if the error holds one of these words.
+    pub(super) fn is_about(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.text.contains(word))
+    }
+
+    /// Returns true if the error names a parameter, as a whole word.
+    pub(super) fn names(&self, parameter: &str) -> bool {
+        if !self.parameter.is_empty() {
+            return self.parameter.split(['.', '[']).any(|part| part == parameter);
+        }
+        self.has_word(parameter)
+    }
+
+    fn has_word(&self, word: &str) -> bool {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        self.text.match_indices(word).any(|(at, _)| {
+            !self.text[..at].ends_with(is_word)
+                && !self.text[at + word.len()..].starts_with(is_word)
+        })
+    }
+
+    /// Returns its messages on one line, cut.
+    pub(super) fn shown(&self) -> String {
+        client::short(&self.messages.join(": "))
+    }
+}
+
+/// Reads an object or a list that a gateway passes on as a text.
+fn embedded(text: &str) -> Option<Value> {
+    let text = text.trim_start();
+    text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())?
+}
+
+/// Returns the title of a page, or a text that is none.
+fn of_page(raw: &str) -> String {
+    if !raw.trim_start().starts_with('<') {
+        return raw.to_owned();
+    }
+    let title = raw.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+    title.map_or_else(|| "a page".to_owned(), |(title, _)| format!("a page, \"{title}\""))
+}

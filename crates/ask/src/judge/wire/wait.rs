@@ -1,0 +1,144 @@
+//! Waits that providers demand, in headers and in words.
+
+use std::time::{Duration, SystemTime};
+
+use spanscore_net::client;
+
+/// Headers of limits: what remains of each, and when it is whole again.
+/// <https://platform.openai.com/docs/guides/rate-limits>,
+/// <https://docs.anthropic.com/en/api/rate-limits>
+const LIMITS: [(&str, &str); 8] = [
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+    ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
+    ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
+    ("x-ratelimit-remaining", "x-ratelimit-reset"),
+    ("ratelimit-remaining", "ratelimit-reset"),
+];
+/// Numbers from which a reset is seconds of Unix time, and from which milliseconds of it.
+const UNIX_SECONDS: f64 = 1e9;
+const UNIX_MILLIS: f64 = 1e12;
+/// Words before a wait, in lower case.
+const BEFORE: [&str; 4] = ["try again in ", "retry after ", "retry in ", "please wait "];
+
+/// Returns the wait that the headers of an answer demand: `retry-after-ms`, `retry-after`, or the
+/// latest reset of a limit that is used up.
+pub(in crate::judge) fn in_headers<'h>(
+    header: impl Fn(&str) -> Option<&'h str>,
+    now: SystemTime,
+) -> Option<Duration> {
+    let millis = header("retry-after-ms").and_then(|value| value.trim().parse::<f64>().ok());
+    let told = millis.and_then(|millis| Duration::try_from_secs_f64(millis / 1_000.0).ok());
+    let told = told.or_else(|| client::retry_after(header("retry-after")?));
+    let resets = LIMITS.iter().filter_map(|(remaining, reset)| {
+        let is_used_up = header(remaining)?.trim().parse::<f64>().is_ok_and(|left| left <= 0.0);
+        until(header(reset).filter(|_| is_used_up)?, now)
+    });
+    told.or_else(|| resets.max())
+}
+
+/// Reads the reset of a limit: a duration, seconds, a date, or Unix time.
+fn until(value: &str, now: SystemTime) -> Option<Duration> {
+    let since = |at: f64| {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs_f64();
+        Duration::try_from_secs_f64((at - now).max(0.0)).ok()
+    };
+    match value.trim().parse::<f64>() {
+        Ok(millis) if millis >= UNIX_MILLIS => since(millis / 1_000.0),
+        Ok(seconds) if seconds >= UNIX_SECONDS => since(seconds),
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => duration(value).or_else(|| client::retry_after(value)),
+    }
+}
+
+/// Finds the wait that an error asks for in its words, which are in lower case.
+pub(super) fn in_words(text: &str) -> Option<Duration> {
+    BEFORE.iter().find_map(|words| leading(text.split_once(words)?.1).map(|(wait, _)| wait))
+}
+
+/// Reads a duration such as `2s`, `1m26.4s` or `20 seconds`.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    leading(text.trim()).filter(|(_, rest)| rest.is_empty()).map(|(wait, _)| wait)
+}
+
+/// Reads the duration that a text begins with; returns it with the rest.
+fn leading(text: &str) -> Option<(Duration, &str)> {
+    let mut seconds = None;
+    let mut rest = text;
+    while let Some((part, behind)) = part(rest) {
+        seconds = Some(seconds.unwrap_or(0.0) + part);
+        rest = behind;
+    }
+    Some((Duration::try_from_secs_f64(seconds?).ok()?, rest))
+}
+
+/// Reads a number with its unit, in seconds.
+fn part(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let number: f64 = text[..end].parse().ok()?;
+    let rest = text[end..].trim_start();
+    let (unit, rest) = rest.split_at(rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len()));
+    let scale = match unit {
+        "ms" | "milliseconds" => 0.001,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+        "m" | "min" | "minute" | "minutes" => 60.0,
+        "h" | "hour" | "hours" => 3_600.0,
+        _ => return None,
+    };
+    Some((number * scale, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Unix time of the checks, seconds.
+    const NOW: u64 = 1_800_000_000;
+
+    fn check(headers: &[(&str, &str)], expected: Option<f64>) {
+        let header = |name: &str| headers.iter().find(|(own, _)| *own == name).map(|(_, it)| *it);
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
+        let found = in_headers(header, now).map(|wait| wait.as_secs_f64());
+        assert_eq!(found, expected, "{headers:?}");
+    }
+
+    #[test]
+    fn waits_are_read_in_each_form_that_providers_have() {
+        check(&[], None);
+        check(&[("retry-after-ms", "1500"), ("retry-after", "7")], Some(1.5));
+        check(&[("retry-after", "1.5")], Some(1.5));
+        check(&[("retry-after", "-1")], None);
+        check(&[("retry-after", "1e300")], None);
+        let openai = |requests, tokens| {
+            [
+                ("x-ratelimit-remaining-requests", requests),
+                ("x-ratelimit-reset-requests", "2s"),
+                ("x-ratelimit-remaining-tokens", tokens),
+                ("x-ratelimit-reset-tokens", "6m0.5s"),
+            ]
+        };
+        check(&openai("0", "90"), Some(2.0));
+        check(&openai("0", "0"), Some(360.5));
+        check(&openai("9", "90"), None);
+        for (reset, expected) in
+            [("2", 2.0), ("1800000004", 4.0), ("1800000002500", 2.5), ("120ms", 0.12), ("9", 9.0)]
+        {
+            check(&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", reset)], Some(expected));
+        }
+        check(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "soon")], None);
+    }
+
+    #[test]
+    fn waits_are_found_in_words() {
+        let check = |text: &str, expected: Option<f64>| {
+            assert_eq!(in_words(text).map(|wait| wait.as_secs_f64()), expected, "{text}");
+        };
+        check("limit 30000, requested 3000. please try again in 1.8s. visit", Some(1.8));
+        check("please try again in 1m26.4s.", Some(86.4));
+        check("please retry after 86400 seconds. please go", Some(86_400.0));
+        check("please try again in a moment", None);
+        check("slow down", None);
+    }
+}
