@@ -91,3 +91,93 @@ fn a_log_of_inspect_is_a_run_for_each_sample() {
         ],
     );
 }
+
+/// Scores requests and transcripts by `argument_grounding`: the arguments without a source, of each
+/// run in order.
+fn check_sources(lines: &str, expected: &[&[&str]]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.to_string_lossy().into_owned()
+    };
+    let config = write("config.yaml", "evaluators: {argument_grounding: {}}");
+    let runs = write("runs.jsonl", lines);
+    let asked = ["score", "--format", "jsonl", "--fail-on", "never", "--config", &config, &runs];
+    let ended = run(&asked);
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let told = ended.out.lines().map(|line| {
+        let record: Json = serde_json::from_str(line).expect("JSON");
+        let ungrounded = record["details"]["ungrounded"].as_array().expect("scored").clone();
+        ungrounded.iter().map(|it| it["argument"].as_str().unwrap_or("-").to_owned()).collect()
+    });
+    assert_eq!(told.collect::<Vec<Vec<String>>>(), expected, "{lines}");
+}
+
+#[test]
+fn what_was_said_before_a_call_is_its_source() {
+    let call = |arguments: &str| {
+        let arguments = Json::from(arguments);
+        format!(
+            r#"{{"role": "assistant", "content": "Berth K93?", "tool_calls": [{{"id": "c1",
+            "type": "function", "function": {{"name": "moor", "arguments": {arguments}}}}}]}},
+            {{"role": "tool", "tool_call_id": "c1", "content": "done"}}"#
+        )
+        .replace('\n', " ")
+    };
+    let said = |role: &str, text: &str| format!(r#"{{"role": "{role}", "content": "{text}"}}"#);
+    let run = |messages: &[String]| format!(r#"{{"messages": [{}]}}"#, messages.join(", "));
+    let [hello, which] = [said("user", "Moor my boat"), said("assistant", "Which one? K93?")];
+    let boat = call(r#"{"boat": "LM-4402"}"#);
+    check_sources(
+        &run(&[hello.clone(), which.clone(), said("user", "LM-4402"), boat.clone()]),
+        &[&[]],
+    );
+    check_sources(&run(&[said("system", "Boats: LM-4402"), hello.clone(), boat.clone()]), &[&[]]);
+    check_sources(&run(&[hello.clone(), boat, said("user", "LM-4402")]), &[&["boat"]]);
+    check_sources(
+        &run(&[hello, which, said("user", "Yes"), call(r#"{"berth": "K93"}"#)]),
+        &[&["berth"]],
+    );
+}
+
+#[test]
+fn result_of_an_earlier_turn_in_the_history_is_a_source() {
+    let history = r#"[{"role": "user", "parts": [{"type": "text", "content": "Which boats?"}]},
+        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "boats",
+        "arguments": {"harbour": "LM-77"}}]}, {"role": "tool", "parts": [{"type":
+        "tool_call_response", "id": "c1", "response": {"boat": "LM-4402"}}]},
+        {"role": "user", "parts": [{"type": "text", "content": "Moor it"}]}]"#;
+    let attribute = |key: &str, value: &str| {
+        format!(r#"{{"key": "{key}", "value": {{"stringValue": {}}}}}"#, Json::from(value))
+    };
+    let span = |id: u8, name: &str, attributes: &[String]| {
+        let times = r#""startTimeUnixNano": "10", "endTimeUnixNano": "20""#;
+        let parent = if id == 1 { "" } else { r#""parentSpanId": "0000000000000001","# };
+        format!(
+            r#"{{"traceId": "{:032}", "spanId": "{id:016}", {parent} "name": "{name}", {times},
+            "attributes": [{}]}}"#,
+            7,
+            attributes.join(", ")
+        )
+    };
+    let operation = |name: &str| attribute("gen_ai.operation.name", name);
+    let spans = [
+        span(1, "invoke_agent", &[operation("invoke_agent")]),
+        span(2, "chat", &[operation("chat"), attribute("gen_ai.input.messages", history)]),
+        span(
+            3,
+            "execute_tool moor",
+            &[
+                operation("execute_tool"),
+                attribute("gen_ai.tool.name", "moor"),
+                attribute("gen_ai.tool.call.arguments", r#"{"boat": "LM-4402", "at": "LM-77"}"#),
+            ],
+        ),
+    ];
+    let request = format!(
+        r#"{{"resourceSpans": [{{"scopeSpans": [{{"spans": [{}]}}]}}]}}"#,
+        spans.join(", ")
+    );
+    check_sources(&request.replace('\n', " "), &[&["at"]]);
+}

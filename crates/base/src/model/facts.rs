@@ -9,6 +9,8 @@ pub struct Facts {
     pub results: bool,
     /// The user's input.
     pub user_input: bool,
+    /// Texts that models were given ([`Trajectory::heard`](super::Trajectory)).
+    pub heard: bool,
     /// The final output.
     pub final_output: bool,
     /// Tool definitions.
@@ -35,6 +37,7 @@ impl Facts {
         self.arguments |= other.arguments;
         self.results |= other.results;
         self.user_input |= other.user_input;
+        self.heard |= other.heard;
         self.final_output |= other.final_output;
         self.tool_definitions |= other.tool_definitions;
         self.usage |= other.usage;
@@ -56,6 +59,7 @@ impl Facts {
             arguments: true,
             results: true,
             user_input: true,
+            heard: true,
             final_output: true,
             tool_definitions: true,
             usage: true,

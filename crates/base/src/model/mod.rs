@@ -41,6 +41,9 @@ pub use span::{
     TraceSpans, fetch, fingerprint, shard_of,
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
-pub use trajectory::{Completion, Deferred, Exchange, ForeignResults, Remarks, Trajectory, Usage};
+pub use trajectory::{
+    Completion, Deferred, Exchange, ForeignResults, HeardText, HeardTexts, Remarks, TextOrigin,
+    Trajectory, Usage,
+};
 pub use verdicts::GivenVerdicts;
 pub use waiting::{WaitingPlace, WaitingRoom};

@@ -112,6 +112,7 @@ fn join<'a>(session: &mut Trajectory<'a>, tools: &mut SessionTools<'a>, mut turn
     session.kept_spans.append(&mut turn.kept_spans);
     session.spans.append(&mut turn.spans);
     session.remarks.append(&mut turn.remarks);
+    session.heard.append(&mut turn.heard);
     turn.tool_definitions.into_iter().for_each(|tool| tools.put(tool));
     session.bytes = session.bytes.saturating_add(turn.bytes);
     session.usage = add(session.usage, turn.usage);

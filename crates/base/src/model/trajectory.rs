@@ -109,6 +109,32 @@ impl<'a, T> Deferred<'a, T> {
 /// of a session need each other's.
 pub type ForeignResults<'a> = Deferred<'a, (Cow<'a, str>, Value<'a>)>;
 
+/// Origin of a text that an agent could have known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TextOrigin {
+    /// The user, whose counts are meant.
+    User,
+    /// The operator: a text, whatever it holds. Objects in it are examples, nothing to add up.
+    Operator,
+    /// A tool, of which the objects are read.
+    Tool,
+}
+
+/// Text or value that a model was given.
+#[derive(Clone, Debug)]
+pub struct HeardText<'a> {
+    /// Start of the first span that was given it, Unix nanoseconds.
+    pub since_ns: u64,
+    /// Author.
+    pub origin: TextOrigin,
+    /// The text; of a tool the value.
+    pub value: Value<'a>,
+}
+
+/// Texts that models were given, each once: words of users and operators, and the results of calls
+/// of other traces.
+pub type HeardTexts<'a> = Deferred<'a, HeardText<'a>>;
+
 /// Words of models while a run went on, each with the end of its span, Unix nanoseconds: the final
 /// output is among them.
 pub type Remarks<'a> = Deferred<'a, (u64, Value<'a>)>;
@@ -162,6 +188,9 @@ pub struct Trajectory<'a> {
     pub final_output: Content<'a>,
     /// Words of models on the way to it; of a session, a list for each turn.
     pub remarks: Vec<Remarks<'a>>,
+    /// Texts that models were given; of a session, a list for each turn. Empty unless an evaluator
+    /// asks for them.
+    pub heard: Vec<HeardTexts<'a>>,
     /// The tools that the agent was offered.
     pub tool_definitions: Vec<ToolDefinition<'a>>,
     /// Tokens.

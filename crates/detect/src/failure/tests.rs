@@ -270,3 +270,10 @@ fn what_opens_an_expression_stands_in_all_that_matches_it() {
         }
     }
 }
+
+#[test]
+fn record_about_a_failure_is_none() {
+    let told = r#""description": "Error at the gate", "status": "Open"}"#;
+    check(&format!(r#"{{"id": 7, "title": "Gate", {told}"#), None);
+    check(&format!("{{{told}"), Some(Says::Failed));
+}

@@ -42,7 +42,7 @@ const REQUESTS: [&str; 3] = ["request", "get", "wait"];
 const REPLIES: [&str; 6] =
     ["clarification", "confirmation", "approval", "input", "feedback", "help"];
 /// Words of tools that look something up or work something out, and change nothing.
-const LOOKS: [&str; 31] = [
+const LOOKS: [&str; 32] = [
     "get",
     "find",
     "search",
@@ -61,6 +61,7 @@ const LOOKS: [&str; 31] = [
     "retrieve",
     "grep",
     "cat",
+    "cd",
     "ls",
     "glob",
     "scan",
@@ -139,6 +140,15 @@ const CHANGES: [&str; 54] = [
     "write",
 ];
 
+/// First words of tools that make something new.
+const MAKES: [&str; 12] = [
+    "add", "create", "export", "generate", "insert", "make", "mkdir", "new", "register", "save",
+    "touch", "write",
+];
+
+/// First words of tools that look for something.
+const FINDS: [&str; 4] = ["find", "glob", "grep", "search"];
+
 /// Words of names that say neither what is done nor to what.
 const BETWEEN: [&str; 11] =
     ["a", "and", "by", "for", "from", "in", "of", "on", "the", "to", "with"];
@@ -186,6 +196,18 @@ pub(crate) fn is_end(name: &str) -> bool {
 pub(crate) fn looks(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     words(own).iter().take(2).any(|word| LOOKS.contains(&word.as_str()))
+}
+
+/// Returns true for a tool that makes something new: its first word says so.
+pub(crate) fn makes(name: &str) -> bool {
+    let own = name.rsplit("__").next().unwrap_or(name);
+    words(own).first().is_some_and(|word| MAKES.contains(&word.as_str()))
+}
+
+/// Returns true for a tool that looks for something by what the model supposes of it.
+pub(crate) fn finds(name: &str) -> bool {
+    let own = name.rsplit("__").next().unwrap_or(name);
+    words(own).first().is_some_and(|word| FINDS.contains(&word.as_str()))
 }
 
 /// Returns true for a tool that watches a job: a word of its name says so, and none says that it

@@ -58,7 +58,7 @@ pub(super) fn last_turn(value: Value<'_>) -> Option<Decoded<'_>> {
 
 /// Returns the user's text in the messages of a body; `None` if it holds none.
 pub(super) fn said_by_user(value: Value<'_>) -> Option<Decoded<'_>> {
-    said(value).user.map(|text| Decoded::Value(Value::String(text)))
+    said(value).into_user().map(|text| Decoded::Value(Value::String(text)))
 }
 
 /// Returns the model's text in the messages of a body; `None` if it holds none.
@@ -130,7 +130,10 @@ fn recorded(value: Value<'_>, speaker: Speaker, depth: usize) -> Option<Decoded<
 }
 
 fn said_by(speaker: Speaker, messages: Messages<'_>) -> Option<Decoded<'_>> {
-    let own = if speaker == Speaker::User { messages.user } else { messages.assistant };
+    let own = match speaker {
+        Speaker::User => messages.into_user(),
+        Speaker::Agent => messages.assistant,
+    };
     own.map(|text| Decoded::Value(Value::String(text)))
 }
 

@@ -2,18 +2,23 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::hash::BuildHasher;
+
+use hashbrown::HashSet;
 
 use super::super::decode::{Decoded, FoundDefinitions, tool_definitions};
 use super::super::dialect::Role;
 use super::super::table::Table;
 use super::gather::{FoundValue, Gathered};
+use super::messages::read_messages;
 use super::plan::ReadingPlan;
 use super::read;
 use super::tree::{NONE, Span, Tree, depths};
 use crate::record::layout::FactsReader;
 use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::model::{
-    Content, Remarks, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage, WorkBudget,
+    Content, HeardText, HeardTexts, Remarks, SpanFlags, TextOrigin, ToolCall, ToolDefinition,
+    TraceSpans, Trajectory, Usage, WorkBudget,
 };
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
@@ -218,6 +223,37 @@ fn remarks<'a>(
         Some((found.end_ns, content??.value()?.clone()))
     };
     outputs.iter().take(REMARKS_MAX).filter_map(said).collect()
+}
+
+/// Reads what models were given, in the order of their spans, without the results of the own calls.
+pub(super) fn heard<'a>(
+    plan: &'a ReadingPlan,
+    gathered: &Gathered<'a>,
+    calls: &[ToolCall<'a>],
+) -> HeardTexts<'a> {
+    let inputs = gathered.model_inputs.clone();
+    let own: HashSet<Cow<'a, str>> = calls.iter().filter_map(|call| call.id.clone()).collect();
+    HeardTexts::new(move |effort| {
+        let mut known: HashSet<u64> = HashSet::new();
+        let mut list = Vec::new();
+        for found in &inputs {
+            let Some(messages) = read_messages(plan, found.clone(), effort) else { continue };
+            let said = messages.heard.into_iter().map(|(is_users, text)| {
+                let origin = if is_users { TextOrigin::User } else { TextOrigin::Operator };
+                (origin, Cow::Borrowed(""), Value::String(text))
+            });
+            let results = messages.results.into_iter().filter(|result| !own.contains(&result.id));
+            let told = results.map(|result| (TextOrigin::Tool, result.id, result.value));
+            for (origin, id, value) in said.chain(told) {
+                let words = if id.is_empty() { value.to_string() } else { id.into_owned() };
+                effort.spend(words.len());
+                if known.insert(known.hasher().hash_one((origin == TextOrigin::Tool, words))) {
+                    list.push(HeardText { since_ns: found.start_ns, origin, value });
+                }
+            }
+        }
+        list
+    })
 }
 
 /// Returns true if another source may have a better value: a function around the agent may return

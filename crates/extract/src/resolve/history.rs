@@ -143,7 +143,7 @@ fn given<'a>(
             }
             continue;
         }
-        if read.user.is_some() {
+        if read.has_user() {
             told.before_user = told.calls.len() + read.before_user;
         }
         told.calls.append(&mut read.calls);

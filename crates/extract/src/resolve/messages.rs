@@ -342,7 +342,7 @@ fn answered<'a>(
     let read = read_messages(plan, found.clone(), effort);
     let Some(messages) = read else { return Default::default() };
     let has_results = !messages.results.is_empty();
-    if is_guessed && (messages.user.is_some() || has_results) {
+    if is_guessed && (messages.has_user() || has_results) {
         inputs.push(found);
         return Default::default();
     }

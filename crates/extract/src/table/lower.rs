@@ -42,7 +42,7 @@ pub(super) fn needed(role: Role, facts: &Facts) -> bool {
         Role::Description | Role::Schema | Role::ToolDefinitions => facts.tool_definitions,
         Role::UserInput => facts.user_input,
         Role::FinalOutput => facts.final_output,
-        Role::InputMessages => facts.results || facts.user_input,
+        Role::InputMessages => facts.results || facts.user_input || facts.heard,
         Role::Model | Role::Cost => facts.usage,
         Role::FinishReason => facts.finish_reasons,
         Role::UsageInput | Role::UsageOutput => facts.usage,
@@ -69,7 +69,7 @@ impl Needed {
         };
         match role {
             Role::OutputMessages if !facts.final_output => Self::ToolMessages,
-            Role::InputMessages if !facts.user_input => Self::ToolMessages,
+            Role::InputMessages if !(facts.user_input || facts.heard) => Self::ToolMessages,
             Role::Id | Role::Error if !facts.results && is_result() => Self::ToolMessage,
             _ => Self::Whole,
         }

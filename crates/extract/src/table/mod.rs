@@ -192,6 +192,11 @@ impl Table {
         &self.groups
     }
 
+    /// Returns true if the texts that models were given are needed.
+    pub(super) fn hears(&self) -> bool {
+        self.facts.heard
+    }
+
     /// Returns true if some fact needs the sources of the role.
     pub(super) fn needs(&self, role: Role) -> bool {
         lower::needed(role, &self.facts)

@@ -66,8 +66,9 @@ pub(crate) struct Messages<'a> {
     pub calls: Vec<MessageCall<'a>>,
     /// Tool results in order.
     pub results: Vec<MessageResult<'a>>,
-    /// Text of the last message of a user.
-    pub user: Option<Cow<'a, str>>,
+    /// Texts of users and, with `false`, of authors that are neither users nor models nor tools:
+    /// of operators.
+    pub heard: Vec<(bool, Cow<'a, str>)>,
     /// Number of calls before the last message of a user.
     pub before_user: usize,
     /// Text of the last message of a model that has one.
@@ -95,6 +96,16 @@ impl<'a> Messages<'a> {
         messages.walk(value, Author::Unknown, 0);
         messages.end_pieces();
         messages
+    }
+
+    /// Returns true if a user said anything.
+    pub(crate) fn has_user(&self) -> bool {
+        self.heard.iter().any(|(is_users, _)| *is_users)
+    }
+
+    /// Returns the text of the last message of a user.
+    pub(crate) fn into_user(self) -> Option<Cow<'a, str>> {
+        self.heard.into_iter().rev().find(|(is_users, _)| *is_users).map(|(_, text)| text)
     }
 
     /// Returns true if a value holds messages, without reading them; `None` if only reading tells.
@@ -194,13 +205,14 @@ impl<'a> Messages<'a> {
         };
         match author {
             Author::User => {
-                self.user = Some(text);
+                self.heard.push((true, text));
                 self.before_user = self.calls.len();
             }
             Author::Assistant if !text.is_empty() => {
                 self.assistant = Some(text);
                 self.spoken += 1;
             }
+            Author::Other => self.heard.push((false, text)),
             _ => {}
         }
     }

@@ -33,6 +33,8 @@ const OWN: [&str; 26] = [
     "task",
     "feedback",
 ];
+/// That of them that is the agent's own, however short.
+const COMMAND: &str = "command";
 /// Last words of arguments that choose among what a tool offers, which its schema alone lists.
 const OPTIONS: [&str; 10] = [
     "type",
@@ -46,6 +48,26 @@ const OPTIONS: [&str; 10] = [
     "format",
     "conclusion",
 ];
+/// Last words of arguments whose single words say how something is to look, or be put in order.
+const LOOKS: [&str; 10] = [
+    "scheme",
+    "theme",
+    "style",
+    "color",
+    "colour",
+    "layout",
+    "align",
+    "alignment",
+    "direction",
+    "orientation",
+];
+/// Last words of arguments by which something is searched.
+const SEARCHES: [&str; 8] =
+    ["query", "q", "search", "pattern", "keyword", "keywords", "term", "regex"];
+/// Parts of arguments that are files or folders.
+const FILES: [&str; 4] = ["file", "path", "folder", "directory"];
+/// Longest extension of a file's name.
+const EXTENSION_BYTES_MAX: usize = 5;
 const CAPITAL_OPTIONS: [&str; 6] = ["Type", "Kind", "Mode", "Action", "Strategy", "Format"];
 /// Marks of code.
 const CODE: [&str; 20] = [
@@ -63,9 +85,10 @@ pub(super) fn is_free(key: &str, text: &str, schema: Option<&Value<'_>>) -> bool
         return false;
     }
     let words = text.split_whitespace().count();
-    let is_several = || words > 1 || is_search(text);
+    let is_several = || words > 1 || is_search(text) || key == COMMAND;
     let is_own = OWN.iter().any(|own| own.eq_ignore_ascii_case(key)) && is_several();
-    words >= PROSE_WORDS_MIN || is_own || is_option(key, text) || is_code(text)
+    let is_word = || is_searched(key, text) || is_tag(text) || is_color(key, text);
+    words >= PROSE_WORDS_MIN || is_own || is_option(key, text) || is_word() || is_code(text)
 }
 
 /// Returns true for a search by words, of which the first says how: `select:get_order,get_user`.
@@ -84,7 +107,46 @@ fn is_option(key: &str, text: &str) -> bool {
     let last = key.rsplit('_').next().unwrap_or(key);
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(is_word)
-        && (OPTIONS.contains(&last) || CAPITAL_OPTIONS.iter().any(|end| key.ends_with(end)))
+        && (OPTIONS.contains(&last)
+            || LOOKS.contains(&last)
+            || CAPITAL_OPTIONS.iter().any(|end| key.ends_with(end)))
+}
+
+fn has_digit(text: &str) -> bool {
+    text.contains(|c: char| c.is_ascii_digit())
+}
+
+/// Returns true for words by which the agent looks for something: an id has digits.
+fn is_searched(key: &str, text: &str) -> bool {
+    let last = key.rsplit('_').next().unwrap_or(key);
+    SEARCHES.contains(&last) && !has_digit(text) && !text.contains('@')
+}
+
+/// Returns true for a tag that is put on something: `#GoodNews`.
+fn is_tag(text: &str) -> bool {
+    text.strip_prefix('#')
+        .is_some_and(|tag| !tag.is_empty() && tag.chars().all(char::is_alphabetic))
+}
+
+fn is_color(key: &str, text: &str) -> bool {
+    let is_hex = |hex: &str| hex.len() == 6 && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    key.to_lowercase().contains("colo") && text.strip_prefix('#').is_some_and(is_hex)
+}
+
+/// Returns true for an argument that is a file or a folder.
+pub(super) fn is_file(key: &str) -> bool {
+    let key = key.to_lowercase();
+    FILES.iter().any(|part| key.contains(part))
+}
+
+/// Returns true for a name that the agent may give to a file: one with digits may hold an id.
+pub(super) fn is_new_file(text: &str) -> bool {
+    !has_digit(text)
+}
+
+/// Returns true for the extension of a file's name.
+pub(super) fn is_extension(text: &str) -> bool {
+    (1..=EXTENSION_BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase())
 }
 
 fn is_code(text: &str) -> bool {
@@ -110,8 +172,15 @@ mod tests {
             ("query", "ORD-4711", false),
             ("action_mode", "stage_only", true),
             ("query", "ORD-4711,ORD-4712", false),
+            ("search_term", "parser", true),
+            ("search_term", "ann@shop.example", false),
+            ("tags", "#GoodNews", true),
+            ("order_id", "#W12", false),
+            ("color_scheme", "blue", true),
+            ("background_colors", "#1a1a2e", true),
+            ("order", "#1a1a2e", false),
             ("query", "order:4711", false),
-            ("query", "a:", false),
+            ("reason", "a:", false),
             ("serviceType", "lost_property", true),
             ("type", "lost property", true),
             ("room_type", "Penthouse Suite", false),
@@ -123,6 +192,7 @@ mod tests {
             ("phone", "(555) 010-2030", false),
             ("path", "/srv/data/a.csv", false),
             ("reason", "damaged", false),
+            ("command", "pwd", true),
             ("expr", "a) b(c", false),
             ("expr", "(a) b(c)", true),
         ] {

@@ -1,10 +1,11 @@
 //! `argument_grounding`: the share of argument values with a source in earlier text.
 //!
-//! A value is grounded when the user's input, the operator's instructions or the result of an
-//! earlier call holds it (none of calls that were made together is earlier than another): as a
-//! whole (case, white space and punctuation do not count), or word by word. Dates are compared in
-//! whatever form they are written, numbers without thousands separators. Instructions count from
-//! the start of the first span that holds them; values of examples in them count as known.
+//! A value is grounded when the user's input, the operator's instructions, the result of an
+//! earlier call (none of calls that were made together is earlier than another) or the conversation
+//! before it, as models were given it, holds it: as a whole (case, white space and punctuation do
+//! not count), or word by word. Words of the model itself ground nothing. Dates are compared in
+//! whatever form they are written, numbers without thousands separators. What was said counts from
+//! the start of the first span that holds it; values of examples in instructions count as known.
 //!
 //! These also count as known:
 //! - the sum of the numbers of one key, or of two where they are few: `150` after
@@ -16,14 +17,17 @@
 //!   and 150 are known;
 //! - the parts of a date: `{"day": "17"}` after "17 May 2025";
 //! - the code of a place, currency or country that is named: `SEA` after "Seattle";
-//! - a value that the tool's schema lists: one of an `enum`.
+//! - a value that the tool's schema lists, one of an `enum`, or that its description names;
+//! - a file of which the name alone is known: `Order.java` after "class Order".
 //!
 //! Numbers of a result that say something of it alone do not: status codes, counts, pages, years.
-//! Not judged are truth values, null, short values, words by which a tool is told how to work, and
-//! texts that the agent is meant to write. This finds ids and names that were made up; it cannot
-//! tell whether a right word was used rightly.
+//! Not judged are truth values, null, short values, words and numbers by which a tool is told how
+//! to work (`timeout_ms`, `width`, `line`), names without digits of files that a call makes or
+//! looks for, and texts that the agent is meant to write. This finds ids and names that were made
+//! up; it cannot tell whether a right word was used rightly.
 
 mod dates;
+mod declared;
 mod free;
 mod numbers;
 mod sources;
@@ -37,16 +41,16 @@ use smart_default::SmartDefault;
 use crate::evaluator::{CallJudge, CodeEvaluator, Evaluator, Kind};
 use crate::judged::operator;
 use crate::shared::difference::ANOTHER_ARGUMENT;
-use crate::shared::{report, step_limit};
+use crate::shared::{report, roles, step_limit};
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{
-    Content, Explanation, Facts, Outcome, Reason, ToolCall, ToolDefinition, Trajectory, Want,
-    WorkBudget,
+    Content, Explanation, Facts, HeardText, Outcome, Reason, TextOrigin, ToolCall, ToolDefinition,
+    Trajectory, Want,
 };
 use spanscore_base::value::{Map, Value};
 
 use numbers::AmountParts;
-use sources::{GroundingSources, SEARCHED_BYTES_MAX, SourceOrigin};
+use sources::{GroundingSources, SEARCHED_BYTES_MAX};
 #[cfg(test)]
 use sources::{plain, words};
 
@@ -140,7 +144,7 @@ impl Grounding {
                 }
             }
             Value::List(list) => {
-                let schema = schema.and_then(|schema| schema.get("items"));
+                let schema = schema.map(declared::of_items);
                 list.iter().for_each(|item| self.judge_value((item, schema), path, sources, tell));
             }
             Value::Map(map) => {
@@ -179,7 +183,7 @@ impl Grounding {
         let Some((digits, number)) = number else {
             return if is_short {
                 None
-            } else if is_listed(value, schema, sources.effort) {
+            } else if declared::is_named(value, schema, sources.effort) {
                 Some(true)
             } else {
                 self.judge_text(text, key, schema, sources)
@@ -192,7 +196,9 @@ impl Grounding {
         // The parts of a date are no numbers that anything is counted by.
         let is_part = is_short && !text.is_empty() || key.to_lowercase().contains("year");
         let is_part = is_part && sources.words.contains(digits);
-        Some(is_part || is_listed(value, schema, sources.effort) || sources.hold_number(digits))
+        let is_declared = || declared::is_named(value, schema, sources.effort);
+        let is_id = || !text.is_empty() && sources.hold_version_of(digits);
+        Some(is_part || is_declared() || sources.hold_number(digits) || is_id())
     }
 
     /// Returns true if a text has a source; `None` if it is not judged.
@@ -209,10 +215,17 @@ impl Grounding {
         if numbers::is_expression(text) {
             return self.judge_expression(text, sources);
         }
-        if self.settings.free_texts == FreeTexts::Ignore && free::is_free(key, text, schema) {
+        let is_new = || sources.supposes_files.get() && free::is_new_file(text);
+        let is_ignored = self.settings.free_texts == FreeTexts::Ignore;
+        if is_ignored && (free::is_free(key, text, schema) || free::is_file(key) && is_new()) {
             return None;
         }
-        Some(sources.hold(text, self.settings.min_length) || sources.hold_code(text))
+        let min_length = self.settings.min_length;
+        let is_stem_held = || {
+            let (stem, extension) = text.rsplit_once('.').unwrap_or_default();
+            free::is_file(key) && free::is_extension(extension) && sources.hold(stem, min_length)
+        };
+        Some(sources.hold(text, min_length) || sources.hold_code(text) || is_stem_held())
     }
 
     /// Returns true if the numbers of an expression have a source, or an address or version of
@@ -233,8 +246,8 @@ impl Grounding {
         Some(is_phrase || judged.iter().all(|digits| sources.hold_number(digits)))
     }
 
-    /// Indexes the user's input, known before the first call, and lays the operator's instructions
-    /// ready for the calls that know them.
+    /// Indexes the user's input, known before the first call, and lays what was said on the way
+    /// ready for the calls that know it.
     fn sources<'t>(trajectory: &'t Trajectory<'_>) -> Result<GroundingSources<'t>, Reason> {
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
         let kept_bytes = operator::kept_bytes(trajectory);
@@ -243,12 +256,12 @@ impl Grounding {
             return Err(Reason::TrajectoryTooLarge);
         }
         let mut sources = GroundingSources::new(&trajectory.effort, trajectory.start_ns);
-        sources.instructions = operator::texts(trajectory).into();
-        if sources.add(input, SourceOrigin::User) { Ok(sources) } else { Err(Reason::TextTooLarge) }
+        sources.heard = sources::heard(trajectory).into();
+        if sources.add(input, TextOrigin::User) { Ok(sources) } else { Err(Reason::TextTooLarge) }
     }
 
-    /// Judges calls in order; instructions are added to the sources once a call could know them,
-    /// and each result once a later one could.
+    /// Judges calls in order; what was said is added to the sources once a call could know it, and
+    /// each result once a later one could.
     fn judge(
         &self,
         (calls, tools): (&[ToolCall<'_>], &[ToolDefinition<'_>]),
@@ -256,7 +269,7 @@ impl Grounding {
         want: Want,
     ) -> Result<GroundingTally, Reason> {
         let add = |sources: &mut GroundingSources<'_>, value: &Value<'_>| {
-            let is_held = sources.add(value, SourceOrigin::Tool);
+            let is_held = sources.add(value, TextOrigin::Tool);
             if is_held { Ok(()) } else { Err(Reason::TextTooLarge) }
         };
         let mut tally = GroundingTally::default();
@@ -264,9 +277,9 @@ impl Grounding {
         let mut waiting: VecDeque<Vec<&ToolCall<'_>>> = VecDeque::new();
         for group in groups(calls) {
             let start_ns = group.iter().map(|call| call.start_ns).min().unwrap_or(0);
-            let is_given = |(since_ns, _): &mut (u64, String)| *since_ns <= start_ns;
-            while let Some((_, text)) = sources.instructions.pop_front_if(is_given) {
-                if !sources.add(&text.into(), SourceOrigin::Operator) {
+            let is_given = |heard: &mut HeardText<'_>| heard.since_ns <= start_ns;
+            while let Some(heard) = sources.heard.pop_front_if(is_given) {
+                if !sources.add(&heard.value, heard.origin) {
                     return Err(Reason::TextTooLarge);
                 }
             }
@@ -312,6 +325,7 @@ impl Grounding {
             let tool = tools.iter().rev().find(|tool| tool.name == call.name);
             let schema = tool.map(|tool| &tool.input_schema);
             sources.call.replace(AmountParts::of(arguments, sources.effort));
+            sources.supposes_files.set(roles::makes(&call.name) || roles::finds(&call.name));
             let mut path = Vec::new();
             self.judge_value((arguments, schema), &mut path, sources, &mut |grounded, path| {
                 tally.judged += 1;
@@ -360,26 +374,13 @@ fn add_result(
     }
 }
 
-/// Returns true if the schema of an argument lists the value.
-fn is_listed(value: &Value<'_>, schema: Option<&Value<'_>>, effort: &WorkBudget) -> bool {
-    let lists = |schema: &Value<'_>| {
-        let allowed = schema.get("enum").and_then(Value::as_list).unwrap_or_default();
-        if !effort.spend(1 + allowed.len()) {
-            return false;
-        }
-        let alone = ["const", "default"].into_iter().filter_map(|key| schema.get(key));
-        allowed.iter().chain(alone).any(|allowed| allowed == value)
-    };
-    let either = schema.and_then(|schema| schema.get("anyOf")).and_then(Value::as_list);
-    schema.into_iter().chain(either.unwrap_or_default()).any(lists)
-}
-
 impl CodeEvaluator for Grounding {
     fn facts(&self) -> Facts {
         Facts {
             arguments: true,
             results: true,
             user_input: true,
+            heard: true,
             tool_definitions: true,
             attributes: operator::attributes(),
             ..Facts::default()

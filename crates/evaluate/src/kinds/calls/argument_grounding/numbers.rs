@@ -3,6 +3,7 @@
 use hashbrown::{HashMap, HashSet};
 
 use crate::shared::arguments::counters::{KEY_BYTES_MAX, is_counter};
+use crate::shared::roles;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::{Map, Value};
 
@@ -42,6 +43,12 @@ const OF_ONE: [&str; 5] = ["price", "cost", "rate", "fare", "amount"];
 const STOCKS: [&str; 4] = ["quantities", "seats", "stock", "inventory"];
 /// Numbers of one key of which two are added: of more, two make almost any amount.
 const PAIRED_MAX: usize = 6;
+/// Last words of arguments whose numbers say how a tool is to work, or where something is to stand.
+const CHOICES: [&str; 28] = [
+    "width", "height", "x", "y", "r", "g", "b", "left", "right", "top", "bottom", "size", "dpi",
+    "margin", "padding", "spacing", "opacity", "zoom", "page", "timeout", "ms", "length", "index",
+    "depth", "radius", "tokens", "results", "chars",
+];
 /// Half of the smallest difference between two amounts.
 const TOLERANCE: f64 = 0.005;
 /// Smallest differences in one unit.
@@ -71,7 +78,15 @@ fn pieces(entry: &Map<'_>) -> Option<f64> {
 
 /// Returns true for an argument whose number is the agent's to choose.
 pub(super) fn is_the_agents(key: &str) -> bool {
-    is_counter(key) && !key.to_lowercase().contains("year")
+    if key.len() > KEY_BYTES_MAX {
+        return false;
+    }
+    let words = roles::words(key);
+    let is_choice = |word: &String| CHOICES.contains(&word.as_str());
+    let is_line = || words.iter().any(|word| word == "line" || word == "lines");
+    words.last().is_some_and(is_choice)
+        || is_line()
+        || is_counter(key) && !key.to_lowercase().contains("year")
 }
 
 /// Returns true for a text of numbers and signs alone.

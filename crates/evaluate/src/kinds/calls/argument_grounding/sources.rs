@@ -8,8 +8,9 @@ use hashbrown::HashSet;
 
 use super::dates::{self, Dates};
 use super::numbers::{AmountParts, KnownNumbers, canonical};
+use crate::judged::operator;
 use crate::shared::pairing::read_text;
-use spanscore_base::model::WorkBudget;
+use spanscore_base::model::{HeardText, TextOrigin, Trajectory, WorkBudget};
 use spanscore_base::value::Value;
 
 /// Longest text that may be a date, bytes.
@@ -91,17 +92,6 @@ impl fmt::Write for LimitedText {
     }
 }
 
-/// Author of a text that the agent could have known.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SourceOrigin {
-    /// The user, whose counts are meant.
-    User,
-    /// The operator: a text, whatever it holds. Objects in it are examples, nothing to add up.
-    Operator,
-    /// A tool, of which the objects are read.
-    Tool,
-}
-
 /// Index of the texts that the agent could have known.
 pub(super) struct GroundingSources<'t> {
     /// All texts in plain form, a space around each word, a line for each text.
@@ -111,9 +101,12 @@ pub(super) struct GroundingSources<'t> {
     pub(super) searched_bytes: Cell<usize>,
     /// True if the result of an earlier call is not recorded.
     pub(super) incomplete: bool,
-    /// Instructions that no call knows yet, with the time from which on one does.
-    pub(super) instructions: VecDeque<(u64, String)>,
+    /// Texts that no call knows yet, by the time from which on one does.
+    pub(super) heard: VecDeque<HeardText<'t>>,
     pub(super) effort: &'t WorkBudget,
+    /// True if the call which is judged makes a file or looks for one, so that the agent may name
+    /// it.
+    pub(super) supposes_files: Cell<bool>,
     numbers: KnownNumbers,
     /// Numbers of the call which is judged.
     pub(super) call: RefCell<AmountParts>,
@@ -130,8 +123,9 @@ impl<'t> GroundingSources<'t> {
             bytes: 0,
             searched_bytes: Cell::new(0),
             incomplete: false,
-            instructions: VecDeque::new(),
+            heard: VecDeque::new(),
             effort,
+            supposes_files: Cell::new(false),
             numbers: KnownNumbers::default(),
             call: RefCell::default(),
             dates: Dates::default(),
@@ -140,7 +134,7 @@ impl<'t> GroundingSources<'t> {
     }
 
     /// Adds a text or a value; `false` once there is too much.
-    pub(super) fn add(&mut self, value: &Value<'_>, origin: SourceOrigin) -> bool {
+    pub(super) fn add(&mut self, value: &Value<'_>, origin: TextOrigin) -> bool {
         let left = SOURCE_BYTES_MAX - self.bytes;
         let written;
         let text = match value {
@@ -173,9 +167,9 @@ impl<'t> GroundingSources<'t> {
     }
 
     /// Adds the numbers and dates of a text, or of a value that may be written as one.
-    fn add_facts(&mut self, value: &Value<'_>, origin: SourceOrigin) {
-        let is_input = origin == SourceOrigin::User;
-        let read = if origin == SourceOrigin::Tool { read_text(value) } else { None };
+    fn add_facts(&mut self, value: &Value<'_>, origin: TextOrigin) {
+        let is_input = origin == TextOrigin::User;
+        let read = if origin == TextOrigin::Tool { read_text(value) } else { None };
         let read = read.filter(is_structured);
         let Self { numbers, dates, effort, .. } = self;
         let mut text = |numbers: &mut KnownNumbers, text: &str| {
@@ -198,6 +192,13 @@ impl<'t> GroundingSources<'t> {
             self.effort.spend(self.numbers.steps())
                 && amount.is_ok_and(|it| self.numbers.derive(it, &self.call.borrow(), self.effort))
         }
+    }
+
+    /// Returns true if a source holds a number as an id of which it says the version: `7.12v1`.
+    pub(super) fn hold_version_of(&self, digits: &str) -> bool {
+        self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
+            && memchr::memmem::find(self.text.as_bytes(), format!(" {digits}v").as_bytes())
+                .is_some()
     }
 
     /// Returns true if a text is a date that is known; `None` if it is no date.
@@ -241,7 +242,15 @@ impl<'t> GroundingSources<'t> {
     }
 
     pub(super) fn hold(&self, text: &str, min_length: usize) -> bool {
+        // Short numbers are anywhere: the last one of an id tells nothing without the others.
+        let is_short =
+            |word: &str| word.len() < min_length && word.bytes().all(|byte| byte.is_ascii_digit());
+        let is_one = !text.contains(char::is_whitespace);
         let text = plain(text);
+        let is_id = is_one && text.contains(' ') && text.split(' ').any(is_short);
+        if is_id {
+            return self.hold_whole(&text);
+        }
         let is_amount = |word: &str| word.contains('.') && self.numbers.hold(word);
         let is_known = |word: &str| {
             word.chars().count() < min_length || self.words.contains(word) || is_amount(word)
@@ -254,4 +263,30 @@ impl<'t> GroundingSources<'t> {
                 && memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
         }
     }
+}
+
+/// Returns what operators, users and the tools of earlier runs said, by time.
+pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
+    let text = |(since_ns, text): (u64, String)| HeardText {
+        since_ns,
+        origin: TextOrigin::Operator,
+        value: text.into(),
+    };
+    let texts = operator::texts(trajectory);
+    let instructions: Vec<String> = texts.iter().map(|(_, text)| text.clone()).collect();
+    let mut list: Vec<HeardText<'t>> = texts.into_iter().map(text).collect();
+    let turns = trajectory.exchanges.iter().zip(trajectory.turn_starts.iter().skip(1));
+    list.extend(turns.filter_map(|(exchange, since_ns)| {
+        let value = exchange.user_input.value()?.clone();
+        Some(HeardText { since_ns: *since_ns, origin: TextOrigin::User, value })
+    }));
+    let given = trajectory.heard.iter().flat_map(|texts| texts.get(&trajectory.effort));
+    let input = trajectory.user_input.value();
+    let is_known = |heard: &HeardText<'_>| {
+        Some(&heard.value) == input
+            || instructions.iter().any(|it| heard.value.as_str() == Some(it))
+    };
+    list.extend(given.filter(|heard| !is_known(heard)).cloned());
+    list.sort_by_key(|heard| heard.since_ns);
+    list
 }

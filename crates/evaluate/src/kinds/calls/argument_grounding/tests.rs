@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::judged::labelled::LabelledRun;
+use spanscore_base::model::WorkBudget;
 use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::otlp::AnyValue;
 
@@ -25,7 +26,7 @@ fn ungrounded(turned: u32) -> usize {
         format!(r#"{{"id": "{id}", "date": "{date}", "fare": {fare}}}"#)
     };
     let list = values.iter().map(booking).collect::<Vec<_>>().join(", ");
-    assert!(sources.add(&format!("[{list}]").into(), SourceOrigin::Tool));
+    assert!(sources.add(&format!("[{list}]").into(), TextOrigin::Tool));
     let changed = values.iter().flatten().map(|text| turn(text));
     changed
         .filter(|text| {
@@ -54,17 +55,20 @@ fn words_are_plain_and_numbers_whole() {
 fn sources_hold_phrases_and_scattered_words() {
     let effort = &WorkBudget::default();
     let mut sources = GroundingSources::new(effort, 0);
-    assert!(sources.add(&"What is the weather tomorrow in New York?".into(), SourceOrigin::User));
+    assert!(sources.add(&"What is the weather tomorrow in New York?".into(), TextOrigin::User));
     assert!(sources.hold("new york", 3));
     assert!(sources.hold("weather in New York tomorrow", 3));
     assert!(!sources.hold("weather in Boston", 3));
+    assert!(sources.add(&"page_1, sheet_2".into(), TextOrigin::Tool));
+    assert!(sources.hold("sheet_2", 3));
+    assert!(!sources.hold("sheet_1", 3));
 }
 
 #[test]
 fn parts_of_a_date_have_a_source() {
     let effort = &WorkBudget::default();
     let mut sources = GroundingSources::new(effort, 0);
-    assert!(sources.add(&"On 17 May 2025, please.".into(), SourceOrigin::User));
+    assert!(sources.add(&"On 17 May 2025, please.".into(), TextOrigin::User));
     let grounding = Grounding { settings: Settings::default() };
     for (key, text, expected) in
         [("day", "17", true), ("day", "18", false), ("year", "2025", true), ("fare", "2025", false)]
@@ -78,7 +82,7 @@ fn parts_of_a_date_have_a_source() {
 fn expressions_are_judged_by_their_numbers_and_dotted_ones_as_a_whole() {
     let effort = &WorkBudget::default();
     let mut sources = GroundingSources::new(effort, 0);
-    assert!(sources.add(&"Ping 192.168.1.76, then add 120 and 35.".into(), SourceOrigin::User));
+    assert!(sources.add(&"Ping 192.168.1.76, then add 120 and 35.".into(), TextOrigin::User));
     let grounding = Grounding { settings: Settings::default() };
     for (text, expected) in [
         ("192.168.1.76", Some(true)),

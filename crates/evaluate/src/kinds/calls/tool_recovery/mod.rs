@@ -4,11 +4,14 @@
 //! of several that were made together, the most sensible. The same call with the same arguments at
 //! once is a blind retry; tools by which a model only thinks are looked past. Sensible are other
 //! arguments, a fallback, another way to look the same thing up, the success of another tool with
-//! the same values that shares a word of its name or looks something up, an end: the last call, a
-//! hand-over, a question to the user. Going on with other tools ignores the error, unless the tool
-//! or a fallback succeeds later or a model's words name what failed.
+//! the same values that shares a word of its name or looks something up, a tool that makes what was
+//! not found, an end: the last call, a hand-over, a question to the user. Going on with other tools
+//! ignores the error, unless the tool or a fallback succeeds later, the tool is called again with
+//! other arguments or after a change, or a model's words (to a person that it hands over to, too)
+//! name what failed.
 
 mod named;
+mod stand_in;
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -20,9 +23,9 @@ use serde::Deserialize;
 use smart_default::SmartDefault;
 
 use self::named::NamedFailures;
+use self::stand_in::{makes_missing, seeks_the_same, takes_over};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
-use crate::shared::arguments::counters::is_counter;
 use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::{report, roles, step_limit};
 use spanscore_base::model::tool_call::groups;
@@ -38,14 +41,9 @@ pub const FAILED_CALLS_MAX: usize = 1000;
 const STEPS_PER_REACTION: usize = 8;
 /// Steps to split a byte of the names of two calls into words, for all roles.
 const STEPS_PER_NAME_BYTE: usize = 4;
-/// Bytes of an argument that are searched in one step.
-const SEARCHED_BYTES_PER_STEP: usize = 4;
 
 /// Calls after a failed one among which another tool may take its arguments over.
 const TAKEN_OVER_WITHIN: usize = 100;
-/// Characters of an argument that shows that two tools look for the same thing.
-const SHARED_CHARS_MIN: usize = 4;
-
 /// Registry entry of `tool_recovery`.
 pub static KIND: Kind = Kind {
     name: "tool_recovery",
@@ -152,7 +150,10 @@ impl<'c, 'a> Run<'c, 'a> {
 
     /// Returns true if another tool is given what the failed one was and succeeds.
     fn is_taken_over(&self, failed: usize, next: usize) -> bool {
-        !self.failed[next] && takes_over(&self.calls[failed], &self.calls[next], self.effort)
+        let call = &self.calls[failed];
+        let other = &self.calls[next];
+        !self.failed[next]
+            && (takes_over(call, other, self.effort) || makes_missing(call, other, self.effort))
     }
 
     /// Returns the groups of calls after a failed one, as indices, without thoughts and without
@@ -256,9 +257,26 @@ impl Recovery {
         let mut later = (behind..run.calls.len()).take(TAKEN_OVER_WITHIN);
         let is_sensible = !self.settings.detect_ignored_errors
             || stand_ins.any(|tool| run.succeeds_from(tool, behind))
+            || self.is_tried_again(run, failed)
             || later.any(|next| run.is_taken_over(failed, next))
             || run.named.name(call);
         if is_sensible { Reaction::Sensible } else { Reaction::Ignored }
+    }
+
+    /// Returns true if the agent comes back to a tool: with other arguments, or once it has changed
+    /// something in between.
+    fn is_tried_again(&self, run: &Run<'_, '_>, failed: usize) -> bool {
+        let call = &run.calls[failed];
+        let mut has_changed = false;
+        let later = run.calls[run.behind(failed)..].iter().take(TAKEN_OVER_WITHIN);
+        for next in later.take_while(|next| run.effort.spend(next.name.len())) {
+            if next.name != call.name {
+                has_changed |= !roles::looks(&next.name) && !roles::is_thinking(&next.name);
+            } else if has_changed || self.is_same(call, next) == Some(false) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Returns true if the arguments are the same; `None` where they are not recorded.
@@ -324,52 +342,6 @@ impl Recovery {
         }
         found.map_or(0, |count| count + 1)
     }
-}
-
-/// Returns true if another tool is given what the failed one was: the same values under the same
-/// names, most of them and more than one, where counts, truth values and null say nothing; and does
-/// the like by its name, or looks up what became of it.
-fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
-    let given = call.arguments.value().and_then(Value::as_map);
-    let taken = next.arguments.value().and_then(Value::as_map);
-    let (Some(given), Some(taken)) = (given, taken) else { return false };
-    if !effort.spend(STEPS_PER_REACTION + given.len() * taken.len()) || call.name == next.name {
-        return false;
-    }
-    let is_taken = |(key, value): &(&str, &Value<'_>)| {
-        effort.spend(value.node_count()) && taken.get(key) == Some(*value)
-    };
-    let is_telling = |(key, value): &(&str, &Value<'_>)| {
-        !matches!(value, Value::Null | Value::Bool(_)) && !is_counter(key)
-    };
-    let telling = given.iter().filter(is_telling).count();
-    let same = given.iter().filter(is_telling).filter(is_taken).count();
-    same > 1
-        && same * 2 > telling
-        && effort.spend((call.name.len() + next.name.len()) * STEPS_PER_NAME_BYTE)
-        && (roles::looks(&next.name) || roles::share_word(&call.name, &next.name))
-}
-
-/// Returns true if another tool looks for the same thing: one of a similar name, or with one of the
-/// same arguments.
-fn seeks_the_same(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
-    let values = |call: &ToolCall<'_>| -> Vec<String> {
-        let values = call.arguments.value().and_then(Value::as_map).into_iter().flat_map(Map::iter);
-        let texts = values.map(|(_, value)| value.to_string().to_lowercase());
-        texts.take_while(|text| effort.spend(text.len())).collect()
-    };
-    if roles::is_akin(&call.name, &next.name) {
-        return true;
-    }
-    let given = values(next);
-    let given_steps = given.iter().map(String::len).sum::<usize>() / SEARCHED_BYTES_PER_STEP;
-    let holds = |text: &String| {
-        let text = text.trim_matches('"');
-        text.chars().count() >= SHARED_CHARS_MIN
-            && effort.spend(given_steps)
-            && given.iter().any(|given| given.contains(text))
-    };
-    values(call).iter().any(holds)
 }
 
 impl CodeEvaluator for Recovery {

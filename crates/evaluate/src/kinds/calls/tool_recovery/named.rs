@@ -8,7 +8,7 @@ use hashbrown::HashSet;
 
 use crate::shared::{roles, sentences};
 use spanscore_base::model::{ToolCall, Trajectory, WorkBudget};
-use spanscore_base::value::Value;
+use spanscore_base::value::{Map, Value};
 
 /// Bytes of one answer that are read; what comes after them names nothing.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -25,7 +25,7 @@ const STEPS_PER_BYTE: usize = 4;
 const STEPS_PER_PAIR: usize = 2;
 
 /// Words that say that something did not work, by language.
-const FAILURES: [&str; 98] = [
+const FAILURES: [&str; 101] = [
     "could not",
     "couldn't",
     "cannot",
@@ -50,6 +50,9 @@ const FAILURES: [&str; 98] = [
     "failure",
     "error",
     "errors",
+    "difficulty",
+    "difficulties",
+    "trouble",
     "unavailable",
     "not available",
     "inaccessible",
@@ -225,6 +228,15 @@ impl<'t> NamedFailures<'t> {
             named.read(exchange.answer.value(), *next_ns, Speech::Answer);
         }
         named.read(trajectory.final_output.value(), u64::MAX, Speech::Answer);
+        let ends = trajectory
+            .tool_calls
+            .iter()
+            .filter(|call| trajectory.effort.spend(call.name.len()) && roles::is_end(&call.name));
+        for call in ends.take(ANSWERS_MAX) {
+            let said = call.arguments.value().and_then(Value::as_map).into_iter();
+            said.flat_map(Map::iter)
+                .for_each(|(_, text)| named.read(Some(text), call.start_ns, Speech::Remark));
+        }
         let remarks = trajectory.remarks.iter().flat_map(|of| of.get(&trajectory.effort));
         for (end_ns, remark) in remarks.take(ANSWERS_MAX) {
             named.read(Some(remark), *end_ns, Speech::Remark);

@@ -1,0 +1,84 @@
+//! Calls of other tools that stand in for a failed one.
+
+use super::{STEPS_PER_NAME_BYTE, STEPS_PER_REACTION};
+use crate::shared::arguments::counters::is_counter;
+use crate::shared::roles;
+use spanscore_base::model::{ToolCall, WorkBudget};
+use spanscore_base::value::{Map, Value};
+
+/// Bytes of an argument that are searched in one step.
+const SEARCHED_BYTES_PER_STEP: usize = 4;
+/// Beginning of a failure that is searched for words for something missing, and these words.
+const MISSING_BYTES_MAX: usize = 2000;
+const MISSING: [&str; 5] = ["not found", "no such", "not exist", "unknown", "no record"];
+/// Characters of an argument that shows that two tools look for the same thing.
+const SHARED_CHARS_MIN: usize = 4;
+
+/// Returns true if another tool is given what the failed one was: the same values under the same
+/// names, most of them and more than one, where counts, truth values and null say nothing; and does
+/// the like by its name, or looks up what became of it.
+pub(super) fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+    let given = call.arguments.value().and_then(Value::as_map);
+    let taken = next.arguments.value().and_then(Value::as_map);
+    let (Some(given), Some(taken)) = (given, taken) else { return false };
+    if !effort.spend(STEPS_PER_REACTION + given.len() * taken.len()) || call.name == next.name {
+        return false;
+    }
+    let is_respelled = call.name.contains(&*next.name) || next.name.contains(&*call.name);
+    if is_respelled && effort.spend(call.name.len()) && given == taken {
+        return true;
+    }
+    let is_taken = |(key, value): &(&str, &Value<'_>)| {
+        effort.spend(value.node_count()) && taken.get(key) == Some(*value)
+    };
+    let is_telling = |(key, value): &(&str, &Value<'_>)| {
+        !matches!(value, Value::Null | Value::Bool(_)) && !is_counter(key)
+    };
+    let telling = given.iter().filter(is_telling).count();
+    let same = given.iter().filter(is_telling).filter(is_taken).count();
+    same > 1
+        && same * 2 > telling
+        && effort.spend((call.name.len() + next.name.len()) * STEPS_PER_NAME_BYTE)
+        && (roles::looks(&next.name) || roles::share_word(&call.name, &next.name))
+}
+
+/// Returns true if a tool makes what the failed call did not find.
+pub(super) fn makes_missing(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+    if !effort.spend(STEPS_PER_REACTION + next.name.len()) || !roles::makes(&next.name) {
+        return false;
+    }
+    let result = call.result.value().map(ToString::to_string);
+    let Some(told) = call.error.as_deref().map(str::to_owned).or(result) else { return false };
+    let told = told[..told.floor_char_boundary(MISSING_BYTES_MAX)].to_lowercase();
+    effort.spend(told.len())
+        && MISSING.iter().any(|word| told.contains(word))
+        && shares_argument(call, next, effort)
+}
+
+/// Returns true if another tool looks for the same thing: one of a similar name, or with one of the
+/// same arguments.
+pub(super) fn seeks_the_same(
+    call: &ToolCall<'_>,
+    next: &ToolCall<'_>,
+    effort: &WorkBudget,
+) -> bool {
+    roles::is_akin(&call.name, &next.name) || shares_argument(call, next, effort)
+}
+
+/// Returns true if a call is given one of the arguments of another, as a whole or in a text.
+fn shares_argument(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+    let values = |call: &ToolCall<'_>| -> Vec<String> {
+        let values = call.arguments.value().and_then(Value::as_map).into_iter().flat_map(Map::iter);
+        let texts = values.map(|(_, value)| value.to_string().to_lowercase());
+        texts.take_while(|text| effort.spend(text.len())).collect()
+    };
+    let given = values(next);
+    let given_steps = given.iter().map(String::len).sum::<usize>() / SEARCHED_BYTES_PER_STEP;
+    let holds = |text: &String| {
+        let text = text.trim_matches('"');
+        text.chars().count() >= SHARED_CHARS_MIN
+            && effort.spend(given_steps)
+            && given.iter().any(|given| given.contains(text))
+    };
+    values(call).iter().any(holds)
+}
