@@ -185,6 +185,11 @@ impl Segments {
         self.lock().len()
     }
 
+    /// Returns the position of the first record.
+    pub(super) fn begin(&self) -> u64 {
+        self.lock().first().map_or(0, |segment| segment.base)
+    }
+
     pub(super) fn end(&self) -> u64 {
         self.lock().last().map_or(0, |segment| segment.end)
     }
