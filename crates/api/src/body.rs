@@ -8,61 +8,22 @@ use std::time::Duration;
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use http::StatusCode;
-use parking_lot::Mutex;
 use tokio_stream::StreamExt;
 
-use spanscore_base::model::{MemoryQuota, Sender, SenderShares};
+use spanscore_base::model::Sender;
 
 use crate::problem::ApiProblem;
+use crate::shares::SharedHold;
 use crate::state::Api;
 
 /// Longest time in which a body comes whole.
 pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes that bodies hold of a quota, by their senders.
-#[derive(Debug)]
-pub(crate) struct BodyQuota {
-    quota: Arc<MemoryQuota>,
-    by_sender: Mutex<SenderShares>,
-}
-
-impl BodyQuota {
-    pub(crate) fn new(quota: Arc<MemoryQuota>) -> Arc<Self> {
-        Arc::new(Self { quota, by_sender: Mutex::default() })
-    }
-}
-
-/// Bytes of one body, given back on drop.
-#[derive(Debug)]
-struct BodyBytes {
-    quota: Arc<BodyQuota>,
-    sender: Sender,
-    bytes: usize,
-}
-
-impl BodyBytes {
-    fn grow(&mut self, bytes: usize) -> bool {
-        let BodyQuota { quota, .. } = &*self.quota;
-        let is_taken = self.quota.by_sender.lock().take(quota, self.sender, bytes);
-        if is_taken {
-            self.bytes += bytes;
-        }
-        is_taken
-    }
-}
-
-impl Drop for BodyBytes {
-    fn drop(&mut self) {
-        let BodyQuota { quota, .. } = &*self.quota;
-        self.quota.by_sender.lock().give_back(quota, self.sender, self.bytes);
-    }
-}
-
 /// Body of at most so many bytes. Its sender is an extension of the request.
 #[derive(Debug)]
 pub(crate) struct ApiBody<const BYTES_MAX: usize> {
     bytes: Vec<u8>,
-    _held: BodyBytes,
+    _held: SharedHold,
 }
 
 impl<const BYTES_MAX: usize> AsRef<[u8]> for ApiBody<BYTES_MAX> {
@@ -76,7 +37,7 @@ impl<const BYTES_MAX: usize> FromRequest<Arc<Api>> for ApiBody<BYTES_MAX> {
 
     async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, ApiProblem> {
         let sender = request.extensions().get::<Sender>().copied().unwrap_or_default();
-        let held = BodyBytes { quota: Arc::clone(&api.bodies), sender, bytes: 0 };
+        let held = api.bodies.hold(sender);
         let reading = Self::read(request, held);
         tokio::time::timeout(BODY_TIME_MAX, reading).await.unwrap_or_else(|_| {
             let text = format!("a body comes whole within {} s", BODY_TIME_MAX.as_secs());
@@ -86,7 +47,7 @@ impl<const BYTES_MAX: usize> FromRequest<Arc<Api>> for ApiBody<BYTES_MAX> {
 }
 
 impl<const BYTES_MAX: usize> ApiBody<BYTES_MAX> {
-    async fn read(request: Request, mut held: BodyBytes) -> Result<Self, ApiProblem> {
+    async fn read(request: Request, mut held: SharedHold) -> Result<Self, ApiProblem> {
         let too_large = || {
             let (most, unit) = match BYTES_MAX >> 20 {
                 0 => (BYTES_MAX >> 10, "KiB"),

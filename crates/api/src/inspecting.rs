@@ -1,4 +1,4 @@
-//! Explanation of pasted requests: one at once, nothing of it stored.
+//! Explanation of pasted requests: one at once, a few that wait, nothing of it stored.
 
 use std::sync::Arc;
 
@@ -7,29 +7,38 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::Semaphore;
 
+use spanscore_base::model::Sender;
+
 use crate::body::ApiBody;
 use crate::problem::ApiProblem;
 use crate::readers::ANSWER_BYTES_MAX;
+use crate::shares::SharedQuota;
 use crate::state::InspectRequest;
 
 /// Longest request that is explained.
 pub(crate) const INSPECTED_BYTES_MAX: usize = 4 << 20;
 
+/// Most requests that wait for their explanation: of one peer all but one.
+pub(crate) const WAITING_MAX: usize = 4;
+
 /// Explanations, of which one is made at once.
 pub(crate) struct Inspecting {
     inspect: InspectRequest,
+    places: Arc<SharedQuota>,
     turn: Arc<Semaphore>,
 }
 
 impl Inspecting {
     pub(crate) fn new(inspect: InspectRequest) -> Self {
-        Self { inspect, turn: Arc::new(Semaphore::new(1)) }
+        let places = SharedQuota::of_places("inspections", 1 + WAITING_MAX);
+        Self { inspect, places, turn: Arc::new(Semaphore::new(1)) }
     }
 
     /// Explains a request, on a thread for blocking work.
     pub(crate) async fn explain(
         &self,
         headers: &HeaderMap,
+        sender: Sender,
         body: ApiBody<INSPECTED_BYTES_MAX>,
     ) -> Result<Vec<u8>, ApiProblem> {
         let is_json = |it: &HeaderValue| it.as_bytes().starts_with(b"application/json");
@@ -37,13 +46,15 @@ impl Inspecting {
             let text = "send OTLP/JSON with `Content-Type: application/json`";
             return Err(ApiProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_value", text));
         }
-        let turn = Arc::clone(&self.turn).try_acquire_owned().map_err(|_| {
-            let text = "another request is being explained: ask again in a second";
+        let busy = || {
+            let text = "other requests are being explained: ask again in a second";
             ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text)
-        })?;
+        };
+        let place = self.places.take(sender, 1).ok_or_else(busy)?;
+        let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|_| busy())?;
         let inspect = Arc::clone(&self.inspect);
         let asked = tokio::task::spawn_blocking(move || {
-            let _held = turn;
+            let _held = (place, turn);
             inspect(body.as_ref())
         });
         let fault = "the request could not be explained: report it";

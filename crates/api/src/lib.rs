@@ -4,7 +4,8 @@
 //! request -> guard (host, origin, right) -> parameters -> reader (four at once) -> answer
 //! ```
 //!
-//! A body takes bytes of the receivers' quota, as a sender has of it ([`body`]).
+//! A body takes bytes of the receivers' quota, as a sender has of it, and so does an answer until
+//! it is read ([`shares`]).
 //! `openapi.json` describes it, `docs/api.md` is for its users. A query has 5 s, an answer 8 MiB;
 //! whoever asks too much is told so in a problem document. Only people's annotations and
 //! datasets are changed here, and a collector runs on without any of it.
@@ -22,6 +23,7 @@ mod readers;
 mod router;
 mod routes;
 mod settings;
+mod shares;
 mod state;
 mod stream;
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::login::{form, login};
 use crate::problem::ApiProblem;
 use crate::question::{ApiQuery, Takes};
 use crate::routes::{QueryRoute, ROUTES, RouteQuery, status};
+use crate::shares::{AskedBy, HeldAnswer};
 use crate::state::{Api, now_ms};
 use crate::stream::stream;
 
@@ -61,9 +62,11 @@ pub fn router(api: Arc<Api>, assets: Assets) -> Router {
     let base = api.base_path.clone();
     let mut router = Router::new();
     for route in &ROUTES {
-        let answer = move |State(api): State<Arc<Api>>, path: RawPathParams, query: RawQuery| {
-            ask(api, route, path, query)
-        };
+        let answer =
+            move |State(api): State<Arc<Api>>,
+                  asker: AskedBy,
+                  path: RawPathParams,
+                  query: RawQuery| ask(api, route, asker, (path, query));
         router = router.route(&format!("{base}{PREFIX}{}", route.path), get(answer));
     }
     let page = move |State(api): State<Arc<Api>>, request: Request| async move {
@@ -91,8 +94,28 @@ impl Api {
         problem.into_response()
     }
 
-    fn reply(&self, answer: Result<Vec<u8>, ApiProblem>) -> Response {
-        answer.map_or_else(|problem| self.refuse(problem), json)
+    fn reply(&self, asker: AskedBy, answer: Result<Vec<u8>, ApiProblem>) -> Response {
+        let held = answer.and_then(|bytes| self.held(asker, bytes));
+        held.map_or_else(|problem| self.refuse(problem), json)
+    }
+
+    /// Takes room for an answer, which it has until it is read.
+    fn held(&self, AskedBy(sender): AskedBy, bytes: Vec<u8>) -> Result<Bytes, ApiProblem> {
+        let most = self.answers.limit();
+        if bytes.len() > most {
+            let text = format!(
+                "the answer would be over {} KiB, a quarter of `receivers.otlp.max_in_flight_mib`: \
+                 lower `limit`, or narrow the filter",
+                most >> 10
+            );
+            return Err(ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", text));
+        }
+        let held = self.answers.take(sender, bytes.len()).ok_or_else(|| {
+            let text = "answers that are not read take all the room there is, or yours take your \
+                        part of it: read them, or ask again in a second";
+            ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, "bytes_full", text)
+        })?;
+        Ok(Bytes::from_owner(HeldAnswer { bytes: bytes.into(), _held: held }))
     }
 }
 
@@ -133,8 +156,8 @@ impl Api {
 async fn ask(
     api: Arc<Api>,
     route: &'static QueryRoute,
-    path: RawPathParams,
-    RawQuery(query): RawQuery,
+    asker: AskedBy,
+    (path, RawQuery(query)): (RawPathParams, RawQuery),
 ) -> Response {
     let question = ApiQuery::read(&query.unwrap_or_default(), route.takes, now_ms());
     let mut question = match question {
@@ -147,7 +170,7 @@ async fn ask(
         let trace_link = own.trace_link.as_ref();
         (route.answer)(&RouteQuery { reader, question: &question, trace_link })
     };
-    let mut response = api.reply(api.readers.ask(answer).await);
+    let mut response = api.reply(asker, api.readers.ask(asker.0, answer).await);
     if route.path.ends_with(".jsonl") && response.status() == StatusCode::OK {
         let lines = HeaderValue::from_static("application/x-ndjson");
         response.headers_mut().insert(CONTENT_TYPE, lines);
@@ -155,10 +178,14 @@ async fn ask(
     response
 }
 
-async fn answer_status(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -> Response {
+async fn answer_status(
+    State(api): State<Arc<Api>>,
+    asker: AskedBy,
+    RawQuery(query): RawQuery,
+) -> Response {
     const TAKES: Takes = Takes { filter: false, others: &[], groups_max: 0 };
     match ApiQuery::read(&query.unwrap_or_default(), TAKES, now_ms()) {
-        Ok(_) => api.reply(status(Arc::clone(&api)).await),
+        Ok(_) => api.reply(asker, status(Arc::clone(&api), asker.0).await),
         Err(problem) => api.refuse(problem),
     }
 }
@@ -170,11 +197,12 @@ pub(crate) fn json(body: impl Into<Body>) -> Response {
 /// Explains a pasted request.
 async fn inspect(
     State(api): State<Arc<Api>>,
+    asker: AskedBy,
     headers: HeaderMap,
     body: Result<ApiBody<INSPECTED_BYTES_MAX>, ApiProblem>,
 ) -> Response {
     match body {
-        Ok(body) => api.reply(api.inspecting.explain(&headers, body).await),
+        Ok(body) => api.reply(asker, api.inspecting.explain(&headers, asker.0, body).await),
         Err(problem) => api.refuse(problem),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
@@ -11,13 +10,16 @@ use parking_lot::Mutex;
 use spanscore_base::model::MemoryQuota;
 use spanscore_store::{StoreView, StoredContent, TraceLink};
 
-use crate::body::BodyQuota;
 use crate::counters::ApiCounters;
 use crate::guard::Guard;
 use crate::inspecting::Inspecting;
 use crate::readers::StoreReaders;
 use crate::settings::DashboardSettings;
-use crate::stream::StreamHead;
+use crate::shares::SharedQuota;
+use crate::stream::{STREAMS_MAX, StreamHead};
+
+/// Inverse of the part of the quota of bodies that answers may have.
+const ANSWER_PARTS: usize = 4;
 
 /// Counts of the way from a request to a verdict, by step.
 pub type StepCounts = Arc<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
@@ -37,7 +39,7 @@ pub struct ApiParts {
     pub inspect: InspectRequest,
     /// Settings of the listener.
     pub settings: DashboardSettings,
-    /// Quota of the bodies of requests.
+    /// Quota of the bodies of requests, and of answers.
     pub bodies: Arc<MemoryQuota>,
     /// Text that tells its collector from others of this host.
     pub instance: String,
@@ -56,14 +58,16 @@ pub struct Api {
     pub(crate) trace_link: Option<TraceLink>,
     pub(crate) inspecting: Inspecting,
     pub(crate) readers: Arc<StoreReaders>,
-    pub(crate) bodies: Arc<BodyQuota>,
+    pub(crate) bodies: Arc<SharedQuota>,
+    /// Answers, until they are read.
+    pub(crate) answers: Arc<SharedQuota>,
     pub(crate) guard: Guard,
     pub(crate) counters: Arc<ApiCounters>,
     pub(crate) progress: StepCounts,
     pub(crate) version: &'static str,
     pub(crate) base_path: String,
     pub(crate) started_ms: i64,
-    pub(crate) streams: Arc<AtomicUsize>,
+    pub(crate) streams: Arc<SharedQuota>,
     pub(crate) head: Mutex<StreamHead>,
     /// Files of the pages compressed, by their address in the program.
     pub(crate) compressed_files: Mutex<BTreeMap<usize, Bytes>>,
@@ -77,7 +81,8 @@ impl Api {
     pub fn new(parts: ApiParts) -> std::io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             readers: Arc::new(StoreReaders::new(parts.store.path().to_owned())),
-            bodies: BodyQuota::new(parts.bodies),
+            answers: SharedQuota::new(Arc::clone(&parts.bodies), ANSWER_PARTS),
+            bodies: SharedQuota::new(parts.bodies, 1),
             store: parts.store,
             content: parts.content,
             trace_link: parts.trace_link,
@@ -88,7 +93,7 @@ impl Api {
             version: parts.version,
             base_path: parts.settings.base_path(),
             started_ms: now_ms(),
-            streams: Arc::default(),
+            streams: SharedQuota::of_places("streams", STREAMS_MAX),
             head: Mutex::default(),
             compressed_files: Mutex::default(),
         }))

@@ -6,7 +6,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::extract::{RawQuery, State};
@@ -15,15 +14,17 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;
 
+use spanscore_base::model::Sender;
 use spanscore_store::StoreCount;
 use spanscore_store::query::{EvaluationRow, LastRows, RunRow, StoreFilter, StoredAnnotation};
 
 use crate::problem::ApiProblem;
 use crate::question::{ApiQuery, Takes};
+use crate::shares::{AskedBy, SharedHold};
 use crate::state::{Api, now_ms};
 
 /// Most streams at once.
@@ -48,39 +49,25 @@ pub(crate) struct StreamHead {
     rows: Option<(Instant, LastRows)>,
 }
 
-/// Place of one stream, given back when it ends.
-struct StreamPlace(Arc<AtomicUsize>);
-
-impl StreamPlace {
-    fn take(streams: &Arc<AtomicUsize>) -> Option<Self> {
-        let place = Self(Arc::clone(streams));
-        (streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX).then_some(place)
-    }
-}
-
-impl Drop for StreamPlace {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Answers with a stream.
 pub(crate) async fn stream(
     State(api): State<Arc<Api>>,
     RawQuery(query): RawQuery,
+    AskedBy(asker): AskedBy,
     headers: HeaderMap,
 ) -> Response {
     let question = match ApiQuery::read(&query.unwrap_or_default(), TAKES, now_ms()) {
         Ok(question) => question,
         Err(problem) => return api.refuse(problem),
     };
-    let Some(place) = StreamPlace::take(&api.streams) else {
-        let text = format!("{STREAMS_MAX} streams are open: close one");
+    let Some(place) = api.streams.take(asker, 1) else {
+        let text = format!("{STREAMS_MAX} streams are open, or your part of them: close one");
         return api.refuse(ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text));
     };
     let after = headers.get("last-event-id").and_then(|id| read_id(id.to_str().ok()?));
     let (sender, receiver) = mpsc::channel(UNREAD_MAX);
-    let follower = StreamFollower { api, filter: Arc::new(question.filter), sender, _place: place };
+    let filter = Arc::new(question.filter);
+    let follower = StreamFollower { api, filter, sender, asker, _place: place };
     tokio::spawn(follower.run(after));
     Sse::new(ReceiverStream::new(receiver)).into_response()
 }
@@ -89,8 +76,11 @@ pub(crate) async fn stream(
 struct StreamFollower {
     api: Arc<Api>,
     filter: Arc<StoreFilter>,
-    sender: Sender<Result<Event, Infallible>>,
-    _place: StreamPlace,
+    sender: mpsc::Sender<Result<Event, Infallible>>,
+    /// Peer whose questions it asks.
+    asker: Sender,
+    /// Place of the stream, given back when it ends.
+    _place: SharedHold,
 }
 
 /// Rows of one look, and the number of those that were left out.
@@ -147,7 +137,7 @@ impl StreamFollower {
         if let Some((_, rows)) = known.filter(|(at, _)| at.elapsed() < HEAD_AGE_MAX) {
             return Ok(rows);
         }
-        let rows = self.api.readers.ask(|reader| Ok(reader.last_rows()?)).await?;
+        let rows = self.api.readers.ask(self.asker, |reader| Ok(reader.last_rows()?)).await?;
         self.api.head.lock().rows = Some((Instant::now(), rows));
         Ok(rows)
     }
@@ -164,7 +154,7 @@ impl StreamFollower {
         }
         let known = far.unwrap_or_default();
         let filter = Arc::clone(&self.filter);
-        let asked = self.api.readers.ask(move |reader| {
+        let asked = self.api.readers.ask(self.asker, move |reader| {
             let (runs, all_runs) = reader.runs_between(&filter, (after.run, head.run), limit)?;
             let between = (after.evaluation, head.evaluation);
             let (evaluations, all) = reader.evaluations_between(&filter, between, limit)?;
@@ -273,15 +263,5 @@ mod tests {
         assert_eq!(read_id(&write_id(rows(7, 9))), Some(rows(7, 9)));
         assert_eq!(read_id("7.9").map(|it| it.annotation), Some(i64::MAX));
         assert_eq!((read_id("7"), read_id("a.b"), read_id("1.2.x")), (None, None, None));
-    }
-
-    #[test]
-    fn places_are_given_back() {
-        let streams = Arc::default();
-        let places: Vec<_> = (0..STREAMS_MAX).map(|_| StreamPlace::take(&streams)).collect();
-        assert!(places.iter().all(|place| place.is_some()));
-        assert!(StreamPlace::take(&streams).is_none());
-        drop(places);
-        assert_eq!(streams.load(Ordering::Relaxed), 0);
     }
 }

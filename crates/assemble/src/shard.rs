@@ -37,7 +37,9 @@ use super::shares::{Shares, TraceClass};
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
-use spanscore_base::model::{Completion, SpanBatch, SpanFlags, SpanRecord, TraceId, TraceSpans};
+use spanscore_base::model::{
+    Completion, Sender, SpanBatch, SpanFlags, SpanRecord, TraceId, TraceSpans,
+};
 
 /// Handle of a trace of a shard; stays unique when its slot is used again (generational index). As
 /// long as a shard forgets nothing, its handles are in the order of the first spans of their
@@ -121,7 +123,7 @@ pub struct Shard {
     /// State of recovery: verdicts of an earlier process, while its records are read back.
     restoring: Option<Restoring>,
     /// Traces dropped without a span of an agent since the last call; `None` likewise.
-    ignored: Option<Vec<TraceId>>,
+    ignored: Option<Vec<(TraceId, Sender)>>,
 }
 
 /// Part of the limits that one shard has.

@@ -30,6 +30,7 @@ mod queue;
 mod reader;
 mod segments;
 mod settings;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -44,7 +45,7 @@ use bytes::Bytes;
 use frame::frame_bytes;
 use queue::WriteQueue;
 use segments::Segments;
-use spanscore_base::model::{Claim, NoteClaim, Source};
+use spanscore_base::model::{Claim, NoteClaim, Sender, Source};
 
 pub use disk::{Disk, DiskFile, Folder};
 pub use frame::{RECORD_HEAD_BYTES, RecordHead};
@@ -170,9 +171,22 @@ impl Log {
     /// # Errors
     /// Cause of the refusal; the caller may try again.
     pub async fn append(&self, head: RecordHead, payload: Bytes) -> Result<Claim, AppendError> {
+        self.append_of(None, head, payload).await
+    }
+
+    /// Appends a record of a sender, which has its part of the log where others have any.
+    ///
+    /// # Errors
+    /// Cause of the refusal; the caller may try again.
+    pub async fn append_of(
+        &self,
+        sender: Option<Sender>,
+        head: RecordHead,
+        payload: Bytes,
+    ) -> Result<Claim, AppendError> {
         let bytes = frame_bytes(payload.len());
-        let (position, written) =
-            self.0.queue.push(head, payload, |position| self.0.source.claim(position, bytes))?;
+        let claim = |position| self.0.source.claim(position, bytes);
+        let (position, written) = self.0.queue.push(sender, (head, payload), claim)?;
         let Some(written) = written else { return Ok(position) };
         match written.await {
             Ok(Ok(())) => Ok(position),

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-use spanscore_base::model::{NoteClaim, Source};
+use spanscore_base::model::{NoteClaim, Sender, Source};
 
 use super::frame::{RecordHead, frame_bytes};
 use super::settings::{Durability, LogLimits, WhenFull};
+use super::shares::{LogRoom, LogShares};
 
 /// Inverse of the part of a log that a record without room counts for at most: one large request
 /// says nothing of the usual ones.
@@ -23,6 +24,9 @@ pub enum AppendError {
     /// The log has its full size, and all its segments are needed.
     #[error("the log is full, see log.size_max_mib")]
     Full,
+    /// The log is nearly full, and its sender has more of it than its part.
+    #[error("the log is nearly full, and the sender has its part of it, see log.size_max_mib")]
+    Share,
     /// The disk is slower than the appends.
     #[error("the disk does not keep up, see log.waiting_mib")]
     Behind,
@@ -90,6 +94,8 @@ struct Waits {
     bytes: u64,
     /// Bytes of the group that is being written.
     writing: u64,
+    /// Bytes of the log by their senders.
+    shares: LogShares,
     is_closed: bool,
     /// True once the writer has ended.
     has_ended: bool,
@@ -142,29 +148,30 @@ impl WriteQueue {
         }
     }
 
-    /// Queues a record with an answer; `claim` runs under the lock, so the log cannot remove its
-    /// segment before the claim is made.
+    /// Queues a record of a sender with an answer; `claim` runs under the lock, so the log cannot
+    /// remove its segment before the claim is made.
     pub(super) fn push<T>(
         &self,
-        head: RecordHead,
-        payload: Bytes,
+        sender: Option<Sender>,
+        (head, payload): (RecordHead, Bytes),
         claim: impl FnOnce(u64) -> T,
     ) -> Result<(T, Option<WriteAnswer>), AppendError> {
-        let (sender, receiver) = oneshot::channel();
+        let (answer, receiver) = oneshot::channel();
         let waits = self.limits.durability != Durability::None;
         if !waits && self.is_failing.load(Ordering::Relaxed) {
             return Err(AppendError::Failed);
         }
         let bytes = frame_bytes(payload.len());
-        let written = waits.then_some(sender);
+        let written = waits.then_some(answer);
         let note = None;
         let record = |position| WaitingRecord { position, head, payload, written, note };
-        let claimed = self.add(bytes, &self.limits, claim, record).inspect_err(|error| {
-            if *error == AppendError::Full {
-                let bytes_max = self.limits.size_max / UNFIT_PARTS;
-                self.unfit.fetch_max(bytes.min(bytes_max), Ordering::Relaxed);
-            }
-        })?;
+        let claimed =
+            self.add((bytes, sender), &self.limits, claim, record).inspect_err(|error| {
+                if *error == AppendError::Full {
+                    let bytes_max = self.limits.size_max / UNFIT_PARTS;
+                    self.unfit.fetch_max(bytes.min(bytes_max), Ordering::Relaxed);
+                }
+            })?;
         Ok((claimed, waits.then_some(receiver)))
     }
 
@@ -182,12 +189,12 @@ impl WriteQueue {
         let place = |position| claim.set(source.claim(position, bytes));
         let note = Some(claim.clone());
         let record = |position| WaitingRecord { position, head, payload, written, note };
-        self.add(bytes, &self.limits.of_notes(), place, record)
+        self.add((bytes, None), &self.limits.of_notes(), place, record)
     }
 
     fn add<T>(
         &self,
-        bytes: u64,
+        (bytes, sender): (u64, Option<Sender>),
         limits: &LogLimits,
         claim: impl FnOnce(u64) -> T,
         record: impl FnOnce(u64) -> WaitingRecord,
@@ -207,13 +214,21 @@ impl WriteQueue {
         }
         let used = self.used.load(Ordering::Relaxed).saturating_add(held);
         let used = used.saturating_add(self.lent());
-        let is_full = used.saturating_add(bytes) > limits.size_max.saturating_add(self.borrowed());
-        if is_full && limits.when_full == WhenFull::Refuse {
+        let size_max = limits.size_max.saturating_add(self.borrowed());
+        if used.saturating_add(bytes) > size_max && limits.when_full == WhenFull::Refuse {
             return Err(AppendError::Full);
+        }
+        let room = LogRoom { used, size_max };
+        let is_beyond = sender.is_some_and(|sender| !waits.shares.may_add(sender, bytes, room));
+        if is_beyond && limits.when_full == WhenFull::Refuse {
+            return Err(AppendError::Share);
         }
         let position = waits.next;
         waits.next = position.checked_add(bytes).ok_or(AppendError::Full)?;
         waits.bytes += bytes;
+        if let Some(sender) = sender {
+            waits.shares.add(sender, (position, bytes), size_max);
+        }
         let claimed = claim(position);
         waits.records.push(record(position));
         if waits.records.len() == 1 {
@@ -340,10 +355,12 @@ impl WriteQueue {
         waits.bytes + waits.writing
     }
 
-    /// Sets the bytes of the segments, with all that was being written.
-    pub(super) fn set_used(&self, bytes: u64) {
+    /// Sets the bytes of the segments, with all that was being written, and the position of the
+    /// first.
+    pub(super) fn set_used(&self, bytes: u64, begin: u64) {
         let mut waits = self.waits.lock();
         waits.writing = 0;
+        waits.shares.forget_before(begin);
         self.used.store(bytes, Ordering::Relaxed);
         let unfit = self.unfit.load(Ordering::Relaxed);
         let used = bytes.saturating_add(waits.bytes).saturating_add(self.lent());

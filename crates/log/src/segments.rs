@@ -187,6 +187,11 @@ impl Segments {
         self.files.lock().len()
     }
 
+    /// Returns the position of the first record.
+    pub(super) fn begin(&self) -> u64 {
+        self.lock().first().map_or(0, |segment| segment.base)
+    }
+
     pub(super) fn end(&self) -> u64 {
         self.files.lock().last().map_or(0, |segment| segment.end)
     }

@@ -195,7 +195,7 @@ impl LogWriter {
             refused.append(&mut self.queue.refuse_waiting(end));
             self.answer(refused, Err(AppendError::Failed));
         }
-        self.queue.set_used(self.segments.bytes());
+        self.queue.set_used(self.segments.bytes(), self.segments.begin());
     }
 
     /// Counts the leading records that go to one segment: the active one, else a new one.
@@ -337,7 +337,7 @@ impl LogWriter {
     fn look_after(&mut self) {
         self.remove_unclaimed();
         self.compact();
-        self.queue.set_used(self.segments.bytes());
+        self.queue.set_used(self.segments.bytes(), self.segments.begin());
         self.probe();
     }
 

@@ -266,6 +266,9 @@ impl PipelineIntake {
         let kept = keeping.await.unwrap_or(Err(AppendError::Behind));
         kept.map(Some).map_err(|error| match error {
             AppendError::Full => self.not_kept("log_full", "the log is full"),
+            AppendError::Share => {
+                self.not_kept("log_share", "the log is nearly full, and you have your part of it")
+            }
             AppendError::Behind => self.not_kept("log_behind", "the disk does not keep up"),
             AppendError::Failed | AppendError::Closed => {
                 self.not_kept("log_failed", "the log cannot be written")

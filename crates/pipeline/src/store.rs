@@ -139,7 +139,8 @@ const COUNTERS: [(&str, &str, &str, &str, CountLabels); 6] = [
         "{event}",
         "Repeats that were ignored, lesser parts of runs that were left out, transactions that \
          failed, damaged files that were set aside, contents that were withheld, runs whose \
-         definitions of tools are not stored whole.",
+         definitions of tools are not stored whole, new names that share a row, as their sender \
+         has its part of the table.",
         "event",
         &[
             (StoreCount::Repeated, "repeated"),
@@ -148,6 +149,7 @@ const COUNTERS: [(&str, &str, &str, &str, CountLabels); 6] = [
             (StoreCount::SetAside, "set_aside"),
             (StoreCount::Withheld, "withheld"),
             (StoreCount::DefinitionsLeftOut, "definitions_left_out"),
+            (StoreCount::NamesLeftOut, "names_left_out"),
         ],
     ),
 ];

@@ -51,6 +51,9 @@ pub enum StoreCount {
     Withheld,
     /// Runs whose definitions of tools are not whole: too long, or there are too many sets.
     DefinitionsLeftOut,
+    /// New names of evaluators, sources and tools that share a row: their sender has its part of
+    /// the table, or it is full.
+    NamesLeftOut,
     /// Bytes that wait to be written: a gauge.
     QueueBytes,
     /// Bytes of the file: a gauge.

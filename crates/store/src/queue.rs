@@ -59,8 +59,15 @@ pub(crate) enum StoreWork {
 
 /// Key of merged sums: minute, evaluator, source.
 pub(crate) type SumKey = (i64, [u8; 16], RunSource);
-/// Merged sums with their evaluators.
-pub(crate) type MergedSums = HashMap<SumKey, (Arc<EvaluatorInfo>, RollupSums)>;
+/// Merged sums.
+pub(crate) type MergedSums = HashMap<SumKey, MergedRow>;
+
+/// Sums of a key, with their evaluator and the sender that was the first to have some.
+pub(crate) struct MergedRow {
+    pub(crate) info: Arc<EvaluatorInfo>,
+    pub(crate) sender: Sender,
+    pub(crate) sums: RollupSums,
+}
 
 /// Batch that the writer takes.
 #[derive(Default)]
@@ -406,8 +413,12 @@ impl StoreQueue {
         }
         self.counters.add(StoreCount::RepeatedUnseen, 1);
         self.counters.add(StoreCount::Uncorrected, usize::from(evaluation.revises.is_some()));
-        let fresh = || (Arc::clone(&evaluation.evaluator), RollupSums::default());
-        state.merged.entry(key).or_insert_with(fresh).1.count(&figures, 1);
+        let fresh = || MergedRow {
+            info: Arc::clone(&evaluation.evaluator),
+            sender: evaluation.target.sender,
+            sums: RollupSums::default(),
+        };
+        state.merged.entry(key).or_insert_with(fresh).sums.count(&figures, 1);
     }
 }
 

@@ -14,6 +14,7 @@ mod readiness;
 mod serve;
 mod settings;
 mod spans;
+mod unread;
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

@@ -1,11 +1,12 @@
 //! HTTP endpoints for scrapes, probes and questions.
 //!
 //! Few peers come here, and none of them may hold the process up: the number of connections, their
-//! silence and their headers are limited. Each endpoint has a thread of its own: on the runtime of
+//! silence, their headers and the time for which they do not read an answer are limited. Each
+//! endpoint has a thread of its own: on the runtime of
 //! the network a probe stands behind all requests that came before it, 12,800 small ones of 100
 //! connections for 0.6 to 2.3 seconds, and a request stands behind whatever is asked here.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,13 +31,14 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Readiness;
+use super::unread::ReadInTime;
 use spanscore_base::model::Sender;
 use spanscore_net::metrics::CounterBy;
 use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{HandshakeFailure, ServerTls};
 
-/// Most open connections of scrapes and probes; one more closes the oldest: a new probe is worth
-/// more than a silent peer.
+/// Most open connections of scrapes and probes; one more closes the oldest of the peer that has
+/// most: a new probe is worth more than a silent peer.
 pub const CONNECTIONS_MAX: usize = 64;
 /// Inverse of the part of all descriptors that they may take.
 const DESCRIPTOR_PARTS: u64 = 16;
@@ -140,7 +142,7 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, sender: Sender,
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE_MAX)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(ReadInTime::new(stream)), service);
     let _ = connection.await;
 }
 
@@ -148,6 +150,30 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, sender: Sender,
 pub fn connections_max(most: usize, descriptors: u64) -> usize {
     let part = usize::try_from(descriptors / DESCRIPTOR_PARTS).unwrap_or(usize::MAX);
     part.clamp(1, most)
+}
+
+/// Open connections with their peers, the oldest first.
+#[derive(Default)]
+struct OpenConnections(VecDeque<(u32, AbortHandle)>);
+
+impl OpenConnections {
+    fn forget_finished(&mut self) {
+        self.0.retain(|(_, connection)| !connection.is_finished());
+    }
+
+    /// Closes the oldest connection of the peer that has most: many of one address close none of
+    /// another.
+    fn close_one(&mut self) {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for (peer, _) in &self.0 {
+            *counts.entry(*peer).or_default() += 1;
+        }
+        let most = counts.values().max().copied();
+        let oldest = self.0.iter().position(|(peer, _)| counts.get(peer).copied() == most);
+        if let Some((_, connection)) = oldest.and_then(|at| self.0.remove(at)) {
+            connection.abort();
+        }
+    }
 }
 
 /// Serves on a thread of this name, apart from the network's, until `stop` is cancelled.
@@ -197,28 +223,24 @@ async fn accept(
 ) {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let most = connections_max(most, descriptors);
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut open = OpenConnections::default();
     let mut spare = SpareDescriptor::new();
     // Those at hand differ, and none is 0.
     let mut connection = 0;
     loop {
         let accepted = listener.accept().await;
-        open.retain(|connection| !connection.is_finished());
+        open.forget_finished();
         let Ok((stream, address)) = accepted else {
-            // The oldest makes room for whoever waits, or the spare one does.
-            if !spare.release()
-                && let Some(oldest) = open.pop_front()
-            {
-                oldest.abort();
+            // One of them makes room for whoever waits, or the spare one does.
+            if !spare.release() {
+                open.close_one();
             }
             tokio::time::sleep(ACCEPT_RETRY).await;
             continue;
         };
         spare.restore();
-        if open.len() >= most
-            && let Some(oldest) = open.pop_front()
-        {
-            oldest.abort();
+        if open.0.len() >= most {
+            open.close_one();
         }
         connection = connection % u16::MAX + 1;
         let sender = Sender { connection, ..Sender::of_address(Some(address.ip())) };
@@ -230,7 +252,7 @@ async fn accept(
                 () = stop.cancelled() => {}
             }
         });
-        open.push_back(task.abort_handle());
+        open.0.push_back((sender.peer, task.abort_handle()));
     }
 }
 
@@ -288,5 +310,24 @@ mod tests {
         check(&telemetry, 0, "HTTP/1.1 200");
         check(&telemetry, HEADER_BYTES_MAX / 2, "HTTP/1.1 200");
         check(&telemetry, 4 * HEADER_BYTES_MAX, "HTTP/1.1 431");
+    }
+
+    #[tokio::test]
+    async fn room_is_made_by_the_oldest_of_the_peer_with_most() {
+        for (peers, left) in [
+            (&[1, 1, 1][..], &[1, 1][..]),
+            (&[2, 1, 1, 3, 1], &[2, 1, 3, 1]),
+            (&[2, 1, 2, 1], &[1, 2, 1]),
+            (&[], &[]),
+        ] {
+            let connection = |peer: &u32| {
+                let task = tokio::spawn(std::future::pending::<()>());
+                (*peer, task.abort_handle())
+            };
+            let mut open = OpenConnections(peers.iter().map(connection).collect());
+            open.close_one();
+            let found: Vec<_> = open.0.iter().map(|(peer, _)| *peer).collect();
+            assert_eq!(found, left, "{peers:?}");
+        }
     }
 }

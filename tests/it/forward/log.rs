@@ -109,7 +109,7 @@ impl Logged {
     }
 }
 
-const QUICK: &str = "sending_queue: {queue_size: 50000},
+const QUICK: &str = "sending_queue: {queue_size: 60000},
     retry_on_failure: {initial_interval: 20ms, max_interval: 50ms}";
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn what_finds_no_room_waits_in_the_log_and_arrives() {
     (0..150).for_each(|at| logged.add(at, at as u8 + 1));
     let books = logged.books();
     assert_eq!((books["queued_requests"], books["dropped_requests"]), (150, 0));
-    assert!(books["requests_in_log"] > 40 && books["queue_size_bytes"] <= 50_000, "{books:?}");
+    assert!(books["requests_in_log"] > 40 && books["queue_size_bytes"] <= 60_000, "{books:?}");
     assert_eq!(log.source.lowest(), Some(0));
     backend.come();
     backend.until(150).await;
@@ -172,7 +172,8 @@ async fn chosen_traces_wait_in_the_log_for_their_judgement() {
     for trace in 1..=19 {
         let trace_id = TraceId([trace; 16]);
         let has_fail = trace % 2 == 0;
-        logged.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
+        let sender = Sender::default();
+        logged.forwards.judged(JudgedTrace { trace_id, sender, is_agent: true, has_fail });
     }
     backend.until(9).await;
     logged.stop(PATIENCE).await;

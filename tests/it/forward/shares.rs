@@ -40,7 +40,8 @@ async fn check(traces: &str, has_log: bool) -> BTreeMap<String, u64> {
     }
     for trace in [FLOOD, FEW] {
         let trace_id = TraceId([trace; 16]);
-        logged.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail: true });
+        let sender = Sender::default();
+        logged.forwards.judged(JudgedTrace { trace_id, sender, is_agent: true, has_fail: true });
     }
     backend.come();
     backend.until(3 * FEW_COUNT).await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use spanscore_base::model::Sender;
 use spanscore_store::query::StoreLosses;
 use spanscore_store::{StoreCount, StoreState, StoredContent};
 
@@ -49,8 +50,8 @@ struct StoreStatus {
 }
 
 /// Tells the state; also of a store that cannot be read.
-pub(crate) async fn status(api: Arc<Api>) -> Result<Vec<u8>, ApiProblem> {
-    let losses = api.readers.ask(|reader| Ok(reader.losses()?)).await.ok();
+pub(crate) async fn status(api: Arc<Api>, sender: Sender) -> Result<Vec<u8>, ApiProblem> {
+    let losses = api.readers.ask(sender, |reader| Ok(reader.losses()?)).await.ok();
     let progress = Arc::clone(&api.progress);
     // The metrics are gathered for it, which may take a while.
     let steps = tokio::task::spawn_blocking(move || progress()).await.unwrap_or_default();
@@ -68,7 +69,7 @@ pub(crate) async fn status(api: Arc<Api>) -> Result<Vec<u8>, ApiProblem> {
         now: rfc3339(now_ms()),
         steps: steps.collect(),
         store: store_status(&api, losses),
-        limits: limits(),
+        limits: limits(&api),
     })
 }
 
@@ -96,7 +97,7 @@ fn store_status(api: &Api, losses: Option<StoreLosses>) -> StoreStatus {
     }
 }
 
-fn limits() -> Map<String, Value> {
+fn limits(api: &Api) -> Map<String, Value> {
     let limits = [
         ("limit_max", LIMIT_MAX),
         ("parameters", VALUES_MAX),
@@ -105,7 +106,7 @@ fn limits() -> Map<String, Value> {
         ("query_s", spanscore_store::query::QUERY_MAX.as_secs() as usize),
         ("queries", READERS_MAX),
         ("waiting", WAITING_MAX),
-        ("answer_bytes", ANSWER_BYTES_MAX),
+        ("answer_bytes", ANSWER_BYTES_MAX.min(api.answers.limit())),
         ("streams", STREAMS_MAX),
         ("resume_rows", RESUME_MAX as usize),
     ];

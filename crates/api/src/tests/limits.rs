@@ -1,16 +1,19 @@
 //! Each limit, at it and one past.
 
+use std::future::poll_fn;
 use std::io::Read;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::task::Poll;
 
 use flate2::read::GzDecoder;
 use http_body_util::BodyExt;
+use spanscore_base::model::Sender;
+use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
 use super::{Harness, request};
-use crate::readers::{READERS_MAX, WAITING_MAX};
+use crate::problem::ApiProblem;
+use crate::readers::{OF_PEER_MAX, READERS_MAX, WAITING_MAX};
 use crate::stream::STREAMS_MAX;
 use crate::{DashboardSettings, RequestRefusal};
 
@@ -59,56 +62,148 @@ async fn a_cursor_is_bound_to_its_filter_and_order() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn four_ask_at_once_and_who_comes_after_thirty_two_waiting_is_told() {
-    let harness = Harness::filled();
-    let mut ends = Vec::new();
-    let mut asking = Vec::new();
-    let (begun, begins) = mpsc::channel();
-    for _ in 0..READERS_MAX + WAITING_MAX {
+/// Questions that run until they are told to end.
+struct Asking {
+    harness: Harness,
+    begun: mpsc::Sender<u32>,
+    begins: mpsc::Receiver<u32>,
+    ends: Vec<mpsc::Sender<()>>,
+    asking: Vec<JoinHandle<Result<(), ApiProblem>>>,
+}
+
+impl Asking {
+    fn new() -> Self {
+        let (begun, begins) = mpsc::channel();
+        Self { harness: Harness::filled(), begun, begins, ends: Vec::new(), asking: Vec::new() }
+    }
+
+    /// Asks for a connection of a peer; returns true if it takes a place.
+    async fn ask(&mut self, peer: u32, connection: u16) -> bool {
         let (end, ended) = mpsc::channel::<()>();
-        let readers = Arc::clone(&harness.api.readers);
-        let begun = begun.clone();
-        ends.push(end);
+        let readers = Arc::clone(&self.harness.api.readers);
+        let begun = self.begun.clone();
+        let sender = Sender { peer, connection, ..Sender::default() };
         let mut question = Box::pin(async move {
-            readers
-                .ask(move |_| {
-                    begun.send(()).unwrap();
-                    let _ = ended.recv();
-                    Ok(())
-                })
-                .await
+            let answer = move |_: &_| {
+                begun.send(peer).unwrap();
+                let _ = ended.recv();
+                Ok(())
+            };
+            readers.ask(sender, answer).await
         });
         // Polled once: it takes its place, in order.
-        assert!(
-            std::future::poll_fn(|cx| {
-                let is_pending = question.as_mut().poll(cx).is_pending();
-                std::task::Poll::Ready(is_pending)
-            })
-            .await
-        );
-        asking.push(question);
+        let is_waiting = poll_fn(|cx| Poll::Ready(question.as_mut().poll(cx).is_pending())).await;
+        if is_waiting {
+            self.ends.push(end);
+            self.asking.push(tokio::spawn(question));
+        }
+        is_waiting
     }
-    (0..READERS_MAX).for_each(|_| begins.recv().unwrap());
-    assert!(begins.try_recv().is_err());
-    let answer = harness.ask("/traces").await;
+
+    /// Returns the peers of those that begin, so many.
+    fn begun(&self, count: usize) -> Vec<u32> {
+        (0..count).map(|_| self.begins.recv().unwrap()).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peer_that_asks_without_end_leaves_a_reader_and_places_to_others() {
+    let mut asking = Asking::new();
+    let mut of_flood = 0;
+    while asking.ask(1, of_flood + 1).await {
+        of_flood += 1;
+    }
+    let places = READERS_MAX + WAITING_MAX;
+    // Four times what it leaves to others.
+    assert_eq!(usize::from(of_flood), places / 5 * 4);
+    assert_eq!(asking.begun(OF_PEER_MAX), [1; OF_PEER_MAX]);
+    assert!(asking.ask(2, 1).await && asking.ask(2, 2).await);
+    assert_eq!(asking.begun(1), [2], "the last reader is another's");
+    // Of the next two turns one is the other's.
+    asking.ends.drain(..2);
+    let mut next = asking.begun(2);
+    next.sort_unstable();
+    assert_eq!(next, [1, 2]);
+    asking.ends.clear();
+    for question in asking.asking {
+        question.await.unwrap().unwrap();
+    }
+    assert_eq!(asking.harness.ask("/traces").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn four_ask_at_once_and_who_comes_after_thirty_two_waiting_is_told() {
+    let mut asking = Asking::new();
+    for peer in 1..=(READERS_MAX + WAITING_MAX) as u32 {
+        assert!(asking.ask(peer, 1).await);
+    }
+    asking.begun(READERS_MAX);
+    assert!(asking.begins.try_recv().is_err());
+    let answer = asking.harness.ask("/traces").await;
     assert_eq!(answer.problem(), (429, "too_busy".to_owned()));
     assert_eq!(answer.headers["retry-after"], "1");
-    assert_eq!(harness.api.counters.get(RequestRefusal::Busy), 1);
-    drop(ends);
-    for question in asking {
-        question.await.unwrap();
+    assert_eq!(asking.harness.api.counters.get(RequestRefusal::Busy), 1);
+    // Whoever goes leaves its place.
+    let gone = asking.asking.pop().unwrap();
+    gone.abort();
+    assert!(gone.await.is_err());
+    assert!(asking.ask(99, 1).await);
+    asking.ends.clear();
+    for question in asking.asking {
+        question.await.unwrap().unwrap();
     }
-    assert_eq!(harness.ask("/traces").await.status, 200);
+    assert_eq!(asking.harness.ask("/traces").await.status, 200);
 }
 
 #[tokio::test]
-async fn the_sixty_fifth_stream_is_refused() {
+async fn answers_that_nobody_reads_leave_room_for_those_of_another() {
+    let harness = Harness::filled();
+    harness.bodies.resize(4 << 20);
+    let ask = async |peer: u32, connection: u16| {
+        let mut request = request(
+            "GET",
+            "/api/v1/evaluations?limit=100",
+            &[("authorization", &harness.bearer())],
+        );
+        request.extensions_mut().insert(Sender { peer, connection, ..Sender::default() });
+        harness.router.clone().oneshot(request).await.unwrap()
+    };
+    let mut unread = Vec::new();
+    let refused = loop {
+        let answer = ask(1, unread.len() as u16 + 1).await;
+        if answer.status() != 200 {
+            break answer;
+        }
+        unread.push(answer);
+        assert!(unread.len() < 100, "they are not counted");
+    };
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert_eq!(harness.api.counters.get(RequestRefusal::BytesFull), 1);
+    assert!((512 << 10..=1 << 20).contains(&harness.bodies.held()), "a quarter of the quota");
+    assert_eq!(ask(2, 1).await.status(), 200);
+    drop(unread);
+    assert_eq!(harness.bodies.held(), 0);
+    harness.bodies.resize(4096);
+    let answer = harness.ask("/evaluations?limit=100").await;
+    assert_eq!(answer.problem(), (422, "too_large".to_owned()), "it would never fit");
+}
+
+#[tokio::test]
+async fn the_sixty_fifth_stream_is_refused_and_one_peer_has_not_all() {
     let harness = Harness::with(DashboardSettings::default());
-    harness.api.streams.store(STREAMS_MAX, Ordering::Relaxed);
+    let sender = |peer| Sender { peer, connection: 1, ..Sender::default() };
+    let held: Vec<_> = (1..=STREAMS_MAX as u32)
+        .map(|peer| harness.api.streams.take(sender(peer), 1).unwrap())
+        .collect();
     let answer = harness.ask("/stream").await;
     assert_eq!(answer.problem(), (429, "too_busy".to_owned()));
-    assert_eq!(harness.api.streams.load(Ordering::Relaxed), STREAMS_MAX);
+    drop(held);
+    let of = |connection| Sender { connection, ..sender(1) };
+    let held: Vec<_> =
+        (1..).map_while(|connection| harness.api.streams.take(of(connection), 1)).collect();
+    assert_eq!(held.len(), STREAMS_MAX / 5 * 4 + 3);
+    assert!(harness.api.streams.take(sender(2), 1).is_some());
 }
 
 #[tokio::test]

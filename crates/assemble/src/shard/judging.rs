@@ -28,7 +28,7 @@ impl Shard {
         let has_span = trace.tally.taken > 0;
         let is_agent = trace.is_agent;
         let judged = trace.judged();
-        let trace_id = trace.spans.trace_id;
+        let ignored_trace = (trace.spans.trace_id, trace.spans.sender);
         let digest = trace.digest;
         let record_count = trace.spans.spans.len() as u64;
         if !is_agent {
@@ -43,7 +43,7 @@ impl Shard {
         }
         self.open_count -= usize::from(was_open);
         if let (false, Some(ignored)) = (is_agent && has_span, &mut self.ignored) {
-            ignored.push(trace_id);
+            ignored.push(ignored_trace);
         }
         if !has_span {
             self.counts.orphan_logs += record_count;

@@ -1,7 +1,7 @@
 //! Evaluations and verdicts remembered with a trace, and traces without an evaluation.
 
 use super::{Handle, Shard};
-use spanscore_base::model::{GivenVerdicts, Reported, TraceId};
+use spanscore_base::model::{GivenVerdicts, Reported, Sender, TraceId};
 
 impl Shard {
     /// Returns the last evaluations of a trace that evaluators must know again.
@@ -40,8 +40,9 @@ impl Shard {
         }
     }
 
-    /// Returns the traces dropped without a span of an agent since the last call.
-    pub fn take_ignored(&mut self) -> Vec<TraceId> {
+    /// Returns the traces dropped without a span of an agent since the last call, with their
+    /// senders.
+    pub fn take_ignored(&mut self) -> Vec<(TraceId, Sender)> {
         self.ignored.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

@@ -123,6 +123,18 @@ impl SenderShares {
         peer == 0 || of_peer.is_some_and(fits)
     }
 
+    /// The same of what has room for it, where others have any: the only peer may have all but for
+    /// the parts of its connections, and the only connection all.
+    pub fn fits_beside_others(&self, left: usize, sender: Sender, amount: usize) -> bool {
+        let (peer, connection) = self.held(sender);
+        if self.peers.len() > usize::from(peer > 0) {
+            return self.fits(left, sender, amount);
+        }
+        let is_only = self.connections.len() <= usize::from(connection > 0);
+        let most = left.saturating_sub(amount).saturating_mul(HOLDER_TIMES);
+        is_only || connection == 0 || connection + amount <= most
+    }
+
     /// Takes an amount of a quota for a sender, if it [has room](Self::has_room).
     pub fn take(&mut self, quota: &MemoryQuota, sender: Sender, amount: usize) -> bool {
         let is_taken = self.has_room(quota, sender, amount) && quota.try_take(amount);

@@ -161,4 +161,26 @@ mod tests {
             assert_eq!(others.len(), expected / 4);
         }
     }
+
+    #[test]
+    fn who_has_most_bytes_makes_room_where_nobody_has_more_in_number() {
+        let room = WaitingRoom::new(1000, 1000);
+        // One has more places, the other all of the bytes.
+        let small: Vec<_> = (0..8).filter_map(|_| room.enter(sender(2), 0)).collect();
+        let mut large: Vec<_> = (0..7).filter_map(|_| room.enter(sender(1), 100)).collect();
+        assert_eq!((small.len(), large.len()), (8, 7));
+        // Within its part of the bytes nobody makes room for it, past that whoever has most.
+        let mut held = small;
+        while let Some(place) = room.enter(sender(2), 100) {
+            while place.displaces() == Some(sender(1)) {
+                large.pop();
+            }
+            held.push(place);
+        }
+        let bytes: usize = held.iter().map(|place| place.bytes).sum();
+        let of_large: usize = large.iter().map(|place| place.bytes).sum();
+        assert!(bytes.abs_diff(of_large) <= 200 && bytes + of_large > 700, "{bytes}, {of_large}");
+        drop((held, large));
+        assert_eq!(room.now(), (0, 0));
+    }
 }

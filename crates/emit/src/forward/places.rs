@@ -12,10 +12,6 @@ use spanscore_base::otlp::Signal;
 
 /// Requests that share a claim.
 const CHUNK_LEN: u32 = 32;
-/// Bytes that each of them takes: in the line, which grows by doubling, and among the pending
-/// positions.
-pub(super) const PLACE_BYTES: usize = 2 * size_of::<LoggedRequest>() + 64;
-
 /// A request in the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoggedRequest {

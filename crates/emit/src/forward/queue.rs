@@ -18,13 +18,17 @@ use super::books::ForwardBooks;
 use super::memory::{BodyRoom, ForwardMemory};
 use super::parcel::{ForwardParcel, KeptBody, Load, PARCEL_BYTES};
 use super::passed::{LogPlace, PassedOn};
-use super::places::{ChunkClaims, LoggedRequest, PLACE_BYTES};
+use super::places::{ChunkClaims, LoggedRequest};
 use super::select::WantedTraces;
 use super::send::ForwardSender;
 use crate::counters::Loss;
 use crate::queue::{LineReader, SenderLine, lacking};
-use spanscore_base::model::{Claim, DisplacedItem, Sender};
+use spanscore_base::model::{Claim, DisplacedItem, FairLine, Sender};
 use spanscore_base::otlp::Signal;
+
+/// Bytes that a request takes of which only the place is kept: in the line, which grows by
+/// doubling, and among the pending positions.
+const PLACE_BYTES: usize = 2 * FairLine::<ForwardEntry>::ITEM_BYTES + 64;
 
 /// A request in the line.
 enum ForwardEntry {

@@ -127,7 +127,7 @@ impl Journal {
         let tags = notes::request_tags(received.signal, &received.raw, received.sender);
         let head = RecordHead { arrival_ns: (self.clock)(), tags };
         let payload = notes::request_payload(&received.raw, received.sender);
-        self.log.append(head, payload).await
+        self.log.append_of(Some(received.sender), head, payload).await
     }
 
     /// Notes that traces were judged, before their evaluations leave.

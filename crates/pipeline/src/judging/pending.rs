@@ -48,7 +48,8 @@ impl PendingTraces {
     /// Takes in the evaluations of an inquiry; reports the trace after the last one.
     pub(super) fn told(&self, evaluations: &[Evaluation]) {
         let Some(first) = evaluations.first() else { return };
-        let trace_id = first.target.sender.group.key(first.target.trace_id);
+        let sender = first.target.sender;
+        let trace_id = sender.group.key(first.target.trace_id);
         let mut traces = self.traces.lock();
         let Some(pending) = traces.get_mut(&trace_id) else { return };
         if !pending.evaluators.remove(&first.evaluator.name) {
@@ -61,6 +62,6 @@ impl PendingTraces {
         let has_fail = pending.has_fail;
         traces.remove(&trace_id);
         drop(traces);
-        self.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
+        self.forwards.judged(JudgedTrace { trace_id, sender, is_agent: true, has_fail });
     }
 }

@@ -166,11 +166,12 @@ pub(super) const EXPENSIVE: &str = "trace_steps";
 pub(super) const TOO_LARGE: &str = "judging_memory";
 
 /// Reasons for which a request is refused.
-const REFUSALS: [&str; 7] = [
+const REFUSALS: [&str; 8] = [
     "queue_full",
     "reading_full",
     "shard_full",
     "log_full",
+    "log_share",
     "log_behind",
     "log_failed",
     "restoring",

@@ -100,7 +100,8 @@ impl Worker {
         let is_ours = epoch == self.epoch;
         let mut judged = JudgedCounts::default();
         let taken = self.conclude((&due, &*trace), done, (was_read, steps), &mut judged);
-        self.tell_forwards_of(trace.trace_id, &due, &evaluations, &asked);
+        let of = (trace.trace_id, trace.sender);
+        self.tell_forwards_of(of, &due, &evaluations, &asked);
         if due.is_silent {
             evaluations.clear();
             asked.clear();

@@ -3,7 +3,7 @@
 use super::Worker;
 use spanscore_assemble::Due;
 use spanscore_base::model::evaluation::Label;
-use spanscore_base::model::{Evaluation, TraceId};
+use spanscore_base::model::{Evaluation, Sender, TraceId};
 use spanscore_emit::forward::JudgedTrace;
 use spanscore_evaluate::AskedTarget;
 
@@ -15,15 +15,16 @@ impl Worker {
         evaluations: &[Evaluation],
         asked: &[AskedTarget],
     ) {
-        if let Some(trace_id) = self.shard.trace(due.handle).map(|trace| trace.trace_id) {
-            self.tell_forwards_of(trace_id, due, evaluations, asked);
+        let trace = self.shard.trace(due.handle).map(|trace| (trace.trace_id, trace.sender));
+        if let Some(trace) = trace {
+            self.tell_forwards_of(trace, due, evaluations, asked);
         }
     }
 
-    /// Reports the verdict on the trace of an id.
+    /// Reports the verdict on the trace of an id and a sender.
     pub(super) fn tell_forwards_of(
         &self,
-        trace_id: TraceId,
+        (trace_id, sender): (TraceId, Sender),
         due: &Due,
         evaluations: &[Evaluation],
         asked: &[AskedTarget],
@@ -37,14 +38,16 @@ impl Worker {
         if pending.is_some_and(|pending| pending.expect(trace_id, asked)) {
             return;
         }
-        self.context.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
+        let judged = JudgedTrace { trace_id, sender, is_agent: true, has_fail };
+        self.context.forwards.judged(judged);
     }
 
     /// Reports traces that are dropped without an agent.
     pub(super) fn tell_ignored(&mut self) {
-        for trace_id in self.shard.take_ignored() {
+        for (trace_id, sender) in self.shard.take_ignored() {
             self.context.forwards.judged(JudgedTrace {
                 trace_id,
+                sender,
                 is_agent: false,
                 has_fail: false,
             });

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
 
+use spanscore_base::model::Sender;
 use spanscore_base::value::{Value, json};
 
 use super::content::ContentPolicy;
@@ -14,7 +15,8 @@ use crate::counters::StoreCount;
 use crate::part::StoredGap;
 use crate::record::TrajectoryRecord;
 
-/// Most sets of definitions; of runs with another one none are stored.
+/// Most sets of definitions, of which each sender has a part; of runs with another one none are
+/// stored.
 pub(super) const DEFINITIONS_MAX: usize = 10_000;
 
 /// SHA-256 of a set.
@@ -29,7 +31,8 @@ impl RowWriter {
         record: &TrajectoryRecord,
     ) -> rusqlite::Result<Option<i64>> {
         let Some(recorded) = &record.definitions else { return Ok(None) };
-        let row = self.definitions_row(connection, policy, &recorded.text)?;
+        let set = (&*recorded.text, record.sender);
+        let row = self.definitions_row(connection, policy, set)?;
         let is_left_out = recorded.is_cut || row.is_none();
         self.counts.add(StoreCount::DefinitionsLeftOut, usize::from(is_left_out));
         Ok(row)
@@ -39,7 +42,7 @@ impl RowWriter {
         &mut self,
         connection: &Connection,
         policy: &ContentPolicy,
-        text: &str,
+        (text, sender): (&str, Sender),
     ) -> rusqlite::Result<Option<i64>> {
         let rows = &mut self.names.definitions;
         let came = digest(text);
@@ -49,13 +52,15 @@ impl RowWriter {
         let shown = policy.definitions(text);
         // Of what is shown: the hash of a secret would let one guess it.
         let digest = digest(&shown);
+        let table = ("definitions", DEFINITIONS_MAX);
         let id = match find(connection, "SELECT id FROM definitions WHERE digest = ?1", [digest])? {
             Some(id) => id,
-            None if rows.is_full(connection, "definitions", DEFINITIONS_MAX)? => return Ok(None),
+            None if !rows.has_room(connection, table, sender)? => return Ok(None),
             None => {
-                rows.count = rows.count.map(|count| count + 1);
                 let query = "INSERT INTO definitions (digest, content) VALUES (?1, ?2)";
-                insert(connection, query, params![digest, packed(&shown)?])?
+                let id = insert(connection, query, params![digest, packed(&shown)?])?;
+                rows.added(id, sender);
+                id
             }
         };
         Ok(Some(rows.keep(came, id, DEFINITIONS_MAX)))

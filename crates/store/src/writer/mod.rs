@@ -172,7 +172,7 @@ impl WriterParts {
             StoreWork::Collected { all, .. } => all.len(),
             StoreWork::Trajectory { .. } => 0,
         });
-        let merged: i64 = batch.merged.values().map(|(_, sums)| sums.evaluations()).sum();
+        let merged: i64 = batch.merged.values().map(|row| row.sums.evaluations()).sum();
         let merged = usize::try_from(merged).unwrap_or(0);
         self.counters.add(StoreCount::Lost, evaluations.sum::<usize>() + merged);
     }

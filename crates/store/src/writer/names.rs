@@ -1,13 +1,16 @@
 //! Row numbers of evaluators, sources and tools, by their names.
+//!
+//! Tables of names are small, and whoever invents names would fill them for all: of what a table
+//! still takes each sender has a part, as in the queues. Beyond it its new names share a row.
 
 use std::hash::Hash;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, params};
 use smart_default::SmartDefault;
 
-use spanscore_base::model::EvaluatorInfo;
+use spanscore_base::model::{EvaluatorInfo, Sender, SenderShares};
 
 use super::content::ContentPolicy;
 use super::definitions::DefinitionsDigest;
@@ -32,6 +35,18 @@ pub(super) struct KnownNames {
     sources: KnownRows<RunSource>,
     tools: KnownRows<Box<str>>,
     pub(super) definitions: KnownRows<DefinitionsDigest>,
+    /// Names that were to be stored and share a row with others, since somebody last took it.
+    pub(super) left_out: usize,
+}
+
+impl KnownNames {
+    /// Forgets what may have changed in the file; who added which row is known on.
+    pub(super) fn forget(&mut self) {
+        self.evaluators.forget();
+        self.sources.forget();
+        self.tools.forget();
+        self.definitions.forget();
+    }
 }
 
 /// Rows of one table.
@@ -39,29 +54,56 @@ pub(super) struct KnownNames {
 pub(super) struct KnownRows<K> {
     pub(super) ids: HashMap<K, i64>,
     /// Rows in the file, once they were counted.
-    pub(super) count: Option<usize>,
+    count: Option<usize>,
+    /// Senders of the rows that this process added.
+    owners: HashMap<i64, Sender>,
+    shares: SenderShares,
 }
 
 impl<K: Eq + Hash> KnownRows<K> {
-    /// Returns true if a table has so many rows; asks the file once.
-    pub(super) fn is_full(
+    /// Returns true if a table of so many rows at most takes one more of a sender; asks the file
+    /// once.
+    pub(super) fn has_room(
         &mut self,
         connection: &Connection,
-        table: &str,
-        most: usize,
+        (table, most): (&str, usize),
+        sender: Sender,
     ) -> rusqlite::Result<bool> {
         let count = match self.count {
             Some(count) => count,
-            None => {
-                let query = format!("SELECT count(*) FROM {table}");
-                connection.query_row(&query, [], |row| row.get(0))?
-            }
+            None => self.count_anew(connection, table)?,
         };
-        self.count = Some(count);
-        Ok(count >= most)
+        Ok(self.shares.fits(most.saturating_sub(count), sender, 1))
     }
 
-    /// Remembers a row, at most as many as the table may have: those beyond share one.
+    /// Counts the rows in the file; those that are gone are nobody's any more.
+    fn count_anew(&mut self, connection: &Connection, table: &str) -> rusqlite::Result<usize> {
+        let mut query = connection.prepare(&format!("SELECT id FROM {table}"))?;
+        let ids = query.query_map([], |row| row.get(0))?;
+        let ids: HashSet<i64> = ids.collect::<rusqlite::Result<_>>()?;
+        self.owners.retain(|id, _| ids.contains(id));
+        self.shares = SenderShares::default();
+        self.owners.values().for_each(|owner| self.shares.add(*owner, 1));
+        self.count = Some(ids.len());
+        Ok(ids.len())
+    }
+
+    /// Counts a row that was added for a sender.
+    pub(super) fn added(&mut self, id: i64, sender: Sender) {
+        self.count = self.count.map(|count| count + 1);
+        // A row of a transaction that failed may have had the number.
+        if let Some(before) = self.owners.insert(id, sender) {
+            self.shares.remove(before, 1);
+        }
+        self.shares.add(sender, 1);
+    }
+
+    fn forget(&mut self) {
+        self.ids.clear();
+        self.count = None;
+    }
+
+    /// Remembers a row, at most as many as the table may have.
     pub(super) fn keep(&mut self, key: K, id: i64, most: usize) -> i64 {
         if self.ids.len() >= most {
             self.ids.clear();
@@ -70,24 +112,27 @@ impl<K: Eq + Hash> KnownRows<K> {
         id
     }
 
-    /// Returns the row of a name: that which is there, a new one while there is room, or that which
-    /// all others share.
+    /// Returns the row of a name and true: that which is there, or a new one while there is room
+    /// for one of the sender. Else that which all others share, which the name does not keep:
+    /// another sender may have room for it.
     fn row<T: Copy>(
         &mut self,
         connection: &Connection,
-        (table, most): (&str, usize),
+        (table, sender): ((&str, usize), Sender),
         [own, other]: [T; 2],
         find: impl Fn(T) -> rusqlite::Result<Option<i64>>,
         add: impl Fn(T) -> rusqlite::Result<i64>,
-    ) -> rusqlite::Result<i64> {
+    ) -> rusqlite::Result<(i64, bool)> {
         if let Some(id) = find(own)? {
-            return Ok(id);
+            return Ok((id, true));
         }
-        if !self.is_full(connection, table, most)? {
-            self.count = self.count.map(|count| count + 1);
-            return add(own);
+        if self.has_room(connection, table, sender)? {
+            let id = add(own)?;
+            self.added(id, sender);
+            return Ok((id, true));
         }
-        find(other)?.map_or_else(|| add(other), Ok)
+        let shared = find(other)?.map_or_else(|| add(other), Ok)?;
+        Ok((shared, false))
     }
 }
 
@@ -101,33 +146,36 @@ impl KnownNames {
         if let Some(id) = self.evaluators.ids.get(&info.digest) {
             return Ok(*id);
         }
-        let id = self.evaluator_elsewhere(connection, info)?;
+        let id = self.evaluator_elsewhere(connection, info, Sender::default())?;
         Ok(self.evaluators.keep(info.digest, id, EVALUATORS_MAX))
     }
 
-    /// Returns the row of an evaluator of another process, which may have said any digest: it is
+    /// Returns the row of an evaluator of a sender's process, which may have said any digest: it is
     /// not remembered under that.
     pub(super) fn evaluator_elsewhere(
         &mut self,
         connection: &Connection,
         info: &EvaluatorInfo,
+        sender: Sender,
     ) -> rusqlite::Result<i64> {
         let query = "SELECT id FROM evaluators WHERE name = ?1 AND version = ?2";
-        self.evaluators.row(
+        let (id, is_own) = self.evaluators.row(
             connection,
-            ("evaluators", EVALUATORS_MAX),
+            (("evaluators", EVALUATORS_MAX), sender),
             [(info.kind, cut(&info.name), info.digest), (OTHER, OTHER, [0; 16])],
             |(_, name, version)| find(connection, query, params![name, version]),
             |row| add_evaluator(connection, info, row),
-        )
+        )?;
+        self.left_out += usize::from(!is_own);
+        Ok(id)
     }
 
-    /// Returns the row of a source.
+    /// Returns the row of a source that a sender says.
     pub(super) fn source(
         &mut self,
         connection: &Connection,
         policy: &ContentPolicy,
-        source: &RunSource,
+        (source, sender): (&RunSource, Sender),
     ) -> rusqlite::Result<i64> {
         let rows = &mut self.sources;
         if let Some(id) = rows.ids.get(source) {
@@ -135,33 +183,45 @@ impl KnownNames {
         }
         let query = "SELECT id FROM sources WHERE service = ?1 AND agent = ?2 AND version = ?3
             AND environment = ?4";
-        let id = rows.row(
+        let (id, is_own) = rows.row(
             connection,
-            ("sources", SOURCES_MAX),
+            (("sources", SOURCES_MAX), sender),
             [&*policy.source(source), &RunSource::other()],
             |RunSource { service, agent, version, environment }| {
                 find(connection, query, params![service, agent, version, environment])
             },
             |source| add_source(connection, source),
         )?;
-        Ok(rows.keep(source.clone(), id, SOURCES_MAX))
+        if is_own {
+            rows.keep(source.clone(), id, SOURCES_MAX);
+        }
+        self.left_out += usize::from(!is_own);
+        Ok(id)
     }
 
-    /// Returns the row of a tool.
-    pub(super) fn tool(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    /// Returns the row of a tool that a sender says.
+    pub(super) fn tool(
+        &mut self,
+        connection: &Connection,
+        (name, sender): (&str, Sender),
+    ) -> rusqlite::Result<i64> {
         let name = cut(name);
         let rows = &mut self.tools;
         if let Some(id) = rows.ids.get(name) {
             return Ok(*id);
         }
-        let id = rows.row(
+        let (id, is_own) = rows.row(
             connection,
-            ("tools", TOOLS_MAX),
+            (("tools", TOOLS_MAX), sender),
             [name, OTHER],
             |name| find(connection, "SELECT id FROM tools WHERE name = ?1", [name]),
             |name| insert(connection, "INSERT INTO tools (name) VALUES (?1)", [name]),
         )?;
-        Ok(rows.keep(name.into(), id, TOOLS_MAX))
+        if is_own {
+            rows.keep(name.into(), id, TOOLS_MAX);
+        }
+        self.left_out += usize::from(!is_own);
+        Ok(id)
     }
 }
 
@@ -199,22 +259,34 @@ pub(crate) fn may_be_cut(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn sender(peer: u32) -> Sender {
+        Sender { peer, ..Sender::default() }
+    }
+
     #[test]
-    fn tools_beyond_the_limit_share_a_row_also_after_names_were_forgotten() {
+    fn names_beyond_a_senders_part_share_a_row_and_those_of_another_do_not() {
         let mut connection = Connection::open_in_memory().unwrap();
         crate::schema::migrate(&mut connection).unwrap();
-        let tool = |number: usize, names: &mut KnownNames| {
-            names.tool(&connection, &format!("tool {number}")).unwrap()
+        let tool = |number: usize, peer: u32, names: &mut KnownNames| {
+            names.tool(&connection, (&format!("tool {number}"), sender(peer))).unwrap()
         };
         let mut names = KnownNames::default();
-        let first = tool(0, &mut names);
-        for number in 1..TOOLS_MAX {
-            tool(number, &mut names);
-        }
-        let mut anew = KnownNames::default();
-        let other = tool(TOOLS_MAX, &mut anew);
-        assert_eq!(other, tool(TOOLS_MAX + 1, &mut anew));
-        assert_eq!(first, tool(0, &mut anew));
-        assert_ne!(first, other);
+        let rows: HashSet<_> = (0..TOOLS_MAX).map(|at| tool(at, 1, &mut names)).collect();
+        assert!(rows.len() < TOOLS_MAX / 5 * 4 + 2, "{}", rows.len());
+        let left_out = TOOLS_MAX + 1 - rows.len();
+        assert_eq!(names.left_out, left_out);
+        let last = TOOLS_MAX - 1;
+        let shared = tool(last, 1, &mut names);
+        assert_eq!(shared, tool(TOOLS_MAX, 1, &mut names));
+        assert_eq!(tool(0, 2, &mut names), tool(0, 1, &mut names));
+        let own = tool(last, 2, &mut names);
+        assert_ne!(own, shared, "another sender has room for it");
+        assert_eq!(tool(last, 1, &mut names), own);
+        // After a failed transaction the parts are as the file has them.
+        names.forget();
+        assert_eq!(shared, tool(TOOLS_MAX, 1, &mut names));
+        connection.execute("DELETE FROM tools WHERE name <> 'other'", []).unwrap();
+        names.forget();
+        assert_ne!(shared, tool(TOOLS_MAX, 1, &mut names), "rows that went leave room");
     }
 }

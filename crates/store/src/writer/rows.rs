@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use spanscore_base::model::{
     CallStatus, ClientGroup, Completion, Evaluation, EvaluationId, GivenVerdict, Level, Recent,
-    Target,
+    Sender, Target,
 };
 
 use super::collected::{Bringer, COLLECTED_MAX};
@@ -20,7 +20,7 @@ use super::statements::{
 use super::sums::{CallFigures, PendingSums};
 use super::traces::{AWAITED, KnownEvaluation, KnownTrace};
 use crate::counters::{StoreCount, StoreCounters};
-use crate::queue::{MergedSums, StoreBatch, StoreWork};
+use crate::queue::{MergedRow, MergedSums, StoreBatch, StoreWork};
 use crate::record::{CallRecord, TraceKey, TrajectoryRecord};
 use crate::rollup::{EvaluationFigures, clamp};
 use crate::source::RunSource;
@@ -48,6 +48,7 @@ struct NewTrace<'a> {
     span_id: &'a [u8; 8],
     session_id: Option<&'a str>,
     source: RunSource,
+    sender: Sender,
     time_ms: i64,
 }
 
@@ -93,6 +94,8 @@ impl RowWriter {
             }
         }
         self.merged(connection, policy, &batch.merged)?;
+        let left_out = std::mem::take(&mut self.names.left_out);
+        self.counts.add(StoreCount::NamesLeftOut, left_out);
         self.sums.flush(connection)
     }
 
@@ -102,9 +105,9 @@ impl RowWriter {
         policy: &ContentPolicy,
         merged: &MergedSums,
     ) -> rusqlite::Result<()> {
-        for ((minute, _, source), (info, sums)) in merged {
+        for ((minute, _, source), MergedRow { info, sender, sums }) in merged {
             let evaluator = self.names.evaluator(connection, info)?;
-            let source = self.names.source(connection, policy, source)?;
+            let source = self.names.source(connection, policy, (source, *sender))?;
             self.sums.add_minute(*minute, (evaluator, source), sums);
         }
         Ok(())
@@ -122,6 +125,7 @@ impl RowWriter {
             span_id: &record.span_id.0,
             session_id: record.session_id.as_deref().map(cut),
             source: RunSource::new(&record.resource, record.agent_name.as_deref()),
+            sender: record.sender,
             time_ms: clamp(record.end_ns, self.now_ms),
         };
         let time_ms = new.time_ms;
@@ -141,7 +145,8 @@ impl RowWriter {
             self.keep(record.trace, trace);
             return Ok(());
         }
-        self.place(connection, policy, (record.trace.1, session_id, time_ms), &source, &mut trace)?;
+        let of = (&source, record.sender);
+        self.place(connection, policy, (record.trace.1, session_id, time_ms), of, &mut trace)?;
         trace.revision = revision;
         trace.size = size;
         trace.shed =
@@ -169,7 +174,7 @@ impl RowWriter {
         connection: &Connection,
         policy: &ContentPolicy,
         (group, session_id, time_ms): (ClientGroup, Option<&str>, i64),
-        source: &RunSource,
+        source: (&RunSource, Sender),
         trace: &mut KnownTrace,
     ) -> rusqlite::Result<()> {
         let source = self.names.source(connection, policy, source)?;
@@ -212,7 +217,8 @@ impl RowWriter {
             }
         }
         for (position, call) in record.calls.iter().enumerate() {
-            let figures = self.call_figures(connection, call, trace.source)?;
+            let of = (trace.source, record.sender);
+            let figures = self.call_figures(connection, call, of)?;
             self.sums.count_call(&figures, 1);
             if !is_shed {
                 insert_call(connection, trace.seq, position, call, &figures)?;
@@ -225,11 +231,11 @@ impl RowWriter {
         &mut self,
         connection: &Connection,
         call: &CallRecord,
-        source: i64,
+        (source, sender): (i64, Sender),
     ) -> rusqlite::Result<CallFigures> {
         let lasted = call.end_ns.checked_sub(call.start_ns).filter(|_| call.end_ns > 0);
         Ok(CallFigures {
-            tool: self.names.tool(connection, &call.tool)?,
+            tool: self.names.tool(connection, (&call.tool, sender))?,
             source,
             time_ms: clamp(call.start_ns, self.now_ms),
             duration_us: lasted.map(micros),
@@ -290,11 +296,13 @@ impl RowWriter {
             self.counts.add(StoreCount::CollectedBeyond, 1);
             return Ok(());
         }
+        let sender = it.target.sender;
         let evaluator = match client {
-            Some(_) => self.names.evaluator_elsewhere(connection, &it.evaluator)?,
+            Some(_) => self.names.evaluator_elsewhere(connection, &it.evaluator, sender)?,
             None => self.names.evaluator(connection, &it.evaluator)?,
         };
-        let source = self.names.source(connection, policy, &RunSource::of_target(&it.target))?;
+        let source = RunSource::of_target(&it.target);
+        let source = self.names.source(connection, policy, (&source, sender))?;
         let is_current = match client {
             Some(_) => self.stands_collected(connection, it, trace)?,
             None => {
@@ -375,7 +383,7 @@ impl RowWriter {
         if let Some(found) = KnownTrace::find(connection, new.trace)? {
             return Ok(found);
         }
-        let source = self.names.source(connection, policy, &new.source)?;
+        let source = self.names.source(connection, policy, (&new.source, new.sender))?;
         let (trace_id, group) = new.trace;
         let session = match new.session_id {
             Some(id) => Some(add_turn(connection, (id, source, group), new.time_ms)?),
@@ -409,7 +417,9 @@ impl RowWriter {
 
     /// Forgets all known rows: some of them were deleted, or never committed.
     pub(super) fn forget(&mut self) {
-        *self = Self { counts: StoreCounters::default(), ..Self::new(self.now_ms) };
+        let mut names = std::mem::take(&mut self.names);
+        names.forget();
+        *self = Self { names, ..Self::new(self.now_ms) };
     }
 
     /// Sets the storing time to a later one.
@@ -432,6 +442,7 @@ fn placeholder<'a>(first: &'a Evaluation, target: &'a Arc<Target>, now_ms: i64) 
         span_id: &first.span_id.0,
         session_id: target.session_id.as_deref().map(cut),
         source: RunSource::of_target(target),
+        sender: target.sender,
         time_ms: clamp(target.ended_ns, now_ms),
     }
 }

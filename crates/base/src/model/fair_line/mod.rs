@@ -202,6 +202,9 @@ impl<T> PeerInLine<T> {
 }
 
 impl<T> FairLine<T> {
+    /// Bytes of an item in the line, without its spare room.
+    pub const ITEM_BYTES: usize = size_of::<(PlaceInPeer, LineItem<T>)>();
+
     /// Adds an item of a sender.
     pub fn put(&mut self, sender: Sender, cost: usize, what: T) {
         let Sender { peer: number, connection, .. } = sender;

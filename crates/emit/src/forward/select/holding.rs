@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use super::WantedTraces;
+use super::decisions::Decisions;
 use super::split::ItemsByTrace;
 use crate::forward::parcel::Load;
 use crate::forward::passed::LogPlace;
@@ -15,11 +16,9 @@ use spanscore_base::otlp::Signal;
 const PARTS_MAX: u8 = 8;
 /// Bytes that a trace of a held request takes, beside the request.
 pub(super) const HELD_TRACE_BYTES: usize = 160;
-/// Bytes that a remembered decision takes.
-pub(super) const DECISION_BYTES: usize = 96;
 
 /// Limits on held requests and remembered decisions.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct HoldLimits {
     /// The longest that a request waits for the decision of its traces.
     pub(super) hold_ms: u64,
@@ -77,13 +76,7 @@ struct HeldRequest {
     is_cut: bool,
 }
 
-struct Decision {
-    is_chosen: bool,
-    until_ms: u64,
-}
-
 /// Requests that are held, and decisions that are remembered.
-#[derive(Default)]
 pub(super) struct Holding {
     limits: HoldLimits,
     next: u64,
@@ -91,8 +84,7 @@ pub(super) struct Holding {
     /// Deadline of each request, in order.
     deadlines: VecDeque<(u64, u64)>,
     waiting: HashMap<TraceId, Vec<u64>>,
-    decided: HashMap<TraceId, Decision>,
-    remembered: VecDeque<(u64, TraceId)>,
+    decisions: Decisions,
     /// Requests with traces that were chosen since the last flush.
     dirty: Vec<u64>,
     pub(super) leaving: Vec<Leaving>,
@@ -101,12 +93,22 @@ pub(super) struct Holding {
 
 impl Holding {
     pub(super) fn new(limits: HoldLimits) -> Self {
-        Self { limits, ..Self::default() }
+        Self {
+            limits,
+            next: 0,
+            requests: HashMap::new(),
+            deadlines: VecDeque::new(),
+            waiting: HashMap::new(),
+            decisions: Decisions::default(),
+            dirty: Vec::new(),
+            leaving: Vec::new(),
+            released: Released::default(),
+        }
     }
 
     /// Decisions that are remembered.
     pub(super) fn decision_count(&self) -> usize {
-        self.decided.len()
+        self.decisions.count()
     }
 
     /// Takes a request of a sender whose items count as held.
@@ -125,9 +127,9 @@ impl Holding {
         let mut traces: Vec<_> = Vec::with_capacity(items.traces.len());
         for (sent_id, count) in items.traces {
             let trace = sender.group.key(sent_id);
-            let state = match self.decided.get(&trace) {
-                Some(decision) if decision.is_chosen => HeldState::Chosen,
-                Some(_) => HeldState::Gone,
+            let state = match self.decisions.get(trace) {
+                Some(true) => HeldState::Chosen,
+                Some(false) => HeldState::Gone,
                 None => HeldState::Waiting,
             };
             match state {
@@ -165,26 +167,20 @@ impl Holding {
         self.deadlines.push_back((now_ms + self.limits.hold_ms, index));
     }
 
-    /// Decides a trace. One that was chosen stays so; one that was not may be chosen later, for
-    /// what still comes.
-    pub(super) fn decide(&mut self, trace: TraceId, is_chosen: bool, now_ms: u64) {
+    /// Decides a trace of a sender. One that was chosen stays so; one that was not may be chosen
+    /// later, for what still comes.
+    pub(super) fn decide(
+        &mut self,
+        (trace, sender): (TraceId, Sender),
+        is_chosen: bool,
+        now_ms: u64,
+    ) {
         let until_ms = now_ms + self.limits.remember_ms;
-        let known = self.decided.get_mut(&trace);
-        let is_chosen = is_chosen || known.as_ref().is_some_and(|decision| decision.is_chosen);
-        match known {
-            Some(decision) => *decision = Decision { is_chosen, until_ms },
-            None => {
-                self.decided.insert(trace, Decision { is_chosen, until_ms });
-                self.remembered.push_back((until_ms, trace));
-            }
-        }
+        let is_chosen = self.decisions.decide((trace, sender), is_chosen, until_ms);
         for index in self.waiting.remove(&trace).unwrap_or_default() {
             self.mark(index, trace, is_chosen);
         }
-        while self.decided.len() > self.limits.decisions_max {
-            let Some((_, oldest)) = self.remembered.pop_front() else { break };
-            self.decided.remove(&oldest);
-        }
+        self.decisions.forget_beyond(self.limits.decisions_max, sender);
     }
 
     fn mark(&mut self, index: u64, trace: TraceId, is_chosen: bool) {
@@ -227,17 +223,7 @@ impl Holding {
             self.deadlines.pop_front();
             self.give_up(index);
         }
-        while let Some((until_ms, trace)) = self.remembered.front().copied() {
-            if until_ms > now_ms {
-                break;
-            }
-            self.remembered.pop_front();
-            match self.decided.get(&trace).map(|decision| decision.until_ms) {
-                // It was decided again in between.
-                Some(later) if later > now_ms => self.remembered.push_back((later, trace)),
-                _ => drop(self.decided.remove(&trace)),
-            }
-        }
+        self.decisions.forget_until(now_ms);
     }
 
     /// Takes what is not decided by now as lost, and lets the rest go.
@@ -358,6 +344,10 @@ mod tests {
         holding.add(of, items, Load::Held(body), None, now_ms);
     }
 
+    fn decide(holding: &mut Holding, trace: u8, is_chosen: bool, now_ms: u64) {
+        holding.decide((id(trace), Sender::default()), is_chosen, now_ms);
+    }
+
     /// Takes what leaves: items, and the traces if it is a part.
     fn leaving(holding: &mut Holding) -> Vec<(u64, Option<Vec<u8>>)> {
         let traces = |wanted: WantedTraces| wanted.keys.iter().map(|trace| trace.0[0]).collect();
@@ -374,9 +364,9 @@ mod tests {
     fn request_leaves_whole_when_all_of_it_is_chosen() {
         let mut holding = Holding::new(LIMITS);
         add(&mut holding, &[(1, 2), (2, 3)], 0, 0);
-        holding.decide(id(1), true, 0);
+        decide(&mut holding, 1, true, 0);
         assert_eq!(leaving(&mut holding), [], "its other trace may be chosen soon");
-        holding.decide(id(2), true, 0);
+        decide(&mut holding, 2, true, 0);
         assert_eq!(leaving(&mut holding), [(5, None)]);
         assert_eq!(released(&mut holding), (5, 0, 0));
         assert!(holding.requests.is_empty() && holding.waiting.is_empty());
@@ -387,12 +377,12 @@ mod tests {
         let mut holding = Holding::new(LIMITS);
         add(&mut holding, &[(1, 2), (2, 3), (3, 1)], 4, 0);
         assert_eq!(released(&mut holding), (4, 4, 0), "what belongs to no trace");
-        holding.decide(id(2), true, 0);
-        holding.decide(id(1), false, 0);
+        decide(&mut holding, 2, true, 0);
+        decide(&mut holding, 1, false, 0);
         holding.tick(1);
         assert_eq!(leaving(&mut holding), [(3, Some(vec![2]))]);
         assert_eq!(released(&mut holding), (5, 2, 0));
-        holding.decide(id(3), true, 0);
+        decide(&mut holding, 3, true, 0);
         assert_eq!(leaving(&mut holding), [(1, Some(vec![3]))]);
         assert_eq!(released(&mut holding), (1, 0, 0));
         assert!(holding.requests.is_empty());
@@ -401,13 +391,13 @@ mod tests {
     #[test]
     fn what_comes_late_follows_the_decision_while_it_is_remembered() {
         let mut holding = Holding::new(LIMITS);
-        holding.decide(id(1), true, 0);
-        holding.decide(id(2), false, 0);
+        decide(&mut holding, 1, true, 0);
+        decide(&mut holding, 2, false, 0);
         add(&mut holding, &[(1, 1)], 0, 50);
         add(&mut holding, &[(2, 1)], 0, 50);
         assert_eq!(leaving(&mut holding), [(1, None)]);
         assert_eq!(released(&mut holding), (2, 1, 0));
-        holding.decide(id(2), true, 60);
+        decide(&mut holding, 2, true, 60);
         add(&mut holding, &[(2, 1)], 0, 60);
         assert_eq!(leaving(&mut holding), [(1, None)], "it failed with what came late");
         holding.tick(120);
@@ -420,7 +410,7 @@ mod tests {
     fn what_is_never_decided_is_given_up_and_counted() {
         let mut holding = Holding::new(LIMITS);
         add(&mut holding, &[(1, 1), (2, 4)], 0, 0);
-        holding.decide(id(1), true, 900);
+        decide(&mut holding, 1, true, 900);
         holding.tick(1000);
         assert_eq!(leaving(&mut holding), [(1, Some(vec![1]))]);
         assert_eq!(released(&mut holding), (5, 0, 4));
@@ -433,14 +423,14 @@ mod tests {
         let traces: Vec<_> = (1..=50).map(|trace| (trace, 1)).collect();
         add(&mut holding, &traces, 0, 0);
         for trace in 1..=50 {
-            holding.decide(id(trace), true, 0);
+            decide(&mut holding, trace, true, 0);
             holding.tick(0);
         }
         let parts = leaving(&mut holding);
         assert_eq!(parts.len(), usize::from(PARTS_MAX) + 1);
         assert_eq!(parts.iter().map(|(items, _)| items).sum::<u64>(), 50);
         let mut holding = Holding::new(LIMITS);
-        (1..=9).for_each(|trace| holding.decide(id(trace), true, 0));
-        assert_eq!((holding.decision_count(), holding.remembered.len()), (3, 3));
+        (1..=9).for_each(|trace| decide(&mut holding, trace, true, 0));
+        assert_eq!(holding.decision_count(), 3);
     }
 }

@@ -8,6 +8,7 @@
 //! One task for each such forward keeps what is held ([`holding`]) and is told over a channel what
 //! came and what was judged.
 
+mod decisions;
 mod holding;
 mod split;
 mod task;

@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::holding::{DECISION_BYTES, HELD_TRACE_BYTES, HoldLimits, Holding, Leaving, Released};
+use super::decisions::DECISION_BYTES;
+use super::holding::{HELD_TRACE_BYTES, HoldLimits, Holding, Leaving, Released};
 use super::split::{ItemsByTrace, items_by_trace};
 use crate::counters::Loss;
 use crate::forward::memory::BodyRoom;
@@ -37,6 +38,8 @@ const READ_IN_PLACE_BYTES_MAX: usize = 256 << 10;
 pub struct JudgedTrace {
     /// The trace.
     pub trace_id: TraceId,
+    /// Its sender.
+    pub sender: Sender,
     /// True if it holds anything of an agent.
     pub is_agent: bool,
     /// True if an evaluation of it is labelled `fail`.
@@ -45,7 +48,7 @@ pub struct JudgedTrace {
 
 enum ChooserTold {
     Came(Came),
-    Judged(TraceId, bool),
+    Judged(TraceId, Sender, bool),
     /// Hold and remember so long from now on.
     Limit(HoldLimits),
     /// Nothing more comes: end once all that is held has left.
@@ -124,7 +127,8 @@ impl Chooser {
             return;
         }
         let is_chosen = if self.only_failed { judged.has_fail } else { judged.is_agent };
-        let _ = self.told.send(ChooserTold::Judged(judged.trace_id, is_chosen));
+        let JudgedTrace { trace_id, sender, .. } = judged;
+        let _ = self.told.send(ChooserTold::Judged(trace_id, sender, is_chosen));
     }
 
     /// Holds and remembers as long as the shards do from now on.
@@ -189,9 +193,9 @@ impl HoldingTask {
             let now_ms = start.elapsed().as_millis() as u64;
             match said {
                 Some(ChooserTold::Came(came)) => self.hold(came, now_ms).await,
-                Some(ChooserTold::Judged(trace, is_chosen)) => {
+                Some(ChooserTold::Judged(trace, sender, is_chosen)) => {
                     self.judged.fetch_sub(1, Ordering::Relaxed);
-                    self.holding.decide(trace, is_chosen, now_ms);
+                    self.holding.decide((trace, sender), is_chosen, now_ms);
                 }
                 Some(ChooserTold::Limit(limits)) => self.holding.limit(limits),
                 Some(ChooserTold::Finish) => self.is_finishing = true,

@@ -1,0 +1,159 @@
+//! Decisions on traces that are remembered for what comes late: for a time, and so many; of whoever
+//! has most the oldest is forgotten.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use spanscore_base::model::{Sender, SenderShares, TraceId};
+
+/// Bytes that a remembered decision takes: in its table and in the line of its sender.
+pub(super) const DECISION_BYTES: usize =
+    2 * (size_of::<(TraceId, Decision)>() + size_of::<(u64, TraceId)>());
+
+#[derive(Clone, Copy, Debug)]
+struct Decision {
+    is_chosen: bool,
+    until_ms: u64,
+    /// Without its group.
+    sender: Sender,
+}
+
+/// Remembered decisions.
+#[derive(Default)]
+pub(super) struct Decisions {
+    by_trace: HashMap<TraceId, Decision>,
+    /// Decisions of each sender by their time, the oldest first.
+    lines: HashMap<Sender, VecDeque<(u64, TraceId)>>,
+    shares: SenderShares,
+}
+
+impl Decisions {
+    /// Returns the number of decisions.
+    pub(super) fn count(&self) -> usize {
+        self.by_trace.len()
+    }
+
+    /// Returns true if a trace is chosen; `None` if that is not decided, or forgotten.
+    pub(super) fn get(&self, trace: TraceId) -> Option<bool> {
+        self.by_trace.get(&trace).map(|decision| decision.is_chosen)
+    }
+
+    /// Decides a trace of a sender until a time; returns true if it is chosen. One that was chosen
+    /// stays so.
+    pub(super) fn decide(
+        &mut self,
+        (trace, sender): (TraceId, Sender),
+        is_chosen: bool,
+        until_ms: u64,
+    ) -> bool {
+        if let Some(known) = self.by_trace.get_mut(&trace) {
+            known.is_chosen |= is_chosen;
+            known.until_ms = until_ms;
+            return known.is_chosen;
+        }
+        let sender = sender.without_group();
+        self.by_trace.insert(trace, Decision { is_chosen, until_ms, sender });
+        self.lines.entry(sender).or_default().push_back((until_ms, trace));
+        self.shares.add(sender, 1);
+        is_chosen
+    }
+
+    /// Forgets the oldest of whoever has most until there are no more than so many: not those of
+    /// `sender`, which came last, unless it has most.
+    pub(super) fn forget_beyond(&mut self, most: usize, sender: Sender) {
+        let sender = sender.without_group();
+        while self.count() > most {
+            let richest = self.shares.richest(sender, 0).unwrap_or(sender);
+            let Some((_, oldest)) = self.pop(richest) else { return };
+            self.remove(oldest);
+        }
+    }
+
+    /// Forgets decisions whose time is over.
+    pub(super) fn forget_until(&mut self, now_ms: u64) {
+        let senders: Vec<Sender> = self.lines.keys().copied().collect();
+        for sender in senders {
+            while self.first(sender).is_some_and(|(until_ms, _)| until_ms <= now_ms) {
+                let Some((_, trace)) = self.pop(sender) else { break };
+                match self.by_trace.get(&trace).map(|decision| decision.until_ms) {
+                    // It was decided again in between.
+                    Some(later) if later > now_ms => {
+                        self.lines.entry(sender).or_default().push_back((later, trace));
+                    }
+                    _ => self.remove(trace),
+                }
+            }
+        }
+    }
+
+    fn first(&self, sender: Sender) -> Option<(u64, TraceId)> {
+        self.lines.get(&sender)?.front().copied()
+    }
+
+    fn pop(&mut self, sender: Sender) -> Option<(u64, TraceId)> {
+        let line = self.lines.get_mut(&sender)?;
+        let first = line.pop_front();
+        if line.is_empty() {
+            self.lines.remove(&sender);
+        }
+        first
+    }
+
+    fn remove(&mut self, trace: TraceId) {
+        if let Some(Decision { sender, .. }) = self.by_trace.remove(&trace) {
+            self.shares.remove(sender, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u32) -> TraceId {
+        let mut id = [1; 16];
+        id[..4].copy_from_slice(&number.to_le_bytes());
+        TraceId(id)
+    }
+
+    fn sender(peer: u32, connection: u16) -> Sender {
+        Sender { peer, connection, ..Sender::default() }
+    }
+
+    #[test]
+    fn flood_of_decisions_forgets_its_own() {
+        const MOST: usize = 100;
+        // The others are another peer, and another connection of the one that floods.
+        for other in [sender(2, 1), sender(1, 2)] {
+            let mut decisions = Decisions::default();
+            let decide = |decisions: &mut Decisions, number, sender| {
+                decisions.decide((id(number), sender), true, u64::from(number) + 1);
+                decisions.forget_beyond(MOST, sender);
+            };
+            (0..10).for_each(|number| decide(&mut decisions, number, other));
+            (10..1000).for_each(|number| decide(&mut decisions, number, sender(1, 1)));
+            assert_eq!(decisions.count(), MOST);
+            assert!((0..10).all(|number| decisions.get(id(number)) == Some(true)), "{other:?}");
+            assert_eq!(decisions.get(id(10)), None);
+            // Whoever comes later makes room in it, up to as many.
+            (1000..2000).for_each(|number| decide(&mut decisions, number, other));
+            let of_flood = (10..1000).filter(|number| decisions.get(id(*number)).is_some());
+            assert!(of_flood.count() >= MOST / 2 - 1 && decisions.count() == MOST);
+            decisions.forget_until(3000);
+            assert!(decisions.count() == 0 && decisions.lines.is_empty());
+        }
+    }
+
+    #[test]
+    fn decision_that_was_made_again_is_remembered_from_then_on() {
+        let mut decisions = Decisions::default();
+        assert!(!decisions.decide((id(1), sender(1, 1)), false, 10));
+        assert!(decisions.decide((id(1), sender(1, 1)), true, 20));
+        assert!(decisions.decide((id(1), sender(2, 1)), false, 30), "it stays chosen");
+        decisions.forget_until(20);
+        assert_eq!(decisions.get(id(1)), Some(true));
+        decisions.forget_until(30);
+        assert_eq!((decisions.get(id(1)), decisions.count()), (None, 0));
+    }
+}

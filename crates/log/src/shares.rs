@@ -1,0 +1,158 @@
+//! Bytes of a log by their senders: who has little finds room in a log that is nearly full of the
+//! records of others.
+//!
+//! Bytes are counted by stretches of positions. A stretch counts until the log begins behind it;
+//! what compaction freed of it goes from all alike.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use spanscore_base::model::{Sender, SenderShares};
+
+/// Inverse of the part of a log that must be free for senders to take it without a look at their
+/// shares. It is beyond what compaction leaves free.
+const FREE_PARTS: u64 = 8;
+/// Stretches of a full log.
+const STRETCHES: u64 = 64;
+/// Most connections that a stretch tells apart; of further ones it tells the peers, as many again.
+const SENDERS_MAX: usize = 256;
+
+/// Occupancy of a log as a record comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogRoom {
+    /// Bytes in use.
+    pub(super) used: u64,
+    /// Most bytes.
+    pub(super) size_max: u64,
+}
+
+/// Bytes of the log by sender.
+#[derive(Debug, Default)]
+pub(super) struct LogShares {
+    stretches: VecDeque<Stretch>,
+    shares: SenderShares,
+    /// Bytes that are counted.
+    counted: u64,
+}
+
+#[derive(Debug)]
+struct Stretch {
+    /// Position of its first record.
+    base: u64,
+    by_sender: BTreeMap<Sender, u64>,
+}
+
+impl LogShares {
+    /// Returns true if a record of a sender may go into a log that has room for it: the last part
+    /// of one is for those who have at most four times what is left, where others have any.
+    pub(super) fn may_add(&self, sender: Sender, bytes: u64, room: LogRoom) -> bool {
+        let LogRoom { used, size_max } = room;
+        let left = size_max.saturating_sub(used);
+        if left.saturating_sub(bytes) >= size_max / FREE_PARTS {
+            return true;
+        }
+        // Where less is there than was counted, all have so much less.
+        let scaled = |bytes: u64| {
+            let counted = u128::from(self.counted.max(used).max(1));
+            let scaled = u128::from(bytes) * counted / u128::from(used.max(1));
+            usize::try_from(scaled).unwrap_or(usize::MAX)
+        };
+        self.shares.fits_beside_others(scaled(left), sender.without_group(), scaled(bytes))
+    }
+
+    /// Counts a record that was added to a log of so many bytes at most.
+    pub(super) fn add(&mut self, sender: Sender, (position, bytes): (u64, u64), size_max: u64) {
+        let width = size_max / STRETCHES;
+        let last = self.stretches.back().map(|last| last.base);
+        if last.is_none_or(|base| position.saturating_sub(base) >= width) {
+            self.stretches.push_back(Stretch { base: position, by_sender: BTreeMap::new() });
+        }
+        let Some(Stretch { by_sender, .. }) = self.stretches.back_mut() else { return };
+        let mut sender = sender.without_group();
+        for most in [SENDERS_MAX, 2 * SENDERS_MAX] {
+            if by_sender.len() < most || by_sender.contains_key(&sender) {
+                *by_sender.entry(sender).or_default() += bytes;
+                self.shares.add(sender, bytes as usize);
+                self.counted += bytes;
+                return;
+            }
+            sender.connection = 0;
+        }
+    }
+
+    /// Forgets the stretches that end before the log begins.
+    pub(super) fn forget_before(&mut self, begin: u64) {
+        while self.stretches.get(1).is_some_and(|next| next.base <= begin) {
+            let Some(gone) = self.stretches.pop_front() else { return };
+            for (sender, bytes) in gone.by_sender {
+                self.shares.remove(sender, bytes as usize);
+                self.counted -= bytes;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE_MAX: u64 = 64_000;
+
+    fn sender(peer: u32, connection: u16) -> Sender {
+        Sender { peer, connection, ..Sender::default() }
+    }
+
+    /// Adds records of a sender from a position on until it has its part; returns the next one.
+    fn fill(shares: &mut LogShares, sender: Sender, from: u64) -> u64 {
+        let mut used = from;
+        while used + 100 <= SIZE_MAX
+            && shares.may_add(sender, 100, LogRoom { used, size_max: SIZE_MAX })
+        {
+            shares.add(sender, (used, 100), SIZE_MAX);
+            used += 100;
+        }
+        used
+    }
+
+    #[test]
+    fn last_part_of_a_log_is_for_those_who_have_little() {
+        let others = [
+            (sender(1, 1), None, SIZE_MAX),
+            (sender(1, 1), Some(sender(2, 1)), SIZE_MAX / 8 * 7),
+            (sender(1, 1), Some(sender(1, 2)), SIZE_MAX / 8 * 7),
+        ];
+        for (flood, other, expected) in others {
+            let mut shares = LogShares::default();
+            let mut used = 0;
+            if let Some(other) = other {
+                shares.add(other, (0, 1000), SIZE_MAX);
+                used = 1000;
+            }
+            let used = fill(&mut shares, flood, used);
+            assert!(used <= expected && used + 100 >= expected, "{used} beside {other:?}");
+            let Some(other) = other else { continue };
+            let after = fill(&mut shares, other, used);
+            assert!(after > used + 5_000, "{after}");
+            // Once the log begins behind what the flood had, it has room again.
+            shares.forget_before(SIZE_MAX / 2);
+            let room = LogRoom { used: after - SIZE_MAX / 2, size_max: SIZE_MAX };
+            assert!(shares.may_add(flood, 100, room));
+            shares.forget_before(u64::MAX);
+            assert!(shares.counted <= SIZE_MAX / STRETCHES + 100);
+        }
+    }
+
+    #[test]
+    fn senders_beyond_those_of_a_stretch_count_by_their_peers() {
+        let mut shares = LogShares::default();
+        for connection in 1..=2000 {
+            shares.add(sender(1, connection), (connection.into(), 1), u64::MAX);
+        }
+        for peer in 2..1000 {
+            shares.add(sender(peer, 1), (peer.into(), 1), u64::MAX);
+        }
+        assert_eq!(shares.shares.held(sender(1, 7)), (2000, 1));
+        assert_eq!(shares.stretches[0].by_sender.len(), 2 * SENDERS_MAX);
+        shares.forget_before(u64::MAX);
+        assert!(shares.counted > 2000, "the last stretch stays");
+    }
+}
