@@ -178,7 +178,9 @@ impl SessionWorker {
         self.name_holder();
         self.context.metrics.sessions(&mut self.sessions);
         let forgotten = self.verdicts.take_forgotten();
-        self.context.metrics.stages.forgotten.add(SESSION_VERDICTS, forgotten);
+        if forgotten > 0 {
+            self.context.metrics.stages.forgotten.add(SESSION_VERDICTS, forgotten);
+        }
     }
 
     /// Names the session that holds most of a log that fills.
