@@ -19,7 +19,7 @@ pub(super) const HELD_TRACE_BYTES: usize = 160;
 pub(super) const DECISION_BYTES: usize = 96;
 
 /// Limits on held requests and remembered decisions.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct HoldLimits {
     /// The longest that a request waits for the decision of its traces.
     pub(super) hold_ms: u64,
@@ -83,7 +83,6 @@ struct Decision {
 }
 
 /// Requests that are held, and decisions that are remembered.
-#[derive(Default)]
 pub(super) struct Holding {
     limits: HoldLimits,
     next: u64,
@@ -101,7 +100,18 @@ pub(super) struct Holding {
 
 impl Holding {
     pub(super) fn new(limits: HoldLimits) -> Self {
-        Self { limits, ..Self::default() }
+        Self {
+            limits,
+            next: 0,
+            requests: HashMap::new(),
+            deadlines: VecDeque::new(),
+            waiting: HashMap::new(),
+            decided: HashMap::new(),
+            remembered: VecDeque::new(),
+            dirty: Vec::new(),
+            leaving: Vec::new(),
+            released: Released::default(),
+        }
     }
 
     /// Decisions that are remembered.
