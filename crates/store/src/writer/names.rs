@@ -35,6 +35,7 @@ pub(super) struct KnownNames {
 }
 
 /// Rows of one table.
+// `SmartDefault` asks no `Default` of `K`, as std's derive would.
 #[derive(SmartDefault)]
 pub(super) struct KnownRows<K> {
     pub(super) ids: HashMap<K, i64>,
