@@ -117,7 +117,7 @@ fn stored(folder: &Path, settings: StoreSettings, redact: RedactValues, runs: us
     let store = Store::start(settings, Some(folder), redact).unwrap();
     let mut verdicts = Verdicts::new();
     for (number, it) in recorded.iter().cycle().take(runs).enumerate() {
-        while store.counters().get(StoreCount::Trajectories) + 500 < number as u64 {
+        while store.view().counters().get(StoreCount::Trajectories) + 500 < number as u64 {
             std::thread::yield_now();
         }
         let mut trajectory = resolver.resolve_within(&it.trace, WorkBudget::default());
@@ -137,7 +137,7 @@ fn stored(folder: &Path, settings: StoreSettings, redact: RedactValues, runs: us
         }
     }
     store.close();
-    let count = |count| store.counters().get(count);
+    let count = |count| store.view().counters().get(count);
     assert_eq!(count(StoreCount::Trajectories), runs as u64);
     assert_eq!(count(StoreCount::ShedContent), 0);
     verdicts

@@ -139,7 +139,6 @@ impl Session {
 }
 
 /// Open and remembered sessions.
-#[derive(Default)]
 pub struct Sessions {
     settings: SessionsSettings,
     by_key: HashMap<Arc<SessionKey>, Session>,
@@ -165,7 +164,21 @@ pub struct Sessions {
 impl Sessions {
     /// Returns an empty set of sessions.
     pub fn new(settings: SessionsSettings, now_ms: u64) -> Self {
-        Self { settings, wheel: Wheel::new(now_ms), ..Self::default() }
+        Self {
+            settings,
+            by_key: HashMap::new(),
+            by_trace: HashMap::new(),
+            shares: Shares::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            wheel: Wheel::new(now_ms),
+            fired: VecDeque::new(),
+            started_count: 0,
+            open_count: 0,
+            bytes: 0,
+            going: (0, 0),
+            counts: SessionCounts::default(),
+        }
     }
 
     /// Forgets all sessions. Numbers go on: judgements of those forgotten are of no later one.

@@ -85,7 +85,6 @@ struct TraceSlot {
 }
 
 /// Traces by id, with the timers and queues that decide when each is judged or forgotten.
-#[derive(Default)]
 pub struct Shard {
     traces: TracesSettings,
     limits: ShardLimits,
@@ -127,7 +126,7 @@ pub struct Shard {
 }
 
 /// Part of the limits that one shard has.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct ShardLimits {
     trace_count_max: usize,
     judged_count_max: usize,
@@ -179,8 +178,26 @@ impl Shard {
             traces,
             severed: SeveredTraces::new(limits.judged_count_max, limits.bytes_max),
             limits,
+            by_id: HashMap::new(),
+            places: Vec::new(),
+            free: Vec::new(),
             wheel: Wheel::new(now_ms),
-            ..Self::default()
+            opened: VecDeque::new(),
+            judged: VecDeque::new(),
+            bytes: 0,
+            resources: HeldResources::default(),
+            shares: Shares::default(),
+            grouped: GroupedIds::default(),
+            remembered_bytes: 0,
+            open_count: 0,
+            open_spans: 0,
+            counts: ShardCounts::default(),
+            touched: Vec::new(),
+            fired: VecDeque::new(),
+            patience: CompletionPolicy::default(),
+            watched: None,
+            restoring: None,
+            ignored: None,
         }
     }
 

@@ -13,7 +13,6 @@ use spanscore_base::panics::Panicked;
 #[derive(Clone)]
 pub struct BlockingPool(Arc<Semaphore>);
 
-/// Creates an idle pool.
 impl Default for BlockingPool {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(available_parallelism().map_or(1, usize::from))))

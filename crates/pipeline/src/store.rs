@@ -24,7 +24,8 @@ pub(crate) fn start(
     match open(settings, data_dir, meter) {
         Ok(store) => {
             let is_kept = data_dir.is_some();
-            tracing::info!(path = %store.path().display(), is_kept, "runs and scores are stored");
+            let path = store.view().path().display();
+            tracing::info!(%path, is_kept, "runs and scores are stored");
             Some(Arc::new(store))
         }
         Err(error) => {
@@ -49,7 +50,7 @@ pub(crate) fn open(
         filter.trace(trace).shown(values)
     });
     let store = Store::start(settings, data_dir, redact)?;
-    show(meter, store.counters());
+    show(meter, store.view().counters());
     Ok(store)
 }
 

@@ -58,8 +58,13 @@ pub enum StoredGap {
 }
 
 impl StoredGap {
-    /// Returns the words for it, after the name of the part.
+    /// Returns the word for it in the file.
     pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// Returns the words for it, after the name of the part.
+    pub fn explained(self) -> &'static str {
         match self {
             Self::NotStored => "not stored",
             Self::Redacted => "replaced by redaction",

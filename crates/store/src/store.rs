@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -89,23 +88,23 @@ impl Store {
     /// record may bring content. Asked before a record is built, so that shards build
     /// nothing that is left out.
     pub fn admit(&self, sender: Sender, is_passing: bool, with_content: bool) -> Option<bool> {
-        self.queue.admit(sender, is_passing, with_content)
+        self.view.queue.admit(sender, is_passing, with_content)
     }
 
     /// Returns true if nothing would be left out now.
     pub fn has_room(&self) -> bool {
-        self.queue.has_room()
+        self.view.queue.has_room()
     }
 
     /// Stores a judged run; before its evaluations.
     pub fn trajectory(&self, record: TrajectoryRecord) {
-        self.queue.put_trajectory(Box::new(record), now_ms());
+        self.view.queue.put_trajectory(Box::new(record), now_ms());
     }
 
     /// Stores evaluations, those of one trace together.
     pub fn evaluations(&self, evaluations: Arc<[Evaluation]>) {
         if !evaluations.is_empty() {
-            self.queue.put_evaluations(evaluations, now_ms());
+            self.view.queue.put_evaluations(evaluations, now_ms());
         }
     }
 
@@ -116,13 +115,13 @@ impl Store {
 
     /// Returns true if there is room for evaluations of another process: they come again.
     pub fn has_room_for(&self, sender: Sender) -> bool {
-        self.queue.has_room_for(sender)
+        self.view.queue.has_room_for(sender)
     }
 
     /// Stores evaluations that the process of a client gave, a part of them after the other;
     /// returns the number of those for which there was no room.
     pub fn collect(&self, events: CollectedEvents, client: &Arc<str>) -> usize {
-        self.counters.add(StoreCount::CollectedMalformed, events.malformed);
+        self.view.counters.add(StoreCount::CollectedMalformed, events.malformed);
         let mut left = events.evaluations.into_iter();
         let mut unstored = 0;
         loop {
@@ -130,7 +129,7 @@ impl Store {
             if part.is_empty() {
                 return unstored;
             }
-            unstored += self.queue.put_collected(part, Arc::clone(client), now_ms());
+            unstored += self.view.queue.put_collected(part, Arc::clone(client), now_ms());
         }
     }
 
@@ -152,14 +151,14 @@ impl Store {
         }
     }
 
-    /// Returns a view of the store, which does not hold its file.
-    pub fn view(&self) -> StoreView {
-        self.view.clone()
+    /// Returns the view of the store; a clone of it does not hold the file.
+    pub fn view(&self) -> &StoreView {
+        &self.view
     }
 
     /// Writes the rest and ends the writer; waits for that, so not on a thread of the network.
     pub fn close(&self) {
-        self.queue.close();
+        self.view.queue.close();
         let writer = self.writer.lock().take();
         if writer.is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer of the store panicked");
@@ -193,14 +192,6 @@ impl StoreView {
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-impl Deref for Store {
-    type Target = StoreView;
-
-    fn deref(&self) -> &StoreView {
-        &self.view
     }
 }
 

@@ -216,7 +216,7 @@ impl Telemetry {
         }
         let provider = builder.build();
         let meter = provider.meter("spanscore");
-        Scraped::show_all(LINES, &meter, |see| see(&(), &[]));
+        Scraped::show_all(DROPPED_LINES, &meter, |see| see(&(), &[]));
         let pushing = reports
             .map(|(client, requests, endpoint)| Pushing::start(client, requests, &meter, endpoint));
         Ok(Self {
@@ -241,11 +241,11 @@ impl Telemetry {
     /// Shows use and limit of each memory quota whenever metrics are read.
     pub fn show_memory(&self, memory: &Memory) {
         let shares = memory.shares().map(Arc::clone);
-        Scraped::show_all(SHARES, &self.meter(), move |see| {
+        Scraped::show_all(MEMORY, &self.meter(), move |see| {
             shares.iter().for_each(|share| see(share, &part(share)));
         });
         let rules = Arc::clone(&memory.rules);
-        Scraped::show_all(RULES, &self.meter(), move |see| see(&rules, &part(&rules)));
+        Scraped::show_all(FORGOTTEN, &self.meter(), move |see| see(&rules, &part(&rules)));
     }
 
     /// Returns the registry for the series of exporters.
@@ -280,7 +280,7 @@ impl Telemetry {
 }
 
 readings! {
-    const SHARES: Arc<MemoryQuota> {
+    const MEMORY: Arc<MemoryQuota> {
         gauge("spanscore.memory", "By",
             "Bytes that what senders sent occupies, by where it is held.",
             |share| share.held() as u64);
@@ -290,7 +290,7 @@ readings! {
 }
 
 readings! {
-    const RULES: Arc<MemoryQuota> {
+    const FORGOTTEN: Arc<MemoryQuota> {
         sum("spanscore.memory.forgotten", "", "Cache entries that were evicted for want of room.",
             |rules| rules.forgotten() as u64);
     }
@@ -335,7 +335,7 @@ metrics! {
 }
 
 readings! {
-    const LINES: () {
+    const DROPPED_LINES: () {
         sum("spanscore.telemetry.dropped_lines", "{line}",
             "Lines of the log that were dropped: nobody read standard error in time.",
             |()| lines::dropped());

@@ -197,7 +197,7 @@ impl LabelledStore<'_> {
         ];
         for (part, _) in read.into_iter().filter(|(_, is_read)| *is_read) {
             if let Some(gap) = run.gap(part).filter(|gap| *gap != StoredGap::Redacted) {
-                return Err(format!("{}: {}", part.as_str(), gap.as_str()));
+                return Err(format!("{}: {}", part.as_str(), gap.explained()));
             }
         }
         run.trajectory(self.steps).map_err(str::to_owned)

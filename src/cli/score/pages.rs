@@ -116,7 +116,7 @@ impl ScorePages {
 
 /// Returns true if what waits for the store will be written.
 fn is_writing(store: &Store) -> bool {
-    matches!(store.state(), StoreState::Opening | StoreState::Working)
+    matches!(store.view().state(), StoreState::Opening | StoreState::Working)
 }
 
 /// Shows the runs until a signal that ends a command.
@@ -141,7 +141,8 @@ async fn shown(pages: &StorePages, signals: &mut StopSignals) -> Result<(), Comm
 /// Waits until the runs are written, or cannot be.
 async fn written(store: &Store) {
     let began = Instant::now();
-    let is_waiting = || store.counters().get(StoreCount::QueueBytes) > 0 && is_writing(store);
+    let is_waiting =
+        || store.view().counters().get(StoreCount::QueueBytes) > 0 && is_writing(store);
     while is_waiting() && began.elapsed() < WRITTEN_TIME {
         tokio::time::sleep(LOOK).await;
     }
@@ -149,7 +150,7 @@ async fn written(store: &Store) {
 
 /// Opens the browser, and tells the place of the pages; returns false without a run.
 fn announce(pages: &StorePages) -> Result<bool, CommandError> {
-    let count = |it| pages.store().counters().get(it);
+    let count = |it| pages.store().view().counters().get(it);
     let missing = count(StoreCount::ShedTrajectories);
     if missing > 0 {
         output::note(format_args!(
@@ -163,7 +164,7 @@ fn announce(pages: &StorePages) -> Result<bool, CommandError> {
     }
     let access = pages.access();
     let link = access.link().context("cannot make a code")?;
-    let folder = pages.store().path().parent().unwrap_or(Path::new("."));
+    let folder = pages.store().view().path().parent().unwrap_or(Path::new("."));
     let browser = redirect(folder, &link).map(|file| open(&file));
     let is_open = browser.is_ok_and(|child| child.is_some());
     // What is no terminal is kept, and read by others.

@@ -179,22 +179,30 @@ async fn what_is_held_is_chosen_as_it_would_have_been() {
 
 #[tokio::test]
 async fn limits_hold_from_the_next_request_on_and_open_traces_by_the_new_times() {
-    let limit = |text: &str, part: &str| -> u64 {
-        let series = format!("spanscore_memory_limit_bytes{{part=\"{part}\"}} ");
-        let line = text.lines().find_map(|line| line.strip_prefix(series.as_str()));
-        line.unwrap_or_else(|| panic!("no {series} in {text}")).parse().unwrap()
+    let limits = |text: &str| -> [u64; 3] {
+        [
+            "spanscore_memory_limit_bytes{part=\"traces\"} ",
+            "spanscore_memory_limit_bytes{part=\"queue\"} ",
+            "spanscore_pipeline_queue_capacity_bytes ",
+        ]
+        .map(|series| {
+            let line = text.lines().find_map(|line| line.strip_prefix(series));
+            line.unwrap_or_else(|| panic!("no {series} in {text}")).parse().unwrap()
+        })
     };
     let running = Running::start(&format!("{HELD}{EVALUATORS}")).await;
     running.send(request(searches(1, &[2, 3]))).await;
-    let before = limit(&running.exposition(), "traces");
+    let before = limits(&running.exposition());
     let less = format!("{HELD}{EVALUATORS}limits: {{memory_mib: 256, spans_per_trace_max: 2}}\n");
     assert_eq!(running.reload(&less).await, Ok(()));
-    assert!(limit(&running.exposition(), "traces") < before / 3);
+    let [traces, queue, capacity] = limits(&running.exposition());
+    assert!(traces < before[0] / 3 && capacity < before[2] / 3, "{before:?}");
+    assert_eq!(capacity, queue, "the queue's gauge follows its share");
     running.send(request(searches(2, &[2, 3, 4]))).await;
     let quick = format!("traces: {{quiet_period: 50ms}}\n{EVALUATORS}");
     assert_eq!(running.reload(&quick).await, Ok(()));
     let events = running.events(2).await;
-    assert_eq!(limit(&running.exposition(), "traces"), before);
+    assert_eq!(limits(&running.exposition()), before);
     let found: Vec<_> = events.iter().map(|event| (event.trace(), event.label())).collect();
     assert_eq!(found, [(1, "pass"), (2, "fail")], "of the second two spans are kept");
     running.stop().await;

@@ -275,7 +275,7 @@ async fn the_status_tells_also_of_a_store_that_cannot_be_read() {
     assert_eq!(status["steps"], steps);
     let broken = Harness::with(with_token("0123456789abcdef"));
     broken.store.close();
-    std::fs::remove_file(broken.store.path()).unwrap();
+    std::fs::remove_file(broken.store.view().path()).unwrap();
     let bearer = [("authorization", "Bearer 0123456789abcdef")];
     let ask = async |path| broken.send(super::request("GET", path, &bearer)).await;
     assert!(ask("/api/v1/status").await.json()["store"]["losses"].is_null());

@@ -13,7 +13,7 @@ use crate::{DashboardSettings, RequestRefusal};
 fn open_store() -> Harness {
     let harness = Harness::with(DashboardSettings::default());
     filled::fill(&harness.store);
-    let count = || harness.store.counters().get(spanscore_store::StoreCount::Evaluations);
+    let count = || harness.store.view().counters().get(spanscore_store::StoreCount::Evaluations);
     while count() < 160 {
         std::thread::yield_now();
     }

@@ -63,7 +63,7 @@ impl Harness {
         let store = Store::start(StoreSettings::default(), Some(folder.path()), redact).unwrap();
         let bodies = Memory::default().requests;
         let api = Api::new(ApiParts {
-            store: store.view(),
+            store: store.view().clone(),
             content: StoredContent::Redacted,
             trace_link: TraceLink::try_from("https://jaeger.test/trace/{trace_id}".to_owned()).ok(),
             inspect: Arc::new(|body| match body {

@@ -100,7 +100,7 @@ async fn runs_come_as_they_are_stored_and_a_gap_tells_of_those_beyond_fifty_a_se
 async fn verdicts_of_people_come_as_they_are_made_and_changed_under_the_filter_of_runs() {
     let harness = Harness::with(DashboardSettings::default());
     filled::write(&harness.store, 3);
-    while harness.store.counters().get(StoreCount::Evaluations) < 2 {
+    while harness.store.view().counters().get(StoreCount::Evaluations) < 2 {
         tokio::task::yield_now().await;
     }
     let is_stats = |event: &StreamEvent| event.0 == "stats";

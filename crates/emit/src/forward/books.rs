@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 
 use parking_lot::RwLock;
+use smart_default::SmartDefault;
 
 use crate::counters::{LogLimiter, Loss};
 use spanscore_base::model::MemoryQuota;
@@ -62,13 +63,14 @@ struct Accounts {
 }
 
 /// The accounts of one forward.
-#[derive(Debug, Default)]
+#[derive(Debug, SmartDefault)]
 pub(super) struct ForwardBooks {
     pub(super) name: String,
     signals: [Accounts; 3],
     /// Bytes held, waiting and on their way.
     pub(super) bytes: AtomicUsize,
     /// Most of these.
+    #[default(AtomicUsize::new(usize::MAX))]
     pub(super) bytes_max: AtomicUsize,
     /// The config has the forward no more: its counters stay, its gauges go.
     is_gone: AtomicBool,
@@ -80,7 +82,7 @@ pub(super) struct ForwardBooks {
 
 impl ForwardBooks {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), bytes_max: AtomicUsize::new(usize::MAX), ..Self::default() }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 
     fn of(&self, signal: Signal) -> &Accounts {

@@ -186,7 +186,7 @@ async fn start(
     let registry = telemetry.registry().clone();
     let folder = access_folder(data_dir, address.port());
     let api = Api::new(ApiParts {
-        store: store.view(),
+        store: store.view().clone(),
         content: pages.store.content,
         trace_link: pages.store.trace_url,
         inspect: inspect(pages.dialects, pages.limits, pages.session_key),

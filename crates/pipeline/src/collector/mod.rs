@@ -46,6 +46,7 @@ use spanscore_emit::{self, Exporters, Persistence, Undelivered};
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table, TableError};
 use spanscore_kafka::KafkaReceiver;
+use spanscore_net::metrics::CounterBy;
 use spanscore_net::tls::Rereader;
 use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{self, FileReceiver, Receivers};
@@ -150,7 +151,7 @@ pub struct Collector {
     pub(crate) kafka: KafkaReceiver,
     pub(crate) shutdown_timeout: Mutex<Duration>,
     pub(crate) rereader: Rereader,
-    pub(crate) metrics: ReloadMetrics,
+    pub(crate) reloads: CounterBy,
     pub(crate) store: Option<Arc<Store>>,
     access: Option<PagesAccess>,
     _rereading: DropGuard,
@@ -223,7 +224,7 @@ impl Collector {
             kafka,
             shutdown_timeout: Mutex::new(settings.shutdown_timeout),
             rereader,
-            metrics: ReloadMetrics::new(&meter).of(&[]),
+            reloads: ReloadMetrics::new(&meter).of(&[]).reloads,
             store,
             access,
             _rereading: rereading,

@@ -1,15 +1,29 @@
 //! Metrics of the write-ahead log.
 
+use strum::{IntoStaticStr, VariantArray};
+
 use spanscore_log::{Log, LogUsage, Recovered};
 use spanscore_net::metrics::{Meter, Scraped};
 use spanscore_net::{metrics, readings};
+
+/// Reason why bytes of an earlier process are not read again, a metric label.
+#[derive(Clone, Copy, VariantArray, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub(super) enum UnreadReason {
+    /// They were being written when the process ended.
+    Torn,
+    /// They are not what was written, or meet a fault.
+    Damaged,
+    /// They are of a kind that this version does not know.
+    Unknown,
+}
 
 metrics! {
     /// Instruments of the log.
     pub(super) struct JournalMetrics {
         left_out: CounterBy("spanscore.log.left_out", "By",
             "Bytes of an earlier process that could not be read again, by reason.",
-            "reason", ["torn", "damaged", "unknown"]);
+            "reason", UnreadReason::VARIANTS.iter().map(|it| it.into_str()));
         restored: Counter("spanscore.log.restored_requests", "{request}",
             "Requests of an earlier process that were read again.");
         notes_lost: Counter("spanscore.log.lost_notes", "{trace}",
@@ -61,7 +75,7 @@ impl JournalMetrics {
     /// Makes the instruments of a log, and shows it with what could not be read of it.
     pub(super) fn show(meter: &Meter, log: &Log, recovered: &Recovered) -> Self {
         let metrics = Self::new(meter).of(&[]);
-        metrics.left_out.add("torn", recovered.cut_bytes);
+        metrics.left_out.add(UnreadReason::Torn.into_str(), recovered.cut_bytes);
         let aside = recovered.set_aside.len() + recovered.unreadable.len();
         metrics.set_aside.record(aside as u64);
         // Weak: instruments live as long as the process, and must not keep the log open.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::metrics::UnreadReason;
 use super::noted::NotedTraces;
 use super::{Journal, RecoveryClaim, notes};
 use crate::PipelineIntake;
@@ -114,7 +115,7 @@ impl Restore {
                 match record {
                     Ok(record) => self.hand_on_safely(record).await,
                     Err(Skipped { position, bytes }) => {
-                        self.journal.metrics.left_out.add("damaged", bytes);
+                        self.journal.metrics.left_out.add(UnreadReason::Damaged.into_str(), bytes);
                         tracing::error!(position, bytes, "a part of the log cannot be read");
                     }
                 }
@@ -127,7 +128,7 @@ impl Restore {
         let position = record.position;
         let bytes = record.payload.len() as u64;
         if let Err(Panicked) = caught_future(self.hand_on(record)).await {
-            self.journal.metrics.left_out.add("damaged", bytes);
+            self.journal.metrics.left_out.add(UnreadReason::Damaged.into_str(), bytes);
             tracing::error!(position, "a request in the log met a fault; it is passed over");
         }
     }
@@ -140,7 +141,7 @@ impl Restore {
         }
         let bytes = record.payload.len() as u64;
         let Some((signal, raw, sender)) = notes::request(record.head.tags, record.payload) else {
-            self.journal.metrics.left_out.add("unknown", bytes);
+            self.journal.metrics.left_out.add(UnreadReason::Unknown.into_str(), bytes);
             tracing::error!(tags = ?record.head.tags, bytes, "a record of the log is of no kind \
                 that this version knows; it is passed over");
             return;
@@ -154,12 +155,12 @@ impl Restore {
                 self.journal.metrics.restored.add(u64::from(is_old));
                 let kept = Received { signal, request, raw, sender, client: None };
                 if let Err(error) = self.intake.restore(&kept, claim, at_ms, is_old).await {
-                    self.journal.metrics.left_out.add("damaged", len);
+                    self.journal.metrics.left_out.add(UnreadReason::Damaged.into_str(), len);
                     tracing::error!(error, "a request in the log is no request");
                 }
             }
             Err(error) => {
-                self.journal.metrics.left_out.add("damaged", len);
+                self.journal.metrics.left_out.add(UnreadReason::Damaged.into_str(), len);
                 tracing::error!(error, "a request in the log cannot be read");
             }
         }

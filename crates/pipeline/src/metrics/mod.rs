@@ -52,7 +52,7 @@ metrics! {
             "Traces that were waited for since they lacked something.");
         forgotten: CounterBy("spanscore.assemble.forgotten_facts", "{fact}",
             "Facts learnt of senders that were evicted for newer ones.",
-            "reason", ["habits", "session_verdicts", "judged_traces"]);
+            "reason", ["habits", SESSION_VERDICTS, "judged_traces"]);
         judged_sessions: Counter("spanscore.assemble.judged_sessions", "{session}",
             "Sessions judged.");
         session_losses: CounterBy("spanscore.assemble.session_losses", "{trace}",
@@ -165,6 +165,11 @@ pub(super) const EXPENSIVE: &str = "trace_steps";
 /// Reason of [`StageMetrics::limited`]: the memory for judging.
 pub(super) const TOO_LARGE: &str = "judging_memory";
 
+/// Reason of [`StageMetrics::forgotten`]: verdicts on sessions.
+pub(super) const SESSION_VERDICTS: &str = "session_verdicts";
+/// Reason of [`StageMetrics::dropped_spans`]: an internal error of their shard.
+pub(super) const FAULT: &str = "fault";
+
 /// Reasons for which a request is refused.
 const REFUSALS: [&str; 8] = [
     "queue_full",
@@ -184,7 +189,7 @@ fn dropped(counts: &SpanCounts) -> [(&'static str, u64); 7] {
         ("conflict", counts.conflicting),
         ("replaced", counts.replaced),
         ("trace_over_limit", counts.over_limit),
-        ("fault", counts.lost),
+        (FAULT, counts.lost),
         ("forgotten", counts.forgotten),
         ("revoked", counts.revoked),
     ]

@@ -87,7 +87,7 @@ impl Collector {
 
     /// Counts a reload, such as one whose config has a mistake.
     pub fn count_reload(&self, outcome: ReloadOutcome) {
-        self.metrics.reloads.add(outcome.into(), 1);
+        self.reloads.add(outcome.into(), 1);
     }
 
     async fn try_reload(&self, mut settings: CollectorSettings) -> Result<(), ReloadError> {

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::journal::LogHolder;
+use super::metrics::SESSION_VERDICTS;
 use super::panic_recovery::PanicRecovery;
 use super::reload::setup::{ConfigUpdate, Translator};
 use super::worker::{TICK, WorkerContext, elapsed_ms};
@@ -177,7 +178,9 @@ impl SessionWorker {
         self.name_holder();
         self.context.metrics.sessions(&mut self.sessions);
         let forgotten = self.verdicts.take_forgotten();
-        self.context.metrics.stages.forgotten.add("session_verdicts", forgotten);
+        if forgotten > 0 {
+            self.context.metrics.stages.forgotten.add(SESSION_VERDICTS, forgotten);
+        }
     }
 
     /// Names the session that holds most of a log that fills.

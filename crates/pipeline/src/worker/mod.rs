@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::QUEUED_REQUESTS_MAX;
 use super::journal::notes::JudgedNote;
 use super::journal::{EarlierVerdicts, JudgedTraces, LogHolder};
-use super::metrics::JudgedCounts;
+use super::metrics::{FAULT, JudgedCounts};
 use super::panic_recovery::PanicRecovery;
 use super::reading::{ReadingMemory, reserve};
 use super::reload::setup::{ConfigUpdate, Translator};
@@ -421,7 +421,7 @@ impl PanicRecovery for Worker {
     fn start_anew(&mut self, now_ms: u64) {
         self.context.metrics.shard(self.index, &mut self.shard);
         let lost = self.shard.open_spans() as u64;
-        self.context.metrics.stages.dropped_spans.add("fault", lost);
+        self.context.metrics.stages.dropped_spans.add(FAULT, lost);
         self.shard = (self.empty)(now_ms);
         self.epoch += 1;
         // What was put while the open traces were judged is of the shard that is gone.

@@ -18,6 +18,7 @@ pub(super) struct LinePlace {
 }
 
 /// Queue of waiters, each with something that wakes it.
+// `SmartDefault` asks no `Default` of `W`, as std's derive would.
 #[derive(Debug, SmartDefault)]
 pub(super) struct WaitingLine<W> {
     waiters: BTreeMap<LinePlace, LineWaiter<W>>,

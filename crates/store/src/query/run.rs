@@ -87,7 +87,7 @@ pub struct RunVerdict {
 }
 
 /// Session of a list.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionRow {
     #[serde(skip)]
     seq: i64,
@@ -178,7 +178,11 @@ impl SessionRow {
             first: row.get(5)?,
             last: row.get(6)?,
             turns: row.get(7)?,
-            ..Self::default()
+            passed: 0,
+            failed: 0,
+            not_evaluable: 0,
+            broken: 0,
+            runs: Vec::new(),
         })
     }
 }

@@ -17,7 +17,7 @@ const CANDIDATES_MAX: usize = 5;
 const DIGITS_MIN: usize = 4;
 
 /// Stored run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct StoredTrajectory {
     /// Trace, 32 digits.
     pub trace_id: String,
@@ -70,7 +70,7 @@ pub struct StoredTrajectory {
 }
 
 /// Stored tool call.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct StoredCall {
     /// Tool.
     pub tool: String,
@@ -183,9 +183,14 @@ fn head(row: &Row<'_>) -> rusqlite::Result<StoredTrajectory> {
         input_tokens: row.get(13)?,
         output_tokens: row.get(14)?,
         cost_usd: row.get(15)?,
+        cases: Vec::new(),
         left_out: left_out(shed),
+        input: None,
+        output: None,
         offered: row.get::<_, Option<Vec<u8>>>(17)?.and_then(|packed| offered_list(&packed)),
-        ..StoredTrajectory::default()
+        calls: Vec::new(),
+        evaluations: Vec::new(),
+        annotations: Vec::new(),
     })
 }
 
@@ -198,7 +203,9 @@ fn call(row: &Row<'_>) -> rusqlite::Result<StoredCall> {
         status: row.get(4)?,
         undeclared: row.get(5)?,
         repeated: row.get(6)?,
-        ..StoredCall::default()
+        arguments: None,
+        result: None,
+        error: None,
     })
 }
 

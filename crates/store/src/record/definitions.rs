@@ -56,7 +56,7 @@ fn write_all(
     out: &mut LimitedWriter<'_>,
 ) -> fmt::Result {
     match gap {
-        Some(gap) => write!(out, r#"{{"gap":"{}","tools":["#, <&str>::from(gap))?,
+        Some(gap) => write!(out, r#"{{"gap":"{}","tools":["#, gap.as_str())?,
         None => out.write_str(r#"{"tools":["#)?,
     }
     for (at, tool) in tools.iter().enumerate() {

@@ -80,7 +80,7 @@ fn collected_verdicts_beyond_a_limit_or_without_room_are_counted() {
     let late =
         CollectedEvents { evaluations: vec![evaluation(1, 9, scored(0.5), None)], malformed: 0 };
     assert_eq!(store.collect(late, &"a".into()), 1);
-    let count = |count| store.counters().get(count);
+    let count = |count| store.view().counters().get(count);
     assert_eq!((count(StoreCount::Collected), count(StoreCount::CollectedBeyond)), (1_000, 1));
     assert_eq!(count(StoreCount::CollectedUnstored), 1);
     assert_eq!(count(StoreCount::CollectedMalformed), 2);

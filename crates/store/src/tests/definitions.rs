@@ -101,7 +101,7 @@ fn a_run_that_is_kept_counts_with_the_set_that_it_keeps() {
         let folder = tempfile::tempdir().unwrap();
         let store = start(folder.path());
         store.trajectory(offering(1, tools, true));
-        while store.counters().get(StoreCount::Trajectories) == 0 {
+        while store.view().counters().get(StoreCount::Trajectories) == 0 {
             std::thread::yield_now();
         }
         let label = Some("fail".to_owned());

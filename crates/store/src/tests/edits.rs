@@ -38,8 +38,8 @@ fn filled(folder: &Path, runs: u64) -> (Store, StoreView) {
         store.trajectory(run(number, 0, true));
         store.evaluations([evaluation(number, 1, scored(0.2), None)].into());
     });
-    let view = store.view();
-    while store.counters().get(crate::StoreCount::Evaluations) < runs {
+    let view = store.view().clone();
+    while store.view().counters().get(crate::StoreCount::Evaluations) < runs {
         std::thread::yield_now();
     }
     (store, view)
@@ -339,7 +339,7 @@ fn runs_that_people_keep_leave_half_of_the_size_to_others() {
     let store = Store::start(settings, Some(folder.path()), redact()).unwrap();
     (0..90).for_each(|number| store.trajectory(large_run(number)));
     let view = store.view();
-    while store.counters().get(crate::StoreCount::Trajectories) < 90 {
+    while store.view().counters().get(crate::StoreCount::Trajectories) < 90 {
         std::thread::yield_now();
     }
     let kept: Vec<_> = (0..90).map_while(|id| view.annotate(on(id.into(), id)).ok()).collect();

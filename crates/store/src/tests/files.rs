@@ -7,10 +7,10 @@ use crate::{RetentionSettings, StoreCount, StoreState};
 use spanscore_base::settings::HumanDuration;
 
 fn settled(store: &Store) -> StoreState {
-    while store.state() == StoreState::Opening {
+    while store.view().state() == StoreState::Opening {
         std::thread::yield_now();
     }
-    store.state()
+    store.view().state()
 }
 
 #[test]
@@ -36,9 +36,9 @@ fn file_of_a_newer_program_is_left_alone() {
     drop(newer);
     let before = std::fs::read(&path).unwrap();
     let store = start(folder.path());
-    let StoreState::Refused(error) = settled(&store) else { panic!("{:?}", store.state()) };
+    let StoreState::Refused(error) = settled(&store) else { panic!("{:?}", store.view().state()) };
     assert!(error.contains("version 99") && error.contains("up to 3"), "{error}");
-    while store.counters().get(StoreCount::Lost) == 0 {
+    while store.view().counters().get(StoreCount::Lost) == 0 {
         store.evaluations([evaluation(1, 1, scored(1.0), None)].into());
     }
     store.close();
@@ -54,7 +54,7 @@ fn damaged_file_is_set_aside_and_a_new_one_begun() {
     let store = start(folder.path());
     store.evaluations([evaluation(1, 1, scored(1.0), None)].into());
     store.close();
-    assert_eq!(store.counters().get(StoreCount::SetAside), 1);
+    assert_eq!(store.view().counters().get(StoreCount::SetAside), 1);
     assert_eq!(all(folder.path()).len(), 1);
     assert_eq!(std::fs::read(folder.path().join("scores.db.damaged")).unwrap(), [b'x'; 9_000]);
 }
@@ -65,7 +65,9 @@ fn file_that_another_process_writes_is_refused_until_it_is_free() {
     let first = start(folder.path());
     assert_eq!(settled(&first), StoreState::Working);
     let second = start(folder.path());
-    let StoreState::Failing(error) = settled(&second) else { panic!("{:?}", second.state()) };
+    let StoreState::Failing(error) = settled(&second) else {
+        panic!("{:?}", second.view().state())
+    };
     assert!(error.contains("written by another process"), "{error}");
     second.evaluations([evaluation(2, 2, scored(1.0), None)].into());
     drop(first);
@@ -95,7 +97,7 @@ fn what_is_too_old_goes_with_all_that_hangs_on_it() {
     let settings = StoreSettings { retention, ..StoreSettings::default() };
     let store = Store::start(settings, Some(folder.path()), redact()).unwrap();
     store.close();
-    assert_eq!(store.counters().get(StoreCount::DeletedForAge), 2);
+    assert_eq!(store.view().counters().get(StoreCount::DeletedForAge), 2);
     for table in
         ["trajectories", "calls", "evaluations", "trajectory_contents", "cases", "sessions"]
     {
@@ -130,7 +132,7 @@ fn views_show_what_was_stored_to_readers_of_other_programs() {
 fn temporary_file_is_gone_with_the_store() {
     let store = Store::start(StoreSettings::default(), None, redact()).unwrap();
     store.evaluations([evaluation(1, 1, scored(1.0), None)].into());
-    let path = store.path().to_owned();
+    let path = store.view().path().to_owned();
     assert_eq!(settled(&store), StoreState::Working);
     assert!(path.is_file());
     drop(store);
@@ -149,11 +151,11 @@ fn panics_cost_their_batch_and_not_the_writer() {
     let store_one = |id: u8, explanation: &str| {
         let explanation = explanation.to_owned();
         let outcome = Outcome::NotEvaluable { reason: Reason::NothingToJudge, explanation };
-        let before = store.counters().get(StoreCount::Evaluations);
-        let lost = store.counters().get(StoreCount::Lost);
+        let before = store.view().counters().get(StoreCount::Evaluations);
+        let lost = store.view().counters().get(StoreCount::Lost);
         store.evaluations([evaluation(u64::from(id), id, outcome, None)].into());
-        while store.counters().get(StoreCount::Evaluations) == before
-            && store.counters().get(StoreCount::Lost) == lost
+        while store.view().counters().get(StoreCount::Evaluations) == before
+            && store.view().counters().get(StoreCount::Lost) == lost
         {
             std::thread::yield_now();
         }
@@ -161,11 +163,11 @@ fn panics_cost_their_batch_and_not_the_writer() {
     store_one(1, "well");
     store_one(2, "boom");
     store_one(3, "boom");
-    while !matches!(store.state(), StoreState::Failing(_)) {
+    while !matches!(store.view().state(), StoreState::Failing(_)) {
         std::thread::yield_now();
     }
     store_one(4, "well");
     store.close();
-    assert_eq!(store.counters().get(StoreCount::Lost), 2);
+    assert_eq!(store.view().counters().get(StoreCount::Lost), 2);
     assert_eq!(all(folder.path()).len(), 2);
 }

@@ -321,7 +321,7 @@ fn of_two_parts_of_a_run_the_one_with_more_spans_is_shown() {
     };
     check(1, (Some(0), 9));
     check(2, (Some(1), 10));
-    assert_eq!(store.counters().get(crate::StoreCount::Fragments), 3);
+    assert_eq!(store.view().counters().get(crate::StoreCount::Fragments), 3);
 }
 
 #[test]

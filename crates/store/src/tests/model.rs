@@ -113,7 +113,7 @@ proptest! {
 fn full_queue_leaves_out_rows_and_keeps_the_sums() {
     let folder = tempfile::tempdir().unwrap();
     let second = start(folder.path());
-    while second.state() == crate::StoreState::Opening {
+    while second.view().state() == crate::StoreState::Opening {
         std::thread::yield_now();
     }
     // Waits for the lock, so its queue fills.
@@ -124,13 +124,13 @@ fn full_queue_leaves_out_rows_and_keeps_the_sums() {
         store.evaluations([evaluation(number, 1, scored(score), None)].into());
     }
     drop(second);
-    while store.state() != crate::StoreState::Working {
+    while store.view().state() != crate::StoreState::Working {
         std::thread::yield_now();
     }
     store.close();
     let sums = total(folder.path());
     assert_eq!((sums.passed, sums.failed), (75, 25));
-    let count = |count| store.counters().get(count);
+    let count = |count| store.view().counters().get(count);
     assert!(count(StoreCount::ShedContent) > 0 && count(StoreCount::ShedTrajectories) > 0);
     assert_eq!(count(StoreCount::ShedEvaluations) + all(folder.path()).len() as u64, 100);
     let losses = reader(folder.path()).losses().unwrap();
@@ -142,7 +142,7 @@ fn full_queue_leaves_out_rows_and_keeps_the_sums() {
 fn repeated_run_whose_passes_were_left_out_is_not_counted_twice() {
     let folder = tempfile::tempdir().unwrap();
     let holder = start(folder.path());
-    while holder.state() == crate::StoreState::Opening {
+    while holder.view().state() == crate::StoreState::Opening {
         std::thread::yield_now();
     }
     let store = start_small(folder.path(), 8);
@@ -152,23 +152,23 @@ fn repeated_run_whose_passes_were_left_out_is_not_counted_twice() {
     store.trajectory(record.clone());
     holder.close();
     drop(holder);
-    while store.state() != crate::StoreState::Working {
+    while store.view().state() != crate::StoreState::Working {
         std::thread::yield_now();
     }
     store.close();
-    assert_eq!(store.counters().get(StoreCount::ShedCalls), 1);
+    assert_eq!(store.view().counters().get(StoreCount::ShedCalls), 1);
     let again = start(folder.path());
     again.trajectory(record);
     again.evaluations([evaluation(1, 1, scored(1.0), None)].into());
     again.close();
-    assert_eq!(again.counters().get(StoreCount::Repeated), 1);
+    assert_eq!(again.view().counters().get(StoreCount::Repeated), 1);
 }
 
 #[test]
 fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
     let folder = tempfile::tempdir().unwrap();
     let holder = start(folder.path());
-    while holder.state() == crate::StoreState::Opening {
+    while holder.view().state() == crate::StoreState::Opening {
         std::thread::yield_now();
     }
     // Each run counts as three rows.
@@ -182,10 +182,10 @@ fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
     check(Some(false), Some(true));
     (2..4).for_each(|number| store.trajectory(run(number, 0, false)));
     check(None, None);
-    let count = |count| store.counters().get(count);
+    let count = |count| store.view().counters().get(count);
     assert_eq!((count(StoreCount::ShedContent), count(StoreCount::ShedTrajectories)), (1, 2));
     drop(holder);
-    while store.state() != crate::StoreState::Working {
+    while store.view().state() != crate::StoreState::Working {
         std::thread::yield_now();
     }
     store.close();
@@ -196,7 +196,7 @@ fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
 fn sender_with_little_is_stored_whole_beside_connections_that_fill_the_queue() {
     let folder = tempfile::tempdir().unwrap();
     let second = start(folder.path());
-    while second.state() == crate::StoreState::Opening {
+    while second.view().state() == crate::StoreState::Opening {
         std::thread::yield_now();
     }
     // Its writer waits for the lock, so nothing leaves the queue.
@@ -217,7 +217,7 @@ fn sender_with_little_is_stored_whole_beside_connections_that_fill_the_queue() {
     (1000..1005).for_each(|number| keep(of(2, 1), number));
     (300..600_u16).for_each(|number| keep(of(1, number % 200), number.into()));
     drop(second);
-    while store.state() != crate::StoreState::Working {
+    while store.view().state() != crate::StoreState::Working {
         std::thread::yield_now();
     }
     store.close();
@@ -227,7 +227,7 @@ fn sender_with_little_is_stored_whole_beside_connections_that_fill_the_queue() {
         let is_whole = stored.left_out.is_none() && stored.evaluations.len() == 1;
         assert!(is_whole && stored.calls.len() == 1, "{number}");
     }
-    let count = |count| store.counters().get(count);
+    let count = |count| store.view().counters().get(count);
     assert!(count(StoreCount::ShedTrajectories) > 300 && count(StoreCount::ShedEvaluations) > 300);
     assert_eq!(total(folder.path()).passed, 605, "the sums hold all");
 }

@@ -31,7 +31,7 @@ fn a_million_evaluations() {
     let evaluators: Vec<_> = (1..=10).map(|number| info(&"n".repeat(number))).collect();
     let started = Instant::now();
     for number in 0..RUNS {
-        while store.counters().get(StoreCount::Trajectories) + 2_000 < number {
+        while store.view().counters().get(StoreCount::Trajectories) + 2_000 < number {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         // Spread over the week that the overview shows.
@@ -55,7 +55,7 @@ fn a_million_evaluations() {
     let busy = writer_seconds();
     store.close();
     let seconds = started.elapsed().as_secs_f64();
-    let count = |count| store.counters().get(count);
+    let count = |count| store.view().counters().get(count);
     println!(
         "{} evaluations of {} runs in {seconds:.1} s: {:.0}/s, {} MiB, shed {} and {}",
         count(StoreCount::Evaluations),

@@ -82,7 +82,7 @@ impl ContentPolicy {
         if has_gap || is_same(&read, &shown) {
             return Cow::Owned(text);
         }
-        let gap: &str = StoredGap::Redacted.into();
+        let gap = StoredGap::Redacted.as_str();
         Cow::Owned(text.replacen('{', &format!(r#"{{"gap":"{gap}","#), 1))
     }
 }

@@ -50,6 +50,7 @@ impl KnownNames {
 }
 
 /// Rows of one table.
+// `SmartDefault` asks no `Default` of `K`, as std's derive would.
 #[derive(SmartDefault)]
 pub(super) struct KnownRows<K> {
     pub(super) ids: HashMap<K, i64>,

@@ -80,7 +80,7 @@ impl EvaluatorNeeds {
 
     /// Returns the reason why it cannot judge a run; `None` if it can.
     pub(in crate::cli) fn unmet_by(&self, run: &RestoredRun) -> Option<String> {
-        let told = |what: &str, gap: StoredGap| format!("{what}: {}", gap.as_str());
+        let told = |what: &str, gap: StoredGap| format!("{what}: {}", gap.explained());
         let gap = self.parts.iter().find_map(|part| Some(told(part.as_str(), run.gap(*part)?)));
         let gap = gap.or_else(|| {
             let key =
