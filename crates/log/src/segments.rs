@@ -189,7 +189,7 @@ impl Segments {
 
     /// Returns the position of the first record.
     pub(super) fn begin(&self) -> u64 {
-        self.lock().first().map_or(0, |segment| segment.base)
+        self.files.lock().first().map_or(0, |segment| segment.base)
     }
 
     pub(super) fn end(&self) -> u64 {
