@@ -1,5 +1,5 @@
-//! What models put around an answer and write otherwise without another meaning: objects and texts
-//! that hold it alone, keys in capitals.
+//! Wrappings of a judge's answer: objects and texts that hold it alone, keys in capitals. They are taken
+//! off, since none of them gives the answer another meaning.
 
 use std::borrow::Cow;
 
