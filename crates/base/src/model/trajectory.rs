@@ -110,7 +110,7 @@ impl<'a, T> Deferred<'a, T> {
 pub type ForeignResults<'a> = Deferred<'a, (Cow<'a, str>, Value<'a>)>;
 
 /// Origin of a text that an agent could have known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TextOrigin {
     /// The user, whose counts are meant.
     User,
@@ -123,16 +123,19 @@ pub enum TextOrigin {
 /// Text or value that a model was given.
 #[derive(Clone, Debug)]
 pub struct HeardText<'a> {
-    /// Start of the first span that was given it, Unix nanoseconds.
+    /// Start of the first span that was given it, or end of the first whose answer holds it, Unix
+    /// nanoseconds.
     pub since_ns: u64,
     /// Author.
     pub origin: TextOrigin,
+    /// Id of the call whose result it is; empty for words, and where none is known.
+    pub id: Cow<'a, str>,
     /// The text; of a tool the value.
     pub value: Value<'a>,
 }
 
-/// Texts that models were given, each once: words of users and operators, and the results of calls
-/// of other traces.
+/// Texts that models were given, each once in a trace: words of users and operators, and results of
+/// calls, also of its own.
 pub type HeardTexts<'a> = Deferred<'a, HeardText<'a>>;
 
 /// Words of models while a run went on, each with the end of its span, Unix nanoseconds: the final

@@ -17,8 +17,8 @@ use super::tree::{NONE, Span, Tree, depths};
 use crate::record::layout::FactsReader;
 use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::model::{
-    Content, HeardText, HeardTexts, Remarks, SpanFlags, TextOrigin, ToolCall, ToolDefinition,
-    TraceSpans, Trajectory, Usage, WorkBudget,
+    Content, HeardText, HeardTexts, Remarks, SpanFlags, TextOrigin, ToolDefinition, TraceSpans,
+    Trajectory, Usage, WorkBudget,
 };
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
@@ -225,14 +225,15 @@ fn remarks<'a>(
     outputs.iter().take(REMARKS_MAX).filter_map(said).collect()
 }
 
-/// Reads what models were given, in the order of their spans, without the results of the own calls.
-pub(super) fn heard<'a>(
-    plan: &'a ReadingPlan,
-    gathered: &Gathered<'a>,
-    calls: &[ToolCall<'a>],
-) -> HeardTexts<'a> {
+/// Reads what models were given, in the order of their spans. Models may give the calls of each turn
+/// the same ids, so results are told apart by their values too.
+pub(super) fn heard<'a>(plan: &'a ReadingPlan, gathered: &Gathered<'a>) -> HeardTexts<'a> {
     let inputs = gathered.model_inputs.clone();
-    let own: HashSet<Cow<'a, str>> = calls.iter().filter_map(|call| call.id.clone()).collect();
+    // Results of tools that ran beside the model stand in its answer.
+    let is_answer = move |found: &FoundValue<'_>| {
+        let source = plan.sources.get(usize::from(found.source));
+        source.is_some_and(|source| source.role == Role::OutputMessages)
+    };
     HeardTexts::new(move |effort| {
         let mut known: HashSet<u64> = HashSet::new();
         let mut list = Vec::new();
@@ -242,13 +243,14 @@ pub(super) fn heard<'a>(
                 let origin = if is_users { TextOrigin::User } else { TextOrigin::Operator };
                 (origin, Cow::Borrowed(""), Value::String(text))
             });
-            let results = messages.results.into_iter().filter(|result| !own.contains(&result.id));
+            let results = messages.results.into_iter();
             let told = results.map(|result| (TextOrigin::Tool, result.id, result.value));
+            let since_ns = if is_answer(found) { found.end_ns } else { found.start_ns };
             for (origin, id, value) in said.chain(told) {
-                let words = if id.is_empty() { value.to_string() } else { id.into_owned() };
+                let words = value.to_string();
                 effort.spend(words.len());
-                if known.insert(known.hasher().hash_one((origin == TextOrigin::Tool, words))) {
-                    list.push(HeardText { since_ns: found.start_ns, origin, value });
+                if known.insert(known.hasher().hash_one((origin == TextOrigin::Tool, &id, words))) {
+                    list.push(HeardText { since_ns, origin, id, value });
                 }
             }
         }

@@ -174,7 +174,7 @@ impl Resolver {
         trajectory.calls_missing =
             (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
         if self.table.hears() && !gathered.model_inputs.is_empty() {
-            trajectory.heard = vec![facts::heard(plan, &gathered, &trajectory.tool_calls)];
+            trajectory.heard = vec![facts::heard(plan, &gathered)];
         }
         join_results(plan, &mut gathered, &mut trajectory, has_span_calls);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);

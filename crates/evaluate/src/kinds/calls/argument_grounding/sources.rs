@@ -1,10 +1,12 @@
 //! Texts, numbers and dates that the agent could have known before a call.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
+use std::hash::BuildHasher;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use super::dates::{self, Dates};
 use super::numbers::{AmountParts, KnownNumbers, canonical};
@@ -265,11 +267,13 @@ impl<'t> GroundingSources<'t> {
     }
 }
 
-/// Returns what operators, users and the tools of earlier runs said, by time.
+/// Returns what operators, users and the tools of earlier runs said, by time, each once: the models
+/// of a session are given in each turn what was said before. Results of its own calls are not heard.
 pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
     let text = |(since_ns, text): (u64, String)| HeardText {
         since_ns,
         origin: TextOrigin::Operator,
+        id: Cow::Borrowed(""),
         value: text.into(),
     };
     let texts = operator::texts(trajectory);
@@ -278,7 +282,8 @@ pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
     let turns = trajectory.exchanges.iter().zip(trajectory.turn_starts.iter().skip(1));
     list.extend(turns.filter_map(|(exchange, since_ns)| {
         let value = exchange.user_input.value()?.clone();
-        Some(HeardText { since_ns: *since_ns, origin: TextOrigin::User, value })
+        let id = Cow::Borrowed("");
+        Some(HeardText { since_ns: *since_ns, origin: TextOrigin::User, id, value })
     }));
     let given = trajectory.heard.iter().flat_map(|texts| texts.get(&trajectory.effort));
     let input = trajectory.user_input.value();
@@ -286,7 +291,32 @@ pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
         Some(&heard.value) == input
             || instructions.iter().any(|it| heard.value.as_str() == Some(it))
     };
-    list.extend(given.filter(|heard| !is_known(heard)).cloned());
+    let own = own_results(trajectory);
+    let is_own = |heard: &HeardText<'_>| {
+        heard.origin == TextOrigin::Tool
+            && own.get(&*heard.id).is_some_and(|start_ns| *start_ns <= heard.since_ns)
+    };
+    list.extend(given.filter(|heard| !is_known(heard) && !is_own(heard)).cloned());
     list.sort_by_key(|heard| heard.since_ns);
+    let mut known: HashSet<u64> = HashSet::new();
+    list.retain(|heard| {
+        let text = heard.value.to_string();
+        trajectory.effort.spend(text.len())
+            && known.insert(known.hasher().hash_one((heard.origin, text)))
+    });
     list
+}
+
+/// Collects the ids of calls whose results are recorded, with the start of the first call of each:
+/// a result that a model was given before is that of another call of this id.
+fn own_results<'t>(trajectory: &'t Trajectory<'_>) -> HashMap<&'t str, u64> {
+    let mut own: HashMap<&str, u64> = HashMap::new();
+    for call in trajectory.tool_calls.iter().filter(|call| call.result.is_recorded()) {
+        // A call that only a history repeats has the time of the model that was given it.
+        let start_ns = if call.is_repeated { 0 } else { call.start_ns };
+        if let Some(id) = call.id.as_deref().filter(|id| !id.is_empty()) {
+            own.entry(id).and_modify(|first| *first = start_ns.min(*first)).or_insert(start_ns);
+        }
+    }
+    own
 }

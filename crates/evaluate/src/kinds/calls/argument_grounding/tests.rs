@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::judged::labelled::LabelledRun;
-use spanscore_base::model::WorkBudget;
 use spanscore_base::model::trajectory::KeptSpan;
+use spanscore_base::model::{HeardTexts, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 
 /// Counts the values of a text without a source in a list of bookings; a digit of each is
@@ -129,6 +129,41 @@ fn what_the_operator_says_is_a_source_from_then_on() {
     ] {
         assert_eq!(scored(check(instructions, later_ns, steps)), expected, "{instructions}");
     }
+}
+
+#[test]
+fn what_models_are_given_again_is_heard_once() {
+    type Given = (u64, TextOrigin, &'static str, &'static str);
+    let check = |given: &[Given], expected: &[(u64, &str)]| {
+        // Each in a turn of its own.
+        let turn = |(since_ns, origin, id, text): &Given| {
+            let id = (*id).into();
+            let value = (*text).into();
+            HeardTexts::ready(vec![HeardText { since_ns: *since_ns, origin: *origin, id, value }])
+        };
+        let call = ToolCall {
+            id: Some("a".into()),
+            start_ns: 5,
+            result: Content::ready("found".into()),
+            ..ToolCall::default()
+        };
+        let trajectory = Trajectory {
+            heard: given.iter().map(turn).collect(),
+            tool_calls: vec![call],
+            ..Trajectory::default()
+        };
+        let heard = sources::heard(&trajectory);
+        let told = heard.iter().map(|it| (it.since_ns, it.value.as_str().unwrap_or_default()));
+        assert_eq!(told.collect::<Vec<_>>(), expected, "{given:?}");
+    };
+    let [user, tool] = [TextOrigin::User, TextOrigin::Tool];
+    check(
+        &[(9, user, "", "hi"), (1, user, "", "hi"), (9, tool, "", "hi")],
+        &[(1, "hi"), (9, "hi")],
+    );
+    check(&[(9, tool, "a", "found"), (9, tool, "b", "more")], &[(9, "more")]);
+    check(&[(3, tool, "a", "earlier"), (9, tool, "a", "earlier")], &[(3, "earlier")]);
+    check(&[(6, tool, "b", "more"), (7, tool, "c", "more")], &[(6, "more")]);
 }
 
 #[test]
