@@ -291,12 +291,8 @@ pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
         Some(&heard.value) == input
             || instructions.iter().any(|it| heard.value.as_str() == Some(it))
     };
-    let own = own_results(trajectory);
-    let is_own = |heard: &HeardText<'_>| {
-        heard.origin == TextOrigin::Tool
-            && own.get(&*heard.id).is_some_and(|start_ns| *start_ns <= heard.since_ns)
-    };
-    list.extend(given.filter(|heard| !is_known(heard) && !is_own(heard)).cloned());
+    let own = OwnResults::of(trajectory);
+    list.extend(given.filter(|heard| !is_known(heard) && !own.hold(heard)).cloned());
     list.sort_by_key(|heard| heard.since_ns);
     let mut known: HashSet<u64> = HashSet::new();
     list.retain(|heard| {
@@ -307,16 +303,41 @@ pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
     list
 }
 
-/// Collects the ids of calls whose results are recorded, with the start of the first call of each:
-/// a result that a model was given before is that of another call of this id.
-fn own_results<'t>(trajectory: &'t Trajectory<'_>) -> HashMap<&'t str, u64> {
-    let mut own: HashMap<&str, u64> = HashMap::new();
-    for call in trajectory.tool_calls.iter().filter(|call| call.result.is_recorded()) {
-        // A call that only a history repeats has the time of the model that was given it.
-        let start_ns = if call.is_repeated { 0 } else { call.start_ns };
-        if let Some(id) = call.id.as_deref().filter(|id| !id.is_empty()) {
-            own.entry(id).and_modify(|first| *first = start_ns.min(*first)).or_insert(start_ns);
+/// Results of a run's own calls, as far as they are recorded.
+#[derive(Default)]
+struct OwnResults<'t> {
+    /// Start of the first call of each id: a result that a model was given before is that of
+    /// another call of this id.
+    since: HashMap<&'t str, u64>,
+    /// Hashes of ids and results: a span around the calls may be given them from its start on.
+    told: HashSet<u64>,
+}
+
+impl<'t> OwnResults<'t> {
+    fn of(trajectory: &'t Trajectory<'_>) -> Self {
+        let mut own = Self::default();
+        for call in &trajectory.tool_calls {
+            let id = call.id.as_deref().filter(|id| !id.is_empty());
+            let (Some(id), Some(result)) = (id, call.result.value()) else { continue };
+            // A call that only a history repeats has the time of the model that was given it.
+            let start_ns = if call.is_repeated { 0 } else { call.start_ns };
+            own.since
+                .entry(id)
+                .and_modify(|first| *first = start_ns.min(*first))
+                .or_insert(start_ns);
+            let text = result.to_string();
+            trajectory.effort.spend(text.len());
+            own.told.insert(own.told.hasher().hash_one((id, text)));
         }
+        own
     }
-    own
+
+    fn hold(&self, heard: &HeardText<'_>) -> bool {
+        let hash = || self.told.hasher().hash_one((&*heard.id, heard.value.to_string()));
+        heard.origin == TextOrigin::Tool
+            && self
+                .since
+                .get(&*heard.id)
+                .is_some_and(|start_ns| *start_ns <= heard.since_ns || self.told.contains(&hash()))
+    }
 }

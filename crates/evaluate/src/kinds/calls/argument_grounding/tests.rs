@@ -163,6 +163,7 @@ fn what_models_are_given_again_is_heard_once() {
     );
     check(&[(9, tool, "a", "found"), (9, tool, "b", "more")], &[(9, "more")]);
     check(&[(3, tool, "a", "earlier"), (9, tool, "a", "earlier")], &[(3, "earlier")]);
+    check(&[(3, tool, "a", "found")], &[]);
     check(&[(6, tool, "b", "more"), (7, tool, "c", "more")], &[(6, "more")]);
 }
 
