@@ -157,6 +157,24 @@ fn calls_and_results_are_found_in_every_message_shape() {
 }
 
 #[test]
+fn only_users_and_operators_are_heard() {
+    for (role, expected) in [
+        ("user", Some(true)),
+        ("system", Some(false)),
+        ("Developer", Some(false)),
+        ("agent", None),
+        ("chatbot", None),
+        ("assistant", None),
+        ("tool", None),
+    ] {
+        let text = format!(r#"[{{"role":"{role}","content":"Order ORD-999"}}]"#);
+        let heard = Messages::read(Value::from(text)).heard;
+        let found: Vec<bool> = heard.iter().map(|(is_users, _)| *is_users).collect();
+        assert_eq!(found, Vec::from_iter(expected), "{role}");
+    }
+}
+
+#[test]
 fn the_last_texts_of_user_and_model_are_found() {
     check(
         "user_text",

@@ -11,6 +11,7 @@ pub(super) enum Author {
     User,
     Assistant,
     Tool,
+    Operator,
     Other,
 }
 
@@ -96,7 +97,7 @@ fn of_role(role: &str) -> Option<Author> {
         "user" | "human" | "HumanMessage" => Author::User,
         "assistant" | "model" | "ai" | "AIMessage" => Author::Assistant,
         "tool" | "function" | "ToolMessage" | "tool-response" => Author::Tool,
-        "system" | "developer" => Author::Other,
+        "system" | "developer" => Author::Operator,
         _ => return None,
     })
 }

@@ -66,8 +66,7 @@ pub(crate) struct Messages<'a> {
     pub calls: Vec<MessageCall<'a>>,
     /// Tool results in order.
     pub results: Vec<MessageResult<'a>>,
-    /// Texts of users and, with `false`, of authors that are neither users nor models nor tools:
-    /// of operators.
+    /// Texts of users and, with `false`, of operators.
     pub heard: Vec<(bool, Cow<'a, str>)>,
     /// Number of calls before the last message of a user.
     pub before_user: usize,
@@ -212,7 +211,7 @@ impl<'a> Messages<'a> {
                 self.assistant = Some(text);
                 self.spoken += 1;
             }
-            Author::Other => self.heard.push((false, text)),
+            Author::Operator => self.heard.push((false, text)),
             _ => {}
         }
     }
@@ -439,7 +438,7 @@ fn printed(text: &str, author: Author) -> Option<Map<'static>> {
     let may = match author {
         Author::Unknown | Author::Tool => repr::may_print_fields(text),
         Author::Assistant => prints_call(text),
-        Author::User | Author::Other => false,
+        Author::User | Author::Operator | Author::Other => false,
     };
     if !may {
         return None;
