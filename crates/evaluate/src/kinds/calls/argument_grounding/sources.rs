@@ -1,7 +1,7 @@
 //! Texts, numbers and dates that the agent could have known before a call.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, LazyCell, RefCell};
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::hash::BuildHasher;
@@ -291,8 +291,9 @@ pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
         Some(&heard.value) == input
             || instructions.iter().any(|it| heard.value.as_str() == Some(it))
     };
-    let own = OwnResults::of(trajectory);
-    list.extend(given.filter(|heard| !is_known(heard) && !own.hold(heard)).cloned());
+    let own = LazyCell::new(|| OwnResults::of(trajectory));
+    let is_own = |heard: &HeardText<'_>| heard.origin == TextOrigin::Tool && own.hold(heard);
+    list.extend(given.filter(|heard| !is_known(heard) && !is_own(heard)).cloned());
     list.sort_by_key(|heard| heard.since_ns);
     let mut known: HashSet<u64> = HashSet::new();
     list.retain(|heard| {
@@ -332,12 +333,11 @@ impl<'t> OwnResults<'t> {
         own
     }
 
+    /// Returns true if a result that a model was given is one of these.
     fn hold(&self, heard: &HeardText<'_>) -> bool {
         let hash = || self.told.hasher().hash_one((&*heard.id, heard.value.to_string()));
-        heard.origin == TextOrigin::Tool
-            && self
-                .since
-                .get(&*heard.id)
-                .is_some_and(|start_ns| *start_ns <= heard.since_ns || self.told.contains(&hash()))
+        self.since
+            .get(&*heard.id)
+            .is_some_and(|start_ns| *start_ns <= heard.since_ns || self.told.contains(&hash()))
     }
 }
