@@ -410,6 +410,18 @@ fn a_kind_that_no_dialect_states_counts_under_a_key_that_one_names() {
 }
 
 #[test]
+fn span_that_names_a_tool_and_states_another_kind_is_no_call() {
+    let given = json!({ "acme.tool_name": "find", "acme.tool_args": r#"{"q":1}"# });
+    let expected = json!([["find", null, { "q": 1 }, null]]);
+    check("x", &[span(0, None, "step", given.clone())], expected);
+    for kind in ["LLM", "GUARDRAIL", "agent", "chain"] {
+        let mut given = given.clone();
+        given["acme.span.kind"] = json!(kind);
+        check("x", &[span(0, None, "step", given)], json!([]));
+    }
+}
+
+#[test]
 fn what_stands_on_the_root_is_what_was_asked_and_answered_where_nothing_else_says() {
     let tool = json!({ "acme.span.kind": "tool", "acme.tool.name": "find" });
     let root = json!({ "acme.input": "where is it?", "acme.output": { "place": "here" } });

@@ -183,6 +183,8 @@ pub struct Condition {
     /// `acme_event_type`), by a value that no dialect names; or that it holds a call's id, a tool's
     /// name, or what a tool was given or gave back.
     pub says: Option<SpanKindSaid>,
+    /// Kinds of which the span states none.
+    pub says_none_of: Vec<SpanKindSaid>,
 }
 
 impl Condition {
@@ -216,6 +218,8 @@ pub enum SpanKindSaid {
     Model,
     /// A frame around those: a workflow, a chain, a turn.
     Run,
+    /// Another, under a key for nothing but kinds: a guardrail, a retriever.
+    Other,
     /// No kind, but the id of a tool's call (`acme.tool.call_id`).
     ToolCallId,
     /// No kind, but the name of a tool (`acme.tool_name`).

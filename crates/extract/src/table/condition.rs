@@ -97,6 +97,7 @@ fn simple_terms(condition: &Condition, names: &mut impl Numbering) -> Vec<Term> 
     statements.extend(texts.into_iter().flatten().map(|statement| (statement, true)));
     statements.extend(condition.root.map(|root| (Statement::Root, root)));
     statements.extend(condition.says.map(|kind| (Statement::Says(kind), true)));
+    statements.extend(condition.says_none_of.iter().map(|kind| (Statement::Says(*kind), false)));
     statements.into_iter().map(|(statement, wanted)| (names.bit(statement), wanted)).collect()
 }
 

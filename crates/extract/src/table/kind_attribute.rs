@@ -4,6 +4,8 @@
 //! few words there. Keys and values are compared by their letters: `spanKind`, `span_kind` and
 //! `span.kind` are one, so are `tool_call` and `ToolCall`.
 
+use memchr::memmem;
+
 use super::super::dialect::SpanKindSaid;
 
 /// Ends of keys that speak of a span's kind and of nothing else.
@@ -174,13 +176,18 @@ pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     if !is_clear {
         return None;
     }
-    [
+    let said = [
         (&AGENTS[..], SpanKindSaid::Agent),
         (&MODELS[..], SpanKindSaid::Model),
         (&RUNS[..], SpanKindSaid::Run),
     ]
     .into_iter()
-    .find_map(|(words, kind)| (is_in(words) || is_last(words)).then_some(kind))
+    .find_map(|(words, kind)| (is_in(words) || is_last(words)).then_some(kind));
+    let is_other = || {
+        let speaks_of = |word: &str| memmem::find(whole, word.as_bytes()).is_some();
+        !whole.is_empty() && !speaks_of("tool") && !speaks_of("function")
+    };
+    said.or_else(|| is_other().then_some(SpanKindSaid::Other))
 }
 
 fn is_word(value: &[u8], words: &[&str]) -> bool {
@@ -208,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_span_says_what_it_is_under_any_instrumentations_key() {
-        use SpanKindSaid::{Agent, Model, Run, Tool, ToolCallId, ToolContent, ToolName};
+        use SpanKindSaid::{Agent, Model, Other, Run, Tool, ToolCallId, ToolContent, ToolName};
         for (key, value, expected) in [
             ("acme.span.kind", "TOOL", Some(Tool)),
             ("acme.span_kind", "tool", Some(Tool)),
@@ -234,6 +241,8 @@ mod tests {
             ("product.type", "tool", None),
             ("enduser.type", "agent", None),
             ("acme.span.kind", "toolbox", None),
+            ("acme.span.kind", "GUARDRAIL", Some(Other)),
+            ("acme.kind", "guardrail", None),
             ("acme.span.kind", "", None),
             ("acme.span.color", "tool", None),
             ("acme.span.subtype", "tool_call", None),

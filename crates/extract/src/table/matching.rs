@@ -19,7 +19,7 @@ pub(super) struct Statements {
     pub(super) log_event_prefixes: Vec<(Box<[u8]>, u16)>,
     pub(super) root: Option<u16>,
     /// By what a span says that it is.
-    pub(super) says: [Option<u16>; 7],
+    pub(super) says: [Option<u16>; 8],
     /// For each bit the alternatives that it is the rarest of.
     pub(super) candidates: Vec<Vec<Alternative>>,
     /// The alternatives that need no bit to be set.

@@ -41,7 +41,12 @@ fn naive(condition: &Condition, span: &Given) -> bool {
             ("acme.span.kind", word) => value("acme.span.kind") == Some(word),
             (NAME, _) => span.attributes.iter().any(|(key, _)| is_name(key)),
             (CONTENT, _) => span.attributes.iter().any(|(key, _)| is_content(key)),
+            (OTHER, _) => says_other(span),
             _ => CALL_IDS.iter().any(|key| value(key).is_some()),
+        })
+        && condition.says_none_of.iter().all(|kind| {
+            let says = Some(*kind);
+            !naive(&Condition { says, ..Condition::default() }, span)
         })
 }
 
@@ -51,6 +56,19 @@ const CALL_IDS: [&str; 3] = ["acme.tool.call_id", "gen_ai.tool.call_id", "upsoni
 /// Keys of a tool's name and of its arguments that are nobody's.
 const NAME: &str = "acme.tool.name";
 const CONTENT: &str = "acme.tool.args";
+
+/// Key of a kind that is none of the known ones.
+const OTHER: &str = "acme.step.type";
+
+/// Returns true if a value that no dialect states stands under a key for kinds.
+fn says_other(span: &Given) -> bool {
+    span.attributes.iter().any(|(key, value)| {
+        matches!(value.as_str(), "x" | "guardrail")
+            && is_kind_key(key.as_bytes())
+            && kind_attribute::span_kind(key.as_bytes(), value.as_bytes())
+                == Some(SpanKindSaid::Other)
+    })
+}
 
 /// Returns true for any key of a tool's name, also of those that built-in dialects know.
 fn is_name(key: &str) -> bool {
@@ -77,6 +95,7 @@ fn told(kind: SpanKindSaid) -> (&'static str, &'static str) {
         SpanKindSaid::Agent => "agent",
         SpanKindSaid::Model => "llm",
         SpanKindSaid::Run => "chain",
+        SpanKindSaid::Other => return (OTHER, "guardrail"),
         SpanKindSaid::ToolCallId => return (CALL_IDS[0], "call_1"),
         SpanKindSaid::ToolName => return (NAME, "find"),
         SpanKindSaid::ToolContent => return (CONTENT, "{}"),
@@ -115,8 +134,8 @@ impl Words {
                 self.attributes.push((condition.attr.clone(), text.clone()));
             }
         }
-        if let Some(kind) = condition.says {
-            let (key, value) = told(kind);
+        for kind in condition.says.iter().chain(&condition.says_none_of) {
+            let (key, value) = told(*kind);
             self.attributes.push((key.into(), value.into()));
         }
         if let Some(prefix) = &condition.prefix {
