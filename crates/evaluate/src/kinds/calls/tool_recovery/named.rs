@@ -25,7 +25,7 @@ const STEPS_PER_BYTE: usize = 4;
 const STEPS_PER_PAIR: usize = 2;
 
 /// Words that say that something did not work, by language.
-const FAILURES: [&str; 101] = [
+const FAILURES: [&str; 117] = [
     "could not",
     "couldn't",
     "cannot",
@@ -50,9 +50,25 @@ const FAILURES: [&str; 101] = [
     "failure",
     "error",
     "errors",
-    "difficulty",
-    "difficulties",
-    "trouble",
+    "difficulty accessing",
+    "difficulty connecting",
+    "difficulty retrieving",
+    "difficulty with",
+    "difficulties accessing",
+    "difficulties with",
+    "technical difficulty",
+    "technical difficulties",
+    "some difficulty",
+    "some difficulties",
+    "having difficulty",
+    "having difficulties",
+    "having trouble",
+    "had trouble",
+    "some trouble",
+    "trouble accessing",
+    "trouble connecting",
+    "trouble retrieving",
+    "trouble with",
     "unavailable",
     "not available",
     "inaccessible",
@@ -384,6 +400,8 @@ mod tests {
         check("天气查询失败。", true);
         check("I am sorry for the inconvenience.", false);
         check("I could not find a cheaper hotel.", false);
+        check("I am having trouble connecting to the weather service.", true);
+        check("The trail to Lisbon has a moderate difficulty.", false);
         check("It is sunny in Lisbon. No terrors await.", false);
         check("All done.", false);
     }
