@@ -13,6 +13,7 @@
 mod named;
 mod stand_in;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::iter;
 use std::ops::Range;
@@ -23,7 +24,7 @@ use serde::Deserialize;
 use smart_default::SmartDefault;
 
 use self::named::NamedFailures;
-use self::stand_in::{makes_missing, seeks_the_same, takes_over};
+use self::stand_in::{misses, seeks_the_same, shares_argument, takes_over};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::failure::{FailureRules, FailureSettings};
@@ -113,6 +114,8 @@ struct Run<'c, 'a> {
     groups: Vec<Range<usize>>,
     /// Index of the last successful call of each tool.
     last_success: HashMap<&'c str, usize>,
+    /// Failed calls that were looked at for something that they did not find, by index.
+    missing: RefCell<HashMap<usize, bool>>,
     /// Failures that the answers name.
     named: NamedFailures<'c>,
     effort: &'c WorkBudget,
@@ -130,7 +133,8 @@ impl<'c, 'a> Run<'c, 'a> {
         let last_success = succeeded.map(|(at, call)| (&*call.name, at)).collect();
         let named = NamedFailures::of(trajectory);
         let effort = &trajectory.effort;
-        Self { calls, failed, groups: ranges, last_success, named, effort }
+        let missing = RefCell::default();
+        Self { calls, failed, groups: ranges, last_success, missing, named, effort }
     }
 
     /// Returns the index after the group of a call.
@@ -148,12 +152,23 @@ impl<'c, 'a> Run<'c, 'a> {
         self.last_success.get(tool).is_some_and(|last| *last >= from)
     }
 
-    /// Returns true if another tool is given what the failed one was and succeeds.
+    /// Returns true if another tool is given what the failed one was, or makes what was missing, and
+    /// succeeds.
     fn is_taken_over(&self, failed: usize, next: usize) -> bool {
         let call = &self.calls[failed];
         let other = &self.calls[next];
         !self.failed[next]
-            && (takes_over(call, other, self.effort) || makes_missing(call, other, self.effort))
+            && (takes_over(call, other, self.effort)
+                || self.effort.spend(STEPS_PER_REACTION + other.name.len())
+                    && roles::makes(&other.name)
+                    && self.misses(failed)
+                    && shares_argument(call, other, self.effort))
+    }
+
+    /// Returns true if a failed call did not find something; looked up once.
+    fn misses(&self, failed: usize) -> bool {
+        let look = || misses(&self.calls[failed], self.effort);
+        *self.missing.borrow_mut().entry(failed).or_insert_with(look)
     }
 
     /// Returns the groups of calls after a failed one, as indices, without thoughts and without
@@ -264,14 +279,21 @@ impl Recovery {
     }
 
     /// Returns true if the agent comes back to a tool: with other arguments, or once it has changed
-    /// something in between.
+    /// something in between. Calls that had begun before the failure was known show nothing.
     fn is_tried_again(&self, run: &Run<'_, '_>, failed: usize) -> bool {
         let call = &run.calls[failed];
         let mut has_changed = false;
-        let later = run.calls[run.behind(failed)..].iter().take(TAKEN_OVER_WITHIN);
-        for next in later.take_while(|next| run.effort.spend(next.name.len())) {
-            if next.name != call.name {
-                has_changed |= !roles::looks(&next.name) && !roles::is_thinking(&next.name);
+        let later = (run.behind(failed)..run.calls.len()).take(TAKEN_OVER_WITHIN);
+        for at in later.filter(|at| run.calls[*at].start_ns >= call.end_ns) {
+            let next = &run.calls[at];
+            let is_other = next.name != call.name;
+            let given = next.arguments.value().filter(|_| !is_other).map_or(0, Value::node_count);
+            if !run.effort.spend(next.name.len() + given) {
+                break;
+            }
+            if is_other {
+                has_changed |=
+                    !run.failed[at] && !roles::looks(&next.name) && !roles::is_thinking(&next.name);
             } else if has_changed || self.is_same(call, next) == Some(false) {
                 return true;
             }

@@ -1,5 +1,7 @@
 //! Calls of other tools that stand in for a failed one.
 
+use std::fmt::{self, Write};
+
 use super::{STEPS_PER_NAME_BYTE, STEPS_PER_REACTION};
 use crate::shared::arguments::counters::is_counter;
 use crate::shared::roles;
@@ -10,7 +12,19 @@ use spanscore_base::value::{Map, Value};
 const SEARCHED_BYTES_PER_STEP: usize = 4;
 /// Beginning of a failure that is searched for words for something missing, and these words.
 const MISSING_BYTES_MAX: usize = 2000;
-const MISSING: [&str; 5] = ["not found", "no such", "not exist", "unknown", "no record"];
+const MISSING: [&str; 11] = [
+    "not found",
+    "no such",
+    "not exist",
+    "no record",
+    "unknown user",
+    "unknown id",
+    "unknown customer",
+    "unknown order",
+    "unknown account",
+    "unknown item",
+    "unknown file",
+];
 /// Characters of an argument that shows that two tools look for the same thing.
 const SHARED_CHARS_MIN: usize = 4;
 
@@ -42,17 +56,31 @@ pub(super) fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &Work
         && (roles::looks(&next.name) || roles::share_word(&call.name, &next.name))
 }
 
-/// Returns true if a tool makes what the failed call did not find.
-pub(super) fn makes_missing(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
-    if !effort.spend(STEPS_PER_REACTION + next.name.len()) || !roles::makes(&next.name) {
-        return false;
+/// Returns true if the failed call did not find something.
+pub(super) fn misses(call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+    let mut told = Beginning(String::new());
+    // Whatever is beyond the beginning is not written.
+    let _ = match (&call.error, call.result.value()) {
+        (Some(error), _) => told.write_str(error),
+        (None, Some(Value::String(text))) => told.write_str(text),
+        (None, Some(value)) => write!(told, "{value}"),
+        (None, None) => return false,
+    };
+    effort.spend(told.0.len()) && {
+        let told = told.0.to_lowercase();
+        MISSING.iter().any(|word| told.contains(word))
     }
-    let result = call.result.value().map(ToString::to_string);
-    let Some(told) = call.error.as_deref().map(str::to_owned).or(result) else { return false };
-    let told = told[..told.floor_char_boundary(MISSING_BYTES_MAX)].to_lowercase();
-    effort.spend(told.len())
-        && MISSING.iter().any(|word| told.contains(word))
-        && shares_argument(call, next, effort)
+}
+
+/// Writer of the beginning of a failure.
+struct Beginning(String);
+
+impl fmt::Write for Beginning {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let fitting = &part[..part.floor_char_boundary(MISSING_BYTES_MAX - self.0.len())];
+        self.0.push_str(fitting);
+        if fitting.len() == part.len() { Ok(()) } else { Err(fmt::Error) }
+    }
 }
 
 /// Returns true if another tool looks for the same thing: one of a similar name, or with one of the
@@ -65,11 +93,17 @@ pub(super) fn seeks_the_same(
     roles::is_akin(&call.name, &next.name) || shares_argument(call, next, effort)
 }
 
-/// Returns true if a call is given one of the arguments of another, as a whole or in a text.
-fn shares_argument(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+/// Returns true if a call is given one of the arguments of another, as a whole or in a text: truth
+/// values and null are none.
+pub(super) fn shares_argument(
+    call: &ToolCall<'_>,
+    next: &ToolCall<'_>,
+    effort: &WorkBudget,
+) -> bool {
     let values = |call: &ToolCall<'_>| -> Vec<String> {
         let values = call.arguments.value().and_then(Value::as_map).into_iter().flat_map(Map::iter);
-        let texts = values.map(|(_, value)| value.to_string().to_lowercase());
+        let said = values.filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(_)));
+        let texts = said.map(|(_, value)| value.to_string().to_lowercase());
         texts.take_while(|text| effort.spend(text.len())).collect()
     };
     let given = values(next);

@@ -71,6 +71,49 @@ fn another_tool_takes_over_with_success_and_the_like_to_do() {
 }
 
 #[test]
+fn tool_is_tried_again_after_a_change_that_succeeded() {
+    for (status, expected) in [(CallStatus::Ok, 1.0), (CallStatus::Error, 1.0 / 3.0)] {
+        let calls = [("charge", CallStatus::Error), ("pay", status), ("charge", CallStatus::Error)];
+        let calls = calls.into_iter().enumerate().map(|(at, (name, status))| ToolCall {
+            arguments: Content::ready(Map::default().into()),
+            ..call(name.to_owned(), at, status)
+        });
+        let outcome = evaluate(calls.collect(), EVALUATION_STEPS_MAX as u64);
+        let Outcome::Scored(score) = outcome else { panic!("{status:?}") };
+        assert!((score.value - expected).abs() < 1e-9, "{status:?}: {}", score.value);
+    }
+}
+
+#[test]
+fn another_tool_makes_what_is_missing() {
+    let long = format!("no such note {}", "x".repeat(1 << 20));
+    let check = |(error, result): (Option<&str>, Option<&str>), arguments: &str, expected: f64| {
+        let given = |status, at, name: &str| ToolCall {
+            arguments: Content::ready(json::parse(arguments).unwrap().into_owned()),
+            ..call(name.to_owned(), at, status)
+        };
+        let failed = ToolCall {
+            error: error.map(|error| error.to_owned().into()),
+            result: result
+                .map_or(Content::NotRecorded, |text| Content::ready(text.to_owned().into())),
+            ..given(CallStatus::Error, 0, "open_note")
+        };
+        let calls = vec![failed, given(CallStatus::Ok, 1, "write_page")];
+        let outcome = evaluate(calls, EVALUATION_STEPS_MAX as u64);
+        let Outcome::Scored(score) = outcome else { panic!("{arguments}") };
+        assert_eq!(score.value, expected, "{error:?} {arguments}");
+    };
+    let path = r#"{"path": "notes/day"}"#;
+    check((Some("no such note"), None), path, 1.0);
+    check((Some("unknown file"), None), path, 1.0);
+    check((Some("unknown error"), None), path, 0.0);
+    check((Some("out of space"), Some("no such note")), path, 0.0);
+    check((None, Some(&long)), path, 1.0);
+    check((Some("no such note"), None), r#"{"draft": true}"#, 0.0);
+    check((Some("no such note"), None), r#"{"draft": null}"#, 0.0);
+}
+
+#[test]
 fn arguments_are_compared_while_there_are_steps() {
     for (steps, expected) in [(1000, true), (10, false)] {
         let effort = WorkBudget::new(steps);
