@@ -1,5 +1,6 @@
 //! Texts that the agent is meant to write by itself: prose, searches, code.
 
+use crate::shared::roles;
 use spanscore_base::value::Value;
 
 /// Words from which on a text is prose.
@@ -64,8 +65,23 @@ const LOOKS: [&str; 10] = [
 /// Last words of arguments by which something is searched.
 const SEARCHES: [&str; 8] =
     ["query", "q", "search", "pattern", "keyword", "keywords", "term", "regex"];
-/// Parts of arguments that are files or folders.
-const FILES: [&str; 4] = ["file", "path", "folder", "directory"];
+/// Words of arguments that are files or folders.
+const FILES: [&str; 14] = [
+    "file",
+    "files",
+    "filename",
+    "filenames",
+    "filepath",
+    "filepaths",
+    "pathname",
+    "path",
+    "paths",
+    "folder",
+    "folders",
+    "subfolder",
+    "directory",
+    "directories",
+];
 /// Longest extension of a file's name.
 const EXTENSION_BYTES_MAX: usize = 5;
 const CAPITAL_OPTIONS: [&str; 6] = ["Type", "Kind", "Mode", "Action", "Strategy", "Format"];
@@ -135,8 +151,7 @@ fn is_color(key: &str, text: &str) -> bool {
 
 /// Returns true for an argument that is a file or a folder.
 pub(super) fn is_file(key: &str) -> bool {
-    let key = key.to_lowercase();
-    FILES.iter().any(|part| key.contains(part))
+    roles::words(key).iter().any(|word| FILES.contains(&word.as_str()))
 }
 
 /// Returns true for a name that the agent may give to a file: one with digits may hold an id.
@@ -197,6 +212,21 @@ mod tests {
             ("expr", "(a) b(c)", true),
         ] {
             assert_eq!(is_free(key, text, None), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn files_are_told_by_the_words_of_their_arguments() {
+        for (key, expected) in [
+            ("file", true),
+            ("filePath", true),
+            ("output_files", true),
+            ("filename", true),
+            ("profile", false),
+            ("xpath", false),
+            ("profile_id", false),
+        ] {
+            assert_eq!(is_file(key), expected, "{key}");
         }
     }
 

@@ -49,6 +49,11 @@ const CHOICES: [&str; 28] = [
     "margin", "padding", "spacing", "opacity", "zoom", "page", "timeout", "ms", "length", "index",
     "depth", "radius", "tokens", "results", "chars",
 ];
+/// Words of arguments whose numbers are lines of a text: none of an invoice or an order.
+const POSITIONS: [&str; 20] = [
+    "line", "lines", "number", "numbers", "start", "end", "begin", "from", "to", "first", "last",
+    "max", "num", "insert", "after", "before", "offset", "limit", "context", "count",
+];
 /// Half of the smallest difference between two amounts.
 const TOLERANCE: f64 = 0.005;
 /// Smallest differences in one unit.
@@ -83,7 +88,10 @@ pub(super) fn is_the_agents(key: &str) -> bool {
     }
     let words = roles::words(key);
     let is_choice = |word: &String| CHOICES.contains(&word.as_str());
-    let is_line = || words.iter().any(|word| word == "line" || word == "lines");
+    let is_position = |word: &String| POSITIONS.contains(&word.as_str());
+    let is_line = || {
+        words.iter().any(|word| word == "line" || word == "lines") && words.iter().all(is_position)
+    };
     words.last().is_some_and(is_choice)
         || is_line()
         || is_counter(key) && !key.to_lowercase().contains("year")
@@ -375,6 +383,24 @@ mod tests {
         known.add_value(&nested, &effort, &mut |_, _| {});
         assert!(known.hold("1"));
         (known.groups.len(), effort.taken())
+    }
+
+    #[test]
+    fn lines_of_a_text_are_the_agents_and_those_of_an_order_are_not() {
+        for (key, expected) in [
+            ("line", true),
+            ("start_line", true),
+            ("endLine", true),
+            ("line_number", true),
+            ("insert_line", true),
+            ("line_id", false),
+            ("line_item_id", false),
+            ("invoice_line", false),
+            ("size", true),
+            ("size_id", false),
+        ] {
+            assert_eq!(is_the_agents(key), expected, "{key}");
+        }
     }
 
     #[test]
