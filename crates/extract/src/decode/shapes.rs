@@ -266,10 +266,14 @@ pub(super) fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value
     Err(Value::Map(map))
 }
 
-/// Returns true for a function's response in the form of Gemini, with the id of its call.
+/// Returns true for a function's response in the form of Gemini, with the id of its call: the
+/// response is an object.
 fn is_function_response(map: &Map<'_>) -> bool {
     let is_text = |key| map.get(key).is_some_and(|value| value.as_str().is_some());
-    map.len() == 3 && is_text("id") && is_text("name") && map.get("response").is_some()
+    map.len() == 3
+        && is_text("id")
+        && is_text("name")
+        && map.get("response").is_some_and(|it| it.as_map().is_some())
 }
 
 /// Returns true for a result as a server of MCP gives it: blocks, and nothing but what belongs to

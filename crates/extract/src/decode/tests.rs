@@ -266,6 +266,14 @@ fn results_in_blocks_beside_a_flag_of_failure_are_read() {
 }
 
 #[test]
+fn function_response_is_an_object_beside_id_and_name() {
+    let given = r#"{"id":"c1","name":"find","response":{"result":"found"}}"#;
+    check("tool_message", given, r#""found""#);
+    let person = r#"{"id":"7","name":"Ann","response":"accepted"}"#;
+    check("tool_message", person, person);
+}
+
+#[test]
 fn blocks_of_text_are_their_text_and_no_other_list_is() {
     check("tool_message", r#"[{"type":"text","text":"19.5"}]"#, "19.5");
     check("tool_message", "[{'type': 'text', 'text': '{\"n\": 1}'}]", r#"{"n":1}"#);
