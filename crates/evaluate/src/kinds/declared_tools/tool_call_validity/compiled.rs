@@ -14,7 +14,8 @@ use super::full::Schema;
 use super::pattern;
 use spanscore_base::model::Recent;
 
-/// Estimated bytes that cached schemas may take.
+/// Estimated bytes that cached schemas may take. One counts for half of them at most, and may take
+/// some 29 MiB: two of the heaviest are kept, some 58 MiB.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 /// Bytes of a compiled schema for each byte of its text.
 const BYTES_PER_BYTE: usize = 16;
