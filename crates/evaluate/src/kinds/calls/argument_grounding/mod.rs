@@ -63,7 +63,7 @@ const READ_BYTES_PER_STEP: usize = 4;
 /// Registry entry of `argument_grounding`.
 pub static KIND: Kind = Kind {
     name: "argument_grounding",
-    about: "The share of argument values that the user's input, the operator's instructions or an \
+    about: "The share of argument values that the conversation, the operator's instructions or an \
             earlier result holds: others may be made up.",
     also_known_as: &[],
     threshold: 0.8,
