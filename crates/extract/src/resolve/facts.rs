@@ -225,8 +225,8 @@ fn remarks<'a>(
     outputs.iter().take(REMARKS_MAX).filter_map(said).collect()
 }
 
-/// Reads what models were given, in the order of their spans. Models may give the calls of each turn
-/// the same ids, so results are told apart by their values too.
+/// Reads what models were given, in the order of their spans. Models may give the calls of each
+/// turn the same ids, so results are told apart by their values too.
 pub(super) fn heard<'a>(plan: &'a ReadingPlan, gathered: &Gathered<'a>) -> HeardTexts<'a> {
     let inputs = gathered.model_inputs.clone();
     // Results of tools that ran beside the model stand in its answer.

@@ -268,7 +268,7 @@ impl<'t> GroundingSources<'t> {
 }
 
 /// Returns what operators, users and the tools of earlier runs said, by time, each once: the models
-/// of a session are given in each turn what was said before. Results of its own calls are not heard.
+/// of a session are given in each turn what was said before. Results of its own calls are left out.
 pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
     let text = |(since_ns, text): (u64, String)| HeardText {
         since_ns,

@@ -152,8 +152,8 @@ impl<'c, 'a> Run<'c, 'a> {
         self.last_success.get(tool).is_some_and(|last| *last >= from)
     }
 
-    /// Returns true if another tool is given what the failed one was, or makes what was missing, and
-    /// succeeds.
+    /// Returns true if another tool is given what the failed one was, or makes what was missing,
+    /// and succeeds.
     fn is_taken_over(&self, failed: usize, next: usize) -> bool {
         let call = &self.calls[failed];
         let other = &self.calls[next];
