@@ -133,10 +133,10 @@ fn what_the_operator_says_is_a_source_from_then_on() {
 
 #[test]
 fn what_models_are_given_again_is_heard_once() {
-    type Given = (u64, TextOrigin, &'static str, &'static str);
-    let check = |given: &[Given], expected: &[(u64, &str)]| {
+    type GivenText = (u64, TextOrigin, &'static str, &'static str);
+    let check = |given: &[GivenText], expected: &[(u64, &str)]| {
         // Each in a turn of its own.
-        let turn = |(since_ns, origin, id, text): &Given| {
+        let turn = |(since_ns, origin, id, text): &GivenText| {
             let id = (*id).into();
             let value = (*text).into();
             HeardTexts::ready(vec![HeardText { since_ns: *since_ns, origin: *origin, id, value }])
