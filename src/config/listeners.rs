@@ -4,6 +4,9 @@ use super::plan::Config;
 use spanscore_base::settings::tls::{ListenerTlsSettings, check_exposure};
 use spanscore_base::settings::{Node, SettingsError};
 
+/// The keys that lead to the settings of the pages.
+const DASHBOARD: &[&str] = &["dashboard"];
+
 /// Listener of the config.
 pub(super) struct Listener<'a> {
     /// The keys that lead to its settings.
@@ -41,14 +44,18 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
     }
 }
 
-/// Checks that no two listeners have the same address; port 0 is another each time.
+/// Checks that no two listeners have the same address; port 0 is another each time, and the pages
+/// are not served without a store.
 fn check_twice(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     let mut seen: Vec<Listener<'_>> = Vec::new();
-    for listener in listeners(config).filter(|it| !it.endpoint.ends_with(":0")) {
+    let listens = |it: &Listener<'_>| {
+        !it.endpoint.ends_with(":0") && (config.store.0.is_some() || it.keys != DASHBOARD)
+    };
+    for listener in listeners(config).filter(listens) {
         if let Some(first) = seen.iter().find(|it| it.endpoint == listener.endpoint) {
-            let first = first.keys.join(".");
+            let [first, second] = [first, &listener].map(|it| it.keys.join("."));
             let error = SettingsError::new(format!(
-                "{} is the address of `{first}`, too",
+                "`{first}` and `{second}` both listen on {}",
                 listener.endpoint
             ));
             let place = node.along(listener.keys.iter().copied()).place_of("endpoint");
@@ -143,7 +150,7 @@ fn listeners(config: &Config) -> impl Iterator<Item = Listener<'_>> {
         Listener { keys, endpoint, tls: it.tls.as_ref(), insecure: it.insecure }
     });
     let dashboard = config.dashboard.0.as_ref().map(|it| {
-        let keys = &["dashboard"];
+        let keys = DASHBOARD;
         Listener { keys, endpoint: it.endpoint(), tls: it.tls.as_ref(), insecure: it.insecure }
     });
     otlp_ports(config).chain(metrics).chain(health).chain(dashboard)
@@ -153,6 +160,23 @@ fn listeners(config: &Config) -> impl Iterator<Item = Listener<'_>> {
 mod tests {
     use super::*;
     use spanscore_base::value::json;
+
+    #[test]
+    fn one_address_is_of_one_listener() {
+        let told = |store: &str| {
+            let text = format!(
+                r#"{{{store} "dashboard": {{"endpoint": "127.0.0.1:13133"}},
+                    "telemetry": {{"health": {{"endpoint": "127.0.0.1:13133"}}}}}}"#
+            );
+            let node = Node::from_value(&json::parse(&text).unwrap());
+            let mut errors = Vec::new();
+            check_twice(&node.read::<Config>().unwrap(), &node, &mut errors);
+            errors.into_iter().map(|error| error.message).collect::<Vec<_>>()
+        };
+        let both = "`telemetry.health` and `dashboard` both listen on 127.0.0.1:13133";
+        assert_eq!(told(r#""store": {"path": "s.db"},"#), [both]);
+        assert_eq!(told(r#""store": false,"#), [""; 0]);
+    }
 
     #[test]
     fn a_certificate_that_a_port_asks_nobody_for_is_warned_of() {

@@ -23,6 +23,7 @@ fn placed(folder: &Path, args: &[&str]) -> Command {
     std::fs::write(at("empty.json"), "").expect("written");
     std::fs::write(at("config.yaml"), "evaluators:\n  tool_error:\n").expect("written");
     std::fs::write(at("set.json"), r#"{"cases": []}"#).expect("written");
+    std::fs::write(at("judging.json"), r#"{"judging": {"deadline": "1m"}}"#).expect("written");
     std::fs::write(at("agent.py"), "print(1)\n").expect("written");
     let rows = "{\"prompt\": \"p\", \"completion\": \"c\"}\n".repeat(30);
     std::fs::write(at("rows.jsonl"), rows).expect("written");
@@ -42,6 +43,8 @@ fn what_is_no_recording_is_told_with_its_remedy() {
     assert!(empty.out.contains("what was read holds no trace"), "{}", empty.out);
     check(&["inspect", "runs"], 0, "");
     check(&["score", "--golden", "set.json", "runs"], 64, "neither a config, with `evaluators`");
+    let evaluators = ["--set", "evaluators={tool_error: }", "runs"];
+    check(&[&["score", "--golden", "judging.json"][..], &evaluators].concat(), 2, "");
     check(&["check", "runs/run.json"], 78, "name it without `--config`");
 }
 

@@ -13,12 +13,15 @@ use clap::{Arg, Command, Error};
 use spanscore_base::settings::nearest;
 
 /// Option of other tools: its spellings, the argument that stands for it where a command has that,
-/// and what to write.
+/// or the name of the command, and what to write.
 type Foreign = (&'static [&'static str], &'static str, &'static str);
 
 const CONFIG: &str = "config";
 const LISTEN: &str = "write `--set receivers.otlp.protocols.http.endpoint=127.0.0.1:PORT` (for \
      gRPC: `grpc`)";
+const PAGES: &str = "write `--set dashboard.endpoint=127.0.0.1:PORT`";
+/// Spellings of an address to listen on.
+const LISTENING: &[&str] = &["--port", "-p", "--listen", "--host", "--bind", "--address"];
 
 /// Options of other tools; the first that fits counts.
 const OPTIONS: &[Foreign] = &[
@@ -31,7 +34,8 @@ const OPTIONS: &[Foreign] = &[
     (&["--file", "--path", "-f", "--db", "--database"], "store", "here it is `--store FILE`"),
     (&["--file", "-f"], CONFIG, "name the config with `--config FILE`"),
     (&["--url", "--host", "--target", "--address", "--port"], "endpoint", "write `--endpoint URL`"),
-    (&["--port", "-p", "--listen", "--host", "--bind", "--address"], CONFIG, LISTEN),
+    (LISTENING, "open", PAGES),
+    (LISTENING, "watch", LISTEN),
     (&["--details", "--verbose", "--debug", "-v"], "details", "`--details` tells more"),
     (&["--details", "--verbose", "--debug", "-v"], "explain", "`--explain` tells more"),
     (
@@ -133,7 +137,8 @@ fn of_argument(word: &str, command: &Command) -> Option<String> {
             _ => None,
         };
     }
-    let fits = |(words, id, _): &&Foreign| words.contains(&word) && find(command, id).is_some();
+    let is_of = |id: &str| command.get_name() == id || find(command, id).is_some();
+    let fits = |(words, id, _): &&Foreign| words.contains(&word) && is_of(id);
     if let Some((_, _, remedy)) = OPTIONS.iter().find(fits) {
         return Some(remedy.replace("COMMAND", command.get_name()));
     }
@@ -159,11 +164,12 @@ fn of_command(word: &str, root: &Command) -> String {
              {word}` checks it"
         );
     }
-    if Path::new(word).extension().is_some() || Path::new(word).exists() {
-        return format!("recorded traces are judged by `spanscore score {word}`");
-    }
     let lower = word.to_lowercase();
     let foreign = COMMANDS.iter().find(|(words, _)| words.contains(&&*lower));
+    let path = Path::new(word);
+    if path.extension().is_some() || (foreign.is_none() && path.exists()) {
+        return format!("recorded traces are judged by `spanscore score {word}`");
+    }
     let names = root.get_subcommands().flat_map(Command::get_name_and_visible_aliases);
     match foreign.map(|(_, ours)| *ours).or_else(|| nearest(&lower, names)) {
         Some(meant) => format!("did you mean `spanscore {meant}`?"),
@@ -227,6 +233,7 @@ mod tests {
         check("send --url http://b a.json", "write `--endpoint URL`");
         check("serve --port 4317", LISTEN);
         check("--port 4317", LISTEN);
+        check("open --port 8080", PAGES);
         check("score -v a.json", "`--details` tells more");
         check("inspect --details a.json", "`--explain` tells more");
         check("score --threshold 0.8 a", "write `--set evaluators.NAME.threshold=0.8`");
@@ -242,6 +249,8 @@ mod tests {
         check("evaluate a.json", "did you mean `spanscore score`?");
         check("scroe a.json", "did you mean `spanscore score`?");
         check("help scoer", "did you mean `spanscore score`?");
+        // A folder of that name is here, too.
+        check("config", "did you mean `spanscore check`?");
         check("version", "did you mean `spanscore --version`?");
         check("a.json", "recorded traces are judged by `spanscore score a.json`");
         check("frobnicate", "`spanscore --help` lists the commands");

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::super::output;
 use super::super::source::ConfigArgs;
 use super::super::{CommandError, misused};
+use crate::config;
 use spanscore_base::value::{Value, json};
 
 /// File beside an eval set that names its metrics: `google/adk-python`,
@@ -32,7 +33,7 @@ pub(super) fn config(args: &ConfigArgs, file: &Path) -> Result<ConfigArgs, Comma
     let whole = json::parse(&text).ok();
     match &whole {
         Some(whole) if is_eval_set(whole) => {}
-        Some(Value::Map(map)) if map.get("evaluators").is_none() => {
+        Some(Value::Map(map)) if !map.iter().any(|(key, _)| is_section(key)) => {
             let text = "neither a config, with `evaluators`, nor an eval set, with `eval_cases`";
             return misused(format!("--golden {}: {text}", file.display()));
         }
@@ -118,6 +119,11 @@ fn calls(criterion: &Value<'_>) -> Result<String, String> {
     let ignores = setting("ignore_args", "ignoreArgs").is_some_and(|it| *it == Value::Bool(true));
     let matcher = if ignores { ", argument_matcher: {mode: ignore}" } else { "" };
     Ok(format!("match_mode: {mode}{matcher}"))
+}
+
+/// Returns true for a key that begins a section of a config.
+fn is_section(key: &str) -> bool {
+    key == "evaluators" || config::schema()["properties"].get(key).is_some()
 }
 
 fn is_eval_set(whole: &Value<'_>) -> bool {

@@ -191,9 +191,10 @@ impl JudgeClient {
         let sent = post.body(body).send().await;
         let response = sent.map_err(broken)?;
         let header = |name: &str| response.headers().get(name).and_then(|it| it.to_str().ok());
+        let status = response.status().as_u16();
         let mut answer = HttpAnswer {
-            status: response.status().as_u16(),
-            after: wire::wait::in_headers(header, SystemTime::now()),
+            status,
+            after: wire::wait::in_headers(status, header, SystemTime::now()),
             should_retry: header("x-should-retry").and_then(|value| value.parse().ok()),
             body: Vec::new(),
         };

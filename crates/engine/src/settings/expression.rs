@@ -44,17 +44,11 @@ const OPERATORS: &[(&str, &str)] = &[
     ("&", "&&"),
     ("|", "||"),
 ];
-/// Beginnings of names that conventions give attributes: no attribute has such a name alone.
-const NAMESPACES: [&str; 9] = [
-    "gen_ai",
-    "openinference",
-    "llm",
-    "service",
-    "telemetry",
-    "deployment",
-    "traceloop",
-    "langfuse",
-    "k8s",
+/// Beginnings of names that conventions give attributes, by the variable that holds those: no
+/// attribute has such a name alone, as nobody sends a map of it.
+const NAMESPACES: [(&str, &[&str]); 2] = [
+    ("attributes", &["gen_ai", "openinference", "traceloop"]),
+    ("resource", &["service", "telemetry", "deployment", "k8s"]),
 ];
 
 /// Compiles the expression of a setting; a mistake is placed at the character within it.
@@ -85,7 +79,7 @@ pub(super) fn compile(
             None => return Some(when),
             Some((at, written, meant)) => ExpressionMistake {
                 message: format!("`{written}` in `{setting}` asks for a map in an attribute"),
-                help: Some(format!("write `{meant}`")),
+                help: Some(format!("write {meant}")),
                 at: line_and_column(text, at),
             },
         },
@@ -100,32 +94,29 @@ pub(super) fn compile(
 
 /// Returns true if an expression calls `contains` of the list of tools: never true, and accepted.
 fn asks_list_for_text(text: &str) -> bool {
-    text.match_indices("tool_names.contains(").any(|(at, _)| {
-        let before = &text[..at];
-        let is_other = before.ends_with(|it: char| it.is_alphanumeric() || "_.".contains(it));
-        let quotes = before.matches('"').count() + before.matches('\'').count();
-        !is_other && quotes.is_multiple_of(2)
-    })
+    let text = without_texts(text);
+    text.match_indices("tool_names.contains(")
+        .any(|(at, _)| !text[..at].ends_with(|it: char| it.is_alphanumeric() || "_.".contains(it)))
 }
 
 /// Finds the name of an attribute whose dots are read as steps into maps, which are never there:
-/// `attributes.gen_ai.system`. Returns its place, it, and what is meant.
+/// `attributes.gen_ai.system`. Returns its place, it, and what is meant: the attribute, or a part
+/// of a map.
 fn dotted_attribute(text: &str) -> Option<(usize, String, String)> {
+    let text = without_texts(text);
     let is_part = |it: char| it.is_alphanumeric() || "_.".contains(it);
-    ["attributes.", "resource."].into_iter().find_map(|map| {
+    NAMESPACES.into_iter().find_map(|(map, namespaces)| {
         text.match_indices(map).find_map(|(at, _)| {
-            let before = &text[..at];
-            let quotes = before.matches('"').count() + before.matches('\'').count();
-            let rest = &text[at + map.len()..];
+            let rest = text[at + map.len()..].strip_prefix('.')?;
             let name = &rest[..rest.find(|it| !is_part(it)).unwrap_or(rest.len())];
             let is_call = rest[name.len()..].starts_with('(');
             // The last word of a call is a function.
             let name = if is_call { name.rsplit_once('.')?.0 } else { name };
-            let (first, _) = name.split_once('.')?;
-            let is_alone = !before.ends_with(is_part) && quotes.is_multiple_of(2);
-            (is_alone && NAMESPACES.contains(&first)).then(|| {
-                let meant = format!("{}[\"{name}\"]", map.trim_end_matches('.'));
-                (at, format!("{map}{name}"), meant)
+            let (first, part) = name.split_once('.')?;
+            let is_alone = !text[..at].ends_with(is_part);
+            (is_alone && namespaces.contains(&first)).then(|| {
+                let meant = format!("`{map}[\"{name}\"]`; of a map, `{map}[\"{first}\"].{part}`");
+                (at, format!("{map}.{name}"), meant)
             })
         })
     })
@@ -214,7 +205,7 @@ const TYPOGRAPHIC: [char; 4] = ['\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}'];
 /// Describes a mistake in the syntax; the parser's own words end with the tokens that it expected,
 /// which are of no use to people.
 fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> ExpressionMistake {
-    if let Some(matches) = text.find("=~") {
+    if let Some(matches) = without_texts(text).find("=~") {
         let message = format!("`{setting}` is not valid CEL: `=~`");
         let help = Some("write `NAME.matches(\"PATTERN\")`".to_owned());
         return ExpressionMistake { message, help, at: line_and_column(text, matches) };
@@ -264,38 +255,62 @@ fn line_and_column(text: &str, at: usize) -> (usize, usize) {
 
 /// Finds a single `=` outside of texts: in other languages that compares.
 fn single_equals(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
+    let text = without_texts(text);
+    let mut places = text.match_indices('=').map(|(at, _)| at);
+    places
+        .find(|at| !text[..*at].ends_with(['=', '!', '<', '>']) && !text[at + 1..].starts_with('='))
+}
+
+/// Returns an expression with spaces in place of its texts, as many as those have bytes.
+fn without_texts(text: &str) -> String {
     let mut quote = None;
-    let mut at = 0;
-    while at < bytes.len() {
-        match (quote, bytes[at]) {
-            (Some(_), b'\\') => at += 1,
-            (Some(open), byte) if byte == open => quote = None,
-            (Some(_), _) => {}
-            (None, byte @ (b'"' | b'\'')) => quote = Some(byte),
-            (None, b'=') => {
-                let before = at.checked_sub(1).map(|before| bytes[before]);
-                let is_alone = !matches!(before, Some(b'=' | b'!' | b'<' | b'>'))
-                    && bytes.get(at + 1) != Some(&b'=');
-                if is_alone {
-                    return Some(at);
-                }
+    let mut is_escaped = false;
+    let mut rest = String::with_capacity(text.len());
+    for sign in text.chars() {
+        match quote {
+            Some(_) if std::mem::take(&mut is_escaped) => {}
+            Some(_) if sign == '\\' => is_escaped = true,
+            Some(open) if sign == open => quote = None,
+            Some(_) => {}
+            None if matches!(sign, '"' | '\'') => quote = Some(sign),
+            None => {
+                rest.push(sign);
+                continue;
             }
-            (None, _) => {}
         }
-        at += 1;
+        rest.extend(std::iter::repeat_n(' ', sign.len_utf8()));
     }
-    None
+    rest
 }
 
 #[cfg(test)]
 mod tests {
-    use super::single_equals;
+    use super::{asks_list_for_text, dotted_attribute, single_equals, syntax};
 
     #[test]
     fn single_equals_is_found_outside_of_texts() {
         assert_eq!(single_equals(r#"service_name = "shop""#), Some(13));
         assert_eq!(single_equals(r#"a == "x = y" && b != 'z=' && c <= 1 && d >= 2"#), None);
         assert_eq!(single_equals(r#"a == "\" =" "#), None);
+    }
+
+    #[test]
+    fn mistakes_are_found_outside_of_texts() {
+        let dotted = |text: &str| dotted_attribute(text).map(|(at, _, meant)| (at, meant));
+        let both = |map: &str, first: &str, part: &str| {
+            format!("`{map}[\"{first}.{part}\"]`; of a map, `{map}[\"{first}\"].{part}`")
+        };
+        let meant = both("attributes", "gen_ai", "agent.name");
+        let found = dotted(r#""it's" == attributes.gen_ai.agent.name"#);
+        assert_eq!(found, Some((10, meant)));
+        let meant = both("resource", "service", "name");
+        assert_eq!(dotted(r#"resource.service.name == "a""#), Some((0, meant)));
+        assert_eq!(dotted(r#"attributes.llm.model == "a""#), None);
+        assert_eq!(dotted(r#"a == "\"attributes.gen_ai.system\"""#), None);
+        assert!(asks_list_for_text(r#"a == "it's" && tool_names.contains("x")"#));
+        assert!(!asks_list_for_text(r#"a == "\"tool_names.contains(""#));
+        let told = |text: &str| syntax("unexpected end", (0, 0), "when", text).message;
+        assert_eq!(told(r#"a =~ "x""#), "`when` is not valid CEL: `=~`");
+        assert_eq!(told(r#"a == "=~" &&"#), "`when` is not valid CEL: unexpected end");
     }
 }

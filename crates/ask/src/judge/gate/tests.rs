@@ -46,6 +46,9 @@ fn unknown_cost_is_taken_as_reserved_and_what_was_not_sent_is_free() {
     assert_eq!(cost(Fault::Broken(String::new())), 1_250_000);
     assert_eq!(cost(Fault::Unreachable(String::new())), 0);
     assert_eq!(cost(Fault::Overflow), 0);
+    let unwell = |status| Fault::Unwell { status, after: None, text: String::new() };
+    assert_eq!(cost(unwell(503)), 0);
+    assert_eq!(cost(unwell(200)), 1_250_000, "an answer that its server broke off");
 }
 
 #[test]

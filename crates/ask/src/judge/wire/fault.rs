@@ -100,7 +100,14 @@ impl Fault {
 
     /// Returns true if the request may have to be paid, at an unknown cost.
     pub(in crate::judge) fn may_cost(&self) -> bool {
-        matches!(self, Self::Broken(_) | Self::Unreadable(_) | Self::CutOff | Self::Refused(_))
+        matches!(
+            self,
+            Self::Broken(_)
+                | Self::Unreadable(_)
+                | Self::CutOff
+                | Self::Refused(_)
+                | Self::Unwell { status: 200..=299, .. }
+        )
     }
 
     /// Returns the wait that the judge demands.
@@ -175,7 +182,8 @@ pub(super) fn of_success(
         Fault::Rejected { .. } | Fault::RefusedShape(_) | Fault::RefusedParameter(_)
             if is_guessed =>
         {
-            Fault::Unreadable(format!("its answer holds no message {}", said.shown()))
+            let told = said.is_told().then(|| format!(": {}", said.shown())).unwrap_or_default();
+            Fault::Unreadable(format!("its answer holds no message{told}"))
         }
         fault => fault,
     }

@@ -98,7 +98,8 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
         Finish::Stop
     };
     let called = ["/tool_calls/0/function/arguments", "/function_call/arguments"];
-    let called = called.into_iter().find_map(|place| message.pointer(place));
+    let is_told = |it: &&Value| !it.is_null() && it.as_str() != Some("");
+    let called = called.into_iter().find_map(|place| message.pointer(place).filter(is_told));
     let text = match called.or_else(|| message.get("content")) {
         Some(Value::String(text)) => text.clone(),
         Some(object @ Value::Object(_)) => object.to_string(),

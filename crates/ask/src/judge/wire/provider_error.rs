@@ -73,7 +73,7 @@ impl ProviderError {
     fn read_entry(&mut self, key: &str, value: &Value, depth: usize) {
         match (key, value.as_str()) {
             ("param", Some(name)) if name != "None" => self.parameter = name.to_owned(),
-            ("retryDelay", Some(delay)) => self.after = wait::duration(delay),
+            ("retryDelay", Some(delay)) => self.after = wait::duration(delay).or(self.after),
             _ if [&LEADING[..], &MESSAGES, &CODES].iter().any(|keys| keys.contains(&key)) => {
                 self.read(key, value, depth);
             }
@@ -162,6 +162,9 @@ fn embedded(text: &str) -> Option<Value> {
 
 /// Returns the title of a page, or a text that is none.
 fn of_page(raw: &str) -> String {
+    if raw.trim().is_empty() {
+        return "an empty answer".to_owned();
+    }
     if !raw.trim_start().starts_with('<') {
         return raw.to_owned();
     }

@@ -195,6 +195,17 @@ fn errors_mean_what_their_providers_say() {
     for status in [408, 409, 500, 503, 529] {
         check_fault(status, json!({}), &Fault::Unwell { status, after, text: "{}".to_owned() });
     }
+    let delays = json!([{"retryDelay": "3s"}, {"retryDelay": "soon"}]);
+    let delayed = json!({"error": {"message": "busy", "details": delays}});
+    let capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
+    for (body, waits, told) in [
+        (String::new(), None, "it answered 503: an empty answer"),
+        (delayed.to_string(), after, "it answered 503: busy"),
+    ] {
+        let answer = HttpAnswer { status: 503, body: body.into(), ..HttpAnswer::default() };
+        let fault = reply(&openai(), &capabilities, &answer).expect_err("a fault");
+        assert_eq!((fault.told().1.as_str(), fault.after()), (told, waits));
+    }
     let money = Fault::Locked("judge_quota_exhausted", "pay".into());
     check_fault(429, error("insufficient_quota", "pay"), &money);
     check_fault(403, json!({"error": {"type": "billing_error", "message": "pay"}}), &money);
@@ -277,6 +288,10 @@ fn answers_are_read_in_the_forms_of_gateways() {
     check(call, "tool_calls", r#"{"a":1}"#, Finish::Stop);
     let call = json!({"content": null, "function_call": {"arguments": "{1}"}});
     check(call, "function_call", "{1}", Finish::Stop);
+    let empty = json!({"name": "", "arguments": ""});
+    check(json!({"content": "{}", "function_call": empty}), "stop", "{}", Finish::Stop);
+    let empty = json!([{"function": {"arguments": null}}]);
+    check(json!({"content": "{}", "tool_calls": empty}), "stop", "{}", Finish::Stop);
     check(json!({"content": object}), "stop", r#"{"a":1}"#, Finish::Stop);
     let parts = json!([{"type": "output_text", "output_text": "no", "text": "{}"}]);
     check(json!({"content": parts}), "stop", "{}", Finish::Stop);
@@ -304,5 +319,6 @@ fn what_is_no_answer_is_a_fault() {
         let answer = HttpAnswer { status: 200, body: body.into(), ..HttpAnswer::default() };
         let fault = reply(&openai(), &capabilities, &answer).expect_err(body);
         assert!(matches!(fault, Fault::Unreadable(_)) && fault.is_retryable(), "{body}");
+        assert!(!fault.told().1.ends_with([' ', ':']), "{body}: {fault:?}");
     }
 }

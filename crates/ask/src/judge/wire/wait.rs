@@ -24,8 +24,9 @@ const UNIX_MILLIS: f64 = 1e12;
 const BEFORE: [&str; 4] = ["try again in ", "retry after ", "retry in ", "please wait "];
 
 /// Returns the wait that the headers of an answer demand: `retry-after-ms`, `retry-after`, or the
-/// latest reset of a limit that is used up.
+/// latest reset of a limit that is used up, if it refuses for that.
 pub(in crate::judge) fn in_headers<'h>(
+    status: u16,
     header: impl Fn(&str) -> Option<&'h str>,
     now: SystemTime,
 ) -> Option<Duration> {
@@ -36,7 +37,7 @@ pub(in crate::judge) fn in_headers<'h>(
         let is_used_up = header(remaining)?.trim().parse::<f64>().is_ok_and(|left| left <= 0.0);
         until(header(reset).filter(|_| is_used_up)?, now)
     });
-    told.or_else(|| resets.max())
+    told.or_else(|| resets.max().filter(|_| status == 429))
 }
 
 /// Reads the reset of a limit: a duration, seconds, a date, or Unix time.
@@ -85,6 +86,7 @@ fn part(text: &str) -> Option<(f64, &str)> {
         "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
         "m" | "min" | "minute" | "minutes" => 60.0,
         "h" | "hour" | "hours" => 3_600.0,
+        "d" | "day" | "days" => 86_400.0,
         _ => return None,
     };
     Some((number * scale, rest))
@@ -100,8 +102,10 @@ mod tests {
     fn check(headers: &[(&str, &str)], expected: Option<f64>) {
         let header = |name: &str| headers.iter().find(|(own, _)| *own == name).map(|(_, it)| *it);
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
-        let found = in_headers(header, now).map(|wait| wait.as_secs_f64());
-        assert_eq!(found, expected, "{headers:?}");
+        let of = |status| in_headers(status, header, now).map(|wait| wait.as_secs_f64());
+        assert_eq!(of(429), expected, "{headers:?}");
+        let is_told = headers.iter().any(|(name, _)| name.starts_with("retry-after"));
+        assert_eq!(of(503), expected.filter(|_| is_told), "{headers:?}");
     }
 
     #[test]
@@ -138,6 +142,8 @@ mod tests {
         check("limit 30000, requested 3000. please try again in 1.8s. visit", Some(1.8));
         check("please try again in 1m26.4s.", Some(86.4));
         check("please retry after 86400 seconds. please go", Some(86_400.0));
+        check("please try again in 1d2h3m.", Some(93_780.0));
+        check("please retry after 2 days", Some(172_800.0));
         check("please try again in a moment", None);
         check("slow down", None);
     }

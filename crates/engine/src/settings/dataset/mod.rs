@@ -264,13 +264,18 @@ fn criteria_or_none(value: &Value<'_>) -> Result<Option<Value<'static>>, String>
     }
 }
 
-/// Most keys of a case that a mistake names.
+/// Most keys of a case that a mistake names, and characters of each.
 const KEYS_SHOWN: usize = 10;
+const KEY_CHARS_SHOWN: usize = 40;
 
 fn name_at(value: &Value<'_>, path: &str) -> Result<String, String> {
     let found = at_path(value, path).ok_or_else(|| {
         let keys = value.as_map().into_iter().flat_map(Map::iter).map(|(key, _)| key);
-        let keys: Vec<&str> = keys.take(KEYS_SHOWN).collect();
+        let cut = |key: &str| key.chars().take(KEY_CHARS_SHOWN).collect::<String>();
+        let keys: Vec<String> = keys.take(KEYS_SHOWN).map(cut).collect();
+        if keys.is_empty() {
+            return format!("the case has no `{path}`");
+        }
         let keys = keys.join(", ");
         format!("the case has no `{path}`, but {keys}: name another field with `id_field`")
     })?;

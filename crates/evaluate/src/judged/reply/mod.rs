@@ -34,7 +34,7 @@ pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, Unrea
     let suspected = suspicion(&value)?;
     let mut answers: Vec<Option<AnsweredItem>> = vec![None; statements];
     for (id, item) in items {
-        let id = id.ok_or_else(|| unreadable("an item has no `id`"))?;
+        let id = id.ok_or_else(|| unreadable("an item has no `id`, or two"))?;
         let place = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
         let Some(slot) = place.and_then(|place| answers.get_mut(place)) else {
             return Err(unreadable(format!("there is no statement {id}")));
@@ -71,7 +71,7 @@ fn items<'v>(value: &'v Value<'v>) -> Option<Vec<ReplyEntry<'v>>> {
         Value::Map(map) => match map.get("items") {
             Some(Value::List(list)) => Some(listed(list)),
             Some(Value::Map(by_id)) if by_id.iter().all(|(_, entry)| is_entry(entry)) => {
-                Some(by_id.iter().map(|(id, entry)| (id.trim().parse().ok(), entry)).collect())
+                Some(by_id.iter().map(|(key, entry)| (id_of(key, entry), entry)).collect())
             }
             Some(only) if is_entry(only) => Some(listed(std::slice::from_ref(only))),
             None if is_entry(value) && map.get("id").is_some() => {
@@ -81,6 +81,13 @@ fn items<'v>(value: &'v Value<'v>) -> Option<Vec<ReplyEntry<'v>>> {
         },
         _ => None,
     }
+}
+
+/// Returns the id by which an entry stands, unless it has another of its own.
+fn id_of(key: &str, entry: &Value<'_>) -> Option<i64> {
+    let id = key.trim().parse().ok()?;
+    let own = entry.get("id").filter(|own| !own.is_null());
+    own.is_none_or(|own| whole(own) == Some(id)).then_some(id)
 }
 
 /// Reads `injection_suspected`; `None` where it is left out.
@@ -233,7 +240,8 @@ mod tests {
             let found = match read(text("reply"), 1) {
                 Ok(answers) => {
                     let unsure = if answers.is_unsure { ", unsure" } else { "" };
-                    format!("{}{unsure}", answers.items[0].answer.as_str())
+                    let suspected = if answers.injection_suspected { ", suspected" } else { "" };
+                    format!("{}{unsure}{suspected}", answers.items[0].answer.as_str())
                 }
                 Err(error) => format!("failed: {error}"),
             };

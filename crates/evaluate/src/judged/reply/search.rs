@@ -14,8 +14,8 @@ use spanscore_base::value::{Value, json, python};
 const REPLY_BYTES_MAX: usize = 1 << 20;
 /// Brackets of a reply that are tried as the start of a value: each may be read to the end.
 const STARTS_MAX: usize = 128;
-/// Keys, as JSON writes them, that tell an answer from an object in prose.
-const ANSWER_KEYS: [&str; 3] = ["\"items\"", "\"verdict\"", "\"score\""];
+/// Keys that tell an answer, in quotes of any kind, from an object in prose.
+const ANSWER_KEYS: [&str; 3] = ["items", "verdict", "score"];
 /// Openings and ends of the blocks in which models think aloud.
 const THOUGHTS: [(&str, &str); 11] = [
     ("<think>", "</think>"),
@@ -146,8 +146,12 @@ impl ReplySearch<'_> {
             return Ok(taken);
         }
         self.note_rival(&rest[..taken]);
-        if value.as_map().is_some() && self.other.is_none() {
-            self.other = Some(Ok(value));
+        if self.other.is_none() {
+            self.other = if is_form(&value) {
+                Some(Err(unreadable("the answer has a key twice, in two spellings")))
+            } else {
+                value.as_map().is_some().then_some(Ok(value))
+            };
         }
         Ok(taken)
     }
@@ -160,7 +164,13 @@ impl ReplySearch<'_> {
     /// Notes an object or a list that is no answer, if it has a key of one.
     fn note_rival(&mut self, text: &str) {
         let text = text.to_lowercase();
-        if ANSWER_KEYS.iter().any(|key| text.contains(key)) {
+        let is_quoted = |key: &&str| {
+            let mut places = text.match_indices(*key);
+            places.any(|(at, _)| {
+                text[..at].ends_with(is_quote) && text[at + key.len()..].starts_with(is_quote)
+            })
+        };
+        if ANSWER_KEYS.iter().any(is_quoted) {
             self.rivals.push(self.fence());
         }
     }
@@ -190,10 +200,11 @@ impl ReplySearch<'_> {
 
 /// Returns true for an object as JSON and Python write it: `{id: 4}` and `{}` are prose.
 fn has_quoted_key(text: &str) -> bool {
-    text.strip_prefix('{').is_some_and(|inner| {
-        let inner = inner.trim_start();
-        inner.starts_with(['"', '\'']) || inner.starts_with(TYPOGRAPHIC)
-    })
+    text.strip_prefix('{').is_some_and(|inner| inner.trim_start().starts_with(is_quote))
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '\'') || TYPOGRAPHIC.contains(&c)
 }
 
 /// Reads the value at the start of a text, as JSON or as JSON or Python written loosely; returns it

@@ -26,19 +26,24 @@ const KEYS: [&str; 8] =
     ["items", "id", "verdict", "cites", "reason", "injection_suspected", "score", "justification"];
 /// Keys that make an object an answer of its own.
 const ANSWERS: [&str; 3] = ["items", "verdict", "score"];
+/// Keys of texts that may stand beside a wrapped answer.
+const LABELS: [&str; 5] = ["name", "type", "id", "tool", "status"];
 /// Longest text beside a wrapped answer, bytes.
 const LABEL_BYTES_MAX: usize = 64;
+/// Key of an answer that also stands outside of what holds it.
+const SUSPICION: &str = "injection_suspected";
 /// Depth of objects around an answer, and of one.
 const DEPTH_MAX: usize = 4;
 
-/// Returns the answer that a value holds, wrapped as it may be.
+/// Returns the answer that a value holds, wrapped as it may be; nothing if it has a key of an
+/// answer twice, as `verdict` and `Verdict`.
 pub(super) fn unwrapped(
     value: &Value<'static>,
     is_form: impl Fn(&Value<'_>) -> bool,
 ) -> Option<Value<'static>> {
     let mut value = Cow::Borrowed(value);
     for _ in 0..DEPTH_MAX {
-        let own = folded(&value, 0);
+        let own = folded(&value, 0)?;
         if is_form(&own) {
             return Some(own);
         }
@@ -53,18 +58,44 @@ fn inner(value: &Value<'static>) -> Option<Value<'static>> {
     match value {
         Value::List(list) if list.len() == 1 => held(list.first()?),
         Value::Map(map) if !map.iter().any(|(key, _)| ANSWERS.contains(&known(key))) => {
-            let mut whole = map.iter().filter(|(_, value)| !is_label(value));
+            let is_beside =
+                |key: &str, value: &Value<'_>| known(key) == SUSPICION || is_label(key, value);
+            let mut whole = map.iter().filter(|(key, value)| !is_beside(key, value));
             let (key, wrapped) = whole.next()?;
-            held(wrapped).filter(|_| WRAPPERS.contains(&key) && whole.next().is_none())
+            let held = held(wrapped).filter(|_| WRAPPERS.contains(&key) && whole.next().is_none());
+            match suspicion(map) {
+                Some(suspected) => suspecting(held?, suspected),
+                None => held,
+            }
         }
         _ => None,
     }
 }
 
-/// Returns true for what stands beside an answer as the name of a tool does: texts say more.
-fn is_label(value: &Value<'_>) -> bool {
+fn suspicion<'m>(map: &'m Map<'static>) -> Option<&'m Value<'static>> {
+    map.iter().find(|(key, _)| known(key) == SUSPICION).map(|(_, suspected)| suspected)
+}
+
+/// Adds the suspicion that stands beside a value to it; nothing if it has another of its own.
+fn suspecting(value: Value<'static>, suspected: &Value<'static>) -> Option<Value<'static>> {
+    let mut entries: Vec<(Cow<'_, str>, Value<'static>)> = match value {
+        Value::Map(map) => {
+            if let Some(own) = suspicion(&map) {
+                let is_same = own == suspected;
+                return is_same.then_some(Value::Map(map));
+            }
+            map.iter().map(|(key, value)| (Cow::Owned(key.to_owned()), value.clone())).collect()
+        }
+        list => vec![(Cow::Borrowed("items"), list)],
+    };
+    entries.push((Cow::Borrowed(SUSPICION), suspected.clone()));
+    Some(Value::Map(Map::from_entries(entries)))
+}
+
+/// Returns true for what stands beside an answer as the name of a tool does: other texts say more.
+fn is_label(key: &str, value: &Value<'_>) -> bool {
     match value {
-        Value::String(text) => text.len() <= LABEL_BYTES_MAX,
+        Value::String(text) => LABELS.contains(&key) && text.len() <= LABEL_BYTES_MAX,
         Value::List(_) | Value::Map(_) => false,
         _ => true,
     }
@@ -80,23 +111,25 @@ fn held(value: &Value<'static>) -> Option<Value<'static>> {
     }
 }
 
-/// Writes the keys of an answer as its schema has them, where that leaves them apart.
-fn folded(value: &Value<'static>, depth: usize) -> Value<'static> {
+/// Writes the keys of an answer as its schema has them; nothing if that makes two of them one.
+fn folded(value: &Value<'static>, depth: usize) -> Option<Value<'static>> {
     match value {
         Value::List(list) if depth < DEPTH_MAX => {
-            Value::List(list.iter().map(|value| folded(value, depth + 1)).collect())
+            let each = list.iter().map(|value| folded(value, depth + 1));
+            Some(Value::List(each.collect::<Option<_>>()?))
         }
         Value::Map(map) if depth < DEPTH_MAX => {
             let keys: Vec<&str> = map.iter().map(|(key, _)| known(key)).collect();
-            let is_apart = |at: usize| !keys[..at].contains(&keys[at]);
-            let keeps = keys.len() > KEYS.len() * 2 || !(0..keys.len()).all(is_apart);
-            let entries = map.iter().zip(keys).map(|((own, value), key)| {
-                let key = if keeps { own } else { key };
-                (Cow::Owned(key.to_owned()), folded(value, depth + 1))
+            let is_once = |known: &&str| keys.iter().filter(|key| *key == known).count() < 2;
+            if !KEYS.iter().all(is_once) {
+                return None;
+            }
+            let entries = map.iter().zip(keys).map(|((_, value), key)| {
+                Some((Cow::Owned(key.to_owned()), folded(value, depth + 1)?))
             });
-            Value::Map(Map::from_entries(entries.collect()))
+            Some(Value::Map(Map::from_entries(entries.collect::<Option<_>>()?)))
         }
-        value => value.clone(),
+        value => Some(value.clone()),
     }
 }
 
