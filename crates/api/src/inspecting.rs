@@ -47,7 +47,8 @@ impl Inspecting {
             return Err(ApiProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_value", text));
         }
         let busy = || {
-            let text = "other requests are being explained: ask again in a second";
+            let text = "too many requests wait to be explained, or yours take your part of the \
+                        places: ask again in a second";
             ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text)
         };
         let place = self.places.take(sender, 1).ok_or_else(busy)?;

@@ -24,7 +24,7 @@ use crate::login::{form, login};
 use crate::problem::ApiProblem;
 use crate::question::{ApiQuery, Takes};
 use crate::routes::{QueryRoute, ROUTES, RouteQuery, status};
-use crate::shares::{AskedBy, HeldAnswer};
+use crate::shares::{AskedBy, HeldAnswer, SharedHold};
 use crate::state::{Api, now_ms};
 use crate::stream::stream;
 
@@ -99,10 +99,20 @@ impl Api {
         held.map_or_else(|problem| self.refuse(problem), json)
     }
 
-    /// Takes room for an answer, which it has until it is read.
-    fn held(&self, AskedBy(sender): AskedBy, bytes: Vec<u8>) -> Result<Bytes, ApiProblem> {
+    /// Takes room for an answer.
+    fn held(&self, asker: AskedBy, bytes: Vec<u8>) -> Result<Bytes, ApiProblem> {
+        let held = self.room(asker, bytes.len())?;
+        Ok(Bytes::from_owner(HeldAnswer { bytes: bytes.into(), _held: held }))
+    }
+
+    /// Takes room for an answer of so many bytes, which it has until it is read.
+    pub(crate) fn room(
+        &self,
+        AskedBy(sender): AskedBy,
+        bytes: usize,
+    ) -> Result<SharedHold, ApiProblem> {
         let most = self.answers.limit();
-        if bytes.len() > most {
+        if bytes > most {
             let text = format!(
                 "the answer would be over {} KiB, a quarter of `receivers.otlp.max_in_flight_mib`: \
                  lower `limit`, or narrow the filter",
@@ -110,12 +120,11 @@ impl Api {
             );
             return Err(ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", text));
         }
-        let held = self.answers.take(sender, bytes.len()).ok_or_else(|| {
+        self.answers.take(sender, bytes).ok_or_else(|| {
             let text = "answers that are not read take all the room there is, or yours take your \
                         part of it: read them, or ask again in a second";
             ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, "bytes_full", text)
-        })?;
-        Ok(Bytes::from_owner(HeldAnswer { bytes: bytes.into(), _held: held }))
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Write queue: records that wait for the disk, bounded by bytes, taken in groups by one thread.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -75,6 +76,8 @@ pub struct LogCounts {
 /// Record that waits to be written.
 pub(super) struct WaitingRecord {
     pub(super) position: u64,
+    /// Sender whose share of the log it counts for.
+    pub(super) sender: Option<Sender>,
     pub(super) head: RecordHead,
     pub(super) payload: Bytes,
     pub(super) written: Option<oneshot::Sender<Result<(), AppendError>>>,
@@ -164,7 +167,7 @@ impl WriteQueue {
         let bytes = frame_bytes(payload.len());
         let written = waits.then_some(answer);
         let note = None;
-        let record = |position| WaitingRecord { position, head, payload, written, note };
+        let record = |position| WaitingRecord { position, sender, head, payload, written, note };
         let claimed =
             self.add((bytes, sender), &self.limits, claim, record).inspect_err(|error| {
                 if *error == AppendError::Full {
@@ -185,11 +188,12 @@ impl WriteQueue {
         source: &Arc<Source>,
     ) -> Result<(), AppendError> {
         let bytes = frame_bytes(payload.len());
+        let sender = None;
         let written = None;
         let place = |position| claim.set(source.claim(position, bytes));
         let note = Some(claim.clone());
-        let record = |position| WaitingRecord { position, head, payload, written, note };
-        self.add((bytes, None), &self.limits.of_notes(), place, record)
+        let record = |position| WaitingRecord { position, sender, head, payload, written, note };
+        self.add((bytes, sender), &self.limits.of_notes(), place, record)
     }
 
     fn add<T>(
@@ -282,17 +286,20 @@ impl WriteQueue {
 
     /// Takes out all records behind those that could not be written, so that the next one stands at
     /// `end`, where the file goes on. If one of them has been answered already, all stay at their
-    /// positions.
-    pub(super) fn refuse_waiting(&self, end: Option<u64>) -> Vec<WaitingRecord> {
+    /// positions. None of the refused ones counts for its sender.
+    pub(super) fn refuse_waiting(&self, end: Option<u64>, refused: &mut Vec<WaitingRecord>) {
         let mut waits = self.waits.lock();
         let is_answered =
             |record: &WaitingRecord| record.written.is_none() && record.note.is_none();
-        if waits.records.iter().any(is_answered) {
-            return Vec::new();
+        if !waits.records.iter().any(is_answered) {
+            waits.bytes = 0;
+            waits.next = end.unwrap_or(waits.next);
+            refused.append(&mut waits.records);
         }
-        waits.bytes = 0;
-        waits.next = end.unwrap_or(waits.next);
-        std::mem::take(&mut waits.records)
+        for record in refused {
+            let Some(sender) = record.sender else { continue };
+            waits.shares.take_out(sender, (record.position, record.end() - record.position));
+        }
     }
 
     /// Waits until all records before it are written.
@@ -355,12 +362,11 @@ impl WriteQueue {
         waits.bytes + waits.writing
     }
 
-    /// Sets the bytes of the segments, with all that was being written, and the position of the
-    /// first.
-    pub(super) fn set_used(&self, bytes: u64, begin: u64) {
+    /// Sets the bytes of the segments, with all that was being written, and their positions.
+    pub(super) fn set_used(&self, bytes: u64, segments: &[Range<u64>]) {
         let mut waits = self.waits.lock();
         waits.writing = 0;
-        waits.shares.forget_before(begin);
+        waits.shares.keep_within(segments);
         self.used.store(bytes, Ordering::Relaxed);
         let unfit = self.unfit.load(Ordering::Relaxed);
         let used = bytes.saturating_add(waits.bytes).saturating_add(self.lent());

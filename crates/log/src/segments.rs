@@ -1,5 +1,6 @@
 //! Segments of a log: its files, by the positions that they hold.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -177,6 +178,11 @@ impl Segments {
         self.files.lock().iter().map(SegmentFile::bytes).sum()
     }
 
+    /// Returns the positions between which each holds its records.
+    pub(super) fn positions(&self) -> Vec<Range<u64>> {
+        self.files.lock().iter().map(|segment| segment.base..segment.end).collect()
+    }
+
     /// Returns the bytes of the segments that end at or before a position.
     pub(super) fn bytes_before(&self, position: u64) -> u64 {
         let segments = self.files.lock();
@@ -185,11 +191,6 @@ impl Segments {
 
     pub(super) fn count(&self) -> usize {
         self.files.lock().len()
-    }
-
-    /// Returns the position of the first record.
-    pub(super) fn begin(&self) -> u64 {
-        self.files.lock().first().map_or(0, |segment| segment.base)
     }
 
     pub(super) fn end(&self) -> u64 {

@@ -1,17 +1,18 @@
 //! Bytes of a log by their senders: who has little finds room in a log that is nearly full of the
 //! records of others.
 //!
-//! Bytes are counted by stretches of positions. A stretch counts until the log begins behind it;
+//! Bytes are counted by stretches of positions. A stretch counts while a segment holds some of it;
 //! what compaction freed of it goes from all alike.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use spanscore_base::model::{Sender, SenderShares};
 
 /// Inverse of the part of a log that must be free for senders to take it without a look at their
 /// shares. It is beyond what compaction leaves free.
 const FREE_PARTS: u64 = 8;
-/// Stretches of a full log.
+/// Stretches of a full log. At most twice as many count, where segments with gaps hold more.
 const STRETCHES: u64 = 64;
 /// Most connections that a stretch tells apart; of further ones it tells the peers, as many again.
 const SENDERS_MAX: usize = 256;
@@ -65,6 +66,9 @@ impl LogShares {
         let last = self.stretches.back().map(|last| last.base);
         if last.is_none_or(|base| position.saturating_sub(base) >= width) {
             self.stretches.push_back(Stretch { base: position, by_sender: BTreeMap::new() });
+            if self.stretches.len() as u64 > 2 * STRETCHES {
+                self.forget_at(0);
+            }
         }
         let Some(Stretch { by_sender, .. }) = self.stretches.back_mut() else { return };
         let mut sender = sender.without_group();
@@ -79,14 +83,51 @@ impl LogShares {
         }
     }
 
-    /// Forgets the stretches that end before the log begins.
-    pub(super) fn forget_before(&mut self, begin: u64) {
-        while self.stretches.get(1).is_some_and(|next| next.base <= begin) {
-            let Some(gone) = self.stretches.pop_front() else { return };
-            for (sender, bytes) in gone.by_sender {
-                self.shares.remove(sender, bytes as usize);
-                self.counted -= bytes;
+    /// Takes out a record that was added and could not be written.
+    pub(super) fn take_out(&mut self, sender: Sender, (position, bytes): (u64, u64)) {
+        let after = self.stretches.partition_point(|stretch| stretch.base <= position);
+        let stretch = after.checked_sub(1).and_then(|at| self.stretches.get_mut(at));
+        let Some(Stretch { by_sender, .. }) = stretch else { return };
+        let own = sender.without_group();
+        for sender in [own, Sender { connection: 0, ..own }] {
+            let Some(held) = by_sender.get_mut(&sender).filter(|held| **held >= bytes) else {
+                continue;
+            };
+            *held -= bytes;
+            if *held == 0 {
+                by_sender.remove(&sender);
             }
+            self.shares.remove(sender, bytes as usize);
+            self.counted -= bytes;
+            break;
+        }
+        // The log goes on before positions that were never written.
+        while self.stretches.back().is_some_and(|last| last.by_sender.is_empty()) {
+            self.stretches.pop_back();
+        }
+    }
+
+    /// Forgets the stretches of which no segment holds a position, by the positions of the segments
+    /// in order. What comes behind the last one waits to be written.
+    pub(super) fn keep_within(&mut self, segments: &[Range<u64>]) {
+        let end = segments.last().map_or(0, |last| last.end);
+        let mut at = 0;
+        while let Some(next) = self.stretches.get(at + 1).map(|next| next.base) {
+            let base = self.stretches[at].base;
+            let first = segments.partition_point(|segment| segment.end <= base);
+            let is_held = segments.get(first).is_some_and(|segment| segment.start < next);
+            if is_held || next > end {
+                at += 1;
+            } else {
+                self.forget_at(at);
+            }
+        }
+    }
+
+    fn forget_at(&mut self, at: usize) {
+        for (sender, bytes) in self.stretches.remove(at).into_iter().flat_map(|it| it.by_sender) {
+            self.shares.remove(sender, bytes as usize);
+            self.counted -= bytes;
         }
     }
 }
@@ -133,10 +174,10 @@ mod tests {
             let after = fill(&mut shares, other, used);
             assert!(after > used + 5_000, "{after}");
             // Once the log begins behind what the flood had, it has room again.
-            shares.forget_before(SIZE_MAX / 2);
+            shares.keep_within(&[SIZE_MAX / 2..after]);
             let room = LogRoom { used: after - SIZE_MAX / 2, size_max: SIZE_MAX };
             assert!(shares.may_add(flood, 100, room));
-            shares.forget_before(u64::MAX);
+            shares.keep_within(&[u64::MAX - 1..u64::MAX]);
             assert!(shares.counted <= SIZE_MAX / STRETCHES + 100);
         }
     }
@@ -152,7 +193,47 @@ mod tests {
         }
         assert_eq!(shares.shares.held(sender(1, 7)), (2000, 1));
         assert_eq!(shares.stretches[0].by_sender.len(), 2 * SENDERS_MAX);
-        shares.forget_before(u64::MAX);
+        shares.keep_within(&[u64::MAX - 1..u64::MAX]);
         assert!(shares.counted > 2000, "the last stretch stays");
+    }
+
+    #[test]
+    fn stretches_do_not_grow_while_an_old_record_is_claimed() {
+        // The first record stands in a segment alone, or in one with gaps up to the last.
+        for (has_gaps, expected) in [(false, 9), (true, 2 * STRETCHES as usize)] {
+            let mut shares = LogShares::default();
+            let segment = SIZE_MAX / 8;
+            for position in (0..10 * SIZE_MAX).step_by(100) {
+                shares.add(sender(1, 1), (position, 100), SIZE_MAX);
+                let last = position / segment * segment..position + 100;
+                let first_end = if has_gaps { last.start.max(100) } else { 100 };
+                shares.keep_within(&[0..first_end, last]);
+                assert!(shares.stretches.len() <= 2 * STRETCHES as usize);
+            }
+            assert_eq!(shares.stretches.len(), expected);
+            let counted: u64 = shares.stretches.iter().flat_map(|it| it.by_sender.values()).sum();
+            assert_eq!(shares.counted, counted);
+            assert_eq!(shares.shares.held(sender(1, 1)).0 as u64, counted);
+        }
+    }
+
+    #[test]
+    fn record_that_was_not_written_is_nobodys() {
+        let width = SIZE_MAX / STRETCHES;
+        // A connection, one of those beyond the ones of a stretch, and one of another stretch.
+        for connection in [1, 300, 2000] {
+            let mut shares = LogShares::default();
+            for connection in 1..=600 {
+                shares.add(sender(1, connection), (connection.into(), 1), SIZE_MAX);
+            }
+            let position = 600 + width * u64::from(connection / 1000);
+            let before = shares.counted;
+            shares.add(sender(1, connection), (position, 50), SIZE_MAX);
+            let held = shares.shares.held(sender(1, connection));
+            shares.take_out(sender(1, connection), (position, 50));
+            assert_eq!((shares.counted, shares.stretches.len()), (before, 1), "{connection}");
+            let after = shares.shares.held(sender(1, connection));
+            assert_eq!(held.0 - after.0, 50, "{connection}");
+        }
     }
 }

@@ -192,10 +192,10 @@ impl LogWriter {
             // The file goes on where it was cut, and waiting records have positions behind the gap:
             // they are refused, too. Answered only after that, so that no retry is among them.
             let end = self.active.as_ref().map(|active| active.end);
-            refused.append(&mut self.queue.refuse_waiting(end));
+            self.queue.refuse_waiting(end, &mut refused);
             self.answer(refused, Err(AppendError::Failed));
         }
-        self.queue.set_used(self.segments.bytes(), self.segments.begin());
+        self.queue.set_used(self.segments.bytes(), &self.segments.positions());
     }
 
     /// Counts the leading records that go to one segment: the active one, else a new one.
@@ -337,7 +337,7 @@ impl LogWriter {
     fn look_after(&mut self) {
         self.remove_unclaimed();
         self.compact();
-        self.queue.set_used(self.segments.bytes(), self.segments.begin());
+        self.queue.set_used(self.segments.bytes(), &self.segments.positions());
         self.probe();
     }
 
@@ -469,7 +469,7 @@ impl Drop for Ends {
 }
 
 impl WaitingRecord {
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.position + (RECORD_HEAD_BYTES + self.payload.len()) as u64
     }
 

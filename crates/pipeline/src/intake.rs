@@ -267,7 +267,9 @@ impl PipelineIntake {
         kept.map(Some).map_err(|error| match error {
             AppendError::Full => self.not_kept("log_full", "the log is full"),
             AppendError::Share => {
-                self.not_kept("log_share", "the log is nearly full, and you have your part of it")
+                let why = "the log is nearly full, and you have your part of it: come again, or \
+                           see log.size_max_mib";
+                self.not_kept("log_share", why)
             }
             AppendError::Behind => self.not_kept("log_behind", "the disk does not keep up"),
             AppendError::Failed | AppendError::Closed => {

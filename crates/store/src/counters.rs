@@ -52,7 +52,7 @@ pub enum StoreCount {
     /// Runs whose definitions of tools are not whole: too long, or there are too many sets.
     DefinitionsLeftOut,
     /// New names of evaluators, sources and tools that share a row: their sender has its part of
-    /// the table, or it is full.
+    /// the table, or it is full. A name of a sender counts once while it is remembered.
     NamesLeftOut,
     /// Bytes that wait to be written: a gauge.
     QueueBytes,

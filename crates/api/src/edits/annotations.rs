@@ -13,6 +13,7 @@ use spanscore_store::{AnnotationChange, NewAnnotation, StoreView};
 
 use super::{EditBody, Edited, deleted, edited, read, seen};
 use crate::problem::ApiProblem;
+use crate::shares::AskedBy;
 use crate::state::Api;
 
 /// Person who names none.
@@ -36,6 +37,7 @@ struct NewAnnotationBody {
 
 pub(super) async fn add(
     State(api): State<Arc<Api>>,
+    asker: AskedBy,
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
@@ -59,12 +61,13 @@ pub(super) async fn add(
             NewAnnotation { id, trace_id, session_id, evaluation_id, call, name, author, verdict };
         move |store: &StoreView| store.annotate(new).map(|(stored, is_new)| of(stored, is_new))
     });
-    edited(&api, edit).await
+    edited(&api, asker, edit).await
 }
 
 pub(super) async fn change(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
+    asker: AskedBy,
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
@@ -75,7 +78,7 @@ pub(super) async fn change(
             store.change_annotation(&id, change, revision).map(|stored| of(stored, false))
         }
     });
-    edited(&api, edit).await
+    edited(&api, asker, edit).await
 }
 
 pub(super) async fn delete(

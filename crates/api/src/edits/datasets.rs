@@ -12,6 +12,7 @@ use spanscore_store::query::DatasetItem;
 use spanscore_store::{DatasetItemChange, NewDatasetItem, StoreView};
 
 use super::{EditBody, Edited, deleted, edited, read, seen};
+use crate::shares::AskedBy;
 use crate::state::Api;
 
 #[derive(Deserialize)]
@@ -26,6 +27,7 @@ struct NewDatasetItemBody {
 pub(super) async fn add(
     State(api): State<Arc<Api>>,
     Path(dataset): Path<String>,
+    asker: AskedBy,
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
@@ -35,12 +37,13 @@ pub(super) async fn add(
         let new = NewDatasetItem { dataset, trace_id, key, change };
         move |store: &StoreView| store.add_item(new).map(|item| of(item, true))
     });
-    edited(&api, edit).await
+    edited(&api, asker, edit).await
 }
 
 pub(super) async fn change(
     State(api): State<Arc<Api>>,
     Path((dataset, key)): Path<(String, String)>,
+    asker: AskedBy,
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
@@ -51,7 +54,7 @@ pub(super) async fn change(
             store.change_item((&dataset, &key), change, revision).map(|item| of(item, false))
         }
     });
-    edited(&api, edit).await
+    edited(&api, asker, edit).await
 }
 
 pub(super) async fn delete(

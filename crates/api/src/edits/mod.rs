@@ -9,6 +9,7 @@ mod datasets;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{patch, post};
 use http::header::{CONTENT_TYPE, ETAG, IF_MATCH};
@@ -22,9 +23,10 @@ use crate::body::ApiBody;
 use crate::problem::ApiProblem;
 use crate::readers::answer;
 use crate::router::{PREFIX, json};
+use crate::shares::{AskedBy, HeldAnswer};
 use crate::state::Api;
 
-/// Longest body of a change.
+/// Longest body of a change, and room that is taken for its answer.
 pub(crate) const EDIT_BYTES_MAX: usize = 128 << 10;
 
 /// Paths below [`PREFIX`] that take changes, with their methods.
@@ -86,22 +88,28 @@ fn seen(headers: &HeaderMap) -> Result<Option<i64>, ApiProblem> {
 /// Has the store make a change, on a thread for blocking work; answers with what it stored.
 async fn edited<T: Serialize + Send + 'static>(
     api: &Api,
+    asker: AskedBy,
     edit: Result<
         impl FnOnce(&StoreView) -> Result<Edited<T>, StoreEditError> + Send + 'static,
         ApiProblem,
     >,
 ) -> Response {
-    let answered = blocking(api, edit).await.and_then(|Edited { stored, revision, is_new }| {
-        let mut response = json(answer(&stored)?);
+    let answered = async {
+        let edit = edit?;
+        // Taken before the change: one that was made must not be told as refused.
+        let held = api.room(asker, EDIT_BYTES_MAX)?;
+        let Edited { stored, revision, is_new } = blocking(api, edit).await?;
+        let bytes = answer(&stored)?.into();
+        let mut response = json(Bytes::from_owner(HeldAnswer { bytes, _held: held }));
         if is_new {
             *response.status_mut() = StatusCode::CREATED;
         }
         if let Ok(tag) = HeaderValue::try_from(format!("\"{revision}\"")) {
             response.headers_mut().insert(ETAG, tag);
         }
-        Ok(response)
-    });
-    answered.unwrap_or_else(|problem| api.refuse(problem))
+        Ok::<_, ApiProblem>(response)
+    };
+    answered.await.unwrap_or_else(|problem| api.refuse(problem))
 }
 
 /// Has the store delete something.
@@ -112,7 +120,8 @@ async fn deleted(
         ApiProblem,
     >,
 ) -> Response {
-    match blocking(api, edit).await {
+    let deleted = async { blocking(api, edit?).await };
+    match deleted.await {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(problem) => api.refuse(problem),
     }
@@ -120,9 +129,8 @@ async fn deleted(
 
 async fn blocking<T: Send + 'static>(
     api: &Api,
-    edit: Result<impl FnOnce(&StoreView) -> Result<T, StoreEditError> + Send + 'static, ApiProblem>,
+    edit: impl FnOnce(&StoreView) -> Result<T, StoreEditError> + Send + 'static,
 ) -> Result<T, ApiProblem> {
-    let edit = edit?;
     let store = api.store.clone();
     let done = tokio::task::spawn_blocking(move || edit(&store)).await;
     done.unwrap_or(Err(StoreEditError::Unavailable)).map_err(ApiProblem::from)

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
 
+use axum::body::Body;
 use flate2::read::GzDecoder;
 use http_body_util::BodyExt;
 use spanscore_base::model::Sender;
@@ -182,6 +183,16 @@ async fn answers_that_nobody_reads_leave_room_for_those_of_another() {
     assert_eq!(harness.api.counters.get(RequestRefusal::BytesFull), 1);
     assert!((512 << 10..=1 << 20).contains(&harness.bodies.held()), "a quarter of the quota");
     assert_eq!(ask(2, 1).await.status(), 200);
+    // A change has its answer's room before it is made.
+    for (peer, is_refused) in [(1, true), (2, false)] {
+        let bearer = harness.bearer();
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        let mut request = request("POST", "/api/v1/annotations", &headers);
+        *request.body_mut() = Body::from(r#"{"trace_id":"x","label":"fail"}"#);
+        request.extensions_mut().insert(Sender { peer, ..Sender::default() });
+        let (_, kind) = harness.send(request).await.problem();
+        assert_eq!(kind == "bytes_full", is_refused, "{peer}: {kind}");
+    }
     drop(unread);
     assert_eq!(harness.bodies.held(), 0);
     harness.bodies.resize(4096);

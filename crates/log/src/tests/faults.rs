@@ -247,3 +247,29 @@ fn log_that_is_full_borrows_what_another_has_free_and_no_more() {
     });
     append(&lender, 3, 50).unwrap();
 }
+
+#[test]
+fn records_that_a_disk_did_not_take_count_for_nobody() {
+    let disk = FakeDisk::default();
+    let own = LogLimits { size_max: 64_000, segment: 8_000, ..limits(Durability::Os) };
+    let (log, _, _all) = open(&disk, own);
+    let append = |peer: u32| {
+        let sender = Sender { peer, ..Sender::default() };
+        runtime().block_on(log.append_of(Some(sender), head(1), payload(1, 100)))
+    };
+    let mut claims = vec![append(1).unwrap()];
+    let refused = loop {
+        match append(2) {
+            Ok(claim) => claims.push(claim),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, AppendError::Share);
+    disk.plan(is_full);
+    for _ in 0..500 {
+        assert_eq!(append(1).err(), Some(AppendError::Failed));
+    }
+    disk.heal();
+    claims.push(append(1).unwrap());
+    assert_eq!(append(2).err(), Some(AppendError::Share));
+}

@@ -43,10 +43,7 @@ pub(super) fn resolve(
         (false, _) => {
             let error =
                 SettingsError::new(format!("endpoint `{endpoint}` has no `http://` or `https://`"));
-            return Err(error.with_help(match written.strip_prefix('$') {
-                Some(name) => format!("write `${{env:{name}}}`"),
-                None => format!("write `http://{endpoint}`"),
-            }));
+            return Err(error.with_help(format!("write `{}`", with_http(&endpoint.to_string()))));
         }
     };
     let uri: Uri = with_scheme
@@ -78,6 +75,19 @@ pub(super) fn resolve(
                 }
             }
         }
+    }
+}
+
+/// Returns an address without a scheme as it is written with one; `$NAME` at its beginning stands
+/// for a variable of the environment, which alone may hold the scheme.
+fn with_http(shown: &str) -> String {
+    let Some(variable) = shown.strip_prefix('$') else { return format!("http://{shown}") };
+    let is_of_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let end = variable.find(|it| !is_of_name(it)).unwrap_or(variable.len());
+    match variable.split_at(end) {
+        ("", _) => format!("http://{shown}"),
+        (name, "") => format!("${{env:{name}}}"),
+        (name, rest) => format!("http://${{env:{name}}}{rest}"),
     }
 }
 
@@ -127,6 +137,15 @@ mod tests {
             false,
             "endpoint `h:4318` has no `http://` or `https://` (write `http://h:4318`)",
         );
+        for (written, help) in [
+            ("$OTLP", "${env:OTLP}"),
+            ("$COLLECTOR:4318", "http://${env:COLLECTOR}:4318"),
+            ("$HOST_1/otel", "http://${env:HOST_1}/otel"),
+            ("${HOST}:4318", "http://${HOST}:4318"),
+        ] {
+            let problem = format!("endpoint `{written}` has no `http://` or `https://`");
+            check(Http, written, false, &format!("{problem} (write `{help}`)"));
+        }
         check(
             Http,
             "http://b/api/v1/traces/",

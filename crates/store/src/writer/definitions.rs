@@ -53,6 +53,7 @@ impl RowWriter {
         // Of what is shown: the hash of a secret would let one guess it.
         let digest = digest(&shown);
         let table = ("definitions", DEFINITIONS_MAX);
+        let sender = Some(sender);
         let id = match find(connection, "SELECT id FROM definitions WHERE digest = ?1", [digest])? {
             Some(id) => id,
             None if !rows.has_room(connection, table, sender)? => return Ok(None),

@@ -3,7 +3,7 @@
 //! Tables of names are small, and whoever invents names would fill them for all: of what a table
 //! still takes each sender has a part, as in the queues. Beyond it its new names share a row.
 
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
@@ -23,6 +23,8 @@ const EVALUATORS_MAX: usize = 10_000;
 const SOURCES_MAX: usize = 2_000;
 /// Most tools; those beyond share a row.
 pub(crate) const TOOLS_MAX: usize = 5_000;
+/// Most names of a table that are remembered as left out.
+const LEFT_OUT_MAX: usize = 10_000;
 /// Longest name, bytes.
 const NAME_BYTES_MAX: usize = 200;
 /// Name of the row that those beyond a limit share.
@@ -35,8 +37,6 @@ pub(super) struct KnownNames {
     sources: KnownRows<RunSource>,
     tools: KnownRows<Box<str>>,
     pub(super) definitions: KnownRows<DefinitionsDigest>,
-    /// Names that were to be stored and share a row with others, since somebody last took it.
-    pub(super) left_out: usize,
 }
 
 impl KnownNames {
@@ -47,7 +47,18 @@ impl KnownNames {
         self.tools.forget();
         self.definitions.forget();
     }
+
+    /// Takes the number of names that were newly left out: that share a row with others.
+    pub(super) fn take_left_out(&mut self) -> usize {
+        let Self { evaluators, sources, tools, .. } = self;
+        let new =
+            [&mut evaluators.new_left_out, &mut sources.new_left_out, &mut tools.new_left_out];
+        new.into_iter().map(std::mem::take).sum()
+    }
 }
+
+/// Name of a sender, or of this process, by a hash.
+type NameOf = (Option<Sender>, u64);
 
 /// Rows of one table.
 // `SmartDefault` asks no `Default` of `K`, as std's derive would.
@@ -59,22 +70,31 @@ pub(super) struct KnownRows<K> {
     /// Senders of the rows that this process added.
     owners: HashMap<i64, Sender>,
     shares: SenderShares,
+    /// Rows that were added, since what was known was last forgotten.
+    changes: u64,
+    /// Row that names beyond the limit share.
+    other: Option<i64>,
+    /// Names that share it, with the changes up to which they are known to.
+    left_out: HashMap<NameOf, u64>,
+    /// Names that were added to these and are not counted yet.
+    new_left_out: usize,
 }
 
 impl<K: Eq + Hash> KnownRows<K> {
-    /// Returns true if a table of so many rows at most takes one more of a sender; asks the file
-    /// once.
+    /// Returns true if a table of so many rows at most takes one more of a sender; this process
+    /// has all that is left. Asks the file once.
     pub(super) fn has_room(
         &mut self,
         connection: &Connection,
         (table, most): (&str, usize),
-        sender: Sender,
+        sender: Option<Sender>,
     ) -> rusqlite::Result<bool> {
         let count = match self.count {
             Some(count) => count,
             None => self.count_anew(connection, table)?,
         };
-        Ok(self.shares.fits(most.saturating_sub(count), sender, 1))
+        let left = most.saturating_sub(count);
+        Ok(sender.map_or(left > 0, |sender| self.shares.fits(left, sender, 1)))
     }
 
     /// Counts the rows in the file; those that are gone are nobody's any more.
@@ -89,19 +109,46 @@ impl<K: Eq + Hash> KnownRows<K> {
         Ok(ids.len())
     }
 
-    /// Counts a row that was added for a sender.
-    pub(super) fn added(&mut self, id: i64, sender: Sender) {
+    /// Counts a row that was added for a sender, or for this process.
+    pub(super) fn added(&mut self, id: i64, sender: Option<Sender>) {
         self.count = self.count.map(|count| count + 1);
+        self.changes += 1;
         // A row of a transaction that failed may have had the number.
-        if let Some(before) = self.owners.insert(id, sender) {
+        if let Some(before) = self.owners.remove(&id) {
             self.shares.remove(before, 1);
         }
-        self.shares.add(sender, 1);
+        if let Some(sender) = sender {
+            self.owners.insert(id, sender);
+            self.shares.add(sender, 1);
+        }
     }
 
     fn forget(&mut self) {
         self.ids.clear();
         self.count = None;
+        self.other = None;
+        self.left_out.clear();
+        // Those of a transaction that failed are left out again.
+        self.new_left_out = 0;
+    }
+
+    /// Returns the name of a sender, or of this process.
+    fn name_of(&self, name: impl Hash, sender: Option<Sender>) -> NameOf {
+        (sender.map(Sender::without_group), self.left_out.hasher().hash_one(name))
+    }
+
+    /// Returns the row that all others share, if a name is known to have no other.
+    fn shared(&self, name: &NameOf) -> Option<i64> {
+        self.other.filter(|_| self.left_out.get(name) == Some(&self.changes))
+    }
+
+    /// Remembers that a name shares a row.
+    fn leave_out(&mut self, name: NameOf) {
+        if self.left_out.len() >= LEFT_OUT_MAX {
+            self.left_out.clear();
+        }
+        let is_new = self.left_out.insert(name, self.changes).is_none();
+        self.new_left_out += usize::from(is_new);
     }
 
     /// Remembers a row, at most as many as the table may have.
@@ -114,12 +161,12 @@ impl<K: Eq + Hash> KnownRows<K> {
     }
 
     /// Returns the row of a name and true: that which is there, or a new one while there is room
-    /// for one of the sender. Else that which all others share, which the name does not keep:
-    /// another sender may have room for it.
+    /// for one of the sender. Else that which all others share, which the name has only until
+    /// there is room: another sender may have some.
     fn row<T: Copy>(
         &mut self,
         connection: &Connection,
-        (table, sender): ((&str, usize), Sender),
+        (table, name): ((&str, usize), NameOf),
         [own, other]: [T; 2],
         find: impl Fn(T) -> rusqlite::Result<Option<i64>>,
         add: impl Fn(T) -> rusqlite::Result<i64>,
@@ -127,12 +174,18 @@ impl<K: Eq + Hash> KnownRows<K> {
         if let Some(id) = find(own)? {
             return Ok((id, true));
         }
+        let (sender, _) = name;
         if self.has_room(connection, table, sender)? {
             let id = add(own)?;
             self.added(id, sender);
             return Ok((id, true));
         }
-        let shared = find(other)?.map_or_else(|| add(other), Ok)?;
+        let shared = match self.other {
+            Some(id) => id,
+            None => find(other)?.map_or_else(|| add(other), Ok)?,
+        };
+        self.other = Some(shared);
+        self.leave_out(name);
         Ok((shared, false))
     }
 }
@@ -147,8 +200,11 @@ impl KnownNames {
         if let Some(id) = self.evaluators.ids.get(&info.digest) {
             return Ok(*id);
         }
-        let id = self.evaluator_elsewhere(connection, info, Sender::default())?;
-        Ok(self.evaluators.keep(info.digest, id, EVALUATORS_MAX))
+        let (id, is_own) = self.evaluator_of(connection, info, None)?;
+        if is_own {
+            self.evaluators.keep(info.digest, id, EVALUATORS_MAX);
+        }
+        Ok(id)
     }
 
     /// Returns the row of an evaluator of a sender's process, which may have said any digest: it is
@@ -159,16 +215,28 @@ impl KnownNames {
         info: &EvaluatorInfo,
         sender: Sender,
     ) -> rusqlite::Result<i64> {
+        self.evaluator_of(connection, info, Some(sender)).map(|(id, _)| id)
+    }
+
+    fn evaluator_of(
+        &mut self,
+        connection: &Connection,
+        info: &EvaluatorInfo,
+        sender: Option<Sender>,
+    ) -> rusqlite::Result<(i64, bool)> {
+        let rows = &mut self.evaluators;
+        let name = rows.name_of((cut(&info.name), info.digest), sender);
+        if let Some(id) = rows.shared(&name) {
+            return Ok((id, false));
+        }
         let query = "SELECT id FROM evaluators WHERE name = ?1 AND version = ?2";
-        let (id, is_own) = self.evaluators.row(
+        rows.row(
             connection,
-            (("evaluators", EVALUATORS_MAX), sender),
+            (("evaluators", EVALUATORS_MAX), name),
             [(info.kind, cut(&info.name), info.digest), (OTHER, OTHER, [0; 16])],
             |(_, name, version)| find(connection, query, params![name, version]),
             |row| add_evaluator(connection, info, row),
-        )?;
-        self.left_out += usize::from(!is_own);
-        Ok(id)
+        )
     }
 
     /// Returns the row of a source that a sender says.
@@ -182,11 +250,15 @@ impl KnownNames {
         if let Some(id) = rows.ids.get(source) {
             return Ok(*id);
         }
+        let name = rows.name_of(source, Some(sender));
+        if let Some(id) = rows.shared(&name) {
+            return Ok(id);
+        }
         let query = "SELECT id FROM sources WHERE service = ?1 AND agent = ?2 AND version = ?3
             AND environment = ?4";
         let (id, is_own) = rows.row(
             connection,
-            (("sources", SOURCES_MAX), sender),
+            (("sources", SOURCES_MAX), name),
             [&*policy.source(source), &RunSource::other()],
             |RunSource { service, agent, version, environment }| {
                 find(connection, query, params![service, agent, version, environment])
@@ -196,7 +268,6 @@ impl KnownNames {
         if is_own {
             rows.keep(source.clone(), id, SOURCES_MAX);
         }
-        self.left_out += usize::from(!is_own);
         Ok(id)
     }
 
@@ -211,9 +282,13 @@ impl KnownNames {
         if let Some(id) = rows.ids.get(name) {
             return Ok(*id);
         }
+        let named = rows.name_of(name, Some(sender));
+        if let Some(id) = rows.shared(&named) {
+            return Ok(id);
+        }
         let (id, is_own) = rows.row(
             connection,
-            (("tools", TOOLS_MAX), sender),
+            (("tools", TOOLS_MAX), named),
             [name, OTHER],
             |name| find(connection, "SELECT id FROM tools WHERE name = ?1", [name]),
             |name| insert(connection, "INSERT INTO tools (name) VALUES (?1)", [name]),
@@ -221,7 +296,6 @@ impl KnownNames {
         if is_own {
             rows.keep(name.into(), id, TOOLS_MAX);
         }
-        self.left_out += usize::from(!is_own);
         Ok(id)
     }
 }
@@ -258,6 +332,8 @@ pub(crate) fn may_be_cut(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use spanscore_base::model::Level;
+
     use super::*;
 
     fn sender(peer: u32) -> Sender {
@@ -275,9 +351,10 @@ mod tests {
         let rows: HashSet<_> = (0..TOOLS_MAX).map(|at| tool(at, 1, &mut names)).collect();
         assert!(rows.len() < TOOLS_MAX / 5 * 4 + 2, "{}", rows.len());
         let left_out = TOOLS_MAX + 1 - rows.len();
-        assert_eq!(names.left_out, left_out);
+        assert_eq!(names.take_left_out(), left_out);
         let last = TOOLS_MAX - 1;
         let shared = tool(last, 1, &mut names);
+        assert_eq!(names.take_left_out(), 0, "a name is counted once");
         assert_eq!(shared, tool(TOOLS_MAX, 1, &mut names));
         assert_eq!(tool(0, 2, &mut names), tool(0, 1, &mut names));
         let own = tool(last, 2, &mut names);
@@ -285,9 +362,44 @@ mod tests {
         assert_eq!(tool(last, 1, &mut names), own);
         // After a failed transaction the parts are as the file has them.
         names.forget();
-        assert_eq!(shared, tool(TOOLS_MAX, 1, &mut names));
+        for _ in 0..3 {
+            assert_eq!(shared, tool(TOOLS_MAX, 1, &mut names));
+        }
+        assert_eq!(names.take_left_out(), 1);
+        names.forget();
         connection.execute("DELETE FROM tools WHERE name <> 'other'", []).unwrap();
         names.forget();
         assert_ne!(shared, tool(TOOLS_MAX, 1, &mut names), "rows that went leave room");
+    }
+
+    #[test]
+    fn evaluator_of_this_process_has_a_row_while_there_is_any() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        crate::schema::migrate(&mut connection).unwrap();
+        let info = |number: usize| {
+            let mut digest = [1; 16];
+            digest[..8].copy_from_slice(&number.to_le_bytes());
+            Arc::new(EvaluatorInfo {
+                kind: "tool_success",
+                name: "tool_success".to_owned(),
+                threshold: 0.5,
+                level: Level::Call,
+                digest,
+                case: None,
+                own_version: None,
+            })
+        };
+        let mut names = KnownNames::default();
+        let of_another = names.evaluator_elsewhere(&connection, &info(0), sender(1)).unwrap();
+        let own = |number: usize, names: &mut KnownNames| {
+            names.evaluator(&connection, &info(number)).unwrap()
+        };
+        let rows: HashSet<_> = (0..EVALUATORS_MAX).map(|at| own(at, &mut names)).collect();
+        assert_eq!(rows.len(), EVALUATORS_MAX, "beside the one of another, which is the first");
+        assert!(rows.contains(&of_another));
+        for (expected, number) in [(1, EVALUATORS_MAX), (0, EVALUATORS_MAX)] {
+            assert!(!rows.contains(&own(number, &mut names)), "there is none");
+            assert_eq!(names.take_left_out(), expected);
+        }
     }
 }

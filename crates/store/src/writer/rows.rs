@@ -94,7 +94,7 @@ impl RowWriter {
             }
         }
         self.merged(connection, policy, &batch.merged)?;
-        let left_out = std::mem::take(&mut self.names.left_out);
+        let left_out = self.names.take_left_out();
         self.counts.add(StoreCount::NamesLeftOut, left_out);
         self.sums.flush(connection)
     }

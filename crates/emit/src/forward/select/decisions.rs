@@ -10,6 +10,11 @@ use spanscore_base::model::{Sender, SenderShares, TraceId};
 /// Bytes that a remembered decision takes: in its table and in the line of its sender.
 pub(super) const DECISION_BYTES: usize =
     2 * (size_of::<(TraceId, Decision)>() + size_of::<(u64, TraceId)>());
+/// Bytes that each sender of any takes on top: its line, which begins with four places, and what
+/// its share is counted by.
+const SENDER_BYTES: usize = 2 * size_of::<(Sender, VecDeque<(u64, TraceId)>)>()
+    + 4 * size_of::<(u64, TraceId)>()
+    + 8 * size_of::<(u64, usize)>();
 
 #[derive(Clone, Copy, Debug)]
 struct Decision {
@@ -34,6 +39,11 @@ impl Decisions {
         self.by_trace.len()
     }
 
+    /// Returns the bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.count() * DECISION_BYTES + self.lines.len() * SENDER_BYTES
+    }
+
     /// Returns true if a trace is chosen; `None` if that is not decided, or forgotten.
     pub(super) fn get(&self, trace: TraceId) -> Option<bool> {
         self.by_trace.get(&trace).map(|decision| decision.is_chosen)
@@ -54,7 +64,7 @@ impl Decisions {
         }
         let sender = sender.without_group();
         self.by_trace.insert(trace, Decision { is_chosen, until_ms, sender });
-        self.lines.entry(sender).or_default().push_back((until_ms, trace));
+        self.line(sender).push_back((until_ms, trace));
         self.shares.add(sender, 1);
         is_chosen
     }
@@ -65,8 +75,12 @@ impl Decisions {
         let sender = sender.without_group();
         while self.count() > most {
             let richest = self.shares.richest(sender, 0).unwrap_or(sender);
-            let Some((_, oldest)) = self.pop(richest) else { return };
-            self.remove(oldest);
+            let Some((until_ms, trace)) = self.pop(richest) else { return };
+            match self.by_trace.get(&trace).map(|decision| decision.until_ms) {
+                // It was decided again in between, and is not the oldest any more.
+                Some(later) if later != until_ms => self.line(richest).push_back((later, trace)),
+                _ => self.remove(trace),
+            }
         }
     }
 
@@ -78,13 +92,15 @@ impl Decisions {
                 let Some((_, trace)) = self.pop(sender) else { break };
                 match self.by_trace.get(&trace).map(|decision| decision.until_ms) {
                     // It was decided again in between.
-                    Some(later) if later > now_ms => {
-                        self.lines.entry(sender).or_default().push_back((later, trace));
-                    }
+                    Some(later) if later > now_ms => self.line(sender).push_back((later, trace)),
                     _ => self.remove(trace),
                 }
             }
         }
+    }
+
+    fn line(&mut self, sender: Sender) -> &mut VecDeque<(u64, TraceId)> {
+        self.lines.entry(sender).or_default()
     }
 
     fn first(&self, sender: Sender) -> Option<(u64, TraceId)> {
@@ -155,5 +171,15 @@ mod tests {
         assert_eq!(decisions.get(id(1)), Some(true));
         decisions.forget_until(30);
         assert_eq!((decisions.get(id(1)), decisions.count()), (None, 0));
+        // The first of three is decided again: the second is the oldest then.
+        for (number, until_ms) in [(1, 10), (2, 20), (3, 30), (1, 40)] {
+            decisions.decide((id(number), sender(1, 1)), true, until_ms);
+        }
+        decisions.forget_beyond(2, sender(1, 1));
+        assert_eq!(
+            [1, 2, 3].map(|number| decisions.get(id(number)).is_some()),
+            [true, false, true]
+        );
+        assert_eq!(decisions.bytes(), 2 * DECISION_BYTES + SENDER_BYTES);
     }
 }

@@ -106,9 +106,9 @@ impl Holding {
         }
     }
 
-    /// Decisions that are remembered.
-    pub(super) fn decision_count(&self) -> usize {
-        self.decisions.count()
+    /// Returns the bytes of the decisions that are remembered.
+    pub(super) fn decision_bytes(&self) -> usize {
+        self.decisions.bytes()
     }
 
     /// Takes a request of a sender whose items count as held.
@@ -431,6 +431,6 @@ mod tests {
         assert_eq!(parts.iter().map(|(items, _)| items).sum::<u64>(), 50);
         let mut holding = Holding::new(LIMITS);
         (1..=9).for_each(|trace| decide(&mut holding, trace, true, 0));
-        assert_eq!(holding.decision_count(), 3);
+        assert_eq!(holding.decisions.count(), 3);
     }
 }

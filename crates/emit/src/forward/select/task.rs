@@ -277,7 +277,7 @@ impl HoldingTask {
 
     /// Counts the bytes of the decisions that are remembered.
     fn charge_decisions(&mut self) {
-        let bytes = self.holding.decision_count() * DECISION_BYTES;
+        let bytes = self.holding.decision_bytes();
         if self.decisions.as_ref().is_none_or(|(known, _)| *known != bytes) {
             self.decisions = None;
             self.decisions = Some((bytes, self.queue.memory.room_beyond(bytes)));
