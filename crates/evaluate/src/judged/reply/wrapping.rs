@@ -1,5 +1,6 @@
-//! Wrappings of a judge's answer: objects and texts that hold it alone, keys in capitals. They are taken
-//! off, since none of them gives the answer another meaning.
+//! Wrappings of a judge's answer: objects and texts that hold it alone, keys in capitals.
+//!
+//! They are taken off, since none of them gives the answer another meaning.
 
 use std::borrow::Cow;
 
