@@ -134,6 +134,8 @@ impl LogShares {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     const SIZE_MAX: u64 = 64_000;
@@ -174,10 +176,10 @@ mod tests {
             let after = fill(&mut shares, other, used);
             assert!(after > used + 5_000, "{after}");
             // Once the log begins behind what the flood had, it has room again.
-            shares.keep_within(&[SIZE_MAX / 2..after]);
+            shares.keep_within(slice::from_ref(&(SIZE_MAX / 2..after)));
             let room = LogRoom { used: after - SIZE_MAX / 2, size_max: SIZE_MAX };
             assert!(shares.may_add(flood, 100, room));
-            shares.keep_within(&[u64::MAX - 1..u64::MAX]);
+            shares.keep_within(slice::from_ref(&(u64::MAX - 1..u64::MAX)));
             assert!(shares.counted <= SIZE_MAX / STRETCHES + 100);
         }
     }
@@ -193,7 +195,7 @@ mod tests {
         }
         assert_eq!(shares.shares.held(sender(1, 7)), (2000, 1));
         assert_eq!(shares.stretches[0].by_sender.len(), 2 * SENDERS_MAX);
-        shares.keep_within(&[u64::MAX - 1..u64::MAX]);
+        shares.keep_within(slice::from_ref(&(u64::MAX - 1..u64::MAX)));
         assert!(shares.counted > 2000, "the last stretch stays");
     }
 

@@ -182,7 +182,7 @@ pub(super) fn of_success(
         Fault::Rejected { .. } | Fault::RefusedShape(_) | Fault::RefusedParameter(_)
             if is_guessed =>
         {
-            let told = said.is_told().then(|| format!(": {}", said.shown())).unwrap_or_default();
+            let told = if said.is_told() { format!(": {}", said.shown()) } else { String::new() };
             Fault::Unreadable(format!("its answer holds no message{told}"))
         }
         fault => fault,
