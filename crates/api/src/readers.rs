@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::StatusCode;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -87,7 +87,7 @@ impl QueryTurns {
 
 impl Drop for QueryTurn {
     fn drop(&mut self) {
-        self.readers.turns().end(self.peer);
+        self.readers.turns.lock().end(self.peer);
         self.readers.give_turns();
     }
 }
@@ -131,7 +131,7 @@ impl StoreReaders {
 
     fn place(&self, sender: Sender) -> Option<SharedHold> {
         self.places.take(sender, 1).or_else(|| {
-            self.turns().waiting.retain(|query| !query.begin.is_closed());
+            self.turns.lock().waiting.retain(|query| !query.begin.is_closed());
             self.places.take(sender, 1)
         })
     }
@@ -140,7 +140,7 @@ impl StoreReaders {
     async fn turn(self: &Arc<Self>, sender: Sender, place: SharedHold) -> Option<QueryTurn> {
         let begun = {
             let peer = sender.peer;
-            let mut turns = self.turns();
+            let mut turns = self.turns.lock();
             if !turns.is_full() && !is_held(&turns.running, peer) {
                 turns.running.push(peer);
                 return Some(QueryTurn { readers: Arc::clone(self), peer, _place: place });
@@ -155,15 +155,13 @@ impl StoreReaders {
     /// Has those begin whose turn it is.
     fn give_turns(self: &Arc<Self>) {
         loop {
-            let Some(WaitingQuery { peer, place, begin }) = self.turns().next() else { return };
+            let Some(WaitingQuery { peer, place, begin }) = self.turns.lock().next() else {
+                return;
+            };
             // Of one that has gone the turn comes back, and goes to the next.
             let turn = QueryTurn { readers: Arc::clone(self), peer, _place: place };
             drop(begin.send(turn));
         }
-    }
-
-    fn turns(&self) -> MutexGuard<'_, QueryTurns> {
-        self.turns.lock()
     }
 
     /// Takes an idle reader of the present file, or opens one.

@@ -315,7 +315,8 @@ fn only(
     ((is_text || map.len() == 1) && others.all(|(_, value)| is_nothing(value))).then_some(found)
 }
 
-fn is_empty(value: &Value<'_>) -> bool {
+/// Returns true for null, and for a text, list or object that holds nothing.
+pub(super) fn is_empty(value: &Value<'_>) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),

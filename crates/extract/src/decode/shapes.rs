@@ -340,9 +340,11 @@ fn is_text_block(value: &Value<'_>) -> bool {
         && map.iter().all(|(key, _)| BLOCK.contains(&key))
 }
 
-/// Marker words of a call's id: the text of any message with such an id has one. The next two are
-/// those of the tool's name and of a failure.
-pub(super) const ID_MARKS: &[&str] = &["tool_call_id", "tool_id", "toolUseId", "response"];
+/// Marker words of a call's id: the text of any message with such an id has one; `response` as a
+/// key, since the word alone is ordinary. The next two are those of the tool's name and of a
+/// failure.
+pub(super) const ID_MARKS: &[&str] =
+    &["tool_call_id", "tool_id", "toolUseId", "response\"", "response'"];
 pub(super) const NAME_MARKS: &[&str] = &["name"];
 pub(super) const ERROR_MARKS: &[&str] = &["error", "isError", "fail"];
 

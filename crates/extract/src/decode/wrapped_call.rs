@@ -2,6 +2,7 @@
 //! wrapper, and the tool stands among its arguments. Beside it the reader of arguments that repeat
 //! the name of their own tool.
 
+use super::answers::is_empty;
 use super::{Decoded, json_or_py_or_text};
 use spanscore_base::value::{Map, Value};
 
@@ -73,16 +74,6 @@ pub(in super::super) fn without_envelope<'a>(value: &Value<'a>, name: &str) -> O
         map.iter().all(|(k, v)| Some(k) == key || key.is_none() && k == given || is_beside(k, v))
             && call.iter().all(|(k, v)| k == given || is_beside(k, v));
     call.get(given).filter(|_| is_whole).cloned()
-}
-
-fn is_empty(value: &Value<'_>) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::List(items) => items.is_empty(),
-        Value::Map(map) => map.is_empty(),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
