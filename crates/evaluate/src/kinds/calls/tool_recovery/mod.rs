@@ -279,10 +279,11 @@ impl Recovery {
     }
 
     /// Returns true if the agent comes back to a tool: with other arguments, or once it has changed
-    /// something in between. Calls that had begun before the failure was known show nothing.
+    /// something in between. Calls that had begun before the failure was known show nothing, and
+    /// a change made together with a call came too late for it.
     fn is_tried_again(&self, run: &Run<'_, '_>, failed: usize) -> bool {
         let call = &run.calls[failed];
-        let mut has_changed = false;
+        let mut first_change: Option<usize> = None;
         let later = (run.behind(failed)..run.calls.len()).take(TAKEN_OVER_WITHIN);
         for at in later.filter(|at| run.calls[*at].start_ns >= call.end_ns) {
             let next = &run.calls[at];
@@ -291,14 +292,21 @@ impl Recovery {
             if !run.effort.spend(next.name.len() + given) {
                 break;
             }
-            if is_other {
-                has_changed |=
-                    !run.failed[at] && !roles::looks(&next.name) && !roles::is_thinking(&next.name);
-            } else if has_changed || self.is_same(call, next) == Some(false) {
+            let has_changed = first_change.is_some_and(|change| change < run.first(at));
+            if !is_other && (has_changed || self.is_same(call, next) == Some(false)) {
                 return true;
+            }
+            if is_other && self.changes(run, at) {
+                first_change.get_or_insert(at);
             }
         }
         false
+    }
+
+    /// Returns true if a call did more than look or think.
+    fn changes(&self, run: &Run<'_, '_>, at: usize) -> bool {
+        let name = &run.calls[at].name;
+        !run.failed[at] && !roles::looks(name) && !roles::is_thinking(name)
     }
 
     /// Returns true if the arguments are the same; `None` where they are not recorded.
