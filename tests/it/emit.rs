@@ -7,8 +7,7 @@ use opentelemetry::metrics::MeterProvider;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
-use spanscore_base::model::Memory;
-use spanscore_base::model::{Evaluation, Want};
+use spanscore_base::model::{Evaluation, Memory};
 use spanscore_base::settings::Node;
 use spanscore_base::value::json;
 use spanscore_emit::{Exporters, Undelivered, settings};
@@ -279,18 +278,6 @@ async fn ids_are_wanted_where_evaluations_are_shown_one_by_one() {
     {
         assert_eq!(Fixture::start(settings).exporters.want().records, records, "{settings}");
     }
-}
-
-#[tokio::test]
-async fn a_channel_gets_what_it_has_room_for() {
-    let mut fixture = Fixture::start("{}");
-    let mut channel = fixture.exporters.add_channel("test", 1);
-    assert_eq!(fixture.exporters.want(), Want::ALL);
-    fixture.offer([scored(1, 1.0)]);
-    fixture.offer([scored(2, 1.0)]);
-    assert_eq!(channel.recv().await.map(|batch| batch[0].id), Some(scored(1, 1.0).id));
-    let labels = r#"exporter="test",reason="queue_full""#;
-    assert_eq!(fixture.counter("enqueue_failed", labels), 1);
 }
 
 #[tokio::test]

@@ -44,16 +44,6 @@ pub(super) struct DeadLetters {
     trouble: LogLimiter,
 }
 
-/// Origin of the request on a line.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DeadLetterMember<'a> {
-    exporter: &'a str,
-    signal: &'static str,
-    time: String,
-    reason: &'a str,
-}
-
 impl DeadLetters {
     /// Returns those of an exporter, below the folder of the process if it has one; nothing is
     /// opened yet.
@@ -100,9 +90,12 @@ impl DeadLetters {
             Signal::Metrics => return None,
         };
         let time = jiff::Timestamp::now().to_string();
-        let member = DeadLetterMember { exporter: &self.exporter, signal: word, time, reason };
+        let exporter = &*self.exporter;
+        let member = serde_json::json!({
+            "exporter": exporter, "signal": word, "time": time, "reason": reason,
+        });
         line.pop().filter(|last| *last == '}')?;
-        line.push_str(&format!(",\"{MEMBER}\":{}}}\n", json(&member)?));
+        line.push_str(&format!(",\"{MEMBER}\":{member}}}\n"));
         Some(line)
     }
 

@@ -210,7 +210,7 @@ impl Telemetry {
         let mut reports = None;
         if let Some(otlp) = otlp {
             let client = client_of(otlp, "telemetry.metrics.otlp")?;
-            let (reader, requests) = push::reader(otlp, &registry);
+            let (reader, requests) = push::reader(otlp);
             builder = builder.with_reader(reader);
             reports = Some((client, requests, &otlp.endpoint));
         }

@@ -14,15 +14,70 @@ use prometheus::proto::{self, MetricFamily, MetricType};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-/// Names and texts of what is scraped, in the order of [`values`].
-const SCRAPED: [(&str, &str); 7] = [
-    ("process_cpu_seconds_total", "Total user and system CPU time spent in seconds."),
-    ("process_open_fds", "Number of open file descriptors."),
-    ("process_max_fds", "Maximum number of open file descriptors."),
-    ("process_virtual_memory_bytes", "Virtual memory size in bytes."),
-    ("process_resident_memory_bytes", "Resident memory size in bytes."),
-    ("process_start_time_seconds", "Start time of the process since unix epoch in seconds."),
-    ("process_threads", "Number of OS threads in the process."),
+/// Metric of the process.
+struct ProcessMetric {
+    /// Name and text in the format of Prometheus.
+    scraped: [&'static str; 2],
+    /// Name, unit and text by OpenTelemetry's conventions; `None` for what they do not name.
+    pushed: Option<[&'static str; 3]>,
+    kind: ProcessMetricKind,
+}
+
+/// Kind of a metric of the process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ProcessMetricKind {
+    /// Only up.
+    Counter,
+    /// Up and down.
+    UpDownCounter,
+    /// Time since the start, which Prometheus shows as a point in time.
+    Uptime,
+}
+
+/// Metrics of the process, in the order of [`values`].
+const METRICS: [ProcessMetric; 7] = [
+    ProcessMetric {
+        scraped: ["process_cpu_seconds_total", "Total user and system CPU time spent in seconds."],
+        pushed: Some(["process.cpu.time", "s", "Total CPU time."]),
+        kind: ProcessMetricKind::Counter,
+    },
+    ProcessMetric {
+        scraped: ["process_resident_memory_bytes", "Resident memory size in bytes."],
+        pushed: Some(["process.memory.usage", "By", "Physical memory in use."]),
+        kind: ProcessMetricKind::UpDownCounter,
+    },
+    ProcessMetric {
+        scraped: ["process_virtual_memory_bytes", "Virtual memory size in bytes."],
+        pushed: Some(["process.memory.virtual", "By", "Committed virtual memory."]),
+        kind: ProcessMetricKind::UpDownCounter,
+    },
+    ProcessMetric {
+        scraped: ["process_open_fds", "Number of open file descriptors."],
+        pushed: Some([
+            "process.unix.file_descriptor.count",
+            "{file_descriptor}",
+            "File descriptors in use.",
+        ]),
+        kind: ProcessMetricKind::UpDownCounter,
+    },
+    ProcessMetric {
+        scraped: ["process_threads", "Number of OS threads in the process."],
+        pushed: Some(["process.thread.count", "{thread}", "Threads."]),
+        kind: ProcessMetricKind::UpDownCounter,
+    },
+    ProcessMetric {
+        scraped: [
+            "process_start_time_seconds",
+            "Start time of the process since unix epoch in seconds.",
+        ],
+        pushed: Some(["process.uptime", "s", "Time since the process started."]),
+        kind: ProcessMetricKind::Uptime,
+    },
+    ProcessMetric {
+        scraped: ["process_max_fds", "Maximum number of open file descriptors."],
+        pushed: None,
+        kind: ProcessMetricKind::UpDownCounter,
+    },
 ];
 
 /// Reads `/proc` whenever somebody scrapes.
@@ -34,10 +89,11 @@ impl ProcessCollector {
     /// # Errors
     /// A name or a text that Prometheus does not take.
     pub(super) fn new() -> Result<Self, prometheus::Error> {
-        let desc = |(name, help): (&str, &str)| {
-            Desc::new(name.to_owned(), help.to_owned(), Vec::new(), Default::default())
+        let desc = |known: &ProcessMetric| {
+            let [name, help] = known.scraped.map(str::to_owned);
+            Desc::new(name, help, Vec::new(), Default::default())
         };
-        SCRAPED.into_iter().map(desc).collect::<Result<_, _>>().map(Self)
+        METRICS.iter().map(desc).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -47,11 +103,12 @@ impl Collector for ProcessCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let Some(values) = values() else { return Vec::new() };
-        let families = SCRAPED.into_iter().zip(values).map(|((name, help), value)| {
+        let read = METRICS.iter().zip(values().into_iter().flatten());
+        let families = read.map(|(known, value)| {
+            let [name, help] = known.scraped.map(str::to_owned);
             let mut metric = proto::Metric::default();
             let mut family = MetricFamily::default();
-            if name.ends_with("_total") {
+            if known.kind == ProcessMetricKind::Counter {
                 let mut counter = proto::Counter::default();
                 counter.set_value(value as f64);
                 metric.set_counter(counter);
@@ -62,8 +119,8 @@ impl Collector for ProcessCollector {
                 metric.set_gauge(gauge);
                 family.set_field_type(MetricType::GAUGE);
             }
-            family.set_name(name.to_owned());
-            family.set_help(help.to_owned());
+            family.set_name(name);
+            family.set_help(help);
             family.set_metric(vec![metric]);
             family
         });
@@ -83,12 +140,12 @@ fn values() -> Option<[u64; 7]> {
     let boot = boot.and_then(|seconds| seconds.trim().parse::<u64>().ok()).unwrap_or_default();
     Some([
         (field(14)? + field(15)?) / ticks,
-        open_files(),
-        getrlimit(Resource::Nofile).current.unwrap_or_default(),
-        field(23)?,
         field(24)? * page_size() as u64,
-        field(22)? / ticks + boot,
+        field(23)?,
+        open_files(),
         field(20)?,
+        field(22)? / ticks + boot,
+        getrlimit(Resource::Nofile).current.unwrap_or_default(),
     ])
 }
 
@@ -101,92 +158,21 @@ fn open_files() -> u64 {
     }
 }
 
-/// Metric of the process.
-struct ProcessMetric {
-    /// Name in the text format of Prometheus.
-    scraped: &'static str,
-    name: &'static str,
-    unit: &'static str,
-    about: &'static str,
-    kind: ProcessMetricKind,
-}
-
-/// Kind of a metric of the process.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ProcessMetricKind {
-    /// Only up.
-    Counter,
-    /// Up and down.
-    UpDownCounter,
-    /// Time since the start, which Prometheus shows as a point in time.
-    Uptime,
-}
-
-const METRICS: [ProcessMetric; 6] = [
-    ProcessMetric {
-        scraped: "process_cpu_seconds_total",
-        name: "process.cpu.time",
-        unit: "s",
-        about: "Total CPU time.",
-        kind: ProcessMetricKind::Counter,
-    },
-    ProcessMetric {
-        scraped: "process_resident_memory_bytes",
-        name: "process.memory.usage",
-        unit: "By",
-        about: "Physical memory in use.",
-        kind: ProcessMetricKind::UpDownCounter,
-    },
-    ProcessMetric {
-        scraped: "process_virtual_memory_bytes",
-        name: "process.memory.virtual",
-        unit: "By",
-        about: "Committed virtual memory.",
-        kind: ProcessMetricKind::UpDownCounter,
-    },
-    ProcessMetric {
-        scraped: "process_open_fds",
-        name: "process.unix.file_descriptor.count",
-        unit: "{file_descriptor}",
-        about: "File descriptors in use.",
-        kind: ProcessMetricKind::UpDownCounter,
-    },
-    ProcessMetric {
-        scraped: "process_threads",
-        name: "process.thread.count",
-        unit: "{thread}",
-        about: "Threads.",
-        kind: ProcessMetricKind::UpDownCounter,
-    },
-    ProcessMetric {
-        scraped: "process_start_time_seconds",
-        name: "process.uptime",
-        unit: "s",
-        about: "Time since the process started.",
-        kind: ProcessMetricKind::Uptime,
-    },
-];
-
-/// Returns the metrics of the process among the scraped ones.
-pub(super) fn metrics(families: &[MetricFamily], started_ns: u64, now_ns: u64) -> Vec<Metric> {
-    let found = METRICS.iter().filter_map(|known| {
-        let family = families.iter().find(|family| family.name() == known.scraped)?;
-        let first = family.get_metric().first()?;
-        let value = match known.kind {
-            ProcessMetricKind::Counter => first.get_counter().get_value(),
-            ProcessMetricKind::UpDownCounter => first.get_gauge().get_value(),
-            ProcessMetricKind::Uptime => now_ns as f64 / 1e9 - first.get_gauge().get_value(),
-        };
-        Some(known.metric(value, started_ns, now_ns))
-    });
-    found.collect()
+/// Reads the metrics that OpenTelemetry names.
+pub(super) fn metrics(started_ns: u64, now_ns: u64) -> Vec<Metric> {
+    let read = METRICS.iter().zip(values().into_iter().flatten());
+    read.filter_map(|(known, value)| known.metric(value, started_ns, now_ns)).collect()
 }
 
 impl ProcessMetric {
-    fn metric(&self, value: f64, started_ns: u64, now_ns: u64) -> Metric {
+    fn metric(&self, value: u64, started_ns: u64, now_ns: u64) -> Option<Metric> {
+        let [name, unit, description] = self.pushed?.map(str::to_owned);
         let value = match self.kind {
-            ProcessMetricKind::UpDownCounter => Value::AsInt(value as i64),
-            _ => Value::AsDouble(value.max(0.0)),
+            ProcessMetricKind::Counter => Value::AsDouble(value as f64),
+            ProcessMetricKind::UpDownCounter => Value::AsInt(value.cast_signed()),
+            ProcessMetricKind::Uptime => {
+                Value::AsDouble((now_ns as f64 / 1e9 - value as f64).max(0.0))
+            }
         };
         let point = NumberDataPoint {
             start_time_unix_nano: started_ns,
@@ -203,13 +189,7 @@ impl ProcessMetric {
                 is_monotonic: kind == ProcessMetricKind::Counter,
             }),
         };
-        Metric {
-            name: self.name.to_owned(),
-            description: self.about.to_owned(),
-            unit: self.unit.to_owned(),
-            data: Some(data),
-            ..Metric::default()
-        }
+        Some(Metric { name, description, unit, data: Some(data), ..Metric::default() })
     }
 }
 
@@ -224,7 +204,7 @@ mod tests {
             let family = families.iter().find(|family| family.name() == name).unwrap();
             family.get_metric()[0].get_gauge().get_value()
         };
-        assert_eq!(families.len(), SCRAPED.len());
+        assert_eq!(families.len(), METRICS.len());
         let open = value("process_open_fds");
         assert!(open >= 3.0 && open <= value("process_max_fds"), "{open}");
         let resident = value("process_resident_memory_bytes");

@@ -17,7 +17,6 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{PeriodicReader, Temporality};
-use prometheus::Registry;
 use prost::Message;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -42,7 +41,6 @@ const INSTANCE: &str = "service.instance.id";
 /// Exporter of the SDK's reader that holds the newest request.
 pub(super) struct NewestRequest {
     newest: watch::Sender<Bytes>,
-    registry: Registry,
     started_ns: u64,
     instance: String,
 }
@@ -57,7 +55,7 @@ impl NewestRequest {
                 resource.attributes.push((&instance).into());
             }
             if let Some(of_scope) = of_resource.scope_metrics.first_mut() {
-                let own = process::metrics(&self.registry.gather(), self.started_ns, now_ns);
+                let own = process::metrics(self.started_ns, now_ns);
                 of_scope.metrics.extend(own);
             }
         }
@@ -87,13 +85,11 @@ impl PushMetricExporter for NewestRequest {
 /// Returns the reader of the instruments, and the requests that it makes.
 pub(super) fn reader(
     settings: &MetricsOtlpSettings,
-    registry: &Registry,
 ) -> (PeriodicReader<NewestRequest>, watch::Receiver<Bytes>) {
     let (newest, requests) = watch::channel(Bytes::new());
     let started_ns = now_ns();
     let instance = format!("{started_ns:x}-{}", std::process::id());
-    let registry = registry.clone();
-    let exporter = NewestRequest { newest, registry, started_ns, instance };
+    let exporter = NewestRequest { newest, started_ns, instance };
     let reader = PeriodicReader::builder(exporter).with_interval(settings.interval.0).build();
     (reader, requests)
 }

@@ -3,21 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use spanscore_base::statistics::Share;
-use spanscore_store::query::{FigureInterval, GroupFigures, ReasonCount, StoreField, ToolFigures};
+use spanscore_store::query::{GroupFigures, StoreField};
 
 use super::RouteQuery;
 use crate::problem::ApiProblem;
 use crate::readers::answer;
-
-/// List of figures.
-#[derive(Serialize)]
-struct ItemList<T> {
-    items: Vec<T>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    approximate: Option<bool>,
-}
 
 #[derive(Serialize)]
 struct EvaluatorItem<'a> {
@@ -43,17 +36,7 @@ pub(super) fn evaluators(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem>
         let versions = versions.get(evaluator).copied().unwrap_or_default();
         EvaluatorItem { evaluator, kind, level, versions, figures: GroupFigures::new(group) }
     });
-    answer(&ItemList { items: items.collect(), approximate: None })
-}
-
-#[derive(Serialize)]
-struct EvaluatorAnswer<'a> {
-    evaluator: &'a str,
-    kind: &'a str,
-    level: &'a str,
-    figures: GroupFigures,
-    versions: Vec<VersionItem<'a>>,
-    reasons: Vec<ReasonCount>,
+    answer(&BTreeMap::from([("items", items.collect::<Vec<_>>())]))
 }
 
 #[derive(Serialize)]
@@ -91,67 +74,37 @@ pub(super) fn evaluator(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> 
             figures: group.map(GroupFigures::new).unwrap_or_default(),
         }
     });
-    answer(&EvaluatorAnswer {
-        evaluator: &name,
-        kind: &last.kind,
-        level: &last.level,
-        figures: GroupFigures::of_all(&all),
-        versions: versions.collect(),
-        reasons: asking.reader.reasons(&filter)?,
-    })
-}
-
-#[derive(Serialize)]
-struct ToolItem {
-    tool: String,
-    calls: i64,
-    errors: i64,
-    error_rate: Option<f64>,
-    error_interval: FigureInterval,
-    undeclared: i64,
-    p50_s: Option<f64>,
-    p95_s: Option<f64>,
-}
-
-impl From<ToolFigures> for ToolItem {
-    fn from(it: ToolFigures) -> Self {
-        let errors = Share::new(it.errors, it.calls);
-        Self {
-            calls: it.calls,
-            errors: it.errors,
-            error_rate: errors.rate(),
-            error_interval: errors.interval(),
-            undeclared: it.undeclared,
-            p50_s: it.percentile(0.5),
-            p95_s: it.percentile(0.95),
-            tool: it.tool,
-        }
-    }
+    answer(&json!({
+        "evaluator": name,
+        "kind": last.kind,
+        "level": last.level,
+        "figures": GroupFigures::of_all(&all),
+        "versions": versions.collect::<Vec<_>>(),
+        "reasons": asking.reader.reasons(&filter)?,
+    }))
 }
 
 pub(super) fn tools(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let tools = asking.reader.tools(&asking.question.filter)?;
-    let items: Vec<ToolItem> = tools.into_iter().map(ToolItem::from).collect();
-    answer(&ItemList { items, approximate: Some(true) })
+    let items = tools.iter().map(|it| {
+        let errors = Share::new(it.errors, it.calls);
+        json!({
+            "tool": it.tool,
+            "calls": it.calls,
+            "errors": it.errors,
+            "error_rate": errors.rate(),
+            "error_interval": errors.interval(),
+            "undeclared": it.undeclared,
+            "p50_s": it.percentile(0.5),
+            "p95_s": it.percentile(0.95),
+        })
+    });
+    answer(&json!({"items": items.collect::<Value>(), "approximate": true}))
 }
 
 pub(super) fn argument_errors(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let items = asking.reader.argument_errors(&asking.question.filter)?;
-    answer(&ItemList { items, approximate: None })
-}
-
-#[derive(Serialize)]
-struct DistributionAnswer {
-    bins: Vec<Bin>,
-    figures: GroupFigures,
-    from_sums: bool,
-}
-
-#[derive(Serialize)]
-struct Bin {
-    from: f64,
-    to: f64,
-    count: i64,
+    answer(&json!({"items": items}))
 }
 
 pub(super) fn distribution(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
@@ -161,15 +114,16 @@ pub(super) fn distribution(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProble
     let bins = counts.iter().enumerate().map(|(at, &count)| {
         // The first and the last are exactly 0 and 1, those between are a twentieth wide.
         let bound = |twentieths: usize| twentieths as f64 / 20.0;
-        match at {
-            0 => Bin { from: 0.0, to: 0.0, count },
-            _ if at == last => Bin { from: 1.0, to: 1.0, count },
-            _ => Bin { from: bound(at - 1), to: bound(at), count },
-        }
+        let (from, to) = match at {
+            0 => (0.0, 0.0),
+            _ if at == last => (1.0, 1.0),
+            _ => (bound(at - 1), bound(at)),
+        };
+        json!({"from": from, "to": to, "count": count})
     });
-    answer(&DistributionAnswer {
-        bins: bins.collect(),
-        figures: GroupFigures::of_all(&asking.reader.groups(filter, &[])?),
-        from_sums: asking.reader.has_sums(filter, &[]),
-    })
+    answer(&json!({
+        "bins": bins.collect::<Value>(),
+        "figures": GroupFigures::of_all(&asking.reader.groups(filter, &[])?),
+        "from_sums": asking.reader.has_sums(filter, &[]),
+    }))
 }

@@ -1,8 +1,9 @@
 //! Annotations and datasets, as people made them.
 
 use serde::Serialize;
+use serde_json::json;
 
-use spanscore_store::query::{AnnotationFilter, DatasetItem, DatasetRow, PagePlace, StoredPage};
+use spanscore_store::query::{AnnotationFilter, DatasetItem, PagePlace, StoredPage};
 
 use super::RouteQuery;
 use crate::problem::ApiProblem;
@@ -10,11 +11,6 @@ use crate::readers::{ANSWER_BYTES_MAX, answer};
 
 /// Rows of a file that are read at once.
 const FILE_ROWS: usize = 50;
-
-#[derive(Serialize)]
-struct DatasetsAnswer {
-    items: Vec<DatasetRow>,
-}
 
 #[derive(Serialize)]
 struct ItemsAnswer<'a> {
@@ -49,7 +45,7 @@ pub(super) fn annotations(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem
 }
 
 pub(super) fn datasets(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
-    answer(&DatasetsAnswer { items: asking.reader.datasets()? })
+    answer(&json!({"items": asking.reader.datasets()?}))
 }
 
 pub(super) fn dataset(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use spanscore_base::model::Sender;
 use spanscore_store::query::StoreLosses;
-use spanscore_store::{StoreCount, StoreState, StoredContent};
+use spanscore_store::{StoreCount, StoreState};
 
 use super::rfc3339;
 use super::summary::BUCKETS_MAX;
@@ -16,38 +15,6 @@ use crate::question::{LIMIT_MAX, TEXT_BYTES_MAX, VALUES_MAX};
 use crate::readers::{ANSWER_BYTES_MAX, READERS_MAX, WAITING_MAX, answer};
 use crate::state::{Api, now_ms};
 use crate::stream::{RESUME_MAX, STREAMS_MAX};
-
-#[derive(Serialize)]
-struct StatusAnswer {
-    name: &'static str,
-    version: &'static str,
-    started: String,
-    now: String,
-    steps: Vec<StepItem>,
-    store: StoreStatus,
-    limits: Map<String, Value>,
-}
-
-#[derive(Serialize)]
-struct StepItem {
-    step: &'static str,
-    count: u64,
-}
-
-#[derive(Serialize)]
-struct StoreStatus {
-    state: &'static str,
-    error: Option<String>,
-    content: StoredContent,
-    path: String,
-    file_bytes: u64,
-    queue_bytes: u64,
-    written_trajectories: u64,
-    written_evaluations: u64,
-    shed_trajectories: u64,
-    shed_evaluations: u64,
-    losses: Option<StoreLosses>,
-}
 
 /// Tells the state; also of a store that cannot be read.
 pub(crate) async fn status(api: Arc<Api>, sender: Sender) -> Result<Vec<u8>, ApiProblem> {
@@ -61,19 +28,20 @@ pub(crate) async fn status(api: Arc<Api>, sender: Sender) -> Result<Vec<u8>, Api
         ("calls", count(StoreCount::Calls)),
         ("stored", count(StoreCount::Trajectories)),
     ];
-    let steps = steps.into_iter().chain(own).map(|(step, count)| StepItem { step, count });
-    answer(&StatusAnswer {
-        name: "spanscore",
-        version: api.version,
-        started: rfc3339(api.started_ms),
-        now: rfc3339(now_ms()),
-        steps: steps.collect(),
-        store: store_status(&api, losses),
-        limits: limits(&api),
-    })
+    let steps =
+        steps.into_iter().chain(own).map(|(step, count)| json!({"step": step, "count": count}));
+    answer(&json!({
+        "name": "spanscore",
+        "version": api.version,
+        "started": rfc3339(api.started_ms),
+        "now": rfc3339(now_ms()),
+        "steps": steps.collect::<Value>(),
+        "store": store_status(&api, losses),
+        "limits": limits(&api),
+    }))
 }
 
-fn store_status(api: &Api, losses: Option<StoreLosses>) -> StoreStatus {
+fn store_status(api: &Api, losses: Option<StoreLosses>) -> Value {
     let (state, error) = match api.store.state() {
         StoreState::Opening => ("opening", None),
         StoreState::Working => ("working", None),
@@ -82,33 +50,32 @@ fn store_status(api: &Api, losses: Option<StoreLosses>) -> StoreStatus {
         StoreState::Closed => ("closed", None),
     };
     let count = |it| api.store.counters().get(it);
-    StoreStatus {
-        state,
-        error,
-        content: api.content,
-        path: api.store.path().display().to_string(),
-        file_bytes: count(StoreCount::FileBytes),
-        queue_bytes: count(StoreCount::QueueBytes),
-        written_trajectories: count(StoreCount::Trajectories),
-        written_evaluations: count(StoreCount::Evaluations),
-        shed_trajectories: count(StoreCount::ShedTrajectories),
-        shed_evaluations: count(StoreCount::ShedEvaluations),
-        losses,
-    }
+    json!({
+        "state": state,
+        "error": error,
+        "content": api.content,
+        "path": api.store.path().display().to_string(),
+        "file_bytes": count(StoreCount::FileBytes),
+        "queue_bytes": count(StoreCount::QueueBytes),
+        "written_trajectories": count(StoreCount::Trajectories),
+        "written_evaluations": count(StoreCount::Evaluations),
+        "shed_trajectories": count(StoreCount::ShedTrajectories),
+        "shed_evaluations": count(StoreCount::ShedEvaluations),
+        "losses": losses,
+    })
 }
 
-fn limits(api: &Api) -> Map<String, Value> {
-    let limits = [
-        ("limit_max", LIMIT_MAX),
-        ("parameters", VALUES_MAX),
-        ("text_bytes", TEXT_BYTES_MAX),
-        ("buckets", BUCKETS_MAX as usize),
-        ("query_s", spanscore_store::query::QUERY_MAX.as_secs() as usize),
-        ("queries", READERS_MAX),
-        ("waiting", WAITING_MAX),
-        ("answer_bytes", ANSWER_BYTES_MAX.min(api.answers.limit())),
-        ("streams", STREAMS_MAX),
-        ("resume_rows", RESUME_MAX as usize),
-    ];
-    limits.map(|(name, limit)| (name.to_owned(), Value::from(limit))).into_iter().collect()
+fn limits(api: &Api) -> Value {
+    json!({
+        "limit_max": LIMIT_MAX,
+        "parameters": VALUES_MAX,
+        "text_bytes": TEXT_BYTES_MAX,
+        "buckets": BUCKETS_MAX,
+        "query_s": spanscore_store::query::QUERY_MAX.as_secs(),
+        "queries": READERS_MAX,
+        "waiting": WAITING_MAX,
+        "answer_bytes": ANSWER_BYTES_MAX.min(api.answers.limit()),
+        "streams": STREAMS_MAX,
+        "resume_rows": RESUME_MAX,
+    })
 }

@@ -84,8 +84,7 @@ impl Exporters {
             return Err(ExporterStartError::Busy { count });
         }
         let running = self.running.read();
-        let want = if self.channels.is_empty() { Want::SCORE } else { Want::ALL };
-        let mut change = ExportersChange { next: Vec::new(), want };
+        let mut change = ExportersChange { next: Vec::new(), want: Want::SCORE };
         for settings in settings {
             let ExporterSettings { name, exporter, .. } = settings;
             let before = running.iter().find(|it| it.settings.name == *name);

@@ -10,18 +10,17 @@ use std::sync::{Arc, OnceLock};
 
 use opentelemetry::metrics::Meter;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::mpsc;
 
 use self::retire::Retired;
 use self::starting::{OVERFLOW_FOLDER, Started};
 pub use self::{change::ExportersChange, starting::Persistence, starting::Starting};
 use super::content::ContentRedactor;
-use super::counters::{Counters, Instruments};
+use super::counters::Instruments;
 use super::dead_letters::file_name;
 use super::prometheus::ShownScores;
 use super::queue::{Abandoned, Queue, size_of_evaluations};
 use super::settings::ExporterSettings;
-use super::{ExporterStartError, Loss, Undelivered};
+use super::{ExporterStartError, Undelivered};
 use spanscore_base::model::{Evaluation, Memory, Receipt, Want};
 use spanscore_net::blocking::BlockingPool;
 
@@ -39,7 +38,6 @@ pub struct Exporters {
     /// Exporters in use. [`Exporters::offer`] holds the read lock for a batch, so that all of it
     /// goes to the exporters of one config.
     running: RwLock<Vec<RunningExporter>>,
-    channels: Vec<(mpsc::Sender<Arc<[Evaluation]>>, Counters)>,
     /// Exporters that were replaced or removed and have not ended.
     retired: Mutex<Vec<Retired>>,
 }
@@ -74,7 +72,6 @@ impl Exporters {
             pool: BlockingPool::default(),
             shown_scores: ShownScores::default(),
             running: RwLock::default(),
-            channels: Vec::new(),
             retired: Mutex::default(),
         };
         let first = exporters.prepare(settings)?;
@@ -85,30 +82,16 @@ impl Exporters {
         Ok(exporters)
     }
 
-    /// Adds an exporter that hands every batch to the caller, with all parts of an evaluation.
-    /// Batches for which the channel has no room are dropped and counted like in any queue.
-    pub fn add_channel(
-        &mut self,
-        name: &str,
-        batches_max: usize,
-    ) -> mpsc::Receiver<Arc<[Evaluation]>> {
-        let (sender, receiver) = mpsc::channel(batches_max);
-        self.channels.push((sender, self.instruments.of(name)));
-        receiver
-    }
-
     /// Returns the parts of a score that the exporters show: the rest need not be made.
     pub fn want(&self) -> Want {
-        let all =
-            self.running.read().iter().fold(Want::SCORE, |sum, it| sum.union(it.started.want));
-        if self.channels.is_empty() { all } else { Want::ALL }
+        self.running.read().iter().fold(Want::SCORE, |sum, it| sum.union(it.started.want))
     }
 
     /// Hands evaluations, best all of one trace together, to every exporter. Never waits. Each
     /// exporter that must deliver holds the receipt until it has.
     pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>, receipt: Option<Receipt>) {
         let running = self.running.read();
-        if running.is_empty() && self.channels.is_empty() {
+        if running.is_empty() {
             return;
         }
         let evaluations = evaluations.into();
@@ -123,17 +106,6 @@ impl Exporters {
             if let Some(end) = &started.queue {
                 let bytes = *bytes.get_or_insert_with(|| size_of_evaluations(&evaluations));
                 end.queue.offer(&evaluations, bytes, receipt.as_ref());
-            }
-        }
-        for (sender, counters) in &self.channels {
-            let count = evaluations.len() as u64;
-            counters.metrics.offered.add(count);
-            match sender.try_send(evaluations.clone()) {
-                Ok(()) => counters.metrics.sent.add(count),
-                Err(mpsc::error::TrySendError::Full(_)) => counters.lost(Loss::QueueFull, count),
-                Err(mpsc::error::TrySendError::Closed(_)) => {
-                    counters.lost(Loss::ShuttingDown, count);
-                }
             }
         }
     }

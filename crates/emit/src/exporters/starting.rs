@@ -11,11 +11,14 @@ use crate::ExporterStartError;
 use crate::content::{ContentFilter, ContentRedactor, ShownContent};
 use crate::counters::{Instruments, WithheldMetrics};
 use crate::dead_letters::{DeadLetters, file_name};
-use crate::queue::{Deliver, Overflow, OverflowLimits, Predecessor, Queue, QueueLimits, Successor};
+use crate::queue::{
+    Deliver, Overflow, OverflowLimits, Predecessor, Queue, QueueLimits, QueueSettings, Successor,
+};
 use crate::scores::{Grouping, Scores};
 use spanscore_base::model::Want;
 use spanscore_base::settings::HumanDuration;
 use spanscore_log::{Durability, WeakLog};
+use spanscore_net::client::retry::RetrySettings;
 use spanscore_net::metrics::label;
 
 /// Persistence of a process that has a log.
@@ -158,6 +161,38 @@ impl Starting<'_> {
     /// Adds its queue of evaluations, with the delivery of its batches.
     pub(crate) fn queue(&mut self, limits: QueueLimits, end: impl Deliver) {
         self.queue_with(limits, None, end);
+    }
+
+    /// Returns the retries of failed requests: endless ones if they must be delivered and there is
+    /// a log, unless the settings say otherwise.
+    pub(crate) fn retries(&self, must_deliver: bool, settings: &RetrySettings) -> RetrySettings {
+        if must_deliver && self.has_log() {
+            settings.for_ever_unless_told()
+        } else {
+            settings.clone()
+        }
+    }
+
+    /// Makes the error of a client that cannot be made.
+    pub(crate) fn client_error(&self, error: impl ToString) -> ExporterStartError {
+        let exporter = self.name.to_owned();
+        ExporterStartError::Client { exporter, error: error.to_string() }
+    }
+
+    /// Starts the queue before a backend, with its overflow.
+    ///
+    /// # Errors
+    /// The overflow cannot be opened.
+    pub(crate) fn queue_to(
+        &mut self,
+        must_deliver: bool,
+        settings: &QueueSettings,
+        sender: impl Deliver,
+    ) -> Result<(), ExporterStartError> {
+        let overflow = self.overflow(must_deliver, settings.overflow_mib)?;
+        let limits = QueueLimits::from(settings).must_deliver(must_deliver);
+        self.queue_with(limits, overflow, sender);
+        Ok(())
     }
 
     /// Adds its queue of evaluations, with an overflow on disk.

@@ -9,7 +9,6 @@ mod settings;
 
 use std::sync::Arc;
 
-use super::queue::QueueLimits;
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
 use sender::KafkaSender;
@@ -37,19 +36,13 @@ impl Exporter for KafkaExporterSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
         let cluster = self.cluster();
         let producer = Producer::start(&cluster, &self.producer, &self.topic, self.timeout.0);
-        let producer = producer.map_err(|error| ExporterStartError::Client {
-            exporter: starting.name().to_owned(),
-            error: error.to_string(),
-        })?;
+        let producer = producer.map_err(|error| starting.client_error(error))?;
         starting.show(self.content.is_shown(), true);
         let filter = starting.content_filter(self.content);
         let letters = starting.dead_letters();
-        let is_endless = self.must_deliver && starting.has_log();
-        let sender = KafkaSender::new(starting.name(), self, producer, filter, letters, is_endless);
-        let overflow = starting.overflow(self.must_deliver, self.sending_queue.overflow_mib)?;
-        let limits = QueueLimits::from(&self.sending_queue).must_deliver(self.must_deliver);
-        starting.queue_with(limits, overflow, sender);
-        Ok(())
+        let retries = starting.retries(self.must_deliver, &self.retry_on_failure);
+        let sender = KafkaSender::new(starting.name(), self, producer, filter, letters, retries);
+        starting.queue_to(self.must_deliver, &self.sending_queue, sender)
     }
 
     fn missing_part(&self) -> Option<&'static str> {

@@ -42,10 +42,8 @@ impl KafkaSender {
         producer: Producer,
         filter: ContentFilter,
         dead_letters: DeadLetters,
-        is_endless: bool,
+        retries: RetrySettings,
     ) -> Self {
-        let retries = &settings.retry_on_failure;
-        let retries = if is_endless { retries.for_ever_unless_told() } else { retries.clone() };
         Self {
             name: name.into(),
             producer,

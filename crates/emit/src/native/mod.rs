@@ -23,9 +23,7 @@ use smart_default::SmartDefault;
 
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{LogLimiter, Loss};
-use super::queue::{
-    Deliver, Delivery, EvaluationBatch, Parcel, QueueLimits, QueueSettings, count_of,
-};
+use super::queue::{Deliver, Delivery, EvaluationBatch, Parcel, QueueSettings, count_of};
 use super::record;
 use super::settings::Exporter;
 use super::{ExporterStartError, Starting};
@@ -37,7 +35,7 @@ use spanscore_base::settings::{
 use spanscore_net::client::Connection;
 use spanscore_net::client::SendError;
 use spanscore_net::client::retry::{RetrySettings, retry};
-use spanscore_net::client::{ClientSettings, Compression, JsonClient, Protocol, TlsSettings};
+use spanscore_net::client::{Compression, JsonClient, Protocol, TlsSettings};
 
 /// Most scores in one request.
 const SCORES_MAX: usize = 200;
@@ -117,43 +115,26 @@ impl NativeSettings {
         Ok((settings, account))
     }
 
-    /// Returns the retries of failed requests: endless ones if they must be delivered and there is
-    /// a log, unless the settings say otherwise.
-    fn retries(&self, has_log: bool) -> RetrySettings {
-        if has_log && self.sending.must_deliver {
-            self.sending.retry_on_failure.for_ever_unless_told()
-        } else {
-            self.sending.retry_on_failure.clone()
-        }
-    }
-
     /// Starts an exporter to a backend.
     fn start<B: NativeBackend>(
         &self,
         starting: &mut Starting<'_>,
         backend: B,
     ) -> Result<(), ExporterStartError> {
-        let failed =
-            |error| ExporterStartError::Client { exporter: starting.name().to_owned(), error };
-        let client: ClientSettings =
-            self.connection().client().map_err(|error| failed(error.to_string()))?;
-        let client = JsonClient::new(&client).map_err(failed)?;
+        let client = self.connection().client().map_err(|error| starting.client_error(error))?;
+        let client = JsonClient::new(&client).map_err(|error| starting.client_error(error))?;
+        let NativeSending { must_deliver, sending_queue, retry_on_failure, .. } = &self.sending;
         let sender = NativeSender {
             name: starting.name().into(),
             client,
-            retry: self.retries(starting.has_log()),
+            retry: starting.retries(*must_deliver, retry_on_failure),
             content: self.sending.content.is_shown(),
             filter: starting.content_filter(self.sending.content),
             backend: Arc::new(backend),
             trouble: LogLimiter::default(),
         };
         starting.show(self.sending.content.is_shown(), false);
-        let overflow = starting
-            .overflow(self.sending.must_deliver, self.sending.sending_queue.overflow_mib)?;
-        let limits =
-            QueueLimits::from(&self.sending.sending_queue).must_deliver(self.sending.must_deliver);
-        starting.queue_with(limits, overflow, sender);
-        Ok(())
+        starting.queue_to(*must_deliver, sending_queue, sender)
     }
 }
 

@@ -18,7 +18,6 @@ pub(super) mod testing;
 
 use std::sync::Arc;
 
-use super::queue::QueueLimits;
 use super::scores::Grouping;
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
@@ -29,7 +28,6 @@ pub(super) use settings::Placement;
 use settings::{EvaluationForm, OtlpExporterSettings};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_net::client::Protocol;
-use spanscore_net::client::retry::RetrySettings;
 
 /// `otlp_grpc`.
 pub(crate) static GRPC: ExporterKind = ExporterKind {
@@ -64,28 +62,14 @@ impl Otlp {
         settings.check(protocol).map_err(|(key, error)| error.at(node.place_of(key)))?;
         Ok(Self { protocol, settings })
     }
-
-    /// Returns the retries of failed requests: endless ones if they must be delivered and there is
-    /// a log, unless the settings say otherwise.
-    fn retries(&self, has_log: bool) -> RetrySettings {
-        let retries = &self.settings.retry_on_failure;
-        if has_log && self.settings.must_deliver {
-            retries.for_ever_unless_told()
-        } else {
-            retries.clone()
-        }
-    }
 }
 
 impl Exporter for Otlp {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
         let settings = &self.settings;
-        let retries = self.retries(starting.has_log());
+        let retries = starting.retries(settings.must_deliver, &settings.retry_on_failure);
         let backend = Backend::new(starting, self.protocol, settings, retries);
-        let backend = Arc::new(backend.map_err(|error| ExporterStartError::Client {
-            exporter: starting.name().to_owned(),
-            error,
-        })?);
+        let backend = Arc::new(backend.map_err(|error| starting.client_error(error))?);
         starting.show(settings.content.is_shown(), true);
         if settings.has(EvaluationForm::Metric) {
             let scores =
@@ -95,14 +79,10 @@ impl Exporter for Otlp {
             starting.task(closing, task);
         }
         if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
-            let limits = QueueLimits::from(&settings.sending_queue);
             let filter = starting.content_filter(settings.content);
             let letters = starting.dead_letters();
             let sender = BackendSender::new(backend, settings, filter, letters);
-            let overflow_mib = settings.sending_queue.overflow_mib;
-            let overflow = starting.overflow(settings.must_deliver, overflow_mib)?;
-            let limits = limits.must_deliver(settings.must_deliver);
-            starting.queue_with(limits, overflow, sender);
+            starting.queue_to(settings.must_deliver, &settings.sending_queue, sender)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 use cel::common::types::CelBool;
 use cel::{Context, ExecutionError, Value};
 use regex::Regex;
@@ -71,10 +71,11 @@ pub(super) enum Uncountable {
 impl Counted {
     /// Rewrites a compiled expression.
     pub(super) fn new(expression: &IdedExpr) -> Result<Self, Uncountable> {
-        let mut counted =
-            Self { expression: expression.clone(), patterns: Vec::new(), steps: parts(expression) };
-        change(&mut counted.expression, &mut counted.patterns)?;
-        Ok(counted)
+        let mut expression = expression.clone();
+        let steps = parts(&mut expression);
+        let mut patterns = Vec::new();
+        change(&mut expression, &mut patterns)?;
+        Ok(Self { expression, patterns, steps })
     }
 
     /// Evaluates it. `left` must be the budget that the context's resolver takes steps from.
@@ -115,72 +116,64 @@ fn search_name(number: usize) -> String {
 }
 
 /// Counts the nodes of an expression.
-fn parts(expression: &IdedExpr) -> usize {
-    let mut count = 0;
-    let mut waiting = vec![expression];
-    while let Some(expression) = waiting.pop() {
-        count += 1;
-        match &expression.expr {
-            Expr::Call(call) => {
-                waiting.extend(call.target.as_deref().into_iter().chain(&call.args))
-            }
-            Expr::Comprehension(it) => waiting.extend([
-                &it.iter_range,
-                &it.accu_init,
-                &it.loop_cond,
-                &it.loop_step,
-                &it.result,
-            ]),
-            Expr::List(list) => waiting.extend(&list.elements),
-            Expr::Select(select) => waiting.push(&select.operand),
-            _ => {}
-        }
-    }
-    count
+fn parts(expression: &mut IdedExpr) -> usize {
+    1 + parts_of(&mut expression.expr).into_iter().map(parts).sum::<usize>()
 }
 
 fn change(expression: &mut IdedExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<(), Uncountable> {
-    match &mut expression.expr {
-        Expr::Call(call) => {
-            if call.func_name == "matches" {
-                search_once(call, patterns)?;
-            }
-            let inner = call.target.as_deref_mut().into_iter().chain(&mut call.args);
-            inner.into_iter().try_for_each(|part| change(part, patterns))
+    let steps = match &mut expression.expr {
+        Expr::Call(call) if call.func_name == "matches" => {
+            search_once(call, patterns)?;
+            0
         }
         Expr::Comprehension(it) => {
-            let steps = (parts(&it.loop_cond) + parts(&it.loop_step)) * STEPS_PER_PART;
-            let inner = [
-                &mut it.iter_range,
-                &mut it.accu_init,
-                &mut it.loop_cond,
-                &mut it.loop_step,
-                &mut it.result,
-            ];
-            inner.into_iter().try_for_each(|part| change(part, patterns))?;
-            let is_literal = matches!(it.loop_cond.expr, Expr::Literal(_));
-            // The interpreter recognises `map` and `filter` by the form of their step, so that must
-            // stay: steps are taken within it.
-            match &mut it.loop_step.expr {
-                Expr::Call(step) if is_literal && step.func_name == operators::CONDITIONAL => {
-                    if let Some(guard) = step.args.first_mut() {
-                        take_first(guard, steps, no());
-                    }
-                }
-                Expr::Call(step) if is_literal && step.func_name == operators::ADD => {
-                    if let Some(Expr::List(added)) = step.args.get_mut(1).map(|it| &mut it.expr)
-                        && let Some(item) = added.elements.first_mut()
-                    {
-                        take_first(item, steps, LiteralValue::Null);
-                    }
-                }
-                _ => take_first(&mut it.loop_cond, steps, no()),
-            }
-            Ok(())
+            (parts(&mut it.loop_cond) + parts(&mut it.loop_step)) * STEPS_PER_PART
         }
-        Expr::List(list) => list.elements.iter_mut().try_for_each(|part| change(part, patterns)),
-        Expr::Select(select) => change(&mut select.operand, patterns),
-        _ => Ok(()),
+        _ => 0,
+    };
+    parts_of(&mut expression.expr).into_iter().try_for_each(|part| change(part, patterns))?;
+    if let Expr::Comprehension(it) = &mut expression.expr {
+        take_each_round(it, steps);
+    }
+    Ok(())
+}
+
+/// Has each round of a macro take steps.
+fn take_each_round(it: &mut ComprehensionExpr, steps: usize) {
+    let is_literal = matches!(it.loop_cond.expr, Expr::Literal(_));
+    // The interpreter recognises `map` and `filter` by the form of their step, so that must stay:
+    // steps are taken within it.
+    match &mut it.loop_step.expr {
+        Expr::Call(step) if is_literal && step.func_name == operators::CONDITIONAL => {
+            if let Some(guard) = step.args.first_mut() {
+                take_first(guard, steps, no());
+            }
+        }
+        Expr::Call(step) if is_literal && step.func_name == operators::ADD => {
+            if let Some(Expr::List(added)) = step.args.get_mut(1).map(|it| &mut it.expr)
+                && let Some(item) = added.elements.first_mut()
+            {
+                take_first(item, steps, LiteralValue::Null);
+            }
+        }
+        _ => take_first(&mut it.loop_cond, steps, no()),
+    }
+}
+
+/// Returns the nodes right below a node.
+pub(super) fn parts_of(expression: &mut Expr) -> Vec<&mut IdedExpr> {
+    match expression {
+        Expr::Call(call) => call.target.as_deref_mut().into_iter().chain(&mut call.args).collect(),
+        Expr::Comprehension(it) => vec![
+            &mut it.iter_range,
+            &mut it.accu_init,
+            &mut it.loop_cond,
+            &mut it.loop_step,
+            &mut it.result,
+        ],
+        Expr::List(list) => list.elements.iter_mut().collect(),
+        Expr::Select(select) => vec![&mut *select.operand],
+        _ => Vec::new(),
     }
 }
 

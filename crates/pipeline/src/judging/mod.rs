@@ -96,8 +96,8 @@ impl Dispatchers {
 
 /// Running dispatchers.
 pub(super) struct RunningDispatchers {
-    judge: Option<JudgeDispatcher>,
-    external: Option<ExternalDispatcher>,
+    judge: JudgeDispatcher,
+    external: ExternalDispatcher,
     pending: Arc<PendingTraces>,
     kept: KeptLetters,
     /// True if there is a log, which takes inquiries that are unanswered at shutdown.
@@ -120,19 +120,19 @@ impl RunningDispatchers {
         let none = BTreeMap::new();
         let asked = if evaluators.asks_judges() { judges.0 } else { &none };
         let own = (places, asking(evaluators));
-        let judge = Some(start((asked, judges.1), own, &counted(letters), meter)?);
+        let judge = start((asked, judges.1), own, &counted(letters), meter)?;
         let leaves = places.journal.is_some();
         let settings = external_settings(judges.1, leaves);
         let external =
             ExternalDispatcher::start(evaluators.external(), &settings, counted(None), meter)?;
-        Ok(Self { judge, external: Some(external), pending, kept, leaves })
+        Ok(Self { judge, external, pending, kept, leaves })
     }
 
     /// Returns senders to both dispatchers.
     pub(super) fn handles(&self) -> Dispatchers {
         Dispatchers {
-            judge: self.judge.as_ref().map(JudgeDispatcher::handle),
-            external: self.external.as_ref().map(ExternalDispatcher::handle),
+            judge: Some(self.judge.handle()),
+            external: Some(self.external.handle()),
             pending: Some(Arc::clone(&self.pending)),
         }
     }
@@ -143,34 +143,22 @@ impl RunningDispatchers {
         (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
         evaluators: &Evaluators,
     ) -> Result<Option<JudgesChange>, JudgeStartError> {
-        let dispatcher = self.judge.as_ref().filter(|_| evaluators.asks_judges());
-        dispatcher.map(|own| own.prepare(judges, asking(evaluators), judging)).transpose()
+        let prepare = || self.judge.prepare(judges, asking(evaluators), judging);
+        evaluators.asks_judges().then(prepare).transpose()
     }
 
     /// Applies a prepared reload, with its waiting times and limits.
     pub(super) fn take(&self, change: Option<JudgesChange>, judging: &JudgingSettings) {
         self.kept.change(judging.dead_letter);
-        if let (Some(dispatcher), Some(change)) = (&self.judge, change) {
-            dispatcher.take(change, judging);
+        if let Some(change) = change {
+            self.judge.take(change, judging);
         }
-        if let Some(dispatcher) = &self.external {
-            dispatcher.limit(&external_settings(judging, self.leaves));
-        }
+        self.external.limit(&external_settings(judging, self.leaves));
     }
 
     /// Closes both dispatchers, and waits for requests under way until `no_more_time`.
     pub(super) async fn shutdown<F: Future<Output = ()>>(self, no_more_time: impl Fn() -> F) {
-        let judge = async {
-            if let Some(dispatcher) = self.judge {
-                dispatcher.shutdown(no_more_time()).await;
-            }
-        };
-        let external = async {
-            if let Some(dispatcher) = self.external {
-                dispatcher.shutdown(no_more_time()).await;
-            }
-        };
-        tokio::join!(judge, external);
+        tokio::join!(self.judge.shutdown(no_more_time()), self.external.shutdown(no_more_time()),);
     }
 }
 

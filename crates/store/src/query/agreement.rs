@@ -1,51 +1,52 @@
 //! Labels that people gave, beside the verdicts of the evaluators that they are about.
 
-use rusqlite::{Row, params_from_iter};
+use rusqlite::params_from_iter;
 
 use super::filter::StoreFilter;
-use super::list::verdict_of;
+use super::list::verdict_word;
 use super::page::{CALLED, RUNS};
+use super::row::{all, stored_row};
 use super::{StoreQueryError, StoreReader};
 use spanscore_base::model::Level;
 
 /// Most labels of an answer, the newest.
 pub const LABELS_MAX: usize = 20_000;
 
-/// Label of a person on a run, a call, an evaluation or a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PersonLabel {
-    /// Trace, 32 digits.
-    pub trace_id: String,
-    /// Subject, the same for all people who judge it.
-    pub subject: String,
-    /// Evaluation that it is about.
-    pub evaluation_id: Option<String>,
-    /// Evaluator of that.
-    pub evaluator: Option<String>,
-    /// Kind of target that it judged.
-    pub level: Option<Level>,
-    /// `pass`, `fail`, `not_evaluable` or `failed`: verdict of that evaluator.
-    pub verdict: Option<&'static str>,
-    /// Person.
-    pub author: String,
-    /// `pass` or `fail`.
-    pub label: &'static str,
+stored_row! {
+    /// Label of a person on a run, a call, an evaluation or a session.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PersonLabel: LABEL_COLUMNS {
+        /// Trace, 32 digits.
+        pub trace_id: String = "lower(hex(t.trace_id))";
+        /// Subject, the same for all people who judge it.
+        pub subject: String =
+            "printf('%s %d %s %d %s', a.target, ifnull(a.session, a.trajectory),
+                ifnull(hex(a.evaluation), ''), ifnull(a.position, -1), a.name)";
+        /// Evaluation that it is about.
+        pub evaluation_id: Option<String> = "lower(hex(x.id))";
+        /// Evaluator of that.
+        pub evaluator: Option<String> = "w.name";
+        /// Kind of target that it judged.
+        pub level: Option<Level> = "w.level" => level_of;
+        /// `pass`, `fail`, `not_evaluable` or `failed`: verdict of that evaluator.
+        pub verdict: Option<&'static str> = "x.outcome" => known_verdict;
+        /// Person.
+        pub author: String = "a.author";
+        /// `pass` or `fail`.
+        pub label: &'static str = "a.label" => label_of;
+    }
 }
 
-impl PersonLabel {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let is_pass = row.get::<_, String>(6)? == "pass";
-        Ok(Self {
-            trace_id: row.get(0)?,
-            subject: row.get(1)?,
-            evaluation_id: row.get(2)?,
-            evaluator: row.get(3)?,
-            verdict: row.get::<_, Option<_>>(4)?.map(|it| verdict_of(it).as_str()),
-            level: row.get::<_, Option<String>>(8)?.and_then(|word| word.parse().ok()),
-            author: row.get(5)?,
-            label: if is_pass { "pass" } else { "fail" },
-        })
-    }
+fn level_of(word: Option<String>) -> Option<Level> {
+    word?.parse().ok()
+}
+
+fn known_verdict(number: Option<usize>) -> Option<&'static str> {
+    number.map(verdict_word)
+}
+
+fn label_of(label: String) -> &'static str {
+    if label == "pass" { "pass" } else { "fail" }
 }
 
 impl StoreReader {
@@ -60,20 +61,13 @@ impl StoreReader {
         let (of_evaluator, names) = filter.of_evaluator("ifnull(w.name, '')");
         values.extend(names);
         let query = format!(
-            "SELECT lower(hex(t.trace_id)),
-             printf('%s %d %s %d %s', a.target, ifnull(a.session, a.trajectory),
-                 ifnull(hex(a.evaluation), ''), ifnull(a.position, -1), a.name),
-             lower(hex(x.id)), w.name, x.outcome, a.author, a.label,
-             max((a.changed << 20) + a.seq) AS place, w.level
+            "SELECT {LABEL_COLUMNS}, max((a.changed << 20) + a.seq) AS place
              FROM annotations a CROSS JOIN {RUNS}
              LEFT JOIN evaluations x ON x.trajectory = a.trajectory AND x.id = a.evaluation
              LEFT JOIN evaluators w ON w.id = x.evaluator
              WHERE t.seq = a.trajectory AND a.label IS NOT NULL AND {condition}
              AND {of_evaluator} GROUP BY 2, a.author ORDER BY place DESC LIMIT {LABELS_MAX}"
         );
-        let mut query = connection.prepare(&query)?;
-        Ok(query
-            .query_map(params_from_iter(values), PersonLabel::read)?
-            .collect::<rusqlite::Result<_>>()?)
+        Ok(all(connection, &query, params_from_iter(values), PersonLabel::read)?)
     }
 }

@@ -1,56 +1,53 @@
 //! Annotations as they are stored, listed the newest first.
 
 use rusqlite::types::Value as SqlValue;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 
 use super::page::{Page, PagePlace, StoredPage, first_count};
+use super::row::{all, stored_row};
 use super::{StoreQueryError, StoreReader};
 
 /// Annotations with the runs that they are of.
 const ANNOTATIONS: &str = "annotations a JOIN trajectories t ON t.seq = a.trajectory";
-/// Columns of [`StoredAnnotation`].
-pub(super) const COLUMNS: &str = "lower(hex(a.id)), a.target, lower(hex(t.trace_id)),
-    lower(hex(a.evaluation)), (SELECT v.name FROM evaluations e JOIN evaluators v
-    ON v.id = e.evaluator WHERE e.trajectory = a.trajectory AND e.id = a.evaluation LIMIT 1),
-    a.position + 1, a.name, a.label, a.score, a.comment, a.author,
-    strftime('%Y-%m-%dT%H:%M:%fZ', a.created / 1000.0, 'unixepoch'),
-    strftime('%Y-%m-%dT%H:%M:%fZ', a.changed / 1000.0, 'unixepoch'), a.revision,
-    (SELECT n.session_id FROM sessions n WHERE n.seq = a.session)";
-
-/// Verdict of a person.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StoredAnnotation {
-    /// Identity.
-    pub annotation_id: String,
-    /// `trace`, `call`, `evaluation` or `session`.
-    pub target: String,
-    /// Trace, 32 digits; of a session the named one, else the last one when it was judged.
-    pub trace_id: String,
-    /// Session that it is about.
-    pub session_id: Option<String>,
-    /// Evaluation that it is about.
-    pub evaluation_id: Option<String>,
-    /// Evaluator of that.
-    pub evaluator: Option<String>,
-    /// Call that it is about, from 1.
-    pub call: Option<i64>,
-    /// Name of what is judged.
-    pub name: String,
-    /// `pass` or `fail`.
-    pub label: Option<String>,
-    /// 0 to 1.
-    pub score: Option<f64>,
-    /// Words.
-    pub comment: Option<String>,
-    /// Person.
-    pub author: String,
-    /// Time of the first version, RFC 3339.
-    pub created: String,
-    /// Time of the last change.
-    pub changed: String,
-    /// 1, then counting up.
-    pub revision: i64,
+stored_row! {
+    /// Verdict of a person.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub struct StoredAnnotation: COLUMNS {
+        /// Identity.
+        pub annotation_id: String = "lower(hex(a.id))";
+        /// `trace`, `call`, `evaluation` or `session`.
+        pub target: String = "a.target";
+        /// Trace, 32 digits; of a session the named one, else the last one when it was judged.
+        pub trace_id: String = "lower(hex(t.trace_id))";
+        /// Session that it is about.
+        pub session_id: Option<String> =
+            "(SELECT n.session_id FROM sessions n WHERE n.seq = a.session)";
+        /// Evaluation that it is about.
+        pub evaluation_id: Option<String> = "nullif(lower(hex(a.evaluation)), '')";
+        /// Evaluator of that.
+        pub evaluator: Option<String> =
+            "(SELECT v.name FROM evaluations e JOIN evaluators v ON v.id = e.evaluator
+             WHERE e.trajectory = a.trajectory AND e.id = a.evaluation LIMIT 1)";
+        /// Call that it is about, from 1.
+        pub call: Option<i64> = "a.position + 1";
+        /// Name of what is judged.
+        pub name: String = "a.name";
+        /// `pass` or `fail`.
+        pub label: Option<String> = "a.label";
+        /// 0 to 1.
+        pub score: Option<f64> = "a.score";
+        /// Words.
+        pub comment: Option<String> = "a.comment";
+        /// Person.
+        pub author: String = "a.author";
+        /// Time of the first version, RFC 3339.
+        pub created: String = "strftime('%Y-%m-%dT%H:%M:%fZ', a.created / 1000.0, 'unixepoch')";
+        /// Time of the last change.
+        pub changed: String = "strftime('%Y-%m-%dT%H:%M:%fZ', a.changed / 1000.0, 'unixepoch')";
+        /// 1, then counting up.
+        pub revision: i64 = "a.revision";
+    }
 }
 
 /// Filter of annotations: what is missing is not asked for.
@@ -68,28 +65,6 @@ pub struct AnnotationFilter {
     pub evaluator: Option<String>,
     /// Session that it is about.
     pub session_id: Option<String>,
-}
-
-impl StoredAnnotation {
-    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            annotation_id: row.get(0)?,
-            target: row.get(1)?,
-            trace_id: row.get(2)?,
-            session_id: row.get(14)?,
-            evaluation_id: row.get::<_, Option<String>>(3)?.filter(|id| !id.is_empty()),
-            evaluator: row.get(4)?,
-            call: row.get(5)?,
-            name: row.get(6)?,
-            label: row.get(7)?,
-            score: row.get(8)?,
-            comment: row.get(9)?,
-            author: row.get(10)?,
-            created: row.get(11)?,
-            changed: row.get(12)?,
-            revision: row.get(13)?,
-        })
-    }
 }
 
 /// Finds an annotation.
@@ -111,7 +86,7 @@ pub(super) fn of_run(connection: &Connection, run: i64) -> rusqlite::Result<Vec<
          CROSS JOIN annotations o ON o.trajectory = m.seq
          WHERE r.seq = ?1 AND o.session = r.session) ORDER BY a.seq"
     );
-    connection.prepare(&query)?.query_map([run], StoredAnnotation::read)?.collect()
+    all(connection, &query, [run], StoredAnnotation::read)
 }
 
 impl StoreReader {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::page::{Page, PagePlace, StoredPage, first_count};
+use super::row::{all, stored_row};
 use super::trajectory::{StoredCall, StoredTrajectory, input_of};
 use super::{StoreQueryError, StoreReader};
 
@@ -13,13 +14,15 @@ use super::{StoreQueryError, StoreReader};
 const COLUMNS: &str = "d.dataset, d.key, lower(hex(d.trace_id)), d.criteria, d.note, d.revision,
     (SELECT max(t.seq) FROM trajectories t WHERE t.trace_id = d.trace_id)";
 
-/// Dataset of a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DatasetRow {
-    /// Name.
-    pub dataset: String,
-    /// Number of its items.
-    pub items: i64,
+stored_row! {
+    /// Dataset of a list.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub struct DatasetRow: DATASET_COLUMNS {
+        /// Name.
+        pub dataset: String = "dataset";
+        /// Number of its items.
+        pub items: i64 = "count(*)";
+    }
 }
 
 /// Item of a dataset.
@@ -78,10 +81,10 @@ impl StoreReader {
     /// The file cannot be read.
     pub fn datasets(&self) -> Result<Vec<DatasetRow>, StoreQueryError> {
         let connection = self.begin();
-        let query = "SELECT dataset, count(*) FROM dataset_items GROUP BY dataset ORDER BY dataset";
-        let mut query = connection.prepare(query)?;
-        let row = |row: &Row<'_>| Ok(DatasetRow { dataset: row.get(0)?, items: row.get(1)? });
-        Ok(query.query_map([], row)?.collect::<rusqlite::Result<_>>()?)
+        let query = format!(
+            "SELECT {DATASET_COLUMNS} FROM dataset_items GROUP BY dataset ORDER BY dataset"
+        );
+        Ok(all(connection, &query, [], DatasetRow::read)?)
     }
 
     /// Lists the items of a dataset page by page, in the order in which they were made.

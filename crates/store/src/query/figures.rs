@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::field::StoreField;
 use super::filter::StoreFilter;
-use super::list::{ROWS, ROWS_MAX, verdict_of};
+use super::list::{ROWS, ROWS_MAX, verdict_word};
 use super::page::RUNS;
+use super::row::{all, stored_row};
 use super::{StoreQueryError, StoreReader};
 use crate::histogram::{
     DURATION_BINS, SCORE_BINS, add_packed, duration_bin, duration_bound, score_bin,
@@ -50,30 +51,34 @@ impl ToolFigures {
     }
 }
 
-/// Version of an evaluator.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EvaluatorVersionRow {
-    /// Its kind.
-    pub kind: String,
-    /// `call`, `trace` or `session`.
-    pub level: String,
-    /// Version: a change of its settings changes it.
-    pub version: String,
-    /// Version that an external evaluator tells.
-    pub own_version: Option<String>,
-    /// Lowest score that passes.
-    pub threshold: f64,
+stored_row! {
+    /// Version of an evaluator.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct EvaluatorVersionRow: VERSION_COLUMNS {
+        /// Its kind.
+        pub kind: String = "kind";
+        /// `call`, `trace` or `session`.
+        pub level: String = "level";
+        /// Version: a change of its settings changes it.
+        pub version: String = "lower(hex(version))";
+        /// Version that an external evaluator tells.
+        pub own_version: Option<String> = "own_version";
+        /// Lowest score that passes.
+        pub threshold: f64 = "threshold";
+    }
 }
 
-/// Reason why something was not judged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ReasonCount {
-    /// `not_evaluable` or `failed`.
-    pub outcome: &'static str,
-    /// Reason.
-    pub reason: String,
-    /// Number.
-    pub count: i64,
+stored_row! {
+    /// Reason why something was not judged.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+    pub struct ReasonCount: REASON_COLUMNS {
+        /// `not_evaluable` or `failed`.
+        pub outcome: &'static str = "e.outcome" => verdict_word;
+        /// Reason.
+        pub reason: String = "ifnull(e.reason, '')";
+        /// Number.
+        pub count: i64 = "count(*)";
+    }
 }
 
 /// Verdicts of an evaluator on a case.
@@ -210,20 +215,8 @@ impl StoreReader {
         name: &str,
     ) -> Result<Vec<EvaluatorVersionRow>, StoreQueryError> {
         let connection = self.begin();
-        let mut query = connection.prepare_cached(
-            "SELECT kind, level, lower(hex(version)), own_version, threshold FROM evaluators
-             WHERE name = ?1 ORDER BY id",
-        )?;
-        let rows = query.query_map([name], |row| {
-            Ok(EvaluatorVersionRow {
-                kind: row.get(0)?,
-                level: row.get(1)?,
-                version: row.get(2)?,
-                own_version: row.get(3)?,
-                threshold: row.get(4)?,
-            })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let query = format!("SELECT {VERSION_COLUMNS} FROM evaluators WHERE name = ?1 ORDER BY id");
+        Ok(all(connection, &query, [name], EvaluatorVersionRow::read)?)
     }
 
     /// Counts the reasons why something was not judged, the most frequent first.
@@ -233,16 +226,11 @@ impl StoreReader {
     pub fn reasons(&self, filter: &StoreFilter) -> Result<Vec<ReasonCount>, StoreQueryError> {
         let connection = self.begin();
         let (condition, values) = filter.within(connection)?.of_rows();
-        let mut query = connection.prepare(&format!(
-            "SELECT e.outcome, ifnull(e.reason, ''), count(*) FROM {ROWS}
-             WHERE {condition} AND e.outcome > 1
+        let query = format!(
+            "SELECT {REASON_COLUMNS} FROM {ROWS} WHERE {condition} AND e.outcome > 1
              GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT {REASONS_MAX}"
-        ))?;
-        let rows = query.query_map(params_from_iter(values), |row| {
-            let outcome = verdict_of(row.get(0)?).as_str();
-            Ok(ReasonCount { outcome, reason: row.get(1)?, count: row.get(2)? })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        );
+        Ok(all(connection, &query, params_from_iter(values), ReasonCount::read)?)
     }
 
     /// Returns the figures of each case and evaluator: the keys are the two names.

@@ -1,13 +1,14 @@
 //! Lists of evaluations, newest first or the worst of each run, and figures by group.
 
-use rusqlite::types::{FromSql, Value as SqlValue};
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, params_from_iter};
 use serde::Serialize;
 
 use spanscore_base::model::GivenVerdict;
 
 use super::field::StoreField;
 use super::filter::{SqlCondition, StoreFilter};
+use super::row::{all, stored_row};
 use super::{StoreQueryError, StoreReader};
 
 /// Most rows of one answer.
@@ -21,18 +22,27 @@ pub(super) const ROWS: &str = "evaluations e JOIN trajectories t ON t.seq = e.tr
     JOIN evaluators v ON v.id = e.evaluator JOIN sources s ON s.id = e.source
     LEFT JOIN sessions n ON n.seq = t.session LEFT JOIN tools l ON l.id = e.tool";
 
-/// Columns of [`EvaluationRow`], in the order in which it reads them.
-pub(super) const COLUMNS: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', e.time / 1000.0, 'unixepoch'),
-    lower(hex(t.trace_id)), lower(hex(e.span_id)), n.session_id,
-    (SELECT min(c.name) FROM cases c WHERE c.trajectory = e.trajectory), v.name, v.kind, v.level,
-    lower(hex(v.version)), s.service, s.agent, s.version, s.environment, l.name, e.outcome,
-    e.score, v.threshold, e.reason, e.completion, e.partial, e.revision, e.current, e.early,
-    e.cost, e.judge, e.explanation, e.error, lower(hex(e.id)),
-    (SELECT d.details FROM evaluation_details d WHERE d.seq = e.seq), e.client";
-
 /// Returns the verdict of a number in the file.
 pub(super) fn verdict_of(number: usize) -> GivenVerdict {
     GivenVerdict::numbered(number).unwrap_or(GivenVerdict::Failed)
+}
+
+/// Returns its word.
+pub(super) fn verdict_word(number: usize) -> &'static str {
+    verdict_of(number).as_str()
+}
+
+fn outcome_of(number: usize) -> &'static str {
+    if label_of(number).is_some() { "scored" } else { verdict_word(number) }
+}
+
+fn label_of(number: usize) -> Option<&'static str> {
+    let verdict = verdict_of(number);
+    matches!(verdict, GivenVerdict::Pass | GivenVerdict::Fail).then(|| verdict.as_str())
+}
+
+fn parsed(details: Option<String>) -> Option<serde_json::Value> {
+    serde_json::from_str(&details?).ok()
 }
 
 /// Order of a list.
@@ -46,120 +56,75 @@ pub enum StoreOrder {
     Worst,
 }
 
-/// Evaluation as it is stored.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct EvaluationRow {
-    /// End of the judged target, RFC 3339.
-    pub time: String,
-    /// Trace, 32 digits.
-    pub trace_id: String,
-    /// Span that it is attached to.
-    pub span_id: String,
-    /// Session of the trace.
-    pub session_id: Option<String>,
-    /// Case of a dataset.
-    pub case: Option<String>,
-    /// Full name of the evaluator.
-    pub evaluator: String,
-    /// Its kind.
-    pub kind: String,
-    /// `call`, `trace` or `session`.
-    pub level: String,
-    /// Version of the evaluator.
-    pub evaluator_version: String,
-    /// `service.name`.
-    pub service: String,
-    /// Agent.
-    pub agent: String,
-    /// `service.version`.
-    pub version: String,
-    /// `deployment.environment.name`.
-    pub environment: String,
-    /// Tool of a judged call.
-    pub tool: Option<String>,
-    /// `scored`, `not_evaluable` or `failed`.
-    pub outcome: &'static str,
-    /// `pass` or `fail`.
-    pub label: Option<&'static str>,
-    /// 0 to 1.
-    pub score: Option<f64>,
-    /// Lowest score that passes.
-    pub threshold: f64,
-    /// Reason of what is not evaluable, type of an error.
-    pub reason: Option<String>,
-    /// Cause that completed the trace.
-    pub completion: String,
-    /// True if part of the trace is missing.
-    pub partial: bool,
-    /// 0 for the first verdict on the target.
-    pub revision: i64,
-    /// True unless a later revision replaces it.
-    pub current: bool,
-    /// True for a verdict on a trace that was still open.
-    pub early: bool,
-    /// Cost of judges, US dollars.
-    pub cost_usd: Option<f64>,
-    /// Model whose answer counted.
-    pub judge: Option<String>,
-    /// Sentence for a person.
-    pub explanation: Option<String>,
-    /// Error of an evaluator that broke.
-    pub error: Option<String>,
-    /// Identity.
-    pub evaluation_id: String,
-    /// Evidence, if it is stored.
-    pub details: Option<serde_json::Value>,
-    /// Client whose process gave the verdict; `None` if this one did.
-    pub client: Option<String>,
-}
-
-impl EvaluationRow {
-    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let mut at = 0..;
-        let at = &mut at;
-        let (outcome, label) = match verdict_of(row.get(14)?) {
-            it @ (GivenVerdict::Pass | GivenVerdict::Fail) => ("scored", Some(it.as_str())),
-            it => (it.as_str(), None),
-        };
-        let details: Option<String> = row.get(28)?;
-        Ok(Self {
-            time: next(row, at)?,
-            trace_id: next(row, at)?,
-            span_id: next(row, at)?,
-            session_id: next(row, at)?,
-            case: next(row, at)?,
-            evaluator: next(row, at)?,
-            kind: next(row, at)?,
-            level: next(row, at)?,
-            evaluator_version: next(row, at)?,
-            service: next(row, at)?,
-            agent: next(row, at)?,
-            version: next(row, at)?,
-            environment: next(row, at)?,
-            tool: next(row, at)?,
-            outcome,
-            label,
-            score: row.get(15)?,
-            threshold: row.get(16)?,
-            reason: row.get(17)?,
-            completion: row.get(18)?,
-            partial: row.get(19)?,
-            revision: row.get(20)?,
-            current: row.get(21)?,
-            early: row.get(22)?,
-            cost_usd: row.get(23)?,
-            judge: row.get(24)?,
-            explanation: row.get(25)?,
-            error: row.get(26)?,
-            evaluation_id: row.get(27)?,
-            details: details.and_then(|text| serde_json::from_str(&text).ok()),
-            client: row.get(29)?,
-        })
+stored_row! {
+    /// Evaluation as it is stored.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub struct EvaluationRow: COLUMNS {
+        /// End of the judged target, RFC 3339.
+        pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', e.time / 1000.0, 'unixepoch')";
+        /// Trace, 32 digits.
+        pub trace_id: String = "lower(hex(t.trace_id))";
+        /// Span that it is attached to.
+        pub span_id: String = "lower(hex(e.span_id))";
+        /// Session of the trace.
+        pub session_id: Option<String> = "n.session_id";
+        /// Case of a dataset.
+        pub case: Option<String> =
+            "(SELECT min(c.name) FROM cases c WHERE c.trajectory = e.trajectory)";
+        /// Full name of the evaluator.
+        pub evaluator: String = "v.name";
+        /// Its kind.
+        pub kind: String = "v.kind";
+        /// `call`, `trace` or `session`.
+        pub level: String = "v.level";
+        /// Version of the evaluator.
+        pub evaluator_version: String = "lower(hex(v.version))";
+        /// `service.name`.
+        pub service: String = "s.service";
+        /// Agent.
+        pub agent: String = "s.agent";
+        /// `service.version`.
+        pub version: String = "s.version";
+        /// `deployment.environment.name`.
+        pub environment: String = "s.environment";
+        /// Tool of a judged call.
+        pub tool: Option<String> = "l.name";
+        /// `scored`, `not_evaluable` or `failed`.
+        pub outcome: &'static str = "e.outcome" => outcome_of;
+        /// `pass` or `fail`.
+        pub label: Option<&'static str> = "e.outcome" => label_of;
+        /// 0 to 1.
+        pub score: Option<f64> = "e.score";
+        /// Lowest score that passes.
+        pub threshold: f64 = "v.threshold";
+        /// Reason of what is not evaluable, type of an error.
+        pub reason: Option<String> = "e.reason";
+        /// Cause that completed the trace.
+        pub completion: String = "e.completion";
+        /// True if part of the trace is missing.
+        pub partial: bool = "e.partial";
+        /// 0 for the first verdict on the target.
+        pub revision: i64 = "e.revision";
+        /// True unless a later revision replaces it.
+        pub current: bool = "e.current";
+        /// True for a verdict on a trace that was still open.
+        pub early: bool = "e.early";
+        /// Cost of judges, US dollars.
+        pub cost_usd: Option<f64> = "e.cost";
+        /// Model whose answer counted.
+        pub judge: Option<String> = "e.judge";
+        /// Sentence for a person.
+        pub explanation: Option<String> = "e.explanation";
+        /// Error of an evaluator that broke.
+        pub error: Option<String> = "e.error";
+        /// Identity.
+        pub evaluation_id: String = "lower(hex(e.id))";
+        /// Evidence, if it is stored.
+        pub details: Option<serde_json::Value> =
+            "(SELECT d.details FROM evaluation_details d WHERE d.seq = e.seq)" => parsed;
+        /// Client whose process gave the verdict; `None` if this one did.
+        pub client: Option<String> = "e.client";
     }
-}
-
-fn next<T: FromSql>(row: &Row<'_>, at: &mut std::ops::RangeFrom<usize>) -> rusqlite::Result<T> {
-    row.get(at.next().unwrap_or(0))
 }
 
 impl StoreReader {
@@ -191,10 +156,7 @@ impl StoreReader {
             ),
         };
         values.push(SqlValue::Integer(limit.min(ROWS_MAX) as i64));
-        let mut query = connection.prepare(&query)?;
-        Ok(query
-            .query_map(params_from_iter(values), EvaluationRow::read)?
-            .collect::<rusqlite::Result<_>>()?)
+        Ok(all(connection, &query, params_from_iter(values), EvaluationRow::read)?)
     }
 }
 
@@ -204,7 +166,7 @@ pub(super) fn of_trajectory(
     trajectory: i64,
 ) -> rusqlite::Result<Vec<EvaluationRow>> {
     let query = format!("SELECT {COLUMNS} FROM {ROWS} WHERE e.trajectory = ?1 ORDER BY e.seq");
-    connection.prepare(&query)?.query_map([trajectory], EvaluationRow::read)?.collect()
+    all(connection, &query, [trajectory], EvaluationRow::read)
 }
 
 /// Figures of evaluations that have some values in common.

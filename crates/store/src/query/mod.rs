@@ -16,6 +16,7 @@ mod list;
 mod offered;
 mod page;
 mod restore;
+mod row;
 mod run;
 mod tail;
 mod time;

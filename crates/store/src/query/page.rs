@@ -8,7 +8,8 @@ use strum::{EnumString, VariantNames};
 
 use super::filter::{SqlCondition, StoreFilter};
 use super::list::{COLUMNS, EvaluationRow, ROWS};
-use super::run::{RUN_COLUMNS, RunRow, SessionRow, add_runs, add_verdicts};
+use super::row::stored_row;
+use super::run::{RUN_COLUMNS, RunRow, SESSION_COLUMNS, SessionRow, add_runs, add_verdicts};
 use super::{StoreQueryError, StoreReader};
 
 /// Number at which counts stop.
@@ -162,9 +163,7 @@ impl StoreReader {
             format!("EXISTS (SELECT 1 FROM {RUNS} WHERE t.session = o.seq AND {condition})");
         let condition = (condition, values);
         let count = first_count(connection, from, &condition, after)?;
-        let columns = "o.session_id, p.service, p.agent, p.version, p.environment,
-            strftime('%Y-%m-%dT%H:%M:%fZ', o.first / 1000.0, 'unixepoch'),
-            strftime('%Y-%m-%dT%H:%M:%fZ', o.last / 1000.0, 'unixepoch'), o.turns, o.seq";
+        let columns = SESSION_COLUMNS;
         let page = Page { columns, rank: "o.last", seq: "o.seq", from, order: None };
         let mut page = page.read(connection, condition, after, limit, SessionRow::read)?;
         for session in &mut page.items {
@@ -174,60 +173,39 @@ impl StoreReader {
     }
 }
 
-/// Tool call of a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CallRow {
-    /// Start, RFC 3339.
-    pub time: String,
-    /// Trace, 32 digits.
-    pub trace_id: String,
-    /// Place in the run, from 1.
-    pub place: i64,
-    /// Span.
-    pub span_id: String,
-    /// Tool.
-    pub tool: String,
-    /// `service.name`.
-    pub service: String,
-    /// Agent of the run.
-    pub agent: String,
-    /// `service.version`.
-    pub version: String,
-    /// Duration; `None` if the end is unknown.
-    pub duration_s: Option<f64>,
-    /// `ok`, `error` or `unknown`.
-    pub status: String,
-    /// True if the tool was not among those offered.
-    pub undeclared: bool,
-    /// True if only the history of a request records it.
-    pub repeated: bool,
-}
-
-/// Columns of [`CallRow`].
-const CALL_COLUMNS: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', k.time / 1000.0, 'unixepoch'),
-    lower(hex(t.trace_id)), k.position + 1, lower(hex(k.span_id)), m.name, s.service, s.agent,
-    s.version, k.duration_us, k.status, k.undeclared, k.repeated";
-/// Most calls of one run, for the number of a call among all.
-const CALLS_PER_RUN: usize = crate::record::CALLS_MAX;
-
-impl CallRow {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            time: row.get(0)?,
-            trace_id: row.get(1)?,
-            place: row.get(2)?,
-            span_id: row.get(3)?,
-            tool: row.get(4)?,
-            service: row.get(5)?,
-            agent: row.get(6)?,
-            version: row.get(7)?,
-            duration_s: row.get::<_, Option<i64>>(8)?.map(|micros| micros as f64 / 1e6),
-            status: row.get(9)?,
-            undeclared: row.get(10)?,
-            repeated: row.get(11)?,
-        })
+stored_row! {
+    /// Tool call of a list.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub struct CallRow: CALL_COLUMNS {
+        /// Start, RFC 3339.
+        pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', k.time / 1000.0, 'unixepoch')";
+        /// Trace, 32 digits.
+        pub trace_id: String = "lower(hex(t.trace_id))";
+        /// Place in the run, from 1.
+        pub place: i64 = "k.position + 1";
+        /// Span.
+        pub span_id: String = "lower(hex(k.span_id))";
+        /// Tool.
+        pub tool: String = "m.name";
+        /// `service.name`.
+        pub service: String = "s.service";
+        /// Agent of the run.
+        pub agent: String = "s.agent";
+        /// `service.version`.
+        pub version: String = "s.version";
+        /// Duration; `None` if the end is unknown.
+        pub duration_s: Option<f64> = "k.duration_us / 1e6";
+        /// `ok`, `error` or `unknown`.
+        pub status: String = "k.status";
+        /// True if the tool was not among those offered.
+        pub undeclared: bool = "k.undeclared";
+        /// True if only the history of a request records it.
+        pub repeated: bool = "k.repeated";
     }
 }
+
+/// Most calls of one run, for the number of a call among all.
+const CALLS_PER_RUN: usize = crate::record::CALLS_MAX;
 
 impl StoreReader {
     /// Lists calls of the runs that fit page by page, those of the last stored run first; `tool`

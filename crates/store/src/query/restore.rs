@@ -8,9 +8,10 @@ use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::filter::StoreFilter;
-use super::list::verdict_of;
+use super::list::verdict_word;
 use super::offered::OfferedTools;
 use super::page::{CALLED, Page, PagePlace, RUNS, StoredPage};
+use super::row::stored_row;
 use super::unpack::UnpackedContent;
 use super::{StoreQueryError, StoreReader};
 use crate::part::{StoredGap, StoredPart};
@@ -64,27 +65,33 @@ pub(super) struct RestoredCall {
     pub(super) is_repeated: bool,
 }
 
-/// Stored verdict.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KnownVerdict {
-    /// Evaluation.
-    pub id: EvaluationId,
-    /// Number of those that it revises, one after the other.
-    pub revision: u32,
-    /// Full name of the evaluator.
-    pub evaluator: String,
-    /// Version of the evaluator, bytes of its digest.
-    pub version: [u8; 16],
-    /// True for a verdict on one call.
-    pub is_of_call: bool,
-    /// Span that it is attached to.
-    pub span_id: SpanId,
-    /// `pass`, `fail`, `not_evaluable` or `failed`.
-    pub verdict: &'static str,
-    /// 0 to 1.
-    pub score: Option<f64>,
-    /// Reason, of what was not evaluable.
-    pub reason: Option<String>,
+stored_row! {
+    /// Stored verdict.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct KnownVerdict: VERDICT_COLUMNS {
+        /// Evaluation.
+        pub id: EvaluationId = "e.id" => EvaluationId;
+        /// Number of those that it revises, one after the other.
+        pub revision: u32 = "e.revision" => revision_of;
+        /// Full name of the evaluator.
+        pub evaluator: String = "v.name";
+        /// Version of the evaluator, bytes of its digest.
+        pub version: [u8; 16] = "v.version";
+        /// True for a verdict on one call.
+        pub is_of_call: bool = "v.level = 'call'";
+        /// Span that it is attached to.
+        pub span_id: SpanId = "e.span_id" => SpanId;
+        /// `pass`, `fail`, `not_evaluable` or `failed`.
+        pub verdict: &'static str = "e.outcome" => verdict_word;
+        /// 0 to 1.
+        pub score: Option<f64> = "e.score";
+        /// Reason, of what was not evaluable.
+        pub reason: Option<String> = "e.reason";
+    }
+}
+
+fn revision_of(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or(0)
 }
 
 impl RestoredRun {
@@ -249,27 +256,12 @@ fn add_calls(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Result
 }
 
 fn add_verdicts(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Result<()> {
-    let mut verdicts = connection.prepare_cached(
-        "SELECT v.name, v.level, e.span_id, e.outcome, e.score, e.id, e.revision, v.version,
-         e.reason FROM evaluations e
-         JOIN evaluators v ON v.id = e.evaluator
-         WHERE e.trajectory = ?1 AND e.current = 1 AND v.level <> 'session' ORDER BY e.seq",
-    )?;
-    let rows = verdicts.query_map([run.seq], |row| {
-        let verdict = verdict_of(row.get(3)?).as_str();
-        Ok(KnownVerdict {
-            id: EvaluationId(row.get(5)?),
-            revision: u32::try_from(row.get::<_, i64>(6)?).unwrap_or(0),
-            evaluator: row.get(0)?,
-            version: row.get(7)?,
-            is_of_call: row.get::<_, String>(1)? == "call",
-            span_id: SpanId(row.get(2)?),
-            verdict,
-            score: row.get(4)?,
-            reason: row.get(8)?,
-        })
-    })?;
-    let verdicts: Vec<KnownVerdict> = rows.collect::<rusqlite::Result<_>>()?;
+    let mut verdicts = connection.prepare_cached(&format!(
+        "SELECT {VERDICT_COLUMNS} FROM evaluations e JOIN evaluators v ON v.id = e.evaluator
+         WHERE e.trajectory = ?1 AND e.current = 1 AND v.level <> 'session' ORDER BY e.seq"
+    ))?;
+    let verdicts: Vec<KnownVerdict> =
+        verdicts.query_map([run.seq], KnownVerdict::read)?.collect::<rusqlite::Result<_>>()?;
     // An early verdict stays beside the final one where nothing revised it.
     let mut seen = HashSet::new();
     let mut last: Vec<KnownVerdict> = Vec::new();

@@ -1,76 +1,71 @@
 //! Runs and sessions as lists show them, with the verdicts on them.
 
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 use serde::Serialize;
+
+use super::row::stored_row;
 
 /// Most evaluators that are told of one run.
 const VERDICTS_MAX: usize = 50;
 /// Most runs that are told of one session.
 const SESSION_RUNS_MAX: usize = 50;
-/// Columns of [`RunRow`].
-pub(super) const RUN_COLUMNS: &str =
-    "lower(hex(t.trace_id)), t.title, s.service, s.agent, s.version,
-    s.environment, n.session_id,
-    (SELECT min(c.name) FROM cases c WHERE c.trajectory = t.seq),
-    strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0, 'unixepoch'), t.duration_us, t.revision,
-    t.completion, t.partial, t.spans, t.calls, t.errors, t.passed, t.failed, t.not_evaluable,
-    t.broken, t.input_tokens, t.output_tokens, t.cost, t.shed";
-
-/// Run of a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RunRow {
-    #[serde(skip)]
-    seq: i64,
-    /// Trace, 32 digits.
-    pub trace_id: String,
-    /// Beginning of the input.
-    pub title: Option<String>,
-    /// `service.name`.
-    pub service: String,
-    /// Agent.
-    pub agent: String,
-    /// `service.version`.
-    pub version: String,
-    /// `deployment.environment.name`.
-    pub environment: String,
-    /// Session.
-    pub session_id: Option<String>,
-    /// Case of a dataset.
-    pub case: Option<String>,
-    /// End of the run, RFC 3339.
-    pub time: String,
-    /// Time from first start to last end.
-    pub duration_s: f64,
-    /// Number of judgements before; `None` while evaluations await the run.
-    pub revision: Option<i64>,
-    /// Cause that completed the trace.
-    pub completion: String,
-    /// True if part of the trace is missing.
-    pub partial: bool,
-    /// Spans.
-    pub spans: i64,
-    /// Tool calls.
-    pub calls: i64,
-    /// Those that failed.
-    pub errors: i64,
-    /// Passes.
-    pub passed: i64,
-    /// Fails.
-    pub failed: i64,
-    /// Not evaluable ones.
-    pub not_evaluable: i64,
-    /// Those whose evaluator broke.
-    pub broken: i64,
-    /// Tokens of prompts.
-    pub input_tokens: Option<i64>,
-    /// Tokens of replies.
-    pub output_tokens: Option<i64>,
-    /// Cost, US dollars.
-    pub cost_usd: Option<f64>,
-    /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
-    pub left_out: Option<&'static str>,
-    /// Verdicts by evaluator, the worst first.
-    pub verdicts: Vec<RunVerdict>,
+stored_row! {
+    /// Run of a list.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub struct RunRow: RUN_COLUMNS {
+        #[serde(skip)]
+        seq: i64 = "t.seq";
+        /// Trace, 32 digits.
+        pub trace_id: String = "lower(hex(t.trace_id))";
+        /// Beginning of the input.
+        pub title: Option<String> = "t.title";
+        /// `service.name`.
+        pub service: String = "s.service";
+        /// Agent.
+        pub agent: String = "s.agent";
+        /// `service.version`.
+        pub version: String = "s.version";
+        /// `deployment.environment.name`.
+        pub environment: String = "s.environment";
+        /// Session.
+        pub session_id: Option<String> = "n.session_id";
+        /// Case of a dataset.
+        pub case: Option<String> = "(SELECT min(c.name) FROM cases c WHERE c.trajectory = t.seq)";
+        /// End of the run, RFC 3339.
+        pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0, 'unixepoch')";
+        /// Time from first start to last end.
+        pub duration_s: f64 = "t.duration_us / 1e6";
+        /// Number of judgements before; `None` while evaluations await the run.
+        pub revision: Option<i64> = "CASE WHEN t.revision >= 0 THEN t.revision END";
+        /// Cause that completed the trace.
+        pub completion: String = "t.completion";
+        /// True if part of the trace is missing.
+        pub partial: bool = "t.partial";
+        /// Spans.
+        pub spans: i64 = "t.spans";
+        /// Tool calls.
+        pub calls: i64 = "t.calls";
+        /// Those that failed.
+        pub errors: i64 = "t.errors";
+        /// Passes.
+        pub passed: i64 = "t.passed";
+        /// Fails.
+        pub failed: i64 = "t.failed";
+        /// Not evaluable ones.
+        pub not_evaluable: i64 = "t.not_evaluable";
+        /// Those whose evaluator broke.
+        pub broken: i64 = "t.broken";
+        /// Tokens of prompts.
+        pub input_tokens: Option<i64> = "t.input_tokens";
+        /// Tokens of replies.
+        pub output_tokens: Option<i64> = "t.output_tokens";
+        /// Cost, US dollars.
+        pub cost_usd: Option<f64> = "t.cost";
+        /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
+        pub left_out: Option<&'static str> = "t.shed" => left_out;
+        /// Verdicts by evaluator, the worst first.
+        pub verdicts: Vec<RunVerdict>;
+    }
 }
 
 /// Current verdicts of one evaluator on a run.
@@ -86,37 +81,39 @@ pub struct RunVerdict {
     pub count: i64,
 }
 
-/// Session of a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SessionRow {
-    #[serde(skip)]
-    seq: i64,
-    /// Session.
-    pub session_id: String,
-    /// `service.name`.
-    pub service: String,
-    /// Agent.
-    pub agent: String,
-    /// `service.version`.
-    pub version: String,
-    /// `deployment.environment.name`.
-    pub environment: String,
-    /// End of its first run, RFC 3339.
-    pub first: String,
-    /// End of its last run, RFC 3339.
-    pub last: String,
-    /// Runs.
-    pub turns: i64,
-    /// Passes.
-    pub passed: i64,
-    /// Fails.
-    pub failed: i64,
-    /// Not evaluable ones.
-    pub not_evaluable: i64,
-    /// Those whose evaluator broke.
-    pub broken: i64,
-    /// Last runs, oldest first.
-    pub runs: Vec<SessionRun>,
+stored_row! {
+    /// Session of a list.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub struct SessionRow: SESSION_COLUMNS {
+        #[serde(skip)]
+        seq: i64 = "o.seq";
+        /// Session.
+        pub session_id: String = "o.session_id";
+        /// `service.name`.
+        pub service: String = "p.service";
+        /// Agent.
+        pub agent: String = "p.agent";
+        /// `service.version`.
+        pub version: String = "p.version";
+        /// `deployment.environment.name`.
+        pub environment: String = "p.environment";
+        /// End of its first run, RFC 3339.
+        pub first: String = "strftime('%Y-%m-%dT%H:%M:%fZ', o.first / 1000.0, 'unixepoch')";
+        /// End of its last run, RFC 3339.
+        pub last: String = "strftime('%Y-%m-%dT%H:%M:%fZ', o.last / 1000.0, 'unixepoch')";
+        /// Runs.
+        pub turns: i64 = "o.turns";
+        /// Passes.
+        pub passed: i64;
+        /// Fails.
+        pub failed: i64;
+        /// Not evaluable ones.
+        pub not_evaluable: i64;
+        /// Those whose evaluator broke.
+        pub broken: i64;
+        /// Last runs, oldest first.
+        pub runs: Vec<SessionRun>;
+    }
 }
 
 /// Run of a session.
@@ -130,61 +127,6 @@ pub struct SessionRun {
     pub verdict: Option<&'static str>,
     /// Beginning of the input.
     pub title: Option<String>,
-}
-
-impl RunRow {
-    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let revision: i64 = row.get(10)?;
-        Ok(Self {
-            seq: row.get("row")?,
-            trace_id: row.get(0)?,
-            title: row.get(1)?,
-            service: row.get(2)?,
-            agent: row.get(3)?,
-            version: row.get(4)?,
-            environment: row.get(5)?,
-            session_id: row.get(6)?,
-            case: row.get(7)?,
-            time: row.get(8)?,
-            duration_s: row.get::<_, i64>(9)? as f64 / 1e6,
-            revision: (revision >= 0).then_some(revision),
-            completion: row.get(11)?,
-            partial: row.get(12)?,
-            spans: row.get(13)?,
-            calls: row.get(14)?,
-            errors: row.get(15)?,
-            passed: row.get(16)?,
-            failed: row.get(17)?,
-            not_evaluable: row.get(18)?,
-            broken: row.get(19)?,
-            input_tokens: row.get(20)?,
-            output_tokens: row.get(21)?,
-            cost_usd: row.get(22)?,
-            left_out: left_out(row.get(23)?),
-            verdicts: Vec::new(),
-        })
-    }
-}
-
-impl SessionRow {
-    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            seq: row.get(8)?,
-            session_id: row.get(0)?,
-            service: row.get(1)?,
-            agent: row.get(2)?,
-            version: row.get(3)?,
-            environment: row.get(4)?,
-            first: row.get(5)?,
-            last: row.get(6)?,
-            turns: row.get(7)?,
-            passed: 0,
-            failed: 0,
-            not_evaluable: 0,
-            broken: 0,
-            runs: Vec::new(),
-        })
-    }
 }
 
 /// Returns the word of the part of a run that was not stored.

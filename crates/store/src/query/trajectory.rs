@@ -1,13 +1,15 @@
 //! One stored run: its calls with content, and its evaluations of all revisions.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
 use super::StoreQueryError;
 use super::annotation::{StoredAnnotation, of_run};
 use super::list::{EvaluationRow, of_trajectory};
 use super::offered::offered_list;
+use super::page::RUNS;
+use super::row::{all, stored_row};
 use super::run::left_out;
 use super::unpack::{unpacked, unpacked_input};
 
@@ -16,82 +18,87 @@ const CANDIDATES_MAX: usize = 5;
 /// Fewest digits of a short id.
 const DIGITS_MIN: usize = 4;
 
-/// Stored run.
-#[derive(Clone, Debug, Serialize)]
-pub struct StoredTrajectory {
-    /// Trace, 32 digits.
-    pub trace_id: String,
-    /// Beginning of the input.
-    pub title: Option<String>,
-    /// `service.name`.
-    pub service: String,
-    /// Agent.
-    pub agent: String,
-    /// `service.version`.
-    pub version: String,
-    /// `deployment.environment.name`.
-    pub environment: String,
-    /// Session.
-    pub session_id: Option<String>,
-    /// End of the run, RFC 3339.
-    pub time: String,
-    /// Time from first start to last end.
-    pub duration_s: f64,
-    /// Number of judgements before; `None` while evaluations await the run.
-    pub revision: Option<i64>,
-    /// Cause that completed the trace.
-    pub completion: String,
-    /// True if part of the trace is missing.
-    pub partial: bool,
-    /// Number of spans.
-    pub spans: i64,
-    /// Tokens of prompts.
-    pub input_tokens: Option<i64>,
-    /// Tokens of replies.
-    pub output_tokens: Option<i64>,
-    /// Cost, US dollars.
-    pub cost_usd: Option<f64>,
-    /// Cases of datasets.
-    pub cases: Vec<String>,
-    /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
-    pub left_out: Option<&'static str>,
-    /// User's input: an object with its `value`, or the reason that it is `absent`.
-    pub input: Option<serde_json::Value>,
-    /// Answer, in the same form.
-    pub output: Option<serde_json::Value>,
-    /// Definitions of the tools that were offered; `None` if they are not stored.
-    pub offered: Option<serde_json::Value>,
-    /// Calls in order.
-    pub calls: Vec<StoredCall>,
-    /// Evaluations of all revisions.
-    pub evaluations: Vec<EvaluationRow>,
-    /// Verdicts of people, in the order in which they were made.
-    pub annotations: Vec<StoredAnnotation>,
+stored_row! {
+    /// Stored run.
+    #[derive(Clone, Debug, Serialize)]
+    pub struct StoredTrajectory: TRAJECTORY_COLUMNS {
+        /// Trace, 32 digits.
+        pub trace_id: String = "lower(hex(t.trace_id))";
+        /// Beginning of the input.
+        pub title: Option<String> = "t.title";
+        /// `service.name`.
+        pub service: String = "s.service";
+        /// Agent.
+        pub agent: String = "s.agent";
+        /// `service.version`.
+        pub version: String = "s.version";
+        /// `deployment.environment.name`.
+        pub environment: String = "s.environment";
+        /// Session.
+        pub session_id: Option<String> = "n.session_id";
+        /// End of the run, RFC 3339.
+        pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0, 'unixepoch')";
+        /// Time from first start to last end.
+        pub duration_s: f64 = "t.duration_us / 1e6";
+        /// Number of judgements before; `None` while evaluations await the run.
+        pub revision: Option<i64> = "CASE WHEN t.revision >= 0 THEN t.revision END";
+        /// Cause that completed the trace.
+        pub completion: String = "t.completion";
+        /// True if part of the trace is missing.
+        pub partial: bool = "t.partial";
+        /// Number of spans.
+        pub spans: i64 = "t.spans";
+        /// Tokens of prompts.
+        pub input_tokens: Option<i64> = "t.input_tokens";
+        /// Tokens of replies.
+        pub output_tokens: Option<i64> = "t.output_tokens";
+        /// Cost, US dollars.
+        pub cost_usd: Option<f64> = "t.cost";
+        /// Cases of datasets.
+        pub cases: Vec<String>;
+        /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
+        pub left_out: Option<&'static str> = "t.shed" => left_out;
+        /// User's input: an object with its `value`, or the reason that it is `absent`.
+        pub input: Option<serde_json::Value>;
+        /// Answer, in the same form.
+        pub output: Option<serde_json::Value>;
+        /// Definitions of the tools that were offered; `None` if they are not stored.
+        pub offered: Option<serde_json::Value> =
+            "(SELECT d.content FROM definitions d WHERE d.id = t.definitions)" => offered_in;
+        /// Calls in order.
+        pub calls: Vec<StoredCall>;
+        /// Evaluations of all revisions.
+        pub evaluations: Vec<EvaluationRow>;
+        /// Verdicts of people, in the order in which they were made.
+        pub annotations: Vec<StoredAnnotation>;
+    }
 }
 
-/// Stored tool call.
-#[derive(Clone, Debug, Serialize)]
-pub struct StoredCall {
-    /// Tool.
-    pub tool: String,
-    /// Span.
-    pub span_id: String,
-    /// Start, RFC 3339.
-    pub time: String,
-    /// Duration; `None` if the end is unknown.
-    pub duration_s: Option<f64>,
-    /// `ok`, `error` or `unknown`.
-    pub status: String,
-    /// True if the tool was not among those offered.
-    pub undeclared: bool,
-    /// True if only the history of a request records it.
-    pub repeated: bool,
-    /// Arguments, in the form of `input`.
-    pub arguments: Option<serde_json::Value>,
-    /// Result, in the same form.
-    pub result: Option<serde_json::Value>,
-    /// Error's text.
-    pub error: Option<serde_json::Value>,
+stored_row! {
+    /// Stored tool call.
+    #[derive(Clone, Debug, Serialize)]
+    pub struct StoredCall: CALL_COLUMNS {
+        /// Tool.
+        pub tool: String = "l.name";
+        /// Span.
+        pub span_id: String = "lower(hex(c.span_id))";
+        /// Start, RFC 3339.
+        pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', c.time / 1000.0, 'unixepoch')";
+        /// Duration; `None` if the end is unknown.
+        pub duration_s: Option<f64> = "c.duration_us / 1e6";
+        /// `ok`, `error` or `unknown`.
+        pub status: String = "c.status";
+        /// True if the tool was not among those offered.
+        pub undeclared: bool = "c.undeclared";
+        /// True if only the history of a request records it.
+        pub repeated: bool = "c.repeated";
+        /// Arguments, in the form of `input`.
+        pub arguments: Option<serde_json::Value>;
+        /// Result, in the same form.
+        pub result: Option<serde_json::Value>;
+        /// Error's text.
+        pub error: Option<serde_json::Value>;
+    }
 }
 
 /// Finds a run by the first digits of its trace id.
@@ -137,76 +144,23 @@ fn bounds(id: &str) -> Result<([u8; 16], [u8; 16]), StoreQueryError> {
 }
 
 fn read(connection: &Connection, seq: i64) -> rusqlite::Result<StoredTrajectory> {
-    let mut run = connection.query_row(
-        "SELECT lower(hex(t.trace_id)), t.title, s.service, s.agent, s.version, s.environment,
-         n.session_id, strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0, 'unixepoch'),
-         t.duration_us, t.revision, t.completion, t.partial, t.spans, t.input_tokens,
-         t.output_tokens, t.cost, t.shed,
-         (SELECT d.content FROM definitions d WHERE d.id = t.definitions)
-         FROM trajectories t JOIN sources s ON s.id = t.source
-         LEFT JOIN sessions n ON n.seq = t.session WHERE t.seq = ?1",
-        [seq],
-        head,
-    )?;
-    let mut cases = connection.prepare("SELECT name FROM cases WHERE trajectory = ?1")?;
-    run.cases = cases.query_map([seq], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    let mut calls = connection.prepare(
-        "SELECT l.name, lower(hex(c.span_id)),
-         strftime('%Y-%m-%dT%H:%M:%fZ', c.time / 1000.0, 'unixepoch'), c.duration_us, c.status,
-         c.undeclared, c.repeated FROM calls c JOIN tools l ON l.id = c.tool
-         WHERE c.trajectory = ?1 ORDER BY c.position",
-    )?;
-    run.calls = calls.query_map([seq], call)?.collect::<rusqlite::Result<_>>()?;
+    let query = format!("SELECT {TRAJECTORY_COLUMNS} FROM {RUNS} WHERE t.seq = ?1");
+    let mut run = connection.query_row(&query, [seq], StoredTrajectory::read)?;
+    let cases = "SELECT name FROM cases WHERE trajectory = ?1";
+    run.cases = all(connection, cases, [seq], |row| row.get(0))?;
+    let calls = format!(
+        "SELECT {CALL_COLUMNS} FROM calls c JOIN tools l ON l.id = c.tool
+         WHERE c.trajectory = ?1 ORDER BY c.position"
+    );
+    run.calls = all(connection, &calls, [seq], StoredCall::read)?;
     run.evaluations = of_trajectory(connection, seq)?;
     run.annotations = of_run(connection, seq)?;
     add_content(connection, seq, &mut run)?;
     Ok(run)
 }
 
-fn head(row: &Row<'_>) -> rusqlite::Result<StoredTrajectory> {
-    let revision: i64 = row.get(9)?;
-    let shed: i64 = row.get(16)?;
-    Ok(StoredTrajectory {
-        trace_id: row.get(0)?,
-        title: row.get(1)?,
-        service: row.get(2)?,
-        agent: row.get(3)?,
-        version: row.get(4)?,
-        environment: row.get(5)?,
-        session_id: row.get(6)?,
-        time: row.get(7)?,
-        duration_s: row.get::<_, i64>(8)? as f64 / 1e6,
-        revision: (revision >= 0).then_some(revision),
-        completion: row.get(10)?,
-        partial: row.get(11)?,
-        spans: row.get(12)?,
-        input_tokens: row.get(13)?,
-        output_tokens: row.get(14)?,
-        cost_usd: row.get(15)?,
-        cases: Vec::new(),
-        left_out: left_out(shed),
-        input: None,
-        output: None,
-        offered: row.get::<_, Option<Vec<u8>>>(17)?.and_then(|packed| offered_list(&packed)),
-        calls: Vec::new(),
-        evaluations: Vec::new(),
-        annotations: Vec::new(),
-    })
-}
-
-fn call(row: &Row<'_>) -> rusqlite::Result<StoredCall> {
-    Ok(StoredCall {
-        tool: row.get(0)?,
-        span_id: row.get(1)?,
-        time: row.get(2)?,
-        duration_s: row.get::<_, Option<i64>>(3)?.map(|micros| micros as f64 / 1e6),
-        status: row.get(4)?,
-        undeclared: row.get(5)?,
-        repeated: row.get(6)?,
-        arguments: None,
-        result: None,
-        error: None,
-    })
+fn offered_in(packed: Option<Vec<u8>>) -> Option<serde_json::Value> {
+    offered_list(&packed?)
 }
 
 fn add_content(

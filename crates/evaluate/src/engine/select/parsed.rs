@@ -12,6 +12,7 @@ use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 use cel::common::types::{CelMap, CelString};
 
 use super::cel_map;
+use crate::engine::counted::parts_of;
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::{Value, json};
 
@@ -53,26 +54,10 @@ pub(super) fn rewrite(expression: &mut IdedExpr) -> Result<(), ()> {
             *expression = argument;
             if is_read { Ok(()) } else { Err(()) }
         }
-        Expr::Call(call) => {
-            if call.func_name == operators::INDEX
-                && let Some(map) = call.args.first_mut()
-                && read_as_json(map)
-            {
-                return call.args.iter_mut().skip(1).try_for_each(rewrite);
-            }
-            let mut inner = call.target.as_deref_mut().into_iter().chain(&mut call.args);
-            inner.try_for_each(rewrite)
+        Expr::Call(call) if call.func_name == operators::INDEX && call.target.is_none() => {
+            let is_read = call.args.first_mut().is_some_and(read_as_json);
+            call.args.iter_mut().skip(usize::from(is_read)).try_for_each(rewrite)
         }
-        Expr::Comprehension(it) => [
-            &mut it.iter_range,
-            &mut it.accu_init,
-            &mut it.loop_cond,
-            &mut it.loop_step,
-            &mut it.result,
-        ]
-        .into_iter()
-        .try_for_each(rewrite),
-        Expr::List(list) => list.elements.iter_mut().try_for_each(rewrite),
         Expr::Select(select) => {
             if read_as_json(&mut select.operand) {
                 Ok(())
@@ -80,7 +65,7 @@ pub(super) fn rewrite(expression: &mut IdedExpr) -> Result<(), ()> {
                 rewrite(&mut select.operand)
             }
         }
-        _ => Ok(()),
+        other => parts_of(other).into_iter().try_for_each(rewrite),
     }
 }
 

@@ -3,13 +3,11 @@
 //!
 //! Texts are compared without regard to case unless `case_sensitive`; numbers are equal by value.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use super::comparison::{ComparisonSettings, Method, TextComparison, TextSettings, read_expected};
+use super::comparison::{
+    ComparisonSettings, ExpectedValue, Method, TextComparison, TextSettings, read_expected,
+};
 use crate::evaluator::Kind;
 use spanscore_base::settings::schema_of_both;
-use spanscore_base::value::Value;
 
 /// Registry entry of `exact_match`.
 pub static KIND: Kind = Kind {
@@ -22,7 +20,7 @@ pub static KIND: Kind = Kind {
         ("equals", "Promptfoo"),
     ],
     needs_criteria: true,
-    schema: schema_of_both::<TextSettings, ComparisonSettings<Criteria>>,
+    schema: schema_of_both::<TextSettings, ComparisonSettings<ExpectedValue>>,
     build: |node| COMPARISON.build(node),
     example: "\
 exact_match/order:
@@ -34,16 +32,7 @@ exact_match/order:
     ..Kind::PLAIN
 };
 
-/// Expected value.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Criteria {
-    /// Any value.
-    #[serde(alias = "expectedOutput")]
-    expected_output: Value<'static>,
-}
-
-static COMPARISON: TextComparison<Criteria> = TextComparison {
+static COMPARISON: TextComparison<ExpectedValue> = TextComparison {
     type_id: "exact-match",
     method: |TextSettings { case_sensitive, negated }| Method::Exact { case_sensitive, negated },
     expected: |criteria| criteria.expected_output,

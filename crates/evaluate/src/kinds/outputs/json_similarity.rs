@@ -3,14 +3,10 @@
 //!
 //! Only the expected leaves count; texts and numbers may be matched in part.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use super::comparison::{self, Comparer, ComparisonSettings, Method};
+use super::comparison::{self, Comparer, ComparisonSettings, ExpectedValue, Method};
 use crate::compat::uipath::Definition;
 use crate::evaluator::{Evaluator, Kind};
 use spanscore_base::settings::{Node, SettingsError};
-use spanscore_base::value::Value;
 
 /// Registry entry of `json_similarity`.
 pub static KIND: Kind = Kind {
@@ -19,7 +15,7 @@ pub static KIND: Kind = Kind {
             value, leaf by leaf.",
     also_known_as: &[("uipath-json-similarity", "UiPath"), ("JsonSimilarityEvaluator", "UiPath")],
     needs_criteria: true,
-    schema: || schemars::schema_for!(ComparisonSettings<Criteria>),
+    schema: || schemars::schema_for!(ComparisonSettings<ExpectedValue>),
     build,
     example: "\
 json_similarity/quote:
@@ -29,15 +25,6 @@ json_similarity/quote:
     ..Kind::PLAIN
 };
 
-/// Expected value.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Criteria {
-    /// Any value.
-    #[serde(alias = "expectedOutput")]
-    expected_output: Value<'static>,
-}
-
 fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let definition = Definition::read(node, "json-similarity")?;
     let method = Method::Similar;
@@ -46,7 +33,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         let expected = definition.criteria(comparison::read_expected)?;
         return Ok(Evaluator::code(Comparer::new(method, parts, expected)));
     }
-    let settings: ComparisonSettings<Criteria> = definition.body.read()?;
+    let settings: ComparisonSettings<ExpectedValue> = definition.body.read()?;
     let (parts, criteria) = settings.into_parts(&definition, node)?;
     let expected = criteria.expected_output;
     let comparer = Comparer::new(method, parts, expected.clone());

@@ -22,7 +22,7 @@ mod words;
 use std::borrow::Cow;
 
 pub(crate) use key::{OutputKey, Path};
-pub(crate) use settings::{ComparisonSettings, TextComparison, TextSettings};
+pub(crate) use settings::{ComparisonSettings, ExpectedValue, TextComparison, TextSettings};
 pub(crate) use subject::{ComparisonSubject, ComparisonTarget};
 
 use crate::compat::uipath::{Definition, Flag};

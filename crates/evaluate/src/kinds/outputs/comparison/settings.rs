@@ -51,6 +51,16 @@ pub(crate) struct ComparisonSettings<C> {
     description: Option<String>,
 }
 
+/// Expected value.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Criteria")]
+pub(crate) struct ExpectedValue {
+    /// Any value.
+    #[serde(alias = "expectedOutput")]
+    pub(crate) expected_output: Value<'static>,
+}
+
 impl<C> ComparisonSettings<C> {
     /// Splits the settings into the shared parts and the criteria.
     ///
