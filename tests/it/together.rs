@@ -440,17 +440,6 @@ fn asked_for(times: &[(u64, u64)]) -> Vec<Json> {
     spans
 }
 
-#[test]
-fn a_change_made_together_with_a_retry_came_too_late_for_it() {
-    let call = |name, failed, group| Call { name, arguments: "{}", failed, lasts: false, group };
-    let before = [call("b", true, 1), call("c", true, 2)];
-    let together = [call("b", true, 3), call("a", false, 3)];
-    for last in orders(&together) {
-        let calls = [&before[..], &last].concat();
-        assert_eq!(judged("tool_recovery", "{}", &calls), Ok(1.0 / 3.0), "{calls:?}");
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 

@@ -43,6 +43,28 @@ fn failures_are_followed_up_until_the_steps_are_spent() {
 }
 
 #[test]
+fn change_made_together_with_a_retry_comes_too_late_for_it() {
+    let made = |name: &str, at: u32, status| {
+        let given = with_argument("", name.to_owned());
+        ToolCall {
+            arguments: given.arguments,
+            group: at,
+            ..call(name.to_owned(), at as usize, status)
+        }
+    };
+    let check = |together: [(&str, CallStatus); 2]| {
+        let before = [made("pay", 1, CallStatus::Error), made("send", 2, CallStatus::Error)];
+        let last = together.map(|(name, status)| made(name, 3, status));
+        let outcome = evaluate([before, last].concat(), EVALUATION_STEPS_MAX as u64);
+        let Outcome::Scored(score) = outcome else { panic!("{together:?}") };
+        assert_eq!(score.value, 1.0 / 3.0, "{together:?}");
+    };
+    let [retry, change] = [("pay", CallStatus::Error), ("move", CallStatus::Ok)];
+    check([retry, change]);
+    check([change, retry]);
+}
+
+#[test]
 fn another_tool_takes_over_with_success_and_the_like_to_do() {
     let check = |[failed, next]: [(&'static str, &str); 2], status, expected: f64| {
         let calls = [(failed, CallStatus::Error), (next, status), (("say", "{}"), CallStatus::Ok)];
