@@ -3,7 +3,7 @@
 # runs: `dpkg -i`, `pip install`, the static binary. The Debian is made by debootstrap, as root, and goes when the script ends.
 # SUITE and MIRROR say which; by default they are those of this machine, or debootstrap's where apt names no plain address.
 set -euo pipefail
-dist=$(cd "$(dirname "$0")/../dist" && pwd)
+dist=$(realpath "${DIST:-$(dirname "$0")/../dist}")
 if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
   echo "not tried in a clean root: it needs root and debootstrap" >&2
   exit 0
@@ -20,7 +20,7 @@ debootstrap --variant=minbase --include=adduser,ca-certificates,python3-venv "$s
 rm -f "$root.log"
 mkdir "$root/packages"
 cp "$dist"/*.deb "$dist"/*.whl "$dist"/spanscore-*-linux-* "$root/packages/"
-cp -r "$dist/../examples/traces" "$root/traces"
+cp -r "$(dirname "$0")/../examples/traces" "$root/traces"
 inside() { chroot "$root" env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/root "$@"; }
 judged() {
   local said

@@ -24,6 +24,10 @@ pub(super) fn expand(args: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
                     return misused(format!("no recording in {}: {}", path.display(), known()));
                 }
             }
+            _ if ["http:", "https:"].iter().any(|scheme| path.starts_with(scheme)) => {
+                let url = path.display();
+                return misused(format!("{url} is no file: fetch it, `curl -o run.json {url}`"));
+            }
             Some(pattern) if !path.exists() => matching(pattern, &mut files)?,
             _ => files.push(path.clone()),
         }

@@ -30,6 +30,7 @@ impl ResolvedConfig {
         findings.check_tls(&loaded.node, TlsReader::Own);
         findings.check_tokens(&self.config, &loaded.node);
         findings.check_ports(&loaded.node);
+        findings.check_judges(&loaded.node);
         let MachineFindings { errors, doubtful } = findings;
         if !errors.is_empty() {
             return Err(report(errors, &loaded.sources));
@@ -75,6 +76,9 @@ impl MachineFindings {
                 self.check_tls(value, reader);
             } else if is_used(node, value) {
                 self.check_tls_files(value, reader);
+            } else if TLS_FILES.iter().any(|key| value.get(key).is_some()) {
+                let text = "`tls` is not used: the address begins with `http://`";
+                self.doubtful.push(SettingsError::new(text).at(value.place));
             }
         }
     }
@@ -107,6 +111,25 @@ impl MachineFindings {
                 self.doubtful.push(missing.at(place));
             } else if let Err(error) = client.check_file() {
                 self.errors.push(SettingsError::new(error).at(place));
+            }
+        }
+    }
+
+    /// Checks that the address of a judge has the path that most servers have.
+    fn check_judges(&mut self, node: &Node) {
+        for (_, judge) in node.get("judges").into_iter().flat_map(Node::entries) {
+            let is_openai = judge
+                .get("api")
+                .is_some_and(|api| api.read::<String>().is_ok_and(|api| api.starts_with("openai")));
+            let is_own = ["azure", "aws"].iter().all(|key| judge.get(key).is_none());
+            let Some(base) = judge.get("base_url").filter(|_| is_openai && is_own) else {
+                continue;
+            };
+            let address = base.read::<String>().unwrap_or_default();
+            let host = address.trim_end_matches('/').split_once("://").map(|(_, host)| host);
+            if host.is_some_and(|host| !host.contains('/')) {
+                let text = "`base_url` has no path, and most servers have the interface at `/v1`";
+                self.doubtful.push(SettingsError::new(text).at(base.place));
             }
         }
     }

@@ -241,6 +241,11 @@ fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
 /// Checks that settings of the log come with a place for it.
 fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if let Some(folder) = &config.data_dir {
+        if folder.as_os_str().is_empty() {
+            let error = SettingsError::new("`data_dir` is empty");
+            let help = "name a folder, or leave it out: nothing is then kept on disk";
+            errors.push(error.with_help(help).at(node.along(["data_dir"]).place));
+        }
         if folder.starts_with("~") {
             let error = SettingsError::new("`~` would be a folder of that name: no shell reads it");
             let help = "write `data_dir: ${env:HOME}/...`";

@@ -92,6 +92,14 @@ async fn runs_are_listed_counted_and_shown_while_the_collector_runs_and_after() 
     assert!(groups.contains(each), "{groups}");
     let cells = printed(place, &["scores", "--where", "tool==search", "--format", "csv"]);
     assert!(cells.starts_with("time,trace_id,") && cells.contains("\"'=search\""), "{cells}");
+    let tools = printed(place, &["scores", "--tools", "--format", "jsonl"]);
+    let own = r#"{"tool":"=search","calls":1,"errors":0,"error_rate":0.0,"#;
+    assert!(tools.lines().count() == 2 && tools.contains(own), "{tools}");
+    let slowest = ["export", "runs", "--order", "slowest", "--limit", "2", "--format", "csv"];
+    assert_eq!(printed(place, &slowest).lines().count(), 3, "a head and two runs");
+    let found = printed(place, &["scores", "--text", "tool calls succeeded"]);
+    let other = run(place, &["scores", "--text", "no such words"]);
+    assert!(found.contains("0a0a0a0a") && other.stdout.is_empty(), "{found}");
     let worst = printed(place, &["scores", "--worst", "2", "--format", "jsonl"]);
     assert_eq!(worst.lines().count(), 2, "{worst}");
     let compared = printed(place, &["compare", "trace_id=0a0a", "trace_id=0b0b"]);

@@ -68,6 +68,24 @@ fn paths_that_cannot_be_used_get_a_remedy() {
 }
 
 #[test]
+fn what_a_command_cannot_use_is_told_with_its_remedy() {
+    check(&["score", "http://a/run.json"], 64, "fetch it, `curl -o run.json http://a/run.json`");
+    check(&["show", "runs/run.json"], 64, "`spanscore inspect runs/run.json` shows a recording");
+    check(&["scores", "--store", "runs"], 64, "runs is a folder: name the file in it");
+    check(&["record", "config.yaml"], 1, "it is there, and no recording: name another file");
+    check(&["certs", "agent.py"], 64, "agent.py is a file: name a folder");
+    check(&["certs", "c", "--host", "a,b"], 64, "write one for each --host");
+    check(&["certs", "c", "--host", "https://a:4317"], 64, "without scheme and port");
+    check(&["run", "A=b", "python"], 127, "a variable is set by `env`: `spanscore run -- env A=b");
+    check(&["run", "--", "cd", "runs"], 127, "a shell runs that: `spanscore run -- sh -c");
+    check(&["run", "--", "true && true"], 127, "a shell runs that: `spanscore run -- sh -c");
+    check(&["docs", "langfuse"], 64, "there is no page `langfuse`; of it tell ");
+    check(&["scores", "--since", "1h", "--until", "2h"], 64, "no run is after `since` and before");
+    check(&["scores", "--where", "label=failed"], 64, "`label` cannot be `failed`: known are pass");
+    check(&["scores", "--limit", "0"], 64, "invalid value '0'");
+}
+
+#[test]
 fn check_warns_of_the_other_protocol_s_port_and_reads_no_pipe() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("c.yaml");
@@ -84,6 +102,13 @@ fn check_warns_of_the_other_protocol_s_port_and_reads_no_pipe() {
     );
     check("forward: {otlp_grpc/b: {endpoint: 'http://b:4318/'}}", "mostly that of OTLP/HTTP");
     check("exporters: {otlp_grpc: {endpoint: 'http://tempo:4317'}}", "");
+    check(
+        "exporters: {otlp_http: {endpoint: 'http://tempo:4318', tls: {ca_file: ca.pem}}}",
+        "`tls` is not used: the address begins with `http://`",
+    );
+    let judge = "api: openai, model: m, base_url: 'http://localhost:11434";
+    check(&format!("judges: {{a: {{{judge}'}}}}"), "most servers have the interface at `/v1`");
+    check(&format!("judges: {{a: {{{judge}/v1'}}}}"), "");
     let pipe = folder.path().join("token");
     let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
     assert!(made.success());

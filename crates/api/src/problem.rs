@@ -98,6 +98,7 @@ impl From<StoreQueryError> for ApiProblem {
             }
             StoreQueryError::TraceId { .. } => Self::value("trace_id", detail),
             StoreQueryError::Field { .. } => Self::value("group_by", detail),
+            StoreQueryError::Word { field, word, words } => Self::word(field, &word, words),
             StoreQueryError::Time(_) => Self::value("from", detail),
             StoreQueryError::Open(_) | StoreQueryError::Sqlite(_) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail)

@@ -22,14 +22,6 @@ pub(crate) const VALUES_MAX: usize = 100;
 
 /// Parameters of the filter beside its fields.
 const BOUNDS: [&str; 6] = ["from", "to", "score_gte", "score_lt", "text", "revisions"];
-/// Words of the fields that have a fixed set of them.
-const OUTCOMES: &[&str] = &["scored", "not_evaluable", "failed"];
-const LABELS: &[&str] = &["pass", "fail"];
-const LEVELS: &[&str] = &["call", "trace", "session"];
-const COMPLETIONS: &[&str] =
-    &["root_ended", "idle", "age_max", "shutdown", "evicted", "end_of_input", "open"];
-const YES_NO: &[&str] = &["yes", "no"];
-
 /// Name and value of parameters, in the order of the request.
 pub(crate) type Pairs = Vec<(String, String)>;
 
@@ -92,7 +84,7 @@ impl ApiQuery {
         if takes.filter && (field.is_some() || BOUNDS.contains(&name)) {
             self.filter_pairs.push((name.to_owned(), value.to_owned()));
             let Some(field) = field else { return self.bound(name, value) };
-            check_word(field, value)?;
+            field.check(value)?;
             self.filter.add(field, value);
             return Ok(());
         }
@@ -194,26 +186,6 @@ fn fields() -> impl Iterator<Item = StoreField> {
 /// Reads the pairs of a query string.
 pub(crate) fn pairs(query: &str) -> Pairs {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
-}
-
-fn check_word(field: StoreField, value: &str) -> Result<(), ApiProblem> {
-    let bare = value.strip_prefix('!').unwrap_or(value);
-    let words = match field {
-        StoreField::Outcome => OUTCOMES,
-        StoreField::Label => LABELS,
-        StoreField::Level => LEVELS,
-        StoreField::Completion => COMPLETIONS,
-        StoreField::Annotated => YES_NO,
-        StoreField::TraceId
-            if bare.is_empty() || !bare.chars().all(|it| it.is_ascii_hexdigit()) =>
-        {
-            let text =
-                format!("`{bare}` is no beginning of a trace id: write its hexadecimal digits");
-            return Err(ApiProblem::value(field.as_str(), text));
-        }
-        _ => return Ok(()),
-    };
-    if words.contains(&bare) { Ok(()) } else { Err(ApiProblem::word(field.as_str(), bare, words)) }
 }
 
 fn limit(value: &str) -> Result<usize, ApiProblem> {

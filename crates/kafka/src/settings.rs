@@ -80,8 +80,21 @@ impl ClusterSettings {
             let error = SettingsError::new(format!("`{broker}` is not the address of a broker"));
             return Err(error.with_help("write `host:port`, without a scheme"));
         }
+        self.auth.sasl.as_ref().map_or(Ok(()), check_sasl)?;
         self.tls.as_ref().map_or(Ok(()), check_tls)
     }
+}
+
+/// Checks that a sign-in has what its mechanism asks for.
+fn check_sasl(sasl: &SaslSettings) -> Result<(), SettingsError> {
+    if sasl.password.reveal().is_empty() {
+        let error = SettingsError::new("`sasl` has no `password`");
+        return Err(error.with_help("write `password: ${env:KAFKA_PASSWORD}`"));
+    }
+    if sasl.mechanism != SaslMechanism::OauthBearer && sasl.username.is_empty() {
+        return Err(SettingsError::new("`sasl` has no `username`"));
+    }
+    Ok(())
 }
 
 /// Refuses what librdkafka has no setting for, rather than promise it.
@@ -124,6 +137,20 @@ mod tests {
                 ClusterSettings { brokers: vec![broker.to_owned()], ..ClusterSettings::default() };
             assert_eq!(settings.check().is_ok(), is_valid, "{broker}");
         }
+    }
+
+    #[test]
+    fn a_sign_in_needs_user_and_password() {
+        let check = |username: &str, password: &str, is_right: bool| {
+            let password = Secret(password.to_owned());
+            let sasl = SaslSettings { username: username.into(), password, ..Default::default() };
+            let auth = SignInSettings { sasl: Some(sasl) };
+            let settings = ClusterSettings { auth, ..ClusterSettings::default() };
+            assert_eq!(settings.check().is_ok(), is_right, "{username}");
+        };
+        check("a", "b", true);
+        check("a", "", false);
+        check("", "b", false);
     }
 
     #[test]

@@ -3,13 +3,16 @@
 use clap::Args;
 
 use crate::cli::{CommandError, Exit, misused, output};
-use spanscore_base::settings::meant_or_known;
+use spanscore_base::settings::meant_or;
 
 /// Pages as pairs of a name and a text in Markdown, in the order of their names.
 static PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
 /// Page that tells which others there are.
 const INDEX: &str = "README";
+
+/// Most pages that are named for a word.
+const PAGES_TOLD_MAX: usize = 4;
 
 /// Prints a page of the documentation; without a name the index
 #[derive(Args, Debug)]
@@ -28,9 +31,23 @@ pub(in crate::cli) fn run(args: &DocsArgs) -> Result<Exit, CommandError> {
     let word = args.page.trim_start_matches("docs/").trim_end_matches(".md");
     let Some((_, text)) = PAGES.iter().find(|(name, _)| *name == word) else {
         let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
-        let help = meant_or_known(word, &names);
+        let help = meant_or(word, names.iter().copied(), || told_of(word, &names));
         return misused(format!("there is no page `{word}`; {help}"));
     };
     output::text(text)?;
     Ok(Exit::Success)
+}
+
+/// Names the pages that tell most of a word; where none does, all pages.
+fn told_of(word: &str, names: &[&str]) -> String {
+    let word = word.to_lowercase();
+    let count = |text: &str| text.to_lowercase().matches(&word).count();
+    let mut found: Vec<_> = PAGES.iter().map(|(name, text)| (count(text), *name)).collect();
+    found.retain(|(count, _)| *count > 0);
+    found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let found: Vec<&str> = found.into_iter().map(|(_, name)| name).take(PAGES_TOLD_MAX).collect();
+    match found[..] {
+        [] => format!("known are {}", names.join(", ")),
+        _ => format!("of it tell {}", found.join(", ")),
+    }
 }

@@ -112,6 +112,11 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
     Ok(failure.unwrap_or(verdict))
 }
 
+/// Commands that a shell has and no file.
+const SHELL_WORDS: [&str; 6] = ["cd", "source", ".", "export", "alias", "set"];
+/// Signs that a shell reads.
+const SHELL_SIGNS: [char; 6] = ['&', '|', ';', '<', '>', '$'];
+
 /// Returns the remedy for a first word that is no program.
 fn not_started(name: &str) -> String {
     let program = match Path::new(name).extension().and_then(|ending| ending.to_str()) {
@@ -122,7 +127,13 @@ fn not_started(name: &str) -> String {
         _ => "",
     };
     let is_line = name.contains(' ') && !Path::new(name).exists();
+    let needs_shell = SHELL_WORDS.contains(&name) || (is_line && name.contains(SHELL_SIGNS));
+    let sets = |word: &str| word.split_once('=').is_some_and(|(key, _)| !key.contains('/'));
     match (is_line, program) {
+        _ if needs_shell => "; a shell runs that: `spanscore run -- sh -c '...'`".to_owned(),
+        _ if name.split(' ').next().is_some_and(sets) => {
+            format!("; a variable is set by `env`: `spanscore run -- env {name} ...`")
+        }
         (true, _) => format!("; a command stands without quotes: `spanscore run -- {name}`"),
         (false, "") => String::new(),
         (false, program) => {

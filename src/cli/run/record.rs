@@ -21,7 +21,8 @@ use spanscore_extract::{Resolver, TraceExplanation};
 ///
 /// Listens where the config's `receivers` say (by default 127.0.0.1:4317 and 4318) until SIGINT or
 /// SIGTERM. The file holds one OTLP/JSON request a line, traces and logs in order of arrival: what
-/// `score`, `inspect`, `send` and `receivers.file` read. An existing file is replaced.
+/// `score`, `inspect`, `send` and `receivers.file` read. An existing recording is replaced,
+/// another file is not.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -2,7 +2,7 @@
 //! [`read_requests`](spanscore_recordings::read_requests) and the file receiver read them.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +24,25 @@ pub(crate) type RecordingWatch = Box<dyn Fn(Signal, &[u8]) + Send + Sync>;
 /// Those of the system.
 pub(crate) fn create_own(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Begin of every recording.
+const BEGIN: &[u8] = b"{\"resource";
+
+/// Refuses to replace a file that is no recording: a config, a program.
+fn check_replaceable(path: &Path) -> io::Result<()> {
+    let is_other = |mut file: File| {
+        let mut begin = [0; BEGIN.len()];
+        match file.read(&mut begin) {
+            Ok(0) | Err(_) => false,
+            Ok(count) => !BEGIN.starts_with(&begin[..count]),
+        }
+    };
+    if path.is_file() && File::open(path).is_ok_and(is_other) {
+        let text = "it is there, and no recording: name another file";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    Ok(())
 }
 
 /// Counts of a recording so far.
@@ -56,6 +75,7 @@ impl Recording {
     /// # Errors
     /// Those of the system.
     pub(crate) fn create(path: &Path, watch: Option<RecordingWatch>) -> io::Result<Self> {
+        check_replaceable(path)?;
         let state = RecordingState {
             file: BufWriter::new(create_own(path)?),
             counts: RecordingCounts::default(),

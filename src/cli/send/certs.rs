@@ -12,7 +12,7 @@ use rcgen::{
 };
 use tempfile::NamedTempFile;
 
-use crate::cli::{CommandError, Exit, check_absent, output};
+use crate::cli::{CommandError, Exit, check_absent, misused, output};
 use spanscore_base::visible;
 
 /// Makes an authority, a server's and a client's certificate, to try TLS with
@@ -77,6 +77,9 @@ pub(in crate::cli) fn run(args: &CertsArgs) -> Result<Exit, CommandError> {
     ];
     let paths = files.each_ref().map(|(name, _)| args.folder.join(name));
     check_absent(paths.iter().map(PathBuf::as_path), args.force)?;
+    if args.folder.is_file() {
+        return misused(format!("{} is a file: name a folder", args.folder.display()));
+    }
     std::fs::create_dir_all(&args.folder)
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
     for (name, text) in files {
@@ -101,8 +104,14 @@ fn server_name(host: &str) -> Result<SanType, CommandError> {
     if let Ok(address) = host.parse() {
         return Ok(SanType::IpAddress(address));
     }
-    let name = host.try_into().map(SanType::DnsName);
-    name.map_err(|_| CommandError::Usage(format!("--host {host}: neither a name nor an address")))
+    let is_name = !host.contains([',', '/', ':', ' ']);
+    let name = host.try_into().ok().filter(|_| is_name).map(SanType::DnsName);
+    name.ok_or_else(|| {
+        CommandError::Usage(format!(
+            "--host {host}: neither a name nor an address; write one for each --host, without \
+             scheme and port"
+        ))
+    })
 }
 
 /// Returns parameters that are valid from an hour ago, for clocks that are behind.

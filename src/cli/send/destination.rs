@@ -22,6 +22,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Pauses between tries that the backend does not ask for.
 const PAUSES: Backoff = Backoff::doubling(Duration::from_millis(200), PAUSE_MAX);
 
+/// Words of a port for gRPC that was sent HTTP.
+const TAKES_GRPC: &str = "takes OTLP/gRPC";
+
 /// Counts of sent data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sent {
@@ -90,6 +93,9 @@ impl Destination {
                 Ok(Taken { rejected, message: said }) => {
                     let items = message.item_count(&body);
                     return Ok(Sent { requests: 1, items, rejected, message: said });
+                }
+                Err(SendError::Refused(error)) if error.contains(TAKES_GRPC) => {
+                    bail!("{error}; for gRPC add `--protocol grpc`")
                 }
                 Err(SendError::Unreachable(error) | SendError::Refused(error)) => bail!(error),
                 Err(SendError::Unreadable(error)) => {

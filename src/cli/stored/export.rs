@@ -1,13 +1,16 @@
 //! `spanscore export`: all rows that fit, for other programs.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use strum::VariantNames;
 
 use super::filter::FilterArgs;
 use super::rows::{RowFormat, print_names, print_object};
 use super::scores::tell_losses;
 use super::{StoreArgs, asked, pages, rows};
-use crate::cli::{CommandError, Exit, output};
+use crate::cli::{CommandError, Exit, misused, output};
+use spanscore_base::settings::meant_or_known;
 use spanscore_store::query::{
     AnnotationFilter, RunOrder, RunRow, StoreFilter, StoreQueryError, StoreReader, StoredCall,
     StoredTrajectory,
@@ -25,6 +28,7 @@ const PAGE_ROWS: usize = 1_000;
 Examples:
   spanscore export -c spanscore.yaml --since 7d > evaluations.jsonl
   spanscore export runs -c spanscore.yaml --where label=fail --format csv > runs.csv
+  spanscore export runs -c spanscore.yaml --since 7d --order slowest --limit 10
   spanscore export trajectories -c spanscore.yaml --where label=fail > failed.jsonl
   spanscore export dataset -c spanscore.yaml --dataset golden > golden.jsonl")]
 pub(in crate::cli) struct ExportArgs {
@@ -38,6 +42,17 @@ pub(in crate::cli) struct ExportArgs {
     /// Exports also what a later revision replaced
     #[arg(long)]
     all_revisions: bool,
+    /// Order of runs, and of the trajectories and calls of runs
+    #[arg(
+        long,
+        default_value = "newest",
+        value_parser = PossibleValuesParser::new(RunOrder::VARIANTS)
+            .try_map(|word| word.parse::<RunOrder>())
+    )]
+    order: RunOrder,
+    /// Most runs: those, and the trajectories and calls of those
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
     /// The dataset, for `dataset`
     #[arg(long, value_name = "NAME", required_if_eq("rows", "dataset"))]
     dataset: Option<String>,
@@ -83,7 +98,14 @@ impl ExportArgs {
         let is_of_people = is_dataset || self.rows == ExportedRows::Annotations;
         if is_of_people && (self.all_revisions || !self.filter.is_empty()) {
             let text = "annotations and datasets are exported whole: leave `--since`, `--until`, \
-                        `--where` and `--all-revisions` out";
+                        `--where`, `--text` and `--all-revisions` out";
+            return Err(CommandError::Usage(text.to_owned()));
+        }
+        use ExportedRows::{Calls, Runs, Trajectories};
+        let is_of_runs = matches!(self.rows, Runs | Trajectories | Calls);
+        if !is_of_runs && (self.limit.is_some() || self.order != RunOrder::default()) {
+            let text = "`--order` and `--limit` are of runs: write `spanscore export runs`, \
+                        `trajectories` or `calls`";
             return Err(CommandError::Usage(text.to_owned()));
         }
         if self.dataset.is_some() && !is_dataset {
@@ -118,14 +140,15 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> Result<Exit, CommandError> {
         ),
         ExportedRows::Dataset => {
             let name = args.dataset.as_deref().unwrap_or_default();
+            check_dataset(&reader, name)?;
             let read = |after| reader.dataset_items(name, after, PAGE_ROWS);
             pages(read, |item| printer.print(&item.row()))
         }
-        ExportedRows::Runs => runs(&reader, &filter, |row| printer.print(&row)),
-        ExportedRows::Trajectories => runs(&reader, &filter, |row| {
+        ExportedRows::Runs => runs(args, &reader, &filter, |row| printer.print(&row)),
+        ExportedRows::Trajectories => runs(args, &reader, &filter, |row| {
             whole(&reader, &row)?.map_or(Ok(()), |run| printer.print(&run))
         }),
-        ExportedRows::Calls => runs(&reader, &filter, |row| {
+        ExportedRows::Calls => runs(args, &reader, &filter, |row| {
             let Some(run) = whole(&reader, &row)? else { return Ok(()) };
             let calls = run.calls.iter().enumerate();
             calls
@@ -160,12 +183,39 @@ impl<'r> ExportedCall<'r> {
     }
 }
 
+/// Visits the runs that fit, in the order and up to the number that are asked for.
 fn runs(
+    args: &ExportArgs,
     reader: &StoreReader,
     filter: &StoreFilter,
-    visit: impl FnMut(RunRow) -> Result<(), CommandError>,
+    mut visit: impl FnMut(RunRow) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    pages(|after| reader.runs(filter, RunOrder::Newest, after, PAGE_ROWS), visit)
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    let mut after = None;
+    while left > 0 {
+        let page = reader.runs(filter, args.order, after, PAGE_ROWS.min(left)).map_err(asked)?;
+        left -= page.items.len();
+        page.items.into_iter().try_for_each(&mut visit)?;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a dataset is there.
+fn check_dataset(reader: &StoreReader, name: &str) -> Result<(), CommandError> {
+    let known = reader.datasets().map_err(asked)?;
+    let known: Vec<&str> = known.iter().map(|it| it.dataset.as_str()).collect();
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let help = match known[..] {
+        [] => "there is none: items are made on the page of a run".to_owned(),
+        _ => meant_or_known(name, &known),
+    };
+    misused(format!("there is no dataset `{name}`: {help}"))
 }
 
 /// Reads a run with its content; `None` if retention removed it meanwhile.
@@ -221,5 +271,8 @@ mod tests {
         check("dataset --dataset golden --where label=fail", Some("exported whole"));
         check("runs --since 7d --where label=fail --all-revisions", None);
         check("runs --dataset golden", Some("`--dataset`"));
+        check("calls --order slowest --limit 3", None);
+        check("evaluations --limit 3", Some("`--order` and `--limit` are of runs"));
+        check("sessions --order worst", Some("`--order` and `--limit` are of runs"));
     }
 }

@@ -24,6 +24,9 @@ pub(in crate::cli) struct FilterArgs {
     /// fields must all hold; `FIELD=!VALUE` excludes
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     conditions: Vec<String>,
+    /// Words of the user's request, or of an explanation
+    #[arg(long, value_name = "WORDS")]
+    text: Option<String>,
 }
 
 /// Condition: the word of a field, `since` or `until`, and a value.
@@ -32,7 +35,10 @@ pub(in crate::cli) type FilterCondition = (String, String);
 impl FilterArgs {
     /// Returns true if nothing is asked.
     pub(in crate::cli) fn is_empty(&self) -> bool {
-        self.since.is_none() && self.until.is_none() && self.conditions.is_empty()
+        self.since.is_none()
+            && self.until.is_none()
+            && self.conditions.is_empty()
+            && self.text.is_none()
     }
 
     /// Reads the conditions. Those in `own` stand in place of others with the same word.
@@ -45,12 +51,23 @@ impl FilterArgs {
         let now_ms = i64::try_from(now_ns() / 1_000_000).unwrap_or(i64::MAX);
         let time = |text: &str| point_in_time(text, now_ms).map(Some).map_err(asked);
         let mut filter = StoreFilter::default();
+        filter.text.clone_from(&self.text);
         for (word, value) in others.chain(own) {
             match word.as_str() {
                 SINCE => filter.from_ms = time(value)?,
                 UNTIL => filter.to_ms = time(value)?,
-                _ => filter.add(StoreField::from_word(word).map_err(asked)?, value.as_str()),
+                _ => {
+                    let field = StoreField::from_word(word).map_err(asked)?;
+                    field.check(value).map_err(asked)?;
+                    filter.add(field, value.as_str());
+                }
             }
+        }
+        let bounds = filter.from_ms.zip(filter.to_ms);
+        if bounds.is_some_and(|(from, to)| from >= to) {
+            let text = "no run is after `since` and before `until`: `--since 2h --until 1h` is \
+                        the hour before the last";
+            return Err(CommandError::Usage(text.to_owned()));
         }
         Ok(filter)
     }

@@ -65,6 +65,9 @@ impl StoreArgs {
 }
 
 fn opened(path: &Path) -> Result<StoreReader, CommandError> {
+    if path.is_dir() {
+        return misused(format!("{} is a folder: name the file in it", path.display()));
+    }
     StoreReader::open(path).map_err(|error| CommandError::Runtime(error.into()))
 }
 
@@ -88,6 +91,7 @@ pub(super) fn pages<T>(
 pub(super) fn asked(error: StoreQueryError) -> CommandError {
     match error {
         StoreQueryError::Field { .. }
+        | StoreQueryError::Word { .. }
         | StoreQueryError::Time(_)
         | StoreQueryError::TraceId { .. } => CommandError::Usage(error.to_string()),
         other => CommandError::Runtime(other.into()),

@@ -1,5 +1,7 @@
 //! `spanscore scores`: lists of stored evaluations, and their figures by group.
 
+use std::num::NonZeroUsize;
+
 use clap::Args;
 use serde_json::{Map, Value};
 
@@ -10,8 +12,13 @@ use crate::cli::{CommandError, Exit, output};
 use spanscore_base::model::{GivenVerdict, shown_percent, shown_share};
 use spanscore_base::visible;
 use spanscore_store::query::{
-    EvaluationRow, StoreField, StoreFilter, StoreOrder, StoreReader, StoredGroup,
+    EvaluationRow, StoreField, StoreFilter, StoreOrder, StoreReader, StoredGroup, ToolFigures,
 };
+
+/// Remedy for lists of a tool that hold nothing.
+const NOT_OF_CALLS: &str = ": a tool is told of evaluations of single calls (`level: call`); \
+    `spanscore export runs --where tool=NAME` lists the runs that called it, \
+    `spanscore scores --tools` counts";
 
 /// Lists stored scores, the worst runs, or figures by evaluator, version and more
 ///
@@ -25,6 +32,8 @@ Examples:
   spanscore scores -c spanscore.yaml --since 1h
   spanscore scores -c spanscore.yaml --since yesterday --worst 10
   spanscore scores -c spanscore.yaml --since 7d --group-by evaluator,version
+  spanscore scores -c spanscore.yaml --since yesterday --tools
+  spanscore scores -c spanscore.yaml --text bicycle
   spanscore scores --store scores.db --where label=fail --where service=shop --format csv")]
 pub(in crate::cli) struct ScoresArgs {
     #[command(flatten)]
@@ -33,13 +42,17 @@ pub(in crate::cli) struct ScoresArgs {
     filter: FilterArgs,
     /// Of each run its worst evaluation, the worst N runs first
     #[arg(long, value_name = "N", conflicts_with = "group_by")]
-    worst: Option<usize>,
+    worst: Option<NonZeroUsize>,
     /// Figures for each group of evaluations with the same values of these fields
     #[arg(long, value_name = "FIELD,FIELD", value_delimiter = ',')]
     group_by: Vec<String>,
+    /// Figures of tools: calls, errors and durations, those that fail most first
+    #[arg(long, conflicts_with_all = ["worst", "group_by", "all_revisions"])]
+    tools: bool,
     /// Most rows of a list, the newest first
-    #[arg(long, value_name = "N", default_value_t = 50, conflicts_with_all = ["worst", "group_by"])]
-    limit: usize,
+    #[arg(long, value_name = "N", default_value = "50",
+        conflicts_with_all = ["worst", "group_by", "tools"])]
+    limit: NonZeroUsize,
     /// Shows also what a later revision replaced
     #[arg(long)]
     all_revisions: bool,
@@ -54,22 +67,26 @@ pub(in crate::cli) fn run(args: &ScoresArgs) -> Result<Exit, CommandError> {
     let fields = args.group_by.iter().map(|word| StoreField::from_word(word.trim()));
     let fields: Vec<_> = fields.collect::<Result<_, _>>().map_err(asked)?;
     let reader = args.store.open()?;
-    if fields.is_empty() {
+    if args.tools {
+        print_tools(reader.tools(&filter).map_err(asked)?, args.format)?;
+    } else if fields.is_empty() {
         list(&reader, args, &filter)?;
     } else {
         let groups = reader.groups(&filter, &fields).map_err(asked)?;
         print_groups(&groups, &fields, args.format)?;
     }
-    tell_losses(&reader, fields.is_empty())?;
+    tell_losses(&reader, fields.is_empty() && !args.tools)?;
     Ok(Exit::Success)
 }
 
 fn list(reader: &StoreReader, args: &ScoresArgs, filter: &StoreFilter) -> Result<(), CommandError> {
     let order = if args.worst.is_some() { StoreOrder::Worst } else { StoreOrder::Newest };
-    let limit = args.worst.unwrap_or(args.limit);
+    let limit = args.worst.unwrap_or(args.limit).get();
     let rows = reader.evaluations(filter, order, limit).map_err(asked)?;
     if rows.is_empty() {
-        output::note("spanscore: no stored evaluation fits");
+        let is_of_tool = filter.values(StoreField::Tool).next().is_some();
+        let why = if is_of_tool { NOT_OF_CALLS } else { "" };
+        output::note(format_args!("spanscore: no stored evaluation fits{why}"));
     }
     if args.format == RowFormat::Table {
         return if rows.is_empty() { Ok(()) } else { output::line(table(&rows)) };
@@ -123,16 +140,61 @@ fn print_groups(
     }
     let names = fields.iter().map(|field| field.as_str());
     let figures = ["count", "pass", "fail", "not evaluable", "failed", "pass rate", "mean"];
-    let mut table = output::table(names.chain(figures).collect::<Vec<_>>());
+    let has_cost = groups.iter().any(|group| group.cost_usd > 0.0);
+    let cost = has_cost.then_some("cost of judges");
+    let mut table = output::table(names.chain(figures).chain(cost).collect::<Vec<_>>());
     for group in groups {
         let keys = group.keys.iter().map(|key| visible::line(key).to_string());
         let counts = [group.count(), group.passed, group.failed, group.not_evaluable, group.broken];
         let rate = group.pass_rate().map_or_else(String::new, shown_percent);
         let mean = group.mean.map_or_else(String::new, |mean| shown_share(mean, 3));
         let counts = counts.map(|count| count.to_string());
-        table.add_row(keys.chain(counts).chain([rate, mean]).collect::<Vec<_>>());
+        let cost = has_cost.then(|| format!("${:.4}", group.cost_usd));
+        table.add_row(keys.chain(counts).chain([rate, mean]).chain(cost).collect::<Vec<_>>());
     }
     output::line(table.trim_fmt())
+}
+
+/// Prints figures of tools, those with the highest share of errors first.
+fn print_tools(mut tools: Vec<ToolFigures>, format: RowFormat) -> Result<(), CommandError> {
+    if tools.is_empty() {
+        output::note("spanscore: no stored tool call fits");
+        return Ok(());
+    }
+    let rate = |tool: &ToolFigures| tool.errors as f64 / tool.calls.max(1) as f64;
+    tools.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    if format != RowFormat::Table {
+        let objects: Vec<_> = tools.iter().map(|tool| tool_object(tool, rate(tool))).collect();
+        return print_objects(&objects, format);
+    }
+    let heads = ["tool", "calls", "errors", "error rate", "p50", "p95", "not offered"];
+    let mut table = output::table(heads);
+    for tool in &tools {
+        let about = |share| tool.percentile(share).map_or_else(String::new, |s| format!("{s:.3}s"));
+        table.add_row([
+            visible::line(&tool.tool).to_string(),
+            tool.calls.to_string(),
+            tool.errors.to_string(),
+            shown_percent(rate(tool)),
+            about(0.5),
+            about(0.95),
+            tool.undeclared.to_string(),
+        ]);
+    }
+    output::line(table.trim_fmt())
+}
+
+fn tool_object(tool: &ToolFigures, error_rate: f64) -> Map<String, Value> {
+    let figures = [
+        ("tool", Value::from(tool.tool.as_str())),
+        ("calls", Value::from(tool.calls)),
+        ("errors", Value::from(tool.errors)),
+        ("error_rate", Value::from(error_rate)),
+        ("p50_s", Value::from(tool.percentile(0.5))),
+        ("p95_s", Value::from(tool.percentile(0.95))),
+        ("undeclared", Value::from(tool.undeclared)),
+    ];
+    figures.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
 }
 
 /// Returns the keys of a group by the names of their fields.

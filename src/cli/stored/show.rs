@@ -1,6 +1,7 @@
 //! `spanscore show`: one stored run with its calls and its evaluations.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use clap::Args;
 use serde_json::Value;
@@ -9,7 +10,7 @@ use super::rows::object;
 use super::scores::verdict;
 use super::{StoreArgs, asked};
 use crate::cli::score::Format;
-use crate::cli::{CommandError, Exit, output};
+use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_base::model::shown_share;
 use spanscore_base::visible;
 use spanscore_store::query::{EvaluationRow, StoredCall, StoredTrajectory};
@@ -37,6 +38,10 @@ pub(in crate::cli) struct ShowArgs {
 }
 
 pub(in crate::cli) fn run(args: &ShowArgs) -> Result<Exit, CommandError> {
+    if Path::new(&args.trace).is_file() {
+        let file = &args.trace;
+        return misused(format!("{file} is a file: `spanscore inspect {file}` shows a recording"));
+    }
     let config = args.store.config.plan()?.config;
     let reader = args.store.open_in(&config)?;
     let run = reader.trajectory(&args.trace.to_ascii_lowercase()).map_err(asked)?;

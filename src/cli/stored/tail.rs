@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// Most evaluations of one look; the number of others is told.
 const ROWS_PER_LOOK_MAX: usize = 1_000;
 /// Most evaluations before the start.
-const LAST_MAX: usize = 1_000;
+const LAST_MAX: i64 = 1_000;
 
 /// Follows the store of a running collector: prints each new evaluation
 ///
@@ -40,8 +40,13 @@ pub(in crate::cli) struct TailArgs {
     #[command(flatten)]
     filter: FilterArgs,
     /// Evaluations to print that are stored already, at most 1000
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    last: usize,
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u16).range(0..=LAST_MAX)
+    )]
+    last: u16,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -53,7 +58,7 @@ pub(in crate::cli) fn run(args: &TailArgs) -> Result<Exit, CommandError> {
     started(&mut Builder::new_current_thread())?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(anyhow::Error::new)?;
         let mut ticks = tokio::time::interval(TICK);
-        let mut is_read = tail.print_last(args.last)?;
+        let mut is_read = tail.print_last(args.last.into())?;
         while is_read {
             tokio::select! {
                 _ = interrupt.recv() => break,
@@ -88,7 +93,6 @@ impl<'a> StoreTail<'a> {
             return Ok(true);
         }
         let end = PagePlace { rank: 0.0, seq: self.seen.saturating_add(1) };
-        let count = count.min(LAST_MAX);
         let page = self.reader.evaluation_page(self.filter, Some(end), count).map_err(asked)?;
         self.print(page.items.iter().rev())
     }

@@ -150,6 +150,15 @@ pub enum JudgeApi {
 }
 
 impl JudgeApi {
+    /// Returns the path of the interface below a base URL.
+    fn path(self) -> &'static str {
+        match self {
+            Self::OpenAi => "/chat/completions",
+            Self::OpenAiResponses => "/responses",
+            Self::Anthropic => "/v1/messages",
+        }
+    }
+
     /// Returns the base URL of the provider that the protocol is named after.
     fn base_url(self) -> &'static str {
         match self {
@@ -300,6 +309,8 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
     for (name, judge) in judges {
         let own = node.get(name).unwrap_or(node);
         errors.extend(check_address(judge).map(|error| error.at(own.place_of("base_url"))));
+        errors.extend(check_path(judge).map(|error| error.at(own.place_of("base_url"))));
+        errors.extend(check_key(judge).map(|error| error.at(own.place_of("api_key_env"))));
         errors.extend(check_sign_in(judge).map(|(key, error)| error.at(own.place_of(key))));
         errors.extend(judge.tls.check().err().map(|error| error.at(own.place_of("tls"))));
         let has_money = judge.budget.usd_per_hour.or(judge.budget.usd_per_day).is_some();
@@ -358,6 +369,34 @@ fn check_address(judge: &JudgeSettings) -> Option<SettingsError> {
             SettingsError::new(format!("`{shown}` is not encrypted and on another machine"))
                 .with_help("use https, or say `insecure: true` if the network is yours"),
         ),
-        _ => Some(SettingsError::new(format!("`{shown}` is not an http or https address"))),
+        _ => {
+            let error = SettingsError::new(format!("`{shown}` is not an http or https address"));
+            let has_scheme = base.contains("://");
+            Some(if has_scheme { error } else { error.with_help(format!("write http://{shown}")) })
+        }
     }
+}
+
+/// Checks that a variable is named, and neither its value nor a reference stands there: what does
+/// may be the key, and is not shown.
+fn check_key(judge: &JudgeSettings) -> Option<SettingsError> {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let name = judge.api_key_env.as_deref()?;
+    let error = SettingsError::new("`api_key_env` is not the name of a variable");
+    let help = "write the name alone, such as `OPENAI_API_KEY`: no `$`, and never the key itself";
+    (!name.chars().all(is_of_name)).then(|| error.with_help(help))
+}
+
+/// Checks that an address ends where the interface's own paths begin.
+fn check_path(judge: &JudgeSettings) -> Option<SettingsError> {
+    let base = judge.base_url();
+    let base = base.trim_end_matches('/');
+    if base.ends_with("/v1/v1") {
+        let error = SettingsError::new("`base_url` has `/v1` twice");
+        return Some(error.with_help("write it once"));
+    }
+    let path = judge.api.path();
+    let start = base.strip_suffix(path)?;
+    let error = SettingsError::new(format!("`base_url` ends in {path}, which is appended to it"));
+    Some(error.with_help(format!("write `{}`", Address::from(start))))
 }

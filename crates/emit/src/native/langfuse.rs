@@ -51,6 +51,10 @@ impl NativeAccount for LangfuseAccount {
             let error = SettingsError::new("`public_key` and `secret_key` are both needed");
             return Err(error.with_help("they are in Langfuse under Settings, API Keys"));
         }
+        if self.public_key.starts_with("sk-") || secret.starts_with("pk-") {
+            let error = SettingsError::new("`public_key` and `secret_key` are the other's");
+            return Err(error.with_help("`public_key: pk-lf-...`, `secret_key: sk-lf-...`"));
+        }
         let pair = STANDARD.encode(format!("{}:{secret}", self.public_key));
         let headers = [("authorization".to_owned(), Secret(format!("Basic {pair}")))];
         Ok((self.endpoint.clone(), BTreeMap::from(headers)))

@@ -176,4 +176,8 @@ fn settings_name_what_is_missing() {
     check(r#"{"opik": {"sending_queue": {"overflow_mib": 1}}}"#, "`overflow_mib` must be 0 or");
     check(r#"{"langfuse": {"public_key": "pk"}}"#, "`public_key` and `secret_key`");
     check(r#"{"langfuse": {"public_key": "pk", "secret_key": "sk"}}"#, "right");
+    check(
+        r#"{"langfuse": {"public_key": "sk-lf", "secret_key": "pk-lf"}}"#,
+        "`public_key` and `secret_key` are the other's",
+    );
 }

@@ -177,7 +177,8 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
         WhenError::UnknownName { name } => {
             let is_compared =
                 ["== ", "!= "].iter().any(|sign| text.contains(&[sign, &*name].concat()))
-                    || text.contains(&format!("{name} in "));
+                    || text.contains(&format!("{name} in "))
+                    || text.contains(&format!(" in {name}"));
             let is_dotted =
                 |known: &&&str| known.contains('_') && text.contains(&known.replace('_', "."));
             let dotted = VARIABLES.iter().find(is_dotted).copied();

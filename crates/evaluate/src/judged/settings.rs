@@ -133,6 +133,10 @@ pub(crate) fn read<S>(
     if let Some((message, help)) = jury_fault(&settings) {
         return fault("jury", message, help);
     }
+    if settings.escalate_to.is_some() && settings.escalate_to == settings.judge {
+        let message = "`escalate_to` names the judge that was unsure".to_owned();
+        return fault("escalate_to", message, "name another judge, of another model");
+    }
     if settings.evidence_tokens < EVIDENCE_TOKENS_MIN {
         let message = format!("`evidence_tokens` must be at least {EVIDENCE_TOKENS_MIN}");
         return fault("evidence_tokens", message, "the default is 12000");

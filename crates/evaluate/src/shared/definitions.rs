@@ -109,7 +109,8 @@ impl<'t> Tools<'t> {
 fn read(tools: &Value<'static>) -> Result<Vec<ToolDefinition<'static>>, SettingsError> {
     let list = tools.get("tools").unwrap_or(tools);
     let Some(list) = list.as_list() else {
-        return Err(SettingsError::new("tool definitions are not a list"));
+        let error = SettingsError::new("`tools` is not a list of definitions");
+        return Err(error.with_help("those of a file are named by `tools_file`"));
     };
     list.iter()
         .enumerate()
@@ -194,6 +195,9 @@ mod tests {
         check(r#"[{"name":" "}]"#, "tool 0: `name` is blank");
         check(r#"[{"name":"a"},5]"#, "tool 1: not an object");
         check(r#"[{"name":"a","inputSchema":"{}"}]"#, "tool 0: its schema is not an object");
-        check("5", "tool definitions are not a list");
+        check(
+            "5",
+            "`tools` is not a list of definitions (those of a file are named by `tools_file`)",
+        );
     }
 }

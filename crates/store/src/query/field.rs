@@ -61,6 +61,31 @@ impl StoreField {
         })
     }
 
+    /// Checks a value to filter by, with or without the `!` that excludes it.
+    ///
+    /// # Errors
+    /// The field has a fixed set of words and this is none of them, or a trace id has other digits.
+    pub fn check(self, value: &str) -> Result<(), StoreQueryError> {
+        let word = value.strip_prefix('!').unwrap_or(value);
+        let words: &[&str] = match self {
+            Self::Outcome => &["scored", "not_evaluable", "failed"],
+            Self::Label => &["pass", "fail"],
+            Self::Level => &["call", "trace", "session"],
+            Self::Completion => {
+                &["root_ended", "idle", "age_max", "shutdown", "evicted", "end_of_input", "open"]
+            }
+            Self::Annotated => &["yes", "no"],
+            Self::TraceId if word.is_empty() || !word.bytes().all(|it| it.is_ascii_hexdigit()) => {
+                return Err(StoreQueryError::TraceId { id: word.to_owned() });
+            }
+            _ => return Ok(()),
+        };
+        if words.contains(&word) {
+            return Ok(());
+        }
+        Err(StoreQueryError::Word { field: self.as_str(), word: word.to_owned(), words })
+    }
+
     /// Returns all fields.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::VARIANTS.iter().copied()

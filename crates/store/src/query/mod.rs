@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
+use spanscore_base::settings::meant_or_known;
 
 pub use agreement::{LABELS_MAX, PersonLabel};
 pub use annotation::{AnnotationFilter, StoredAnnotation};
@@ -79,6 +80,16 @@ pub enum StoreQueryError {
         word: String,
         /// Nearest field, or all.
         help: String,
+    },
+    /// Value that a field never has.
+    #[error("`{field}` cannot be `{word}`: {}", meant_or_known(word, words))]
+    Word {
+        /// Word of the field.
+        field: &'static str,
+        /// The value.
+        word: String,
+        /// Values that it has.
+        words: &'static [&'static str],
     },
     /// No time.
     #[error("`{0}` is no time: write 1h, 7d, yesterday, 2026-11-27 or 2026-11-27T10:00:00Z")]

@@ -5,6 +5,7 @@ use super::{
     CaseTurn, Mistake, NamedCase, ROWS_MAX, Row, at_path, criteria_or_none, name_at, push,
 };
 use spanscore_base::value::{Map, Value, json};
+use spanscore_base::visible;
 use spanscore_evaluate::Kind;
 use spanscore_evaluate::engine::expect::case::takes_turns;
 
@@ -55,19 +56,36 @@ fn case(
     let is_of_turns = |list: &&[Value<'_>]| {
         criteria.is_none() || list.iter().all(|turn| words(turn, settings).is_some())
     };
-    let turns = at_path(row, &settings.turns_field).and_then(Value::as_list);
-    let turns = turns.filter(is_of_turns).unwrap_or_default();
+    let turns = at_path(row, &settings.turns_field);
+    if criteria.is_none() && turns.is_some_and(|turns| turns.as_list().is_none()) {
+        return Err(format!("`{}` must be a list", settings.turns_field));
+    }
+    let turns = turns.and_then(Value::as_list).filter(is_of_turns).unwrap_or_default();
     let read = |(number, turn)| case_turn(turn, number, settings);
     let turns = (1..).zip(turns).map(read).collect::<Result<Vec<_>, _>>()?;
     let said = words(row, settings).or_else(|| turns.first().map(|turn| turn.user_input.clone()));
     let criteria = match criteria {
         Some(found) => criteria_or_none(found)?,
-        None if turns.is_empty() => {
-            return Err(format!("the case has no `{}`", settings.criteria_field));
-        }
+        None if turns.is_empty() => return Err(no_criteria(row, settings)),
         None => turn_by_turn(&turns, kind),
     };
     Ok((NamedCase { names, user_input: said, turns }, criteria))
+}
+
+/// Names the entry of a row that may be meant as its criteria.
+fn no_criteria(row: &Value<'_>, settings: &ExpectSettings) -> String {
+    let field = &settings.criteria_field;
+    let known = [&settings.id_field, &settings.input_field, &settings.turns_field];
+    let may_be = |key: &str, value: &Value<'_>| {
+        let holds = value.as_list().is_some() || value.as_map().is_some();
+        holds && known.iter().all(|own| *own != key)
+    };
+    let meant = row.as_map().and_then(|map| map.iter().find(|(key, value)| may_be(key, value)));
+    let help = meant.map_or_else(String::new, |(key, _)| {
+        let key = visible::line(key);
+        format!(": write what it expects there, `\"{field}\": {{\"{key}\": ...}}`")
+    });
+    format!("the case has no `{field}`{help}")
 }
 
 fn words(of: &Value<'_>, settings: &ExpectSettings) -> Option<String> {

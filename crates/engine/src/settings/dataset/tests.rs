@@ -68,10 +68,12 @@ fn json_lines_hold_the_turns_of_a_conversation() {
 #[test]
 fn mistakes_in_json_lines_name_their_line() {
     let text = "{\n{\"criteria\":{}}\n{\"id\":\"a\"}\n{\"id\":[],\"criteria\":{}}\n\
-                {\"id\":\"a\",\"criteria\":[1]}\n{\"id\":\"a\",\"criteria\":\"{\"}\n{}\n";
+                {\"id\":\"a\",\"criteria\":[1]}\n{\"id\":\"a\",\"criteria\":\"{\"}\n{}\n\
+                {\"id\":\"a\",\"note\":\"n\",\"expected_tool_calls\":[]}\n\
+                {\"id\":\"a\",\"turns\":{}}\n";
     let text = format!("{text}{{\"{}\":1}}\n", "k".repeat(50));
     let long = "k".repeat(40);
-    let long = format!("8: the case has no `id`, but {long}: name another field with `id_field`");
+    let long = format!("10: the case has no `id`, but {long}: name another field with `id_field`");
     let expected = [
         "1: not valid JSON at byte 1",
         "2: the case has no `id`, but criteria: name another field with `id_field`",
@@ -80,6 +82,9 @@ fn mistakes_in_json_lines_name_their_line() {
         "5: criteria must be an object",
         "6: criteria: not valid JSON at byte 1",
         "7: the case has no `id`",
+        "8: the case has no `criteria`: write what it expects there, \
+         `\"criteria\": {\"expected_tool_calls\": ...}`",
+        "9: `turns` must be a list",
         &long,
     ];
     check("c.jsonl", "contains", &[], &text, &expected);

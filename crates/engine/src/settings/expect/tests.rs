@@ -121,7 +121,8 @@ fn mistake_in_the_settings_is_told_once() {
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let check = |entry: &str, expected: &str| {
-        let said = said(&[("c.jsonl", "")], entry);
+        let case = r#"{"id": "a", "criteria": {"tool_calls": [{"name": "b", "args": {}}]}}"#;
+        let said = said(&[("c.jsonl", case)], entry);
         assert!(said.starts_with(expected), "{entry}: {said}");
     };
     check("tool_call_args: {expect: {file: c.jsonl}}", "`expect` lacks `key`");

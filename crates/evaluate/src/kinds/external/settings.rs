@@ -80,6 +80,13 @@ impl ProcessSettings {
     /// Reads and checks them.
     pub(super) fn read(node: &Node) -> Result<Self, SettingsError> {
         let (_, own) = node.split(|key| key == CRITERIA_FROM_TRACE);
+        if let Some(command) = own.get("command")
+            && let Some(line) = command.to_value().as_str()
+        {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let error = SettingsError::new("`command` is a list of the program and its arguments");
+            return Err(error.with_help(format!("write {words:?}")).at(command.place));
+        }
         let settings: Self = own.read()?;
         if !matches!(settings.config, Value::Null | Value::Map(_)) {
             let error = SettingsError::new("`config` is not a map");

@@ -260,7 +260,7 @@ mod tests {
         check("criteria: {}", "a rubric has one form of criteria");
         check("criteria: {statements: [{text: a}], expected_output: b}", "a rubric has one form");
         check("criteria: {statements: [{text: a, weight: 0}]}", "`weight` 0 is not above 0");
-        check("preset: safe_action", "there is no preset `safe_action` (did you mean");
+        check("preset: safe_action", "`preset` names `safe_action`, which is none (did you mean");
     }
 
     #[test]
