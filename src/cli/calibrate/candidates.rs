@@ -26,6 +26,12 @@ pub(super) fn candidates(
     loaded: &Loaded,
     plan: &ResolvedConfig,
 ) -> Result<(Option<String>, Vec<CalibrationCandidate>), CommandError> {
+    for (flag, names) in [("--judge", &args.judge), ("--evaluator", &args.evaluator)] {
+        let mut places = names.iter().enumerate();
+        if let Some((_, name)) = places.find(|(at, name)| names[..*at].contains(name)) {
+            return misused(format!("{flag} names `{name}` twice: it would be paid twice"));
+        }
+    }
     let mut kind = args.kind.clone();
     let mut settings = Vec::new();
     for name in &args.evaluator {

@@ -67,6 +67,11 @@ pub(super) fn read(path: &Path, kind: Option<&str>) -> Result<Vec<NumberedRun>, 
         }
         runs.push((at + 1, run));
     }
+    if runs.is_empty() {
+        let of_kind = kind.map_or_else(String::new, |kind| format!(" of the kind `{kind}`"));
+        let error = format!("no labelled run{of_kind} in {}", path.display());
+        return Err(anyhow::anyhow!("{error}: give it one JSON object a line").into());
+    }
     let has_items = |(_, run): &NumberedRun| !run.items.is_empty();
     if let Some((line, _)) = runs.iter().find(|run| has_items(run) != has_items(&runs[0])) {
         let error = "labels of statements and verdicts alone cannot be measured together: give all \

@@ -50,6 +50,25 @@ async fn check(lines: &[String], args: &[&str]) -> (Option<i32>, Vec<Value>, Str
     (code, records, said)
 }
 
+async fn check_mistake(lines: &[String], args: &[&str], exit: i32, words: &str) {
+    let (code, records, said) = check(lines, args).await;
+    assert_eq!((code, records.len(), said.contains(words)), (Some(exit), 0, true), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mistakes_of_a_calibration_are_told_before_a_judge_is_asked() {
+    let one = ["--evaluator", "rubric/one"];
+    check_mistake(&[], &one, 1, "no labelled run of the kind `rubric` in").await;
+    check_mistake(&["{".to_owned()], &one, 1, "each line is one labelled run").await;
+    let good = [line("good", &["yes"], "pass")];
+    let other = ["--judge", "small", "--kind", "task_completion"];
+    check_mistake(&good, &other, 1, "no labelled run of the kind `task_completion`").await;
+    let twice = ["--judge", "small", "--judge", "large", "--judge", "small"];
+    check_mistake(&good, &twice, 64, "--judge names `small` twice").await;
+    let twice = [one, one].concat();
+    check_mistake(&good, &twice, 64, "--evaluator names `rubric/one` twice").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn labels_of_one_kind_give_no_kappa_and_do_not_pass() {
     let lines = vec![line("good", &["yes"], "pass"); 10];

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use serde_json::Value;
+
 use super::asking;
 use crate::support::fake_judge::{FakeJudge, JudgeAsked, Scripted};
 
@@ -34,11 +36,53 @@ async fn recorded_replies_make_a_judged_gate_free_and_the_same_each_time() {
     assert!(code == Some(2) && said.contains("judge_reply_not_recorded"), "{said}");
 }
 
+/// Two judges of one model name at other addresses, of which the second says no.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn judges_at_other_addresses_keep_their_own_recordings() {
+    let folder = tempfile::tempdir().unwrap();
+    let judges = [FakeJudge::saying("yes").await, FakeJudge::saying("no").await];
+    let write = |names: &[&str]| {
+        let line = |(name, judge): (&&str, &FakeJudge)| {
+            format!("  {name}: {}\n", judge.settings("openai", ""))
+        };
+        let asking = |name: &&str| {
+            format!("  task_completion/{name}: {{judge: {name}, criteria: {{tasks: [t]}}}}\n")
+        };
+        let own: String = names.iter().zip(&judges).map(line).collect();
+        let evaluators: String = names.iter().map(asking).collect();
+        let text = format!("judges:\n{own}evaluators:\n{evaluators}");
+        std::fs::write(folder.path().join("c.yaml"), text).unwrap();
+    };
+    let replies = folder.path().join("replies").to_str().unwrap().to_owned();
+    let score = async |how: &str| {
+        let trace = "examples/traces/refund_agent.json";
+        let args = ["score", how, &replies, "--format", "jsonl", trace];
+        let (_, said) = run(folder.path(), &args).await;
+        let rows = said.lines().filter(|line| line.contains("\"evaluation_id\""));
+        let score = |line: &str| serde_json::from_str::<Value>(line).unwrap()["score"].as_f64();
+        rows.map(score).collect::<Vec<_>>()
+    };
+    write(&["first"]);
+    assert_eq!(score("--record").await, [Some(1.0)]);
+    write(&["first", "second"]);
+    assert_eq!(score("--replay").await, [Some(1.0), None], "the second was never asked");
+    // As earlier versions recorded: nobody knows whose reply it is.
+    for file in std::fs::read_dir(&replies).unwrap() {
+        let file = file.unwrap().path();
+        let mut reply: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        assert!(reply.as_object_mut().unwrap().remove("place").is_some());
+        std::fs::write(&file, reply.to_string()).unwrap();
+    }
+    assert_eq!(score("--replay").await, [Some(1.0), Some(1.0)]);
+    assert_eq!(score("--record").await, [Some(1.0), Some(0.0)]);
+    assert_eq!(score("--replay").await, [Some(1.0), Some(0.0)]);
+}
+
 const DATA: &str = "tests/fixtures/judges/calibration.jsonl";
 
 /// Answers with the labels of the line whose record this is, by the words of its reason; some are
 /// turned.
-fn labels() -> Vec<serde_json::Value> {
+fn labels() -> Vec<Value> {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(DATA)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -53,7 +97,7 @@ async fn a_judge_that_always_says_yes_fails_the_gate_and_one_that_is_right_passe
     let args = ["calibrate", "--data", DATA, "--judge", "small", "--format", "jsonl"];
     let (code, said) = run(folder.path(), &args).await;
     assert_eq!(code, Some(1), "{said}");
-    let record: serde_json::Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    let record: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
     assert_eq!(record["runs"], labels().len(), "{said}");
     assert_eq!(record["failed"], 0, "{said}");
     let kappa = record["all"]["kappa"].as_f64().unwrap();
@@ -78,7 +122,7 @@ async fn an_evaluator_of_the_config_is_measured_as_it_is_set() {
     let args = ["calibrate", "--data", DATA, "--format", "jsonl", "--evaluator"];
     let with = |name: &'static str| [&args[..], &[name]].concat();
     let (_, said) = run(folder.path(), &with("task_completion/shop")).await;
-    let record: serde_json::Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    let record: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
     let lines = labels().into_iter().filter(|line| line["evaluator"] == "task_completion");
     assert_eq!(record["runs"], lines.count(), "{said}");
     assert_eq!(record["judge"], "small");

@@ -15,12 +15,14 @@ pub const ANSWERS_BYTES_MAX: usize = 16 << 20;
 /// Bytes that an entry takes beside its text.
 const ENTRY_BYTES: usize = 96;
 
-/// Digest of a question: model, parameters, prompt and sample number.
+/// Digest of a question: model, parameters, prompt and sample number; the judge's address too, where
+/// judges are alike but for that.
 pub(crate) type QuestionKey = [u8; 16];
 
-/// Hashes a question; `sample` tells votes apart.
+/// Hashes a question; `sample` tells votes apart, `place` judges alike that stand elsewhere.
 pub(in crate::judge) fn key_of(
     judge: &JudgeSettings,
+    place: Option<&str>,
     question: &JudgeQuestion,
     sample: u32,
 ) -> QuestionKey {
@@ -32,6 +34,8 @@ pub(in crate::judge) fn key_of(
     hash.update(question.max_tokens.to_be_bytes());
     hash.update(sample.to_be_bytes());
     hash.update(question.remark.as_deref().unwrap_or_default());
+    // Nothing where there is none: keys of earlier recordings stay.
+    hash.update(place.unwrap_or_default());
     first_half(hash)
 }
 

@@ -123,6 +123,8 @@ pub(super) struct JudgeClient {
 #[derive(Serialize, Deserialize)]
 struct RecordedReply {
     model: String,
+    /// Place of the judge that gave it; earlier versions did not write it.
+    place: Option<String>,
     text: String,
     is_refused: bool,
     input_tokens: u64,
@@ -152,15 +154,23 @@ impl JudgeClient {
         Ok(Self { settings: Arc::new(settings.clone()), key, signer, http, withheld, recording })
     }
 
-    /// Sends one request, or reads the recorded reply; no retries.
+    /// Sends one request, or reads the recorded reply; no retries. Where a judge elsewhere is alike,
+    /// a reply recorded under the key that they share is read too, unless that other judge gave it.
     pub(super) async fn ask(
         &self,
-        key: QuestionKey,
+        (key, shared): (QuestionKey, Option<QuestionKey>),
         capabilities: &ProviderCapabilities,
         question: &JudgeQuestion,
     ) -> Result<Reply, Fault> {
         if let Some(ReplyRecording::Replay(folder)) = &self.recording {
-            return read_recorded(&file_of(folder, key)).await;
+            let own = read_recorded(&file_of(folder, key), None).await;
+            return match (own, shared) {
+                (Err(Fault::NotRecorded), Some(shared)) => {
+                    let place = self.settings.place();
+                    read_recorded(&file_of(folder, shared), Some(&place)).await
+                }
+                (read, _) => read,
+            };
         }
         let request = wire::request(
             &self.settings,
@@ -212,6 +222,7 @@ impl JudgeClient {
         }
         let recorded = RecordedReply {
             model: self.settings.model.clone(),
+            place: Some(self.settings.place()),
             text: reply.text.clone(),
             is_refused: reply.finish == Finish::Refused,
             input_tokens: reply.usage.input,
@@ -248,10 +259,14 @@ async fn write_own(file: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> 
     file.flush().await
 }
 
-async fn read_recorded(file: &std::path::Path) -> Result<Reply, Fault> {
+/// Reads a recorded reply, which no judge at another place than this one may have given.
+async fn read_recorded(file: &std::path::Path, place: Option<&str>) -> Result<Reply, Fault> {
     let bytes = tokio::fs::read(file).await.map_err(|_| Fault::NotRecorded)?;
     let recorded: RecordedReply = serde_json::from_slice(&bytes)
         .map_err(|error| Fault::Rejected { status: 0, text: error.to_string() })?;
+    if place.is_some_and(|place| recorded.place.is_some_and(|other| other != place)) {
+        return Err(Fault::NotRecorded);
+    }
     let finish = if recorded.is_refused { Finish::Refused } else { Finish::Stop };
     let usage = TokenUsage {
         input: recorded.input_tokens,

@@ -289,6 +289,13 @@ impl JudgeSettings {
         }
     }
 
+    /// Returns where its model is served: the address without its secrets, and Azure's deployment.
+    pub(super) fn place(&self) -> String {
+        let address = Address::from(self.base_url().as_ref());
+        let deployment = self.azure.as_ref().map_or("", |azure| &azure.deployment);
+        format!("{address} {deployment}")
+    }
+
     /// Returns model and parameters: the part of a judge that its answers, and so identities,
     /// depend on.
     pub fn identity(&self) -> String {

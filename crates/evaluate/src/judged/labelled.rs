@@ -54,7 +54,9 @@ impl LabelledRun {
     /// # Errors
     /// A part is missing or of the wrong form.
     pub fn read(line: &str) -> Result<Self, LabelledRunError> {
-        let value = json::parse(line).map_err(|error| LabelledRunError(error.to_string()))?;
+        let value = json::parse(line).map_err(|error| {
+            LabelledRunError(format!("{error}: each line is one labelled run, a JSON object"))
+        })?;
         Self::of(value.into_owned())
     }
 

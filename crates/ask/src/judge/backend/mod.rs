@@ -61,6 +61,8 @@ pub(super) enum JudgeEffect {
         judge: usize,
         /// Digest of the question.
         key: QuestionKey,
+        /// Digest without the judge's address, if `key` has it.
+        shared: Option<QuestionKey>,
         /// Parameters and shapes that the judge takes.
         capabilities: ProviderCapabilities,
         /// Question.
@@ -84,6 +86,7 @@ pub(super) struct JudgeProgress {
 struct OpenQuestion {
     question: Box<JudgeQuestion>,
     key: QuestionKey,
+    shared: Option<QuestionKey>,
     estimate: TokenUsage,
 }
 
@@ -124,6 +127,18 @@ impl JudgeBackend {
     /// Caches an answer from an earlier process.
     pub(super) fn remember(&mut self, key: QuestionKey, text: String) {
         self.cache.keep(key, text);
+    }
+
+    /// Returns the place of a judge if another gives its answers from elsewhere, by a model of the
+    /// same name and the same parameters; `None` where nothing is to be told apart, so that a judge
+    /// alone may move.
+    fn place_of(&self, judge: usize) -> Option<String> {
+        let own = &self.judges[judge].settings;
+        let place = own.place();
+        let mut others = self.judges.iter().map(|other| &other.settings);
+        let is_shared =
+            others.any(|other| other.identity() == own.identity() && other.place() != place);
+        is_shared.then_some(place)
     }
 
     /// Returns the index of the newest judge of a name.
@@ -283,9 +298,13 @@ impl JudgeScheduler {
                         return None;
                     }
                     SamplingStep::Ask { question, sample } => {
-                        let key = key_of(&state.settings, &question, sample);
+                        let place = self.backend.place_of(judge);
+                        let settings = &self.backend.judges[judge].settings;
+                        let key_at = |place| key_of(settings, place, &question, sample);
                         let estimate = session.estimate(&question);
-                        *open = Some(OpenQuestion { question, key, estimate });
+                        let key = key_at(place.as_deref());
+                        let shared = place.is_some().then(|| key_at(None));
+                        *open = Some(OpenQuestion { question, key, shared, estimate });
                     }
                 }
             }
@@ -314,7 +333,8 @@ impl JudgeScheduler {
         let capabilities = state.capabilities.clone();
         let ticket = (reservation, capabilities.current());
         let question = open.question.clone();
-        let send = JudgeEffect::Send { id, judge, key: open.key, capabilities, question };
+        let (key, shared) = (open.key, open.shared);
+        let send = JudgeEffect::Send { id, judge, key, shared, capabilities, question };
         if let Some(waited_ms) = self.depart(now_ms, id, ticket) {
             self.count(id, judge, JudgeCount::Waited(waited_ms));
         }

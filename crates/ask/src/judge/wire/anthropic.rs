@@ -68,6 +68,8 @@ fn record_end(text: &str) -> Option<usize> {
 pub(super) fn reply(body: &Value) -> Option<Reply> {
     let parts = body.get("content")?.as_array()?;
     let finish = match text(body, "/stop_reason") {
+        // A guardrail of Bedrock writes its own words as the answer.
+        _ if text(body, "/amazon-bedrock-guardrailAction") == Some("INTERVENED") => Finish::Refused,
         Some("max_tokens") => Finish::Length,
         Some("refusal") => Finish::Refused,
         Some("model_context_window_exceeded") => Finish::Overflow,

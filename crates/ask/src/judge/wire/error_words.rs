@@ -3,7 +3,7 @@
 //! Each stands in a body of `tests/fixtures/judges/errors.jsonl`, which names its source.
 
 /// Exhausted quota, unpaid bills.
-pub(super) const MONEY: [&str; 24] = [
+pub(super) const MONEY: [&str; 41] = [
     "insufficient_quota",
     "insufficient_user_quota",
     "exceeded_current_quota",
@@ -28,10 +28,27 @@ pub(super) const MONEY: [&str; 24] = [
     "included credits",
     "insufficient credits",
     "blocked_api_access",
+    "insufficient funds",
+    "insufficient_funds",
+    "valid credit card",
+    "budget exceeded",
+    "volume quota",
+    "token quota",
+    "token_quota_reached",
+    "requires a subscription",
+    "weekly usage limit",
+    "limit exhausted",
+    "freetieronly",
+    "set inference limit",
+    "exhausted its free trial quota",
+    "quotaexceeded",
+    "not_enough_balance",
+    "not enough balance",
+    "free-models-per-day",
 ];
 
 /// Content that a filter or a guardrail refused.
-pub(super) const CONTENT: [&str; 23] = [
+pub(super) const CONTENT: [&str; 27] = [
     "content_filter",
     "content filtering",
     "content_policy",
@@ -55,20 +72,25 @@ pub(super) const CONTENT: [&str; 23] = [
     "sensitive_words",
     "prompt_blocked",
     "safety_check",
+    "blocked due to security",
+    "content safety",
+    "new_sensitive",
+    "riskdetection",
 ];
 
 /// Refused key, with a status that does not say so.
-pub(super) const KEY: [&str; 6] = [
+pub(super) const KEY: [&str; 7] = [
     "api key not valid",
     "api_key_invalid",
     "invalid_api_key",
     "invalid api key",
     "incorrect api key",
     "authentication_error",
+    "access token invalid",
 ];
 
 /// Access that only a person can give, in a 403; some are of AWS' signatures.
-pub(super) const NO_ACCESS: [&str; 9] = [
+pub(super) const NO_ACCESS: [&str; 10] = [
     "permission",
     "accessdenied",
     "access_denied",
@@ -78,16 +100,17 @@ pub(super) const NO_ACCESS: [&str; 9] = [
     "security token",
     "credential should be scoped",
     "authorization failed",
+    "not allowed to access",
 ];
 
 /// Signature whose time is not that of the provider's clock.
 pub(super) const CLOCK: [&str; 2] = ["signature expired", "signature not yet current"];
 
 /// Words for a key, in a 403.
-pub(super) const KEY_WORDS: [&str; 4] = ["key", "keys", "api_key", "apikey"];
+pub(super) const KEY_WORDS: [&str; 5] = ["key", "keys", "api_key", "apikey", "token"];
 
 /// Model that does not exist, or is not offered any more.
-pub(super) const NO_MODEL: [&str; 16] = [
+pub(super) const NO_MODEL: [&str; 24] = [
     "model_not_found",
     "unknown_model",
     "invalid_model",
@@ -104,10 +127,18 @@ pub(super) const NO_MODEL: [&str; 16] = [
     "on-demand throughput",
     "model_not_supported",
     "not found for account",
+    "no such model",
+    "invalid model",
+    "invalid.model",
+    "unknown model",
+    "model not found",
+    "no access to model",
+    "model_terms_required",
+    "end of life",
 ];
 
 /// Request that exceeds the model's context.
-pub(super) const OVERFLOW: [&str; 15] = [
+pub(super) const OVERFLOW: [&str; 28] = [
     "context_length_exceeded",
     "maximum context length",
     "prompt is too long",
@@ -123,6 +154,19 @@ pub(super) const OVERFLOW: [&str; 15] = [
     "`inputs` must have less than",
     "context the overflows",
     "max_tokens must be at least 1",
+    "input is too long",
+    "exceed context limit",
+    "model only supports up to",
+    "max tokens of",
+    "total tokens limit",
+    "maximum supported sequence length",
+    "prompt exceeds max length",
+    "range of input length",
+    "context window exceeds limit",
+    "exceeds the context window",
+    "longer than the model's context length",
+    "longer than the maximum model length",
+    "exceed n_ctx",
 ];
 
 /// Request that exceeds what a limit by the minute allows at once.
@@ -132,7 +176,7 @@ pub(super) const OVERFLOW_OF_RATE: [&str; 1] = ["request too large for"];
 pub(super) const BROKEN_JSON: [&str; 1] = ["json_validate_failed"];
 
 /// Limit of rate, in an answer without its status.
-pub(super) const TOO_MANY: [&str; 1] = ["rate_limit"];
+pub(super) const TOO_MANY: [&str; 3] = ["rate_limit", "rate limit", "request limit"];
 
 /// Trouble of the server, in an answer without its status.
 pub(super) const UNWELL: [&str; 3] = ["server_error", "overloaded", "api_error"];

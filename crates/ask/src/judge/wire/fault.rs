@@ -164,6 +164,10 @@ pub(super) fn of_success(
     body: &Value,
     capabilities: &ProviderCapabilities,
 ) -> Fault {
+    let filters = body.get("prompt_filter_results").map(Value::to_string);
+    if filters.is_some_and(|filters| filters.contains("\"filtered\":true")) {
+        return Fault::Refused("a filter of the provider refused the prompt".to_owned());
+    }
     let choice = body.pointer("/choices/0");
     let said = ProviderError::new(choice.and_then(|it| it.get("error")).unwrap_or(body), b"");
     let finish = choice.and_then(|choice| choice.get("finish_reason")).and_then(Value::as_str);

@@ -4,6 +4,7 @@
 mod anthropic;
 mod capabilities;
 mod error_words;
+mod events;
 mod fault;
 mod openai;
 mod provider_error;
@@ -140,7 +141,7 @@ pub(in crate::judge) fn reply(
     if !(200..300).contains(&answer.status) {
         return Err(fault::of(answer, capabilities));
     }
-    let body: Value = serde_json::from_slice(&answer.body)
+    let body = events::whole(judge.api, &answer.body)
         .map_err(|error| Fault::Unreadable(format!("its answer is not JSON: {error}")))?;
     let reply = match judge.api {
         JudgeApi::OpenAi => openai::reply(&body),
@@ -161,6 +162,30 @@ pub(in crate::judge) fn user_text(question: &JudgeQuestion) -> String {
 /// Returns the schema of the answer, if the prompt has one.
 fn schema(question: &JudgeQuestion) -> Option<Value> {
     question.prompt.schema.and_then(|schema| serde_json::from_str(schema).ok())
+}
+
+/// Reads token counts in the words of either protocol of OpenAI; those of the request include
+/// cached ones.
+fn usage(body: &Value) -> TokenUsage {
+    let first = |places: &[&str]| {
+        let counts = places.iter().map(|place| count(body, &format!("/usage/{place}")));
+        counts.into_iter().find(|count| *count > 0).unwrap_or_default()
+    };
+    let input = first(&["prompt_tokens", "input_tokens"]);
+    let output = first(&["completion_tokens", "output_tokens"]);
+    // Gemini and xAI count thoughts in the total alone, and charge them as output.
+    let rest = count(body, "/usage/total_tokens").saturating_sub(input);
+    let is_counted = input > 0 && output > 0;
+    TokenUsage {
+        input,
+        cached: first(&[
+            "prompt_tokens_details/cached_tokens",
+            "input_tokens_details/cached_tokens",
+            "prompt_cache_hit_tokens",
+            "cached_tokens",
+        ]),
+        output: if is_counted { output.max(rest) } else { output },
+    }
 }
 
 /// Reads a count, also one that gateways write as a text or with a fraction.

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage, count,
-    schema, text, user_text,
+    ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, schema, text, usage,
+    user_text,
 };
 use crate::judge::settings::JudgeSettings;
 
@@ -13,7 +13,7 @@ use crate::judge::settings::JudgeSettings;
 pub(super) const OWN_HOST: &str = "https://api.openai.com/";
 
 /// Ends of an answer that a filter wrote, in lower case: OpenAI's, Gemini's and Z.AI's.
-const FILTERED: [&str; 8] = [
+const FILTERED: [&str; 10] = [
     "content_filter",
     "safety",
     "prohibited_content",
@@ -22,9 +22,15 @@ const FILTERED: [&str; 8] = [
     "recitation",
     "sensitive",
     "refusal",
+    "toxic",
+    "guardrail",
 ];
 /// Ends of an answer that its server broke off.
-const BROKEN_OFF: [&str; 2] = ["error", "abort"];
+const BROKEN_OFF: [&str; 4] = ["error", "abort", "cancel", "insufficient_system_resource"];
+/// Ends of an answer at its own limit, and at that of the model's context.
+const AT_LIMIT: [&str; 5] =
+    ["length", "max_tokens", "max_output_tokens", "max_new_tokens", "token_limit"];
+const AT_CONTEXT: [&str; 2] = ["model_length", "model_context_window_exceeded"];
 
 pub(super) fn url(judge: &JudgeSettings) -> String {
     let base = judge.base_url();
@@ -79,49 +85,63 @@ pub(super) fn body(
 }
 
 pub(super) fn reply(body: &Value) -> Option<Reply> {
-    let choice = body.pointer("/choices/0")?;
-    let message = choice.get("message")?;
-    let ending = text(choice, "/finish_reason").unwrap_or_default().to_lowercase();
-    let is_among = |words: &[&str]| words.iter().any(|word| ending.contains(word));
-    if is_among(&BROKEN_OFF) {
-        return None;
-    }
-    let refusal =
-        text(message, "/refusal").map_or_else(|| parts(message, "refusal"), str::to_owned);
-    let finish = if !refusal.is_empty() || is_among(&FILTERED) {
-        Finish::Refused
-    } else if ending == "model_length" {
-        Finish::Overflow
-    } else if matches!(&*ending, "length" | "max_tokens") {
-        Finish::Length
-    } else {
-        Finish::Stop
-    };
-    let called = ["/tool_calls/0/function/arguments", "/function_call/arguments"];
-    let is_told = |it: &&Value| !it.is_null() && it.as_str() != Some("");
-    let called = called.into_iter().find_map(|place| message.pointer(place).filter(is_told));
-    let text = match called.or_else(|| message.get("content")) {
-        Some(Value::String(text)) => text.clone(),
-        Some(object @ Value::Object(_)) => object.to_string(),
-        _ => parts(message, "text"),
-    };
-    Some(Reply { text, finish, usage: usage(body) })
+    let choices = body.get("choices")?.as_array()?;
+    // Relays of other protocols tell a remark and the call, or nothing and the answer, as two.
+    let is_said = |choice: &&Value| !said(choice).is_empty();
+    let called = choices.iter().find(|choice| called(choice).is_some());
+    let choice = called.or_else(|| choices.iter().find(is_said)).or(choices.first())?;
+    choice.get("message").or(choice.get("delta")).or(choice.get("text"))?;
+    Some(Reply { text: said(choice), finish: finish(choice)?, usage: usage(body) })
 }
 
-/// Joins the parts of a content of one type, `text` or `refusal`; `output_text` is a text, too.
+/// Returns how an answer ended; `None` if its server broke it off.
+fn finish(choice: &Value) -> Option<Finish> {
+    let ending = text(choice, "/finish_reason").unwrap_or_default().to_lowercase();
+    let is_among = |words: &[&str]| words.iter().any(|word| ending.contains(word));
+    let message = message(choice);
+    let refusal =
+        text(message, "/refusal").map_or_else(|| parts(message, "refusal"), str::to_owned);
+    Some(match &*ending {
+        _ if !refusal.is_empty() || is_among(&FILTERED) => Finish::Refused,
+        _ if is_among(&BROKEN_OFF) => return None,
+        ending if AT_CONTEXT.contains(&ending) => Finish::Overflow,
+        ending if AT_LIMIT.contains(&ending) => Finish::Length,
+        _ => Finish::Stop,
+    })
+}
+
+/// Returns the message of a choice, or what a single event has in its place.
+fn message(choice: &Value) -> &Value {
+    choice.get("message").or(choice.get("delta")).unwrap_or(&Value::Null)
+}
+
+/// Returns the arguments of the call, unless they are empty.
+fn called(choice: &Value) -> Option<&Value> {
+    let places = ["/tool_calls/0/function/arguments", "/function_call/arguments"];
+    let is_told = |it: &&Value| match it {
+        Value::String(text) => !matches!(text.trim(), "" | "{}"),
+        other => !other.is_null(),
+    };
+    places.into_iter().find_map(|place| message(choice).pointer(place).filter(is_told))
+}
+
+/// Returns the answer of a choice: a call's arguments, else the text.
+fn said(choice: &Value) -> String {
+    let told = called(choice).or_else(|| message(choice).get("content"));
+    match told.or_else(|| choice.get("text")) {
+        Some(Value::String(text)) => text.clone(),
+        Some(object @ Value::Object(_)) => object.to_string(),
+        _ => parts(message(choice), "text"),
+    }
+}
+
+/// Joins the parts of a content of one type, `text` or `refusal`; `output_text` is a text, too, and
+/// so is a part without a type.
 fn parts(message: &Value, key: &str) -> String {
     let parts = message.get("content").and_then(Value::as_array).into_iter().flatten();
     let own = parts.filter(|part| {
-        text(part, "/type").is_some_and(|own| own.strip_prefix("output_").unwrap_or(own) == key)
+        let own = text(part, "/type").unwrap_or("text");
+        own.strip_prefix("output_").unwrap_or(own) == key
     });
     own.filter_map(|part| text(part, &format!("/{key}")).map(str::to_owned)).collect()
-}
-
-/// Reads token counts; those of the request include cached ones.
-fn usage(body: &Value) -> TokenUsage {
-    TokenUsage {
-        input: count(body, "/usage/prompt_tokens"),
-        cached: count(body, "/usage/prompt_tokens_details/cached_tokens"),
-        output: count(body, "/usage/completion_tokens"),
-    }
 }

@@ -10,10 +10,31 @@ use super::wait;
 use spanscore_net::client;
 
 /// Keys that lead to an error, and those that tell it. No others: validators quote the request.
-const LEADING: [&str; 6] = ["error", "errors", "details", "metadata", "innererror", "reasons"];
-const MESSAGES: [&str; 7] = ["message", "Message", "detail", "loc", "msg", "raw", "title"];
-const CODES: [&str; 7] =
-    ["type", "code", "status", "error_code", "error_type", "http_code", "reason"];
+const LEADING: [&str; 8] =
+    ["error", "errors", "details", "metadata", "innererror", "reasons", "param", "base_resp"];
+const MESSAGES: [&str; 10] = [
+    "message",
+    "Message",
+    "detail",
+    "loc",
+    "msg",
+    "raw",
+    "title",
+    "description",
+    "error_msg",
+    "status_msg",
+];
+const CODES: [&str; 9] = [
+    "type",
+    "code",
+    "status",
+    "error_code",
+    "error_type",
+    "http_code",
+    "reason",
+    "key",
+    "finish_reason",
+];
 /// Depth of an error that is read, and its parts at most.
 const DEPTH_MAX: usize = 12;
 const PARTS_MAX: usize = 64;
@@ -73,6 +94,7 @@ impl ProviderError {
     fn read_entry(&mut self, key: &str, value: &Value, depth: usize) {
         match (key, value.as_str()) {
             ("param", Some(name)) if name != "None" => self.parameter = name.to_owned(),
+            ("param", Some(_)) => {}
             ("retryDelay", Some(delay)) => self.after = wait::duration(delay).or(self.after),
             _ if [&LEADING[..], &MESSAGES, &CODES].iter().any(|keys| keys.contains(&key)) => {
                 self.read(key, value, depth);
@@ -107,7 +129,8 @@ impl ProviderError {
 
     /// Returns true if the content of the request is refused, not its form.
     pub(super) fn is_of_content(&self, status: u16) -> bool {
-        matches!(status, 400 | 403 | 422 | 451) && (self.has_reasons || self.is_about(&CONTENT))
+        matches!(status, 400 | 403 | 422 | 424 | 446 | 451)
+            && (self.has_reasons || self.is_about(&CONTENT))
     }
 
     /// Returns true if the key is refused, or may not do what is asked.
@@ -123,7 +146,7 @@ impl ProviderError {
 
     /// Returns true if there is no such model at this address.
     pub(super) fn is_of_model(&self, status: u16) -> bool {
-        let is_told = matches!(status, 400 | 403 | 404) && self.is_about(&NO_MODEL);
+        let is_told = matches!(status, 400 | 403 | 404 | 410) && self.is_about(&NO_MODEL);
         is_told || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
     }
 

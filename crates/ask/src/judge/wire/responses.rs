@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::openai::OWN_HOST;
 use super::{
-    ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage, count,
-    schema, text, user_text,
+    ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, schema, text, usage,
+    user_text,
 };
 use crate::judge::settings::JudgeSettings;
 
@@ -47,8 +47,8 @@ pub(super) fn body(
 }
 
 pub(super) fn reply(body: &Value) -> Option<Reply> {
-    // The caller reads the cause from `error`.
-    if matches!(text(body, "/status"), Some("failed" | "cancelled")) {
+    // The caller reads the cause from `error`; one in the background has not ended.
+    if matches!(text(body, "/status"), Some("failed" | "cancelled" | "queued" | "in_progress")) {
         return None;
     }
     let items = body.get("output")?.as_array()?;
@@ -62,7 +62,11 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
     let mut words = String::new();
     for item in items {
         match text(item, "/type") {
-            Some("function_call") => words.push_str(text(item, "/arguments").unwrap_or_default()),
+            Some("function_call") => match item.get("arguments") {
+                Some(Value::String(text)) => words.push_str(text),
+                Some(other) => words.push_str(&other.to_string()),
+                None => {}
+            },
             Some("message") => {
                 let parts = item.get("content").and_then(Value::as_array);
                 for part in parts.into_iter().flatten() {
@@ -75,16 +79,12 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
             _ => {}
         }
     }
-    let usage = TokenUsage {
-        input: count(body, "/usage/input_tokens"),
-        cached: count(body, "/usage/input_tokens_details/cached_tokens"),
-        output: count(body, "/usage/output_tokens"),
-    };
-    Some(Reply { text: words, finish, usage })
+    Some(Reply { text: words, finish, usage: usage(body) })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::TokenUsage;
     use super::*;
 
     /// Response of a reasoning model, with all fields of the reference.

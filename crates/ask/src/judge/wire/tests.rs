@@ -232,30 +232,67 @@ fn errors_mean_what_their_providers_say() {
 fn error_bodies_of_providers_refuse_lock_or_reject() {
     let file = include_str!("../../../../../tests/fixtures/judges/errors.jsonl");
     let mut known = std::collections::BTreeSet::new();
+    let mut wrong = Vec::new();
     for line in file.lines() {
         let case: Value = serde_json::from_str(line).expect("a case");
         let id = ["provider", "status", "code"].map(|key| case[key].to_string());
         assert!(known.insert(id), "{line} is there twice");
         let source = case["source"].as_str().expect("a source");
         assert!(source.starts_with("https://"), "{source}");
-        let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
-        let body = match &case["body"] {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
         let status = case["status"].as_u64().expect("a status") as u16;
-        let answer = HttpAnswer { status, body: body.into(), ..HttpAnswer::default() };
-        let api = case["api"].as_str().unwrap_or("openai");
-        let judge = judge(json!({"api": api, "base_url": "http://localhost:1/v1", "model": "m"}));
-        let fault = reply(&judge, &quirks, &answer).expect_err("a fault");
+        let fault = answered(&case, status).expect_err("a fault");
         let found = match &fault {
             Fault::Rejected { .. } => "rejected",
             Fault::Overflow => "too_long",
             Fault::RefusedParameter(_) => "parameter",
             other => other.told().0,
         };
-        assert_eq!(found, case["expected"], "{line}: {fault:?}");
+        if found != case["expected"] {
+            wrong.push(format!("{found} instead of {line}: {fault:?}"));
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Answers a judge before its first success with the body of a case.
+fn answered(case: &Value, status: u16) -> Result<Reply, Fault> {
+    let body = match &case["body"] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let answer = HttpAnswer { status, body: body.into(), ..HttpAnswer::default() };
+    let api = case["api"].as_str().unwrap_or("openai");
+    let judge = judge(json!({"api": api, "base_url": "http://localhost:1/v1", "model": "m"}));
+    reply(&judge, &ProviderCapabilities::new(StructuredOutput::Auto), &answer)
+}
+
+/// Successes in the forms of servers and gateways, with text, end and counts of each.
+#[test]
+fn bodies_of_success_are_read_in_the_forms_of_servers() {
+    let file = include_str!("../../../../../tests/fixtures/judges/answers.jsonl");
+    let mut wrong = Vec::new();
+    for line in file.lines() {
+        let case: Value = serde_json::from_str(line).expect("a case");
+        let read = answered(&case, 200);
+        let found = match &read {
+            Ok(reply) => {
+                let TokenUsage { input, cached, output } = reply.usage;
+                let finish = format!("{:?}", reply.finish).to_lowercase();
+                json!([reply.text, finish, [input, cached, output]])
+            }
+            Err(fault) => json!([format!("fault: {}", fault.told().0)]),
+        };
+        let is_fault = case["text"].as_str().is_some_and(|text| text.starts_with("fault"));
+        let expected = if is_fault {
+            json!([case["text"]])
+        } else {
+            json!([case["text"], case["finish"], case["usage"]])
+        };
+        if found != expected {
+            wrong.push(format!("{}: {read:?}", case["name"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

@@ -116,6 +116,9 @@ impl Opening {
         }
         let mut known = std::collections::BTreeSet::new();
         needs.retain(|need| known.insert(need.clone()));
+        if when == CompileTime::Needed {
+            needs = without_longer(&needs);
+        }
         Ok(Self { needs, or_non_ascii, in_token, ..Self::default() })
     }
 
@@ -143,6 +146,17 @@ impl Opening {
     }
 }
 
+/// Returns the literals that hold no other of them: a text with a longer one has the shorter one
+/// too, which opens the detector there.
+fn without_longer(needs: &[String]) -> Vec<String> {
+    let holds = |long: &str, short: &str| match short.strip_prefix('^') {
+        Some(word) => long.strip_prefix('^').is_some_and(|long| long.starts_with(word)),
+        None => long.trim_start_matches('^').contains(short),
+    };
+    let is_shortest = |need: &&String| !needs.iter().any(|it| it != *need && holds(need, it));
+    needs.iter().filter(is_shortest).cloned().collect()
+}
+
 /// Parses an expression of a detector as it matches the normalised text, where it does.
 fn plain(
     expression: Option<&str>,
@@ -166,4 +180,23 @@ fn own_needs(
         TextForm::AsIs | TextForm::Lower | TextForm::Upper => pattern,
     };
     Ok(OwnNeeds::of_expression(&folded, config.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(needs: &[&str], kept: &[&str]) {
+        let needs: Vec<String> = needs.iter().map(|need| (*need).to_owned()).collect();
+        assert_eq!(without_longer(&needs), kept);
+    }
+
+    #[test]
+    fn a_literal_that_holds_another_is_left_out() {
+        check(&["judge", "judges", "the judge", "rater"], &["judge", "rater"]);
+        check(&["^rate", "^rater", "rated", "^first rate"], &["^rate", "rated", "^first rate"]);
+        check(&["rate", "^rate", "^crate"], &["rate"]);
+        check(&["abc", "abd"], &["abc", "abd"]);
+    }
 }

@@ -104,23 +104,30 @@ pub(super) fn suspicion(value: &Value<'_>) -> Result<Option<bool>, UnreadableRep
     }
 }
 
-/// Reads a whole number, also one that is written as a text.
+/// Reads a whole number, also one that is written as a text, as `1`, `#1` or `1.`.
 fn whole(value: &Value<'_>) -> Option<i64> {
     match value {
-        Value::String(text) => text.trim().parse().ok(),
+        Value::String(text) => {
+            text.trim().trim_start_matches('#').trim_end_matches('.').parse().ok()
+        }
         value => value.as_number().and_then(|number| number.as_i64()),
     }
 }
 
 /// Reads a verdict in capitals or small letters, in bold, and with a space for its underscore, or
-/// as a truth value.
+/// as a truth value, also one in quotes.
 fn verdict(value: &Value<'_>) -> Option<JudgeAnswer> {
     if let Value::Bool(holds) = value {
         return Some(if *holds { JudgeAnswer::Yes } else { JudgeAnswer::No });
     }
     let is_mark = |c: char| c.is_whitespace() || matches!(c, '*' | '`' | '.' | '"');
     let word = value.as_str()?.trim_matches(is_mark).to_ascii_lowercase().replace([' ', '-'], "_");
-    JudgeAnswer::from_word(&word)
+    match &*word {
+        "true" => Some(JudgeAnswer::Yes),
+        "false" => Some(JudgeAnswer::No),
+        "n/a" => Some(JudgeAnswer::NotApplicable),
+        word => JudgeAnswer::from_word(word),
+    }
 }
 
 /// Reads cites: a list of numbers, one alone, or a text of them.
@@ -235,6 +242,7 @@ mod tests {
     fn recorded_replies_are_read_or_refused() {
         let file = include_str!("../../../../../tests/fixtures/judges/replies.json");
         let Ok(Value::Map(cases)) = json::parse(file) else { panic!("replies.json is no object") };
+        let mut wrong = Vec::new();
         for (name, case) in cases.iter() {
             let text = |key: &str| case.get(key).and_then(Value::as_str).unwrap_or_default();
             let found = match read(text("reply"), 1) {
@@ -245,8 +253,11 @@ mod tests {
                 }
                 Err(error) => format!("failed: {error}"),
             };
-            assert_eq!(found, text("expected"), "{name}");
+            if found != text("expected") {
+                wrong.push(format!("{name}: {found}"));
+            }
         }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
     #[test]

@@ -45,8 +45,11 @@ pub(super) fn answer(
     if reply.len() > REPLY_BYTES_MAX {
         return Err(unreadable(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
     }
-    // Some servers encode the text once more.
+    // Some servers encode the text once more, some models its quotes alone.
     let encoded = reply.trim().strip_prefix('\u{feff}').unwrap_or(reply.trim());
+    let is_escaped = ["{\\\"", "[{\\\""].iter().any(|start| encoded.starts_with(start));
+    let quoted = is_escaped.then(|| format!("\"{encoded}\""));
+    let encoded = quoted.as_deref().unwrap_or(encoded);
     let inner = encoded.starts_with('"').then(|| json::parse(encoded).ok()).flatten();
     let reply = inner.as_ref().and_then(Value::as_str).unwrap_or(reply);
     let (thoughts, rest) = reply.split_at(thoughts_end(reply));
@@ -142,6 +145,9 @@ impl ReplySearch<'_> {
             Err(error) => return self.unread(rest, &error),
         };
         if let Some(answer) = unwrapped(&value, is_form) {
+            if tells_twice(&rest[..taken], &answer) {
+                return Err(unreadable("the answer has a key twice"));
+            }
             self.found.push((self.fence(), answer));
             return Ok(taken);
         }
@@ -198,6 +204,16 @@ impl ReplySearch<'_> {
     }
 }
 
+/// Returns true if a text has a key of an answer more often than what was read from it: of two
+/// values of one key, the last was taken.
+fn tells_twice(text: &str, answer: &Value<'_>) -> bool {
+    let read = answer.to_string();
+    ANSWER_KEYS.into_iter().any(|key| {
+        let key = format!("\"{key}\"");
+        text.matches(&key).count() > read.matches(&key).count()
+    })
+}
+
 /// Returns true for an object as JSON and Python write it: `{id: 4}` and `{}` are prose.
 fn has_quoted_key(text: &str) -> bool {
     text.strip_prefix('{').is_some_and(|inner| inner.trim_start().starts_with(is_quote))
@@ -223,10 +239,11 @@ fn read(text: &str) -> Result<(Value<'static>, usize), json::JsonError> {
     value.map(|value| (value, end)).ok_or(error)
 }
 
-/// Writes quotes as JSON has them where a text has printed ones alone, and no numbers as nothing.
+/// Writes quotes as JSON has them where a text has printed ones alone, spaces as JSON has them, and
+/// no numbers as nothing.
 fn in_plain_signs(text: &str) -> String {
     let plain = if text.contains('"') { text.to_owned() } else { text.replace(TYPOGRAPHIC, "\"") };
-    plain.replace(": NaN", ": null").replace(":NaN", ":null")
+    plain.replace('\u{a0}', " ").replace(": NaN", ": null").replace(":NaN", ":null")
 }
 
 /// Returns the bytes up to the bracket that closes the first one, past texts in double quotes.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use spanscore_base::value::{Map, Value, json};
 
 /// Keys of objects that hold an answer, tool calls written as a text among them.
-const WRAPPERS: [&str; 13] = [
+const WRAPPERS: [&str; 15] = [
     "verdicts",
     "arguments",
     "parameters",
@@ -21,6 +21,8 @@ const WRAPPERS: [&str; 13] = [
     "json",
     "evaluation",
     "final",
+    "text",
+    "content",
 ];
 /// Keys of an answer.
 const KEYS: [&str; 8] =

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use self::harness::{Harness, OneStatement, asked, plan, reply, score, small, with};
 use super::{JudgeCount, JudgeEffect};
@@ -197,21 +197,38 @@ fn what_only_the_judge_suspects_is_asked_about_again_without_what_it_cites() {
     check_suspicion(true, &["yes!3", "yes!"], "injection_suspected");
 }
 
-#[test]
-fn equal_questions_are_asked_once() {
-    let mut harness = Harness::new(small());
-    let again = |n: u64| {
-        let mut other = asked(n, 0, plan(json!({})));
+/// Asks a judge twice what is equal, the second time another one that may be alike.
+#[track_caller]
+fn check_equal(other: Json, requests: usize) {
+    let mut judges = small();
+    judges["other"] = judges["small"].clone();
+    for (key, value) in other.as_object().expect("a map") {
+        judges["other"][key] = value.clone();
+    }
+    let mut harness = Harness::new(judges);
+    for (n, judge) in [(1, "small"), (2, "other")] {
+        let mut again = asked(n, 0, plan(json!({})));
+        again.plan.judge = judge.into();
         let text = "the same".into();
-        other.inquiry = Arc::new(OneStatement { text, windows: 1, is_injected: true });
-        other
-    };
-    harness.arrive(again(1));
-    harness.run(5, |_, _, _| reply("yes"));
-    harness.arrive(again(2));
-    harness.run(5, |_, _, _| reply("yes"));
+        again.inquiry = Arc::new(OneStatement { text, windows: 1, is_injected: true });
+        harness.arrive(again);
+        harness.run(5, |_, _, _| reply("yes"));
+    }
     let used = harness.emitted[1].judge.as_deref().expect("it says how");
-    assert_eq!((harness.asked_at.len(), harness.emitted.len(), used.cost_usd), (1, 2, 0.0));
+    let is_paid = used.cost_usd > 0.0;
+    let found = (harness.asked_at.len(), harness.emitted.len(), is_paid);
+    assert_eq!(found, (requests, 2, requests == 2), "{other}");
+}
+
+#[test]
+fn equal_questions_are_asked_once_of_each_model_at_each_place() {
+    check_equal(json!({}), 1);
+    check_equal(json!({"limits": {"concurrency": 1}}), 1);
+    check_equal(json!({"base_url": "https://api.openai.com/v1/"}), 1);
+    check_equal(json!({"base_url": "http://localhost:1/v1"}), 2);
+    check_equal(json!({"base_url": "https://api.openai.com/v2"}), 2);
+    check_equal(json!({"azure": {"deployment": "d", "api_version": "1"}}), 2);
+    check_equal(json!({"seed": 7}), 2);
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! Bodies of success in the forms of servers and relays: in envelopes, and as events although none
+//! were asked for.
+//!
+//! The events of one answer are put together to the body that its protocol has without them. One
+//! that breaks off before its end is no answer.
+
+use serde_json::{Value, json};
+
+use super::text;
+use crate::judge::settings::JudgeApi;
+
+/// Reads the body of a success: JSON, alone in a list or as the `data` of a gateway's envelope, or
+/// events.
+///
+/// # Errors
+/// It is neither; that of reading it as JSON.
+pub(super) fn whole(api: JudgeApi, raw: &[u8]) -> Result<Value, serde_json::Error> {
+    let raw = raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw);
+    let body: Value = match serde_json::from_slice(raw) {
+        Ok(body) => body,
+        Err(error) => return joined(api, raw).ok_or(error),
+    };
+    let is_answer = |inner: &&Value| inner.get("choices").is_some();
+    let inner = [body.get(0), body.get("data")].into_iter().flatten().find(is_answer).cloned();
+    Ok(inner.unwrap_or(body))
+}
+
+/// Joins server-sent events to the whole answer; `None` if they are none.
+fn joined(api: JudgeApi, raw: &[u8]) -> Option<Value> {
+    let lines = std::str::from_utf8(raw).ok()?.lines();
+    let data = lines.filter_map(|line| line.strip_prefix("data:"));
+    let events: Vec<Value> = data.filter_map(|data| serde_json::from_str(data).ok()).collect();
+    let is_error = |event: &&Value| event.get("error").is_some_and(Value::is_object);
+    if let Some(error) = events.iter().find(is_error) {
+        return Some(error.clone());
+    }
+    match api {
+        JudgeApi::OpenAi => chat(&events),
+        JudgeApi::OpenAiResponses => {
+            let last = events.iter().rfind(|event| event.pointer("/response/output").is_some());
+            last?.get("response").cloned()
+        }
+        JudgeApi::Anthropic => message(&events),
+    }
+}
+
+/// Joins the chunks of a chat completion.
+fn chat(events: &[Value]) -> Option<Value> {
+    let joined = |pointer: &str| -> String {
+        events.iter().filter_map(|event| text(event, pointer)).collect()
+    };
+    let finish = events.iter().rev().find_map(|event| text(event, "/choices/0/finish_reason"))?;
+    let mut usages = events.iter().rev().filter_map(|event| event.get("usage"));
+    let usage = usages.find(|usage| usage.is_object()).unwrap_or(&Value::Null);
+    let arguments = joined("/choices/0/delta/tool_calls/0/function/arguments");
+    let mut message = json!({"content": joined("/choices/0/delta/content")});
+    if !arguments.is_empty() {
+        message["tool_calls"] = json!([{"function": {"arguments": arguments}}]);
+    }
+    let choice = json!({"message": message, "finish_reason": finish});
+    Some(json!({"choices": [choice], "usage": usage}))
+}
+
+/// Joins the events of a message.
+fn message(events: &[Value]) -> Option<Value> {
+    let of_type =
+        |kind: &'static str| events.iter().filter(move |event| text(event, "/type") == Some(kind));
+    let ended = of_type("message_delta").next_back()?;
+    let started = of_type("message_start").next()?;
+    let joined = |pointer: &str| -> String {
+        of_type("content_block_delta").filter_map(|event| text(event, pointer)).collect()
+    };
+    let part = match serde_json::from_str::<Value>(&joined("/delta/partial_json")) {
+        Ok(input) => json!({"type": "tool_use", "input": input}),
+        Err(_) => json!({"type": "text", "text": joined("/delta/text")}),
+    };
+    let usage = started.pointer("/message/usage").and_then(Value::as_object).cloned();
+    let mut usage = usage.unwrap_or_default();
+    if let Some(output) = ended.pointer("/usage/output_tokens") {
+        usage.insert("output_tokens".to_owned(), output.clone());
+    }
+    let stop = ended.pointer("/delta/stop_reason");
+    Some(json!({"content": [part], "stop_reason": stop, "usage": usage}))
+}
