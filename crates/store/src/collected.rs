@@ -32,8 +32,8 @@ pub struct CollectedEvents {
     pub malformed: usize,
 }
 
-/// Reads the evaluations of an encoded `ExportLogsServiceRequest` of a sender; `kind` finds the kind
-/// of evaluator of a name. What is not of our scope, or broken, is left to others.
+/// Reads the evaluations of an encoded `ExportLogsServiceRequest` of a sender; `kind` finds the
+/// kind of evaluator of a name. What is not of our scope, or broken, is left to others.
 pub fn read_events(
     request: &[u8],
     sender: Sender,

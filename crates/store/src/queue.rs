@@ -117,8 +117,8 @@ impl QueueState {
         self.collected.standing(Sender { connection: 0, ..sender })
     }
 
-    /// Returns the bytes of a sender's peer in the batch that is being written, and what whoever has
-    /// most has there: of connections, where that is its own peer.
+    /// Returns the bytes of a sender's peer in the batch that is being written, and those of the
+    /// peer with most: of connections, where that is its own peer.
     fn written(&mut self, sender: Sender) -> (u64, u64) {
         let (of_peer, own) = self.writing.held(sender);
         let richest = self.writing.richest(sender, 0);

@@ -132,7 +132,7 @@ pub enum Reason {
     QueueFull,
     /// The budget of the judge is spent.
     BudgetExhausted,
-    /// What is left of the judge's budget is for other senders.
+    /// The rest of the judge's budget is for other senders.
     BudgetShare,
     /// The rate limit of the judge left no room for the request before its deadline.
     RateLimited,

@@ -26,7 +26,7 @@ const AHEAD_PARTS: u64 = 12;
 pub(in crate::judge) enum BudgetRoom {
     /// It is spent.
     Spent,
-    /// What is left of it is for other senders.
+    /// The rest of it is for other senders.
     OthersShare,
     /// Open requests have reserved it: their settlement may free it.
     Reserved,

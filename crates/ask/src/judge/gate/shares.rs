@@ -87,7 +87,7 @@ impl SpendShares {
 
     /// Returns true if a sender may have so much of a window; `is_open` counts reservations.
     ///
-    /// Who has nothing may take what there is. The only peer leaves a reserve to others, of several
+    /// A peer with nothing may take all there is. The only peer leaves a reserve, of several
     /// each has at most `HOLDER_TIMES` what it leaves; a connection that of its peer. A window
     /// whose reserve holds no answer has no shares.
     pub(super) fn allow(
