@@ -5,15 +5,14 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
-use tokio::sync::Semaphore;
 
 use spanscore_base::model::Sender;
 
 use crate::body::ApiBody;
 use crate::problem::ApiProblem;
 use crate::readers::ANSWER_BYTES_MAX;
-use crate::shares::SharedQuota;
 use crate::state::InspectRequest;
+use crate::turns::{TurnLimits, WorkTurns};
 
 /// Longest request that is explained.
 pub(crate) const INSPECTED_BYTES_MAX: usize = 4 << 20;
@@ -21,17 +20,16 @@ pub(crate) const INSPECTED_BYTES_MAX: usize = 4 << 20;
 /// Most requests that wait for their explanation: of one peer all but one.
 pub(crate) const WAITING_MAX: usize = 4;
 
-/// Explanations, of which one is made at once.
+/// Explanations, of which one is made at once, by turns of those who ask.
 pub(crate) struct Inspecting {
     inspect: InspectRequest,
-    places: Arc<SharedQuota>,
-    turn: Arc<Semaphore>,
+    turns: Arc<WorkTurns>,
 }
 
 impl Inspecting {
     pub(crate) fn new(inspect: InspectRequest) -> Self {
-        let places = SharedQuota::of_places("inspections", 1 + WAITING_MAX);
-        Self { inspect, places, turn: Arc::new(Semaphore::new(1)) }
+        let limits = TurnLimits { of_all: 1, of_peer: 1 };
+        Self { inspect, turns: WorkTurns::new("inspections", limits, WAITING_MAX) }
     }
 
     /// Explains a request, on a thread for blocking work.
@@ -51,11 +49,10 @@ impl Inspecting {
                         places: ask again in a second";
             ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text)
         };
-        let place = self.places.take(sender, 1).ok_or_else(busy)?;
-        let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|_| busy())?;
+        let turn = self.turns.take(sender).await.ok_or_else(busy)?;
         let inspect = Arc::clone(&self.inspect);
         let asked = tokio::task::spawn_blocking(move || {
-            let _held = (place, turn);
+            let _turn = turn;
             inspect(body.as_ref())
         });
         let fault = "the request could not be explained: report it";

@@ -28,6 +28,7 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use access::{LeftAccess, LocalAccess, LocalAccessError, access_folder};
 pub use counters::{ApiCounters, RequestRefusal};

@@ -1,7 +1,4 @@
-//! Readers of the store: four at once, a line of waiting ones, refusal beyond it.
-//!
-//! The line serves peers by turns; a peer has its part of the places, and three readers at most. So
-//! whoever asks much waits longer, and whoever asks seldom waits for one query.
+//! Readers of the store: four at once, which serve those who ask [by turns](crate::turns).
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,13 +7,12 @@ use std::sync::Arc;
 use http::StatusCode;
 use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::sync::oneshot;
 
-use spanscore_base::model::{FairLine, Sender};
+use spanscore_base::model::Sender;
 use spanscore_store::query::StoreReader;
 
 use crate::problem::ApiProblem;
-use crate::shares::{SharedHold, SharedQuota};
+use crate::turns::{TurnLimits, WorkTurns};
 
 /// Most queries at once.
 pub(crate) const READERS_MAX: usize = 4;
@@ -31,75 +27,13 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 8 << 20;
 pub(crate) struct StoreReaders {
     path: PathBuf,
     idle: Mutex<Vec<StoreReader>>,
-    /// Places of those that ask and of those that wait.
-    places: Arc<SharedQuota>,
-    turns: Mutex<QueryTurns>,
-}
-
-/// Queries that run, by their peers, and those that wait.
-#[derive(Default)]
-struct QueryTurns {
-    running: Vec<u32>,
-    waiting: FairLine<WaitingQuery>,
-}
-
-/// Query that waits for its turn. Its place is its own until then, though nobody may want its
-/// answer any more.
-struct WaitingQuery {
-    peer: u32,
-    place: SharedHold,
-    begin: oneshot::Sender<QueryTurn>,
-}
-
-/// Turn of a query, given on when it ends.
-struct QueryTurn {
-    readers: Arc<StoreReaders>,
-    peer: u32,
-    _place: SharedHold,
-}
-
-/// Returns true if a peer has no more queries at once while these run.
-fn is_held(running: &[u32], peer: u32) -> bool {
-    running.iter().filter(|it| **it == peer).count() >= OF_PEER_MAX
-}
-
-impl QueryTurns {
-    fn is_full(&self) -> bool {
-        self.running.len() >= READERS_MAX
-    }
-
-    fn end(&mut self, peer: u32) {
-        if let Some(at) = self.running.iter().position(|it| *it == peer) {
-            self.running.swap_remove(at);
-        }
-    }
-
-    /// Takes the next that may run.
-    fn next(&mut self) -> Option<WaitingQuery> {
-        if self.is_full() {
-            return None;
-        }
-        let next = self.waiting.take_unless(|query| is_held(&self.running, query.peer))?;
-        self.running.push(next.peer);
-        Some(next)
-    }
-}
-
-impl Drop for QueryTurn {
-    fn drop(&mut self) {
-        self.readers.turns.lock().end(self.peer);
-        self.readers.give_turns();
-    }
+    turns: Arc<WorkTurns>,
 }
 
 impl StoreReaders {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self {
-            path,
-            idle: Mutex::default(),
-            places: SharedQuota::of_places("queries", READERS_MAX + WAITING_MAX),
-            turns: Mutex::default(),
-        }
+        let limits = TurnLimits { of_all: READERS_MAX, of_peer: OF_PEER_MAX };
+        Self { path, idle: Mutex::default(), turns: WorkTurns::new("queries", limits, WAITING_MAX) }
     }
 
     /// Asks the store for a sender, on a thread for blocking work.
@@ -113,11 +47,11 @@ impl StoreReaders {
                         places: ask again in a second, or for less";
             ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text)
         };
-        let place = self.place(sender).ok_or_else(busy)?;
-        let turn = self.turn(sender, place).await.ok_or_else(busy)?;
+        let turn = self.turns.take(sender).await.ok_or_else(busy)?;
+        let readers = Arc::clone(self);
         let asking = tokio::task::spawn_blocking(move || {
             // Held to the end of the query, also if nobody waits for its answer any more.
-            let readers = &turn.readers;
+            let _turn = turn;
             let reader = readers.take()?;
             let answer = question(&reader);
             readers.idle.lock().push(reader);
@@ -127,41 +61,6 @@ impl StoreReaders {
             let text = "the query could not be answered: report it";
             Err(ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "fault", text))
         })
-    }
-
-    fn place(&self, sender: Sender) -> Option<SharedHold> {
-        self.places.take(sender, 1).or_else(|| {
-            self.turns.lock().waiting.retain(|query| !query.begin.is_closed());
-            self.places.take(sender, 1)
-        })
-    }
-
-    /// Waits for the turn of a query.
-    async fn turn(self: &Arc<Self>, sender: Sender, place: SharedHold) -> Option<QueryTurn> {
-        let begun = {
-            let peer = sender.peer;
-            let mut turns = self.turns.lock();
-            if !turns.is_full() && !is_held(&turns.running, peer) {
-                turns.running.push(peer);
-                return Some(QueryTurn { readers: Arc::clone(self), peer, _place: place });
-            }
-            let (begin, begun) = oneshot::channel();
-            turns.waiting.put(sender, 1, WaitingQuery { peer, place, begin });
-            begun
-        };
-        begun.await.ok()
-    }
-
-    /// Has those begin whose turn it is.
-    fn give_turns(self: &Arc<Self>) {
-        loop {
-            let Some(WaitingQuery { peer, place, begin }) = self.turns.lock().next() else {
-                return;
-            };
-            // Of one that has gone the turn comes back, and goes to the next.
-            let turn = QueryTurn { readers: Arc::clone(self), peer, _place: place };
-            drop(begin.send(turn));
-        }
     }
 
     /// Takes an idle reader of the present file, or opens one.

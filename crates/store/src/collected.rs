@@ -7,8 +7,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use spanscore_base::model::{
-    ClientGroup, Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Outcome, Resource,
-    Score, Sender, SpanId, Target, TraceId,
+    Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Outcome, Resource, Score,
+    Sender, SpanId, Target, TraceId,
 };
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::{key_value, key_values};
@@ -32,11 +32,11 @@ pub struct CollectedEvents {
     pub malformed: usize,
 }
 
-/// Reads the evaluations of an encoded `ExportLogsServiceRequest` from clients of a group; `kind`
-/// finds the kind of evaluator of a name. What is not of our scope, or broken, is left to others.
+/// Reads the evaluations of an encoded `ExportLogsServiceRequest` of a sender; `kind` finds the
+/// kind of evaluator of a name. What is not of our scope, or broken, is left to others.
 pub fn read_events(
     request: &[u8],
-    group: ClientGroup,
+    sender: Sender,
     kind: impl Fn(&str) -> Option<&'static str>,
 ) -> CollectedEvents {
     let mut events = CollectedEvents::default();
@@ -55,7 +55,7 @@ pub fn read_events(
             if event.name != EVALUATION_EVENT {
                 return;
             }
-            match event.evaluation(&resource, group, &kind) {
+            match event.evaluation(&resource, sender, &kind) {
                 Some(evaluation) => events.evaluations.push(evaluation),
                 None => events.malformed += 1,
             }
@@ -144,7 +144,7 @@ impl<'a> EventView<'a> {
     fn evaluation(
         &self,
         resource: &Arc<Resource>,
-        group: ClientGroup,
+        sender: Sender,
         kind: impl Fn(&str) -> Option<&'static str>,
     ) -> Option<Evaluation> {
         let span_id = match self.span_id {
@@ -154,7 +154,7 @@ impl<'a> EventView<'a> {
         let boxed = |key: &str| self.text(key).map(Box::from);
         let target = Target {
             trace_id: TraceId::from_wire(self.trace_id)?,
-            sender: Sender::of_group(group),
+            sender,
             session_id: boxed("session.id"),
             resource: Arc::clone(resource),
             agent_name: boxed("gen_ai.agent.name"),

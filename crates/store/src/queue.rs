@@ -15,7 +15,8 @@ use hashbrown::HashMap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use spanscore_base::model::{
-    DisplacedItem, Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Sender, Target,
+    DisplacedItem, Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Sender,
+    SenderShares, Target,
 };
 use spanscore_base::value::{Number, Value};
 
@@ -82,9 +83,10 @@ pub(crate) struct StoreBatch {
     pub(crate) is_last: bool,
 }
 
-/// Work that waits, with the rows and bytes that it holds.
+/// Work that waits, with its sender, and the rows and bytes that it holds.
 struct WaitingWork {
     work: StoreWork,
+    sender: Sender,
     rows: usize,
     bytes: usize,
 }
@@ -94,6 +96,8 @@ struct QueueState {
     work: FairLine<WaitingWork>,
     /// Work of other processes: it was acknowledged and is in no sum, so it makes no room.
     collected: FairLine<WaitingWork>,
+    /// Bytes of the batch that is being written.
+    writing: SenderShares,
     /// Rows and bytes, those of the batch that is being written included.
     rows: usize,
     bytes: usize,
@@ -113,11 +117,25 @@ impl QueueState {
         self.collected.standing(Sender { connection: 0, ..sender })
     }
 
+    /// Returns the bytes of a sender's peer in the batch that is being written, and those of the
+    /// peer with most: of connections, where that is its own peer.
+    fn written(&mut self, sender: Sender) -> (u64, u64) {
+        let (of_peer, own) = self.writing.held(sender);
+        let richest = self.writing.richest(sender, 0);
+        let most = richest.map_or((of_peer, own), |richest| self.writing.held(richest));
+        if richest.is_none_or(|richest| richest.peer == sender.peer) {
+            return (own as u64, most.1 as u64);
+        }
+        (of_peer as u64, most.0 as u64)
+    }
+
     /// Returns true if a sender has little waiting, with so many bytes more.
     fn is_little(&mut self, sender: Sender, more: usize) -> bool {
         let (own, most) = self.work.standing(sender);
         let (collected, most_collected) = self.collected(sender);
-        own + collected + (more as u64) < most.max(most_collected) / LITTLE_PART
+        let (written, most_written) = self.written(sender);
+        let most = most.max(most_collected).max(most_written);
+        own + collected + written + (more as u64) < most / LITTLE_PART
     }
 
     fn is_idle(&self) -> bool {
@@ -198,7 +216,7 @@ impl StoreQueue {
         let bytes = record.bytes();
         let rows = 2 + if is_shed { 0 } else { record.calls.len() };
         let work = StoreWork::Trajectory { record, is_shed };
-        self.put(&mut state, sender, WaitingWork { work, rows, bytes });
+        self.put(&mut state, WaitingWork { work, sender, rows, bytes });
     }
 
     /// Adds evaluations, or counts them if there is no room; they arrived at `now_ms`.
@@ -218,7 +236,7 @@ impl StoreQueue {
         let is_stored = |it: &&Evaluation| !is_shed || it.verdict() != GivenVerdict::Pass;
         let rows = all.iter().filter(is_stored).count();
         let work = StoreWork::Evaluations { all, is_shed };
-        self.put(&mut state, sender, WaitingWork { work, rows, bytes });
+        self.put(&mut state, WaitingWork { work, sender, rows, bytes });
     }
 
     /// Returns true if there is room for what another process sends: it keeps it and comes again.
@@ -242,7 +260,7 @@ impl StoreQueue {
             return rows;
         }
         let work = StoreWork::Collected { all, client };
-        self.put(&mut state, sender, WaitingWork { work, rows, bytes });
+        self.put(&mut state, WaitingWork { work, sender, rows, bytes });
         0
     }
 
@@ -302,9 +320,10 @@ impl StoreQueue {
             let is_own =
                 state.more_own <= 0 && !state.work.is_empty() || state.collected.is_empty();
             let line = if is_own { &mut state.work } else { &mut state.collected };
-            let Some(WaitingWork { work, rows, bytes }) = line.take() else { break };
+            let Some(WaitingWork { work, sender, rows, bytes }) = line.take() else { break };
             state.more_own += if is_own { rows as isize } else { -(rows as isize) };
             state.waiting -= rows;
+            state.writing.add(sender, bytes);
             batch.held.0 += rows;
             batch.held.1 += bytes;
             batch.work.push(work);
@@ -320,6 +339,7 @@ impl StoreQueue {
         let mut state = self.state.lock();
         state.rows -= rows;
         state.bytes -= bytes;
+        state.writing = SenderShares::default();
         self.counters.set(StoreCount::QueueBytes, state.bytes as u64);
         self.rung.store(self.rung(&state, 0) as u8, Ordering::Relaxed);
     }
@@ -331,8 +351,8 @@ impl StoreQueue {
         self.came.notify_all();
     }
 
-    fn put(&self, state: &mut QueueState, sender: Sender, work: WaitingWork) {
-        let WaitingWork { rows, bytes, .. } = work;
+    fn put(&self, state: &mut QueueState, work: WaitingWork) {
+        let WaitingWork { sender, rows, bytes, .. } = work;
         let was_idle = state.work.is_empty() && state.collected.is_empty();
         let is_collected = matches!(work.work, StoreWork::Collected { .. });
         let line = if is_collected { &mut state.collected } else { &mut state.work };

@@ -115,7 +115,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         let mut entry = self.entries.remove(&id)?;
         self.timers.remove(&(entry.timer_ms, id));
         self.deadlines.remove(&(entry.deadline_ms, id));
-        self.by_sender.remove(&(entry.place.sender().without_group(), id));
+        self.by_sender.remove(&(entry.sender().without_group(), id));
         let subject = entry.request.subject();
         if self.by_subject.get(subject) == Some(&id) {
             self.by_subject.remove(subject);

@@ -64,6 +64,13 @@ pub(crate) struct ScheduledRequest<B: SchedulerBackend> {
     place: WaitingPlace,
 }
 
+impl<B: SchedulerBackend> ScheduledRequest<B> {
+    /// Returns its sender.
+    pub(crate) fn sender(&self) -> Sender {
+        self.place.sender()
+    }
+}
+
 /// Requests with their queues and timers.
 pub(crate) struct Scheduler<B: SchedulerBackend> {
     /// Targets and their admission.
@@ -211,11 +218,25 @@ impl<B: SchedulerBackend> Scheduler<B> {
         self.entries.get(self.queues.get(target)?.peek()?)
     }
 
+    /// Takes the first request in the queue of a target of a peer that is not passed by; returns it
+    /// with its peer. It may have ended.
+    pub(crate) fn take_unless(
+        &mut self,
+        target: usize,
+        is_passed: impl Fn(u32) -> bool,
+    ) -> Option<(u64, u32)> {
+        let Self { entries, queues, .. } = self;
+        let peer = |id: &u64| entries.get(id).map(|entry| entry.sender().peer);
+        let queue = queues.get_mut(target)?;
+        let id = queue.take_unless(|id| peer(id).is_some_and(&is_passed))?;
+        Some((id, peer(&id).unwrap_or_default()))
+    }
+
     /// Puts a request into the queue of its target.
     pub(crate) fn requeue(&mut self, id: u64) {
         if let Some(entry) = self.entries.get(&id) {
             let target = B::target(&entry.progress);
-            let sender = entry.place.sender();
+            let sender = entry.sender();
             self.queue(target).put(sender, 1, id);
         }
     }

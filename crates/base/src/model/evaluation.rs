@@ -132,6 +132,8 @@ pub enum Reason {
     QueueFull,
     /// The budget of the judge is spent.
     BudgetExhausted,
+    /// The rest of the judge's budget is for other senders.
+    BudgetShare,
     /// The rate limit of the judge left no room for the request before its deadline.
     RateLimited,
     /// The circuit breaker of the judge was open after failures.
@@ -150,9 +152,10 @@ pub enum Reason {
 
 impl Reason {
     /// Reasons for which no answer came that a later attempt may still get.
-    pub const UNANSWERED: [Self; 6] = [
+    pub const UNANSWERED: [Self; 7] = [
         Self::QueueFull,
         Self::BudgetExhausted,
+        Self::BudgetShare,
         Self::RateLimited,
         Self::CircuitOpen,
         Self::Deadline,

@@ -43,6 +43,11 @@ impl Sender {
         Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
     }
 
+    /// Returns a client that brings what others sent: a peer of its own beside its group.
+    pub fn of_client(group: ClientGroup, client: &str) -> Self {
+        Self { group, peer: fingerprint(client.as_bytes()), connection: 0 }
+    }
+
     /// Returns its peer and connection alone, by which shares go.
     pub fn without_group(self) -> Self {
         Self { group: ClientGroup::default(), ..self }

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::config::{ConditionConfig, FieldDetectorConfig, Says};
-use crate::limits::{ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX};
+use crate::limits::{ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX, STEPS_PER_BYTE};
 use crate::tree::SearchTree;
+use spanscore_base::model::WorkBudget;
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::json::{self, fields};
 use spanscore_base::value::{Map, Value};
@@ -198,10 +199,10 @@ impl FieldDetector {
     }
 
     /// Returns true if all `when` and no `unless` conditions hold.
-    pub(super) fn hits(&self, fields: &ResultFields<'_>) -> bool {
+    pub(super) fn hits(&self, fields: &ResultFields<'_>, effort: &WorkBudget) -> bool {
         fields.count() <= self.keys_max
-            && self.when.iter().all(|condition| condition.holds(fields))
-            && !self.unless.iter().any(|condition| condition.holds(fields))
+            && self.when.iter().all(|condition| condition.holds(fields, effort))
+            && !self.unless.iter().any(|condition| condition.holds(fields, effort))
     }
 
     /// Returns the names at the top of the object that it reads.
@@ -239,11 +240,11 @@ impl FieldCondition {
         })
     }
 
-    fn holds(&self, fields: &ResultFields<'_>) -> bool {
-        self.paths.iter().any(|path| fields.any_at(path, |value| self.passes(value)))
+    fn holds(&self, fields: &ResultFields<'_>, effort: &WorkBudget) -> bool {
+        self.paths.iter().any(|path| fields.any_at(path, |value| self.passes(value, effort)))
     }
 
-    fn passes(&self, value: &Value<'_>) -> bool {
+    fn passes(&self, value: &Value<'_>, effort: &WorkBudget) -> bool {
         if self.filled {
             return is_filled(value);
         }
@@ -251,14 +252,16 @@ impl FieldCondition {
             return whole_number(value).is_some_and(|number| (from..=to).contains(&number));
         }
         if let Some(expression) = &self.matches {
-            return value.as_str().is_some_and(|text| expression.is_match(&text.to_lowercase()));
+            return value.as_str().is_some_and(|text| {
+                effort.spend(STEPS_PER_BYTE * text.len())
+                    && expression.is_match(&text.to_lowercase())
+            });
         }
-        let text = match value {
-            Value::String(text) => text.trim().to_lowercase(),
-            Value::Map(_) | Value::List(_) => return false,
-            other => other.to_string(),
-        };
-        self.is.contains(&text)
+        match value {
+            Value::String(text) => is_one_of(text, &self.is),
+            Value::Map(_) | Value::List(_) => false,
+            other => self.is.contains(&other.to_string()),
+        }
     }
 }
 
@@ -267,12 +270,23 @@ impl FieldCondition {
 fn is_filled(value: &Value<'_>) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !NOTHING.contains(&&*text.trim().to_lowercase()),
+        Value::String(text) => !is_one_of(text, NOTHING),
         Value::List(list) => list.iter().any(is_filled),
         Value::Map(map) => map.iter().any(|(_, value)| is_filled(value)),
         // An integer that does not fit is not 0.
         Value::Number(number) => number.is_integer() && number.as_i64() != Some(0),
         Value::Bool(true) => true,
+    }
+}
+
+/// Returns true if a text is one of these in small letters, without space around it.
+fn is_one_of(text: &str, words: &[impl AsRef<str>]) -> bool {
+    let text = text.trim();
+    let longest = words.iter().map(|word| word.as_ref().len()).max().unwrap_or(0);
+    // A small letter stands for each letter, so a word has as many as the text.
+    text.len() <= longest * char::MAX.len_utf8() && {
+        let small = text.to_lowercase();
+        words.iter().any(|word| word.as_ref() == small)
     }
 }
 

@@ -94,7 +94,7 @@ impl<'d> FailureSearch<'d, '_> {
         if !self.effort.spend(STEPS_PER_DETECTOR * detectors.len()) {
             return None;
         }
-        if let Some(hit) = detectors.iter().find(|detector| detector.hits(fields)) {
+        if let Some(hit) = detectors.iter().find(|detector| detector.hits(fields, self.effort)) {
             return Some(FailureFinding {
                 says: hit.says,
                 kind: &hit.kind,

@@ -35,8 +35,9 @@ impl CollectingIntake {
         if received.signal != Signal::Logs {
             return Ok(0);
         }
-        let group = received.sender.group;
-        if !store.has_room_for(Sender::of_group(group)) {
+        // Not of its group, beside whose other clients it would have no part of its own.
+        let sender = Sender::of_client(received.sender.group, client);
+        if !store.has_room_for(sender) {
             return Err(Refused::StoreFull { retry_after: RETRY_AFTER });
         }
         let client = Arc::clone(client);
@@ -44,7 +45,7 @@ impl CollectingIntake {
         let request = received.request.clone();
         // A large request would hold up others of this thread of the network.
         let collecting = tokio::task::spawn_blocking(move || {
-            let events = read_events(&request, group, |name| kind(name).map(|kind| kind.name));
+            let events = read_events(&request, sender, |name| kind(name).map(|kind| kind.name));
             let malformed = events.malformed;
             malformed + store.collect(events, &client)
         });

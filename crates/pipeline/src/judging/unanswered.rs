@@ -50,9 +50,9 @@ impl KeptLetters {
             return false;
         }
         match outcome {
-            Outcome::NotEvaluable { reason: Reason::BudgetExhausted, .. } => {
-                choice == DeadLetterChoice::All as u8
-            }
+            Outcome::NotEvaluable {
+                reason: Reason::BudgetExhausted | Reason::BudgetShare, ..
+            } => choice == DeadLetterChoice::All as u8,
             outcome => outcome.is_unanswered(),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use spanscore_base::model::Sender;
+
 use super::*;
 use crate::CollectedEvents;
 use crate::queue::{StoreQueue, StoreWork};
@@ -84,6 +86,43 @@ fn collected_verdicts_beyond_a_limit_or_without_room_are_counted() {
     assert_eq!((count(StoreCount::Collected), count(StoreCount::CollectedBeyond)), (1_000, 1));
     assert_eq!(count(StoreCount::CollectedUnstored), 1);
     assert_eq!(count(StoreCount::CollectedMalformed), 2);
+}
+
+#[test]
+fn client_that_fills_a_trace_leaves_others_their_own_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let many = (0..1_500_u128).map(|number| Evaluation {
+        id: EvaluationId(number.to_be_bytes()),
+        ..evaluation(1, 0, scored(0.5), None)
+    });
+    store.collect(CollectedEvents { evaluations: many.collect(), malformed: 0 }, &"a".into());
+    let other = vec![evaluation(1, 250, scored(0.5), None)];
+    store.collect(CollectedEvents { evaluations: other, malformed: 0 }, &"b".into());
+    store.close();
+    let count = |count| store.view().counters().get(count);
+    assert_eq!((count(StoreCount::Collected), count(StoreCount::CollectedBeyond)), (1_001, 500));
+}
+
+#[test]
+fn who_has_little_is_stored_whole_while_the_batch_of_another_is_written() {
+    let queue = StoreQueue::new(StoreQueueLimits::of(4 << 20), Arc::default());
+    let mut number = 0;
+    while queue.has_room_for(Sender::default()) {
+        number += 1;
+        queue.put_collected(vec![evaluation(number, 1, scored(0.5), None)], "a".into(), 0);
+    }
+    let batch = queue.take(usize::MAX, Duration::ZERO, Duration::ZERO);
+    let of_other = |peer: u32| {
+        let given = evaluation(1, 1, scored(1.0), None);
+        let sender = Sender { peer, connection: 1, ..Sender::default() };
+        let target = Arc::new(Target { sender, ..Target::clone(&given.target) });
+        queue.put_evaluations([Evaluation { target, ..given }].into(), 0);
+    };
+    of_other(2);
+    let next = queue.take(1_000, Duration::ZERO, Duration::ZERO);
+    assert!(matches!(next.work[..], [StoreWork::Evaluations { is_shed: false, .. }]));
+    queue.done(batch);
 }
 
 #[test]

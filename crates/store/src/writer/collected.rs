@@ -7,11 +7,11 @@ use spanscore_base::model::{Evaluation, EvaluationId};
 use super::names::cut;
 use super::rows::{RowWriter, SHED_ALL};
 use super::statements::run;
-use super::traces::KnownTrace;
+use super::traces::{KnownEvaluation, KnownTrace};
 use crate::counters::StoreCount;
 
-/// Most evaluations of a trace beside which those of other processes are taken.
-pub(super) const COLLECTED_MAX: usize = 1_000;
+/// Most evaluations of a trace that the process of a client gives.
+const COLLECTED_MAX: usize = 1_000;
 
 /// Process that gave an evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +31,15 @@ impl<'a> Bringer<'a> {
     }
 }
 
+impl KnownTrace {
+    /// Returns true if a client, by its hash, has given as many evaluations of it as it may.
+    pub(super) fn is_full_of(&self, client: u32) -> bool {
+        let all = self.evaluations.values();
+        self.evaluations.len() >= COLLECTED_MAX
+            && all.filter(|it| it.client == Some(client)).count() >= COLLECTED_MAX
+    }
+}
+
 impl RowWriter {
     /// Returns true if an evaluation of another process counts now: no own one of that evaluator
     /// is known of the trace, nor one that revises it. What it revises itself is retired then,
@@ -45,8 +54,9 @@ impl RowWriter {
             || !ids_of(connection, trace.seq, &it.evaluator.name, false)?.is_empty();
         self.counts.add(StoreCount::CollectedBesideOwn, usize::from(has_own));
         let revised = it.revises.filter(|_| !has_own);
-        let is_collected =
-            |id: &EvaluationId| trace.evaluations.get(id).is_some_and(|known| known.is_collected);
+        let is_collected = |id: &EvaluationId| {
+            trace.evaluations.get(id).is_some_and(KnownEvaluation::is_collected)
+        };
         if let Some(id) = revised.filter(is_collected) {
             self.retire(connection, id, trace)?;
         }
@@ -61,7 +71,7 @@ impl RowWriter {
         name: &str,
         trace: &mut KnownTrace,
     ) -> rusqlite::Result<()> {
-        if !trace.evaluations.values().any(|it| it.is_collected && it.is_current) {
+        if !trace.evaluations.values().any(|it| it.is_collected() && it.is_current) {
             return Ok(());
         }
         for id in ids_of(connection, trace.seq, name, true)? {

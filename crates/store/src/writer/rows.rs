@@ -6,10 +6,10 @@ use rusqlite::{Connection, params};
 
 use spanscore_base::model::{
     CallStatus, ClientGroup, Completion, Evaluation, EvaluationId, GivenVerdict, Level, Recent,
-    Sender, Target,
+    Sender, Target, fingerprint,
 };
 
-use super::collected::{Bringer, COLLECTED_MAX};
+use super::collected::Bringer;
 use super::content::ContentPolicy;
 use super::names::{KnownNames, cut};
 use super::retention::MINUTES_KEPT_MS;
@@ -282,7 +282,7 @@ impl RowWriter {
         let is_pass = figures.verdict == GivenVerdict::Pass;
         let client = bringer.client();
         let is_known = match (trace.evaluations.get(&it.id), client) {
-            (Some(known), None) if known.is_collected => {
+            (Some(known), None) if known.is_collected() => {
                 self.take_over(connection, it.id, trace)?;
                 false
             }
@@ -292,7 +292,8 @@ impl RowWriter {
             self.counts.add(StoreCount::Repeated, 1);
             return Ok(());
         }
-        if client.is_some() && trace.evaluations.len() >= COLLECTED_MAX {
+        let hash = client.map(|name| fingerprint(name.as_bytes()));
+        if hash.is_some_and(|client| trace.is_full_of(client)) {
             self.counts.add(StoreCount::CollectedBeyond, 1);
             return Ok(());
         }
@@ -333,8 +334,7 @@ impl RowWriter {
         let seq = insert_evaluation(connection, policy, it, &figures, &place)?;
         self.counts.add(StoreCount::Evaluations, 1);
         self.counts.add(StoreCount::Collected, usize::from(client.is_some()));
-        let is_collected = client.is_some();
-        let known = KnownEvaluation { seq, is_current, is_collected, evaluator, source, figures };
+        let known = KnownEvaluation { seq, is_current, client: hash, evaluator, source, figures };
         trace.add(it.id, it.revises, known);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use spanscore_base::model::{EvaluationId, GivenVerdict, SpanId};
+use spanscore_base::model::{EvaluationId, GivenVerdict, SpanId, fingerprint};
 
 use crate::record::TraceKey;
 use crate::rollup::EvaluationFigures;
@@ -16,11 +16,18 @@ pub(super) const AWAITED: i64 = -1;
 pub(super) struct KnownEvaluation {
     pub(super) seq: i64,
     pub(super) is_current: bool,
-    /// True if another process gave it.
-    pub(super) is_collected: bool,
+    /// Client whose process gave it, by a hash; `None` is this one.
+    pub(super) client: Option<u32>,
     pub(super) evaluator: i64,
     pub(super) source: i64,
     pub(super) figures: EvaluationFigures,
+}
+
+impl KnownEvaluation {
+    /// Returns true if another process gave it.
+    pub(super) fn is_collected(&self) -> bool {
+        self.client.is_some()
+    }
 }
 
 /// Row of a trace, with what later messages about it need.
@@ -67,7 +74,7 @@ impl KnownTrace {
         let Some(mut trace) = found else { return Ok(None) };
         let mut query = connection.prepare_cached(
             "SELECT seq, id, revises, current, evaluator, source, outcome, score, cost, time,
-             client IS NOT NULL FROM evaluations WHERE trajectory = ?1",
+             client FROM evaluations WHERE trajectory = ?1",
         )?;
         let rows = query.query_map(params![trace.seq], known_evaluation)?;
         for row in rows {
@@ -85,7 +92,7 @@ impl KnownTrace {
         evaluation: KnownEvaluation,
     ) {
         let revised =
-            if evaluation.is_collected { &mut self.revised_elsewhere } else { &mut self.revised };
+            if evaluation.is_collected() { &mut self.revised_elsewhere } else { &mut self.revised };
         revised.extend(revises);
         self.evaluations.insert(id, evaluation);
     }
@@ -143,10 +150,11 @@ type EvaluationOfTrace = (EvaluationId, Option<EvaluationId>, KnownEvaluation);
 
 fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<EvaluationOfTrace> {
     let revises: Option<[u8; 16]> = row.get(2)?;
+    let client: Option<String> = row.get(10)?;
     let known = KnownEvaluation {
         seq: row.get(0)?,
         is_current: row.get(3)?,
-        is_collected: row.get(10)?,
+        client: client.map(|name| fingerprint(name.as_bytes())),
         evaluator: row.get(4)?,
         source: row.get(5)?,
         figures: EvaluationFigures {

@@ -24,7 +24,7 @@ use self::sampling::{SamplingEnd, SamplingSession, SamplingStep};
 use self::state::JudgeState;
 use super::cache::{AnswerCache, QuestionKey, key_of};
 use super::call::JudgeCall;
-use super::gate::{BudgetRoom, GateBlock, Reservation};
+use super::gate::{GateBlock, Reservation};
 use super::metrics::JudgeCount;
 use super::settings::JudgeSettings;
 use super::wire::{JudgeQuestion, ProviderCapabilities, Shape, TokenUsage};
@@ -235,7 +235,19 @@ impl JudgeScheduler {
             return;
         }
         self.backend.judges[judge].wake_ms = None;
-        while let Some(id) = self.queue(judge).take() {
+        let mut passed = Vec::new();
+        self.ask_unless_passed(now_ms, judge, &mut passed);
+        for (id, _) in passed.into_iter().rev() {
+            self.requeue_first_at(judge, id);
+        }
+    }
+
+    /// Asks what is queued, until a limit is in the way of all of it. `passed` gets requests, with
+    /// their peers, that wait for other requests of these.
+    fn ask_unless_passed(&mut self, now_ms: u64, judge: usize, passed: &mut Vec<(u64, u32)>) {
+        while let Some((id, peer)) =
+            self.take_unless(judge, |peer| passed.iter().any(|(_, own)| *own == peer))
+        {
             let Some(block) = self.advance(now_ms, id) else { continue };
             if self.target(id) != Some(judge) {
                 self.requeue(id);
@@ -255,11 +267,18 @@ impl JudgeScheduler {
                 GateBlock::Reserved => {
                     return self.wait(id, judge, None, Reason::BudgetExhausted);
                 }
+                GateBlock::ShareReserved => {
+                    self.backend.judges[judge].blocked = Some(Reason::BudgetShare);
+                    passed.push((id, peer));
+                }
                 GateBlock::Rate { until_ms } => {
                     return self.wait(id, judge, Some(until_ms), Reason::RateLimited);
                 }
                 GateBlock::Budget => {
                     self.stop(id, not_sent::<JudgeRequest>(Reason::BudgetExhausted));
+                }
+                GateBlock::OthersShare => {
+                    self.stop(id, not_sent::<JudgeRequest>(Reason::BudgetShare));
                 }
             }
         }
@@ -315,16 +334,17 @@ impl JudgeScheduler {
     }
 
     fn send(&mut self, now_ms: u64, id: u64) -> Option<GateBlock> {
-        let progress = &self.entries.get(&id)?.progress;
+        let entry = self.entries.get(&id)?;
+        let progress = &entry.progress;
         let open = progress.question.as_ref()?;
         let judge = progress.session.judge;
-        match self.backend.shared_room(now_ms, judge, open.estimate) {
-            BudgetRoom::Spent => return Some(GateBlock::Budget),
-            BudgetRoom::Reserved => return Some(GateBlock::Reserved),
-            BudgetRoom::Free => {}
+        if let Some(block) = self.backend.shared_room(now_ms, judge, open.estimate).block() {
+            return Some(block);
         }
+        let sender = entry.sender();
         let estimate = open.estimate;
-        let reservation = match self.backend.at_gate(judge, |gate| gate.begin(now_ms, estimate)) {
+        let begun = self.backend.at_gate(judge, |gate| gate.begin(now_ms, estimate, sender));
+        let reservation = match begun {
             Ok(reservation) => reservation,
             Err(block) => return Some(block),
         };

@@ -30,6 +30,10 @@ impl PendingRequest for JudgeRequest {
         match reason {
             Reason::QueueFull => "too many inquiries wait for judges",
             Reason::BudgetExhausted => "the judge's budget is spent for now",
+            Reason::BudgetShare => {
+                "the sender has its share of the judge's budget, and what is left is for others: \
+                 raise the budget, or judge a sample"
+            }
             Reason::RateLimited => "the judge's rate left no room for it in time",
             Reason::CircuitOpen => "the judge did not work and is left alone for a while",
             Reason::Deadline => "the judge gave no answer in time",

@@ -11,6 +11,10 @@
 
 use std::collections::VecDeque;
 
+use super::GateBlock;
+use super::shares::{BudgetWindow, SpendShares};
+use spanscore_base::model::Sender;
+
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MINUTES: u64 = 60;
 const DAY_MINUTES: u64 = 24 * HOUR_MINUTES;
@@ -22,10 +26,46 @@ const AHEAD_PARTS: u64 = 12;
 pub(in crate::judge) enum BudgetRoom {
     /// It is spent.
     Spent,
+    /// The rest of it is for other senders.
+    OthersShare,
     /// Open requests have reserved it: their settlement may free it.
     Reserved,
+    /// The settlement of open requests may leave the sender more.
+    ShareReserved,
     /// There is room.
     Free,
+}
+
+impl BudgetRoom {
+    /// Returns the reason why a request is not admitted, if there is one.
+    pub(in crate::judge) fn block(self) -> Option<GateBlock> {
+        match self {
+            Self::Spent => Some(GateBlock::Budget),
+            Self::OthersShare => Some(GateBlock::OthersShare),
+            Self::Reserved => Some(GateBlock::Reserved),
+            Self::ShareReserved => Some(GateBlock::ShareReserved),
+            Self::Free => None,
+        }
+    }
+}
+
+/// Amount that a sender asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::judge) struct BudgetRequest {
+    /// Worst case of the request.
+    pub(in crate::judge) amount: u64,
+    /// Part of that for an answer as long as the settings allow, whatever is asked.
+    pub(in crate::judge) answer: u64,
+    /// Sender.
+    pub(in crate::judge) sender: Sender,
+}
+
+/// Room for a request in the windows and the pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BudgetFit {
+    TooMuch,
+    BeyondShare,
+    Fits,
 }
 
 /// Meter of one limited quantity: money in nano-dollars, or tokens.
@@ -41,6 +81,7 @@ pub(in crate::judge) struct SpendMeter {
     /// cost more than its reservation.
     ready: f64,
     ready_ms: Option<u64>,
+    shares: SpendShares,
 }
 
 impl SpendMeter {
@@ -91,26 +132,46 @@ impl SpendMeter {
         (within(HOUR_MINUTES), within(DAY_MINUTES))
     }
 
-    /// Returns the room for `some`, in both windows and in the pace.
-    pub(in crate::judge) fn room(&mut self, now_ms: u64, some: u64) -> BudgetRoom {
-        self.refill(now_ms, some);
-        let (hour, day) = self.sums(now_ms);
-        let fits = |reserved: u64| {
-            let within = |spent: u64, most: Option<u64>| {
-                most.is_none_or(|most| spent.saturating_add(reserved).saturating_add(some) <= most)
-            };
-            // The unused part of open requests returns to the bucket of the pace, too.
-            let returned = (self.reserved - reserved) as f64;
-            let is_paced = self.pace().is_none_or(|_| self.ready + returned >= some as f64);
-            within(hour, self.per_hour) && within(day, self.per_day) && is_paced
-        };
-        if fits(self.reserved) {
-            BudgetRoom::Free
-        } else if self.reserved > 0 && fits(0) {
-            BudgetRoom::Reserved
-        } else {
-            BudgetRoom::Spent
+    /// Returns the room for a request, in both windows and in the pace.
+    pub(in crate::judge) fn room(&mut self, now_ms: u64, request: &BudgetRequest) -> BudgetRoom {
+        self.refill(now_ms, request.amount);
+        let now = self.fit(now_ms, request, true);
+        let settled = if self.reserved > 0 { self.fit(now_ms, request, false) } else { now };
+        match (now, settled) {
+            (BudgetFit::Fits, _) => BudgetRoom::Free,
+            (BudgetFit::TooMuch, BudgetFit::Fits) => BudgetRoom::Reserved,
+            (BudgetFit::BeyondShare, BudgetFit::Fits) => BudgetRoom::ShareReserved,
+            (_, BudgetFit::BeyondShare) => BudgetRoom::OthersShare,
+            (_, BudgetFit::TooMuch) => BudgetRoom::Spent,
         }
+    }
+
+    /// Returns the fit of a request beside those under way, or with these settled for nothing.
+    fn fit(&self, now_ms: u64, request: &BudgetRequest, is_open: bool) -> BudgetFit {
+        let reserved = if is_open { self.reserved } else { 0 };
+        let (hour, day) = self.sums(now_ms);
+        let windows = [(self.per_hour, hour, HOUR_MINUTES), (self.per_day, day, DAY_MINUTES)];
+        let mut fit = BudgetFit::Fits;
+        for (limit, spent, minutes) in windows {
+            let Some(limit) = limit else { continue };
+            let all = spent.saturating_add(reserved).saturating_add(request.amount);
+            let Some(left) = limit.checked_sub(all) else { return BudgetFit::TooMuch };
+            let window = BudgetWindow { minutes, limit, left };
+            if !self.shares.allow(now_ms, window, request, is_open) {
+                fit = BudgetFit::BeyondShare;
+            }
+        }
+        // The unused part of open requests returns to the bucket of the pace, too.
+        let ready = self.ready + (self.reserved - reserved) as f64;
+        let is_paced = self.pace().is_none_or(|hour| {
+            let after = ready - request.amount as f64;
+            let at_once = hour / AHEAD_PARTS;
+            // Who has little goes ahead of a pace that others have used up, as far as it is again.
+            after >= 0.0
+                || (after >= -(at_once as f64)
+                    && self.shares.is_within_part(now_ms, at_once, request, is_open))
+        });
+        if is_paced { fit } else { BudgetFit::TooMuch }
     }
 
     /// Returns the reservations of requests under way.
@@ -123,16 +184,24 @@ impl SpendMeter {
         (self.sums(now_ms).1, self.reserved)
     }
 
-    /// Reserves `some`.
-    pub(in crate::judge) fn reserve(&mut self, some: u64) {
+    /// Reserves what a request asks for.
+    pub(in crate::judge) fn reserve(&mut self, sender: Sender, some: u64) {
         self.reserved = self.reserved.saturating_add(some);
         self.ready -= some as f64;
+        self.shares.reserve(sender, some);
     }
 
     /// Releases a reservation and books the actual spending.
-    pub(in crate::judge) fn settle(&mut self, now_ms: u64, reserved: u64, spent: u64) {
+    pub(in crate::judge) fn settle(
+        &mut self,
+        now_ms: u64,
+        sender: Sender,
+        reserved: u64,
+        spent: u64,
+    ) {
         self.reserved = self.reserved.saturating_sub(reserved);
         self.ready += reserved as f64 - spent as f64;
+        self.shares.settle(now_ms, sender, reserved, spent);
         let minute = now_ms / MINUTE_MS;
         match self.spent.back_mut() {
             Some((last, sum)) if *last >= minute => *sum = sum.saturating_add(spent),
@@ -173,24 +242,34 @@ mod tests {
 
     use super::*;
 
+    fn of(peer: u32) -> Sender {
+        Sender { peer, connection: 1, ..Sender::default() }
+    }
+
+    fn of_nobody(amount: u64) -> BudgetRequest {
+        BudgetRequest { amount, ..BudgetRequest::default() }
+    }
+
     proptest! {
         /// Random requests at random times: no hour or day spends more than its budget.
         #[test]
         fn no_hour_costs_more_than_its_budget(
-            steps in prop::collection::vec((0..200_000u64, 1..400u64, 0..=100u64), 1..400),
+            steps in prop::collection::vec(
+                (0..200_000u64, 1..400u64, 0..=100u64, 0..4u32), 1..400),
             is_even: bool,
         ) {
             let mut meter = SpendMeter::new(Some(1_000), Some(5_000), is_even);
             let mut now_ms = 1_000_000_000u64;
             let mut all = Vec::new();
-            for (wait, reserve, percent) in steps {
+            for (wait, reserve, percent, peer) in steps {
                 now_ms += wait;
-                if meter.room(now_ms, reserve) != BudgetRoom::Free {
+                let request = BudgetRequest { amount: reserve, answer: 1, sender: of(peer) };
+                if meter.room(now_ms, &request) != BudgetRoom::Free {
                     continue;
                 }
-                meter.reserve(reserve);
+                meter.reserve(of(peer), reserve);
                 let spent = reserve * percent / 100;
-                meter.settle(now_ms, reserve, spent);
+                meter.settle(now_ms, of(peer), reserve, spent);
                 all.push((now_ms, spent));
                 let within = |ms: u64| -> u64 {
                     all.iter().filter(|(at, _)| now_ms - at < ms).map(|(_, spent)| spent).sum()
@@ -208,9 +287,9 @@ mod tests {
         let mut by_quarter = [0u64; 4];
         for second in 0..3_600u64 {
             let now_ms = second * 1_000;
-            if meter.room(now_ms, 10) == BudgetRoom::Free {
-                meter.reserve(10);
-                meter.settle(now_ms, 10, 10);
+            if meter.room(now_ms, &of_nobody(10)) == BudgetRoom::Free {
+                meter.reserve(Sender::default(), 10);
+                meter.settle(now_ms, Sender::default(), 10, 10);
                 by_quarter[(second / 900) as usize] += 10;
             }
         }
@@ -221,29 +300,33 @@ mod tests {
     #[test]
     fn what_an_earlier_process_spent_counts() {
         let mut meter = SpendMeter::new(Some(100), None, false);
-        meter.reserve(90);
-        meter.settle(MINUTE_MS * 1_000, 90, 90);
+        meter.reserve(Sender::default(), 90);
+        meter.settle(MINUTE_MS * 1_000, Sender::default(), 90, 90);
         let mut next = SpendMeter::new(Some(100), None, false);
         next.restore(meter.spent_since(0), 0, MINUTE_MS * 1_001);
-        assert_eq!(next.room(MINUTE_MS * 1_059, 20), BudgetRoom::Spent);
-        assert_eq!(next.room(MINUTE_MS * 1_062, 20), BudgetRoom::Free);
+        assert_eq!(next.room(MINUTE_MS * 1_059, &of_nobody(20)), BudgetRoom::Spent);
+        assert_eq!(next.room(MINUTE_MS * 1_062, &of_nobody(20)), BudgetRoom::Free);
         let mut killed = SpendMeter::new(Some(100), None, false);
         killed.restore(vec![(1_000, 50)], 40, MINUTE_MS * 1_030);
-        assert_eq!(killed.room(MINUTE_MS * 1_031, 20), BudgetRoom::Spent);
-        assert_eq!(killed.room(MINUTE_MS * 1_062, 60), BudgetRoom::Free);
-        assert_eq!(killed.room(MINUTE_MS * 1_062, 70), BudgetRoom::Spent, "until its own hour");
+        assert_eq!(killed.room(MINUTE_MS * 1_031, &of_nobody(20)), BudgetRoom::Spent);
+        assert_eq!(killed.room(MINUTE_MS * 1_062, &of_nobody(60)), BudgetRoom::Free);
+        assert_eq!(
+            killed.room(MINUTE_MS * 1_062, &of_nobody(70)),
+            BudgetRoom::Spent,
+            "until its own hour"
+        );
     }
 
     #[test]
     fn what_open_requests_may_give_back_is_not_spent() {
         let mut meter = SpendMeter::new(Some(100), None, false);
-        meter.reserve(60);
-        assert_eq!(meter.room(0, 60), BudgetRoom::Reserved);
-        assert_eq!(meter.room(0, 101), BudgetRoom::Spent, "it would never fit");
-        meter.settle(0, 60, 10);
-        assert_eq!(meter.room(0, 60), BudgetRoom::Free);
-        meter.reserve(60);
-        meter.settle(0, 60, 60);
-        assert_eq!(meter.room(0, 60), BudgetRoom::Spent);
+        meter.reserve(Sender::default(), 60);
+        assert_eq!(meter.room(0, &of_nobody(60)), BudgetRoom::Reserved);
+        assert_eq!(meter.room(0, &of_nobody(101)), BudgetRoom::Spent, "it would never fit");
+        meter.settle(0, Sender::default(), 60, 10);
+        assert_eq!(meter.room(0, &of_nobody(60)), BudgetRoom::Free);
+        meter.reserve(Sender::default(), 60);
+        meter.settle(0, Sender::default(), 60, 60);
+        assert_eq!(meter.room(0, &of_nobody(60)), BudgetRoom::Spent);
     }
 }

@@ -5,16 +5,18 @@
 
 mod budget;
 mod concurrency;
+mod shares;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-pub(in crate::judge) use budget::{BudgetRoom, SpendMeter};
+pub(in crate::judge) use budget::{BudgetRequest, BudgetRoom, SpendMeter};
 use concurrency::Concurrency;
 
 use super::settings::{BudgetPace, JudgePrice, JudgeSettings};
 use super::wire::{Fault, TokenUsage};
+use spanscore_base::model::Sender;
 use spanscore_net::backoff::{Backoff, millis};
 use spanscore_net::circuit::{Circuit, CircuitRules, CircuitState};
 use spanscore_net::rate::TokenBucket;
@@ -40,6 +42,7 @@ const LOCKED: Duration = Duration::from_secs(300);
 pub(in crate::judge) struct Reservation {
     tokens: u64,
     nano: u64,
+    sender: Sender,
 }
 
 /// Reason why a request is not admitted now.
@@ -61,6 +64,10 @@ pub(in crate::judge) enum GateBlock {
     },
     /// Budget that open requests have reserved: retry when one has ended.
     Reserved,
+    /// Budget of the sender that its open requests have reserved: others need not wait for them.
+    ShareReserved,
+    /// Budget that is left for other senders.
+    OthersShare,
     /// Budget that is spent: no use in waiting here.
     Budget,
 }
@@ -89,6 +96,8 @@ pub(in crate::judge) struct JudgeGate {
     pub(in crate::judge) money: SpendMeter,
     pub(in crate::judge) spent_tokens: SpendMeter,
     price: Option<JudgePrice>,
+    /// An answer as long as the settings allow.
+    answer: TokenUsage,
 }
 
 impl JudgeGate {
@@ -110,6 +119,7 @@ impl JudgeGate {
             money: SpendMeter::new(hour, day, is_even),
             spent_tokens: SpendMeter::new(budget.tokens_per_hour, budget.tokens_per_day, is_even),
             price: judge.price,
+            answer: TokenUsage { output: judge.max_tokens.into(), ..TokenUsage::default() },
         }
     }
 
@@ -118,7 +128,7 @@ impl JudgeGate {
     pub(in crate::judge) fn change(&mut self, judge: &JudgeSettings) {
         let new = Self::new(judge);
         self.circuit = new.circuit;
-        self.price = new.price;
+        (self.price, self.answer) = (new.price, new.answer);
         self.concurrency.change(judge.limits.concurrency);
         self.requests.change(judge.limits.requests_per_minute.into());
         self.tokens.change(judge.limits.tokens_per_minute.into());
@@ -155,7 +165,7 @@ impl JudgeGate {
         self.circuit.state().admits(now_ms)
     }
 
-    /// Admits a request and reserves its worst case: `estimate` tokens in and out.
+    /// Admits a request of a sender and reserves its worst case: `estimate` tokens in and out.
     ///
     /// # Errors
     /// The limit that is in the way.
@@ -163,6 +173,7 @@ impl JudgeGate {
         &mut self,
         now_ms: u64,
         estimate: TokenUsage,
+        sender: Sender,
     ) -> Result<Reservation, GateBlock> {
         if !self.is_open(now_ms) {
             let until_ms = match self.circuit.state() {
@@ -180,20 +191,25 @@ impl JudgeGate {
         if until_ms > now_ms {
             return Err(GateBlock::Rate { until_ms });
         }
-        let reservation = Reservation { tokens, nano: self.cost(estimate) };
-        let money = self.money.room(now_ms, reservation.nano);
-        match money.min(self.spent_tokens.room(now_ms, tokens)) {
-            BudgetRoom::Spent => return Err(GateBlock::Budget),
-            BudgetRoom::Reserved => return Err(GateBlock::Reserved),
-            BudgetRoom::Free => {}
+        let reservation = Reservation { tokens, nano: self.cost(estimate), sender };
+        if let Some(block) = self.budget_room(now_ms, reservation).block() {
+            return Err(block);
         }
-        self.money.reserve(reservation.nano);
-        self.spent_tokens.reserve(tokens);
+        self.money.reserve(sender, reservation.nano);
+        self.spent_tokens.reserve(sender, tokens);
         self.requests.take(1);
         self.tokens.take(tokens);
         self.concurrency.begin();
         self.circuit.begin();
         Ok(reservation)
+    }
+
+    /// Returns the room of the budget in money and in tokens, the lesser.
+    fn budget_room(&mut self, now_ms: u64, reservation: Reservation) -> BudgetRoom {
+        let Reservation { tokens, nano, sender } = reservation;
+        let money = BudgetRequest { amount: nano, answer: self.cost(self.answer), sender };
+        let tokens = BudgetRequest { amount: tokens, answer: self.answer.output, sender };
+        self.money.room(now_ms, &money).min(self.spent_tokens.room(now_ms, &tokens))
     }
 
     /// Settles a finished request; returns its cost, nano-dollars.
@@ -210,8 +226,9 @@ impl JudgeGate {
             Ended::Fault(fault) if fault.may_cost() => (reservation.tokens, reservation.nano),
             Ended::Fault(_) => (0, 0),
         };
-        self.money.settle(now_ms, reservation.nano, nano);
-        self.spent_tokens.settle(now_ms, reservation.tokens, tokens);
+        let sender = reservation.sender;
+        self.money.settle(now_ms, sender, reservation.nano, nano);
+        self.spent_tokens.settle(now_ms, sender, reservation.tokens, tokens);
         self.tokens.give_back(reservation.tokens.saturating_sub(tokens));
         match ended {
             Ended::Replied(_) => {

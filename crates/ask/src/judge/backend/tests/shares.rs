@@ -1,10 +1,13 @@
-//! A full queue of which several senders have a part.
+//! A full queue, and a budget, of which several senders have a part.
 
 use std::collections::BTreeMap;
 
-use spanscore_base::model::{Outcome, Sender, WaitingRoom};
+use serde_json::json;
 
-use super::harness::{Harness, reply, small};
+use spanscore_base::model::{Evaluation, Outcome, Sender, WaitingRoom};
+
+use super::harness::{Harness, asked, plan, reply, small, with};
+use crate::judge::wire::{Reply, TokenUsage};
 
 /// Has senders ask in turn, each as much as it may; each gets about as many answers as expected,
 /// and the rest is not evaluable. `since_ms`: the time that the first has waited.
@@ -43,4 +46,42 @@ fn who_comes_later_with_less_has_as_much_in_the_end() {
         check(&[(1, 1), (1, 2)], since_ms, &[39, 39]);
         check(&[(1, 1), (1, 2), (2, 1)], since_ms, &[22, 22, 43]);
     }
+}
+
+/// Has a flood and another sender ask of a budget of some hundred requests, together or one after
+/// the other: the other is answered, and seven eighths are spent.
+fn check_budget(other: Sender, is_later: bool) {
+    let mut harness = Harness::new(with(json!({
+        "budget": {"usd_per_hour": 0.1206, "pace": "any"}, "max_tokens": 1_000,
+        "limits": {"concurrency": 16, "requests_per_minute": 60_000,
+            "tokens_per_minute": 90_000_000}})));
+    harness.load = WaitingRoom::new(1_000, 1 << 20);
+    let flood = Sender { peer: 1, connection: 1, ..Sender::default() };
+    harness.fill(flood, 0);
+    let answer = |_, _: &str, _| {
+        let usage = TokenUsage { input: 1, cached: 0, output: 1_000 };
+        reply("yes").map(|reply| Reply { usage, ..reply })
+    };
+    if is_later {
+        harness.run(900, answer);
+    }
+    for n in 5_000..5_003 {
+        let place = harness.load.enter(other, 1).expect("room");
+        harness.core.arrive(harness.now_ms, asked(n, 0, plan(json!({}))), None, place);
+    }
+    harness.run(900, answer);
+    let is_others = |it: &&Evaluation| it.id.0[..8] >= 5_000_u64.to_be_bytes()[..];
+    let others = harness.emitted.iter().filter(is_others);
+    let scored = others.filter(|it| matches!(it.outcome, Outcome::Scored(_))).count();
+    let reasons = harness.reasons();
+    assert_eq!(scored, 3, "{reasons:?}");
+    assert!(harness.cost_nano <= 120_600_000, "{} spent", harness.cost_nano);
+    assert!(harness.cost_nano >= 105_000_000 && reasons["budget_share"] > 100, "{reasons:?}");
+}
+
+#[test]
+fn flood_leaves_a_part_of_the_budget_to_others() {
+    let other = Sender { peer: 2, connection: 1, ..Sender::default() };
+    check_budget(other, true);
+    check_budget(other, false);
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::harness::{Harness, with};
 use crate::judge::backend::JudgeBackend;
 use crate::judge::backend::spent::{CHANGES_BYTES_MAX, SpentFile};
+use spanscore_base::model::Sender;
 
 const STARTED_MS: u64 = 1_000_000_000;
 
@@ -15,9 +16,9 @@ fn harness() -> Harness {
 /// Reserves for a request, and settles two of three.
 fn spend(backend: &mut JudgeBackend, step: u64) {
     let money = &mut backend.judges[0].gate.money;
-    money.reserve(100);
+    money.reserve(Sender::default(), 100);
     if !step.is_multiple_of(3) {
-        money.settle(STARTED_MS + step * 12_000, 100, 70);
+        money.settle(STARTED_MS + step * 12_000, Sender::default(), 100, 70);
     }
 }
 

@@ -1,0 +1,173 @@
+//! Turns of work: so much at once, a line of what waits, refusal beyond it.
+//!
+//! The line serves peers by turns; a peer has its part of the places, and so many turns at most. So
+//! whoever asks much waits longer, and whoever asks seldom waits for one that runs.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use spanscore_base::model::{FairLine, Sender};
+
+use crate::shares::{SharedHold, SharedQuota};
+
+/// Most turns at once.
+#[derive(Clone, Copy)]
+pub(crate) struct TurnLimits {
+    /// Of all peers.
+    pub(crate) of_all: usize,
+    /// Of one peer.
+    pub(crate) of_peer: usize,
+}
+
+/// Turns of one kind of work.
+pub(crate) struct WorkTurns {
+    limits: TurnLimits,
+    /// Places of what runs and of what waits.
+    places: Arc<SharedQuota>,
+    queue: Mutex<TurnQueue>,
+}
+
+/// Work that runs, by its peers, and that waits.
+#[derive(Default)]
+struct TurnQueue {
+    running: Vec<u32>,
+    waiting: FairLine<WaitingTurn>,
+}
+
+/// Work that waits for its turn. Its place is its own until then, though nobody may want its
+/// result any more.
+struct WaitingTurn {
+    peer: u32,
+    place: SharedHold,
+    begin: oneshot::Sender<WorkTurn>,
+}
+
+/// Turn of one piece of work, given on when it is dropped.
+pub(crate) struct WorkTurn {
+    turns: Arc<WorkTurns>,
+    peer: u32,
+    _place: SharedHold,
+}
+
+impl Drop for WorkTurn {
+    fn drop(&mut self) {
+        self.turns.end(self.peer);
+    }
+}
+
+impl WorkTurns {
+    /// Returns turns of nobody, with so many places for those that wait.
+    pub(crate) fn new(name: &'static str, limits: TurnLimits, waiting: usize) -> Arc<Self> {
+        let places = SharedQuota::of_places(name, limits.of_all + waiting);
+        Arc::new(Self { limits, places, queue: Mutex::default() })
+    }
+
+    /// Waits for the turn of a sender; `None` if it has no place in the line.
+    pub(crate) async fn take(self: &Arc<Self>, sender: Sender) -> Option<WorkTurn> {
+        let place = self.place(sender)?;
+        let begun = {
+            let peer = sender.peer;
+            let mut queue = self.queue.lock();
+            if queue.has_room(self.limits) && !is_held(self.limits, &queue.running, peer) {
+                queue.running.push(peer);
+                return Some(WorkTurn { turns: Arc::clone(self), peer, _place: place });
+            }
+            let (begin, begun) = oneshot::channel();
+            queue.waiting.put(sender, 1, WaitingTurn { peer, place, begin });
+            begun
+        };
+        begun.await.ok()
+    }
+
+    fn place(&self, sender: Sender) -> Option<SharedHold> {
+        self.places.take(sender, 1).or_else(|| {
+            self.queue.lock().waiting.retain(|waiting| !waiting.begin.is_closed());
+            self.places.take(sender, 1)
+        })
+    }
+
+    /// Ends a turn of a peer, and has those begin whose turn it is.
+    fn end(self: &Arc<Self>, peer: u32) {
+        self.queue.lock().end(peer);
+        loop {
+            let next = self.queue.lock().next(self.limits);
+            let Some(WaitingTurn { peer, place, begin }) = next else { return };
+            // Of one that has gone the turn comes back, and goes to the next.
+            let turn = WorkTurn { turns: Arc::clone(self), peer, _place: place };
+            drop(begin.send(turn));
+        }
+    }
+}
+
+impl TurnQueue {
+    fn has_room(&self, limits: TurnLimits) -> bool {
+        self.running.len() < limits.of_all
+    }
+
+    fn end(&mut self, peer: u32) {
+        if let Some(at) = self.running.iter().position(|it| *it == peer) {
+            self.running.swap_remove(at);
+        }
+    }
+
+    /// Takes the next that may run.
+    fn next(&mut self, limits: TurnLimits) -> Option<WaitingTurn> {
+        if !self.has_room(limits) {
+            return None;
+        }
+        let Self { running, waiting } = self;
+        let next = waiting.take_unless(|it| is_held(limits, running, it.peer))?;
+        running.push(next.peer);
+        Some(next)
+    }
+}
+
+/// Returns true if a peer has no more turns while these run.
+fn is_held(limits: TurnLimits, running: &[u32], peer: u32) -> bool {
+    running.iter().filter(|it| **it == peer).count() >= limits.of_peer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::Pin;
+    use std::task::Poll;
+
+    use super::*;
+
+    type Waiting = Pin<Box<dyn Future<Output = Option<WorkTurn>> + Send>>;
+
+    /// Asks once for a turn; `Err` waits.
+    async fn ask(turns: &Arc<WorkTurns>, peer: u32) -> Result<Option<WorkTurn>, Waiting> {
+        let turns = Arc::clone(turns);
+        let sender = Sender { peer, connection: 1, ..Sender::default() };
+        let mut asking: Waiting = Box::pin(async move { turns.take(sender).await });
+        match poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx))).await {
+            Poll::Ready(turn) => Ok(turn),
+            Poll::Pending => Err(asking),
+        }
+    }
+
+    #[tokio::test]
+    async fn who_comes_behind_a_line_of_another_waits_for_one_of_it() {
+        let turns = WorkTurns::new("x", TurnLimits { of_all: 1, of_peer: 1 }, 4);
+        let running = ask(&turns, 1).await.ok().flatten().unwrap();
+        let mut of_flood = Vec::new();
+        while let Err(waiting) = ask(&turns, 1).await {
+            of_flood.push(waiting);
+        }
+        let other = ask(&turns, 2).await.err().unwrap();
+        assert_eq!(of_flood.len(), 3);
+        drop(running);
+        drop(of_flood.remove(0).await.unwrap());
+        assert_eq!(turns.queue.lock().running, [2]);
+        let its = other.await.unwrap();
+        // Whoever has gone is passed by.
+        drop(of_flood.remove(0));
+        drop(its);
+        assert!(of_flood.remove(0).await.is_some());
+        assert!(turns.queue.lock().running.is_empty());
+    }
+}

@@ -1,0 +1,265 @@
+//! Parts of a judge's budget that its senders have spent: none spends what is left for the others.
+//!
+//! As in queues, shares are those of peers first, then of the connections of one. Spending that
+//! nobody is known to have caused, such as that of an earlier process, is nobody's.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::budget::BudgetRequest;
+use spanscore_base::model::Sender;
+
+const MINUTE_MS: u64 = 60_000;
+/// Time that the spending of a sender is summed over, minutes.
+const SLOT_MINUTES: u64 = 5;
+const DAY_SLOTS: u64 = 24 * 60 / SLOT_MINUTES;
+/// Sums that are remembered, 32 bytes each; spending in older ones is nobody's.
+const PARTS_MAX: usize = 16_384;
+/// Part of a budget that its only peer leaves: a sixteenth. Its only connection leaves twice that.
+const RESERVE_PARTS: u64 = 32;
+/// Most that one of several senders may have, in times of what it leaves.
+const HOLDER_TIMES: u64 = 8;
+
+/// Spending of a connection in some minutes.
+#[derive(Clone, Copy, Debug)]
+struct SpentPart {
+    slot: u64,
+    sender: Sender,
+    amount: u64,
+}
+
+/// Window of a budget, as a request finds it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BudgetWindow {
+    /// Its length, minutes.
+    pub(super) minutes: u64,
+    /// Budget of it.
+    pub(super) limit: u64,
+    /// Budget that the request would leave.
+    pub(super) left: u64,
+}
+
+/// Spending and reservations of one quantity by sender.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SpendShares {
+    /// Ascending by slot.
+    spent: VecDeque<SpentPart>,
+    /// Reservations of requests under way.
+    open: Vec<(Sender, u64)>,
+}
+
+/// Amounts that a sender has in a window, and its rivals there.
+#[derive(Debug, Default)]
+struct PartsInWindow {
+    peer: u64,
+    connection: u64,
+    /// True if other peers have some.
+    has_rivals: bool,
+    /// True if other connections of its peer have some.
+    has_siblings: bool,
+}
+
+impl SpendShares {
+    /// Counts a reservation.
+    pub(super) fn reserve(&mut self, sender: Sender, amount: u64) {
+        self.open.push((sender.without_group(), amount));
+    }
+
+    /// Takes a reservation back, and counts what was spent of it.
+    pub(super) fn settle(&mut self, now_ms: u64, sender: Sender, reserved: u64, amount: u64) {
+        let sender = sender.without_group();
+        if let Some(place) = self.open.iter().position(|open| *open == (sender, reserved)) {
+            self.open.swap_remove(place);
+        }
+        if amount == 0 {
+            return;
+        }
+        let now = slot_of(now_ms);
+        let newest = self.spent.iter_mut().rev().take_while(|part| part.slot >= now);
+        match newest.into_iter().find(|part| part.sender == sender) {
+            Some(part) => part.amount = part.amount.saturating_add(amount),
+            None => self.spent.push_back(SpentPart { slot: now, sender, amount }),
+        }
+        let is_old = |part: &SpentPart| now.saturating_sub(part.slot) > DAY_SLOTS;
+        while self.spent.front().is_some_and(is_old) || self.spent.len() > PARTS_MAX {
+            self.spent.pop_front();
+        }
+    }
+
+    /// Returns true if a sender may have so much of a window; `is_open` counts reservations.
+    ///
+    /// A peer with nothing may take all there is. The only peer leaves a reserve, of several
+    /// each has at most `HOLDER_TIMES` what it leaves; a connection that of its peer. A window
+    /// whose reserve holds no answer has no shares.
+    pub(super) fn allow(
+        &self,
+        now_ms: u64,
+        window: BudgetWindow,
+        request: &BudgetRequest,
+        is_open: bool,
+    ) -> bool {
+        let BudgetWindow { minutes, limit, left } = window;
+        let reserve = limit / RESERVE_PARTS;
+        if 2 * reserve < request.answer {
+            return true;
+        }
+        let BudgetRequest { sender, amount, .. } = *request;
+        let held = self.held(now_ms, minutes, sender, is_open);
+        let most = |left: u64| left.saturating_mul(HOLDER_TIMES);
+        if held.peer == 0 || (!held.has_rivals && sender.peer == 0) {
+            return true;
+        }
+        let of_peer = if held.has_rivals {
+            most(left).checked_sub(held.peer.saturating_add(amount)).map(|more| more.min(left))
+        } else {
+            let kept = if held.has_siblings { reserve } else { 2 * reserve };
+            left.checked_sub(kept)
+        };
+        let is_within = |left: u64| held.connection.saturating_add(amount) <= most(left);
+        let is_free = held.connection == 0 || !held.has_siblings;
+        of_peer.is_some_and(|left| is_free || is_within(left))
+    }
+
+    /// Returns true if a request is within an equal part of what may be spent at once, though
+    /// others have spent it: of as many parts as peers have some, and of its peer's of as many as
+    /// connections have.
+    pub(super) fn is_within_part(
+        &self,
+        now_ms: u64,
+        at_once: u64,
+        request: &BudgetRequest,
+        is_open: bool,
+    ) -> bool {
+        let BudgetRequest { sender, amount, .. } = *request;
+        let own = sender.without_group();
+        let mut peers = BTreeSet::from([own.peer]);
+        let mut connections = BTreeSet::from([own.connection]);
+        for (other, _) in self.parts(now_ms, SLOT_MINUTES, is_open) {
+            peers.insert(other.peer);
+            if other.peer == own.peer {
+                connections.insert(other.connection);
+            }
+        }
+        if peers.len() + connections.len() == 2 {
+            return false;
+        }
+        let held = self.held(now_ms, SLOT_MINUTES, sender, is_open);
+        let of_peer = at_once / peers.len() as u64;
+        let of_connection = of_peer / connections.len() as u64;
+        (peers.len() == 1 || held.peer.saturating_add(amount) <= of_peer)
+            && held.connection.saturating_add(amount) <= of_connection
+    }
+
+    fn held(&self, now_ms: u64, minutes: u64, sender: Sender, is_open: bool) -> PartsInWindow {
+        let own = sender.without_group();
+        let mut held = PartsInWindow::default();
+        for (other, amount) in self.parts(now_ms, minutes, is_open) {
+            if other.peer != own.peer {
+                held.has_rivals = true;
+                continue;
+            }
+            held.peer = held.peer.saturating_add(amount);
+            if other.connection == own.connection {
+                held.connection = held.connection.saturating_add(amount);
+            } else {
+                held.has_siblings = true;
+            }
+        }
+        held
+    }
+
+    /// Returns senders with what they have spent in the last minutes, the reserved with it.
+    fn parts(
+        &self,
+        now_ms: u64,
+        minutes: u64,
+        is_open: bool,
+    ) -> impl Iterator<Item = (Sender, u64)> {
+        let first = slot_of(now_ms).saturating_sub(minutes / SLOT_MINUTES);
+        let spent = self.spent.iter().rev().take_while(move |part| part.slot >= first);
+        let open = self.open.iter().copied().filter(move |_| is_open);
+        spent.map(|part| (part.sender, part.amount)).chain(open)
+    }
+}
+
+fn slot_of(now_ms: u64) -> u64 {
+    now_ms / (SLOT_MINUTES * MINUTE_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::gate::budget::{BudgetRoom, SpendMeter};
+
+    fn of(peer: u32, connection: u16) -> Sender {
+        Sender { peer, connection, ..Sender::default() }
+    }
+
+    /// Has a sender spend so much, if it may; returns what it has of that.
+    fn spend_once(meter: &mut SpendMeter, amount: u64, sender: Sender) -> u64 {
+        let request = BudgetRequest { amount, answer: 4, sender };
+        if meter.room(0, &request) != BudgetRoom::Free {
+            return 0;
+        }
+        meter.reserve(sender, amount);
+        meter.settle(0, sender, amount, amount);
+        amount
+    }
+
+    /// Has senders spend in order, each as much as it may of a budget of 1,000 in requests of
+    /// `amount`; returns what each has.
+    fn spend(meter: &mut SpendMeter, amount: u64, senders: &[Sender]) -> Vec<u64> {
+        let mut had = Vec::new();
+        for sender in senders {
+            let mut own = 0;
+            while let more @ 1.. = spend_once(meter, amount, *sender) {
+                own += more;
+            }
+            had.push(own);
+        }
+        had
+    }
+
+    fn check(is_even: bool, amount: u64, senders: &[Sender], expected: &[u64]) {
+        let mut meter = SpendMeter::new(Some(1_000), None, is_even);
+        let had = spend(&mut meter, amount, senders);
+        assert_eq!(had, expected, "{is_even}: {amount} each of {senders:?}");
+    }
+
+    #[test]
+    fn who_comes_later_finds_a_part_of_the_budget() {
+        check(false, 4, &[of(0, 0), of(1, 1)], &[1_000, 0]);
+        check(false, 4, &[of(1, 1), of(2, 1), of(3, 1)], &[936, 56, 4]);
+        check(false, 4, &[of(1, 1), of(1, 2), of(2, 1)], &[936, 28, 32]);
+        check(false, 4, &[of(1, 1), of(1, 2), of(1, 3), of(2, 1)], &[936, 28, 4, 28]);
+        check(false, 100, &[of(1, 1), of(2, 1)], &[900, 100]);
+    }
+
+    #[test]
+    fn who_comes_later_goes_ahead_of_the_pace_that_another_has_used_up() {
+        check(true, 4, &[of(1, 1), of(2, 1), of(3, 1)], &[80, 40, 24]);
+        check(true, 4, &[of(1, 1), of(1, 2), of(1, 3)], &[80, 40, 24]);
+        check(true, 4, &[of(0, 0), of(0, 0)], &[80, 0]);
+    }
+
+    #[test]
+    fn small_budgets_and_those_of_an_earlier_process_have_no_owner() {
+        let mut meter = SpendMeter::new(Some(60), None, false);
+        assert_eq!(spend(&mut meter, 4, &[of(1, 1), of(2, 1)]), [60, 0]);
+        let mut meter = SpendMeter::new(Some(1_000), None, false);
+        meter.restore(vec![(0, 900)], 50, 0);
+        assert_eq!(spend(&mut meter, 4, &[of(1, 1), of(2, 1), of(1, 1)]), [4, 40, 4]);
+    }
+
+    #[test]
+    fn senders_that_ask_in_turns_have_as_much() {
+        let mut meter = SpendMeter::new(Some(1_000), None, false);
+        let all = [of(1, 1), of(2, 1), of(3, 1)];
+        let mut had = [0; 3];
+        for _ in 0..1_000 {
+            for (sender, own) in all.iter().zip(&mut had) {
+                *own += spend_once(&mut meter, 1, *sender);
+            }
+        }
+        assert_eq!(had, [320; 3]);
+    }
+}
