@@ -290,6 +290,14 @@ mod tests {
         };
         assert!(find(Settings::default(), interrupted).contains("interrupted"));
     }
+        for thrown in ["ParentCommand(Command(goto='b'))", "Command(graph='up', goto='b')"] {
+            let handed_over = ToolCall {
+                status: CallStatus::Error,
+                error: Some(thrown.into()),
+                ..Default::default()
+            };
+            assert_eq!(find(Settings::default(), handed_over), "Succeeded", "{thrown}");
+        }
 
     #[test]
     fn cut_off_result_still_shows_its_error() {
