@@ -133,7 +133,7 @@ impl Resolver {
         let repeats = messages::repeating(&tree, &gathered.model_outputs);
         let mut requested = messages::requested(plan, &tree, &mut gathered, &effort);
         tool_calls::keep_asked(plan, &mut on_spans, &requested);
-        merge::merge(&tree, &mut on_spans);
+        merge::merge(&tree, &mut on_spans, &requested);
         let mut elsewhere = false;
         if requested.is_empty() && on_spans.is_empty() {
             (requested, elsewhere) = history::requested(plan, &tree, &gathered, &effort);
