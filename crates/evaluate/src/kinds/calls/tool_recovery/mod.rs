@@ -400,6 +400,7 @@ impl CodeEvaluator for Recovery {
         }
         if failed.len() > FAILED_CALLS_MAX {
             return report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
+            finish_reasons: true,
                 format!("more than {FAILED_CALLS_MAX} tool calls failed")
             });
         }
