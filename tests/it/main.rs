@@ -44,6 +44,7 @@ mod receive_floods;
 mod receive_grpc;
 mod receive_http;
 mod receive_protocol;
+mod reports;
 mod resolution;
 mod rules_on_sets;
 mod run_command;

@@ -140,6 +140,13 @@ const CHANGES: [&str; 54] = [
     "write",
 ];
 
+/// Words of tools that act, beside those that change something.
+const ACTS: [&str; 22] = [
+    "bash", "book", "call", "charge", "checkout", "deposit", "email", "exchange", "exec", "invoke",
+    "issue", "login", "notify", "order", "python", "reserve", "return", "run", "shell", "sign",
+    "terminal", "withdraw",
+];
+
 /// First words of tools that make something new.
 const MAKES: [&str; 12] = [
     "add", "create", "export", "generate", "insert", "make", "mkdir", "new", "register", "save",
@@ -216,6 +223,12 @@ pub(crate) fn watches(name: &str) -> bool {
     let own = words(name.rsplit("__").next().unwrap_or(name));
     let any = |of: &[&str]| own.iter().any(|word| of.contains(&word.as_str()));
     any(&WATCHES) && !any(&CHANGES)
+}
+
+/// Returns true for a tool that does something: a word of its name says so.
+pub(crate) fn acts(name: &str) -> bool {
+    let own = words(name.rsplit("__").next().unwrap_or(name));
+    own.iter().any(|word| CHANGES.contains(&word.as_str()) || ACTS.contains(&word.as_str()))
 }
 
 /// Returns true if two names have at least half of their words in common.

@@ -1,21 +1,23 @@
 //! Merging of the same call on several spans: one is retained, the others fill its gaps.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::join::is_served;
+use super::messages::LlmCall;
 use super::tool_calls::SpanCall;
 use super::tree::{NONE, Tree};
 use spanscore_base::model::{CallStatus, Content};
 use spanscore_base::value::Value;
 
-/// Marks the calls that are parts of others, and fills the others from them.
-pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
+/// Marks the calls that are parts of others, and fills the others from them; `requested` are the
+/// calls that models asked for.
+pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>]) {
     if calls.len() < 2 {
         return;
     }
     nested(tree, calls);
     nameless(tree, calls);
-    same_id(tree, calls);
+    same_id(tree, calls, requested);
     let mut passed = Vec::new();
     for at in 0..calls.len() {
         let Some(whole) = outermost(calls, at, &mut passed) else { continue };
@@ -147,12 +149,15 @@ fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
 }
 
 /// Merges calls of one id: a call within another of the same tool, whatever clocks say, and calls
-/// beside each other that two instrumentations record. Other calls of one id are calls of their
-/// own: caches and recorded models repeat ids, middleware runs a tool again.
-fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
+/// beside each other that two instrumentations record, or of which a model asked once and that
+/// gave the same. Other calls of one id are calls of their own: caches and recorded models repeat
+/// ids, middleware runs a tool again.
+fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>]) {
     if !repeats(calls) {
         return;
     }
+    let once = requested.iter().filter(|request| !request.is_asked_again);
+    let once: HashSet<&str> = once.filter_map(|request| request.call.id.as_deref()).collect();
     let on_span = by_span(tree, calls, |call| call.call.id.is_some());
     for at in 0..calls.len() {
         if calls[at].part_of.is_none() && calls[at].call.id.is_some() {
@@ -163,8 +168,13 @@ fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     for at in 0..calls.len() {
         let (Some(id), None) = (&calls[at].call.id, calls[at].part_of) else { continue };
         let known = kept.entry(id.to_string()).or_default();
-        let near = known.iter().rev().take(WINDOW);
-        match near.copied().find(|other| told_twice(tree, &calls[*other as usize], &calls[at])) {
+        let is_asked_once = once.contains(&**id);
+        let is_told = |other: &u32| {
+            let other = &calls[*other as usize];
+            told_twice(tree, other, &calls[at]) || is_asked_once && gave_the_same(other, &calls[at])
+        };
+        let told = known.iter().rev().take(WINDOW).copied().find(is_told);
+        match told {
             Some(other) => calls[at].part_of = Some(other),
             None => known.push(at as u32),
         }
@@ -215,6 +225,20 @@ fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool
         || are_halves(one, other))
         && same_tool(one, other)
         && equal_arguments(one, other)
+}
+
+/// Returns true if two spans tell of the same arguments and the same result, without an error: the
+/// second was written in retrospect.
+fn gave_the_same(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+    let is_failed = |call: &SpanCall<'_>| call.call.status == CallStatus::Error;
+    let results = [one.call.result.value(), other.call.result.value()];
+    !is_failed(one)
+        && !is_failed(other)
+        && same_tool(one, other)
+        && one.call.arguments.is_recorded()
+        && other.call.arguments.is_recorded()
+        && equal_arguments(one, other)
+        && matches!(results, [Some(one), Some(other)] if one == other)
 }
 
 /// Returns true if the first holds only what a tool was given, as the model asked, and the second

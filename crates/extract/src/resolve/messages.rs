@@ -47,6 +47,8 @@ pub(super) struct LlmCall<'a> {
     pub(super) asked: Asked,
     /// True if only the history of a request has it, whose model was not the one that asked.
     pub(super) is_repeated: bool,
+    /// True if a later request asks for it again, under the same id.
+    pub(super) is_asked_again: bool,
     /// Verdict on the request, once it is decided.
     pub(super) role: RequestedAs,
 }
@@ -82,8 +84,19 @@ impl<'a> LlmCall<'a> {
         let role = RequestedAs::Call;
         let on_span = false;
         let shared = None;
-        let is_repeated = false;
-        Self { call, span, time_ns, source, dialect, on_span, shared, asked, is_repeated, role }
+        Self {
+            call,
+            span,
+            time_ns,
+            source,
+            dialect,
+            on_span,
+            shared,
+            asked,
+            is_repeated: false,
+            is_asked_again: false,
+            role,
+        }
     }
 
     /// Returns its arguments, if they are an object, for spans that lack them: any number of spans
@@ -280,6 +293,8 @@ pub(super) fn requested<'a>(
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
                 let other = places.get(id).and_then(|at| calls.get_mut(*at));
                 if let Some(other) = other.filter(|other| !other.is_other(&call, span, time_ns)) {
+                    other.is_asked_again |=
+                        other.span != span && !is_one_request(tree, other.span, span, effort);
                     // A source that knows the messages is better evidence of their grouping than
                     // one that guesses.
                     if is_guess(other.source) && !is_guess(source) {

@@ -133,11 +133,12 @@ impl Resolver {
         let repeats = messages::repeating(&tree, &gathered.model_outputs);
         let mut requested = messages::requested(plan, &tree, &mut gathered, &effort);
         tool_calls::keep_asked(plan, &mut on_spans, &requested);
-        merge::merge(&tree, &mut on_spans);
+        merge::merge(&tree, &mut on_spans, &requested);
         let mut elsewhere = false;
         if requested.is_empty() && on_spans.is_empty() {
             (requested, elsewhere) = history::requested(plan, &tree, &gathered, &effort);
         }
+        let is_told = !requested.is_empty() || !on_spans.is_empty();
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
         decide_requests(&tree, &gathered, &repeats, (&mut on_spans, &mut requested), &effort);
         let agents = gathered.enclosing_agents(&tree);
@@ -172,7 +173,7 @@ impl Resolver {
             ..identified(trace, &gathered, effort)
         };
         trajectory.calls_missing =
-            (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
+            (gathered.asked_for_tools && !is_told || elsewhere) && trajectory.tool_calls.is_empty();
         if self.table.hears() && !gathered.model_inputs.is_empty() {
             trajectory.heard = vec![facts::heard(plan, &gathered)];
         }

@@ -229,7 +229,8 @@ impl Correctness {
 
 impl CodeEvaluator for Correctness {
     fn facts(&self) -> Facts {
-        Facts { arguments: true, results: self.exclude_failed.is_some(), ..Facts::default() }
+        let results = self.exclude_failed.is_some();
+        Facts { arguments: true, results, finish_reasons: true, ..Facts::default() }
     }
 
     fn asks_message_order(&self) -> bool {

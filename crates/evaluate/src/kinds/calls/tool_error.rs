@@ -181,7 +181,8 @@ impl CodeEvaluator for ToolError {
         let FailureRules { blank, error_field, mcp_error, detectors, .. } = &self.rules;
         let fields = *blank || *error_field || *mcp_error;
         let results = fields || detectors.is_some() || self.rules.has_detector();
-        Facts { results, ..Facts::default() }
+        let finish_reasons = !self.rules.result_alone;
+        Facts { results, finish_reasons, ..Facts::default() }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
@@ -289,6 +290,14 @@ mod tests {
             ..Default::default()
         };
         assert!(find(Settings::default(), interrupted).contains("interrupted"));
+        for thrown in ["ParentCommand(Command(goto='b'))", "Command(graph='up', goto='b')"] {
+            let handed_over = ToolCall {
+                status: CallStatus::Error,
+                error: Some(thrown.into()),
+                ..Default::default()
+            };
+            assert_eq!(find(Settings::default(), handed_over), "Succeeded", "{thrown}");
+        }
     }
 
     #[test]

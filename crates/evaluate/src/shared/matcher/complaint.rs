@@ -22,6 +22,7 @@ impl MatchRule {
             Self::Contains(_) => "does not contain what is expected",
             Self::Instant(_) => "is not the expected moment",
             Self::Text(_) => "is not the expected text",
+            Self::Json(_) => "is no JSON of the expected value",
         }
     }
 }

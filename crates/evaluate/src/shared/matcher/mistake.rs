@@ -14,6 +14,7 @@ pub(super) const WORDS: &[&str] = &[
     "contains",
     "instant",
     "text",
+    "json",
     "equals",
 ];
 /// Words that go with `near` and `text`.

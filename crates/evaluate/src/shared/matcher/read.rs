@@ -24,7 +24,7 @@ pub const MATCHED_KINDS: &[&str] = &[
 /// Only key of a map that is a matcher.
 const MARK: &str = "$is";
 /// Words whose values may be matchers again.
-const NESTING_WORDS: &[&str] = &["one_of", "unordered", "contains"];
+const NESTING_WORDS: &[&str] = &["one_of", "unordered", "contains", "json"];
 /// Bytes of a compiled pattern, and of the tables that searching with it makes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// Most items of one rule.
@@ -135,6 +135,7 @@ pub fn rule_of(rule: &Value<'static>) -> Result<Expected, MatcherMistake> {
             MatchRule::Instant(read.ok_or(MatcherMistake::Form("instant", form))?)
         }
         ("text", false) => text(value, settings)?,
+        ("json", false) => MatchRule::Json(read(value.clone(), false)?),
         (bare, true) if let Some(word) = WORDS.iter().find(|word| **word == bare) => {
             return Err(MatcherMistake::Form(word, "a value"));
         }
@@ -184,7 +185,9 @@ fn range(value: &Value<'_>) -> Result<MatchRule, MatcherMistake> {
 fn items(word: &'static str, value: &Value<'static>) -> Result<Vec<Expected>, MatcherMistake> {
     let mistake = MatcherMistake::Form(word, "a list of at most 10000 items");
     let items = value.as_list().filter(|items| items.len() <= ITEMS_MAX).ok_or(mistake)?;
-    items.iter().map(|item| read(item.clone(), false)).collect()
+    // One of several may be that the key is not there.
+    let may_be_absent = word == "one_of";
+    items.iter().map(|item| read(item.clone(), may_be_absent)).collect()
 }
 
 fn contained(value: &Value<'static>) -> Result<Contained, MatcherMistake> {

@@ -44,6 +44,8 @@ pub enum MatchRule {
     Instant(Timestamp),
     /// A text under named options.
     Text(ExpectedText),
+    /// The JSON text of a value, however it is written, or the value itself.
+    Json(Expected),
 }
 
 /// Content that another value must hold.
@@ -74,6 +76,9 @@ pub struct ExpectedText {
 impl MatchRule {
     /// Returns true if a value, or its absence, is as the rule says.
     pub(super) fn holds(&self, matching: &MatchContext<'_>, actual: Option<&Value<'_>>) -> bool {
+        if let Self::OneOf(values) = self {
+            return values.iter().any(|expected| matching.value(expected, actual));
+        }
         let Some(actual) = actual else { return matches!(self, Self::Absent) };
         match (self, actual) {
             (Self::Any, _) => true,
@@ -85,9 +90,6 @@ impl MatchRule {
             (Self::Pattern(pattern), Value::String(actual)) => {
                 reads(matching, actual) && pattern.is_match(actual)
             }
-            (Self::OneOf(values), _) => {
-                values.iter().any(|expected| matching.value(expected, Some(actual)))
-            }
             (Self::Unordered(items), Value::List(actual)) => {
                 items.len() == actual.len() && matching.each_among(items, actual)
             }
@@ -96,6 +98,7 @@ impl MatchRule {
             (Self::Text(expected), Value::String(actual)) => {
                 reads(matching, actual) && expected.is(actual)
             }
+            (Self::Json(expected), _) => matching.result(expected, Some(actual)),
             _ => false,
         }
     }

@@ -57,6 +57,14 @@ fn texts_match_a_pattern_a_moment_or_each_other_under_options() {
 }
 
 #[test]
+fn json_in_a_text_is_read_however_it_is_written() {
+    let json = r#"{"$is": {"json": {"to": "rob", "amount": {"$is": {"range": [1, 5]}}}}}"#;
+    let right = [r#""{\"amount\":5, \"to\": \"rob\"}""#, r#"{"to": "rob", "amount": 1}"#];
+    check(json, &right, &[r#""{\"to\": \"rob\"}""#, r#""rob 5""#, "5", "null"]);
+    check(r#"{"$is": {"json": [1]}}"#, &[r#""[1.0]""#], &[r#""[1, 1]""#]);
+}
+
+#[test]
 fn lists_and_objects_hold_what_is_asked_for() {
     let set = r#"{"$is": {"unordered": [1, "x", 1]}}"#;
     check(set, &[r#"[1, 1, "x"]"#, r#"["x", 1.0, 1]"#], &[r#"[1, "x"]"#, r#"[1, "x", "x"]"#]);
@@ -88,6 +96,11 @@ fn keys_are_there_or_absent() {
     check(r#"{"a": {"$is": "absent"}}"#, r#"{"a": null}"#, false);
     check(r#"{"a": {"b": {"$is": "absent"}}}"#, r#"{"a": {}}"#, true);
     check(r#"{"a": {"b": {"$is": "absent"}}}"#, "{}", false);
+    let default = r#"{"a": {"$is": {"one_of": [1, {"$is": "absent"}]}}}"#;
+    check(default, "{}", true);
+    check(default, r#"{"a": 1}"#, true);
+    check(default, r#"{"a": 2}"#, false);
+    check(default, r#"{"b": 1}"#, false);
 }
 
 #[test]
@@ -151,7 +164,7 @@ fn mistakes_name_the_word_and_the_remedy() {
         r#"{"instant": "yesterday"}"#,
         r#"{"text": "x", "trim": 1}"#,
         r#"{"text": "x", "trm": true}"#,
-        r#"{"one_of": [{"$is": "absent"}]}"#,
+        r#"{"unordered": [{"$is": "absent"}]}"#,
         r#"{"one_of": [{"$is": "nay"}]}"#,
     ];
     let lines: Vec<String> =

@@ -89,9 +89,19 @@ pub(super) fn is_error(map: &Map<'_>) -> bool {
         || api::part_kind(map) == Some("retry-prompt")
 }
 
-/// Removes the wrapper that OpenInference puts around each block.
+/// Returns true for a block that holds a result as a member of its own, and names no call.
+fn is_wrapped(block: &Value<'_>) -> bool {
+    block.as_map().is_some_and(|map| map.get("tool_result").is_some() && api::is_result(map))
+}
+
+/// Removes the wrapper that OpenInference puts around each block, and the block that Azure's
+/// evaluations put around the result.
 fn unwrap_contents(value: Value<'_>) -> Value<'_> {
     match value {
+        Value::List(mut items) if items.len() == 1 && is_wrapped(&items[0]) => match items.pop() {
+            Some(Value::Map(mut block)) => block.remove("tool_result").unwrap_or_default(),
+            _ => Value::Null,
+        },
         Value::List(items) => Value::List(
             items
                 .into_iter()

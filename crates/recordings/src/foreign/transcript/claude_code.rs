@@ -1,8 +1,10 @@
 //! Session files of Claude Code: an event a line, a run for each prompt.
 
+use std::collections::HashSet;
+
 use serde_json::Value as Json;
 
-use super::super::span::{ForeignSpan, text};
+use super::super::span::{ForeignAttributes, ForeignSpan, text};
 use super::messages::Transcript;
 use super::{first_text, time_of};
 
@@ -81,6 +83,7 @@ fn spans_of_run(
     Transcript {
         messages: &messages,
         times: events.iter().map(|event| time_of(event, "timestamp")).collect(),
+        told: told(events),
         agents: events.iter().map(agent_of).collect(),
         origin: &origin,
         attributes: folder.into_iter().collect(),
@@ -90,4 +93,36 @@ fn spans_of_run(
         ..Transcript::default()
     }
     .spans()
+}
+
+/// Tokens of a prompt, cached ones among them; each is a part of its own.
+const INPUT_TOKENS: [&str; 3] =
+    ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+
+/// Returns model and tokens of each event that ends a message: a message stands on several lines,
+/// each with the tokens known when it was written, so the last one counts.
+fn told(events: &[&Json]) -> Vec<ForeignAttributes> {
+    let id_of = |event: &Json| text(event.get("message")?, "id");
+    let mut ended: HashSet<String> = HashSet::new();
+    let told = events.iter().rev().map(|event| match id_of(event) {
+        Some(id) if !ended.insert(id.clone()) => Vec::new(),
+        _ => event.get("message").map(usage).unwrap_or_default(),
+    });
+    let mut told: Vec<_> = told.collect();
+    told.reverse();
+    told
+}
+
+/// Returns model and tokens of a message, as the conventions name them.
+fn usage(message: &Json) -> ForeignAttributes {
+    let Some(usage) = message.get("usage").filter(|usage| usage.is_object()) else {
+        return Vec::new();
+    };
+    let tokens = |key: &&str| usage.get(*key).and_then(Json::as_u64);
+    let input = INPUT_TOKENS.iter().filter_map(tokens).reduce(u64::saturating_add);
+    let model = text(message, "model").map(|model| ("gen_ai.response.model", model.into()));
+    let input = input.map(|input| ("gen_ai.usage.input_tokens", input.into()));
+    let output = tokens(&"output_tokens").map(|it| ("gen_ai.usage.output_tokens", it.into()));
+    let all = [model, input, output].into_iter().flatten();
+    all.map(|(key, value): (&str, Json)| (key.to_owned(), value)).collect()
 }

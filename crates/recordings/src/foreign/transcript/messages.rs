@@ -34,6 +34,9 @@ pub(super) struct Transcript<'m> {
     pub(super) messages: &'m [Json],
     /// Time of each message, Unix nanoseconds; empty where they have none.
     pub(super) times: Vec<u64>,
+    /// Attributes that a message gives the span of its turn, such as its tokens; numbers of one key
+    /// are summed. Empty where there are none.
+    pub(super) told: Vec<ForeignAttributes>,
     /// Sub-agent of each message; empty where there is none.
     pub(super) agents: Vec<Option<String>>,
     /// Place of the transcript, which tells it from another with the same words.
@@ -170,6 +173,16 @@ impl Transcript<'_> {
         ] {
             if !messages.is_empty() {
                 attributes.push((key.to_owned(), as_text(messages)));
+            }
+        }
+        for (key, value) in self.told.get(heard..end).into_iter().flatten().flatten() {
+            match attributes.iter_mut().find(|(known, _)| known == key) {
+                None => attributes.push((key.clone(), value.clone())),
+                Some((_, sum)) => {
+                    if let (Some(one), Some(other)) = (sum.as_u64(), value.as_u64()) {
+                        *sum = one.saturating_add(other).into();
+                    }
+                }
             }
         }
         let agent = self.agent_of(heard.min(end.saturating_sub(1)));

@@ -12,8 +12,8 @@ use super::dates::{self, Dates};
 use super::numbers::{AmountParts, KnownNumbers, canonical};
 use crate::judged::operator;
 use crate::shared::pairing::read_text;
-use spanscore_base::model::{HeardText, TextOrigin, Trajectory, WorkBudget};
-use spanscore_base::value::Value;
+use spanscore_base::model::{HeardText, TextOrigin, ToolCall, Trajectory, WorkBudget};
+use spanscore_base::value::{Map, Value};
 
 /// Longest text that may be a date, bytes.
 const DATE_BYTES_MAX: usize = 64;
@@ -293,7 +293,11 @@ pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
     };
     let own = LazyCell::new(|| OwnResults::of(trajectory));
     let is_own = |heard: &HeardText<'_>| heard.origin == TextOrigin::Tool && own.hold(heard);
-    list.extend(given.filter(|heard| !is_known(heard) && !is_own(heard)).cloned());
+    let tasks = LazyCell::new(|| delegated(trajectory));
+    let is_task =
+        |heard: &HeardText<'_>| heard.origin != TextOrigin::Tool && is_given(&tasks, heard);
+    let is_new = |heard: &&HeardText<'_>| !is_known(heard) && !is_own(heard) && !is_task(heard);
+    list.extend(given.filter(is_new).cloned());
     list.sort_by_key(|heard| heard.since_ns);
     let mut known: HashSet<u64> = HashSet::new();
     list.retain(|heard| {
@@ -302,6 +306,35 @@ pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
             && known.insert(known.hasher().hash_one((heard.origin, text)))
     });
     list
+}
+
+/// Characters of a text that a model may have written for its sub-agent, and texts that are kept.
+const TASK_CHARS_MIN: usize = 12;
+const TASKS_MAX: usize = 64;
+
+/// Collects the texts in the arguments of the run's calls, each with the start of its call: a
+/// sub-agent is told by them what to do, in words of the model that calls it.
+fn delegated(trajectory: &Trajectory<'_>) -> Vec<(u64, String)> {
+    let arguments = |call: &ToolCall<'_>| -> Vec<String> {
+        let values = call.arguments.value().and_then(Value::as_map).into_iter().flat_map(Map::iter);
+        let texts = values.filter_map(|(_, value)| value.as_str()).map(str::trim);
+        let is_long = |text: &&str| text.chars().take(TASK_CHARS_MIN).count() == TASK_CHARS_MIN;
+        texts.filter(is_long).map(str::to_owned).collect()
+    };
+    let texts = trajectory
+        .tool_calls
+        .iter()
+        .flat_map(|call| arguments(call).into_iter().map(|text| (call.start_ns, text)));
+    texts.take_while(|(_, text)| trajectory.effort.spend(text.len())).take(TASKS_MAX).collect()
+}
+
+/// Returns true if words are those that an earlier call was given: the model's own, whoever they
+/// are said to be from.
+fn is_given(tasks: &[(u64, String)], heard: &HeardText<'_>) -> bool {
+    let said = heard.value.as_str().map(str::trim);
+    said.is_some_and(|said| {
+        tasks.iter().any(|(since, task)| *since <= heard.since_ns && task == said)
+    })
 }
 
 /// Results of a run's own calls, as far as they are recorded.

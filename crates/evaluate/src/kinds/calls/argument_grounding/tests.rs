@@ -141,9 +141,11 @@ fn what_models_are_given_again_is_heard_once() {
             let value = (*text).into();
             HeardTexts::ready(vec![HeardText { since_ns: *since_ns, origin: *origin, id, value }])
         };
+        let task = Map::from([("task", Value::from("Book a room in Porto"))]);
         let call = ToolCall {
             id: Some("a".into()),
             start_ns: 5,
+            arguments: Content::ready(task.into()),
             result: Content::ready("found".into()),
             ..ToolCall::default()
         };
@@ -165,6 +167,10 @@ fn what_models_are_given_again_is_heard_once() {
     check(&[(3, tool, "a", "earlier"), (9, tool, "a", "earlier")], &[(3, "earlier")]);
     check(&[(3, tool, "a", "found")], &[]);
     check(&[(6, tool, "b", "more"), (7, tool, "c", "more")], &[(6, "more")]);
+    // What the model wrote to a sub-agent is its own, but for what it took from the user.
+    check(&[(6, user, "", " Book a room in Porto")], &[]);
+    let said = (3, user, "", "Book a room in Porto");
+    check(&[said], &[(3, "Book a room in Porto")]);
 }
 
 #[test]

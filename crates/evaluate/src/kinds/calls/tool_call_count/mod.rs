@@ -249,7 +249,7 @@ impl CountRule {
 
 impl CodeEvaluator for ToolCallCount {
     fn facts(&self) -> Facts {
-        Facts::default()
+        Facts { finish_reasons: true, ..Facts::default() }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

@@ -8,7 +8,7 @@
 //! not found, an end: the last call, a hand-over, a question to the user. Going on with other tools
 //! ignores the error, unless the tool or a fallback succeeds later, the tool is called again with
 //! other arguments or after a change, or a model's words (to a person that it hands over to, too)
-//! name what failed.
+//! name what failed. Without a recorded answer nobody can tell whether it named the failure.
 
 mod named;
 mod stand_in;
@@ -71,7 +71,8 @@ struct Settings {
     max_blind_retries: usize,
     /// True if going on as if nothing had happened counts against the agent. Default `true`. A run
     /// in which the model or the answer names what failed is none such; one that only says sorry
-    /// is.
+    /// is. Where no answer is recorded, such a call is left out: nothing tells what the answer
+    /// said of it.
     #[default = true]
     detect_ignored_errors: bool,
     /// For a tool, the tools that may stand in for it.
@@ -99,6 +100,8 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
 enum Reaction {
     Sensible,
     NotRecorded,
+    /// Another tool goes on, and no answer is recorded that could name the failure.
+    Unanswered,
     BlindRetry,
     /// Another tool goes on: ignored, unless the rest of the run says otherwise.
     Ignored,
@@ -118,6 +121,8 @@ struct Run<'c, 'a> {
     missing: RefCell<HashMap<usize, bool>>,
     /// Failures that the answers name.
     named: NamedFailures<'c>,
+    /// True if an answer is recorded.
+    has_answer: bool,
     effort: &'c WorkBudget,
 }
 
@@ -131,10 +136,17 @@ impl<'c, 'a> Run<'c, 'a> {
         }
         let succeeded = calls.iter().enumerate().filter(|(at, _)| !failed[*at]);
         let last_success = succeeded.map(|(at, call)| (&*call.name, at)).collect();
-        let named = NamedFailures::of(trajectory);
-        let effort = &trajectory.effort;
-        let missing = RefCell::default();
-        Self { calls, failed, groups: ranges, last_success, missing, named, effort }
+        Self {
+            calls,
+            failed,
+            groups: ranges,
+            last_success,
+            missing: RefCell::default(),
+            named: NamedFailures::of(trajectory),
+            has_answer: trajectory.final_output.is_recorded()
+                || trajectory.exchanges.iter().any(|turn| turn.answer.is_recorded()),
+            effort: &trajectory.effort,
+        }
     }
 
     /// Returns the index after the group of a call.
@@ -245,8 +257,10 @@ impl Recovery {
             return Reaction::Ignored;
         }
         let looks = roles::looks(&next.name);
-        let is_other_way =
-            || looks && roles::looks(&call.name) && seeks_the_same(call, next, run.effort);
+        // A tool of a name that says nothing, such as `stock_quote`, looks something up, too, where
+        // another one finds it.
+        let may_look = || roles::looks(&call.name) || !run.failed[at] && !roles::acts(&call.name);
+        let is_other_way = || looks && may_look() && seeks_the_same(call, next, run.effort);
         if roles::is_end(&next.name)
             || self.stands_in(call, next)
             || is_other_way()
@@ -275,7 +289,13 @@ impl Recovery {
             || self.is_tried_again(run, failed)
             || later.any(|next| run.is_taken_over(failed, next))
             || run.named.name(call);
-        if is_sensible { Reaction::Sensible } else { Reaction::Ignored }
+        if is_sensible {
+            Reaction::Sensible
+        } else if run.has_answer {
+            Reaction::Ignored
+        } else {
+            Reaction::Unanswered
+        }
     }
 
     /// Returns true if the agent comes back to a tool: with other arguments, or once it has changed
@@ -380,6 +400,7 @@ impl CodeEvaluator for Recovery {
             arguments: self.settings.argument_matcher.reads_arguments(),
             results: true,
             final_output: self.settings.detect_ignored_errors,
+            finish_reasons: true,
             ..Facts::default()
         }
     }
@@ -408,11 +429,10 @@ impl CodeEvaluator for Recovery {
         if trajectory.effort.is_spent() {
             return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
         }
-        reactions.retain(|(_, reaction)| *reaction != Reaction::NotRecorded);
+        let is_unanswered = reactions.iter().any(|(_, it)| *it == Reaction::Unanswered);
+        reactions.retain(|(_, it)| ![Reaction::NotRecorded, Reaction::Unanswered].contains(it));
         if reactions.is_empty() {
-            return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
-                "the arguments of the failed tool calls are not recorded".to_owned()
-            });
+            return not_recorded(is_unanswered, want);
         }
         let of = |wanted| {
             reactions.iter().filter(move |(_, r)| *r == wanted).map(|(call, _)| &*call.name)
@@ -442,6 +462,18 @@ impl CodeEvaluator for Recovery {
         };
         report::scored(report::ratio(sensible, reactions.len()), want, explain, details)
     }
+}
+
+/// Says of what no trace is recorded in which the reaction could be seen.
+fn not_recorded(is_unanswered: bool, want: Want) -> Outcome {
+    let (reason, words) = if is_unanswered {
+        let words = "no answer is recorded that could say what failed";
+        (Reason::FinalOutputNotRecorded, words)
+    } else {
+        let words = "the arguments of the failed tool calls are not recorded";
+        (Reason::ArgumentsNotRecorded, words)
+    };
+    report::not_evaluable(reason, want, || words.to_owned())
 }
 
 #[cfg(test)]

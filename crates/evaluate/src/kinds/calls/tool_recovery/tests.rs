@@ -26,8 +26,12 @@ fn with_argument(name: &'static str, value: String) -> ToolCall<'static> {
 }
 
 fn evaluate(tool_calls: Vec<ToolCall<'_>>, steps: u64) -> Outcome {
-    let trajectory =
-        Trajectory { tool_calls, effort: WorkBudget::new(steps), ..Trajectory::default() };
+    let trajectory = Trajectory {
+        tool_calls,
+        final_output: Content::ready("Done.".into()),
+        effort: WorkBudget::new(steps),
+        ..Trajectory::default()
+    };
     let settings = Settings::default();
     let failures = FailureRules::new(&settings.failures).unwrap();
     Recovery { settings, failures }.evaluate(&trajectory, Want::ALL)

@@ -292,7 +292,12 @@ impl Validity {
 
 impl CodeEvaluator for Validity {
     fn facts(&self) -> Facts {
-        Facts { arguments: true, tool_definitions: true, ..Facts::default() }
+        Facts {
+            arguments: true,
+            tool_definitions: true,
+            finish_reasons: !self.dokimos,
+            ..Facts::default()
+        }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
