@@ -51,23 +51,20 @@ async function everyPage(browser, base, places) {
   }
 }
 
-/**
- * States that a good collector seldom shows: its answers are replaced. Each place shows each state, in
- * one theme and width of the four, by turns: all pages show a state with the same few elements.
- */
+/** States that a good collector seldom shows: its answers are replaced. */
 async function everyState(browser, base, places) {
   const problem = (status) => ({ status, contentType: 'application/problem+json', body: JSON.stringify({ type: 'urn:spanscore:problem:too_long', title: 'The question takes too long', status, detail: 'ask for a shorter time, or for fewer fields' }) });
   const states = { failing: (route) => route.fulfill(problem(503)), unauthorised: (route) => route.fulfill(problem(401)), waiting: () => {} };
-  const looks = THEMES.flatMap((theme) => WIDTHS.map((width) => [theme, width]));
-  for (const [turn, [state, answer]] of Object.entries(states).entries()) {
-    for (const [at, [name, hash]] of places.entries()) {
-      const [theme, width] = looks[(turn + at) % looks.length];
-      await within(browser, base, { theme, width }, async (page, found) => {
-        await page.route('**/api/v1/**', answer);
-        await page.goto(`${base}/${hash}`);
-        await page.waitForSelector(state === 'waiting' ? 'main' : '.problem, .note');
-        check(`${name}, ${state}, ${theme}, ${width} px`, [...found, ...await faults(page)]);
-      });
+  for (const [state, answer] of Object.entries(states)) {
+    for (const [name, hash] of places) {
+      for (const [theme, width] of THEMES.flatMap((theme) => WIDTHS.map((width) => [theme, width]))) {
+        await within(browser, base, { theme, width }, async (page, found) => {
+          await page.route('**/api/v1/**', answer);
+          await page.goto(`${base}/${hash}`);
+          await page.waitForSelector(state === 'waiting' ? 'main' : '.problem, .note');
+          check(`${name}, ${state}, ${theme}, ${width} px`, [...found, ...await faults(page)]);
+        });
+      }
     }
   }
 }
