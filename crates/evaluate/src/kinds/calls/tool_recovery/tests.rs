@@ -59,7 +59,8 @@ fn change_made_together_with_a_retry_comes_too_late_for_it() {
     let check = |together: [(&str, CallStatus); 2]| {
         let before = [made("pay", 1, CallStatus::Error), made("send", 2, CallStatus::Error)];
         let last = together.map(|(name, status)| made(name, 3, status));
-        let outcome = evaluate([before, last].concat(), EVALUATION_STEPS_MAX as u64);
+        let outcome =
+            evaluate(before.into_iter().chain(last).collect(), EVALUATION_STEPS_MAX as u64);
         let Outcome::Scored(score) = outcome else { panic!("{together:?}") };
         assert_eq!(score.value, 1.0 / 3.0, "{together:?}");
     };
