@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use spanscore_base::statistics::Share;
-use spanscore_store::query::{GroupFigures, StoreField};
+use spanscore_store::query::{GroupFigures, ReasonCount, StoreField};
 
 use super::RouteQuery;
 use crate::problem::ApiProblem;
@@ -37,6 +37,16 @@ pub(super) fn evaluators(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem>
         EvaluatorItem { evaluator, kind, level, versions, figures: GroupFigures::new(group) }
     });
     answer(&BTreeMap::from([("items", items.collect::<Vec<_>>())]))
+}
+
+#[derive(Serialize)]
+struct EvaluatorAnswer<'a> {
+    evaluator: &'a str,
+    kind: &'a str,
+    level: &'a str,
+    figures: GroupFigures,
+    versions: Vec<VersionItem<'a>>,
+    reasons: Vec<ReasonCount>,
 }
 
 #[derive(Serialize)]
@@ -74,14 +84,14 @@ pub(super) fn evaluator(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> 
             figures: group.map(GroupFigures::new).unwrap_or_default(),
         }
     });
-    answer(&json!({
-        "evaluator": name,
-        "kind": last.kind,
-        "level": last.level,
-        "figures": GroupFigures::of_all(&all),
-        "versions": versions.collect::<Vec<_>>(),
-        "reasons": asking.reader.reasons(&filter)?,
-    }))
+    answer(&EvaluatorAnswer {
+        evaluator: &name,
+        kind: &last.kind,
+        level: &last.level,
+        figures: GroupFigures::of_all(&all),
+        versions: versions.collect(),
+        reasons: asking.reader.reasons(&filter)?,
+    })
 }
 
 pub(super) fn tools(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
