@@ -12,6 +12,12 @@ use super::RouteQuery;
 use crate::problem::ApiProblem;
 use crate::readers::answer;
 
+/// List of figures.
+#[derive(Serialize)]
+struct ItemList<T> {
+    items: Vec<T>,
+}
+
 #[derive(Serialize)]
 struct EvaluatorItem<'a> {
     evaluator: &'a str,
@@ -36,7 +42,7 @@ pub(super) fn evaluators(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem>
         let versions = versions.get(evaluator).copied().unwrap_or_default();
         EvaluatorItem { evaluator, kind, level, versions, figures: GroupFigures::new(group) }
     });
-    answer(&BTreeMap::from([("items", items.collect::<Vec<_>>())]))
+    answer(&ItemList { items: items.collect() })
 }
 
 #[derive(Serialize)]
@@ -114,7 +120,7 @@ pub(super) fn tools(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
 
 pub(super) fn argument_errors(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let items = asking.reader.argument_errors(&asking.question.filter)?;
-    answer(&json!({"items": items}))
+    answer(&ItemList { items })
 }
 
 pub(super) fn distribution(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
