@@ -9,6 +9,7 @@ use super::row::stored_row;
 const VERDICTS_MAX: usize = 50;
 /// Most runs that are told of one session.
 const SESSION_RUNS_MAX: usize = 50;
+
 stored_row! {
     /// Run of a list.
     #[derive(Clone, Debug, PartialEq, Serialize)]
