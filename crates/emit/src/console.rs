@@ -86,7 +86,7 @@ impl Exporter for ConsoleSettings {
         starting.show(self.content.is_shown(), details);
         let limits = QueueLimits::local(Duration::ZERO).must_deliver(self.must_deliver);
         let filter = starting.content_filter(self.content);
-        starting.queue(limits, Console::new(self, filter));
+        starting.queue(limits, None, Console::new(self, filter));
         Ok(())
     }
 }

@@ -109,7 +109,7 @@ impl Exporter for FileSettings {
         starting.show(self.content.is_shown(), true);
         let limits = QueueLimits::local(FLUSH_TIMEOUT).must_deliver(self.must_deliver);
         let overflow = starting.overflow(self.must_deliver, self.overflow_mib)?;
-        starting.queue_with(limits, overflow, file);
+        starting.queue(limits, overflow, file);
         Ok(())
     }
 }

@@ -16,11 +16,20 @@ use rustix::process::{Resource, getrlimit};
 
 /// Metric of the process.
 struct ProcessMetric {
-    /// Name and text in the format of Prometheus.
-    scraped: [&'static str; 2],
-    /// Name, unit and text by OpenTelemetry's conventions; `None` for what they do not name.
-    pushed: Option<[&'static str; 3]>,
+    /// Name in the format of Prometheus.
+    name: &'static str,
+    /// Text beside that.
+    help: &'static str,
+    /// Metric that OpenTelemetry's conventions make of it; `None` for what they do not name.
+    pushed: Option<PushedMetric>,
     kind: ProcessMetricKind,
+}
+
+/// Description of a metric by OpenTelemetry's conventions.
+struct PushedMetric {
+    name: &'static str,
+    unit: &'static str,
+    about: &'static str,
 }
 
 /// Kind of a metric of the process.
@@ -37,44 +46,68 @@ enum ProcessMetricKind {
 /// Metrics of the process, in the order of [`values`].
 const METRICS: [ProcessMetric; 7] = [
     ProcessMetric {
-        scraped: ["process_cpu_seconds_total", "Total user and system CPU time spent in seconds."],
-        pushed: Some(["process.cpu.time", "s", "Total CPU time."]),
+        name: "process_cpu_seconds_total",
+        help: "Total user and system CPU time spent in seconds.",
+        pushed: Some(PushedMetric {
+            name: "process.cpu.time",
+            unit: "s",
+            about: "Total CPU time.",
+        }),
         kind: ProcessMetricKind::Counter,
     },
     ProcessMetric {
-        scraped: ["process_resident_memory_bytes", "Resident memory size in bytes."],
-        pushed: Some(["process.memory.usage", "By", "Physical memory in use."]),
+        name: "process_resident_memory_bytes",
+        help: "Resident memory size in bytes.",
+        pushed: Some(PushedMetric {
+            name: "process.memory.usage",
+            unit: "By",
+            about: "Physical memory in use.",
+        }),
         kind: ProcessMetricKind::UpDownCounter,
     },
     ProcessMetric {
-        scraped: ["process_virtual_memory_bytes", "Virtual memory size in bytes."],
-        pushed: Some(["process.memory.virtual", "By", "Committed virtual memory."]),
+        name: "process_virtual_memory_bytes",
+        help: "Virtual memory size in bytes.",
+        pushed: Some(PushedMetric {
+            name: "process.memory.virtual",
+            unit: "By",
+            about: "Committed virtual memory.",
+        }),
         kind: ProcessMetricKind::UpDownCounter,
     },
     ProcessMetric {
-        scraped: ["process_open_fds", "Number of open file descriptors."],
-        pushed: Some([
-            "process.unix.file_descriptor.count",
-            "{file_descriptor}",
-            "File descriptors in use.",
-        ]),
+        name: "process_open_fds",
+        help: "Number of open file descriptors.",
+        pushed: Some(PushedMetric {
+            name: "process.unix.file_descriptor.count",
+            unit: "{file_descriptor}",
+            about: "File descriptors in use.",
+        }),
         kind: ProcessMetricKind::UpDownCounter,
     },
     ProcessMetric {
-        scraped: ["process_threads", "Number of OS threads in the process."],
-        pushed: Some(["process.thread.count", "{thread}", "Threads."]),
+        name: "process_threads",
+        help: "Number of OS threads in the process.",
+        pushed: Some(PushedMetric {
+            name: "process.thread.count",
+            unit: "{thread}",
+            about: "Threads.",
+        }),
         kind: ProcessMetricKind::UpDownCounter,
     },
     ProcessMetric {
-        scraped: [
-            "process_start_time_seconds",
-            "Start time of the process since unix epoch in seconds.",
-        ],
-        pushed: Some(["process.uptime", "s", "Time since the process started."]),
+        name: "process_start_time_seconds",
+        help: "Start time of the process since unix epoch in seconds.",
+        pushed: Some(PushedMetric {
+            name: "process.uptime",
+            unit: "s",
+            about: "Time since the process started.",
+        }),
         kind: ProcessMetricKind::Uptime,
     },
     ProcessMetric {
-        scraped: ["process_max_fds", "Maximum number of open file descriptors."],
+        name: "process_max_fds",
+        help: "Maximum number of open file descriptors.",
         pushed: None,
         kind: ProcessMetricKind::UpDownCounter,
     },
@@ -90,8 +123,8 @@ impl ProcessCollector {
     /// A name or a text that Prometheus does not take.
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         let desc = |known: &ProcessMetric| {
-            let [name, help] = known.scraped.map(str::to_owned);
-            Desc::new(name, help, Vec::new(), Default::default())
+            let help = known.help.to_owned();
+            Desc::new(known.name.to_owned(), help, Vec::new(), Default::default())
         };
         METRICS.iter().map(desc).collect::<Result<_, _>>().map(Self)
     }
@@ -105,7 +138,6 @@ impl Collector for ProcessCollector {
     fn collect(&self) -> Vec<MetricFamily> {
         let read = METRICS.iter().zip(values().into_iter().flatten());
         let families = read.map(|(known, value)| {
-            let [name, help] = known.scraped.map(str::to_owned);
             let mut metric = proto::Metric::default();
             let mut family = MetricFamily::default();
             if known.kind == ProcessMetricKind::Counter {
@@ -119,8 +151,8 @@ impl Collector for ProcessCollector {
                 metric.set_gauge(gauge);
                 family.set_field_type(MetricType::GAUGE);
             }
-            family.set_name(name);
-            family.set_help(help);
+            family.set_name(known.name.to_owned());
+            family.set_help(known.help.to_owned());
             family.set_metric(vec![metric]);
             family
         });
@@ -128,7 +160,7 @@ impl Collector for ProcessCollector {
     }
 }
 
-/// Reads what `/proc` says now; nothing where there is none.
+/// Reads what `/proc` says now, in the order of [`METRICS`]; nothing where there is none.
 fn values() -> Option<[u64; 7]> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The name before may hold blanks and parentheses; the first word behind it is the third field.
@@ -166,7 +198,7 @@ pub(super) fn metrics(started_ns: u64, now_ns: u64) -> Vec<Metric> {
 
 impl ProcessMetric {
     fn metric(&self, value: u64, started_ns: u64, now_ns: u64) -> Option<Metric> {
-        let [name, unit, description] = self.pushed?.map(str::to_owned);
+        let pushed = self.pushed.as_ref()?;
         let value = match self.kind {
             ProcessMetricKind::Counter => Value::AsDouble(value as f64),
             ProcessMetricKind::UpDownCounter => Value::AsInt(value.cast_signed()),
@@ -189,7 +221,13 @@ impl ProcessMetric {
                 is_monotonic: kind == ProcessMetricKind::Counter,
             }),
         };
-        Some(Metric { name, description, unit, data: Some(data), ..Metric::default() })
+        Some(Metric {
+            name: pushed.name.to_owned(),
+            unit: pushed.unit.to_owned(),
+            description: pushed.about.to_owned(),
+            data: Some(data),
+            ..Metric::default()
+        })
     }
 }
 

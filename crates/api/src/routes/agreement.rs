@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use spanscore_base::statistics::agreement::{RatedPair, agreement, interval};
 use spanscore_store::query::{FigureInterval, PersonLabel};
@@ -21,6 +20,13 @@ const AUTHORS_MAX: usize = 50;
 /// Most pairs of people, those with the most subjects in common.
 const PAIRS_MAX: usize = 50;
 
+#[derive(Serialize)]
+struct AgreementAnswer<'a> {
+    labels: usize,
+    evaluators: Vec<RatedEvaluator<'a>>,
+    people: Vec<RatedPerson<'a>>,
+}
+
 /// Evaluator beside the labels on its evaluations.
 #[derive(Serialize)]
 struct RatedEvaluator<'a> {
@@ -34,7 +40,17 @@ struct RatedEvaluator<'a> {
     unjudged: usize,
     #[serde(flatten)]
     figures: RatedFigures,
-    disagreements: Value,
+    disagreements: Vec<DisagreementItem<'a>>,
+}
+
+/// Label that says the opposite of a verdict.
+#[derive(Serialize)]
+struct DisagreementItem<'a> {
+    trace_id: &'a str,
+    evaluation_id: Option<&'a str>,
+    author: &'a str,
+    label: &'static str,
+    verdict: &'static str,
 }
 
 /// Two people beside each other.
@@ -75,11 +91,11 @@ pub(super) fn of_people(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> 
         evaluator.into_iter().for_each(|name| by_evaluator.entry(name).or_default().push(label));
     }
     let evaluators = by_evaluator.into_iter().map(|(name, labels)| rated(name, &labels));
-    answer(&json!({
-        "labels": labels.len(),
-        "evaluators": evaluators.collect::<Vec<_>>(),
-        "people": people(&labels),
-    }))
+    answer(&AgreementAnswer {
+        labels: labels.len(),
+        evaluators: evaluators.collect(),
+        people: people(&labels),
+    })
 }
 
 /// Gathers labels by what they are about, in the order of the labels: the newest first.
@@ -110,15 +126,14 @@ fn rated<'a>(evaluator: &'a str, labels: &[&'a PersonLabel]) -> RatedEvaluator<'
     let subjects: Vec<Vec<RatedPair>> = subjects.into_iter().map(pairs).collect();
     let count = |pair| judged.iter().filter(|(_, it)| *it == pair).count();
     let opposite = judged.iter().filter(|(_, (label, verdict))| label != verdict);
-    let disagreements = opposite.take(DISAGREEMENTS_MAX).map(|&(it, (label, verdict))| {
-        json!({
-            "trace_id": it.trace_id,
-            "evaluation_id": it.evaluation_id,
-            "author": it.author,
-            "label": label,
-            "verdict": verdict,
-        })
-    });
+    let disagreements =
+        opposite.take(DISAGREEMENTS_MAX).map(|&(it, (label, verdict))| DisagreementItem {
+            trace_id: &it.trace_id,
+            evaluation_id: it.evaluation_id.as_deref(),
+            author: &it.author,
+            label,
+            verdict,
+        });
     RatedEvaluator {
         evaluator,
         labels: labels.len(),

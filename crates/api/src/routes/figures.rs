@@ -6,11 +6,17 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use spanscore_base::statistics::Share;
-use spanscore_store::query::{GroupFigures, StoreField};
+use spanscore_store::query::{GroupFigures, ReasonCount, StoreField};
 
 use super::RouteQuery;
 use crate::problem::ApiProblem;
 use crate::readers::answer;
+
+/// List of figures.
+#[derive(Serialize)]
+struct ItemList<T> {
+    items: Vec<T>,
+}
 
 #[derive(Serialize)]
 struct EvaluatorItem<'a> {
@@ -36,7 +42,17 @@ pub(super) fn evaluators(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem>
         let versions = versions.get(evaluator).copied().unwrap_or_default();
         EvaluatorItem { evaluator, kind, level, versions, figures: GroupFigures::new(group) }
     });
-    answer(&BTreeMap::from([("items", items.collect::<Vec<_>>())]))
+    answer(&ItemList { items: items.collect() })
+}
+
+#[derive(Serialize)]
+struct EvaluatorAnswer<'a> {
+    evaluator: &'a str,
+    kind: &'a str,
+    level: &'a str,
+    figures: GroupFigures,
+    versions: Vec<VersionItem<'a>>,
+    reasons: Vec<ReasonCount>,
 }
 
 #[derive(Serialize)]
@@ -74,14 +90,14 @@ pub(super) fn evaluator(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> 
             figures: group.map(GroupFigures::new).unwrap_or_default(),
         }
     });
-    answer(&json!({
-        "evaluator": name,
-        "kind": last.kind,
-        "level": last.level,
-        "figures": GroupFigures::of_all(&all),
-        "versions": versions.collect::<Vec<_>>(),
-        "reasons": asking.reader.reasons(&filter)?,
-    }))
+    answer(&EvaluatorAnswer {
+        evaluator: &name,
+        kind: &last.kind,
+        level: &last.level,
+        figures: GroupFigures::of_all(&all),
+        versions: versions.collect(),
+        reasons: asking.reader.reasons(&filter)?,
+    })
 }
 
 pub(super) fn tools(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
@@ -104,7 +120,7 @@ pub(super) fn tools(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
 
 pub(super) fn argument_errors(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let items = asking.reader.argument_errors(&asking.question.filter)?;
-    answer(&json!({"items": items}))
+    answer(&ItemList { items })
 }
 
 pub(super) fn distribution(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {

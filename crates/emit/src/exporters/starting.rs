@@ -158,11 +158,6 @@ impl Starting<'_> {
         filter.of_exporter(texts, &self.exporters.pool)
     }
 
-    /// Adds its queue of evaluations, with the delivery of its batches.
-    pub(crate) fn queue(&mut self, limits: QueueLimits, end: impl Deliver) {
-        self.queue_with(limits, None, end);
-    }
-
     /// Returns the retries of failed requests: endless ones if they must be delivered and there is
     /// a log, unless the settings say otherwise.
     pub(crate) fn retries(&self, must_deliver: bool, settings: &RetrySettings) -> RetrySettings {
@@ -179,11 +174,12 @@ impl Starting<'_> {
         ExporterStartError::Client { exporter, error: error.to_string() }
     }
 
-    /// Starts the queue before a backend, with its overflow.
+    /// Adds the queue of an exporter that sends to a backend: [`Self::queue`], with the limits and
+    /// the overflow of its `sending_queue`.
     ///
     /// # Errors
     /// The overflow cannot be opened.
-    pub(crate) fn queue_to(
+    pub(crate) fn sending_queue(
         &mut self,
         must_deliver: bool,
         settings: &QueueSettings,
@@ -191,12 +187,13 @@ impl Starting<'_> {
     ) -> Result<(), ExporterStartError> {
         let overflow = self.overflow(must_deliver, settings.overflow_mib)?;
         let limits = QueueLimits::from(settings).must_deliver(must_deliver);
-        self.queue_with(limits, overflow, sender);
+        self.queue(limits, overflow, sender);
         Ok(())
     }
 
-    /// Adds its queue of evaluations, with an overflow on disk.
-    pub(crate) fn queue_with(
+    /// Adds its queue of evaluations, which delivers to `end`; without an overflow, what the memory
+    /// does not hold is dropped.
+    pub(crate) fn queue(
         &mut self,
         limits: QueueLimits,
         overflow: Option<Arc<Overflow>>,

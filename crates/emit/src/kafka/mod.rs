@@ -42,7 +42,7 @@ impl Exporter for KafkaExporterSettings {
         let letters = starting.dead_letters();
         let retries = starting.retries(self.must_deliver, &self.retry_on_failure);
         let sender = KafkaSender::new(starting.name(), self, producer, filter, letters, retries);
-        starting.queue_to(self.must_deliver, &self.sending_queue, sender)
+        starting.sending_queue(self.must_deliver, &self.sending_queue, sender)
     }
 
     fn missing_part(&self) -> Option<&'static str> {

@@ -134,7 +134,7 @@ impl NativeSettings {
             trouble: LogLimiter::default(),
         };
         starting.show(self.sending.content.is_shown(), false);
-        starting.queue_to(*must_deliver, sending_queue, sender)
+        starting.sending_queue(*must_deliver, sending_queue, sender)
     }
 }
 

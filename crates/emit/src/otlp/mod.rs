@@ -82,7 +82,7 @@ impl Exporter for Otlp {
             let filter = starting.content_filter(settings.content);
             let letters = starting.dead_letters();
             let sender = BackendSender::new(backend, settings, filter, letters);
-            starting.queue_to(settings.must_deliver, &settings.sending_queue, sender)?;
+            starting.sending_queue(settings.must_deliver, &settings.sending_queue, sender)?;
         }
         Ok(())
     }

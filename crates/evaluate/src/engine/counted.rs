@@ -72,9 +72,8 @@ impl Counted {
     /// Rewrites a compiled expression.
     pub(super) fn new(expression: &IdedExpr) -> Result<Self, Uncountable> {
         let mut expression = expression.clone();
-        let steps = parts(&mut expression);
         let mut patterns = Vec::new();
-        change(&mut expression, &mut patterns)?;
+        let steps = change(&mut expression, &mut patterns)?;
         Ok(Self { expression, patterns, steps })
     }
 
@@ -115,27 +114,18 @@ fn search_name(number: usize) -> String {
     format!("@search{number}")
 }
 
-/// Counts the nodes of an expression.
-fn parts(expression: &mut IdedExpr) -> usize {
-    1 + parts_of(&mut expression.expr).into_iter().map(parts).sum::<usize>()
-}
-
-fn change(expression: &mut IdedExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<(), Uncountable> {
-    let steps = match &mut expression.expr {
-        Expr::Call(call) if call.func_name == "matches" => {
-            search_once(call, patterns)?;
-            0
+/// Rewrites an expression; returns the number of the nodes that it had before.
+fn change(expression: &mut IdedExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<usize, Uncountable> {
+    let below = parts_of(&mut expression.expr).into_iter().map(|part| change(part, patterns));
+    let below: Vec<usize> = below.collect::<Result<_, _>>()?;
+    match (&mut expression.expr, below.as_slice()) {
+        (Expr::Call(call), _) if call.func_name == "matches" => search_once(call, patterns)?,
+        (Expr::Comprehension(it), [_, _, condition, step, _]) => {
+            take_each_round(it, (condition + step) * STEPS_PER_PART);
         }
-        Expr::Comprehension(it) => {
-            (parts(&mut it.loop_cond) + parts(&mut it.loop_step)) * STEPS_PER_PART
-        }
-        _ => 0,
-    };
-    parts_of(&mut expression.expr).into_iter().try_for_each(|part| change(part, patterns))?;
-    if let Expr::Comprehension(it) = &mut expression.expr {
-        take_each_round(it, steps);
+        _ => {}
     }
-    Ok(())
+    Ok(1 + below.iter().sum::<usize>())
 }
 
 /// Has each round of a macro take steps.

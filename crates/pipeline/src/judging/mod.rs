@@ -158,7 +158,7 @@ impl RunningDispatchers {
 
     /// Closes both dispatchers, and waits for requests under way until `no_more_time`.
     pub(super) async fn shutdown<F: Future<Output = ()>>(self, no_more_time: impl Fn() -> F) {
-        tokio::join!(self.judge.shutdown(no_more_time()), self.external.shutdown(no_more_time()),);
+        tokio::join!(self.judge.shutdown(no_more_time()), self.external.shutdown(no_more_time()));
     }
 }
 

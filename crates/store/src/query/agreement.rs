@@ -21,7 +21,7 @@ stored_row! {
         /// Subject, the same for all people who judge it.
         pub subject: String =
             "printf('%s %d %s %d %s', a.target, ifnull(a.session, a.trajectory),
-                ifnull(hex(a.evaluation), ''), ifnull(a.position, -1), a.name)";
+                ifnull(hex(a.evaluation), ''), ifnull(a.position, -1), a.name) AS subject";
         /// Evaluation that it is about.
         pub evaluation_id: Option<String> = "lower(hex(x.id))";
         /// Evaluator of that.
@@ -66,7 +66,8 @@ impl StoreReader {
              LEFT JOIN evaluations x ON x.trajectory = a.trajectory AND x.id = a.evaluation
              LEFT JOIN evaluators w ON w.id = x.evaluator
              WHERE t.seq = a.trajectory AND a.label IS NOT NULL AND {condition}
-             AND {of_evaluator} GROUP BY 2, a.author ORDER BY place DESC LIMIT {LABELS_MAX}"
+             AND {of_evaluator} GROUP BY subject, a.author
+             ORDER BY place DESC LIMIT {LABELS_MAX}"
         );
         Ok(all(connection, &query, params_from_iter(values), PersonLabel::read)?)
     }

@@ -10,6 +10,7 @@ use super::{StoreQueryError, StoreReader};
 
 /// Annotations with the runs that they are of.
 const ANNOTATIONS: &str = "annotations a JOIN trajectories t ON t.seq = a.trajectory";
+
 stored_row! {
     /// Verdict of a person.
     #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -228,7 +228,8 @@ impl StoreReader {
         let (condition, values) = filter.within(connection)?.of_rows();
         let query = format!(
             "SELECT {REASON_COLUMNS} FROM {ROWS} WHERE {condition} AND e.outcome > 1
-             GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT {REASONS_MAX}"
+             GROUP BY e.outcome, ifnull(e.reason, '')
+             ORDER BY count(*) DESC, ifnull(e.reason, '') LIMIT {REASONS_MAX}"
         );
         Ok(all(connection, &query, params_from_iter(values), ReasonCount::read)?)
     }

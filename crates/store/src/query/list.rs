@@ -27,7 +27,7 @@ pub(super) fn verdict_of(number: usize) -> GivenVerdict {
     GivenVerdict::numbered(number).unwrap_or(GivenVerdict::Failed)
 }
 
-/// Returns its word.
+/// Returns the word of the verdict of a number in the file.
 pub(super) fn verdict_word(number: usize) -> &'static str {
     verdict_of(number).as_str()
 }

@@ -3,24 +3,29 @@
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, Params, Row};
 
-/// Declares a row: each field with its column, and the function that makes the field of that where
-/// it is not the value itself; a field without a column has its default until another query fills
-/// it. The columns are a constant, in the order in which `read` takes them.
+/// Declares a row, its columns as a constant, and `read`, which takes them in the same order. A
+/// field has one of three forms:
+///
+/// ```text
+/// agent: String = "s.agent";                              value of the column
+/// left_out: Option<&'static str> = "t.shed" => left_out;  made of that value by a function
+/// verdicts: Vec<RunVerdict> = later;                      default until another query fills it
+/// ```
 macro_rules! stored_row {
     ($(#[$of_row:meta])* $vis:vis struct $Row:ident: $COLUMNS:ident {
         $($(#[$of_field:meta])* $field_vis:vis $field:ident: $Type:ty
-            $(= $column:literal $(=> $make:path)?)?;)*
+            = $column:tt $(=> $make:path)?;)*
     }) => {
         $(#[$of_row])*
         $vis struct $Row { $($(#[$of_field])* $field_vis $field: $Type,)* }
 
-        pub(super) const $COLUMNS: &str = $crate::query::row::joined!($($($column)?)*);
+        pub(super) const $COLUMNS: &str = $crate::query::row::joined!($($column)*);
 
         impl $Row {
             pub(super) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
                 let mut at = 0..;
                 Ok(Self {
-                    $($field: $crate::query::row::field!(row, at $(, $column $(, $make)?)?),)*
+                    $($field: $crate::query::row::field!(row, at, $column $(, $make)?),)*
                 })
             }
         }
@@ -28,11 +33,13 @@ macro_rules! stored_row {
 }
 
 macro_rules! joined {
-    ($first:literal $($other:literal)*) => { concat!($first $(, ", ", $other)*) };
+    ($first:literal $($(later)* $other:literal)* $(later)*) => {
+        concat!($first $(, ", ", $other)*)
+    };
 }
 
 macro_rules! field {
-    ($row:ident, $at:ident) => {
+    ($row:ident, $at:ident, later) => {
         Default::default()
     };
     ($row:ident, $at:ident, $column:literal) => {

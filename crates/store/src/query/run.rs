@@ -9,6 +9,7 @@ use super::row::stored_row;
 const VERDICTS_MAX: usize = 50;
 /// Most runs that are told of one session.
 const SESSION_RUNS_MAX: usize = 50;
+
 stored_row! {
     /// Run of a list.
     #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,7 +65,7 @@ stored_row! {
         /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
         pub left_out: Option<&'static str> = "t.shed" => left_out;
         /// Verdicts by evaluator, the worst first.
-        pub verdicts: Vec<RunVerdict>;
+        pub verdicts: Vec<RunVerdict> = later;
     }
 }
 
@@ -104,15 +105,15 @@ stored_row! {
         /// Runs.
         pub turns: i64 = "o.turns";
         /// Passes.
-        pub passed: i64;
+        pub passed: i64 = later;
         /// Fails.
-        pub failed: i64;
+        pub failed: i64 = later;
         /// Not evaluable ones.
-        pub not_evaluable: i64;
+        pub not_evaluable: i64 = later;
         /// Those whose evaluator broke.
-        pub broken: i64;
+        pub broken: i64 = later;
         /// Last runs, oldest first.
-        pub runs: Vec<SessionRun>;
+        pub runs: Vec<SessionRun> = later;
     }
 }
 

@@ -55,22 +55,22 @@ stored_row! {
         /// Cost, US dollars.
         pub cost_usd: Option<f64> = "t.cost";
         /// Cases of datasets.
-        pub cases: Vec<String>;
+        pub cases: Vec<String> = later;
         /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
         pub left_out: Option<&'static str> = "t.shed" => left_out;
         /// User's input: an object with its `value`, or the reason that it is `absent`.
-        pub input: Option<serde_json::Value>;
+        pub input: Option<serde_json::Value> = later;
         /// Answer, in the same form.
-        pub output: Option<serde_json::Value>;
+        pub output: Option<serde_json::Value> = later;
         /// Definitions of the tools that were offered; `None` if they are not stored.
         pub offered: Option<serde_json::Value> =
             "(SELECT d.content FROM definitions d WHERE d.id = t.definitions)" => offered_in;
         /// Calls in order.
-        pub calls: Vec<StoredCall>;
+        pub calls: Vec<StoredCall> = later;
         /// Evaluations of all revisions.
-        pub evaluations: Vec<EvaluationRow>;
+        pub evaluations: Vec<EvaluationRow> = later;
         /// Verdicts of people, in the order in which they were made.
-        pub annotations: Vec<StoredAnnotation>;
+        pub annotations: Vec<StoredAnnotation> = later;
     }
 }
 
@@ -93,11 +93,11 @@ stored_row! {
         /// True if only the history of a request records it.
         pub repeated: bool = "c.repeated";
         /// Arguments, in the form of `input`.
-        pub arguments: Option<serde_json::Value>;
+        pub arguments: Option<serde_json::Value> = later;
         /// Result, in the same form.
-        pub result: Option<serde_json::Value>;
+        pub result: Option<serde_json::Value> = later;
         /// Error's text.
-        pub error: Option<serde_json::Value>;
+        pub error: Option<serde_json::Value> = later;
     }
 }
 

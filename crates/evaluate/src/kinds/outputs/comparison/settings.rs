@@ -54,6 +54,7 @@ pub(crate) struct ComparisonSettings<C> {
 /// Expected value.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The help for an unknown setting looks up what belongs below `criteria` by this name.
 #[schemars(rename = "Criteria")]
 pub(crate) struct ExpectedValue {
     /// Any value.
