@@ -12,12 +12,10 @@ mod langchain4j;
 mod listed;
 mod messages;
 mod repr;
-mod rust_debug;
 mod shapes;
 mod shortcut;
 mod spelled;
 mod told_call;
-mod tool_in_name;
 mod waiting;
 mod wrapped_call;
 
@@ -34,7 +32,6 @@ pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
 pub(super) use shortcut::Shortcut;
 pub(super) use spelled::may_hold;
-pub(crate) use tool_in_name::tool_in_name;
 pub(super) use wrapped_call::without_envelope;
 
 use self::shortcut::{OfJson, OfWords, is_words};
@@ -129,7 +126,6 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("only_message", shapes::only_message),
     ("told_call", told_call::told_call),
     ("qualified_name", shapes::qualified_name),
-    ("name_of_tool", tool_in_name::name_of_tool),
     ("printed_fields", shapes::printed_fields),
     ("json_members", shapes::json_members),
     ("printed_messages", langchain4j::printed_messages),
@@ -377,16 +373,12 @@ fn object_or_text(value: Value<'_>) -> Option<Decoded<'_>> {
 /// print of a dictionary with other objects in it becomes its members.
 pub(super) fn json_or_py_or_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
-        Value::String(text) if is_bracketed(&text) || is_printed(&text) => python_literal(text)
+        Value::String(text) if is_bracketed(&text) || text.starts_with('(') => python_literal(text)
             .unwrap_or_else(|text| {
                 repr::members(&text).map_or_else(|| Value::String(text), Value::Map)
             }),
         value => value,
     }
-}
-
-fn is_printed(text: &str) -> bool {
-    text.starts_with('(') || rust_debug::may_print(text)
 }
 
 /// Parses a text that is JSON; one that is not yields nothing.
@@ -438,11 +430,8 @@ pub(super) fn looks_whole(text: &str) -> bool {
 }
 
 /// Parses a Python literal, as `repr` and `str` write containers, borrowing from the text if it is
-/// borrowed, or a value that Rust prints; returns the text unchanged if it is neither.
+/// borrowed; returns the text unchanged if it is none.
 fn python_literal(text: Cow<'_, str>) -> Result<Value<'_>, Cow<'_, str>> {
-    if let Some(value) = rust_debug::parse(&text) {
-        return Ok(value);
-    }
     match text {
         Cow::Borrowed(text) => python::parse_literal(text).ok_or(Cow::Borrowed(text)),
         Cow::Owned(text) => {

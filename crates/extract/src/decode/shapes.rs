@@ -10,9 +10,6 @@ use spanscore_base::value::{Map, Value};
 /// options]}` of the Vercel AI SDK the input; any other value stays.
 pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
     let Value::Map(mut map) = value else { return value };
-    if let Some(paired) = paired(&map) {
-        return Value::Map(paired);
-    }
     let known = |key: &str| matches!(key, "args" | "kwargs" | SANITIZE);
     let no_positional = match map.get("args") {
         Some(Value::List(args)) => args.is_empty(),
@@ -36,16 +33,6 @@ pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
         None if map.get(SANITIZE).is_some() => Value::Map(Map::default()),
         None => Value::Map(map),
     }
-}
-
-/// Returns the members of an object whose names and values stand side by side, in two lists.
-fn paired<'a>(map: &Map<'a>) -> Option<Map<'a>> {
-    let list = |key| map.get(key).and_then(Value::as_list);
-    let (names, values) = list("names").zip(list("values")).filter(|_| map.len() == 2)?;
-    let name = |name: &Value<'a>| name.as_str().map(str::to_owned);
-    let pairs = names.iter().zip(values).map(|(key, value)| Some((name(key)?, value.clone())));
-    let paired: Option<Map<'a>> = pairs.collect();
-    paired.filter(|_| names.len() == values.len())
 }
 
 /// Parameter of every tool of smolagents that its callers do not see.
@@ -292,7 +279,7 @@ fn is_function_response(map: &Map<'_>) -> bool {
 /// Returns true for a result as a server of MCP gives it: blocks, and nothing but what belongs to
 /// them.
 fn is_served_result(map: &Map<'_>) -> bool {
-    let known = ["content", "structuredContent", "structured_content", "_meta", "meta", "details"];
+    let known = ["content", "structuredContent", "structured_content", "_meta", "meta"];
     map.iter().all(|(key, _)| known.contains(&key))
         && map.get("content").is_some_and(is_text_blocks)
 }
@@ -433,10 +420,6 @@ pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
     let role = of_role.unwrap_or("assistant");
     let mut parts: Vec<(Cow<'_, str>, Value<'_>)> = Vec::with_capacity(map.len());
     for (key, part) in map.into_entries() {
-        let key = match key.strip_prefix("message.") {
-            Some(key) => Cow::Owned(key.to_owned()),
-            None => key,
-        };
         let is_whole = matches!(&*key, "message" | "gen_ai.event.content");
         // Attributes cannot hold objects or lists: those are written as their JSON.
         let part = if is_whole || key == "tool_calls" { json_or_text(part) } else { part };

@@ -36,9 +36,6 @@ pub enum From {
     /// Attribute `key` of the span events named `event`, or of each an object made of its
     /// attributes `keys`.
     SpanEvent,
-    /// Span events whose name speaks of a tool (`tool.call`, `Completed tool call`) and that no
-    /// other source names, each an object of all its attributes.
-    ToolEvents,
     /// Name of the span.
     SpanName,
     /// Status of the span: fails the call if its code is `ERROR`, with its message as text.
@@ -105,7 +102,7 @@ impl FactSource {
             From::AttrsObject => self.keys.is_empty().then_some("keys"),
             From::SpanEvent if self.key.is_empty() && self.keys.is_empty() => Some("key"),
             From::SpanEvent | From::Log => self.event.is_empty().then_some("event"),
-            From::ToolEvents | From::SpanName | From::Status => None,
+            From::SpanName | From::Status => None,
         }
     }
 }
@@ -184,7 +181,7 @@ pub struct Condition {
     pub root: Option<bool>,
     /// Kind that the span states under a key for kinds of spans (`acme.span.kind`,
     /// `acme_event_type`), by a value that no dialect names; or that it holds a call's id, a tool's
-    /// name, what was given or given back, or that its name or an event of it names a tool.
+    /// name, or what a tool was given or gave back.
     pub says: Option<SpanKindSaid>,
     /// Kinds of which the span states none.
     pub says_none_of: Vec<SpanKindSaid>,
@@ -227,13 +224,8 @@ pub enum SpanKindSaid {
     ToolCallId,
     /// No kind, but the name of a tool (`acme.tool_name`).
     ToolName,
-    /// No kind, but what was given to something or given back by it (`acme.tool_args`, `input`).
+    /// No kind, but what a tool was given or gave back (`acme.tool_args`).
     ToolContent,
-    /// The name of a tool, or a word for a tool's call, in the name of the span (`tool.find`,
-    /// `execute_tool find`, `tool.call`).
-    ToolNamed,
-    /// A tool in the name of an event (`tool.call`).
-    ToolEvent,
 }
 
 /// Value to compare an attribute with. Kinds never equal each other: `true` is not `"true"`.

@@ -1,7 +1,7 @@
 //! Attributes and events of one span or log record, collected in one pass and written as facts.
 
 use super::key_trie::{KeyMeaning, check};
-use super::layout::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, put, put_attribute, put_told};
+use super::layout::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, put, put_attribute};
 use super::retention::Retention;
 use super::rule::{AttributeRule, Rule, root_rules};
 use super::tool_messages::MessageContents;
@@ -40,11 +40,10 @@ impl<'a> SpanAttributes<'a> {
         self.read.push(ReadAttribute { meaning, value, entry });
     }
 
-    /// Takes an encoded span event. Returns true if it speaks of a tool.
+    /// Takes an encoded span event.
     #[inline]
-    pub(crate) fn event(&mut self, event: &'a [u8]) -> bool {
+    pub(crate) fn event(&mut self, event: &'a [u8]) {
         self.events.push(event);
-        event_name(event).is_ok_and(speaks_of_tool)
     }
 
     /// Returns the meanings of the attributes' keys, each with the encoded attribute.
@@ -136,15 +135,14 @@ impl<'a> SpanAttributes<'a> {
         keep: &Projection,
         arena: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
-        let keeps_told = keep.worded || keep.tool_events;
-        if keep.events == 0 && !keeps_told {
+        if keep.events == 0 {
             return Ok(());
         }
         for event in &self.events {
             let name = event_name(event)?;
-            let kept = table.events.get(name).filter(|number| keep.events >> number & 1 == 1);
-            let slots = kept.and_then(|number| table.event_slots.get(usize::from(number)));
-            if slots.is_none() && !(keeps_told && speaks_of_tool(name)) {
+            let Some(event_number) = table.events.get(name) else { continue };
+            let Some(slots) = table.event_slots.get(usize::from(event_number)) else { continue };
+            if keep.events >> event_number & 1 == 0 {
                 continue;
             }
             put(arena, EVENT, name);
@@ -152,11 +150,6 @@ impl<'a> SpanAttributes<'a> {
             while let Some(field) = fields.next()? {
                 let (number::EVENT_ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
                 let (key, value) = key_value(entry)?;
-                let Some(slots) = slots else {
-                    check(value)?;
-                    put_told(arena, table.matcher.words.sources_of(key), entry);
-                    continue;
-                };
                 if let Some(slot) = table.keys.get(key).filter(|slot| slots.has(*slot)) {
                     check(value)?;
                     put_attribute(arena, EVENT_ATTRIBUTE, slot, value);
@@ -169,19 +162,11 @@ impl<'a> SpanAttributes<'a> {
 
 fn event_name(event: &[u8]) -> Result<&[u8], Malformed> {
     let mut fields = Fields::new(event);
+    let mut name: &[u8] = &[];
     while let Some(field) = fields.next()? {
-        if let (number::EVENT_NAME, Field::Bytes(name)) = field {
-            return Ok(name);
+        if let (number::EVENT_NAME, Field::Bytes(bytes)) = field {
+            name = bytes;
         }
     }
-    Ok(&[])
-}
-
-/// Returns true if the name of an event has a word for tools in it.
-#[inline]
-fn speaks_of_tool(name: &[u8]) -> bool {
-    memchr::memmem::find_iter(name, b"ool").any(|at| {
-        let first = at.checked_sub(1).and_then(|first| name.get(first));
-        matches!(first, Some(b't' | b'T'))
-    })
+    Ok(name)
 }

@@ -16,7 +16,6 @@
 //! | `PARTS` | name, kind, status and attributes as `span_parts` reads them, if one does |
 //! | `EVENT` | name of a span event; its attributes follow |
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
-//! | | or the slot `TOLD`, then as `WORD_MATCH`, of an event that speaks of a tool |
 //! | others | a text or an encoded `AnyValue` |
 
 use crate::table::bit_set::BitSet;
@@ -41,9 +40,6 @@ pub(crate) const SCOPE: u8 = 13;
 pub(crate) const DROPPED: u8 = 14;
 pub(crate) const PARTS: u8 = 15;
 
-/// Slot of the attributes of events that speak of a tool and that no source names.
-const TOLD: KeySlot = KeySlot(u16::MAX);
-
 /// Appends a field.
 #[inline]
 pub(crate) fn put(arena: &mut Vec<u8>, field: u8, content: &[u8]) {
@@ -60,13 +56,6 @@ pub(crate) fn put_attribute(arena: &mut Vec<u8>, field: u8, slot: u16, value: &[
 #[inline]
 pub(crate) fn put_words(arena: &mut Vec<u8>, field: u8, words: u32, entry: &[u8]) {
     put_behind(arena, field, words.to_le_bytes(), entry);
-}
-
-/// Appends an attribute of an event that speaks of a tool, as [`put_words`] does.
-pub(crate) fn put_told(arena: &mut Vec<u8>, words: u32, entry: &[u8]) {
-    let [a, b] = TOLD.0.to_le_bytes();
-    let [c, d, e, f] = words.to_le_bytes();
-    put_behind(arena, EVENT_ATTRIBUTE, [a, b, c, d, e, f], entry);
 }
 
 #[inline]
@@ -252,9 +241,8 @@ impl<'a> FactsReader<'a> {
                 let (_, tail) = slots.iter().find(|(known, _)| *known == slot)?;
                 Some((&**tail, AnyValue::read(value).ok()?))
             }
-            WORD_MATCH | BODY | EVENT_ATTRIBUTE => {
-                let known = if field == EVENT_ATTRIBUTE { told(bytes) } else { worded(bytes) };
-                let (_, entry) = known.filter(|(sources, _)| sources & words.bit != 0)?;
+            WORD_MATCH | BODY => {
+                let (_, entry) = worded(bytes).filter(|(sources, _)| sources & words.bit != 0)?;
                 let (key, value) = key_value(entry).ok()?;
                 Some((words.find(key)?, AnyValue::read(value).ok()?))
             }
@@ -357,18 +345,6 @@ impl<'a> Event<'a> {
         self.attributes().find_map(|(found, value)| (found == slot).then_some(value))
     }
 
-    /// All attributes of an event that speaks of a tool and that no source names, in its order.
-    pub(crate) fn told(self) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
-        let mut fields = self.rest;
-        std::iter::from_fn(move || match fields.next() {
-            Ok(Some((number, Field::Bytes(bytes)))) if number == u32::from(EVENT_ATTRIBUTE) => {
-                let (key, value) = key_value(told(bytes)?.1).ok()?;
-                Some((text(key), read(value)))
-            }
-            _ => None,
-        })
-    }
-
     /// The kept attributes, in the order of the event.
     pub(crate) fn attributes(self) -> impl Iterator<Item = (KeySlot, AnyValue<'a>)> {
         let mut fields = self.rest;
@@ -426,19 +402,11 @@ fn worded(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_le_bytes(*words), entry))
 }
 
-/// Returns what [`worded`] does of an attribute of an event that speaks of a tool.
-#[inline]
-fn told(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    let rest = bytes.strip_prefix(&TOLD.0.to_le_bytes())?;
-    worded(rest)
-}
-
 /// Returns the sources with a word that the key of a field matches.
 #[inline]
 pub(crate) fn words(field: u8, bytes: &[u8]) -> u32 {
     match field {
         WORD_MATCH | BODY => worded(bytes).map_or(0, |(words, _)| words),
-        EVENT_ATTRIBUTE => told(bytes).map_or(0, |(words, _)| words),
         _ => 0,
     }
 }

@@ -68,9 +68,7 @@ impl<'a> FoundValue<'a> {
     /// Returns true if its source reads the events of a span, each of which holds a message.
     pub(super) fn is_event(&self, plan: &ReadingPlan) -> bool {
         let source = plan.sources.get(usize::from(self.source));
-        source.is_some_and(|source| {
-            matches!(source.read, FactPlace::EventObject(_) | FactPlace::ToolEvents)
-        })
+        source.is_some_and(|source| matches!(source.read, FactPlace::EventObject(_)))
     }
 
     /// Returns true if its source counts only where no other yields.
@@ -146,9 +144,10 @@ impl<'a> Gathered<'a> {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
             // Arguments and results of a tool are nobody's request or answer.
             let is_said = matches!(source.role, Role::UserInput | Role::FinalOutput);
-            let is_content = || matches!(source.read, FactPlace::WordMatch(..) | FactPlace::Prefix);
-            let is_own = source.read.is_tool_events() || is_said && is_content();
-            if is_tool && is_own {
+            if is_said
+                && is_tool
+                && matches!(source.read, FactPlace::WordMatch(..) | FactPlace::Prefix)
+            {
                 continue;
             }
             let others = tree.others(span);

@@ -58,7 +58,6 @@ pub(super) enum FactPlace {
     Object(Vec<KeySlot>),
     Event(KeySlot),
     EventObject(Vec<KeySlot>),
-    ToolEvents,
     SpanName,
     Status,
     LogBody,
@@ -178,7 +177,6 @@ impl FactPlace {
             From::AttrsObject => Self::Object(slots(&source.keys)),
             From::SpanEvent if source.key.is_empty() => Self::EventObject(slots(&source.keys)),
             From::SpanEvent => Self::Event(table.slot(&source.key)?),
-            From::ToolEvents => Self::ToolEvents,
             From::SpanName => Self::SpanName,
             From::Status => Self::Status,
             From::Log if source.key.is_empty() => Self::LogBody,
@@ -202,10 +200,7 @@ impl FactPlace {
             Self::Prefix => &[layout::OTHER, layout::WORD_MATCH],
             Self::Ending => &[layout::BODY],
             Self::Numbered => &[layout::NUMBERED],
-            Self::WordMatch(..) => {
-                &[layout::ATTRIBUTE, layout::WORD_MATCH, layout::BODY, layout::EVENT_ATTRIBUTE]
-            }
-            Self::ToolEvents => &[layout::EVENT_ATTRIBUTE],
+            Self::WordMatch(..) => &[layout::ATTRIBUTE, layout::WORD_MATCH, layout::BODY],
             Self::Event(_) | Self::EventObject(_) => &[layout::EVENT],
             Self::SpanName => &[layout::SPAN_NAME],
             Self::LogBody => &[layout::LOG_BODY],
@@ -213,12 +208,6 @@ impl FactPlace {
             Self::Status => return u16::MAX,
         };
         fields.iter().fold(0, |kinds, field| kinds | layout::kind(*field))
-    }
-}
-
-impl FactPlace {
-    pub(super) fn is_tool_events(&self) -> bool {
-        matches!(self, Self::ToolEvents)
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn is_redacted(text: &str) -> bool {
 }
 
 /// Placeholders for absent content.
-const NO_CONTENT: [&str; 5] = ["N/A", "None", "<not serializable>", "[Object]", "[Array]"];
+const NO_CONTENT: [&str; 3] = ["N/A", "None", "<not serializable>"];
 
 /// Returns true if a text is JavaScript's print of an object without a `toString`, as
 /// `[object Object]`.
@@ -191,30 +191,12 @@ pub(super) fn raws<'a>(
                 made(Value::Map(whole))
             }));
         }
-        FactPlace::ToolEvents => tool_events(facts, found),
-        FactPlace::SpanName if facts.span_name().is_empty() => {}
-        FactPlace::SpanName => found.push(Raw::Any(AnyValue::String(facts.span_name()))),
+        FactPlace::SpanName => {
+            let name = Some(facts.span_name()).filter(|name| !name.is_empty());
+            found.extend(name.map(|name| Raw::Any(AnyValue::String(name))));
+        }
         FactPlace::LogBody => found.extend(facts.log_body().map(Raw::Any)),
         FactPlace::Status => {}
-    }
-}
-
-/// Collects the events that speak of a tool and that no source names, each with all it holds.
-fn tool_events<'a>(facts: FactsReader<'a>, found: &mut Vec<Raw<'a>>) {
-    for event in facts.events_like("") {
-        let is_broken = Cell::new(false);
-        let read = |value: AnyValue<'a>| {
-            value.to_value().unwrap_or_else(|_| {
-                is_broken.set(true);
-                value.legible()
-            })
-        };
-        let mut whole: Map<'a> = event.told().map(|(key, value)| (key, read(value))).collect();
-        if !whole.is_empty() {
-            whole.insert(EVENT_NAME, event.name);
-            let whole = Value::Map(whole);
-            found.push(if is_broken.get() { Raw::Broken(whole) } else { Raw::Made(whole) });
-        }
     }
 }
 
@@ -270,24 +252,8 @@ pub(super) fn schema<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Value<'a>>
     any_decoded(source, raw)?.value().filter(is_json_schema)
 }
 
-/// Beginnings of the line that some programs write above what a tool was given or gave back.
-const HEADS: [&str; 2] = ["[TOOL INPUT: ", "[TOOL RESULT: "];
-
-/// Returns a text without a line that only says what it is: `[TOOL INPUT: find]`.
-fn without_head(text: &str) -> Option<&str> {
-    let is_head = HEADS.iter().any(|head| text.starts_with(head));
-    let (head, rest) = text.split_once('\n').filter(|_| is_head)?;
-    head.ends_with(']').then_some(rest)
-}
-
 /// Decodes a value of a source, whether it meets the source's requirement or not.
 fn any_decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'a>> {
-    let raw = match raw {
-        Raw::Any(AnyValue::String(text)) if text.starts_with('[') => {
-            Raw::Any(AnyValue::String(without_head(text).unwrap_or(text)))
-        }
-        raw => raw,
-    };
     let shortcut = match raw {
         Raw::Any(AnyValue::String(text)) => source.decode.shortcut(text),
         _ => Shortcut::Unknown,

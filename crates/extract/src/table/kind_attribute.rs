@@ -33,25 +33,27 @@ const CALL_ID_OF_CONVENTIONS: &[u8] = b"gen_ai.tool.call.id";
 
 /// End of keys that hold the name of a tool.
 const TOOL_NAME: &[u8] = b"toolname";
-/// Ends of keys that hold what something was given or gave back.
-const CONTENT: [&str; 11] = [
-    "arguments",
-    "args",
-    "input",
-    "inputs",
-    "parameters",
-    "params",
-    "payload",
-    "result",
-    "output",
-    "outputs",
-    "response",
+/// Ends of keys that hold what a tool was given or gave back.
+const TOOL_CONTENT: [&str; 13] = [
+    "toolarguments",
+    "toolargs",
+    "toolinput",
+    "toolinputs",
+    "toolparameters",
+    "toolparams",
+    "toolpayload",
+    "toolresult",
+    "tooloutput",
+    "toolresponse",
+    "toolcallarguments",
+    "toolcallargs",
+    "toolcallresult",
 ];
-/// Beginnings of keys of conventions, whose own rules know them, and of those that no tool has.
-const CONVENTIONS: [&[u8]; 5] = [b"gen_ai.", b"ai.", b"llm.", b"http.", b"db."];
+/// Beginnings of keys of conventions, whose own rules know them.
+const CONVENTIONS: [&[u8]; 3] = [b"gen_ai.", b"tool.", b"mcp."];
 
 /// Words for the call of a tool that mean nothing else.
-const TOOL_CALLS: [&str; 17] = [
+const TOOL_CALLS: [&str; 13] = [
     "toolcall",
     "callingtool",
     "calltool",
@@ -62,13 +64,9 @@ const TOOL_CALLS: [&str; 17] = [
     "toolexecution",
     "toolinvocation",
     "invoketool",
-    "invokemcptool",
     "mcptoolcall",
     "functioncall",
     "toolspan",
-    "toolexecute",
-    "toolexec",
-    "tooldispatch",
 ];
 const TOOLS: [&str; 3] = ["tool", "mcptool", "functiontool"];
 const AGENTS: [&str; 8] = [
@@ -108,9 +106,6 @@ const RUNS: [&str; 10] = [
     "pipeline",
 ];
 
-/// Values of a key `tool` that name none.
-const TOOLS_NOT_NAMED: [&[u8]; 3] = [b"true", b"false", b"none"];
-
 /// Longest key or value that is looked at, in letters: none of the words is longer.
 const LETTERS_MAX: usize = 64;
 
@@ -127,7 +122,6 @@ pub(in super::super) fn is_kind_key(key: &[u8]) -> bool {
     ends(&KINDS)
         || is_call_id(key, letters)
         || letters.ends_with(TOOL_NAME)
-        || is_bare_tool(key)
         || is_content(key, letters)
         || key.split(|byte| *byte == b'.').count() <= VAGUE_PARTS_MAX && ends(&VAGUE_KINDS)
 }
@@ -137,21 +131,10 @@ fn is_call_id(key: &[u8], letters: &[u8]) -> bool {
     key != CALL_ID_OF_CONVENTIONS && CALL_IDS.iter().any(|end| letters.ends_with(end.as_bytes()))
 }
 
-/// Returns true if a key, with these letters, holds what something was given or gave back.
+/// Returns true if a key, with these letters, holds what a tool was given or gave back.
 fn is_content(key: &[u8], letters: &[u8]) -> bool {
-    CONTENT.iter().any(|end| letters.ends_with(end.as_bytes()))
+    TOOL_CONTENT.iter().any(|end| letters.ends_with(end.as_bytes()))
         && !CONVENTIONS.iter().any(|prefix| key.starts_with(prefix))
-}
-
-/// Returns true for a key whose last part is `tool`.
-fn is_bare_tool(key: &[u8]) -> bool {
-    key.strip_suffix(b"tool").is_some_and(|before| matches!(before.last(), None | Some(b'.')))
-}
-
-/// Returns true for a value that may be a tool's name, and nothing else that `tool` may hold.
-fn is_plain_name(value: &[u8]) -> bool {
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(byte);
-    value.len() <= LETTERS_MAX && value.iter().all(is_name) && !TOOLS_NOT_NAMED.contains(&value)
 }
 
 /// Returns true if a part of a key is a number.
@@ -174,7 +157,7 @@ pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     if is_call_id(name, key) {
         return (!value.is_empty()).then_some(SpanKindSaid::ToolCallId);
     }
-    if key.ends_with(TOOL_NAME) || is_bare_tool(name) && is_plain_name(value) {
+    if key.ends_with(TOOL_NAME) {
         return (!value.is_empty()).then_some(SpanKindSaid::ToolName);
     }
     if is_content(name, key) {
@@ -250,12 +233,6 @@ mod tests {
             ("acme.gen_ai.tool.arguments", "{}", Some(ToolContent)),
             ("acme_tool_output", "", Some(ToolContent)),
             ("gen_ai.tool.call.arguments", "{}", None),
-            ("acme.input", "{}", Some(ToolContent)),
-            ("tool.result", "", Some(ToolContent)),
-            ("acme.llm.tool", "find", Some(ToolName)),
-            ("tool", "find", Some(ToolName)),
-            ("tool", "true", None),
-            ("acme.toolbox.tool", "what is this", None),
             ("acme.tools.0.tool.name", "find", None),
             // Spans of models hold ids of calls too.
             ("gen_ai.tool.call.id", "call_1", None),

@@ -178,7 +178,6 @@ fn kept(
                 }
             }
         }
-        From::ToolEvents => keep.tool_events = true,
         From::SpanName => keep.parts |= SpanPart::SpanName as u8,
         From::Status => keep.parts |= SpanPart::StatusMessage as u8,
         From::Log if source.key.is_empty() => keep.parts |= SpanPart::LogBody as u8,

@@ -1,11 +1,10 @@
 //! Evaluation of conditions for one span.
 
-use super::super::decode::tool_in_name;
-use super::super::dialect::{Mark, Scalar, SpanKindSaid};
+use super::super::dialect::{Mark, Scalar};
 use super::Table;
 use super::bit_set::BitSet;
 use super::key_index::KeyIndex;
-use super::kind_attribute::{names_kind, span_kind};
+use super::kind_attribute::span_kind;
 use spanscore_base::otlp::AnyValue;
 
 /// All statements of a table, by what they speak of; attributes have theirs in [`Bound`].
@@ -20,7 +19,7 @@ pub(super) struct Statements {
     pub(super) log_event_prefixes: Vec<(Box<[u8]>, u16)>,
     pub(super) root: Option<u16>,
     /// By what a span says that it is.
-    pub(super) says: [Option<u16>; 10],
+    pub(super) says: [Option<u16>; 8],
     /// For each bit the alternatives that it is the rarest of.
     pub(super) candidates: Vec<Vec<Alternative>>,
     /// The alternatives that need no bit to be set.
@@ -104,20 +103,8 @@ impl Matching {
     /// Notes what a span may say that it is, by a value that no dialect states.
     #[inline(never)]
     pub(in super::super) fn kind(&mut self, table: &Table, key: &[u8], value: &[u8]) {
-        if let Some(kind) = span_kind(key, value) {
-            self.say(table, kind);
-        }
-    }
-
-    /// Notes that an event of the span speaks of a tool.
-    #[inline]
-    pub(in super::super) fn tool_event(&mut self, table: &Table) {
-        self.say(table, SpanKindSaid::ToolEvent);
-    }
-
-    #[inline]
-    fn say(&mut self, table: &Table, kind: SpanKindSaid) {
-        if let Some(bit) = table.statements.says[kind as usize] {
+        let said = span_kind(key, value).and_then(|kind| table.statements.says[kind as usize]);
+        if let Some(bit) = said {
             self.bits.insert(bit);
         }
     }
@@ -182,9 +169,6 @@ impl Matching {
         if root && let Some(bit) = statements.root {
             self.bits.insert(bit);
         }
-        if names_tool(name) {
-            self.say(table, SpanKindSaid::ToolNamed);
-        }
     }
 
     /// Notes the name of a log event.
@@ -217,14 +201,6 @@ impl Matching {
         }
         conditions
     }
-}
-
-/// Returns true if the name of a span is that of a tool behind a word for tools, or a word for a
-/// tool's call.
-pub(super) fn names_tool(name: &[u8]) -> bool {
-    let is_of_tool = |name| tool_in_name(name).is_some() || names_kind(name);
-    // Few names hold the word; only those are looked at.
-    memchr::memmem::find(name, b"ool").is_some() && std::str::from_utf8(name).is_ok_and(is_of_tool)
 }
 
 impl Alternative {

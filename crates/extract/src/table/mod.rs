@@ -108,8 +108,6 @@ pub(super) struct Projection {
     pub(super) worded: bool,
     /// True if only those of them that hold messages about tools are.
     pub(super) worded_bodies: bool,
-    /// True if events that speak of a tool are retained whole.
-    pub(super) tool_events: bool,
 }
 
 /// A part of a span beside its attributes and events.
@@ -131,7 +129,6 @@ impl Projection {
         self.parts |= other.parts;
         self.worded |= other.worded;
         self.worded_bodies |= other.worded_bodies;
-        self.tool_events |= other.tool_events;
     }
 
     #[inline]

@@ -160,11 +160,7 @@ impl<'a> SpanReader<'_, 'a> {
                 (span::KIND, Field::Varint(kind)) => view.kind = kind,
                 (span::START, Field::Fixed64(time)) => view.start_ns = time,
                 (span::END, Field::Fixed64(time)) => view.end_ns = time,
-                (span::EVENTS, Field::Bytes(event)) => {
-                    if self.attributes.event(event) {
-                        self.matching.tool_event(self.table);
-                    }
-                }
+                (span::EVENTS, Field::Bytes(event)) => self.attributes.event(event),
                 (span::STATUS, Field::Bytes(status)) => view.status = status,
                 (span::DROPPED_ATTRIBUTES, Field::Varint(count)) => view.dropped_attributes = count,
                 (span::FLAGS, Field::Fixed32(flags)) => view.flags = flags,

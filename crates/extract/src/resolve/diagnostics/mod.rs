@@ -364,7 +364,6 @@ fn describe(source: &PlannedSource) -> String {
             format!("an attribute of any name that ends with `{}`", source.key.replace('|', "`, `"))
         }
         From::AttrsObject => format!("attributes `{}`", source.keys.join("`, `")),
-        From::ToolEvents => "span events that speak of a tool".to_owned(),
         From::SpanEvent if source.key.is_empty() => format!("span events `{}`", source.event),
         From::SpanEvent => format!("span event `{}`, attribute `{}`", source.event, source.key),
         From::SpanName => "span name".into(),
