@@ -65,7 +65,9 @@ pub(super) fn explain(errors: &mut [SettingsError]) {
             Some("write it below `protocols:`, indented".to_owned())
         } else if matches!(name, "endpoint" | "tls" | "insecure") && is_known("protocols") {
             Some(format!("write `protocols: {{http: {{{name}: ...}}}}`, or `grpc`"))
-        } else if is_known("otlp, file") && (name.contains("grpc") || name.contains("http")) {
+        } else if (is_known("otlp, file") || is_known("`otlp`?"))
+            && (name.contains("grpc") || name.contains("http"))
+        {
             let protocol = if name.contains("grpc") { "grpc" } else { "http" };
             Some(format!("write `otlp: {{protocols: {{{protocol}: ...}}}}`"))
         } else if let Some((_, here)) = other.filter(|_| is_section) {

@@ -3,6 +3,8 @@
 //!
 //! The parser of arguments guesses by letters, and would send `--threshold` to `--record`.
 
+mod words;
+
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -10,76 +12,9 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 
+use self::words::{COMMANDS, CONFIG, Foreign, OPTIONS, VALUES};
 use spanscore_base::settings::nearest;
-
-/// Option of other tools: its spellings, the argument that stands for it where a command has that,
-/// or the name of the command, and what to write.
-type Foreign = (&'static [&'static str], &'static str, &'static str);
-
-const CONFIG: &str = "config";
-const LISTEN: &str = "write `--set receivers.otlp.protocols.http.endpoint=127.0.0.1:PORT` (for \
-     gRPC: `grpc`)";
-const PAGES: &str = "write `--set dashboard.endpoint=127.0.0.1:PORT`";
-/// Spellings of an address to listen on.
-const LISTENING: &[&str] = &["--port", "-p", "--listen", "--host", "--bind", "--address"];
-
-/// Options of other tools; the first that fits counts.
-const OPTIONS: &[Foreign] = &[
-    (
-        &["--file", "--files", "--input", "--in", "--path", "--trace", "--traces", "-f", "-i"],
-        "files",
-        "files stand without an option: `spanscore COMMAND FILE`",
-    ),
-    (&["--file", "--path", "-f", "-i"], "file", "the file stands without an option: `FILE`"),
-    (&["--file", "--path", "-f", "--db", "--database"], "store", "here it is `--store FILE`"),
-    (&["--file", "-f"], CONFIG, "name the config with `--config FILE`"),
-    (&["--url", "--host", "--target", "--address", "--port"], "endpoint", "write `--endpoint URL`"),
-    (LISTENING, "open", PAGES),
-    (LISTENING, "watch", LISTEN),
-    (&["--details", "--verbose", "--debug", "-v"], "details", "`--details` tells more"),
-    (&["--details", "--verbose", "--debug", "-v"], "explain", "`--explain` tells more"),
-    (
-        &["--verbose", "--debug", "--log-level", "-v"],
-        "watch",
-        "write `--set telemetry.logs.level=debug`",
-    ),
-    (&["--threshold", "--min-score"], CONFIG, "write `--set evaluators.NAME.threshold=0.8`"),
-    (&["--pass-rate"], "min_pass_rate", "write `--min-pass-rate 0.9`"),
-    (&["--dataset", "--expected", "--eval-set", "--cases"], "golden", "write `--golden FILE`"),
-    (
-        &["--evaluator", "--evaluators", "--metric", "--metrics", "--eval", "-e", "-m"],
-        "golden",
-        "they stand in a config: `--config FILE`, or `--set 'evaluators={tool_error: }'`",
-    ),
-    (&["--json"], "format", "write `--format jsonl`"),
-    (&["--recursive", "-r", "-R"], "files", "leave it out: folders are walked"),
-    (&["--data-dir", "--data_dir"], CONFIG, "write `--set data_dir=DIR`"),
-    (
-        &["--service", "--agent", "--label", "--evaluator", "--case", "--filter"],
-        "conditions",
-        "write `--where FIELD=VALUE`",
-    ),
-    (&["--last", "--days", "--from"], "since", "write `--since 1h`"),
-    (&["--judge", "--model", "--api-key"], CONFIG, "judges stand in a config: `--config FILE`"),
-];
-
-/// Commands of other tools, and ours.
-const COMMANDS: &[(&[&str], &str)] = &[
-    (&["evaluate", "eval", "evals", "judge", "test", "grade", "assess"], "score"),
-    (&["start", "up", "collector", "server", "listen", "daemon"], "serve"),
-    (&["version"], "--version"),
-    (&["ui", "dashboard", "web", "view", "viewer"], "open"),
-    (&["list", "ls", "metrics", "kinds"], "evaluators"),
-    (&["traces", "dump", "parse", "explain"], "inspect"),
-    (&["logs", "follow"], "tail"),
-    (&["lint", "verify", "config", "validate-config", "test-config"], "check"),
-    (&["replay", "push", "upload", "import", "ingest"], "send"),
-    (&["history", "results", "report", "runs"], "scores"),
-    (&["diff"], "compare"),
-    (&["exec"], "run"),
-    (&["generate", "baseline"], "learn"),
-    (&["new", "setup", "configure"], "init"),
-];
+use spanscore_store::query::StoreField;
 
 /// Adds the remedy of a wrong command line, in place of a guess by letters.
 pub(in crate::cli) fn explained(mut error: Error, mut root: Command, args: &[OsString]) -> Error {
@@ -95,7 +30,7 @@ pub(in crate::cli) fn explained(mut error: Error, mut root: Command, args: &[OsS
     let tip = match error.kind() {
         ErrorKind::UnknownArgument => {
             let word = text(ContextKind::InvalidArg).unwrap_or_default();
-            let tip = of_argument(&word, command);
+            let tip = of_argument(&word, command, &words);
             let usage = command.clone().render_usage();
             for guess in [ContextKind::SuggestedArg, ContextKind::TrailingArg] {
                 error.remove(guess);
@@ -110,8 +45,14 @@ pub(in crate::cli) fn explained(mut error: Error, mut root: Command, args: &[OsS
             Some(of_command(&word, &root))
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
-            let argument = text(ContextKind::InvalidArg);
-            argument.and_then(|argument| of_environment(&argument, command, &words))
+            let argument = text(ContextKind::InvalidArg).unwrap_or_default();
+            let value = text(ContextKind::InvalidValue).unwrap_or_default();
+            let argument = command.get_arguments().find(|known| known.to_string() == argument);
+            let tip = argument.and_then(|argument| of_value(argument, &value, &words));
+            if tip.is_some() {
+                error.remove(ContextKind::SuggestedValue);
+            }
+            tip
         }
         ErrorKind::MissingRequiredArgument => of_missing(command, &words),
         _ => None,
@@ -128,19 +69,18 @@ fn find<'c>(command: &'c Command, id: &str) -> Option<&'c Arg> {
 }
 
 /// Returns the remedy for an argument that a command does not know.
-fn of_argument(word: &str, command: &Command) -> Option<String> {
+fn of_argument(word: &str, command: &Command, words: &[&str]) -> Option<String> {
     if !word.starts_with('-') {
-        let is_output = command.get_name() == "init";
-        return match (is_config(word), find(command, CONFIG)) {
-            _ if is_output => Some(format!("write `--output {word}`")),
-            (true, Some(_)) => Some(format!("name the config with `--config {word}`")),
-            _ => None,
-        };
+        return of_word(word, command, words);
     }
     let is_of = |id: &str| command.get_name() == id || find(command, id).is_some();
     let fits = |(words, id, _): &&Foreign| words.contains(&word) && is_of(id);
     if let Some((_, _, remedy)) = OPTIONS.iter().find(fits) {
         return Some(remedy.replace("COMMAND", command.get_name()));
+    }
+    let field = word.trim_start_matches('-').replace('-', "_");
+    if find(command, "conditions").is_some() && StoreField::from_word(&field).is_ok() {
+        return Some(format!("write `--where {field}=VALUE`"));
     }
     if word == "--version" || word == "-V" {
         return Some("write `spanscore --version`".to_owned());
@@ -154,6 +94,25 @@ fn of_argument(word: &str, command: &Command) -> Option<String> {
     let longer = own().find(|long| written.len() > 1 && long.starts_with(written));
     let meant = longer.or_else(|| nearest(written, own()));
     meant.map(|meant| format!("did you mean `--{meant}`?"))
+}
+
+/// Returns the remedy for a word without a place.
+fn of_word(word: &str, command: &Command, words: &[&str]) -> Option<String> {
+    let name = command.get_name();
+    let is_recording = Path::new(word).extension().is_some() || Path::new(word).exists();
+    let has = |id| find(command, id).is_some();
+    Some(match name {
+        "init" => format!("write `--output {word}`"),
+        "open" => "name the collector's config with `--config FILE`".to_owned(),
+        "compare" => "it takes two sides, the old and the new: `spanscore compare A B`".to_owned(),
+        "export" if words.contains(&"dataset") => format!("write `--dataset {word}`"),
+        _ if is_config(word) && has(CONFIG) => format!("name the config with `--config {word}`"),
+        _ if word.contains('=') && has("conditions") => format!("write `--where {word}`"),
+        "check" | "scores" | "backfill" | "export" | "tail" if is_recording => {
+            format!("recorded traces are judged by `spanscore score {word}`")
+        }
+        _ => return None,
+    })
 }
 
 /// Returns the remedy for a first word that is no command.
@@ -182,20 +141,45 @@ fn is_config(word: &str) -> bool {
     ending == "yaml" || ending == "yml"
 }
 
-/// Tells that a value came from the environment and not from the command line.
-fn of_environment(argument: &str, command: &Command, words: &[&str]) -> Option<String> {
-    let argument = command.get_arguments().find(|known| known.to_string() == argument)?;
+/// Returns the remedy for a value that an argument does not take.
+fn of_value(argument: &Arg, value: &str, words: &[&str]) -> Option<String> {
+    if let Some(variable) = of_environment(argument, words) {
+        return Some(format!("the value is that of the variable `{variable}`"));
+    }
+    let possible = argument.get_possible_values();
+    let ours = VALUES.iter().find(|(theirs, _)| theirs.contains(&value)).map(|(_, ours)| *ours);
+    if let Some(ours) = ours.filter(|ours| possible.iter().any(|it| it.get_name() == *ours)) {
+        return Some(format!("did you mean `{ours}`?"));
+    }
+    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = &value[..value.len() - unit.len()];
+    let long = argument.get_long().filter(|_| possible.is_empty() && !number.is_empty())?;
+    unit.chars().all(char::is_alphabetic).then(|| format!("write `--{long} {number}`"))
+}
+
+/// Returns the variable of the environment that a value came from, and not the command line.
+fn of_environment<'a>(argument: &'a Arg, words: &[&str]) -> Option<&'a str> {
     let variable = argument.get_env()?.to_str()?;
     let long = format!("--{}", argument.get_long()?);
     let is_written = words.iter().any(|word| word.starts_with(&long));
     let is_set = std::env::var_os(variable).is_some();
-    (is_set && !is_written).then(|| format!("the value is that of the variable `{variable}`"))
+    (is_set && !is_written).then_some(variable)
 }
 
 /// Returns the remedy where files are missing: standard input has a name, and `--config` takes the
-/// file behind it.
+/// file behind it. Where a word is missing, lists those that it may be.
 fn of_missing(command: &Command, words: &[&str]) -> Option<String> {
     let name = command.get_name();
+    let listed = command.get_positionals().map(Arg::get_possible_values).find(|it| !it.is_empty());
+    if let Some(listed) = listed.filter(|_| name == "completions") {
+        let listed: Vec<&str> = listed.iter().map(|value| value.get_name()).collect();
+        return Some(format!("write one of {}", listed.join(", ")));
+    }
+    if find(command, "sample").is_some() {
+        return Some(
+            "`spanscore send --sample` sends a sample run; standard input is `-`".to_owned(),
+        );
+    }
     let help = find(command, "files")?.get_help()?.to_string();
     let is_config = |pair: &[&str]| matches!(pair, ["-c" | "--config", file] if !is_config(file));
     match words.windows(2).find(|pair| is_config(pair)) {
@@ -211,6 +195,7 @@ fn of_missing(command: &Command, words: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::words::{LISTEN, PAGES};
     use super::*;
     use crate::cli::Cli;
     use clap::{CommandFactory, Parser};
@@ -229,7 +214,7 @@ mod tests {
     #[test]
     fn options_of_other_tools_get_ours() {
         check("score --file a.json", "files stand without an option: `spanscore score FILE`");
-        check("check -f a.yaml", "the file stands without an option: `FILE`");
+        check("check -f a.yaml", "the file stands without an option: `spanscore check FILE`");
         check("send --url http://b a.json", "write `--endpoint URL`");
         check("serve --port 4317", LISTEN);
         check("--port 4317", LISTEN);
@@ -241,7 +226,15 @@ mod tests {
         check("score --fial-on fail a.json", "did you mean `--fail-on`?");
         check("serve a.yaml", "name the config with `--config a.yaml`");
         check("init a.yaml", "write `--output a.yaml`");
-        check("scores --service shop", "write `--where FIELD=VALUE`");
+        check("scores --service shop", "write `--where service=VALUE`");
+        check("scores --failed", "write `--where label=fail`");
+        check("scores --last 5", "write `--limit N`");
+        check("tail -n 5", "write `--last N`");
+        check("tail -f", "leave it out: `tail` follows by itself");
+        check("export -o a.csv", "leave it out: `> FILE` keeps what is printed");
+        check("gateway --topic a", "write `--set kafka.topic=NAME`");
+        check("run --url http://a true", "leave it out: `run` tells the command its own address");
+        check("score --url http://a", "recordings are files: `curl -o run.json URL`");
     }
 
     #[test]
@@ -254,6 +247,19 @@ mod tests {
         check("version", "did you mean `spanscore --version`?");
         check("a.json", "recorded traces are judged by `spanscore score a.json`");
         check("frobnicate", "`spanscore --help` lists the commands");
+    }
+
+    #[test]
+    fn words_and_values_of_other_tools_get_ours() {
+        check("scores label=fail", "write `--where label=fail`");
+        check("scores a.json", "recorded traces are judged by `spanscore score a.json`");
+        check("export dataset golden", "write `--dataset golden`");
+        check("open scores.db", "name the collector's config with `--config FILE`");
+        check("compare 1 vs 2", "it takes two sides, the old and the new: `spanscore compare A B`");
+        check("export traces", "did you mean `trajectories`?");
+        check("send a.json --protocol http", "did you mean `http/protobuf`?");
+        check("certs a --days 30d", "write `--days 30`");
+        check("completions", "write one of bash, elvish, fish, powershell, zsh");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::de::{
 };
 use std::fmt::Display;
 
-use super::nearest::{joined_key, space_behind_colon};
+use super::nearest::{joined_key, meant_of, space_behind_colon};
 use super::{Key, Node, NodeKind, SettingsError, called_here, nearest, related};
 use crate::value::{Number, Value};
 
@@ -30,12 +30,23 @@ impl de::Error for SettingsError {
                 "no" | "off" | "n" => error.with_help("write `false`"),
                 _ => error,
             },
+            (Unexpected::Unsigned(_), BOOL_OR_MAP) => {
+                error.with_help("write its settings below it, indented")
+            }
             (Unexpected::Str(text), BOOL_OR_MAP) => match &*text.to_lowercase() {
                 "yes" | "on" | "y" => error.with_help("write `true`"),
                 "no" | "off" | "n" => error.with_help("write `false`"),
                 _ => error.with_help("write its settings below it, indented"),
             },
-            (Unexpected::Str(text), "a list") => error.with_help(format!("write [{text:?}]")),
+            (Unexpected::Str(text), "a list") => {
+                error.with_help(format!("write {:?}", parts_of(text)))
+            }
+            (Unexpected::Str(text), expected) if expected.starts_with("a list of ") => {
+                error.or_numbers(text, expected)
+            }
+            (Unexpected::Map, "a text") => {
+                error.with_help("write the text alone, without a key before it")
+            }
             (Unexpected::Seq | Unexpected::Str(_), "a map") => error.with_help(MAP_EXAMPLE),
             (Unexpected::Float(number), "a whole number from 0")
                 if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) =>
@@ -81,6 +92,9 @@ fn in_words(expected: &dyn Expected) -> String {
         "a boolean" => "true or false".to_owned(),
         "a string" => "a text".to_owned(),
         "a sequence" => "a list".to_owned(),
+        other if other.starts_with("an array of length ") => {
+            format!("a list of {}", other.trim_start_matches("an array of length "))
+        }
         other if other.starts_with("struct ") => "a map".to_owned(),
         _ => expected,
     }
@@ -90,10 +104,20 @@ impl SettingsError {
     /// Adds the fraction to write if the text is a percentage.
     fn or_share(self, text: &str) -> Self {
         let percent = text.strip_suffix('%').and_then(|digits| digits.trim().parse::<f64>().ok());
-        match percent {
-            Some(percent) => self.with_help(format!("write {} for {text}", percent / 100.0)),
-            None => self,
+        let money = text.strip_prefix('$').and_then(|digits| digits.parse::<f64>().ok());
+        match (percent, money) {
+            (Some(percent), _) => self.with_help(format!("write {} for {text}", percent / 100.0)),
+            (None, Some(amount)) => self.with_help(format!("write {amount}")),
+            (None, None) => self,
         }
+    }
+
+    /// Adds the list of the numbers in a text such as `1-5`, if they are as many as expected.
+    fn or_numbers(self, text: &str, expected: &str) -> Self {
+        let digits = text.split(|c: char| !c.is_ascii_digit());
+        let numbers: Vec<u64> = digits.filter_map(|digits| digits.parse().ok()).collect();
+        let is_all = expected == format!("a list of {}", numbers.len());
+        if is_all { self.with_help(format!("write {numbers:?}")) } else { self }
     }
 
     /// Adds the form of a number if the text is one in quotes, or begins like one.
@@ -107,6 +131,13 @@ impl SettingsError {
             "write it in digits alone: no unit, no sign between them"
         })
     }
+}
+
+/// Returns the words between commas; a text with spaces in them is one.
+fn parts_of(text: &str) -> Vec<&str> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let are_words = parts.iter().all(|part| !part.is_empty() && !part.contains(' '));
+    if are_words { parts } else { vec![text] }
 }
 
 fn told(found: Unexpected<'_>) -> String {
@@ -137,14 +168,15 @@ pub(super) fn unknown(what: &str, word: &str, expected: &[&'static str]) -> Sett
     if word.contains(|c: char| c.is_whitespace() && !c.is_ascii()) {
         return error.with_help("it holds a no-break space: indent with plain ones");
     }
-    match (nearest(word, expected.iter().copied()), expected) {
-        (Some(meant), _) => error.with_help(format!("did you mean `{meant}`?")),
-        (None, _) if let [meant] = related(word, expected.iter().copied())[..] => {
-            error.with_help(format!("did you mean `{meant}`?"))
-        }
-        (None, []) => error.with_help("none is known here"),
-        (None, _) => error.with_help(format!("known are {}", expected.join(", "))),
-    }
+    let meant = nearest(word, expected.iter().copied()).map_or_else(
+        || meant_of(&related(word, expected.iter().copied())),
+        |meant| meant_of(&[meant]),
+    );
+    error.with_help(match (meant, expected) {
+        (Some(meant), _) => meant,
+        (None, []) => "none is known here".to_owned(),
+        (None, _) => format!("known are {}", expected.join(", ")),
+    })
 }
 
 impl<'de> Deserializer<'de> for &'de Node {
@@ -172,7 +204,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
-        _: &'static [&'static str],
+        variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SettingsError> {
         match &self.kind {
@@ -191,7 +223,10 @@ impl<'de> Deserializer<'de> for &'de Node {
                     _ => error,
                 })
             }
-            _ => Err(SettingsError::new("expected one word, or one key with its settings")),
+            _ => {
+                let error = SettingsError::new("expected one word, or one key with its settings");
+                Err(error.with_help(format!("known are {}", variants.join(", "))))
+            }
         }
         .map_err(|error: SettingsError| error.at(self.place))
     }
@@ -226,7 +261,11 @@ impl<'de> Deserializer<'de> for &'de Node {
         match &self.kind {
             NodeKind::List(_) => {
                 let error = SettingsError::new("expected a map, found a list");
-                Err(error.with_help(MAP_EXAMPLE).at(self.place))
+                let help = match fields {
+                    [] => MAP_EXAMPLE.to_owned(),
+                    _ => format!("{MAP_EXAMPLE}; it takes {}", fields.join(", ")),
+                };
+                Err(error.with_help(help).at(self.place))
             }
             NodeKind::Scalar(value) if !fields.is_empty() => {
                 self.deserialize_any(visitor).map_err(|error: SettingsError| {
@@ -397,7 +436,9 @@ mod tests {
         check(r#"{"threshold": 0.5}"#, "read");
         check(r#"{"treshold": 0.5}"#, "unknown setting `treshold` (did you mean `threshold`?)");
         check("{}", "`threshold` is missing");
-        check("[0.5]", &format!("expected a map, found a list ({MAP_EXAMPLE})"));
+        let takes = "it takes threshold, count";
+        check("[0.5]", &format!("expected a map, found a list ({MAP_EXAMPLE}; {takes})"));
+        check(r#"{"threshold": "$0.5"}"#, "expected a number, found \"$0.5\" (write 0.5)");
         check(r#"{"threshold": "x"}"#, "expected a number, found \"x\"");
         let share = "expected a number, found \"80%\" (write 0.8 for 80%)";
         check(r#"{"threshold": "80%"}"#, share);

@@ -126,7 +126,7 @@ mod tests {
         check(
             "[]",
             "expected a map, found a list (write `key: value`, without `- ` or brackets \
-                     before it)",
+                     before it; it takes threshold)",
         );
     }
 

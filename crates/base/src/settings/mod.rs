@@ -23,7 +23,8 @@ pub use check::{above_zero, listen_address, optional_listen_address, some_above_
 pub use duration::HumanDuration;
 pub use flatten::{joined, keys_of, schema_of_both};
 pub use nearest::{
-    called_here, joined_key, meant_or, meant_or_known, nearest, related, space_behind_colon,
+    called_here, joined_key, meant_of, meant_or, meant_or_known, nearest, related,
+    space_behind_colon,
 };
 pub use secret::Secret;
 pub use switch::Switch;
@@ -134,6 +135,25 @@ impl Node {
     /// Returns the deepest node that is there along these keys.
     pub fn along<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> &Self {
         keys.into_iter().try_fold(self, |at, key| at.get(key).ok_or(at)).unwrap_or_else(|at| at)
+    }
+
+    /// Returns the node at a place, of those around it and within it at the same place the outer.
+    pub fn at(&self, place: Place) -> Option<&Self> {
+        if self.place == place { Some(self) } else { self.inner().find_map(|node| node.at(place)) }
+    }
+
+    /// Returns the values of all entries with a key, at any depth.
+    pub fn below<'n>(&'n self, key: &str, found: &mut Vec<&'n Self>) {
+        found.extend(self.get(key));
+        self.inner().for_each(|node| node.below(key, found));
+    }
+
+    /// Returns the values of a map, or the items of a list.
+    fn inner(&self) -> Box<dyn Iterator<Item = &Self> + '_> {
+        match &self.kind {
+            NodeKind::List(items) => Box::new(items.iter()),
+            _ => Box::new(self.entries().map(|(_, node)| node)),
+        }
     }
 
     /// Returns the entries, if it is a map.

@@ -35,7 +35,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 const RELATED_MAX: usize = 2;
 
 /// Returns the candidates that have every part of a word, in whatever order and number:
-/// `match_mode` for `mode`, `tool_call_args` for `tool_arguments`. None if they are more than two.
+/// `match_mode` for `mode`, `tool_call_args` for `tool_arguments`; else the one of which a word has
+/// every part: `reference` for `reference_goal`. None if they are more than two.
 pub fn related<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let parts = |text: &str| -> Vec<String> {
         let parts = text.split(['_', '-', ' ']).map(|part| part.trim_end_matches('s'));
@@ -49,9 +50,45 @@ pub fn related<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         };
         !wanted.is_empty() && wanted.iter().all(is_in)
     };
-    let found: Vec<&str> = candidates.into_iter().filter(has).collect();
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let mut found: Vec<&str> = candidates.iter().copied().filter(has).collect();
+    if found.is_empty() {
+        let is_whole = |own: &[String]| !own.is_empty() && own.iter().all(|it| wanted.contains(it));
+        let within = |name: &&&str| is_whole(&parts(name));
+        found.extend(candidates.iter().filter(within).max_by_key(|name| parts(name).len()));
+    }
+    // Two spellings of one name are one.
+    let plain = |name: &str| name.to_lowercase().replace('_', "");
+    let is_ours = |name: &&&str| name.contains('_');
+    let ours: Vec<String> = found.iter().filter(is_ours).map(|name| plain(name)).collect();
+    found.retain(|name| name.contains('_') || !ours.contains(&plain(name)));
     if found.len() > RELATED_MAX { Vec::new() } else { found }
 }
+
+/// Returns the question for related words; `None` without any.
+pub fn meant_of(related: &[&str]) -> Option<String> {
+    let listed: Vec<String> = related.iter().map(|word| format!("`{word}`")).collect();
+    (!listed.is_empty()).then(|| format!("did you mean {}?", listed.join(" or ")))
+}
+
+/// Providers and servers of models that speak OpenAI's interface.
+const HOSTS: &[&str] = &[
+    "azure",
+    "azure_openai",
+    "bedrock",
+    "custom",
+    "deepseek",
+    "gemini",
+    "google",
+    "groq",
+    "litellm",
+    "mistral",
+    "ollama",
+    "openrouter",
+    "together",
+    "vertex",
+    "vllm",
+];
 
 /// Words that other systems, and people, have for our settings: theirs, ours, and what to write
 /// where the value is another, too.
@@ -84,6 +121,26 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["filter", "condition", "if"], "when", ""),
     (&["min_score", "pass_threshold"], "threshold", ""),
     (&["dataset", "eval_set", "golden"], "expect", "expect: {file: FILE, match: auto}"),
+    (&["path", "paths", "file", "files", "filename"], "include", "include: [FILE]"),
+    (&["file", "filename", "output"], "path", ""),
+    (
+        &["url", "dsn", "database", "connection"],
+        "path",
+        "path: scores.db`, a file of SQLite in `data_dir",
+    ),
+    (&["rpm", "max_rpm"], "requests_per_minute", ""),
+    (&["tpm", "max_tpm"], "tokens_per_minute", ""),
+    (&["daily", "per_day", "max_usd", "usd"], "usd_per_day", ""),
+    (&["prompt", "prompt_tokens"], "input", ""),
+    (&["completion", "completion_tokens"], "output", ""),
+    (&["statement", "criterion", "question"], "text", ""),
+    (&["plain_text", "plain", "scram"], "sasl", "sasl: {mechanism: PLAIN, username: NAME}"),
+    (&["verbosity", "verbose"], "details", "details: true"),
+    (&["max_retries", "max_attempts", "retries"], "max_elapsed_time", "max_elapsed_time: 5m"),
+    (&["max_steps", "max_turns"], "max_calls", ""),
+    (HOSTS, "openai", "api: openai` with the provider's `base_url"),
+    (&["fsync", "sync", "always"], "disk", ""),
+    (&["start", "earliest"], "beginning", ""),
     (&["model"], "judge", "judge: NAME` beside `judges: {NAME: {model: ...}}"),
 ];
 
@@ -117,7 +174,7 @@ pub fn space_behind_colon((name, value): (&str, &str)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{nearest, related};
 
     #[test]
     fn mistyped_words_find_what_was_meant() {
@@ -126,5 +183,14 @@ mod tests {
         assert_eq!(nearest("Strict", words), Some("strict"));
         assert_eq!(nearest("wehn", words), Some("when"));
         assert_eq!(nearest("completely_else", words), None);
+        let names =
+            ["match_mode", "reference", "expected_class", "expectedClass", "a_tool", "tool"];
+        let check = |word: &str, meant: &[&str]| assert_eq!(related(word, names), meant, "{word}");
+        check("mode", &["match_mode"]);
+        check("trajectory_match_mode", &["match_mode"]);
+        check("reference_goal", &["reference"]);
+        check("expected", &["expected_class"]);
+        check("tool", &["a_tool", "tool"]);
+        check("else", &[]);
     }
 }

@@ -15,7 +15,7 @@ use super::sources::ConfigSources;
 use super::tools_file;
 use spanscore_base::model::{EvaluatorInfo, Level};
 use spanscore_base::settings::{
-    Key, Node, NodeKind, SettingsError, called_here, keys_of, nearest, related,
+    Key, Node, NodeKind, SettingsError, called_here, keys_of, meant_of, nearest, related,
 };
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::expect::Template;
@@ -302,7 +302,8 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
         Some((word, name)) => (word, Some(name)),
         None => (key.text.as_str(), None),
     };
-    let printable = |name: &str| !name.is_empty() && !name.contains(char::is_control);
+    let printable =
+        |name: &str| !name.is_empty() && name.trim() == name && !name.contains(char::is_control);
     if key.text.len() > NAME_BYTES_MAX || !name.is_none_or(printable) {
         return Err(SettingsError::new(format!("`{}` is not a name", key.text.escape_debug()))
             .with_help(format!("write kind/name, at most {NAME_BYTES_MAX} bytes"))
@@ -318,11 +319,7 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
     let help = alias
         .or_else(|| by_colon.map(|(start, name)| format!("write `{start}/{name}`")))
         .or_else(|| nearest(word, names()).map(|meant| format!("did you mean `{meant}`?")))
-        .or_else(|| {
-            let related = related(word, names());
-            let listed: Vec<String> = related.iter().map(|name| format!("`{name}`")).collect();
-            (!related.is_empty()).then(|| format!("did you mean {}?", listed.join(" or ")))
-        })
+        .or_else(|| meant_of(&related(word, names())))
         .unwrap_or_else(|| "`spanscore evaluators` lists the kinds".to_owned());
     Err(SettingsError::new(format!("unknown kind of evaluator `{word}`"))
         .with_help(help)
@@ -386,9 +383,28 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
 /// Builds an evaluator with its own settings.
 fn build(kind: &Kind, own: &Node, errors: &mut Vec<SettingsError>) -> Option<Evaluator> {
     let so_far = errors.len();
-    let built = read_all(own, errors, |own| (kind.build)(own));
+    let built = read_all(own, errors, |own| (kind.build)(own).map_err(|error| placed(error, own)));
     explain_unknown(kind, own, &mut errors[so_far..]);
     built
+}
+
+/// Moves an error from the settings as a whole to the one entry in them that it names.
+fn placed(mut error: SettingsError, own: &Node) -> SettingsError {
+    let around = match error.place {
+        None => Some(own),
+        Some(place) => own.at(place),
+    };
+    // A mistake in a key, or in a single value, has its place.
+    let is_exact = error.message.starts_with("unknown ");
+    let Some(around) = around.filter(|_| !is_exact) else { return error };
+    let named = error.message.split('`').skip(1).step_by(2);
+    let value = named.into_iter().find_map(|word| {
+        let mut found = Vec::new();
+        around.below(word, &mut found);
+        <[&Node; 1]>::try_from(found).ok().map(|[value]| value.place)
+    });
+    error.place = value.filter(|place| place.line > 0).or(error.place);
+    error
 }
 
 /// Adds to the help for unknown settings of a kind: where they belong if they are criteria, else
@@ -397,6 +413,12 @@ fn explain_unknown(kind: &Kind, own: &Node, errors: &mut [SettingsError]) {
     let schema = kind.schema();
     let criteria = schema.get("$defs").and_then(|all| all.get("Criteria")?.get("properties"));
     for error in errors {
+        if error.message == "`criteria` is missing" && error.help.is_none() {
+            let keys = criteria.and_then(|criteria| criteria.as_object());
+            let keys: Vec<&str> =
+                keys.into_iter().flat_map(|it| it.keys()).map(String::as_str).collect();
+            error.help = Some(format!("write `criteria:` with {}", keys.join(" or ")));
+        }
         let is_it = |(key, _): &&(Key, Node)| Some(key.place) == error.place;
         let Some((key, _)) = own.entries().find(is_it) else { continue };
         let Some(help) = error.help.as_mut().filter(|help| help.starts_with("known are ")) else {
@@ -417,7 +439,7 @@ fn explain_unknown(kind: &Kind, own: &Node, errors: &mut [SettingsError]) {
 fn of_entry(word: &str) -> Option<&'static str> {
     Some(match word {
         "name" | "id" => "write the name in the key: `tool_error/name_of_yours:`",
-        "type" | "kind" | "metric" | "class" => "the kind stands in the key: `tool_error:`",
+        "type" | "kind" | "class" => "the kind stands in the key: `tool_error:`",
         "enabled" | "enable" | "disabled" => "to switch it off, leave out the evaluator",
         "weight" => "leave it out: scores of several evaluators are not added up",
         _ => return None,
