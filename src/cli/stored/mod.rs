@@ -93,7 +93,8 @@ pub(super) fn asked(error: StoreQueryError) -> CommandError {
         StoreQueryError::Field { .. }
         | StoreQueryError::Word { .. }
         | StoreQueryError::Time(_)
-        | StoreQueryError::TraceId { .. } => CommandError::Usage(error.to_string()),
+        | StoreQueryError::TraceId { .. }
+        | StoreQueryError::TraceStart { .. } => CommandError::Usage(error.to_string()),
         other => CommandError::Runtime(other.into()),
     }
 }

@@ -76,7 +76,7 @@ impl StoreField {
             }
             Self::Annotated => &["yes", "no"],
             Self::TraceId if word.is_empty() || !word.bytes().all(|it| it.is_ascii_hexdigit()) => {
-                return Err(StoreQueryError::TraceId { id: word.to_owned() });
+                return Err(StoreQueryError::TraceStart { id: word.to_owned() });
             }
             _ => return Ok(()),
         };

@@ -100,6 +100,12 @@ pub enum StoreQueryError {
         /// The text.
         id: String,
     },
+    /// No digits to filter trace ids by.
+    #[error("`{id}` is no beginning of a trace id: write its hexadecimal digits")]
+    TraceStart {
+        /// The text.
+        id: String,
+    },
     /// No such trace.
     #[error("the store holds no trace that begins with `{id}`")]
     NoTrace {
