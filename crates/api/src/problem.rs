@@ -99,6 +99,7 @@ impl From<StoreQueryError> for ApiProblem {
             StoreQueryError::TraceId { .. } | StoreQueryError::TraceStart { .. } => {
                 Self::value("trace_id", detail)
             }
+            StoreQueryError::Text { .. } => Self::value("text", detail),
             StoreQueryError::Field { .. } => Self::value("group_by", detail),
             StoreQueryError::Word { field, word, words } => Self::word(field, &word, words),
             StoreQueryError::Time(_) => Self::value("from", detail),

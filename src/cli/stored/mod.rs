@@ -93,6 +93,7 @@ pub(super) fn asked(error: StoreQueryError) -> CommandError {
         StoreQueryError::Field { .. }
         | StoreQueryError::Word { .. }
         | StoreQueryError::Time(_)
+        | StoreQueryError::Text { .. }
         | StoreQueryError::TraceId { .. }
         | StoreQueryError::TraceStart { .. } => CommandError::Usage(error.to_string()),
         other => CommandError::Runtime(other.into()),
