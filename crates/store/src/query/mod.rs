@@ -42,7 +42,7 @@ pub use compare::{
 };
 pub use dataset::{DatasetItem, DatasetRow};
 pub use field::StoreField;
-pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, ToolFigures};
+pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, TOOLS_MAX, ToolFigures};
 pub use filter::{StoreFilter, TEXT_BYTES_MAX};
 pub use group::{FigureInterval, GroupFigures, IntervalDifference};
 pub use list::{EvaluationRow, ROWS_MAX, StoreOrder, StoredGroup};
