@@ -69,6 +69,7 @@ impl StoreField {
         let word = value.strip_prefix('!').unwrap_or(value);
         let words: &[&str] = match self {
             Self::Outcome => &["scored", "not_evaluable", "failed"],
+            Self::Label if word.is_empty() => return Ok(()),
             Self::Label => &["pass", "fail"],
             Self::Level => &["call", "trace", "session"],
             Self::Completion => {
