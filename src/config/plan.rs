@@ -225,8 +225,8 @@ fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
     if let Some(Err(text)) = config.receivers.file.as_ref().map(|file| file.check()) {
         errors.push(SettingsError::new(text).at(node.along(["receivers", "file"]).place));
     }
-    if let Some(Err(error)) = config.receivers.kafka.as_ref().map(|kafka| kafka.check()) {
-        errors.push(error.at(node.along(["receivers", "kafka"]).place));
+    if let Some(Err((key, error))) = config.receivers.kafka.as_ref().map(|kafka| kafka.check()) {
+        errors.push(error.at(node.along(["receivers", "kafka", key]).place));
     }
     let is_listening = otlp_ports(config).next().is_some();
     if is_listening || config.receivers.file.is_some() || config.receivers.kafka.is_some() {

@@ -78,6 +78,7 @@ fn what_a_command_cannot_use_is_told_with_its_remedy() {
     check(&["certs", "c", "--host", "https://a:4317"], 64, "without scheme and port");
     check(&["run", "A=b", "python"], 127, "a variable is set by `env`: `spanscore run -- env A=b");
     check(&["run", "--", "cd", "runs"], 127, "a shell runs that: `spanscore run -- sh -c");
+    check(&["run", "--", "source", "v"], 127, "`spanscore run -- sh -c '. FILE; ...'`");
     check(&["run", "--", "true && true"], 127, "a shell runs that: `spanscore run -- sh -c");
     check(&["docs", "langfuse"], 64, "there is no page `langfuse`; of it tell ");
     check(&["scores", "--since", "1h", "--until", "2h"], 64, "no run is after `since` and before");

@@ -96,7 +96,10 @@ impl From<StoreQueryError> for ApiProblem {
             StoreQueryError::Ambiguous { .. } => {
                 Self::new(StatusCode::CONFLICT, "ambiguous", detail)
             }
-            StoreQueryError::TraceId { .. } => Self::value("trace_id", detail),
+            StoreQueryError::TraceId { .. } | StoreQueryError::TraceStart { .. } => {
+                Self::value("trace_id", detail)
+            }
+            StoreQueryError::Text { .. } => Self::value("text", detail),
             StoreQueryError::Field { .. } => Self::value("group_by", detail),
             StoreQueryError::Word { field, word, words } => Self::word(field, &word, words),
             StoreQueryError::Time(_) => Self::value("from", detail),

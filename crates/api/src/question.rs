@@ -15,8 +15,6 @@ use crate::problem::ApiProblem;
 pub(crate) const LIMIT_MAX: usize = 500;
 /// Rows of a page that names no limit.
 const LIMIT_DEFAULT: usize = 50;
-/// Longest text that is searched for.
-pub(crate) const TEXT_BYTES_MAX: usize = 200;
 /// Most values of all parameters.
 pub(crate) const VALUES_MAX: usize = 100;
 
@@ -118,11 +116,7 @@ impl ApiQuery {
             "to" => self.filter.to_ms = time()?,
             "score_gte" => self.filter.score_gte = number()?,
             "score_lt" => self.filter.score_lt = number()?,
-            "text" if value.len() > TEXT_BYTES_MAX => {
-                let text = format!("`text` has {} bytes: at most {TEXT_BYTES_MAX}", value.len());
-                return Err(ApiProblem::value(name, text));
-            }
-            "text" => self.filter.text = Some(value.to_owned()).filter(|it| !it.is_empty()),
+            "text" => self.filter.ask_text(value)?,
             _ => match value {
                 "current" => self.filter.with_superseded = false,
                 "all" => self.filter.with_superseded = true,

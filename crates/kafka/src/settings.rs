@@ -67,21 +67,22 @@ pub enum SaslMechanism {
 }
 
 impl ClusterSettings {
-    /// Checks the settings themselves; nothing is opened.
+    /// Checks the settings themselves, nothing is opened; the error comes with the key that it
+    /// stands under.
     ///
     /// # Errors
     /// The first mistake.
-    pub fn check(&self) -> Result<(), SettingsError> {
+    pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         if self.brokers.is_empty() {
             let error = SettingsError::new("`brokers` is empty");
-            return Err(error.with_help("name one or more brokers as `host:port`"));
+            return Err(("brokers", error.with_help("name one or more brokers as `host:port`")));
         }
         if let Some(broker) = self.brokers.iter().find(|broker| !is_address(broker)) {
             let error = SettingsError::new(format!("`{broker}` is not the address of a broker"));
-            return Err(error.with_help("write `host:port`, without a scheme"));
+            return Err(("brokers", error.with_help("write `host:port`, without a scheme")));
         }
-        self.auth.sasl.as_ref().map_or(Ok(()), check_sasl)?;
-        self.tls.as_ref().map_or(Ok(()), check_tls)
+        self.auth.sasl.as_ref().map_or(Ok(()), check_sasl).map_err(|error| ("auth", error))?;
+        self.tls.as_ref().map_or(Ok(()), check_tls).map_err(|error| ("tls", error))
     }
 }
 
@@ -92,7 +93,8 @@ fn check_sasl(sasl: &SaslSettings) -> Result<(), SettingsError> {
         return Err(error.with_help("write `password: ${env:KAFKA_PASSWORD}`"));
     }
     if sasl.mechanism != SaslMechanism::OauthBearer && sasl.username.is_empty() {
-        return Err(SettingsError::new("`sasl` has no `username`"));
+        let error = SettingsError::new("`sasl` has no `username`");
+        return Err(error.with_help("write `username: NAME`, as the brokers know it"));
     }
     Ok(())
 }
@@ -146,7 +148,8 @@ mod tests {
             let sasl = SaslSettings { username: username.into(), password, ..Default::default() };
             let auth = SignInSettings { sasl: Some(sasl) };
             let settings = ClusterSettings { auth, ..ClusterSettings::default() };
-            assert_eq!(settings.check().is_ok(), is_right, "{username}");
+            let key = settings.check().err().map(|(key, _)| key);
+            assert_eq!(key, (!is_right).then_some("auth"), "{username}");
         };
         check("a", "b", true);
         check("a", "", false);

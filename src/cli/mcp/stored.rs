@@ -212,7 +212,8 @@ impl StoredRuns {
 fn filter_of(args: &QueryArgs) -> Result<StoreFilter, String> {
     let mut filter = StoreFilter::default();
     filter.score_lt = args.score_below;
-    filter.text = args.text.clone().filter(|text| !text.is_empty());
+    let text = args.text.as_deref().unwrap_or_default();
+    filter.ask_text(text).map_err(|error| error.to_string())?;
     let named = args.evaluator.as_deref();
     let is_kind = named.is_some_and(|name| kind(name).is_some());
     add(&mut filter, StoreField::Kind, named.filter(|_| is_kind));

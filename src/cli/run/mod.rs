@@ -130,6 +130,9 @@ fn not_started(name: &str) -> String {
     let needs_shell = SHELL_WORDS.contains(&name) || (is_line && name.contains(SHELL_SIGNS));
     let sets = |word: &str| word.split_once('=').is_some_and(|(key, _)| !key.contains('/'));
     match (is_line, program) {
+        _ if name == "source" => {
+            "; a shell runs that: `spanscore run -- sh -c '. FILE; ...'`".to_owned()
+        }
         _ if needs_shell => "; a shell runs that: `spanscore run -- sh -c '...'`".to_owned(),
         _ if name.split(' ').next().is_some_and(sets) => {
             format!("; a variable is set by `env`: `spanscore run -- env {name} ...`")

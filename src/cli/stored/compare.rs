@@ -65,7 +65,9 @@ fn compared(args: &CompareArgs) -> Result<SideComparison, CommandError> {
             return Ok(SideComparison::of(&a, &b));
         }
         (true, true) => {
-            return misused("files are compared whole: leave out --since, --until and --where");
+            return misused(
+                "files are compared whole: leave out --since, --until, --where and --text",
+            );
         }
         (true, false) | (false, true) => {
             return misused("a file can only be compared with a file, not with runs of a store");

@@ -1,5 +1,7 @@
 //! `spanscore export`: all rows that fit, for other programs.
 
+use std::num::NonZeroUsize;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -42,7 +44,8 @@ pub(in crate::cli) struct ExportArgs {
     /// Exports also what a later revision replaced
     #[arg(long)]
     all_revisions: bool,
-    /// Order of runs, and of the trajectories and calls of runs
+    /// Order of runs, and of the trajectories and calls of runs; others than `newest` need a
+    /// `--limit` of at most 1000
     #[arg(
         long,
         default_value = "newest",
@@ -52,7 +55,7 @@ pub(in crate::cli) struct ExportArgs {
     order: RunOrder,
     /// Most runs: those, and the trajectories and calls of those
     #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    limit: Option<NonZeroUsize>,
     /// The dataset, for `dataset`
     #[arg(long, value_name = "NAME", required_if_eq("rows", "dataset"))]
     dataset: Option<String>,
@@ -107,6 +110,12 @@ impl ExportArgs {
             let text = "`--order` and `--limit` are of runs: write `spanscore export runs`, \
                         `trajectories` or `calls`";
             return Err(CommandError::Usage(text.to_owned()));
+        }
+        // Each page would sort all runs again, and runs that come meanwhile would move others.
+        let limit = self.limit.map_or(usize::MAX, NonZeroUsize::get);
+        if self.order != RunOrder::default() && limit > PAGE_ROWS {
+            let text = format!("`--order` needs a limit: write `--limit N`, at most {PAGE_ROWS}");
+            return Err(CommandError::Usage(text));
         }
         if self.dataset.is_some() && !is_dataset {
             let text = "`--dataset` is of the rows `dataset`: write `spanscore export dataset`";
@@ -190,7 +199,7 @@ fn runs(
     filter: &StoreFilter,
     mut visit: impl FnMut(RunRow) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    let mut left = args.limit.unwrap_or(usize::MAX);
+    let mut left = args.limit.map_or(usize::MAX, NonZeroUsize::get);
     let mut after = None;
     while left > 0 {
         let page = reader.runs(filter, args.order, after, PAGE_ROWS.min(left)).map_err(asked)?;
@@ -272,6 +281,9 @@ mod tests {
         check("runs --since 7d --where label=fail --all-revisions", None);
         check("runs --dataset golden", Some("`--dataset`"));
         check("calls --order slowest --limit 3", None);
+        check("runs --order slowest", Some("`--limit N`"));
+        check("calls --order worst --limit 1001", Some("`--limit N`"));
+        check("runs --order newest --limit 1001", None);
         check("evaluations --limit 3", Some("`--order` and `--limit` are of runs"));
         check("sessions --order worst", Some("`--order` and `--limit` are of runs"));
     }

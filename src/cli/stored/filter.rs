@@ -51,7 +51,7 @@ impl FilterArgs {
         let now_ms = i64::try_from(now_ns() / 1_000_000).unwrap_or(i64::MAX);
         let time = |text: &str| point_in_time(text, now_ms).map(Some).map_err(asked);
         let mut filter = StoreFilter::default();
-        filter.text.clone_from(&self.text);
+        filter.ask_text(self.text.as_deref().unwrap_or_default()).map_err(asked)?;
         for (word, value) in others.chain(own) {
             match word.as_str() {
                 SINCE => filter.from_ms = time(value)?,

@@ -93,7 +93,9 @@ pub(super) fn asked(error: StoreQueryError) -> CommandError {
         StoreQueryError::Field { .. }
         | StoreQueryError::Word { .. }
         | StoreQueryError::Time(_)
-        | StoreQueryError::TraceId { .. } => CommandError::Usage(error.to_string()),
+        | StoreQueryError::Text { .. }
+        | StoreQueryError::TraceId { .. }
+        | StoreQueryError::TraceStart { .. } => CommandError::Usage(error.to_string()),
         other => CommandError::Runtime(other.into()),
     }
 }

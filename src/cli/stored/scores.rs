@@ -12,7 +12,8 @@ use crate::cli::{CommandError, Exit, output};
 use spanscore_base::model::{GivenVerdict, shown_percent, shown_share};
 use spanscore_base::visible;
 use spanscore_store::query::{
-    EvaluationRow, StoreField, StoreFilter, StoreOrder, StoreReader, StoredGroup, ToolFigures,
+    EvaluationRow, StoreField, StoreFilter, StoreOrder, StoreReader, StoredGroup, TOOLS_MAX,
+    ToolFigures,
 };
 
 /// Remedy for lists of a tool that hold nothing.
@@ -69,13 +70,15 @@ pub(in crate::cli) fn run(args: &ScoresArgs) -> Result<Exit, CommandError> {
     let reader = args.store.open()?;
     if args.tools {
         print_tools(reader.tools(&filter).map_err(asked)?, args.format)?;
-    } else if fields.is_empty() {
+        return tell_lost_calls(&reader);
+    }
+    if fields.is_empty() {
         list(&reader, args, &filter)?;
     } else {
         let groups = reader.groups(&filter, &fields).map_err(asked)?;
         print_groups(&groups, &fields, args.format)?;
     }
-    tell_losses(&reader, fields.is_empty() && !args.tools)?;
+    tell_losses(&reader, fields.is_empty())?;
     Ok(Exit::Success)
 }
 
@@ -161,6 +164,9 @@ fn print_tools(mut tools: Vec<ToolFigures>, format: RowFormat) -> Result<(), Com
         output::note("spanscore: no stored tool call fits");
         return Ok(());
     }
+    if tools.len() == TOOLS_MAX {
+        output::note(format_args!("spanscore: these are the {TOOLS_MAX} tools with most calls"));
+    }
     let rate = |tool: &ToolFigures| tool.errors as f64 / tool.calls.max(1) as f64;
     tools.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     if format != RowFormat::Table {
@@ -217,6 +223,17 @@ fn group_object(group: &StoredGroup, fields: &[StoreField]) -> Map<String, Value
     ];
     map.extend(figures.map(|(name, value)| (name.to_owned(), value)));
     map
+}
+
+/// Tells that calls are missing.
+fn tell_lost_calls(reader: &StoreReader) -> Result<Exit, CommandError> {
+    let runs = reader.losses().map_err(asked)?.shed_trajectories;
+    if runs > 0 {
+        output::note(format_args!(
+            "spanscore: calls of {runs} runs are missing: the queue of the store was full"
+        ));
+    }
+    Ok(Exit::Success)
 }
 
 /// Tells what the store left out, which bounds the error of the answer.

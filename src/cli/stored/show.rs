@@ -38,7 +38,8 @@ pub(in crate::cli) struct ShowArgs {
 }
 
 pub(in crate::cli) fn run(args: &ShowArgs) -> Result<Exit, CommandError> {
-    if Path::new(&args.trace).is_file() {
+    let is_id = args.trace.bytes().all(|it| it.is_ascii_hexdigit());
+    if !is_id && Path::new(&args.trace).is_file() {
         let file = &args.trace;
         return misused(format!("{file} is a file: `spanscore inspect {file}` shows a recording"));
     }

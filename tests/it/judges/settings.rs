@@ -36,6 +36,12 @@ fn mistakes_are_told_with_their_place_and_what_to_do() {
     check(&with(", base_url: 'http://10.0.0.1/v1', insecure: true", &asking("")), "fine");
     check(&with(", base_url: 'http://127.0.0.1:1/v1'", &asking("")), "fine");
     check(&with(", base_url: nowhere", &asking("")), "is not an address");
+    let bare = ", base_url: 'judge.example.com:8080/v1'";
+    check(&with(bare, &asking("")), "write https://judge.example.com:8080/v1");
+    check(&with(", api_key_env: my-key.v2", &asking("")), "fine");
+    for name in ["''", "'sk-1'", "'$KEY'", "'A=b'", "'A KEY'"] {
+        check(&with(&format!(", api_key_env: {name}"), &asking("")), "not the name of a variable");
+    }
     check(
         &with(", tls: {cert_file: a.pem}", &asking("")),
         "`cert_file` and `key_file` go together",

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use spanscore_base::model::Sender;
-use spanscore_store::query::StoreLosses;
+use spanscore_store::query::{StoreLosses, TEXT_BYTES_MAX};
 use spanscore_store::{StoreCount, StoreState};
 
 use super::rfc3339;
 use super::summary::BUCKETS_MAX;
 use crate::problem::ApiProblem;
-use crate::question::{LIMIT_MAX, TEXT_BYTES_MAX, VALUES_MAX};
+use crate::question::{LIMIT_MAX, VALUES_MAX};
 use crate::readers::{ANSWER_BYTES_MAX, READERS_MAX, WAITING_MAX, answer};
 use crate::state::{Api, now_ms};
 use crate::stream::{RESUME_MAX, STREAMS_MAX};

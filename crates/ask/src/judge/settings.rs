@@ -365,33 +365,44 @@ fn check_address(judge: &JudgeSettings) -> Option<SettingsError> {
         let message = format!("`{shown}` is not an address");
         return Some(SettingsError::new(message).with_help("such as https://api.example.com/v1"));
     };
-    let is_loopback = url.host_str().is_some_and(|host| {
-        let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-    });
     match url.scheme() {
         "https" => None,
-        "http" if is_loopback || judge.insecure => None,
+        "http" if is_loopback(&url) || judge.insecure => None,
         "http" => Some(
             SettingsError::new(format!("`{shown}` is not encrypted and on another machine"))
                 .with_help("use https, or say `insecure: true` if the network is yours"),
         ),
         _ => {
             let error = SettingsError::new(format!("`{shown}` is not an http or https address"));
-            let has_scheme = base.contains("://");
-            Some(if has_scheme { error } else { error.with_help(format!("write http://{shown}")) })
+            if base.contains("://") {
+                return Some(error);
+            }
+            let meant = reqwest::Url::parse(&format!("http://{base}"));
+            let scheme = if meant.is_ok_and(|url| is_loopback(&url)) { "http" } else { "https" };
+            Some(error.with_help(format!("write {scheme}://{shown}")))
         }
     }
 }
 
+fn is_loopback(url: &reqwest::Url) -> bool {
+    url.host_str().is_some_and(|host| {
+        let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    })
+}
+
+/// Start of keys of several providers; no variable is called so.
+const KEY_START: &str = "sk-";
+
 /// Checks that a variable is named, and neither its value nor a reference stands there: what does
 /// may be the key, and is not shown.
 fn check_key(judge: &JudgeSettings) -> Option<SettingsError> {
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_strange = |c: char| c.is_whitespace() || ['$', '{', '}', '='].contains(&c);
     let name = judge.api_key_env.as_deref()?;
     let error = SettingsError::new("`api_key_env` is not the name of a variable");
     let help = "write the name alone, such as `OPENAI_API_KEY`: no `$`, and never the key itself";
-    (!name.chars().all(is_of_name)).then(|| error.with_help(help))
+    let is_key = name.starts_with(KEY_START);
+    (name.is_empty() || name.contains(is_strange) || is_key).then(|| error.with_help(help))
 }
 
 /// Checks that an address ends where the interface's own paths begin.

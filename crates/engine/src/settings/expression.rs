@@ -176,9 +176,8 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
         }
         WhenError::UnknownName { name } => {
             let is_compared =
-                ["== ", "!= "].iter().any(|sign| text.contains(&[sign, &*name].concat()))
-                    || text.contains(&format!("{name} in "))
-                    || text.contains(&format!(" in {name}"));
+                ["== ", "!= ", " in "].iter().any(|sign| text.contains(&[sign, &*name].concat()))
+                    || text.contains(&format!("{name} in "));
             let is_dotted =
                 |known: &&&str| known.contains('_') && text.contains(&known.replace('_', "."));
             let dotted = VARIABLES.iter().find(is_dotted).copied();
@@ -190,7 +189,8 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
                     format!("write `{}`", name.to_lowercase())
                 }
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None if is_compared => format!("a text stands in quotes: \"{name}\""),
+                None if is_compared => remedy_after_in(text, &name)
+                    .unwrap_or_else(|| format!("a text stands in quotes: \"{name}\"")),
                 None if text == name => format!("of an attribute write attributes[\"{name}\"]"),
                 None => format!("known are {}", VARIABLES.join(", ")),
             };
@@ -198,6 +198,20 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
             ExpressionMistake { message, help: Some(help), at: find_word(text, &name) }
         }
     }
+}
+
+/// Returns the remedy for an unknown name after `in`, where lists stand.
+fn remedy_after_in(text: &str, name: &str) -> Option<String> {
+    let is_part = |it: char| it.is_alphanumeric() || it == '_';
+    let sought = format!(" in {name}");
+    let is_whole = |at: &usize| !text[at + sought.len()..].starts_with(is_part);
+    let at = text.match_indices(&sought).map(|(at, _)| at).find(is_whole)?;
+    let left = text[..at].split_whitespace().next_back()?.trim_start_matches(['(', '!']);
+    Some(if left.ends_with(['"', '\'']) {
+        "of the tools that were called write `\"...\" in tool_names`".to_owned()
+    } else {
+        format!("write a list: {left} in [\"{name}\"]")
+    })
 }
 
 /// Quotes as word processors write them.

@@ -98,27 +98,39 @@ impl KafkaReceiverSettings {
         topics
     }
 
-    /// Checks the settings themselves; nothing is opened.
+    /// Checks the settings themselves, nothing is opened; the error comes with the key that it
+    /// stands under.
     ///
     /// # Errors
     /// The first mistake.
-    pub fn check(&self) -> Result<(), SettingsError> {
+    pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         self.cluster().check()?;
         if self.topics().is_empty() {
             let error = SettingsError::new("neither `traces` nor `logs` names a topic");
-            return Err(error.with_help("name one, as in `traces: {topics: [otlp_spans]}`"));
+            return Err((
+                "traces",
+                error.with_help("name one, as in `traces: {topics: [otlp_spans]}`"),
+            ));
         }
         if let Some(pattern) = self.topics().into_iter().find(|it| it.starts_with('^')) {
+            let is_of_logs = self.logs.topics.iter().any(|it| it == pattern);
             let error = SettingsError::new(format!("`{pattern}` is a pattern, not a topic"));
-            return Err(error.with_help("name each topic"));
+            let key = if is_of_logs { "logs" } else { "traces" };
+            return Err((key, error.with_help("name each topic")));
         }
         if self.group_id.is_empty() {
             let error = SettingsError::new("`group_id` is empty");
-            return Err(error.with_help("leave it out for `spanscore`, or name the group"));
+            return Err((
+                "group_id",
+                error.with_help("leave it out for `spanscore`, or name the group"),
+            ));
         }
         if self.heartbeat_interval.0 * 3 > self.session_timeout.0 {
             let error = SettingsError::new("`session_timeout` is less than three heartbeats");
-            return Err(error.with_help("raise it, or lower `heartbeat_interval`"));
+            return Err((
+                "session_timeout",
+                error.with_help("raise it, or lower `heartbeat_interval`"),
+            ));
         }
         Ok(())
     }
@@ -152,7 +164,7 @@ mod tests {
         for (change, mistake) in cases {
             let mut settings = KafkaReceiverSettings::default();
             change(&mut settings);
-            let checked = settings.check().map_err(|error| error.message);
+            let checked = settings.check().map_err(|(_, error)| error.message);
             assert_eq!(checked.err().as_deref(), mistake);
         }
     }

@@ -49,7 +49,7 @@ pub fn check_topic(
     timeout: HumanDuration,
     producer: &ProducerSettings,
 ) -> Result<(), (&'static str, SettingsError)> {
-    cluster.check().map_err(|error| ("brokers", error))?;
+    cluster.check()?;
     let error = |key, text: &str| Err((key, SettingsError::new(text)));
     if topic.is_empty() {
         return error("topic", "`topic` is empty");

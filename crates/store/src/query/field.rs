@@ -69,6 +69,7 @@ impl StoreField {
         let word = value.strip_prefix('!').unwrap_or(value);
         let words: &[&str] = match self {
             Self::Outcome => &["scored", "not_evaluable", "failed"],
+            Self::Label if word.is_empty() => return Ok(()),
             Self::Label => &["pass", "fail"],
             Self::Level => &["call", "trace", "session"],
             Self::Completion => {
@@ -76,7 +77,7 @@ impl StoreField {
             }
             Self::Annotated => &["yes", "no"],
             Self::TraceId if word.is_empty() || !word.bytes().all(|it| it.is_ascii_hexdigit()) => {
-                return Err(StoreQueryError::TraceId { id: word.to_owned() });
+                return Err(StoreQueryError::TraceStart { id: word.to_owned() });
             }
             _ => return Ok(()),
         };

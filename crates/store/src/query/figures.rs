@@ -14,8 +14,9 @@ use crate::histogram::{
     DURATION_BINS, SCORE_BINS, add_packed, duration_bin, duration_bound, score_bin,
 };
 
-/// Most tools, and most reasons, of an answer.
-const TOOLS_MAX: usize = 500;
+/// Most tools of an answer: those with most calls.
+pub const TOOLS_MAX: usize = 500;
+/// Most reasons of an answer.
 const REASONS_MAX: usize = 50;
 
 /// Figures of a tool.

@@ -6,7 +6,11 @@
 use rusqlite::Connection;
 use rusqlite::types::Value as SqlValue;
 
+use super::StoreQueryError;
 use super::field::StoreField;
+
+/// Most bytes of a text that is searched for.
+pub const TEXT_BYTES_MAX: usize = 200;
 
 /// Conditions on evaluations.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +39,18 @@ impl StoreFilter {
     /// Adds a value of a field; with a leading `!` it is excluded.
     pub fn add(&mut self, field: StoreField, value: impl Into<String>) {
         self.fields.push((field, value.into()));
+    }
+
+    /// Asks for a part of the title or of an explanation; an empty one asks for nothing.
+    ///
+    /// # Errors
+    /// The text is too long.
+    pub fn ask_text(&mut self, text: &str) -> Result<(), StoreQueryError> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(StoreQueryError::Text { bytes: text.len() });
+        }
+        self.text = Some(text.to_owned()).filter(|text| !text.is_empty());
+        Ok(())
     }
 
     /// Returns the values of a field, as they were added.

@@ -42,8 +42,8 @@ pub use compare::{
 };
 pub use dataset::{DatasetItem, DatasetRow};
 pub use field::StoreField;
-pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, ToolFigures};
-pub use filter::StoreFilter;
+pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, TOOLS_MAX, ToolFigures};
+pub use filter::{StoreFilter, TEXT_BYTES_MAX};
 pub use group::{FigureInterval, GroupFigures, IntervalDifference};
 pub use list::{EvaluationRow, ROWS_MAX, StoreOrder, StoredGroup};
 pub use page::{CallRow, CappedCount, PagePlace, RunOrder, RunPage, SessionPage, StoredPage};
@@ -94,9 +94,21 @@ pub enum StoreQueryError {
     /// No time.
     #[error("`{0}` is no time: write 1h, 7d, yesterday, 2026-11-27 or 2026-11-27T10:00:00Z")]
     Time(String),
+    /// Text to search for that is too long.
+    #[error("`text` has {bytes} bytes: at most {TEXT_BYTES_MAX}")]
+    Text {
+        /// Bytes that it has.
+        bytes: usize,
+    },
     /// No trace id.
     #[error("`{id}` is no trace id: write at least 4 of its hexadecimal digits")]
     TraceId {
+        /// The text.
+        id: String,
+    },
+    /// No digits to filter trace ids by.
+    #[error("`{id}` is no beginning of a trace id: write its hexadecimal digits")]
+    TraceStart {
         /// The text.
         id: String,
     },

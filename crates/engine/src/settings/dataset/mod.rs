@@ -108,11 +108,6 @@ pub(super) fn read(
         }
     };
     rows.iter_mut().for_each(|row| row.is_imported = is_imported);
-    if rows.is_empty() && mistakes.is_empty() {
-        let what = "it holds no case".to_owned();
-        let help = Some("`spanscore learn` makes cases from recorded good runs".to_owned());
-        mistakes.push(Mistake { line: None, what, help });
-    }
     if rows.len() > ROWS_MAX {
         mistakes.push(Mistake::new(None, format!("more than {ROWS_MAX} cases")));
         rows.clear();

@@ -85,7 +85,10 @@ impl ProcessSettings {
         {
             let words: Vec<&str> = line.split_whitespace().collect();
             let error = SettingsError::new("`command` is a list of the program and its arguments");
-            return Err(error.with_help(format!("write {words:?}")).at(command.place));
+            let is_plain = !words.is_empty() && !line.contains(['"', '\'', '\\']);
+            let list = if is_plain { format!("{words:?}") } else { "[python3, check.py]".into() };
+            let help = if is_plain { "write" } else { "write each word by itself, such as" };
+            return Err(error.with_help(format!("{help} {list}")).at(command.place));
         }
         let settings: Self = own.read()?;
         if !matches!(settings.config, Value::Null | Value::Map(_)) {
