@@ -134,6 +134,9 @@ impl SpendMeter {
 
     /// Returns the room for a request, in both windows and in the pace.
     pub(in crate::judge) fn room(&mut self, now_ms: u64, request: &BudgetRequest) -> BudgetRoom {
+        if !self.is_limited() {
+            return BudgetRoom::Free;
+        }
         self.refill(now_ms, request.amount);
         let now = self.fit(now_ms, request, true);
         let settled = if self.reserved > 0 { self.fit(now_ms, request, false) } else { now };
@@ -188,7 +191,9 @@ impl SpendMeter {
     pub(in crate::judge) fn reserve(&mut self, sender: Sender, some: u64) {
         self.reserved = self.reserved.saturating_add(some);
         self.ready -= some as f64;
-        self.shares.reserve(sender, some);
+        if self.is_limited() {
+            self.shares.reserve(sender, some);
+        }
     }
 
     /// Releases a reservation and books the actual spending.
@@ -201,7 +206,8 @@ impl SpendMeter {
     ) {
         self.reserved = self.reserved.saturating_sub(reserved);
         self.ready += reserved as f64 - spent as f64;
-        self.shares.settle(now_ms, sender, reserved, spent);
+        let is_limited = self.is_limited();
+        self.shares.settle(now_ms, sender, reserved, if is_limited { spent } else { 0 });
         let minute = now_ms / MINUTE_MS;
         match self.spent.back_mut() {
             Some((last, sum)) if *last >= minute => *sum = sum.saturating_add(spent),
@@ -212,6 +218,10 @@ impl SpendMeter {
         while self.spent.front().is_some_and(|(at, _)| is_old(*at)) {
             self.spent.pop_front();
         }
+    }
+
+    fn is_limited(&self) -> bool {
+        self.per_hour.is_some() || self.per_day.is_some()
     }
 
     fn pace(&self) -> Option<u64> {
