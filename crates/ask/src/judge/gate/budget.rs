@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use super::GateBlock;
-use super::shares::{BudgetWindow, SpendShares};
+use super::shares::{BudgetWindow, ShareHolder, SpendShares};
 use spanscore_base::model::Sender;
 
 const MINUTE_MS: u64 = 60_000;
@@ -30,8 +30,8 @@ pub(in crate::judge) enum BudgetRoom {
     OthersShare,
     /// Open requests have reserved it: their settlement may free it.
     Reserved,
-    /// The settlement of open requests may leave the sender more.
-    ShareReserved,
+    /// The settlement of open requests may leave the sender more, whose share this is.
+    ShareReserved(ShareHolder),
     /// There is room.
     Free,
 }
@@ -43,7 +43,7 @@ impl BudgetRoom {
             Self::Spent => Some(GateBlock::Budget),
             Self::OthersShare => Some(GateBlock::OthersShare),
             Self::Reserved => Some(GateBlock::Reserved),
-            Self::ShareReserved => Some(GateBlock::ShareReserved),
+            Self::ShareReserved(holder) => Some(GateBlock::ShareReserved(holder)),
             Self::Free => None,
         }
     }
@@ -61,10 +61,10 @@ pub(in crate::judge) struct BudgetRequest {
 }
 
 /// Room for a request in the windows and the pace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BudgetFit {
     TooMuch,
-    BeyondShare,
+    BeyondShare(ShareHolder),
     Fits,
 }
 
@@ -143,8 +143,8 @@ impl SpendMeter {
         match (now, settled) {
             (BudgetFit::Fits, _) => BudgetRoom::Free,
             (BudgetFit::TooMuch, BudgetFit::Fits) => BudgetRoom::Reserved,
-            (BudgetFit::BeyondShare, BudgetFit::Fits) => BudgetRoom::ShareReserved,
-            (_, BudgetFit::BeyondShare) => BudgetRoom::OthersShare,
+            (BudgetFit::BeyondShare(holder), BudgetFit::Fits) => BudgetRoom::ShareReserved(holder),
+            (_, BudgetFit::BeyondShare(_)) => BudgetRoom::OthersShare,
             (_, BudgetFit::TooMuch) => BudgetRoom::Spent,
         }
     }
@@ -160,8 +160,8 @@ impl SpendMeter {
             let all = spent.saturating_add(reserved).saturating_add(request.amount);
             let Some(left) = limit.checked_sub(all) else { return BudgetFit::TooMuch };
             let window = BudgetWindow { minutes, limit, left };
-            if !self.shares.allow(now_ms, window, request, is_open) {
-                fit = BudgetFit::BeyondShare;
+            if let Some(holder) = self.shares.exceeded(now_ms, window, request, is_open) {
+                fit = fit.min(BudgetFit::BeyondShare(holder));
             }
         }
         // The unused part of open requests returns to the bucket of the pace, too.

@@ -20,6 +20,15 @@ const RESERVE_PARTS: u64 = 32;
 /// Most that one of several senders may have, in times of what it leaves.
 const HOLDER_TIMES: u64 = 8;
 
+/// Holder of a share that a request goes beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::judge) enum ShareHolder {
+    /// Peer: none of its connections has room.
+    Peer,
+    /// Connection: others of its peer may have room.
+    Connection,
+}
+
 /// Spending of a connection in some minutes, or of several of a peer: that is of connection 0.
 #[derive(Clone, Copy, Debug)]
 struct SpentPart {
@@ -101,7 +110,8 @@ impl SpendShares {
             });
         } else {
             places = self.most_parts(|_| None);
-            let sum = |pair: &&[usize]| pair.iter().map(|at| self.spent[*at].amount).sum::<u64>();
+            let amount = |at: &usize| self.spent[*at].amount;
+            let sum = |pair: &&[usize]| pair.iter().map(amount).fold(0, u64::saturating_add);
             places = places.windows(2).min_by_key(sum).map_or(places.clone(), <[usize]>::to_vec);
         }
         let gone = match places[..] {
@@ -130,38 +140,42 @@ impl SpendShares {
         most.unwrap_or_default()
     }
 
-    /// Returns true if a sender may have so much of a window; `is_open` counts reservations.
+    /// Returns the holder of the share that a request goes beyond in a window, if there is one;
+    /// `is_open` counts reservations.
     ///
     /// A peer with nothing may take all there is. The only peer leaves a reserve, of several
     /// each has at most `HOLDER_TIMES` what it leaves; a connection that of its peer. A window
     /// whose reserve holds no answer has no shares.
-    pub(super) fn allow(
+    pub(super) fn exceeded(
         &self,
         now_ms: u64,
         window: BudgetWindow,
         request: &BudgetRequest,
         is_open: bool,
-    ) -> bool {
+    ) -> Option<ShareHolder> {
         let BudgetWindow { minutes, limit, left } = window;
         let reserve = limit / RESERVE_PARTS;
         if 2 * reserve < request.answer {
-            return true;
+            return None;
         }
         let BudgetRequest { sender, amount, .. } = *request;
         let held = self.held(now_ms, minutes, sender, is_open);
         let most = |left: u64| left.saturating_mul(HOLDER_TIMES);
         if held.peer == 0 || (!held.has_rivals && sender.peer == 0) {
-            return true;
+            return None;
         }
         let of_peer = if held.has_rivals {
             most(left).checked_sub(held.peer.saturating_add(amount)).map(|more| more.min(left))
         } else {
-            let kept = if held.has_siblings { reserve } else { 2 * reserve };
-            left.checked_sub(kept)
+            left.checked_sub(reserve)
         };
-        let is_within = |left: u64| held.connection.saturating_add(amount) <= most(left);
-        let is_free = held.connection == 0 || !held.has_siblings;
-        of_peer.is_some_and(|left| is_free || is_within(left))
+        let Some(of_peer) = of_peer else { return Some(ShareHolder::Peer) };
+        let fits = if held.has_siblings {
+            held.connection == 0 || held.connection.saturating_add(amount) <= most(of_peer)
+        } else {
+            held.has_rivals || of_peer >= reserve
+        };
+        (!fits).then_some(ShareHolder::Connection)
     }
 
     /// Returns true if a request is within an equal part of what may be spent at once, though
