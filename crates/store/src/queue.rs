@@ -118,12 +118,12 @@ impl QueueState {
     }
 
     /// Returns the bytes of a sender's peer in the batch that is being written, and those of the
-    /// peer with most: of connections, where that is its own peer.
+    /// peer with most: of connections, where its own peer is the only one.
     fn written(&mut self, sender: Sender) -> (u64, u64) {
         let (of_peer, own) = self.writing.held(sender);
         let richest = self.writing.richest(sender, 0);
         let most = richest.map_or((of_peer, own), |richest| self.writing.held(richest));
-        if richest.is_none_or(|richest| richest.peer == sender.peer) {
+        if self.writing.is_peers_alone(sender.peer) {
             return (own as u64, most.1 as u64);
         }
         (of_peer as u64, most.0 as u64)

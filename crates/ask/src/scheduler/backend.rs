@@ -65,7 +65,7 @@ pub(crate) trait SchedulerBackend: Sized + Send + 'static {
     fn wake_ms(scheduler: &Scheduler<Self>) -> Option<u64>;
 
     /// Returns the outcome of a request whose deadline passes while it waits for a target.
-    fn expired(&self, target: usize) -> Outcome;
+    fn expired(&self, entry: &ScheduledRequest<Self>) -> Outcome;
 
     /// Returns true if another process can take the request over for free.
     fn is_untouched(_: &Self::Progress) -> bool {

@@ -218,18 +218,18 @@ impl<B: SchedulerBackend> Scheduler<B> {
         self.entries.get(self.queues.get(target)?.peek()?)
     }
 
-    /// Takes the first request in the queue of a target of a peer that is not passed by; returns it
-    /// with its peer. It may have ended.
+    /// Takes the first request in the queue of a target of a sender that is not held; returns it
+    /// with its sender. It may have ended.
     pub(crate) fn take_unless(
         &mut self,
         target: usize,
-        is_passed: impl Fn(u32) -> bool,
-    ) -> Option<(u64, u32)> {
+        is_held: impl Fn(Sender) -> bool,
+    ) -> Option<(u64, Sender)> {
         let Self { entries, queues, .. } = self;
-        let peer = |id: &u64| entries.get(id).map(|entry| entry.sender().peer);
+        let sender = |id: &u64| entries.get(id).map(ScheduledRequest::sender);
         let queue = queues.get_mut(target)?;
-        let id = queue.take_unless(|id| peer(id).is_some_and(&is_passed))?;
-        Some((id, peer(&id).unwrap_or_default()))
+        let id = queue.take_unless(|id| sender(id).is_some_and(&is_held))?;
+        Some((id, sender(&id).unwrap_or_default()))
     }
 
     /// Puts a request into the queue of its target.
@@ -321,8 +321,8 @@ impl<B: SchedulerBackend> Scheduler<B> {
         while let Some(id) = take_due(&mut self.deadlines, now_ms) {
             // A request in flight is paid and has its own time limit: its answer still counts.
             let idle = self.entries.get(&id).filter(|entry| entry.ticket.is_none());
-            if let Some(target) = idle.map(|entry| B::target(&entry.progress)) {
-                let outcome = self.backend.expired(target);
+            if let Some(entry) = idle {
+                let outcome = self.backend.expired(entry);
                 self.stop(id, outcome);
             }
         }

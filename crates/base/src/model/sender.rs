@@ -110,6 +110,11 @@ impl SenderShares {
         (peer.copied().unwrap_or(0), connection.copied().unwrap_or(0))
     }
 
+    /// Returns true if no peer but this one holds anything.
+    pub fn is_peers_alone(&self, peer: u32) -> bool {
+        self.peers.keys().all(|other| *other == peer)
+    }
+
     /// Returns true if a sender may take so much more of a quota.
     pub fn has_room(&self, quota: &MemoryQuota, sender: Sender, amount: usize) -> bool {
         self.fits(quota.left(), sender, amount)

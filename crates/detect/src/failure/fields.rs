@@ -198,11 +198,12 @@ impl FieldDetector {
         })
     }
 
-    /// Returns true if all `when` and no `unless` conditions hold.
+    /// Returns true if all `when` and no `unless` conditions hold, and the effort sufficed to know.
     pub(super) fn hits(&self, fields: &ResultFields<'_>, effort: &WorkBudget) -> bool {
         fields.count() <= self.keys_max
             && self.when.iter().all(|condition| condition.holds(fields, effort))
             && !self.unless.iter().any(|condition| condition.holds(fields, effort))
+            && !effort.is_spent()
     }
 
     /// Returns the names at the top of the object that it reads.

@@ -1,4 +1,4 @@
-use super::config::TextDetectorConfig;
+use super::config::{ConditionConfig, FieldDetectorConfig, TextDetectorConfig};
 use super::*;
 use crate::limits::{HEAD_BYTES_MAX, TAIL_BYTES_MAX};
 use crate::pack::compile::TextForm;
@@ -276,4 +276,29 @@ fn record_about_a_failure_is_none() {
     let told = r#""description": "Error at the gate", "status": "Open"}"#;
     check(&format!(r#"{{"id": 7, "title": "Gate", {told}"#), None);
     check(&format!("{{{told}"), Some(Says::Failed));
+}
+
+#[test]
+fn an_exception_that_no_steps_are_left_for_is_no_finding() {
+    let at = |name: &str| vec![name.to_owned()];
+    let alarm = ConditionConfig { at: at("alarm"), filled: true, ..Default::default() };
+    let is_drill =
+        ConditionConfig { at: at("note"), matches: Some("drill".into()), ..Default::default() };
+    let fields = vec![FieldDetectorConfig {
+        kind: "an alarm".to_owned(),
+        when: vec![alarm],
+        unless: vec![is_drill],
+        ..Default::default()
+    }];
+    let pack = FailurePackConfig { name: "house".to_owned(), fields, ..Default::default() };
+    let detectors = FailureDetectors::new(&[pack], true).unwrap();
+    let finds = |note: &str, steps: u64| {
+        let text = format!(r#"{{"alarm": "fire", "note": "{note}"}}"#);
+        detectors.judge_text(&text, &WorkBudget::new(steps)).is_some()
+    };
+    assert!(finds("in the hall", u64::from(u32::MAX)));
+    let drill = format!("{}drill", "a ".repeat(200));
+    for steps in (0..50_000).step_by(50) {
+        assert!(!finds(&drill, steps), "{steps} steps");
+    }
 }

@@ -105,6 +105,23 @@ fn client_that_fills_a_trace_leaves_others_their_own_number() {
 }
 
 #[test]
+fn clients_fill_a_trace_up_to_a_limit_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    for client in 0..11_u128 {
+        let many = (0..1_000_u128).map(|number| Evaluation {
+            id: EvaluationId((client << 64 | number).to_be_bytes()),
+            ..evaluation(1, 0, scored(0.5), None)
+        });
+        let events = CollectedEvents { evaluations: many.collect(), malformed: 0 };
+        assert_eq!(store.collect(events, &format!("client {client}").into()), 0);
+    }
+    store.close();
+    let count = |count| store.view().counters().get(count);
+    assert_eq!((count(StoreCount::Collected), count(StoreCount::CollectedBeyond)), (10_000, 1_000));
+}
+
+#[test]
 fn who_has_little_is_stored_whole_while_the_batch_of_another_is_written() {
     let queue = StoreQueue::new(StoreQueueLimits::of(4 << 20), Arc::default());
     let mut number = 0;

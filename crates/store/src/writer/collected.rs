@@ -1,5 +1,6 @@
 //! Evaluations of other processes beside own ones: marked by their client, never current over them.
 
+use hashbrown::HashMap;
 use rusqlite::{Connection, params};
 
 use spanscore_base::model::{Evaluation, EvaluationId};
@@ -11,7 +12,9 @@ use super::traces::{KnownEvaluation, KnownTrace};
 use crate::counters::StoreCount;
 
 /// Most evaluations of a trace that the process of a client gives.
-const COLLECTED_MAX: usize = 1_000;
+const CLIENT_COLLECTED_MAX: usize = 1_000;
+/// Most evaluations of a trace that the processes of all clients give.
+const COLLECTED_MAX: usize = 10_000;
 
 /// Process that gave an evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,12 +34,33 @@ impl<'a> Bringer<'a> {
     }
 }
 
-impl KnownTrace {
-    /// Returns true if a client, by its hash, has given as many evaluations of it as it may.
+/// Numbers of the evaluations of a trace that other processes gave.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CollectedNumbers {
+    /// By the hash of the client.
+    of_clients: HashMap<u32, usize>,
+    all: usize,
+}
+
+impl CollectedNumbers {
+    /// Counts an evaluation of a client.
+    pub(super) fn add(&mut self, client: u32) {
+        *self.of_clients.entry(client).or_default() += 1;
+        self.all += 1;
+    }
+
+    /// Counts an evaluation of a client no more.
+    fn remove(&mut self, client: u32) {
+        if let Some(own) = self.of_clients.get_mut(&client) {
+            *own -= 1;
+            self.all -= 1;
+        }
+    }
+
+    /// Returns true if a client, or all of them, have given as many as they may.
     pub(super) fn is_full_of(&self, client: u32) -> bool {
-        let all = self.evaluations.values();
-        self.evaluations.len() >= COLLECTED_MAX
-            && all.filter(|it| it.client == Some(client)).count() >= COLLECTED_MAX
+        let own = self.of_clients.get(&client).copied().unwrap_or(0);
+        own >= CLIENT_COLLECTED_MAX || self.all >= COLLECTED_MAX
     }
 }
 
@@ -89,6 +113,7 @@ impl RowWriter {
     ) -> rusqlite::Result<()> {
         self.retire(connection, id, trace)?;
         let Some(known) = trace.evaluations.remove(&id) else { return Ok(()) };
+        known.client.into_iter().for_each(|client| trace.collected.remove(client));
         for table in ["evaluation_details", "evaluations"] {
             run(connection, &format!("DELETE FROM {table} WHERE seq = ?1"), [known.seq])?;
         }

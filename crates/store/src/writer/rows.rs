@@ -293,7 +293,7 @@ impl RowWriter {
             return Ok(());
         }
         let hash = client.map(|name| fingerprint(name.as_bytes()));
-        if hash.is_some_and(|client| trace.is_full_of(client)) {
+        if hash.is_some_and(|client| trace.collected.is_full_of(client)) {
             self.counts.add(StoreCount::CollectedBeyond, 1);
             return Ok(());
         }

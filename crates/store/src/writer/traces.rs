@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use spanscore_base::model::{EvaluationId, GivenVerdict, SpanId, fingerprint};
 
+use super::collected::CollectedNumbers;
 use crate::record::TraceKey;
 use crate::rollup::EvaluationFigures;
 
@@ -45,6 +46,8 @@ pub(super) struct KnownTrace {
     /// Current evaluations by verdict.
     pub(super) counts: [i64; 4],
     pub(super) evaluations: HashMap<EvaluationId, KnownEvaluation>,
+    /// Those of other processes, in numbers.
+    pub(super) collected: CollectedNumbers,
     /// Evaluations that stored ones replace, be they stored or not.
     pub(super) revised: HashSet<EvaluationId>,
     /// Those that the stored ones of other processes replace.
@@ -94,6 +97,7 @@ impl KnownTrace {
         let revised =
             if evaluation.is_collected() { &mut self.revised_elsewhere } else { &mut self.revised };
         revised.extend(revises);
+        evaluation.client.into_iter().for_each(|client| self.collected.add(client));
         self.evaluations.insert(id, evaluation);
     }
 

@@ -165,10 +165,11 @@ impl SchedulerBackend for ExternalBackend {
         wakes.min()
     }
 
-    fn expired(&self, channel: usize) -> Outcome {
-        match &self.channels[channel].state {
+    fn expired(&self, entry: &ScheduledRequest<Self>) -> Outcome {
+        let channel = &self.channels[entry.progress];
+        match channel.state {
             ChannelState::Ready(_) => not_sent::<ExternalRequest>(Reason::Deadline),
-            _ => self.channels[channel].unavailable(),
+            _ => channel.unavailable(),
         }
     }
 

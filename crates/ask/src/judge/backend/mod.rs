@@ -5,6 +5,7 @@
 
 mod answers;
 mod forecast;
+mod held;
 mod reload;
 mod request;
 mod sampling;
@@ -19,6 +20,7 @@ mod usage;
 use std::sync::Arc;
 
 pub use self::forecast::{CostForecast, CostForecaster};
+use self::held::HeldSenders;
 pub(super) use self::reload::is_alike;
 use self::sampling::{SamplingEnd, SamplingSession, SamplingStep};
 use self::state::JudgeState;
@@ -215,8 +217,10 @@ impl SchedulerBackend for JudgeBackend {
         waiting.filter_map(|(_, state)| state.wake_ms).min()
     }
 
-    fn expired(&self, judge: usize) -> Outcome {
-        not_sent::<JudgeRequest>(self.judges[judge].blocked.unwrap_or(Reason::Deadline))
+    fn expired(&self, entry: &ScheduledRequest<Self>) -> Outcome {
+        let state = &self.judges[entry.progress.session.judge];
+        let held = state.held.contains(entry.sender()).then_some(Reason::BudgetShare);
+        not_sent::<JudgeRequest>(held.or(state.blocked).unwrap_or(Reason::Deadline))
     }
 
     fn is_untouched(progress: &JudgeProgress) -> bool {
@@ -236,18 +240,26 @@ impl JudgeScheduler {
         }
         self.backend.judges[judge].wake_ms = None;
         let mut passed = Vec::new();
-        self.ask_unless_passed(now_ms, judge, &mut passed);
-        for (id, _) in passed.into_iter().rev() {
+        let mut held = HeldSenders::default();
+        self.ask_unless_held(now_ms, judge, &mut passed, &mut held);
+        for id in passed.into_iter().rev() {
             self.requeue_first_at(judge, id);
+        }
+        if !held.is_empty() {
+            self.backend.judges[judge].held = held;
         }
     }
 
-    /// Asks what is queued, until a limit is in the way of all of it. `passed` gets requests, with
-    /// their peers, that wait for other requests of these.
-    fn ask_unless_passed(&mut self, now_ms: u64, judge: usize, passed: &mut Vec<(u64, u32)>) {
-        while let Some((id, peer)) =
-            self.take_unless(judge, |peer| passed.iter().any(|(_, own)| *own == peer))
-        {
+    /// Asks what is queued, until a limit is in the way of all of it. `passed` gets requests that
+    /// wait for others of their senders, which are `held` from then on.
+    fn ask_unless_held(
+        &mut self,
+        now_ms: u64,
+        judge: usize,
+        passed: &mut Vec<u64>,
+        held: &mut HeldSenders,
+    ) {
+        while let Some((id, sender)) = self.take_unless(judge, |sender| held.contains(sender)) {
             let Some(block) = self.advance(now_ms, id) else { continue };
             if self.target(id) != Some(judge) {
                 self.requeue(id);
@@ -267,9 +279,9 @@ impl JudgeScheduler {
                 GateBlock::Reserved => {
                     return self.wait(id, judge, None, Reason::BudgetExhausted);
                 }
-                GateBlock::ShareReserved => {
-                    self.backend.judges[judge].blocked = Some(Reason::BudgetShare);
-                    passed.push((id, peer));
+                GateBlock::ShareReserved(holder) => {
+                    held.hold(sender, holder);
+                    passed.push(id);
                 }
                 GateBlock::Rate { until_ms } => {
                     return self.wait(id, judge, Some(until_ms), Reason::RateLimited);
@@ -287,6 +299,7 @@ impl JudgeScheduler {
     fn wait(&mut self, id: u64, judge: usize, until_ms: Option<u64>, reason: Reason) {
         let state = &mut self.backend.judges[judge];
         (state.wake_ms, state.blocked) = (until_ms, Some(reason));
+        state.held = HeldSenders::default();
         self.requeue_first(id);
     }
 
@@ -350,6 +363,7 @@ impl JudgeScheduler {
         };
         let state = &mut self.backend.judges[judge];
         state.blocked = None;
+        state.held.release(sender);
         let capabilities = state.capabilities.clone();
         let ticket = (reservation, capabilities.current());
         let question = open.question.clone();

@@ -31,8 +31,8 @@ impl PendingRequest for JudgeRequest {
             Reason::QueueFull => "too many inquiries wait for judges",
             Reason::BudgetExhausted => "the judge's budget is spent for now",
             Reason::BudgetShare => {
-                "the sender has its share of the judge's budget, and what is left is for others: \
-                 raise the budget, or judge a sample"
+                "the sender has its share of the judge's budget, and the rest is kept for others \
+                 that may come: raise the budget, or judge a sample"
             }
             Reason::RateLimited => "the judge's rate left no room for it in time",
             Reason::CircuitOpen => "the judge did not work and is left alone for a while",

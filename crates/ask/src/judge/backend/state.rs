@@ -1,5 +1,6 @@
 //! State of one judge: its settings, its gate, and what its answers have taught.
 
+use super::held::HeldSenders;
 use super::usage;
 use crate::judge::gate::JudgeGate;
 use crate::judge::settings::JudgeSettings;
@@ -25,6 +26,8 @@ pub(in crate::judge) struct JudgeState {
     /// Earliest time at which its gate may open, and the limit that keeps it closed.
     pub(super) wake_ms: Option<u64>,
     pub(super) blocked: Option<Reason>,
+    /// Senders that were passed by since nothing else was in the way.
+    pub(super) held: HeldSenders,
 }
 
 impl JudgeState {
@@ -39,6 +42,7 @@ impl JudgeState {
             rendering: 0,
             wake_ms: None,
             blocked: None,
+            held: HeldSenders::default(),
         }
     }
 

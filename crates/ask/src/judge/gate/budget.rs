@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use super::GateBlock;
-use super::shares::{BudgetWindow, SpendShares};
+use super::shares::{BudgetWindow, ShareHolder, SpendShares};
 use spanscore_base::model::Sender;
 
 const MINUTE_MS: u64 = 60_000;
@@ -30,8 +30,8 @@ pub(in crate::judge) enum BudgetRoom {
     OthersShare,
     /// Open requests have reserved it: their settlement may free it.
     Reserved,
-    /// The settlement of open requests may leave the sender more.
-    ShareReserved,
+    /// The settlement of open requests may leave the sender more, whose share this is.
+    ShareReserved(ShareHolder),
     /// There is room.
     Free,
 }
@@ -43,7 +43,7 @@ impl BudgetRoom {
             Self::Spent => Some(GateBlock::Budget),
             Self::OthersShare => Some(GateBlock::OthersShare),
             Self::Reserved => Some(GateBlock::Reserved),
-            Self::ShareReserved => Some(GateBlock::ShareReserved),
+            Self::ShareReserved(holder) => Some(GateBlock::ShareReserved(holder)),
             Self::Free => None,
         }
     }
@@ -61,10 +61,10 @@ pub(in crate::judge) struct BudgetRequest {
 }
 
 /// Room for a request in the windows and the pace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BudgetFit {
     TooMuch,
-    BeyondShare,
+    BeyondShare(ShareHolder),
     Fits,
 }
 
@@ -134,14 +134,17 @@ impl SpendMeter {
 
     /// Returns the room for a request, in both windows and in the pace.
     pub(in crate::judge) fn room(&mut self, now_ms: u64, request: &BudgetRequest) -> BudgetRoom {
+        if !self.is_limited() {
+            return BudgetRoom::Free;
+        }
         self.refill(now_ms, request.amount);
         let now = self.fit(now_ms, request, true);
         let settled = if self.reserved > 0 { self.fit(now_ms, request, false) } else { now };
         match (now, settled) {
             (BudgetFit::Fits, _) => BudgetRoom::Free,
             (BudgetFit::TooMuch, BudgetFit::Fits) => BudgetRoom::Reserved,
-            (BudgetFit::BeyondShare, BudgetFit::Fits) => BudgetRoom::ShareReserved,
-            (_, BudgetFit::BeyondShare) => BudgetRoom::OthersShare,
+            (BudgetFit::BeyondShare(holder), BudgetFit::Fits) => BudgetRoom::ShareReserved(holder),
+            (_, BudgetFit::BeyondShare(_)) => BudgetRoom::OthersShare,
             (_, BudgetFit::TooMuch) => BudgetRoom::Spent,
         }
     }
@@ -157,8 +160,8 @@ impl SpendMeter {
             let all = spent.saturating_add(reserved).saturating_add(request.amount);
             let Some(left) = limit.checked_sub(all) else { return BudgetFit::TooMuch };
             let window = BudgetWindow { minutes, limit, left };
-            if !self.shares.allow(now_ms, window, request, is_open) {
-                fit = BudgetFit::BeyondShare;
+            if let Some(holder) = self.shares.exceeded(now_ms, window, request, is_open) {
+                fit = fit.min(BudgetFit::BeyondShare(holder));
             }
         }
         // The unused part of open requests returns to the bucket of the pace, too.
@@ -188,7 +191,9 @@ impl SpendMeter {
     pub(in crate::judge) fn reserve(&mut self, sender: Sender, some: u64) {
         self.reserved = self.reserved.saturating_add(some);
         self.ready -= some as f64;
-        self.shares.reserve(sender, some);
+        if self.is_limited() {
+            self.shares.reserve(sender, some);
+        }
     }
 
     /// Releases a reservation and books the actual spending.
@@ -201,7 +206,8 @@ impl SpendMeter {
     ) {
         self.reserved = self.reserved.saturating_sub(reserved);
         self.ready += reserved as f64 - spent as f64;
-        self.shares.settle(now_ms, sender, reserved, spent);
+        let is_limited = self.is_limited();
+        self.shares.settle(now_ms, sender, reserved, if is_limited { spent } else { 0 });
         let minute = now_ms / MINUTE_MS;
         match self.spent.back_mut() {
             Some((last, sum)) if *last >= minute => *sum = sum.saturating_add(spent),
@@ -212,6 +218,10 @@ impl SpendMeter {
         while self.spent.front().is_some_and(|(at, _)| is_old(*at)) {
             self.spent.pop_front();
         }
+    }
+
+    fn is_limited(&self) -> bool {
+        self.per_hour.is_some() || self.per_day.is_some()
     }
 
     fn pace(&self) -> Option<u64> {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 pub(in crate::judge) use budget::{BudgetRequest, BudgetRoom, SpendMeter};
 use concurrency::Concurrency;
+pub(in crate::judge) use shares::ShareHolder;
 
 use super::settings::{BudgetPace, JudgePrice, JudgeSettings};
 use super::wire::{Fault, TokenUsage};
@@ -64,8 +65,8 @@ pub(in crate::judge) enum GateBlock {
     },
     /// Budget that open requests have reserved: retry when one has ended.
     Reserved,
-    /// Budget of the sender that its open requests have reserved: others need not wait for them.
-    ShareReserved,
+    /// Budget of a holder that its open requests have reserved: others need not wait for them.
+    ShareReserved(ShareHolder),
     /// Budget that is left for other senders.
     OthersShare,
     /// Budget that is spent: no use in waiting here.

@@ -3,7 +3,8 @@
 //! As in queues, shares are those of peers first, then of the connections of one. Spending that
 //! nobody is known to have caused, such as that of an earlier process, is nobody's.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::budget::BudgetRequest;
 use spanscore_base::model::Sender;
@@ -12,14 +13,23 @@ const MINUTE_MS: u64 = 60_000;
 /// Time that the spending of a sender is summed over, minutes.
 const SLOT_MINUTES: u64 = 5;
 const DAY_SLOTS: u64 = 24 * 60 / SLOT_MINUTES;
-/// Sums that are remembered, 32 bytes each; spending in older ones is nobody's.
-const PARTS_MAX: usize = 16_384;
+/// Sums that are remembered, 32 bytes each: all are read at each request. More are merged.
+const PARTS_MAX: usize = 512;
 /// Part of a budget that its only peer leaves: a sixteenth. Its only connection leaves twice that.
 const RESERVE_PARTS: u64 = 32;
 /// Most that one of several senders may have, in times of what it leaves.
 const HOLDER_TIMES: u64 = 8;
 
-/// Spending of a connection in some minutes.
+/// Holder of a share that a request goes beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::judge) enum ShareHolder {
+    /// Peer: none of its connections has room.
+    Peer,
+    /// Connection: others of its peer may have room.
+    Connection,
+}
+
+/// Spending of a connection in some minutes, or of several of a peer: that is of connection 0.
 #[derive(Clone, Copy, Debug)]
 struct SpentPart {
     slot: u64,
@@ -80,43 +90,92 @@ impl SpendShares {
             None => self.spent.push_back(SpentPart { slot: now, sender, amount }),
         }
         let is_old = |part: &SpentPart| now.saturating_sub(part.slot) > DAY_SLOTS;
-        while self.spent.front().is_some_and(is_old) || self.spent.len() > PARTS_MAX {
+        while self.spent.front().is_some_and(is_old) {
             self.spent.pop_front();
+        }
+        while self.spent.len() > PARTS_MAX {
+            self.merge();
         }
     }
 
-    /// Returns true if a sender may have so much of a window; `is_open` counts reservations.
+    /// Merges two parts of whoever has most of them, so that nobody's spending is lost among many:
+    /// the least of connections in one slot, else those of a peer in two slots that are least,
+    /// which count as long as the later. Of more peers than are remembered the least is nobody's.
+    fn merge(&mut self) {
+        let mut places = self.most_parts(|part| Some(part.slot));
+        if places.len() > 1 {
+            places.sort_by_key(|at| {
+                let SpentPart { sender, amount, .. } = self.spent[*at];
+                (sender.connection != 0, amount)
+            });
+        } else {
+            places = self.most_parts(|_| None);
+            let amount = |at: &usize| self.spent[*at].amount;
+            let sum = |pair: &&[usize]| pair.iter().map(amount).fold(0, u64::saturating_add);
+            places = places.windows(2).min_by_key(sum).map_or(places.clone(), <[usize]>::to_vec);
+        }
+        let gone = match places[..] {
+            [one, other, ..] => {
+                let SpentPart { sender, amount, .. } = self.spent[one.min(other)];
+                let kept = &mut self.spent[one.max(other)];
+                kept.amount = kept.amount.saturating_add(amount);
+                if kept.sender != sender {
+                    kept.sender.connection = 0;
+                }
+                Some(one.min(other))
+            }
+            _ => (0..self.spent.len()).min_by_key(|at| self.spent[*at].amount),
+        };
+        gone.and_then(|gone| self.spent.remove(gone));
+    }
+
+    /// Returns the places of the parts of the peer that has most of them, in one slot or in all; of
+    /// equal numbers the oldest.
+    fn most_parts(&self, slot: impl Fn(&SpentPart) -> Option<u64>) -> Vec<usize> {
+        let mut groups = BTreeMap::<_, Vec<usize>>::new();
+        for (at, part) in self.spent.iter().enumerate() {
+            groups.entry((slot(part), part.sender.peer)).or_default().push(at);
+        }
+        let most = groups.into_values().max_by_key(|places| (places.len(), Reverse(places[0])));
+        most.unwrap_or_default()
+    }
+
+    /// Returns the holder of the share that a request goes beyond in a window, if there is one;
+    /// `is_open` counts reservations.
     ///
     /// A peer with nothing may take all there is. The only peer leaves a reserve, of several
     /// each has at most `HOLDER_TIMES` what it leaves; a connection that of its peer. A window
     /// whose reserve holds no answer has no shares.
-    pub(super) fn allow(
+    pub(super) fn exceeded(
         &self,
         now_ms: u64,
         window: BudgetWindow,
         request: &BudgetRequest,
         is_open: bool,
-    ) -> bool {
+    ) -> Option<ShareHolder> {
         let BudgetWindow { minutes, limit, left } = window;
         let reserve = limit / RESERVE_PARTS;
         if 2 * reserve < request.answer {
-            return true;
+            return None;
         }
         let BudgetRequest { sender, amount, .. } = *request;
         let held = self.held(now_ms, minutes, sender, is_open);
         let most = |left: u64| left.saturating_mul(HOLDER_TIMES);
         if held.peer == 0 || (!held.has_rivals && sender.peer == 0) {
-            return true;
+            return None;
         }
         let of_peer = if held.has_rivals {
             most(left).checked_sub(held.peer.saturating_add(amount)).map(|more| more.min(left))
         } else {
-            let kept = if held.has_siblings { reserve } else { 2 * reserve };
-            left.checked_sub(kept)
+            left.checked_sub(reserve)
         };
-        let is_within = |left: u64| held.connection.saturating_add(amount) <= most(left);
-        let is_free = held.connection == 0 || !held.has_siblings;
-        of_peer.is_some_and(|left| is_free || is_within(left))
+        let Some(of_peer) = of_peer else { return Some(ShareHolder::Peer) };
+        let fits = if held.has_siblings {
+            held.connection == 0 || held.connection.saturating_add(amount) <= most(of_peer)
+        } else {
+            held.has_rivals || of_peer >= reserve
+        };
+        (!fits).then_some(ShareHolder::Connection)
     }
 
     /// Returns true if a request is within an equal part of what may be spent at once, though
@@ -261,5 +320,39 @@ mod tests {
             }
         }
         assert_eq!(had, [320; 3]);
+    }
+
+    #[test]
+    fn many_connections_and_times_leave_each_peer_all_that_it_spent() {
+        let check = |senders: &[Sender], slots: u64, expected: usize| {
+            let mut shares = SpendShares::default();
+            for slot in 0..slots {
+                let now_ms = slot * SLOT_MINUTES * MINUTE_MS;
+                senders.iter().for_each(|sender| shares.settle(now_ms, *sender, 0, 3));
+            }
+            assert_eq!(shares.spent.len(), expected.min(PARTS_MAX));
+            assert!(shares.spent.iter().is_sorted_by_key(|part| part.slot));
+            let now_ms = (slots - 1) * SLOT_MINUTES * MINUTE_MS;
+            for sender in senders {
+                let had = shares.held(now_ms, 24 * 60, *sender, false).peer;
+                let own = senders.iter().filter(|it| it.peer == sender.peer).count() as u64;
+                assert_eq!(had, 3 * own * slots, "{sender:?} of {}", senders.len());
+            }
+        };
+        let flood: Vec<_> = (1..=700).map(|connection| of(1, connection)).collect();
+        check(&[of(1, 1), of(2, 1)], 200, 400);
+        check(&[&[of(2, 1)], &flood[..]].concat(), 1, PARTS_MAX);
+        check(&[of(1, 1), of(2, 1), of(3, 1)], 280, PARTS_MAX);
+        let many: Vec<_> = (1..=30).map(|peer| of(peer, 1)).collect();
+        check(&many, 24, PARTS_MAX);
+    }
+
+    #[test]
+    fn largest_part_of_a_flood_stays_its_connections() {
+        let mut shares = SpendShares::default();
+        shares.settle(0, of(1, 1), 0, 900);
+        (2..=1_000).for_each(|connection| shares.settle(0, of(1, connection), 0, 1));
+        let held = shares.held(0, 60, of(1, 1), false);
+        assert_eq!((held.peer, held.connection), (1_899, 900));
     }
 }

@@ -85,3 +85,38 @@ fn flood_leaves_a_part_of_the_budget_to_others() {
     check_budget(other, true);
     check_budget(other, false);
 }
+
+/// Has a connection reserve its share, with requests that are not answered; returns the harness
+/// after a request of another sender, and what is asked of that.
+fn ask_beside_open_requests(other: Sender) -> (Harness, usize) {
+    let mut harness = Harness::new(with(json!({
+        "budget": {"usd_per_hour": 0.0402, "pace": "any"}, "max_tokens": 1_000,
+        "limits": {"concurrency": 64, "requests_per_minute": 60_000,
+            "tokens_per_minute": 90_000_000}})));
+    harness.load = WaitingRoom::new(1_000, 1 << 20);
+    harness.fill(Sender { peer: 1, connection: 1, ..Sender::default() }, 0);
+    harness.now_ms += 10_000;
+    assert!((30..40).contains(&harness.poll().len()));
+    let place = harness.load.enter(other, 1).expect("room");
+    harness.core.arrive(harness.now_ms, asked(5_000, 0, plan(json!({}))), None, place);
+    harness.now_ms += 10_000;
+    let sent = harness.poll().len();
+    (harness, sent)
+}
+
+#[test]
+fn connection_is_asked_for_though_another_of_its_peer_has_its_share() {
+    for (peer, connection) in [(1, 2), (2, 1)] {
+        let other = Sender { peer, connection, ..Sender::default() };
+        assert_eq!(ask_beside_open_requests(other).1, 1, "{other:?}");
+    }
+}
+
+#[test]
+fn requests_that_were_passed_by_end_for_their_senders_share() {
+    let (mut harness, _) = ask_beside_open_requests(Sender { peer: 2, ..Sender::default() });
+    harness.now_ms += 300_000;
+    harness.poll();
+    let reasons = harness.reasons();
+    assert!(reasons.len() == 1 && reasons["budget_share"] > 100, "{reasons:?}");
+}
