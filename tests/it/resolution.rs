@@ -267,6 +267,41 @@ fn spans_that_hold_the_id_of_a_call_tell_of_it_under_any_key() {
 }
 
 #[test]
+fn a_span_written_in_retrospect_is_no_call_but_what_is_run_or_asked_again_is() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let at = |second: usize, length_ns: u64, name: &str, attributes: Json| {
+        let mut span = span(second, None, name, attributes);
+        let start_ns = second as u64 * SECOND_NS;
+        span["startTimeUnixNano"] = start_ns.to_string().into();
+        span["endTimeUnixNano"] = (start_ns + length_ns).to_string().into();
+        span
+    };
+    let asks = |second: usize, query: &str| {
+        let call = json!([{ "role": "assistant", "parts": [{ "type": "tool_call", "id": "c1",
+            "name": "find", "arguments": { "q": query } }] }]);
+        let chat = json!({ "gen_ai.operation.name": "chat",
+            "gen_ai.output.messages": call.to_string() });
+        at(second, 9, "chat", chat)
+    };
+    let runs = |second: usize, length_ns: u64, query: &str, result: &str| {
+        let more = json!({ "gen_ai.tool.call.id": "c1", "gen_ai.tool.call.result": result,
+            "gen_ai.tool.call.arguments": json!({ "q": query }).to_string() });
+        at(second, length_ns, "execute_tool find", tool("find", more))
+    };
+    const CALL: &str = "find c1 span r";
+    check(&[asks(1, "a"), runs(2, 9, "a", "r"), runs(3, 0, "a", "r")], &[CALL]);
+    check(&[asks(1, "a"), runs(2, 9, "a", "r"), runs(3, 9, "a", "r")], &[CALL; 2]);
+    let limited = r#"{"error":"rate limited"}"#;
+    let failed = format!("find c1 span {limited}");
+    let spans = [asks(1, "a"), runs(2, 9, "a", limited), runs(3, 0, "a", limited)];
+    check(&spans, &[&*failed; 2]);
+    // Numbered per message, an id is asked for three times.
+    let query = |at: usize| ["a", "b", "a"][at];
+    let turn = |at: usize| [asks(2 * at + 1, query(at)), runs(2 * at + 2, 0, query(at), "r")];
+    check(&(0..3).flat_map(turn).collect::<Vec<_>>(), &[CALL; 3]);
+}
+
+#[test]
 fn a_model_that_stopped_for_tools_without_a_call_records_none() {
     const REASONS: &str = "gen_ai.response.finish_reasons";
     let chat = |reason: Json| json!({ "gen_ai.operation.name": "chat", REASONS: reason });

@@ -1,6 +1,6 @@
 //! Merging of the same call on several spans: one is retained, the others fill its gaps.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::join::is_served;
 use super::messages::LlmCall;
@@ -149,15 +149,14 @@ fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
 }
 
 /// Merges calls of one id: a call within another of the same tool, whatever clocks say, and calls
-/// beside each other that two instrumentations record, or of which a model asked once and that
-/// gave the same. Other calls of one id are calls of their own: caches and recorded models repeat
-/// ids, middleware runs a tool again.
+/// beside each other that two instrumentations record, or of which a model asked once and one was
+/// written in retrospect. Other calls of one id are calls of their own: caches and recorded models
+/// repeat ids, middleware runs a tool again.
 fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>]) {
     if !repeats(calls) {
         return;
     }
-    let once = requested.iter().filter(|request| !request.is_asked_again);
-    let once: HashSet<&str> = once.filter_map(|request| request.call.id.as_deref()).collect();
+    let once = asked_once(requested);
     let on_span = by_span(tree, calls, |call| call.call.id.is_some());
     for at in 0..calls.len() {
         if calls[at].part_of.is_none() && calls[at].call.id.is_some() {
@@ -168,10 +167,11 @@ fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>
     for at in 0..calls.len() {
         let (Some(id), None) = (&calls[at].call.id, calls[at].part_of) else { continue };
         let known = kept.entry(id.to_string()).or_default();
-        let is_asked_once = once.contains(&**id);
+        let is_asked_once = once.get(&**id) == Some(&true);
         let is_told = |other: &u32| {
             let other = &calls[*other as usize];
-            told_twice(tree, other, &calls[at]) || is_asked_once && gave_the_same(other, &calls[at])
+            told_twice(tree, other, &calls[at])
+                || is_asked_once && is_rewritten(tree, other, &calls[at])
         };
         let told = known.iter().rev().take(WINDOW).copied().find(is_told);
         match told {
@@ -179,6 +179,17 @@ fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>
             None => known.push(at as u32),
         }
     }
+}
+
+/// Returns for each id that models asked for true if one of them asked for it once; an id that is
+/// numbered per message stands for several requests.
+fn asked_once<'r>(requested: &'r [LlmCall<'_>]) -> HashMap<&'r str, bool> {
+    let mut once = HashMap::new();
+    for request in requested {
+        let Some(id) = request.call.id.as_deref() else { continue };
+        once.entry(id).and_modify(|once| *once = false).or_insert(!request.is_asked_again);
+    }
+    once
 }
 
 /// Calls of one id that a call beside them is compared with.
@@ -227,18 +238,38 @@ fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool
         && equal_arguments(one, other)
 }
 
-/// Returns true if two spans tell of the same arguments and the same result, without an error: the
-/// second was written in retrospect.
-fn gave_the_same(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+/// Returns true if the second span tells of the call of the first in retrospect: at an instant, or
+/// by another instrumentation, with the same arguments and the same result, and without an error.
+fn is_rewritten(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+    let scope = |call: &SpanCall<'_>| tree.get(call.span).map(|span| span.facts.scope());
     let is_failed = |call: &SpanCall<'_>| call.call.status == CallStatus::Error;
     let results = [one.call.result.value(), other.call.result.value()];
-    !is_failed(one)
+    (other.call.end_ns <= other.call.start_ns || scope(one) != scope(other))
+        && !is_failed(one)
         && !is_failed(other)
         && same_tool(one, other)
         && one.call.arguments.is_recorded()
         && other.call.arguments.is_recorded()
         && equal_arguments(one, other)
-        && matches!(results, [Some(one), Some(other)] if one == other)
+        && matches!(results, [Some(one), Some(other)] if one == other && !shows_error(one))
+}
+
+/// Returns true if a result shows an error at its top: what middleware would run again.
+fn shows_error(result: &Value<'_>) -> bool {
+    const ERROR: &str = "error";
+    match result {
+        Value::Map(map) => {
+            let is_set = |key| map.get(key).and_then(Value::as_bool) == Some(true);
+            map.get(ERROR).is_some_and(|error| !error.is_null())
+                || is_set("isError")
+                || is_set("is_error")
+        }
+        Value::String(text) => {
+            let start = text.trim_start().get(..ERROR.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(ERROR))
+        }
+        _ => false,
+    }
 }
 
 /// Returns true if the first holds only what a tool was given, as the model asked, and the second
