@@ -46,10 +46,7 @@ fn dataset_is_found_from_the_folder_of_the_config() {
         &[("c.jsonl", case)],
         &format!("tool_call_args: {{expect: {{file: c.jsonl, {KEY}}}}}"),
     );
-    assert_eq!(
-        facts,
-        format!("{:?}", Facts { arguments: true, finish_reasons: true, ..Facts::default() })
-    );
+    assert_eq!(facts, format!("{:?}", Facts { arguments: true, ..Facts::default() }));
     let missing = said(&[], &format!("tool_call_args: {{expect: {{file: c.jsonl, {KEY}}}}}"));
     assert!(missing.starts_with("cannot read the dataset DIR/c.jsonl: "), "{missing}");
 }
