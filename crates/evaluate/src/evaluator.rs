@@ -109,12 +109,6 @@ pub trait CodeEvaluator: Send + Sync {
         false
     }
 
-    /// Returns true if it is asked for a score also where a model asked for tools and no call is
-    /// recorded ([`Trajectory::calls_missing`]): it answers for that itself.
-    fn judges_missing_calls(&self) -> bool {
-        false
-    }
-
     /// Returns true if it asks for the order of parallel calls: calls that a model's message lists
     /// together are then presented one by one, in that order.
     fn asks_message_order(&self) -> bool {

@@ -18,7 +18,7 @@ pub struct Facts {
     /// Token counts, cost and model.
     pub usage: bool,
     /// Finish reasons of model calls: they show that calls were made where none is recorded. An
-    /// evaluator that asks for them is not asked for a score then, unless it judges that itself.
+    /// evaluator that asks for them is not asked for a score then.
     pub finish_reasons: bool,
     /// All attributes of the root span.
     pub root_attributes: bool,

@@ -80,11 +80,7 @@ impl Evaluators {
         level: Level,
     ) -> Outcome {
         match chosen.code() {
-            Ok(evaluator)
-                if trajectory.calls_missing
-                    && !evaluator.judges_missing_calls()
-                    && evaluator.facts().finish_reasons =>
-            {
+            Ok(evaluator) if trajectory.calls_missing && evaluator.facts().finish_reasons => {
                 trajectory.effort.begin(cost::OF_CALL);
                 report::calls_not_recorded(self.want)
             }

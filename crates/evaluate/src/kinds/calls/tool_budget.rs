@@ -134,7 +134,6 @@ impl Budget {
     fn limits(&self, trajectory: &Trajectory<'_>) -> Vec<Limit> {
         let Settings { max_calls, max_latency, max_duration, .. } = self.settings;
         let usage = &trajectory.usage;
-        let is_known = !trajectory.calls_missing;
         let total = match (usage.input_tokens, usage.output_tokens) {
             (None, None) => None,
             (input, output) => Some(input.unwrap_or(0).saturating_add(output.unwrap_or(0))),
@@ -146,11 +145,11 @@ impl Budget {
             trajectory.end_ns.checked_sub(trajectory.start_ns).filter(|_| trajectory.end_ns > 0);
         [
             max_calls.map(|most| {
-                let used = is_known.then(|| self.counted(trajectory).len() as f64);
-                Limit::new("calls", used, most as f64)
+                let used = self.counted(trajectory).len();
+                Limit::new("calls", Some(used as f64), most as f64)
             }),
             max_latency.map(|most| {
-                let used = is_known.then(|| self.latency(&trajectory.tool_calls)).flatten();
+                let used = self.latency(&trajectory.tool_calls);
                 Limit::new("latency_s", used, seconds(most.as_ns()))
             }),
             max_duration
@@ -193,9 +192,9 @@ impl Budget {
             *used.entry(&call.name).or_default() += 1;
         }
         let limit = |(tool, most): (&String, &usize)| {
-            let used = used.get(tool.as_str()).copied().unwrap_or(0) as f64;
-            let used = (!trajectory.calls_missing).then_some(used);
-            Limit { name: "calls", tool: Some(tool.clone()), used, most: *most as f64 }
+            let used = used.get(tool.as_str()).copied().unwrap_or(0);
+            let tool = Some(tool.clone());
+            Limit { name: "calls", tool, used: Some(used as f64), most: *most as f64 }
         };
         self.settings.max_calls_per_tool.iter().map(limit).collect()
     }
@@ -210,14 +209,9 @@ impl CodeEvaluator for Budget {
             usage: counts.iter().any(Option::is_some) || self.settings.max_cost_usd.is_some(),
             results: self.settings.exclude_failed,
             finish_reasons: self.settings.max_calls.is_some()
-                || self.settings.max_latency.is_some()
                 || !self.settings.max_calls_per_tool.is_empty(),
             ..Facts::default()
         }
-    }
-
-    fn judges_missing_calls(&self) -> bool {
-        true
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
@@ -229,9 +223,6 @@ impl CodeEvaluator for Budget {
         let unknown = limits.iter().find(|limit| limit.used.is_none());
         if let (None, Some(unknown)) = (broken, unknown) {
             let reason = match unknown.name {
-                "calls" | "latency_s" if trajectory.calls_missing => {
-                    return report::calls_not_recorded(want);
-                }
                 "latency_s" | "duration_s" => Reason::InsufficientData,
                 _ => Reason::UsageNotRecorded,
             };
