@@ -95,8 +95,6 @@ pub enum Reason {
     UserInputNotRecorded,
     /// The final output is not in the telemetry.
     FinalOutputNotRecorded,
-    /// A model asked for tools, and the telemetry holds none of its calls.
-    ToolCallsNotRecorded,
     /// No definition of the tools is known.
     ToolDefinitionsNotRecorded,
     /// The schema that the telemetry holds of a tool is none that arguments can be checked against.

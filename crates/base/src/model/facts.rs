@@ -17,8 +17,7 @@ pub struct Facts {
     pub tool_definitions: bool,
     /// Token counts, cost and model.
     pub usage: bool,
-    /// Finish reasons of model calls: they show that calls were made where none is recorded. An
-    /// evaluator that asks for them is not asked for a score then.
+    /// Finish reasons of model calls: they show that calls were made where none is recorded.
     pub finish_reasons: bool,
     /// All attributes of the root span.
     pub root_attributes: bool,

@@ -57,7 +57,6 @@ pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<
     if is_spent {
         session.effort.exhaust();
     }
-    session.calls_missing &= session.tool_calls.is_empty();
     put_in_order(&mut session.tool_calls);
     session.kept_spans.sort_by_key(|span| span.end_ns);
     Some(session)
@@ -110,7 +109,6 @@ fn join<'a>(session: &mut Trajectory<'a>, tools: &mut SessionTools<'a>, mut turn
     let grouped = turn.tool_calls.iter_mut().filter(|call| call.group != 0);
     grouped.for_each(|call| call.group += last);
     session.tool_calls.append(&mut turn.tool_calls);
-    session.calls_missing |= turn.calls_missing;
     session.kept_spans.append(&mut turn.kept_spans);
     session.spans.append(&mut turn.spans);
     session.remarks.append(&mut turn.remarks);

@@ -6,7 +6,7 @@ const JUDGE = 'Raise the limits of the judge, or judge a sample.';
 
 const HELP = {
   arguments_not_recorded: RECORD, result_not_recorded: RECORD, user_input_not_recorded: RECORD,
-  final_output_not_recorded: RECORD, evidence_not_recorded: RECORD, tool_calls_not_recorded: RECORD,
+  final_output_not_recorded: RECORD, evidence_not_recorded: RECORD,
   tool_definitions_not_recorded: 'Record the tools that are offered, or name them in the config.',
   schema_unusable: 'Mend the schema that the agent offers for the tool, or give one in the config.',
   usage_not_recorded: 'Record usage on the model\'s spans.',

@@ -35,13 +35,6 @@ pub fn no_tool_calls(want: Want) -> Outcome {
     not_evaluable(Reason::NoToolCalls, want, || "no tool was called".to_owned())
 }
 
-/// The answer where a model asked for tools, and none of its calls is recorded.
-pub fn calls_not_recorded(want: Want) -> Outcome {
-    not_evaluable(Reason::ToolCallsNotRecorded, want, || {
-        "a model asked for tools, but the trace holds none of their calls".to_owned()
-    })
-}
-
 /// The sum of scores or weights: that of none is 0, which [`Iterator::sum`] takes for `-0.0`.
 pub fn total(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(0.0, |sum, value| sum + value)

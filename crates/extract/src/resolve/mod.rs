@@ -138,7 +138,6 @@ impl Resolver {
         if requested.is_empty() && on_spans.is_empty() {
             (requested, elsewhere) = history::requested(plan, &tree, &gathered, &effort);
         }
-        let is_told = !requested.is_empty() || !on_spans.is_empty();
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
         decide_requests(&tree, &gathered, &repeats, (&mut on_spans, &mut requested), &effort);
         let agents = gathered.enclosing_agents(&tree);
@@ -173,7 +172,7 @@ impl Resolver {
             ..identified(trace, &gathered, effort)
         };
         trajectory.calls_missing =
-            (gathered.asked_for_tools && !is_told || elsewhere) && trajectory.tool_calls.is_empty();
+            (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
         if self.table.hears() && !gathered.model_inputs.is_empty() {
             trajectory.heard = vec![facts::heard(plan, &gathered)];
         }

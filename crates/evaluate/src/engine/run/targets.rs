@@ -3,7 +3,6 @@
 use super::{Evaluators, JudgedEvidence, SelectedEvaluator, cost, details, refuse_out_of_range};
 use crate::engine::identity::{self, JudgedTarget};
 use crate::evaluator::CodeEvaluator;
-use crate::shared::report;
 use spanscore_base::model::{Evaluation, Level, Outcome, ToolCall, Trajectory};
 
 impl Evaluators {
@@ -80,10 +79,6 @@ impl Evaluators {
         level: Level,
     ) -> Outcome {
         match chosen.code() {
-            Ok(evaluator) if trajectory.calls_missing && evaluator.facts().finish_reasons => {
-                trajectory.effort.begin(cost::OF_CALL);
-                report::calls_not_recorded(self.want)
-            }
             Ok(evaluator) if trajectory.effort.begin(cost::of(evaluator, trajectory, level)) => {
                 self.unless_void(evaluator, trajectory, evaluator.evaluate(trajectory, self.want))
             }

@@ -229,8 +229,7 @@ impl Correctness {
 
 impl CodeEvaluator for Correctness {
     fn facts(&self) -> Facts {
-        let results = self.exclude_failed.is_some();
-        Facts { arguments: true, results, finish_reasons: true, ..Facts::default() }
+        Facts { arguments: true, results: self.exclude_failed.is_some(), ..Facts::default() }
     }
 
     fn asks_message_order(&self) -> bool {

@@ -208,8 +208,6 @@ impl CodeEvaluator for Budget {
         Facts {
             usage: counts.iter().any(Option::is_some) || self.settings.max_cost_usd.is_some(),
             results: self.settings.exclude_failed,
-            finish_reasons: self.settings.max_calls.is_some()
-                || !self.settings.max_calls_per_tool.is_empty(),
             ..Facts::default()
         }
     }

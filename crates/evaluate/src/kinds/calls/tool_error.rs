@@ -181,8 +181,7 @@ impl CodeEvaluator for ToolError {
         let FailureRules { blank, error_field, mcp_error, detectors, .. } = &self.rules;
         let fields = *blank || *error_field || *mcp_error;
         let results = fields || detectors.is_some() || self.rules.has_detector();
-        let finish_reasons = !self.rules.result_alone;
-        Facts { results, finish_reasons, ..Facts::default() }
+        Facts { results, ..Facts::default() }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
@@ -290,6 +289,7 @@ mod tests {
             ..Default::default()
         };
         assert!(find(Settings::default(), interrupted).contains("interrupted"));
+    }
         for thrown in ["ParentCommand(Command(goto='b'))", "Command(graph='up', goto='b')"] {
             let handed_over = || ToolCall {
                 status: CallStatus::Error,
@@ -302,7 +302,6 @@ mod tests {
             let settings: Settings = serde_json::from_str(pack).unwrap();
             assert_eq!(find(settings, handed_over()), STATUS, "{thrown}");
         }
-    }
 
     #[test]
     fn cut_off_result_still_shows_its_error() {

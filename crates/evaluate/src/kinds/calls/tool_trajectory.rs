@@ -301,7 +301,6 @@ impl CodeEvaluator for ToolTrajectory {
         Facts {
             arguments: self.matcher.reads_arguments(),
             results: self.exclude_failed.is_some(),
-            finish_reasons: !self.matcher.is_listed,
             ..Facts::default()
         }
     }

@@ -382,7 +382,6 @@ impl CodeEvaluator for Grounding {
             user_input: true,
             heard: true,
             tool_definitions: true,
-            finish_reasons: true,
             attributes: operator::attributes(),
             ..Facts::default()
         }

@@ -135,7 +135,7 @@ struct ToolCallArgs {
 
 impl CodeEvaluator for ToolCallArgs {
     fn facts(&self) -> Facts {
-        Facts { arguments: true, finish_reasons: true, ..Facts::default() }
+        Facts { arguments: true, ..Facts::default() }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

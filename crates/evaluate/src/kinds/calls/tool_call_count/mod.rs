@@ -249,7 +249,7 @@ impl CountRule {
 
 impl CodeEvaluator for ToolCallCount {
     fn facts(&self) -> Facts {
-        Facts { finish_reasons: true, ..Facts::default() }
+        Facts::default()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

@@ -107,7 +107,7 @@ const STEPS_PER_COPY: usize = 64;
 
 impl CodeEvaluator for ToolCallOrder {
     fn facts(&self) -> Facts {
-        Facts { finish_reasons: true, ..Facts::default() }
+        Facts::default()
     }
 
     fn asks_message_order(&self) -> bool {

@@ -168,7 +168,7 @@ impl<'c, 'a> CallResults<'c, 'a> {
 
 impl CodeEvaluator for ToolCallOutput {
     fn facts(&self) -> Facts {
-        Facts { results: true, finish_reasons: true, ..Facts::default() }
+        Facts { results: true, ..Facts::default() }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

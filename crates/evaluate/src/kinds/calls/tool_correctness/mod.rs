@@ -348,7 +348,6 @@ impl CodeEvaluator for ToolCorrectness {
         Facts {
             arguments: self.compares_arguments,
             results: self.compares_output || self.exclude_failed.is_some(),
-            finish_reasons: !self.matcher.is_listed,
             ..Facts::default()
         }
     }

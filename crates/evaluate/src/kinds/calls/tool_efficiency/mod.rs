@@ -366,7 +366,6 @@ impl CodeEvaluator for ToolEfficiency {
         Facts {
             arguments: self.matcher().reads_arguments(),
             results: self.failures.is_some() || self.progress.is_some(),
-            finish_reasons: self.settings.compat.is_none(),
             ..Facts::default()
         }
     }

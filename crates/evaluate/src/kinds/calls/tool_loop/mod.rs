@@ -219,7 +219,7 @@ impl CodeEvaluator for Loop {
     fn facts(&self) -> Facts {
         let arguments = self.settings.argument_matcher.reads_arguments();
         let results = self.settings.progress == LoopProgress::Results;
-        Facts { arguments, results, finish_reasons: true, ..Facts::default() }
+        Facts { arguments, results, ..Facts::default() }
     }
 
     fn asks_message_order(&self) -> bool {

@@ -265,7 +265,6 @@ impl CodeEvaluator for Policy {
             results: !self.settings.required_before.is_empty() || self.settings.declared_only,
             tool_definitions: self.settings.declared_only
                 || self.silent_patterns().next().is_some(),
-            finish_reasons: true,
             ..Facts::default()
         }
     }

@@ -292,12 +292,7 @@ impl Validity {
 
 impl CodeEvaluator for Validity {
     fn facts(&self) -> Facts {
-        Facts {
-            arguments: true,
-            tool_definitions: true,
-            finish_reasons: !self.dokimos,
-            ..Facts::default()
-        }
+        Facts { arguments: true, tool_definitions: true, ..Facts::default() }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
