@@ -1,4 +1,4 @@
-//! What people reported of other systems, as small cases: a recording, the evaluators that a user
+//! Small cases that people reported of other systems: a recording, the evaluators that a user
 //! would write, and the answers that a careful person wants.
 //!
 //! A line of the fixture names the report as `source`. `expected` has a list of answers for each

@@ -137,8 +137,8 @@ fn orders_in_frames_not_seen_before_are_found() {
     check("held_injection.jsonl", "no_injection_patterns", 95, 90);
 }
 
-/// Orders in names, logs, commits, invitations and memories, in fifty languages more, and what looks
-/// like them.
+/// Orders in names, logs, commits, invitations and memories, in fifty languages more, and what
+/// looks like them.
 #[test]
 fn orders_in_places_and_languages_not_seen_before_are_found() {
     check("placed_injection.jsonl", "no_injection_patterns", 95, 98);

@@ -15,8 +15,8 @@ pub const ANSWERS_BYTES_MAX: usize = 16 << 20;
 /// Bytes that an entry takes beside its text.
 const ENTRY_BYTES: usize = 96;
 
-/// Digest of a question: model, parameters, prompt and sample number; the judge's address too, where
-/// judges are alike but for that.
+/// Digest of a question: model, parameters, prompt and sample number; the judge's address too,
+/// where judges are alike but for that.
 pub(crate) type QuestionKey = [u8; 16];
 
 /// Hashes a question; `sample` tells votes apart, `place` judges alike that stand elsewhere.

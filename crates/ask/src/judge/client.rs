@@ -154,8 +154,9 @@ impl JudgeClient {
         Ok(Self { settings: Arc::new(settings.clone()), key, signer, http, withheld, recording })
     }
 
-    /// Sends one request, or reads the recorded reply; no retries. Where a judge elsewhere is alike,
-    /// a reply recorded under the key that they share is read too, unless that other judge gave it.
+    /// Sends one request, or reads the recorded reply; no retries. Where a judge elsewhere is
+    /// alike, a reply recorded under the key that they share is read too, unless that other judge
+    /// gave it.
     pub(super) async fn ask(
         &self,
         (key, shared): (QuestionKey, Option<QuestionKey>),

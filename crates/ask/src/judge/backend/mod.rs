@@ -367,7 +367,8 @@ impl JudgeScheduler {
         let capabilities = state.capabilities.clone();
         let ticket = (reservation, capabilities.current());
         let question = open.question.clone();
-        let (key, shared) = (open.key, open.shared);
+        let key = open.key;
+        let shared = open.shared;
         let send = JudgeEffect::Send { id, judge, key, shared, capabilities, question };
         if let Some(waited_ms) = self.depart(now_ms, id, ticket) {
             self.count(id, judge, JudgeCount::Waited(waited_ms));
