@@ -53,7 +53,8 @@ pub(super) fn answer(
     let inner = encoded.starts_with('"').then(|| json::parse(encoded).ok()).flatten();
     let reply = inner.as_ref().and_then(Value::as_str).unwrap_or(reply);
     let (thoughts, rest) = reply.split_at(thoughts_end(reply));
-    let mut search = ReplySearch { text: rest, ..ReplySearch::default() };
+    let is_all = thoughts.is_empty();
+    let mut search = ReplySearch { text: rest, is_all, ..ReplySearch::default() };
     search.run(&is_form)?;
     let ReplySearch { found, rivals, fences, other, fault, .. } = search;
     let counts = |fence: &Option<usize>| fence.is_none_or(|at| at == fences);
@@ -93,6 +94,8 @@ fn thinks_otherwise(
 #[derive(Default)]
 struct ReplySearch<'t> {
     text: &'t str,
+    /// True if the text is all of the reply.
+    is_all: bool,
     at: usize,
     starts: usize,
     /// Fences so far; `true` within one.
@@ -144,7 +147,8 @@ impl ReplySearch<'_> {
             Ok(read) => read,
             Err(error) => return self.unread(rest, &error),
         };
-        if let Some(answer) = unwrapped(&value, is_form) {
+        let is_whole = self.is_all && self.text.trim() == rest[..taken].trim();
+        if let Some(answer) = unwrapped(&value, is_whole, is_form) {
             if tells_twice(&rest[..taken], &answer) {
                 return Err(unreadable("the answer has a key twice"));
             }
