@@ -77,8 +77,8 @@ pub(super) fn answer(
     }
 }
 
-/// Returns true if thoughts that nothing opens hold another answer: the tag that ends them may be a
-/// text of the record, which the judge cites behind its own answer.
+/// Returns true if thoughts that nothing opens hold another answer, or what may be a broken one:
+/// the tag that ends them may be a text of the record, which the judge cites behind its own answer.
 fn thinks_otherwise(
     thoughts: &str,
     answer: &Value<'_>,
@@ -87,7 +87,7 @@ fn thinks_otherwise(
     let mut search = ReplySearch { text: thoughts, ..ReplySearch::default() };
     // A fault in thoughts is none of the reply; what was found before it counts.
     let _ = search.run(is_form);
-    search.found.iter().any(|(_, value)| value != answer)
+    !search.rivals.is_empty() || search.found.iter().any(|(_, value)| value != answer)
 }
 
 /// Search for values from the start of a reply to its end.
@@ -149,9 +149,6 @@ impl ReplySearch<'_> {
         };
         let is_whole = self.is_all && self.text.trim() == rest[..taken].trim();
         if let Some(answer) = unwrapped(&value, is_whole, is_form) {
-            if tells_twice(&rest[..taken], &answer) {
-                return Err(unreadable("the answer has a key twice"));
-            }
             self.found.push((self.fence(), answer));
             return Ok(taken);
         }
@@ -206,16 +203,6 @@ impl ReplySearch<'_> {
             None => Err(unreadable(words)),
         }
     }
-}
-
-/// Returns true if a text has a key of an answer more often than what was read from it: of two
-/// values of one key, the last was taken.
-fn tells_twice(text: &str, answer: &Value<'_>) -> bool {
-    let read = answer.to_string();
-    ANSWER_KEYS.into_iter().any(|key| {
-        let key = format!("\"{key}\"");
-        text.matches(&key).count() > read.matches(&key).count()
-    })
 }
 
 /// Returns true for an object as JSON and Python write it: `{id: 4}` and `{}` are prose.
