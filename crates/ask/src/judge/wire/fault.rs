@@ -110,6 +110,15 @@ impl Fault {
         )
     }
 
+    /// Returns the fault of an answer that had begun, and may have to be paid, under that status.
+    pub(super) fn of_begun(self, status: u16) -> Self {
+        if self.may_cost() {
+            return self;
+        }
+        let text = format!("its answer broke off: {}", self.told().1);
+        Self::Unwell { status, after: self.after(), text }
+    }
+
     /// Returns the wait that the judge demands.
     pub(in crate::judge) fn after(&self) -> Option<Duration> {
         match self {
