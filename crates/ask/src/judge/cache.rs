@@ -34,8 +34,11 @@ pub(in crate::judge) fn key_of(
     hash.update(question.max_tokens.to_be_bytes());
     hash.update(sample.to_be_bytes());
     hash.update(question.remark.as_deref().unwrap_or_default());
-    // Nothing where there is none: keys of earlier recordings stay.
-    hash.update(place.unwrap_or_default());
+    // Nothing where there is no place: keys of earlier recordings stay.
+    if let Some(place) = place {
+        hash.update([0]);
+        hash.update(place);
+    }
     first_half(hash)
 }
 
@@ -74,6 +77,32 @@ impl AnswerCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanscore_evaluate::inquiry::{JudgePrompt, RedactionGaps};
+
+    #[test]
+    fn a_place_is_told_from_the_end_of_a_remark() {
+        let judge = serde_json::json!({"api": "openai", "model": "m"});
+        let judge: JudgeSettings = serde_json::from_value(judge).expect("settings of a judge");
+        let key = |remark: &str, place: Option<&str>| {
+            let prompt = JudgePrompt {
+                windows: 1,
+                system: "rules".into(),
+                user: "u".into(),
+                schema: None,
+                answer_tokens: 0,
+                statements: 1,
+                digest: [0; 16],
+                cut_bytes: 0,
+                injection_found: false,
+                gaps: RedactionGaps::default(),
+            };
+            let remark = Some(remark.to_owned());
+            let question = JudgeQuestion { prompt, remark, temperature: 0.0, max_tokens: 9 };
+            key_of(&judge, place, &question, 0)
+        };
+        assert_ne!(key("a", Some("bc")), key("ab", Some("c")));
+        assert_ne!(key("a", Some("b")), key("ab", None));
+    }
 
     #[test]
     fn answers_are_kept_within_their_bytes() {

@@ -154,23 +154,22 @@ impl JudgeClient {
         Ok(Self { settings: Arc::new(settings.clone()), key, signer, http, withheld, recording })
     }
 
-    /// Sends one request, or reads the recorded reply; no retries. Where a judge elsewhere is
-    /// alike, a reply recorded under the key that they share is read too, unless that other judge
-    /// gave it.
+    /// Sends one request, or reads the recorded reply; no retries. A reply recorded under the other
+    /// key, with or without the judge's place, is read too, unless a judge elsewhere gave it.
     pub(super) async fn ask(
         &self,
-        (key, shared): (QuestionKey, Option<QuestionKey>),
+        (key, other): (QuestionKey, QuestionKey),
         capabilities: &ProviderCapabilities,
         question: &JudgeQuestion,
     ) -> Result<Reply, Fault> {
         if let Some(ReplyRecording::Replay(folder)) = &self.recording {
             let own = read_recorded(&file_of(folder, key), None).await;
-            return match (own, shared) {
-                (Err(Fault::NotRecorded), Some(shared)) => {
+            return match own {
+                Err(Fault::NotRecorded) => {
                     let place = self.settings.place();
-                    read_recorded(&file_of(folder, shared), Some(&place)).await
+                    read_recorded(&file_of(folder, other), Some(&place)).await
                 }
-                (read, _) => read,
+                read => read,
             };
         }
         let request = wire::request(

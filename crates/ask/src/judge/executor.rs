@@ -84,12 +84,12 @@ impl Executor for JudgeExecutor {
                     JudgeEnd::Rendered(id, judge, prompt.unwrap_or_else(|_| Err(not_rendered())))
                 });
             }
-            JudgeEffect::Send { id, judge, key, shared, capabilities, question } => {
+            JudgeEffect::Send { id, judge, key, other, capabilities, question } => {
                 let Some(client) = self.clients.get(judge).cloned() else { return };
                 let log = self.log.clone();
                 tasks.spawn(async move {
                     let asking = async {
-                        let reply = client.ask((key, shared), &capabilities, &question).await?;
+                        let reply = client.ask((key, other), &capabilities, &question).await?;
                         if let Some(log) = log {
                             // Logged before it is used: after a crash it is not paid again.
                             log.keep(key, reply.text.clone()).await;

@@ -21,7 +21,12 @@ impl JudgeScheduler {
     pub(super) fn answer_from_cache(&mut self, id: u64) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let JudgeProgress { session, question: open, .. } = &mut entry.progress;
-        let cached = open.as_ref().and_then(|open| self.backend.cache.get(&open.key));
+        let cache = &self.backend.cache;
+        let kept = |open: &OpenQuestion| {
+            let other = || open.is_alone.then(|| cache.get(&open.other)).flatten();
+            cache.get(&open.key).or_else(other)
+        };
+        let cached = open.as_ref().and_then(kept);
         let (Some(text), Some(OpenQuestion { question, .. })) = (cached, open.as_ref()) else {
             return false;
         };

@@ -63,8 +63,8 @@ pub(super) enum JudgeEffect {
         judge: usize,
         /// Digest of the question.
         key: QuestionKey,
-        /// Digest without the judge's address, if `key` has it.
-        shared: Option<QuestionKey>,
+        /// Digest without the judge's address if `key` has it, else with it.
+        other: QuestionKey,
         /// Parameters and shapes that the judge takes.
         capabilities: ProviderCapabilities,
         /// Question.
@@ -88,7 +88,10 @@ pub(super) struct JudgeProgress {
 struct OpenQuestion {
     question: Box<JudgeQuestion>,
     key: QuestionKey,
-    shared: Option<QuestionKey>,
+    /// Digest without the judge's address if `key` has it, else with it.
+    other: QuestionKey,
+    /// True if no judge elsewhere is alike: `other` has the address, so its answers are this one's.
+    is_alone: bool,
     estimate: TokenUsage,
 }
 
@@ -335,8 +338,9 @@ impl JudgeScheduler {
                         let key_at = |place| key_of(settings, place, &question, sample);
                         let estimate = session.estimate(&question);
                         let key = key_at(place.as_deref());
-                        let shared = place.is_some().then(|| key_at(None));
-                        *open = Some(OpenQuestion { question, key, shared, estimate });
+                        let is_alone = place.is_none();
+                        let other = key_at(is_alone.then(|| settings.place()).as_deref());
+                        *open = Some(OpenQuestion { question, key, other, is_alone, estimate });
                     }
                 }
             }
@@ -368,8 +372,8 @@ impl JudgeScheduler {
         let ticket = (reservation, capabilities.current());
         let question = open.question.clone();
         let key = open.key;
-        let shared = open.shared;
-        let send = JudgeEffect::Send { id, judge, key, shared, capabilities, question };
+        let other = open.other;
+        let send = JudgeEffect::Send { id, judge, key, other, capabilities, question };
         if let Some(waited_ms) = self.depart(now_ms, id, ticket) {
             self.count(id, judge, JudgeCount::Waited(waited_ms));
         }

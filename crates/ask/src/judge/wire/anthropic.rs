@@ -67,9 +67,7 @@ fn record_end(text: &str) -> Option<usize> {
 
 pub(super) fn reply(body: &Value) -> Option<Reply> {
     let parts = body.get("content")?.as_array()?;
-    let finish = match text(body, "/stop_reason") {
-        // A guardrail of Bedrock writes its own words as the answer.
-        _ if text(body, "/amazon-bedrock-guardrailAction") == Some("INTERVENED") => Finish::Refused,
+    let mut finish = match text(body, "/stop_reason") {
         Some("max_tokens") => Finish::Length,
         Some("refusal") => Finish::Refused,
         Some("model_context_window_exceeded") => Finish::Overflow,
@@ -85,6 +83,11 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
             }
             _ => {}
         }
+    }
+    // A guardrail of Bedrock writes its own words as the answer, or masks some of those in it.
+    let intervened = text(body, "/amazon-bedrock-guardrailAction") == Some("INTERVENED");
+    if intervened && !words.contains('{') {
+        finish = Finish::Refused;
     }
     // `input_tokens` excludes tokens read from the cache and written to it.
     let cached = count(body, "/usage/cache_read_input_tokens");

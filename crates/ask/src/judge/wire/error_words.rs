@@ -3,7 +3,7 @@
 //! Each stands in a body of `tests/fixtures/judges/errors.jsonl`, which names its source.
 
 /// Exhausted quota, unpaid bills.
-pub(super) const MONEY: [&str; 41] = [
+pub(super) const MONEY: [&str; 36] = [
     "insufficient_quota",
     "insufficient_user_quota",
     "exceeded_current_quota",
@@ -28,23 +28,27 @@ pub(super) const MONEY: [&str; 41] = [
     "included credits",
     "insufficient credits",
     "blocked_api_access",
-    "insufficient funds",
     "insufficient_funds",
-    "valid credit card",
-    "budget exceeded",
     "volume quota",
     "token quota",
     "token_quota_reached",
     "requires a subscription",
     "weekly usage limit",
-    "limit exhausted",
     "freetieronly",
     "set inference limit",
     "exhausted its free trial quota",
     "quotaexceeded",
     "not_enough_balance",
-    "not enough balance",
     "free-models-per-day",
+];
+
+/// Exhausted quota and unpaid bills in everyday words, which a request that is quoted may hold too.
+pub(super) const MONEY_PROSE: [&str; 5] = [
+    "insufficient funds",
+    "budget exceeded",
+    "limit exhausted",
+    "not enough balance",
+    "valid credit card",
 ];
 
 /// Content that a filter or a guardrail refused.
@@ -107,10 +111,11 @@ pub(super) const NO_ACCESS: [&str; 10] = [
 pub(super) const CLOCK: [&str; 2] = ["signature expired", "signature not yet current"];
 
 /// Words for a key, in a 403.
-pub(super) const KEY_WORDS: [&str; 5] = ["key", "keys", "api_key", "apikey", "token"];
+pub(super) const KEY_WORDS: [&str; 6] =
+    ["key", "keys", "api_key", "apikey", "access token", "api token"];
 
 /// Model that does not exist, or is not offered any more.
-pub(super) const NO_MODEL: [&str; 24] = [
+pub(super) const NO_MODEL: [&str; 28] = [
     "model_not_found",
     "unknown_model",
     "invalid_model",
@@ -128,7 +133,11 @@ pub(super) const NO_MODEL: [&str; 24] = [
     "model_not_supported",
     "not found for account",
     "no such model",
-    "invalid model",
+    "invalid model name",
+    "invalid model:",
+    "invalid model '",
+    "invalid model \"",
+    "invalid model `",
     "invalid.model",
     "unknown model",
     "model not found",

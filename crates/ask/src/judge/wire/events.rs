@@ -6,42 +6,66 @@
 
 use serde_json::{Value, json};
 
+use super::fault::Fault;
 use super::text;
 use crate::judge::settings::JudgeApi;
 
 /// Reads the body of a success: JSON, alone in a list or as the `data` of a gateway's envelope, or
-/// events.
+/// events. True beside it for an error that ended an answer which had begun.
 ///
 /// # Errors
-/// It is neither; that of reading it as JSON.
-pub(super) fn whole(api: JudgeApi, raw: &[u8]) -> Result<Value, serde_json::Error> {
+/// It is neither, or one of its events is not JSON.
+pub(super) fn whole(api: JudgeApi, raw: &[u8]) -> Result<(Value, bool), Fault> {
     let raw = raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw);
     let body: Value = match serde_json::from_slice(raw) {
         Ok(body) => body,
-        Err(error) => return joined(api, raw).ok_or(error),
+        Err(error) => {
+            let fault = || Fault::Unreadable(format!("its answer is not JSON: {error}"));
+            return joined(api, raw).ok_or_else(fault);
+        }
     };
     let is_answer = |inner: &&Value| inner.get("choices").is_some();
     let inner = [body.get(0), body.get("data")].into_iter().flatten().find(is_answer).cloned();
-    Ok(inner.unwrap_or(body))
+    Ok((inner.unwrap_or(body), false))
 }
 
-/// Joins server-sent events to the whole answer; `None` if they are none.
-fn joined(api: JudgeApi, raw: &[u8]) -> Option<Value> {
-    let lines = std::str::from_utf8(raw).ok()?.lines();
-    let data = lines.filter_map(|line| line.strip_prefix("data:"));
-    let events: Vec<Value> = data.filter_map(|data| serde_json::from_str(data).ok()).collect();
-    let is_error = |event: &&Value| event.get("error").is_some_and(Value::is_object);
-    if let Some(error) = events.iter().find(is_error) {
-        return Some(error.clone());
+/// Joins server-sent events to the whole answer, or finds the error among them; `None` if they are
+/// none, or one cannot be read: the answer would lack its part.
+fn joined(api: JudgeApi, raw: &[u8]) -> Option<(Value, bool)> {
+    let events = parsed(std::str::from_utf8(raw).ok()?)?;
+    let is_error = |event: &Value| event.get("error").is_some_and(Value::is_object);
+    if let Some(at) = events.iter().position(is_error) {
+        return Some((events[at].clone(), events[..at].iter().any(has_begun)));
     }
-    match api {
+    let whole = match api {
         JudgeApi::OpenAi => chat(&events),
         JudgeApi::OpenAiResponses => {
             let last = events.iter().rfind(|event| event.pointer("/response/output").is_some());
             last?.get("response").cloned()
         }
         JudgeApi::Anthropic => message(&events),
+    };
+    whole.map(|whole| (whole, false))
+}
+
+/// Parses the data of events, which may take several lines each; `None` if one is not JSON.
+fn parsed(text: &str) -> Option<Vec<Value>> {
+    let text = text.replace("\r\n", "\n");
+    let mut events = Vec::new();
+    for event in text.split("\n\n") {
+        let data = event.lines().filter_map(|line| line.strip_prefix("data:"));
+        let data: Vec<&str> = data.filter(|data| data.trim() != "[DONE]").collect();
+        for value in serde_json::Deserializer::from_str(&data.join("\n")).into_iter() {
+            events.push(value.ok()?);
+        }
     }
+    Some(events)
+}
+
+/// Returns true for an event that carries a part of an answer, or its usage.
+fn has_begun(event: &Value) -> bool {
+    let places = ["/choices/0/delta", "/delta", "/usage", "/message/usage", "/response/usage"];
+    places.iter().any(|place| event.pointer(place).is_some_and(|part| !part.is_null()))
 }
 
 /// Joins the chunks of a chat completion.

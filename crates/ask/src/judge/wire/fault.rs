@@ -9,7 +9,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::capabilities::{PARAMETERS, ProviderCapabilities, SHAPE_WORDS};
-use super::error_words::{BROKEN_JSON, CLOCK, MONEY, OVERFLOW, OVERFLOW_OF_RATE, TOO_MANY, UNWELL};
+use super::error_words::{
+    BROKEN_JSON, CLOCK, MONEY, MONEY_PROSE, OVERFLOW, OVERFLOW_OF_RATE, TOO_MANY, UNWELL,
+};
 use super::provider_error::ProviderError;
 
 /// Longest wait that a judge may demand. Longer ones are cut to this; one for its rate is a quota
@@ -110,6 +112,15 @@ impl Fault {
         )
     }
 
+    /// Returns the fault of an answer that had begun, and may have to be paid, under that status.
+    pub(super) fn of_begun(self, status: u16) -> Self {
+        if self.may_cost() {
+            return self;
+        }
+        let text = format!("its answer broke off: {}", self.told().1);
+        Self::Unwell { status, after: self.after(), text }
+    }
+
     /// Returns the wait that the judge demands.
     pub(in crate::judge) fn after(&self) -> Option<Duration> {
         match self {
@@ -205,11 +216,19 @@ fn classify(
 ) -> Fault {
     let demanded = answer.after.or(said.after);
     let is_by_day = status == 429 && demanded.is_some_and(|demanded| demanded > WAIT_MAX);
-    if said.is_about(&MONEY) || status == 402 || is_by_day {
-        return Fault::Locked("judge_quota_exhausted", said.shown());
-    }
     if said.is_of_content(status) {
         return Fault::Refused(said.shown());
+    }
+    // Elsewhere such words are those of a request that is quoted.
+    let may_be_prose = answer.status == 200 || matches!(status, 402 | 403 | 412 | 429);
+    let is_of_money = said.is_about(&MONEY) || (may_be_prose && said.is_about(&MONEY_PROSE));
+    if is_of_money || status == 402 || is_by_day {
+        return Fault::Locked("judge_quota_exhausted", said.shown());
+    }
+    let is_overflow = said.is_about(&OVERFLOW_OF_RATE)
+        || (!matches!(status, 401 | 429) && (status == 413 || said.is_about(&OVERFLOW)));
+    if is_overflow && status == 403 {
+        return Fault::Overflow;
     }
     if said.is_of_key(status) {
         let clock = if said.is_about(&CLOCK) { "; set the clock of this machine" } else { "" };
@@ -218,8 +237,6 @@ fn classify(
     if said.is_of_model(status) {
         return Fault::Locked("judge_model_not_found", said.shown());
     }
-    let is_overflow = said.is_about(&OVERFLOW_OF_RATE)
-        || (status != 429 && (status == 413 || said.is_about(&OVERFLOW)));
     if is_overflow {
         return Fault::Overflow;
     }

@@ -141,14 +141,16 @@ pub(in crate::judge) fn reply(
     if !(200..300).contains(&answer.status) {
         return Err(fault::of(answer, capabilities));
     }
-    let body = events::whole(judge.api, &answer.body)
-        .map_err(|error| Fault::Unreadable(format!("its answer is not JSON: {error}")))?;
+    let (body, broke_off) = events::whole(judge.api, &answer.body)?;
     let reply = match judge.api {
         JudgeApi::OpenAi => openai::reply(&body),
         JudgeApi::OpenAiResponses => responses::reply(&body),
         JudgeApi::Anthropic => anthropic::reply(&body),
     };
-    reply.ok_or_else(|| fault::of_success(answer, &body, capabilities))
+    reply.ok_or_else(|| {
+        let fault = fault::of_success(answer, &body, capabilities);
+        if broke_off { fault.of_begun(answer.status) } else { fault }
+    })
 }
 
 /// Returns the user message, with the request for a repair behind it.

@@ -147,7 +147,10 @@ impl ProviderError {
     /// Returns true if there is no such model at this address.
     pub(super) fn is_of_model(&self, status: u16) -> bool {
         let is_told = matches!(status, 400 | 403 | 404 | 410) && self.is_about(&NO_MODEL);
-        is_told || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
+        let is_all_told = || self.text.trim_end_matches(['.', ' ']).ends_with("invalid model");
+        is_told
+            || (status == 400 && is_all_told())
+            || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
     }
 
     /// Returns true if the error holds one of these words.

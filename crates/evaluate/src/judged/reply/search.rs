@@ -53,7 +53,8 @@ pub(super) fn answer(
     let inner = encoded.starts_with('"').then(|| json::parse(encoded).ok()).flatten();
     let reply = inner.as_ref().and_then(Value::as_str).unwrap_or(reply);
     let (thoughts, rest) = reply.split_at(thoughts_end(reply));
-    let mut search = ReplySearch { text: rest, ..ReplySearch::default() };
+    let is_all = thoughts.is_empty();
+    let mut search = ReplySearch { text: rest, is_all, ..ReplySearch::default() };
     search.run(&is_form)?;
     let ReplySearch { found, rivals, fences, other, fault, .. } = search;
     let counts = |fence: &Option<usize>| fence.is_none_or(|at| at == fences);
@@ -76,8 +77,8 @@ pub(super) fn answer(
     }
 }
 
-/// Returns true if thoughts that nothing opens hold another answer: the tag that ends them may be a
-/// text of the record, which the judge cites behind its own answer.
+/// Returns true if thoughts that nothing opens hold another answer, or what may be a broken one:
+/// the tag that ends them may be a text of the record, which the judge cites behind its own answer.
 fn thinks_otherwise(
     thoughts: &str,
     answer: &Value<'_>,
@@ -86,13 +87,15 @@ fn thinks_otherwise(
     let mut search = ReplySearch { text: thoughts, ..ReplySearch::default() };
     // A fault in thoughts is none of the reply; what was found before it counts.
     let _ = search.run(is_form);
-    search.found.iter().any(|(_, value)| value != answer)
+    !search.rivals.is_empty() || search.found.iter().any(|(_, value)| value != answer)
 }
 
 /// Search for values from the start of a reply to its end.
 #[derive(Default)]
 struct ReplySearch<'t> {
     text: &'t str,
+    /// True if the text is all of the reply.
+    is_all: bool,
     at: usize,
     starts: usize,
     /// Fences so far; `true` within one.
@@ -144,10 +147,8 @@ impl ReplySearch<'_> {
             Ok(read) => read,
             Err(error) => return self.unread(rest, &error),
         };
-        if let Some(answer) = unwrapped(&value, is_form) {
-            if tells_twice(&rest[..taken], &answer) {
-                return Err(unreadable("the answer has a key twice"));
-            }
+        let is_whole = self.is_all && self.text.trim() == rest[..taken].trim();
+        if let Some(answer) = unwrapped(&value, is_whole, is_form) {
             self.found.push((self.fence(), answer));
             return Ok(taken);
         }
@@ -202,16 +203,6 @@ impl ReplySearch<'_> {
             None => Err(unreadable(words)),
         }
     }
-}
-
-/// Returns true if a text has a key of an answer more often than what was read from it: of two
-/// values of one key, the last was taken.
-fn tells_twice(text: &str, answer: &Value<'_>) -> bool {
-    let read = answer.to_string();
-    ANSWER_KEYS.into_iter().any(|key| {
-        let key = format!("\"{key}\"");
-        text.matches(&key).count() > read.matches(&key).count()
-    })
 }
 
 /// Returns true for an object as JSON and Python write it: `{id: 4}` and `{}` are prose.

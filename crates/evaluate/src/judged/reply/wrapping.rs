@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use spanscore_base::value::{Map, Value, json};
 
 /// Keys of objects that hold an answer, tool calls written as a text among them.
-const WRAPPERS: [&str; 15] = [
+const WRAPPERS: [&str; 13] = [
     "verdicts",
     "arguments",
     "parameters",
@@ -21,9 +21,9 @@ const WRAPPERS: [&str; 15] = [
     "json",
     "evaluation",
     "final",
-    "text",
-    "content",
 ];
+/// Keys that hold an answer in a whole reply: elsewhere they are of a block of the record.
+const WHOLE_WRAPPERS: [&str; 2] = ["text", "content"];
 /// Keys of an answer.
 const KEYS: [&str; 8] =
     ["items", "id", "verdict", "cites", "reason", "injection_suspected", "score", "justification"];
@@ -39,9 +39,10 @@ const SUSPICION: &str = "injection_suspected";
 const DEPTH_MAX: usize = 4;
 
 /// Returns the answer that a value holds, wrapped as it may be; nothing if it has a key of an
-/// answer twice, as `verdict` and `Verdict`.
+/// answer twice, as `verdict` and `Verdict`. `is_whole` if it is all of a reply.
 pub(super) fn unwrapped(
     value: &Value<'static>,
+    is_whole: bool,
     is_form: impl Fn(&Value<'_>) -> bool,
 ) -> Option<Value<'static>> {
     let mut value = Cow::Borrowed(value);
@@ -50,14 +51,14 @@ pub(super) fn unwrapped(
         if is_form(&own) {
             return Some(own);
         }
-        value = Cow::Owned(inner(&value)?);
+        value = Cow::Owned(inner(&value, is_whole)?);
     }
     None
 }
 
-/// Returns the value that a wrapper holds: of a list of one, or of a key of [`WRAPPERS`] of an
-/// object that says nothing itself.
-fn inner(value: &Value<'static>) -> Option<Value<'static>> {
+/// Returns the value that a wrapper holds: of a list of one, or of a key of [`WRAPPERS`], in a
+/// whole reply of [`WHOLE_WRAPPERS`] too, of an object that says nothing itself.
+fn inner(value: &Value<'static>, is_whole: bool) -> Option<Value<'static>> {
     match value {
         Value::List(list) if list.len() == 1 => held(list.first()?),
         Value::Map(map) if !map.iter().any(|(key, _)| ANSWERS.contains(&known(key))) => {
@@ -65,7 +66,8 @@ fn inner(value: &Value<'static>) -> Option<Value<'static>> {
                 |key: &str, value: &Value<'_>| known(key) == SUSPICION || is_label(key, value);
             let mut whole = map.iter().filter(|(key, value)| !is_beside(key, value));
             let (key, wrapped) = whole.next()?;
-            let held = held(wrapped).filter(|_| WRAPPERS.contains(&key) && whole.next().is_none());
+            let wraps = WRAPPERS.contains(&key) || (is_whole && WHOLE_WRAPPERS.contains(&key));
+            let held = held(wrapped).filter(|_| wraps && whole.next().is_none());
             match suspicion(map) {
                 Some(suspected) => suspecting(held?, suspected),
                 None => held,

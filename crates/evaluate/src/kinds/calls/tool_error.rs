@@ -289,7 +289,6 @@ mod tests {
             ..Default::default()
         };
         assert!(find(Settings::default(), interrupted).contains("interrupted"));
-    }
         for thrown in ["ParentCommand(Command(goto='b'))", "Command(graph='up', goto='b')"] {
             let handed_over = || ToolCall {
                 status: CallStatus::Error,
@@ -302,6 +301,7 @@ mod tests {
             let settings: Settings = serde_json::from_str(pack).unwrap();
             assert_eq!(find(settings, handed_over()), STATUS, "{thrown}");
         }
+    }
 
     #[test]
     fn cut_off_result_still_shows_its_error() {

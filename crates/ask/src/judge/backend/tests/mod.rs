@@ -232,6 +232,23 @@ fn equal_questions_are_asked_once_of_each_model_at_each_place() {
 }
 
 #[test]
+fn an_answer_stays_known_when_no_judge_elsewhere_is_alike_any_more() {
+    let mut judges = small();
+    judges["other"] = judges["small"].clone();
+    judges["other"]["base_url"] = json!("http://localhost:1/v1");
+    let mut harness = Harness::new(judges);
+    for n in [1, 2] {
+        let mut again = asked(n, 0, plan(json!({})));
+        let text = "the same".into();
+        again.inquiry = Arc::new(OneStatement { text, windows: 1, is_injected: true });
+        harness.arrive(again);
+        harness.run(5, |_, _, _| reply("yes"));
+        harness.core.backend.judges[0].settings.model = "another".into();
+    }
+    assert_eq!((harness.asked_at.len(), harness.emitted.len()), (1, 2));
+}
+
+#[test]
 fn a_judge_that_is_not_well_is_left_alone_and_asked_again_when_it_is() {
     let mut harness = Harness::new(with(json!({"limits": {"concurrency": 1}})));
     (0..20).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
