@@ -250,6 +250,11 @@ pub(super) fn repeating(tree: &Tree<'_>, outputs: &[ModelOutput<'_>]) -> Vec<boo
     repeating
 }
 
+/// Returns true if what a source says gives way to what others say.
+fn is_guess(plan: &ReadingPlan, source: u16) -> bool {
+    plan.sources.get(usize::from(source)).is_some_and(|source| source.source.fallback)
+}
+
 /// Returns the calls that models asked for, in the order of their answers; each id once.
 pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
@@ -264,9 +269,6 @@ pub(super) fn requested<'a>(
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
     let mut message = 0;
     let mut last = None;
-    let is_guess = |source: u16| {
-        plan.sources.get(usize::from(source)).is_some_and(|source| source.source.fallback)
-    };
     for ModelOutput { found, calls: known } in outputs {
         let span = found.span;
         let start_ns = found.start_ns;
@@ -297,7 +299,7 @@ pub(super) fn requested<'a>(
                         other.span != span && !is_one_request(tree, other.span, span, effort);
                     // A source that knows the messages is better evidence of their grouping than
                     // one that guesses.
-                    if is_guess(other.source) && !is_guess(source) {
+                    if is_guess(plan, other.source) && !is_guess(plan, source) {
                         let message = number();
                         let begin_ns = start_ns;
                         let asked = Asked { message, time_ns, begin_ns, run, part, ..other.asked };
