@@ -188,9 +188,7 @@ impl FailureRules {
     fn told_outcome(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> CallOutcome<'_> {
         if !self.result_alone && (call.status == CallStatus::Error || call.error.is_some()) {
             return match self.error_or_result(call, effort) {
-                Some(FailureFinding { says: Says::Ordinary, category: HANDED_OVER, .. }) => {
-                    CallOutcome::Succeeded
-                }
+                Some(finding) if finding.category == HANDED_OVER => CallOutcome::Succeeded,
                 Some(finding) if finding.says != Says::Failed => CallOutcome::Stopped(finding),
                 _ => CallOutcome::Failed(FailureCause::Status),
             };
