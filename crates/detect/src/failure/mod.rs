@@ -131,12 +131,8 @@ impl FailureDetectors {
 
     /// Judges a text; nothing where it is an ordinary one, or the steps ran out.
     pub fn judge_text(&self, text: &str, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
-        self.find_in_text(text, effort).filter(|finding| finding.says != Says::Ordinary)
-    }
-
-    /// Returns the finding in a text, be it that the text is an ordinary one.
-    pub fn find_in_text(&self, text: &str, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
-        FailureSearch { detectors: self, effort }.text(text, 0)
+        let search = FailureSearch { detectors: self, effort };
+        search.text(text, 0).filter(|finding| finding.says != Says::Ordinary)
     }
 }
 

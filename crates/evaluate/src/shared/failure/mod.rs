@@ -5,7 +5,6 @@
 //! returned: the result still speaks, by the table of
 //! [`detect::failure`](spanscore_detect::failure).
 
-mod answered;
 mod judge;
 mod named;
 
@@ -29,10 +28,6 @@ use spanscore_detect::failure::{FailureDetectors, FailureFinding};
 
 /// The family of the detectors of tools that do not exist.
 const UNKNOWN_TOOL: &str = "unknown_tool";
-/// Family of what a framework throws to go on in another agent.
-const HANDED_OVER: &str = "handed_over";
-/// Family of the detectors of exit codes.
-const EXIT_CODE: &str = "exit_code";
 /// Finding about what a tool was asked for and did not find.
 const NOT_FOUND: FailureFinding<'static> = FailureFinding {
     says: Says::Failed,
@@ -165,32 +160,10 @@ impl FailureRules {
 
     /// Returns the outcome of a call by these rules; void where the steps ran out meanwhile.
     pub(crate) fn outcome(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> CallOutcome<'_> {
-        let outcome = self.told_outcome(call, effort);
-        let may_answer = match outcome {
-            CallOutcome::Failed(FailureCause::Status) => true,
-            CallOutcome::Failed(FailureCause::Said(finding)) => {
-                [EXIT_CODE, MCP_ERROR].contains(&finding.category)
-            }
-            _ => false,
-        };
-        let is_other = |rest: &str| {
-            let detectors = self.detectors.as_ref();
-            detectors.is_some_and(|table| table.judge_text(rest, effort).is_some())
-        };
-        if may_answer && self.detectors.is_some() && answered::by_exit_code(call, effort, is_other)
-        {
-            return CallOutcome::Succeeded;
-        }
-        outcome
-    }
-
-    /// Returns the outcome of a call as its telemetry and its result tell it.
-    fn told_outcome(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> CallOutcome<'_> {
         if !self.result_alone && (call.status == CallStatus::Error || call.error.is_some()) {
-            return match self.error_or_result(call, effort) {
-                Some(finding) if finding.category == HANDED_OVER => CallOutcome::Succeeded,
-                Some(finding) if finding.says != Says::Failed => CallOutcome::Stopped(finding),
-                _ => CallOutcome::Failed(FailureCause::Status),
+            return match self.stopped(call, effort) {
+                Some(finding) => CallOutcome::Stopped(finding),
+                None => CallOutcome::Failed(FailureCause::Status),
             };
         }
         let failed = match &call.result {
@@ -217,6 +190,11 @@ impl FailureRules {
         }
     }
 
+    /// Returns true if what the telemetry calls an error is a person's doing.
+    fn stopped(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
+        self.error_or_result(call, effort).filter(|finding| finding.says != Says::Failed)
+    }
+
     /// Returns the finding of the table in the error of a call, else in its result.
     fn error_or_result(
         &self,
@@ -224,11 +202,7 @@ impl FailureRules {
         effort: &WorkBudget,
     ) -> Option<FailureFinding<'_>> {
         let detectors = self.detectors.as_ref()?;
-        let is_telling = |finding: &FailureFinding<'_>| {
-            finding.says != Says::Ordinary || finding.category == HANDED_OVER
-        };
-        let find = |error| detectors.find_in_text(error, effort).filter(is_telling);
-        let error = call.error.as_deref().and_then(find);
+        let error = call.error.as_deref().and_then(|error| detectors.judge_text(error, effort));
         error.or_else(|| call.result.value().and_then(|result| detectors.judge(result, effort)))
     }
 
