@@ -1,6 +1,6 @@
 //! Session files of Claude Code: an event a line, a run for each prompt.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
@@ -103,7 +103,7 @@ const INPUT_TOKENS: [&str; 3] =
 /// each with the tokens known when it was written, so the last one counts.
 fn told(events: &[&Json]) -> Vec<ForeignAttributes> {
     let id_of = |event: &Json| text(event.get("message")?, "id");
-    let mut ended: HashSet<String> = HashSet::new();
+    let mut ended: BTreeSet<String> = BTreeSet::new();
     let told = events.iter().rev().map(|event| match id_of(event) {
         Some(id) if !ended.insert(id.clone()) => Vec::new(),
         _ => event.get("message").map(usage).unwrap_or_default(),
