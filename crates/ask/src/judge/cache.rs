@@ -77,27 +77,14 @@ impl AnswerCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanscore_evaluate::inquiry::{JudgePrompt, RedactionGaps};
 
     #[test]
     fn a_place_is_told_from_the_end_of_a_remark() {
         let judge = serde_json::json!({"api": "openai", "model": "m"});
         let judge: JudgeSettings = serde_json::from_value(judge).expect("settings of a judge");
         let key = |remark: &str, place: Option<&str>| {
-            let prompt = JudgePrompt {
-                windows: 1,
-                system: "rules".into(),
-                user: "u".into(),
-                schema: None,
-                answer_tokens: 0,
-                statements: 1,
-                digest: [0; 16],
-                cut_bytes: 0,
-                injection_found: false,
-                gaps: RedactionGaps::default(),
-            };
-            let remark = Some(remark.to_owned());
-            let question = JudgeQuestion { prompt, remark, temperature: 0.0, max_tokens: 9 };
+            let mut question = JudgeQuestion::about("u");
+            question.remark = Some(remark.to_owned());
             key_of(&judge, place, &question, 0)
         };
         assert_ne!(key("a", Some("bc")), key("ab", Some("c")));

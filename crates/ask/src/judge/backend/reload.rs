@@ -8,7 +8,7 @@
 //! A budget is one of a name: all judges that bore it spend by the meters of the newest, or a
 //! reload would double the budget for as long as the backlog of the old one lasts.
 
-use super::{JudgeBackend, JudgeState};
+use super::{HeldSenders, JudgeBackend, JudgeState};
 use crate::judge::gate::JudgeGate;
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::ProviderCapabilities;
@@ -30,6 +30,7 @@ impl JudgeBackend {
             state.gate.change(&settings);
             state.capabilities = ProviderCapabilities::new(settings.structured_output);
             (state.wake_ms, state.blocked) = (None, None);
+            state.held = HeldSenders::default();
             state.settings = settings;
             return place;
         }

@@ -122,22 +122,9 @@ fn least_parts(c: char) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanscore_evaluate::inquiry::{JudgePrompt, RedactionGaps};
 
     fn check(user: &str, times: usize, reported: u64, expected: bool) {
-        let prompt = JudgePrompt {
-            windows: 1,
-            system: "rules".into(),
-            user: user.repeat(times),
-            schema: None,
-            answer_tokens: 0,
-            statements: 1,
-            digest: [0; 16],
-            cut_bytes: 0,
-            injection_found: false,
-            gaps: RedactionGaps::default(),
-        };
-        let question = JudgeQuestion { prompt, remark: None, temperature: 0.0, max_tokens: 9 };
+        let question = JudgeQuestion::about(&user.repeat(times));
         assert_eq!(is_cut(&question, reported), expected, "{times} times {user:?}: {reported}");
     }
 

@@ -139,11 +139,13 @@ impl SpendMeter {
         }
         self.refill(now_ms, request.amount);
         let now = self.fit(now_ms, request, true);
+        if now == BudgetFit::Fits {
+            return BudgetRoom::Free;
+        }
         let settled = if self.reserved > 0 { self.fit(now_ms, request, false) } else { now };
         match (now, settled) {
-            (BudgetFit::Fits, _) => BudgetRoom::Free,
-            (BudgetFit::TooMuch, BudgetFit::Fits) => BudgetRoom::Reserved,
             (BudgetFit::BeyondShare(holder), BudgetFit::Fits) => BudgetRoom::ShareReserved(holder),
+            (_, BudgetFit::Fits) => BudgetRoom::Reserved,
             (_, BudgetFit::BeyondShare(_)) => BudgetRoom::OthersShare,
             (_, BudgetFit::TooMuch) => BudgetRoom::Spent,
         }

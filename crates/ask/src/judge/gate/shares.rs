@@ -15,7 +15,7 @@ const SLOT_MINUTES: u64 = 5;
 const DAY_SLOTS: u64 = 24 * 60 / SLOT_MINUTES;
 /// Sums that are remembered, 32 bytes each: all are read at each request. More are merged.
 const PARTS_MAX: usize = 512;
-/// Part of a budget that its only peer leaves: a sixteenth. Its only connection leaves twice that.
+/// Parts of a budget of which its only peer leaves one, its only connection two.
 const RESERVE_PARTS: u64 = 32;
 /// Most that one of several senders may have, in times of what it leaves.
 const HOLDER_TIMES: u64 = 8;

@@ -37,6 +37,26 @@ pub(in crate::judge) struct JudgeQuestion {
     pub(in crate::judge) max_tokens: u32,
 }
 
+#[cfg(test)]
+impl JudgeQuestion {
+    /// Question about one statement, without a schema.
+    pub(in crate::judge) fn about(user: &str) -> Self {
+        let prompt = JudgePrompt {
+            windows: 1,
+            system: "rules".into(),
+            user: user.into(),
+            schema: None,
+            answer_tokens: 0,
+            statements: 1,
+            digest: [0; 16],
+            cut_bytes: 0,
+            injection_found: false,
+            gaps: spanscore_evaluate::inquiry::RedactionGaps::default(),
+        };
+        Self { prompt, remark: None, temperature: 0.0, max_tokens: 9 }
+    }
+}
+
 /// HTTP request.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::judge) struct WireRequest {

@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::*;
 use crate::judge::settings::StructuredOutput;
-use spanscore_evaluate::inquiry::RedactionGaps;
 
 fn judge(yaml_json: Value) -> JudgeSettings {
     serde_json::from_value(yaml_json).expect("settings of a judge")
@@ -17,19 +16,9 @@ fn openai() -> JudgeSettings {
 }
 
 fn question(user: &str) -> JudgeQuestion {
-    let prompt = JudgePrompt {
-        windows: 1,
-        system: "rules".into(),
-        user: user.into(),
-        schema: Some(r#"{"type":"object"}"#),
-        answer_tokens: 0,
-        statements: 1,
-        digest: [0; 16],
-        cut_bytes: 0,
-        injection_found: false,
-        gaps: RedactionGaps::default(),
-    };
-    JudgeQuestion { prompt, remark: None, temperature: 0.0, max_tokens: 9 }
+    let mut question = JudgeQuestion::about(user);
+    question.prompt.schema = Some(r#"{"type":"object"}"#);
+    question
 }
 
 fn asked(judge: &JudgeSettings, capabilities: &ProviderCapabilities, user: &str) -> WireRequest {
