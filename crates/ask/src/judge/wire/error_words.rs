@@ -3,21 +3,19 @@
 //! Each stands in a body of `tests/fixtures/judges/errors.jsonl`, which names its source.
 
 /// Exhausted quota, unpaid bills.
-pub(super) const MONEY: [&str; 36] = [
+pub(super) const MONEY: [&str; 33] = [
     "insufficient_quota",
     "insufficient_user_quota",
     "exceeded_current_quota",
     "billing_error",
     "billing_hard_limit",
     "credit_balance_exhausted",
-    "credit balance",
-    "insufficient balance",
+    "credit balance is too low",
+    "insufficient balance (",
     "balance is insufficient",
-    "arrear",
+    "arrearage",
     "accountoverdue",
-    "overdue balance",
     "spend_limit",
-    "spending limit",
     "api usage limits",
     "budget_exceeded",
     "budget has been exceeded",
@@ -32,7 +30,6 @@ pub(super) const MONEY: [&str; 36] = [
     "volume quota",
     "token quota",
     "token_quota_reached",
-    "requires a subscription",
     "weekly usage limit",
     "freetieronly",
     "set inference limit",
@@ -43,7 +40,13 @@ pub(super) const MONEY: [&str; 36] = [
 ];
 
 /// Exhausted quota and unpaid bills in everyday words, which a request that is quoted may hold too.
-pub(super) const MONEY_PROSE: [&str; 5] = [
+pub(super) const MONEY_PROSE: [&str; 11] = [
+    "credit balance",
+    "insufficient balance",
+    "in arrears",
+    "overdue balance",
+    "spending limit",
+    "requires a subscription",
     "insufficient funds",
     "budget exceeded",
     "limit exhausted",

@@ -62,10 +62,22 @@ fn parsed(text: &str) -> Option<Vec<Value>> {
     Some(events)
 }
 
-/// Returns true for an event that carries a part of an answer, or its usage.
+/// Returns true for an event that carries a part of an answer beside its role, or its usage.
 fn has_begun(event: &Value) -> bool {
-    let places = ["/choices/0/delta", "/delta", "/usage", "/message/usage", "/response/usage"];
-    places.iter().any(|place| event.pointer(place).is_some_and(|part| !part.is_null()))
+    let is_filled = |part: &Value| match part {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    };
+    let has_part = |place: &&str| match event.pointer(place) {
+        Some(Value::Object(delta)) => {
+            delta.iter().any(|(key, part)| key != "role" && is_filled(part))
+        }
+        delta => delta.is_some_and(is_filled),
+    };
+    let is_counted = |place: &&str| event.pointer(place).is_some_and(|usage| !usage.is_null());
+    ["/choices/0/delta", "/delta"].iter().any(has_part)
+        || ["/usage", "/message/usage", "/response/usage"].iter().any(is_counted)
 }
 
 /// Joins the chunks of a chat completion.
