@@ -117,14 +117,20 @@ impl<T> PeerInLine<T> {
     fn first_unless(&self, is_held: impl Fn(&T) -> bool) -> Option<PlaceInPeer> {
         let own = self.items.front().filter(|(_, item)| !is_held(&item.what));
         let mut held = HashSet::new();
-        let other = self.items_of_others.iter().find(|(_, item)| {
-            let is_held = held.contains(&item.connection) || is_held(&item.what);
-            if is_held {
-                held.insert(item.connection);
+        let mut other = None;
+        for (place, item) in &self.items_of_others {
+            if held.contains(&item.connection) {
+                continue;
             }
-            !is_held
-        });
-        let other = other.map(|(place, _)| *place);
+            if !is_held(&item.what) {
+                other = Some(*place);
+                break;
+            }
+            held.insert(item.connection);
+            if held.len() == self.others.len() {
+                break;
+            }
+        }
         own.map(|(place, _)| *place).into_iter().chain(other).min()
     }
 
