@@ -29,7 +29,7 @@ pub(super) use command::result_of as commanded_result;
 pub(super) use cut::is_cut;
 pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};
-pub(super) use shapes::message_arguments;
+pub(super) use shapes::{is_failed, message_arguments};
 pub(super) use shortcut::Shortcut;
 pub(super) use spelled::may_hold;
 pub(super) use wrapped_call::without_envelope;

@@ -360,7 +360,7 @@ pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
 }
 
 /// Returns true if the fields of a message say that its call failed.
-pub(super) fn is_failed(fields: &Map<'_>) -> bool {
+pub(crate) fn is_failed(fields: &Map<'_>) -> bool {
     let says = |key| fields.get(key).and_then(Value::as_str) == Some("error");
     let flag = |key| fields.get(key) == Some(&Value::Bool(true));
     says("status") || says("state") || flag("is_error") || flag("isError")

@@ -6,6 +6,7 @@ use super::join::is_served;
 use super::messages::LlmCall;
 use super::tool_calls::SpanCall;
 use super::tree::{NONE, Tree};
+use crate::decode::is_failed;
 use spanscore_base::model::{CallStatus, Content};
 use spanscore_base::value::Value;
 
@@ -181,8 +182,8 @@ fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>
     }
 }
 
-/// Returns for each id that models asked for true if one of them asked for it once; an id that is
-/// numbered per message stands for several requests.
+/// Returns the ids that models asked for, with true for those of one request alone: an id that is
+/// numbered per message stands for several.
 fn asked_once<'r>(requested: &'r [LlmCall<'_>]) -> HashMap<&'r str, bool> {
     let mut once = HashMap::new();
     for request in requested {
@@ -238,13 +239,15 @@ fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool
         && equal_arguments(one, other)
 }
 
-/// Returns true if the second span tells of the call of the first in retrospect: at an instant, or
-/// by another instrumentation, with the same arguments and the same result, and without an error.
+/// Returns true if the second span tells of the call of the first in retrospect: at an instant
+/// behind one that lasts, or by another instrumentation, with the same arguments and the same
+/// result, and without an error.
 fn is_rewritten(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     let scope = |call: &SpanCall<'_>| tree.get(call.span).map(|span| span.facts.scope());
     let is_failed = |call: &SpanCall<'_>| call.call.status == CallStatus::Error;
     let results = [one.call.result.value(), other.call.result.value()];
-    (other.call.end_ns <= other.call.start_ns || scope(one) != scope(other))
+    let lasts = |call: &SpanCall<'_>| call.call.end_ns > call.call.start_ns;
+    (lasts(one) && !lasts(other) || scope(one) != scope(other))
         && !is_failed(one)
         && !is_failed(other)
         && same_tool(one, other)
@@ -258,12 +261,7 @@ fn is_rewritten(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bo
 fn shows_error(result: &Value<'_>) -> bool {
     const ERROR: &str = "error";
     match result {
-        Value::Map(map) => {
-            let is_set = |key| map.get(key).and_then(Value::as_bool) == Some(true);
-            map.get(ERROR).is_some_and(|error| !error.is_null())
-                || is_set("isError")
-                || is_set("is_error")
-        }
+        Value::Map(map) => is_failed(map) || map.get(ERROR).is_some_and(|error| !error.is_null()),
         Value::String(text) => {
             let start = text.trim_start().get(..ERROR.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(ERROR))

@@ -295,8 +295,8 @@ pub(super) fn requested<'a>(
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
                 let other = places.get(id).and_then(|at| calls.get_mut(*at));
                 if let Some(other) = other.filter(|other| !other.is_other(&call, span, time_ns)) {
-                    other.is_asked_again |=
-                        other.span != span && !is_one_request(tree, other.span, span, effort);
+                    other.is_asked_again = other.is_asked_again
+                        || other.span != span && !is_one_request(tree, other.span, span, effort);
                     // A source that knows the messages is better evidence of their grouping than
                     // one that guesses.
                     if is_guess(plan, other.source) && !is_guess(plan, source) {
