@@ -39,7 +39,7 @@ pub fn expected(value: Value<'static>) -> Result<Expected, MatcherMistake> {
 fn read(value: Value<'static>, is_entry: bool) -> Result<Expected, MatcherMistake> {
     match value {
         Value::Map(map) => match matcher_in(&map) {
-            Some(rule) => match rule_or_value(rule)? {
+            Some(rule) => match rule_or_value(rule, is_entry)? {
                 Expected::Rule(rule) if matches!(*rule, MatchRule::Absent) && !is_entry => {
                     Err(MatcherMistake::AbsentItem)
                 }
@@ -80,15 +80,20 @@ fn matcher_in<'m>(map: &'m Map<'static>) -> Option<&'m Value<'static>> {
     map.get(MARK).filter(|_| map.len() == 1)
 }
 
-fn rule_or_value(rule: &Value<'static>) -> Result<Expected, MatcherMistake> {
+fn rule_or_value(rule: &Value<'static>, is_entry: bool) -> Result<Expected, MatcherMistake> {
     match rule.as_map().filter(|map| map.len() == 1).and_then(|map| map.get("equals")) {
         Some(value) => Ok(Expected::Plain(value.clone())),
-        None => rule_of(rule),
+        None => rule_in(rule, is_entry),
     }
 }
 
-/// Compiles what stands under `$is`; `equals` is a plain value.
+/// Compiles what stands under `$is` of an entry; `equals` is a plain value.
 pub fn rule_of(rule: &Value<'static>) -> Result<Expected, MatcherMistake> {
+    rule_in(rule, true)
+}
+
+/// Compiles a rule; only that of an entry may find its key absent.
+fn rule_in(rule: &Value<'static>, is_entry: bool) -> Result<Expected, MatcherMistake> {
     let empty = Map::new();
     let (word, value, settings) = match rule {
         Value::String(word) => (word.to_string(), &Value::Null, &empty),
@@ -125,9 +130,9 @@ pub fn rule_of(rule: &Value<'static>) -> Result<Expected, MatcherMistake> {
         ("equals", false) => return Ok(Expected::Plain(value.clone())),
         ("near", false) => near(value, settings)?,
         ("pattern", false) => pattern(value)?,
-        ("one_of", false) => MatchRule::OneOf(items("one_of", value)?),
+        ("one_of", false) => MatchRule::OneOf(items("one_of", value, is_entry)?),
         ("range", false) => range(value)?,
-        ("unordered", false) => MatchRule::Unordered(items("unordered", value)?),
+        ("unordered", false) => MatchRule::Unordered(items("unordered", value, false)?),
         ("contains", false) => MatchRule::Contains(contained(value)?),
         ("instant", false) => {
             let read = value.as_str().and_then(instant);
@@ -182,18 +187,20 @@ fn range(value: &Value<'_>) -> Result<MatchRule, MatcherMistake> {
     }
 }
 
-fn items(word: &'static str, value: &Value<'static>) -> Result<Vec<Expected>, MatcherMistake> {
+fn items(
+    word: &'static str,
+    value: &Value<'static>,
+    may_be_absent: bool,
+) -> Result<Vec<Expected>, MatcherMistake> {
     let mistake = MatcherMistake::Form(word, "a list of at most 10000 items");
     let items = value.as_list().filter(|items| items.len() <= ITEMS_MAX).ok_or(mistake)?;
-    // One of several may be that the key is not there.
-    let may_be_absent = word == "one_of";
     items.iter().map(|item| read(item.clone(), may_be_absent)).collect()
 }
 
 fn contained(value: &Value<'static>) -> Result<Contained, MatcherMistake> {
     Ok(match value {
         Value::String(text) => Contained::Text(text.to_string()),
-        Value::List(_) => Contained::Items(items("contains", value)?),
+        Value::List(_) => Contained::Items(items("contains", value, false)?),
         Value::Map(map) if matcher_in(map).is_none() => {
             let read = |(key, value): (&str, &Value<'static>)| {
                 Ok((key.to_owned(), read(value.clone(), true)?))

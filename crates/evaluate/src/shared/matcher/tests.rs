@@ -166,6 +166,7 @@ fn mistakes_name_the_word_and_the_remedy() {
         r#"{"text": "x", "trm": true}"#,
         r#"{"unordered": [{"$is": "absent"}]}"#,
         r#"{"one_of": [{"$is": "nay"}]}"#,
+        r#"{"unordered": [{"$is": {"one_of": [1, {"$is": "absent"}]}}]}"#,
     ];
     let lines: Vec<String> =
         rules.iter().map(|rule| format!("{rule}: {}", written(rule))).collect();
