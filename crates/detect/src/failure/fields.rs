@@ -282,13 +282,8 @@ fn is_filled(value: &Value<'_>) -> bool {
 
 /// Returns true if a text is one of these in small letters, without space around it.
 fn is_one_of(text: &str, words: &[impl AsRef<str>]) -> bool {
-    let text = text.trim();
-    let longest = words.iter().map(|word| word.as_ref().len()).max().unwrap_or(0);
-    // A small letter stands for each letter, so a word has as many as the text.
-    text.len() <= longest * char::MAX.len_utf8() && {
-        let small = text.to_lowercase();
-        words.iter().any(|word| word.as_ref() == small)
-    }
+    let small = || text.trim().chars().flat_map(char::to_lowercase);
+    words.iter().any(|word| small().eq(word.as_ref().chars()))
 }
 
 /// Reads a whole number, or that at the beginning of a text, as in `404 Not Found`.

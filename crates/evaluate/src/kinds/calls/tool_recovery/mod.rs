@@ -400,7 +400,6 @@ impl CodeEvaluator for Recovery {
             arguments: self.settings.argument_matcher.reads_arguments(),
             results: true,
             final_output: self.settings.detect_ignored_errors,
-            finish_reasons: true,
             ..Facts::default()
         }
     }
