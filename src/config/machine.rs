@@ -77,7 +77,8 @@ impl MachineFindings {
             } else if is_used(node, value) {
                 self.check_tls_files(value, reader);
             } else if TLS_FILES.iter().any(|key| value.get(key).is_some()) {
-                let text = "`tls` is not used: the address begins with `http://`";
+                let text =
+                    "its files are not used: `http://` or `insecure: true` sends in the clear";
                 self.doubtful.push(SettingsError::new(text).at(value.place));
             }
         }

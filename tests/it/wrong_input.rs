@@ -80,10 +80,10 @@ fn what_a_command_cannot_use_is_told_with_its_remedy() {
     check(&["run", "--", "cd", "runs"], 127, "a shell runs that: `spanscore run -- sh -c");
     check(&["run", "--", "source", "v"], 127, "`spanscore run -- sh -c '. FILE; ...'`");
     check(&["run", "--", "true && true"], 127, "a shell runs that: `spanscore run -- sh -c");
-    check(&["docs", "langfuse"], 64, "there is no page `langfuse`; of it tell ");
+    check(&["docs", "langfuse"], 64, "there is no page `langfuse`; these tell of it: ");
     check(&["scores", "--since", "1h", "--until", "2h"], 64, "no run is after `since` and before");
     check(&["scores", "--where", "label=failed"], 64, "`label` cannot be `failed`: known are pass");
-    check(&["scores", "--limit", "0"], 64, "invalid value '0'");
+    check(&["scores", "--limit", "0"], 64, "for '--limit <N>': number would be zero");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn check_warns_of_the_other_protocol_s_port_and_reads_no_pipe() {
     check("exporters: {otlp_grpc: {endpoint: 'http://tempo:4317'}}", "");
     check(
         "exporters: {otlp_http: {endpoint: 'http://tempo:4318', tls: {ca_file: ca.pem}}}",
-        "`tls` is not used: the address begins with `http://`",
+        "its files are not used: `http://` or `insecure: true` sends in the clear",
     );
     let judge = "api: openai, model: m, base_url: 'http://localhost:11434";
     check(&format!("judges: {{a: {{{judge}'}}}}"), "most servers have the interface at `/v1`");

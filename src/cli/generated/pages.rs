@@ -48,6 +48,6 @@ fn told_of(word: &str, names: &[&str]) -> String {
     let found: Vec<&str> = found.into_iter().map(|(_, name)| name).take(PAGES_TOLD_MAX).collect();
     match found[..] {
         [] => format!("known are {}", names.join(", ")),
-        _ => format!("of it tell {}", found.join(", ")),
+        _ => format!("these tell of it: {}", found.join(", ")),
     }
 }

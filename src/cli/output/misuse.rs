@@ -154,7 +154,8 @@ fn of_value(argument: &Arg, value: &str, words: &[&str]) -> Option<String> {
     let unit = value.trim_start_matches(|c: char| c.is_ascii_digit());
     let number = &value[..value.len() - unit.len()];
     let long = argument.get_long().filter(|_| possible.is_empty() && !number.is_empty())?;
-    unit.chars().all(char::is_alphabetic).then(|| format!("write `--{long} {number}`"))
+    // A whole number with a unit of it: `30d`, and neither `0` nor `10k`.
+    (unit == "d" && long == "days").then(|| format!("write `--{long} {number}`"))
 }
 
 /// Returns the variable of the environment that a value came from, and not the command line.

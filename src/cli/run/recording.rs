@@ -26,17 +26,18 @@ pub(crate) fn create_own(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Begin of every recording.
+/// Begin of every recording, white space left out.
 const BEGIN: &[u8] = b"{\"resource";
+/// Bytes of a file in which that is looked for.
+const LOOKED_AT: u64 = 256;
 
 /// Refuses to replace a file that is no recording: a config, a program.
 fn check_replaceable(path: &Path) -> io::Result<()> {
-    let is_other = |mut file: File| {
-        let mut begin = [0; BEGIN.len()];
-        match file.read(&mut begin) {
-            Ok(0) | Err(_) => false,
-            Ok(count) => !BEGIN.starts_with(&begin[..count]),
-        }
+    let is_other = |file: File| {
+        let mut begin = Vec::new();
+        let read = file.take(LOOKED_AT).read_to_end(&mut begin);
+        begin.retain(|byte| !byte.is_ascii_whitespace());
+        read.is_ok() && !BEGIN.starts_with(&begin[..begin.len().min(BEGIN.len())])
     };
     if path.is_file() && File::open(path).is_ok_and(is_other) {
         let text = "it is there, and no recording: name another file";

@@ -21,10 +21,10 @@ use spanscore_store::query::{
 /// Rows that are read at once.
 const PAGE_ROWS: usize = 1_000;
 
-/// Prints all stored evaluations, runs, calls or sessions that fit, the newest first
+/// Prints all stored evaluations, runs, calls or sessions that fit
 ///
-/// Nothing is limited but by the conditions, which are those of `scores`. Values and names are as
-/// in the API. Calls and sessions are those of the runs that fit.
+/// Nothing is limited but by the conditions, which are those of `scores`, and by `--limit`. Values
+/// and names are as in the API. Calls and sessions are those of the runs that fit.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -24,8 +24,8 @@ pub(in crate::cli) struct FilterArgs {
     /// fields must all hold; `FIELD=!VALUE` excludes
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     conditions: Vec<String>,
-    /// Words of the user's request, or of an explanation
-    #[arg(long, value_name = "WORDS")]
+    /// Part of the user's request, or of an explanation, as it stands there
+    #[arg(long, value_name = "PART")]
     text: Option<String>,
 }
 

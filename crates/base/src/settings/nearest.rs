@@ -134,7 +134,11 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["prompt", "prompt_tokens"], "input", ""),
     (&["completion", "completion_tokens"], "output", ""),
     (&["statement", "criterion", "question"], "text", ""),
-    (&["plain_text", "plain", "scram"], "sasl", "sasl: {mechanism: PLAIN, username: NAME}"),
+    (
+        &["plain_text", "plain", "scram"],
+        "sasl",
+        "sasl: {mechanism: PLAIN, username: NAME, password: ${env:KAFKA_PASSWORD}}",
+    ),
     (&["verbosity", "verbose"], "details", "details: true"),
     (&["max_retries", "max_attempts", "retries"], "max_elapsed_time", "max_elapsed_time: 5m"),
     (&["max_steps", "max_turns"], "max_calls", ""),

@@ -306,7 +306,9 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
         |name: &str| !name.is_empty() && name.trim() == name && !name.contains(char::is_control);
     if key.text.len() > NAME_BYTES_MAX || !name.is_none_or(printable) {
         return Err(SettingsError::new(format!("`{}` is not a name", key.text.escape_debug()))
-            .with_help(format!("write kind/name, at most {NAME_BYTES_MAX} bytes"))
+            .with_help(format!(
+                "write kind/name without spaces around, at most {NAME_BYTES_MAX} bytes"
+            ))
             .at(key.place));
     }
     if let Some(kind) = kind(word) {

@@ -13,7 +13,6 @@ pub(super) const LISTEN: &str = "write `--set \
 pub(super) const PAGES: &str = "write `--set dashboard.endpoint=127.0.0.1:PORT`";
 /// Spellings of an address to listen on.
 const LISTENING: &[&str] = &["--port", "-p", "--listen", "--host", "--bind", "--address"];
-
 /// Spellings of a place to write to.
 const WRITING: &[&str] = &["-o", "--out", "--output", "--output-file", "--dir"];
 /// Spellings of the addresses of Kafka.
@@ -27,8 +26,7 @@ pub(super) const OPTIONS: &[Foreign] = &[
     (
         &["--order", "--sort", "--sort-by"],
         "worst",
-        "`--worst N` lists the worst, and `export runs \
-        --order` sorts runs",
+        "`--worst N` lists the worst, and `export runs --order` sorts runs",
     ),
     (
         &["--failed", "--fails", "--failures", "--failing"],
