@@ -6,6 +6,9 @@ use hashbrown::HashMap;
 
 use crate::prefilter::sieve::{ANCHORS_MAX, Hits, Sieve};
 
+/// Number of a literal, and the byte of a text at which it stands.
+pub(super) type LiteralPlace = (u16, u32);
+
 /// Literals in small letters, by their numbers.
 #[derive(Default)]
 pub(super) struct LiteralSet {
@@ -32,7 +35,7 @@ impl LiteralSet {
     }
 
     /// Returns the literals in a text, each with its place.
-    pub(super) fn places(&self, text: &str) -> Vec<(u16, u32)> {
+    pub(super) fn places(&self, text: &str) -> Vec<LiteralPlace> {
         let text = text.as_bytes();
         let is_ascii = text.is_ascii();
         let of_ascii = |index: usize| self.literals[index].is_ascii();

@@ -212,7 +212,7 @@ impl MessageSigns {
         let said = if body.is_empty() { small } else { &small[text.len() - body.len()..] };
         let Some(first) = words_of(said).next() else { return false };
         let mut predicates = 0;
-        self.predicates.search(folded, literals, |_, _, _| {
+        self.predicates.search(folded, folded.literals(literals), |_, _, _| {
             predicates += 1;
             Onward::NextExpression
         });

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::literals::LiteralSet;
+use super::literals::{LiteralPlace, LiteralSet};
 use super::openers::{Opener, openers};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
@@ -24,7 +24,7 @@ pub(super) struct FoldedText<'t> {
     normal: OnceCell<Cow<'t, str>>,
     small: OnceCell<String>,
     /// Literals in it.
-    literals: OnceCell<Vec<(u16, u32)>>,
+    literals: OnceCell<Vec<LiteralPlace>>,
     /// Places of its first spaces.
     spaces: OnceCell<[usize; SPACES]>,
 }
@@ -71,7 +71,8 @@ impl<'t> FoldedText<'t> {
         })
     }
 
-    fn literals(&self, literals: &LiteralSet) -> &[(u16, u32)] {
+    /// Returns the places of literals in it; it is read with one set only.
+    pub(super) fn literals(&self, literals: &LiteralSet) -> &[LiteralPlace] {
         self.literals.get_or_init(|| literals.places(self.small()))
     }
 }
@@ -112,6 +113,30 @@ struct BranchOpener {
     /// True for the one of a pair that tells where a match begins.
     is_first: bool,
     opener: Opener,
+    /// Index of the next one of the same literal.
+    next: u32,
+}
+
+/// Index of no opener.
+const NONE: u32 = u32::MAX;
+
+/// Openers of one literal: most of its places in a text are beyond what they reach.
+#[derive(Clone, Copy)]
+struct LiteralOpeners {
+    /// Index of the first one.
+    first: u32,
+    /// Most bytes and spaces before the literal.
+    bytes: u32,
+    spaces: u32,
+}
+
+impl LiteralOpeners {
+    const EMPTY: Self = Self { first: NONE, bytes: 0, spaces: 0 };
+
+    fn may_stand(&self, at: u32, spaces: &[usize; SPACES]) -> bool {
+        let is_beyond = |space: &usize| (*space as u64) < u64::from(at);
+        at <= self.bytes && !spaces.get(self.spaces as usize).is_some_and(is_beyond)
+    }
 }
 
 /// Continuation of a search behind a match.
@@ -131,8 +156,9 @@ type BranchPlaces = (usize, Range<usize>);
 pub(super) struct OpenedExpressions {
     /// Number of expressions.
     count: usize,
-    /// By the number of a literal its branches, with what they have around it.
-    openers: Vec<Vec<BranchOpener>>,
+    /// By the number of a literal its openers.
+    by_literal: Vec<LiteralOpeners>,
+    openers: Vec<BranchOpener>,
     branches: Vec<Branch>,
     /// Branches without a literal.
     unopened: Vec<usize>,
@@ -147,7 +173,7 @@ impl OpenedExpressions {
             let tree = ExpressionTree::of(&hir, !case_sensitive);
             let branch = self.branches.len();
             let both = openers(&tree, needs, begin);
-            let is_paired = self.enter(branch, both, literals);
+            let is_paired = self.enter(branch, begin, both, literals);
             let start = tree.start();
             let expression = self.count;
             self.branches.push(Branch {
@@ -163,7 +189,13 @@ impl OpenedExpressions {
     }
 
     /// Enters the literals of a branch; returns true if it has a pair of them.
-    fn enter(&mut self, branch: usize, both: [Vec<Opener>; 2], literals: &mut LiteralSet) -> bool {
+    fn enter(
+        &mut self,
+        branch: usize,
+        begin: Begin,
+        both: [Vec<Opener>; 2],
+        literals: &mut LiteralSet,
+    ) -> bool {
         let mut numbered = |opener: Opener| Some((literals.number(&opener.literal)?, opener));
         let mut of = |all: Vec<Opener>| all.into_iter().map(&mut numbered).collect();
         let both: [Option<Vec<(usize, Opener)>>; 2] = both.map(&mut of);
@@ -178,10 +210,17 @@ impl OpenedExpressions {
         let is_paired = !other.is_empty();
         for (all, is_first) in [(first, true), (other, false)] {
             for (number, opener) in all {
-                if self.openers.len() <= number {
-                    self.openers.resize_with(number + 1, Vec::new);
+                if self.by_literal.len() <= number {
+                    self.by_literal.resize(number + 1, LiteralOpeners::EMPTY);
                 }
-                self.openers[number].push(BranchOpener { branch, is_first, opener });
+                let of_literal = &mut self.by_literal[number];
+                let is_bound = begin == Begin::Text;
+                let reach = |most: usize| if is_bound { most as u32 } else { u32::MAX };
+                of_literal.bytes = of_literal.bytes.max(reach(opener.before.bytes));
+                of_literal.spaces = of_literal.spaces.max(reach(opener.before.spaces));
+                let next = of_literal.first;
+                of_literal.first = self.openers.len() as u32;
+                self.openers.push(BranchOpener { branch, is_first, opener, next });
             }
         }
         is_paired
@@ -189,15 +228,22 @@ impl OpenedExpressions {
 
     /// Returns the branches that may match a text, in their order, with the places where their
     /// matches may begin.
-    fn branches_for(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<BranchPlaces> {
+    fn branches_for(&self, text: &FoldedText<'_>, literals: &[LiteralPlace]) -> Vec<BranchPlaces> {
         let spaces = text.spaces();
         let mut found: Vec<BranchPlaces> =
             self.unopened.iter().map(|&branch| (branch, 0..usize::MAX)).collect();
         let mut others = Vec::new();
-        for &(number, at) in text.literals(literals) {
+        for &(number, at) in literals {
+            let of_literal = self.by_literal.get(usize::from(number));
+            let Some(of_literal) = of_literal.filter(|it| it.may_stand(at, spaces)) else {
+                continue;
+            };
             let at = at as usize;
-            let of_literal = self.openers.get(usize::from(number)).into_iter().flatten();
-            for BranchOpener { branch, is_first, opener } in of_literal {
+            let mut index = of_literal.first;
+            while let Some(BranchOpener { branch, is_first, opener, next }) =
+                self.openers.get(index as usize)
+            {
+                index = *next;
                 let before = opener.before;
                 let is_bound = self.branches[*branch].begin == Begin::Text;
                 let is_near = || spaces.get(before.spaces).is_none_or(|space| *space >= at);
@@ -231,7 +277,7 @@ impl OpenedExpressions {
     /// Returns the expressions that a text opens.
     #[cfg(test)]
     pub(super) fn opened(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<usize> {
-        let mut found = self.branches_for(text, literals);
+        let mut found = self.branches_for(text, text.literals(literals));
         found.dedup_by_key(|(branch, _)| *branch);
         found.into_iter().map(|(branch, _)| self.branches[branch].expression).collect()
     }
@@ -240,7 +286,7 @@ impl OpenedExpressions {
     #[cfg(test)]
     pub(super) fn matched(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> [Vec<usize>; 2] {
         let mut opened = Vec::new();
-        self.search(text, literals, |expression, _, _| {
+        self.search(text, &literals.places(text.small()), |expression, _, _| {
             opened.push(expression);
             Onward::NextExpression
         });
@@ -260,7 +306,7 @@ impl OpenedExpressions {
     pub(super) fn search<'t>(
         &self,
         text: &'t FoldedText<'_>,
-        literals: &LiteralSet,
+        literals: &[LiteralPlace],
         mut found: impl FnMut(usize, &'t str, Range<usize>) -> Onward,
     ) -> usize {
         let steps = steps_for(text.small().as_bytes());

@@ -85,7 +85,7 @@ impl<'d> FailureSearch<'d, '_> {
         let said = said.or_else(|| lasts.judge(lines, literals, self.effort));
         said.or_else(|| {
             let found = messages.as_ref()?.judge(text, &whole, self)?;
-            (!starts.is_ordinary(head, literals, self.effort)).then_some(found)
+            starts.ordinary(head, self.effort).is_none().then_some(found)
         })
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
-use super::literals::LiteralSet;
+use super::literals::{LiteralPlace, LiteralSet};
 use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
@@ -22,8 +22,10 @@ const ORDER: [Says; 3] = [Says::Refused, Says::Interrupted, Says::Failed];
 pub(super) struct TextDetectors {
     /// Detectors that report a failure, a refusal or an interruption.
     telling: DetectorGroup,
-    /// Detectors of ordinary results, which overrule all others: run only where one of those hits.
+    /// Detectors of ordinary results, which overrule all others: run only where one of those hits,
+    /// so their literals, which are words of all texts, are searched for only there.
     ordinary: DetectorGroup,
+    ordinary_literals: LiteralSet,
 }
 
 /// Detectors in order of precedence.
@@ -49,7 +51,7 @@ impl TextDetectors {
         literals: &mut LiteralSet,
         wanted: fn(TextPlace) -> bool,
     ) -> Result<Self, SettingsError> {
-        let mut group = |outcomes: &[Says]| {
+        let group = |outcomes: &[Says], literals: &mut LiteralSet| {
             let mut group = DetectorGroup::default();
             for says in outcomes {
                 for pack in packs {
@@ -72,7 +74,12 @@ impl TextDetectors {
             }
             Ok(group)
         };
-        Ok(Self { telling: group(&ORDER)?, ordinary: group(&[Says::Ordinary])? })
+        let mut ordinary_literals = LiteralSet::default();
+        Ok(Self {
+            telling: group(&ORDER, literals)?,
+            ordinary: group(&[Says::Ordinary], &mut ordinary_literals)?,
+            ordinary_literals,
+        })
     }
 
     /// Returns the kinds of detectors that a text opens.
@@ -89,7 +96,9 @@ impl TextDetectors {
     pub(super) fn matched(&self, text: &str, literals: &LiteralSet) -> [Vec<&str>; 2] {
         let text = &FoldedText::of(text);
         let mut both = [Vec::new(), Vec::new()];
-        for DetectorGroup { detectors, expressions } in [&self.telling, &self.ordinary] {
+        let groups =
+            [(&self.telling, literals), (&self.ordinary, &self.ordinary_literals)];
+        for (DetectorGroup { detectors, expressions }, literals) in groups {
             for (kinds, found) in both.iter_mut().zip(expressions.matched(text, literals)) {
                 let found = found.into_iter().map(|index| &detectors[index]);
                 kinds.extend(found.filter(|it| it.has_needs(text)).map(|it| &*it.kind));
@@ -105,18 +114,17 @@ impl TextDetectors {
         literals: &LiteralSet,
         effort: &WorkBudget,
     ) -> Option<FailureFinding<'_>> {
-        let told = self.telling.first(text, literals, effort)?;
-        Some(self.ordinary.first(text, literals, effort).unwrap_or(told))
+        let told = self.telling.first(text, text.literals(literals), effort)?;
+        Some(self.ordinary(text, effort).unwrap_or(told))
     }
 
-    /// Returns true if a text is an ordinary one.
-    pub(super) fn is_ordinary(
+    /// Returns the finding that makes a text an ordinary one.
+    pub(super) fn ordinary(
         &self,
         text: &FoldedText<'_>,
-        literals: &LiteralSet,
         effort: &WorkBudget,
-    ) -> bool {
-        self.ordinary.first(text, literals, effort).is_some()
+    ) -> Option<FailureFinding<'_>> {
+        self.ordinary.first(text, &self.ordinary_literals.places(text.small()), effort)
     }
 }
 
@@ -176,7 +184,7 @@ impl DetectorGroup {
     fn first(
         &self,
         text: &FoldedText<'_>,
-        literals: &LiteralSet,
+        literals: &[LiteralPlace],
         effort: &WorkBudget,
     ) -> Option<FailureFinding<'_>> {
         let mut hit = None;
