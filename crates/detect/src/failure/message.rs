@@ -15,7 +15,7 @@ use super::{FailureFinding, Says};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::pack::compile::TextForm;
 use crate::pack::expression::plain_of;
-use crate::tree::SearchTree;
+use crate::tree::{SearchTree, is_of_word};
 use spanscore_base::settings::{SettingsError, yaml};
 
 /// Reason that a finding gives.
@@ -102,7 +102,33 @@ struct AgainstConfig {
     pattern: String,
 }
 
-type WordSet = HashSet<Box<str>>;
+
+/// Set of words, most of which are told by their first byte and their length.
+struct WordSet {
+    words: HashSet<Box<str>>,
+    /// By first byte a bit for each length; of longer words the last.
+    lengths: [u32; 0x100],
+}
+
+impl WordSet {
+    fn of(text: &str) -> Self {
+        let words: HashSet<Box<str>> = text.split_whitespace().map(Box::from).collect();
+        let mut lengths = [0; 0x100];
+        for word in &words {
+            lengths[usize::from(word.as_bytes()[0])] |= Self::bit(word);
+        }
+        Self { words, lengths }
+    }
+
+    fn bit(word: &str) -> u32 {
+        1 << word.len().min(31)
+    }
+
+    fn contains(&self, word: &str) -> bool {
+        let lengths = word.bytes().next().map_or(0, |first| self.lengths[usize::from(first)]);
+        lengths & Self::bit(word) != 0 && self.words.contains(word)
+    }
+}
 
 /// Features of a text.
 struct Searcher<'t> {
@@ -110,8 +136,6 @@ struct Searcher<'t> {
     predicates: i32,
     /// True if it has nothing but words of which a message mostly holds one.
     is_weak: bool,
-    /// The text in small letters.
-    small: &'t str,
     /// Points of its first word.
     of_first: i32,
     /// True if it names who speaks.
@@ -136,10 +160,10 @@ pub(super) struct MessageSigns {
     shared: WordSet,
     predicates: OpenedExpressions,
     weak: WordSet,
-    weak_head: SearchTree,
+    weak_head: OpenedExpressions,
     identifier: SearchTree,
     /// Phrases that only programs use.
-    programs: SearchTree,
+    programs: OpenedExpressions,
     quoted: SearchTree,
     speaker: SearchTree,
     against: Vec<(i32, SearchTree)>,
@@ -151,31 +175,33 @@ impl MessageSigns {
         let config: MessageConfig = yaml::read(include_str!("../packs/messages.yaml"))
             .and_then(|node| node.read())
             .map_err(|error| SettingsError::new(format!("built-in messages: {error}")))?;
-        let words = |text: &str| text.split_whitespace().map(Box::from).collect();
-        let against = config.against.iter();
-        let mut predicates = OpenedExpressions::default();
-        for pattern in &config.predicates {
-            let hir = &plain_of(pattern, TextForm::AsIs)?;
-            let begin = Begin::Anywhere;
-            let new =
-                NewExpression { hir, begin, case_sensitive: false, is_whole: false, needs: &[] };
-            predicates.add(new, literals);
-        }
+        let mut opened = |patterns: &[String]| {
+            let mut all = OpenedExpressions::default();
+            for pattern in patterns {
+                let hir = &plain_of(pattern, TextForm::AsIs)?;
+                let begin = Begin::Anywhere;
+                all.add(
+                    NewExpression { hir, begin, case_sensitive: false, is_whole: false, needs: &[] },
+                    literals,
+                );
+            }
+            Ok::<_, SettingsError>(all)
+        };
         Ok(Self {
-            wrong: words(&config.wrong),
-            actions: words(&config.actions),
-            nouns: words(&config.nouns),
-            discourse: words(&config.discourse),
-            technical: words(&config.technical),
-            shared: words(&config.shared),
-            predicates,
-            weak: words(&config.weak),
-            weak_head: tree(&config.weak_head, true)?,
+            wrong: WordSet::of(&config.wrong),
+            actions: WordSet::of(&config.actions),
+            nouns: WordSet::of(&config.nouns),
+            discourse: WordSet::of(&config.discourse),
+            technical: WordSet::of(&config.technical),
+            shared: WordSet::of(&config.shared),
+            predicates: opened(&config.predicates)?,
+            weak: WordSet::of(&config.weak),
+            weak_head: opened(&[config.weak_head])?,
             identifier: tree(&config.identifier, false)?,
-            programs: tree(&config.programs, true)?,
+            programs: opened(&[config.programs])?,
             quoted: tree(&config.quoted, false)?,
             speaker: tree(&config.speaker, false)?,
-            against: against
+            against: { config.against.iter() }
                 .map(|it| Ok((it.points, tree(&it.pattern, true)?)))
                 .collect::<Result<_, SettingsError>>()?,
         })
@@ -212,7 +238,8 @@ impl MessageSigns {
         let said = if body.is_empty() { small } else { &small[text.len() - body.len()..] };
         let Some(first) = words_of(said).next() else { return false };
         let mut predicates = 0;
-        self.predicates.search(folded, folded.literals(literals), |_, _, _| {
+        let places = folded.literals(literals);
+        self.predicates.search(folded, places, |_, _, _| {
             predicates += 1;
             Onward::NextExpression
         });
@@ -229,7 +256,7 @@ impl MessageSigns {
             return false;
         }
         // Most results hold no sign at all.
-        if is_weak && !tokens_of(small).any(|word| self.weak.contains(word)) {
+        if is_weak && !runs_of(small, is_of_word).any(|word| self.weak.contains(word)) {
             return false;
         }
         let looks = Searcher {
@@ -241,7 +268,6 @@ impl MessageSigns {
             is_phrase: text.starts_with(char::is_lowercase) && !text.ends_with('.'),
             quotes: text.contains(['\'', '"', '`']) && self.quoted.is_match(text),
             names: may_name(text) && self.identifier.is_match(text),
-            small,
             words: words_of(small).collect(),
         };
         if looks.words.len() < 2 {
@@ -253,10 +279,11 @@ impl MessageSigns {
         if most - points_of_length(text) < ENOUGH {
             return false;
         }
-        let weak = self.weak(&looks);
+        let has_match = |of: &OpenedExpressions| of.is_match(folded, places);
+        let weak = self.weak(&looks, has_match);
         let points = stated + weak + register;
         let has_sign = looks.of_first > 0 || looks.predicates > 0 || weak > 0;
-        if !has_sign || points < ENOUGH || !self.is_of_programs(&looks) {
+        if !has_sign || points < ENOUGH || !self.is_of_programs(&looks, has_match) {
             return false;
         }
         let said: Vec<&str> = words_of(said).take(2).collect();
@@ -266,7 +293,7 @@ impl MessageSigns {
         let mut others = self.against.iter();
         left >= ENOUGH
             && others.all(|(cost, pattern)| {
-                left -= if pattern.is_match(looks.small) { *cost } else { 0 };
+                left -= if pattern.is_match(small) { *cost } else { 0 };
                 left >= ENOUGH
             })
     }
@@ -283,8 +310,12 @@ impl MessageSigns {
     }
 
     /// Returns the points of weak signs, which count only where there are no others.
-    fn weak(&self, looks: &Searcher<'_>) -> i32 {
-        if looks.is_weak && self.weak_head.is_match(looks.small) {
+    fn weak(
+        &self,
+        looks: &Searcher<'_>,
+        has_match: impl Fn(&OpenedExpressions) -> bool,
+    ) -> i32 {
+        if looks.is_weak && has_match(&self.weak_head) {
             WEAK_HEAD
         } else if looks.is_weak && (looks.quotes || has(&self.technical, looks)) {
             WEAK
@@ -294,7 +325,11 @@ impl MessageSigns {
     }
 
     /// Returns true if a program speaks, and not somebody of a parcel, a room or a guest.
-    fn is_of_programs(&self, looks: &Searcher<'_>) -> bool {
+    fn is_of_programs(
+        &self,
+        looks: &Searcher<'_>,
+        has_match: impl Fn(&OpenedExpressions) -> bool,
+    ) -> bool {
         let compares = || {
             let mut words = looks.words.iter();
             looks.words.contains(&"got") && words.any(|word| word.starts_with("expect"))
@@ -306,7 +341,7 @@ impl MessageSigns {
             || has(&self.technical, looks)
             || looks.of_first == WRONG && has(&self.shared, looks)
             || compares()
-            || self.programs.is_match(looks.small)
+            || has_match(&self.programs)
     }
 
     /// Returns the points that a first word costs with which changes, documentation and prose
@@ -426,12 +461,16 @@ fn tree(pattern: &str, any_case: bool) -> Result<SearchTree, SettingsError> {
 
 /// Returns the words of a text in small letters.
 fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '\'' | '-');
-    let parts = text.split(move |c| !is_of_word(c));
+    let parts = runs_of(text, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'\'' | b'-'));
     parts.map(|part| part.trim_matches(['\'', '-'])).filter(|word| !word.is_empty())
 }
 
-/// Returns the runs of letters, digits and `_` of a text.
-fn tokens_of(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|token| !token.is_empty())
+/// Returns the runs of bytes of ASCII of which `is_in` holds.
+fn runs_of(text: &str, is_in: impl Fn(u8) -> bool) -> impl Iterator<Item = &str> {
+    let mut rest = 0..text.len();
+    std::iter::from_fn(move || {
+        let start = rest.find(|at| is_in(text.as_bytes()[*at]))?;
+        let end = rest.find(|at| !is_in(text.as_bytes()[*at])).unwrap_or(text.len());
+        text.get(start..end)
+    })
 }

@@ -13,7 +13,7 @@ use super::openers::{Opener, openers};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
 use crate::tree::{ExpressionTree, MatchStart, alternatives, steps_for};
-use regex_syntax::hir::Hir;
+use regex_syntax::hir::{Hir, Look};
 
 /// Spaces of a text whose places are known.
 const SPACES: usize = 16;
@@ -171,6 +171,7 @@ impl OpenedExpressions {
         let split = if is_whole { vec![hir.clone()] } else { alternatives(hir) };
         for hir in split {
             let tree = ExpressionTree::of(&hir, !case_sensitive);
+            let begin = if tree.is_at(Look::Start) { Begin::Text } else { begin };
             let branch = self.branches.len();
             let both = openers(&tree, needs, begin);
             let is_paired = self.enter(branch, begin, both, literals);
@@ -214,8 +215,8 @@ impl OpenedExpressions {
                     self.by_literal.resize(number + 1, LiteralOpeners::EMPTY);
                 }
                 let of_literal = &mut self.by_literal[number];
-                let is_bound = begin == Begin::Text;
-                let reach = |most: usize| if is_bound { most as u32 } else { u32::MAX };
+                let bound = |most: usize| u32::try_from(most).ok().filter(|_| begin == Begin::Text);
+                let reach = |most: usize| bound(most).unwrap_or(u32::MAX);
                 of_literal.bytes = of_literal.bytes.max(reach(opener.before.bytes));
                 of_literal.spaces = of_literal.spaces.max(reach(opener.before.spaces));
                 let next = of_literal.first;
@@ -299,6 +300,16 @@ impl OpenedExpressions {
             self.branches.iter().filter(is_in).map(|branch| branch.expression).collect();
         all.dedup();
         [opened, all]
+    }
+
+    /// Returns true if a text has a match.
+    pub(super) fn is_match(&self, text: &FoldedText<'_>, literals: &[LiteralPlace]) -> bool {
+        let mut is_match = false;
+        self.search(text, literals, |_, _, _| {
+            is_match = true;
+            Onward::Stop
+        });
+        is_match
     }
 
     /// Goes through the matches in a text by expression, with the text that it is in; returns the

@@ -114,34 +114,22 @@ impl Distance {
         Self { bytes: self.bytes.max(other.bytes), spaces: self.spaces.max(other.spaces) }
     }
 
-    fn of_text(text: &[u8]) -> Self {
-        Self { bytes: text.len(), spaces: memchr::memchr_iter(b' ', text).count() }
-    }
-
     /// Returns the most that a match of a part has.
     fn of(part: &ExpressionTree) -> Self {
-        match part {
-            ExpressionTree::Literal(bytes) => Self::of_text(bytes),
-            ExpressionTree::Class(class) => {
-                let bytes = if class.beyond.is_empty() { 1 } else { char::MAX_LEN_UTF8 };
-                Self { bytes, spaces: usize::from(class.ascii >> b' ' & 1 == 1) }
-            }
-            ExpressionTree::Look(_) => Self::default(),
-            ExpressionTree::Repeat(repeat) => {
-                let once = Self::of(&repeat.part);
-                let times = |each: usize| each.saturating_mul(repeat.max as usize);
-                Self { bytes: times(once.bytes), spaces: times(once.spaces) }
-            }
-            ExpressionTree::Either(parts, _) => {
-                parts.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::or)
-            }
-            ExpressionTree::Row(steps) => Self::of_row(steps),
-            ExpressionTree::Group(_, part) => Self::of(part),
-        }
+        Self { bytes: part.most(&ExpressionTree::leaf_bytes), spaces: part.most(&leaf_spaces) }
     }
 
     fn of_row(steps: &[TreeStep]) -> Self {
         steps.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::plus)
+    }
+}
+
+/// Returns the most spaces of a literal, a class or a look.
+fn leaf_spaces(leaf: &ExpressionTree) -> usize {
+    match leaf {
+        ExpressionTree::Literal(bytes) => memchr::memchr_iter(b' ', bytes).count(),
+        ExpressionTree::Class(class) => usize::from(class.ascii >> b' ' & 1 == 1),
+        _ => 0,
     }
 }
 

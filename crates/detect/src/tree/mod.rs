@@ -58,12 +58,17 @@ pub(crate) struct MatchStart {
     first: AsciiSet,
     /// True for the beginning or the end of a word.
     at_edge: bool,
+    /// Most bytes from there to the end of the text; of a match that may end before it, all.
+    to_end: u32,
 }
 
 impl MatchStart {
     /// Returns true if a match may begin at a place of a text.
     #[inline]
     pub(crate) fn fits(self, text: &[u8], at: usize) -> bool {
+        if text.len().saturating_sub(at) > self.to_end as usize {
+            return false;
+        }
         let Some(&next) = text.get(at) else { return self.first == AsciiSet::MAX };
         let is_in = !next.is_ascii() || has(self.first, next);
         is_in && (!self.at_edge || at == 0 || is_of_word(next) != is_of_word(text[at - 1]))
@@ -122,7 +127,7 @@ pub(crate) struct CharClass {
     pub(crate) ascii: AsciiSet,
     /// Ranges beyond ASCII.
     pub(crate) beyond: Vec<(u32, u32)>,
-    is_of_bytes: bool,
+    pub(crate) is_of_bytes: bool,
 }
 
 impl CharClass {
@@ -203,11 +208,16 @@ impl ExpressionTree {
     fn row(parts: Vec<Self>) -> Self {
         let mut steps = Vec::with_capacity(parts.len());
         let mut behind = (0, true);
+        let mut to_end = u32::MAX;
         for part in parts.into_iter().rev() {
             let (first, may_be_empty) = part.first();
             behind = if may_be_empty { (first | behind.0, behind.1) } else { (first, false) };
             let first = if behind.1 { AsciiSet::MAX } else { behind.0 };
-            let start = MatchStart { first, at_edge: part.is_at(Look::WordAscii) };
+            if to_end < u32::MAX || part.is_to_end() {
+                let beyond = if part.is_to_end() { 0 } else { to_end };
+                to_end = beyond.saturating_add(part.bytes_max());
+            }
+            let start = MatchStart { first, at_edge: part.is_at(Look::WordAscii), to_end };
             steps.push(TreeStep { part, start });
         }
         steps.reverse();
@@ -247,7 +257,39 @@ impl ExpressionTree {
     pub(crate) fn start(&self) -> MatchStart {
         let (first, may_be_empty) = self.first();
         let first = if may_be_empty { AsciiSet::MAX } else { first };
-        MatchStart { first, at_edge: self.is_at(Look::WordAscii) }
+        let to_end = if self.is_to_end() { self.bytes_max() } else { u32::MAX };
+        MatchStart { first, at_edge: self.is_at(Look::WordAscii), to_end }
+    }
+
+    /// Returns the most bytes of a match.
+    fn bytes_max(&self) -> u32 {
+        u32::try_from(self.most(&Self::leaf_bytes)).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the most bytes of a literal, a class or a look.
+    pub(crate) fn leaf_bytes(&self) -> usize {
+        match self {
+            Self::Literal(bytes) => bytes.len(),
+            Self::Class(class) if class.is_of_bytes || class.beyond.is_empty() => 1,
+            Self::Class(_) => char::MAX_LEN_UTF8,
+            _ => 0,
+        }
+    }
+
+    /// Returns the most that a match has of something, of which literals, classes and looks have as
+    /// much as `leaf` says.
+    pub(crate) fn most(&self, leaf: &impl Fn(&Self) -> usize) -> usize {
+        match self {
+            Self::Literal(_) | Self::Class(_) | Self::Look(_) => leaf(self),
+            Self::Repeat(repeat) => repeat.part.most(leaf).saturating_mul(repeat.max as usize),
+            Self::Either(parts, _) => {
+                parts.iter().map(|step| step.part.most(leaf)).max().unwrap_or_default()
+            }
+            Self::Row(steps) => {
+                steps.iter().fold(0, |sum, step| step.part.most(leaf).saturating_add(sum))
+            }
+            Self::Group(_, part) => part.most(leaf),
+        }
     }
 
     /// Returns the end of the match that begins at a place of a text.
@@ -283,7 +325,7 @@ impl ExpressionTree {
     }
 
     /// Returns true if all matches begin with this.
-    fn is_at(&self, look: Look) -> bool {
+    pub(crate) fn is_at(&self, look: Look) -> bool {
         match self {
             Self::Look(own) => *own == look,
             Self::Row(steps) => steps.first().is_some_and(|step| step.part.is_at(look)),
@@ -367,7 +409,7 @@ impl PlacedTree {
     /// Matches begin with `ahead`, but at the beginning of the text.
     pub(crate) fn of(hir: &Hir, in_small: bool, ahead: &Ahead) -> Self {
         let tree = ExpressionTree::of(hir, in_small);
-        let MatchStart { first, at_edge } = tree.start();
+        let MatchStart { first, at_edge, .. } = tree.start();
         let mut sets = ahead.0;
         sets[0] &= first;
         let stands = |byte: usize| {

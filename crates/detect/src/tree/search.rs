@@ -13,7 +13,8 @@ const LEADS_MAX: usize = 32;
 
 /// Trees of an expression.
 pub(crate) struct SearchTree {
-    /// Alternatives with a literal or a place to begin at, then all others as one.
+    /// Alternatives with a literal to begin with, all that begin where the text does as one, and
+    /// all others as one.
     parts: Vec<SearchPart>,
 }
 
@@ -29,20 +30,18 @@ impl SearchTree {
     /// Makes trees; `in_small` for those that match texts in small letters, whatever their case.
     pub(crate) fn of(hir: &Hir, in_small: bool) -> Self {
         let part = |hir: &Hir| SearchPart::of(ExpressionTree::of(hir, in_small));
-        let mut others = alternatives(hir);
+        let (at_start, others): (Vec<Hir>, Vec<Hir>) =
+            alternatives(hir).into_iter().partition(|hir| part(hir).is_at_start);
+        let (led, mut others): (Vec<Hir>, Vec<Hir>) =
+            others.into_iter().partition(|hir| part(hir).lead.is_some());
         let mut parts = Vec::new();
-        others.retain(|hir| {
-            let part = part(hir);
-            let is_quick = part.is_at_start || part.lead.is_some();
-            parts.extend(is_quick.then_some(part));
-            !is_quick
-        });
-        if parts.len() > LEADS_MAX || parts.is_empty() {
-            return Self { parts: vec![part(hir)] };
+        if led.len() > LEADS_MAX {
+            others.extend(led);
+        } else {
+            parts.extend(led.iter().map(part));
         }
-        if !others.is_empty() {
-            parts.push(part(&Hir::alternation(others)));
-        }
+        let joined = [at_start, others].into_iter().filter(|all| !all.is_empty());
+        parts.extend(joined.map(|all| part(&Hir::alternation(all))));
         Self { parts }
     }
 
