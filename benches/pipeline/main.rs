@@ -28,9 +28,6 @@ use std::process::{Child, Command, Stdio};
 
 use cases::{CASES, Case};
 
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
 /// Rounds unless the command line says otherwise.
 const ROUNDS: usize = 5;
 /// Seconds that are measured of each process, unless the command line says otherwise.

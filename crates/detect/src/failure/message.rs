@@ -102,7 +102,6 @@ struct AgainstConfig {
     pattern: String,
 }
 
-
 /// Set of words, most of which are told by their first byte and their length.
 struct WordSet {
     words: HashSet<Box<str>>,
@@ -181,7 +180,13 @@ impl MessageSigns {
                 let hir = &plain_of(pattern, TextForm::AsIs)?;
                 let begin = Begin::Anywhere;
                 all.add(
-                    NewExpression { hir, begin, case_sensitive: false, is_whole: false, needs: &[] },
+                    NewExpression {
+                        hir,
+                        begin,
+                        case_sensitive: false,
+                        is_whole: false,
+                        needs: &[],
+                    },
                     literals,
                 );
             }
@@ -310,11 +315,7 @@ impl MessageSigns {
     }
 
     /// Returns the points of weak signs, which count only where there are no others.
-    fn weak(
-        &self,
-        looks: &Searcher<'_>,
-        has_match: impl Fn(&OpenedExpressions) -> bool,
-    ) -> i32 {
+    fn weak(&self, looks: &Searcher<'_>, has_match: impl Fn(&OpenedExpressions) -> bool) -> i32 {
         if looks.is_weak && has_match(&self.weak_head) {
             WEAK_HEAD
         } else if looks.is_weak && (looks.quotes || has(&self.technical, looks)) {

@@ -96,8 +96,7 @@ impl TextDetectors {
     pub(super) fn matched(&self, text: &str, literals: &LiteralSet) -> [Vec<&str>; 2] {
         let text = &FoldedText::of(text);
         let mut both = [Vec::new(), Vec::new()];
-        let groups =
-            [(&self.telling, literals), (&self.ordinary, &self.ordinary_literals)];
+        let groups = [(&self.telling, literals), (&self.ordinary, &self.ordinary_literals)];
         for (DetectorGroup { detectors, expressions }, literals) in groups {
             for (kinds, found) in both.iter_mut().zip(expressions.matched(text, literals)) {
                 let found = found.into_iter().map(|index| &detectors[index]);
