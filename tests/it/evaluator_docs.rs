@@ -10,14 +10,8 @@ const LEVELS_MAX: usize = 3;
 
 /// The kinds that pages of their own describe.
 const ELSEWHERE: &[&str] = &[
-    "tool_call_args",
-    "tool_call_count",
-    "tool_call_order",
-    "tool_call_output",
-    "output_rules",
-    "exact_match",
-    "contains",
-    "json_similarity",
+    "tool_call_args", "tool_call_count", "tool_call_order", "tool_call_output", "output_rules",
+    "exact_match", "contains", "json_similarity",
 ];
 
 /// Follows the reference of a schema; of a choice with `null` the other.

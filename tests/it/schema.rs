@@ -12,18 +12,8 @@ use spanscore_evaluate::{KINDS, Kind};
 
 /// The settings of all kinds, which the kind itself does not read.
 const SHARED: [&str; 12] = [
-    "when",
-    "sample",
-    "threshold",
-    "level",
-    "expect",
-    "early",
-    "run_if",
-    "only_tools",
-    "exclude_tools",
-    "only_agents",
-    "only_chosen",
-    "tool_aliases",
+    "when", "sample", "threshold", "level", "expect", "early", "run_if", "only_tools",
+    "exclude_tools", "only_agents", "only_chosen", "tool_aliases",
 ];
 
 fn node(value: &Json) -> Node {

@@ -10,19 +10,8 @@ const QUESTIONS: [&str; 9] =
 
 /// Code that reads a clock or does I/O; imports that would hide it.
 const IMPURE: [&str; 14] = [
-    "SystemTime::now",
-    "Instant::now",
-    "std::fs",
-    "std::net::Tcp",
-    "std::net::Udp",
-    "std::env",
-    "std::process",
-    "std::thread",
-    "std::*",
-    "std::{",
-    "std as ",
-    "std::time::*",
-    "std::net::*",
+    "SystemTime::now", "Instant::now", "std::fs", "std::net::Tcp", "std::net::Udp", "std::env",
+    "std::process", "std::thread", "std::*", "std::{", "std as ", "std::time::*", "std::net::*",
     "tokio::",
 ];
 
@@ -177,10 +166,7 @@ mod tests {
     #[test]
     fn clocks_and_io_are_found_in_every_spelling() {
         let bad = [
-            "use std::{fs, io};",
-            "use std as s;",
-            "use std::time::*;",
-            "Instant::now();",
+            "use std::{fs, io};", "use std as s;", "use std::time::*;", "Instant::now();",
             "use std::fs::File;",
         ];
         check(impure, "src/a.rs", &bad, &["use std::time::Duration;", "use std::net::IpAddr;"]);

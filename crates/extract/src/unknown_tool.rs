@@ -10,15 +10,8 @@ const MESSAGE_BYTES_MAX: usize = 512;
 
 /// Phrases for "does not exist", in lower case.
 const DOES_NOT_EXIST: [&str; 9] = [
-    "not found",
-    "unknown",
-    "does not exist",
-    "doesn't exist",
-    "no such",
-    "not registered",
-    "not available",
-    "unavailable",
-    "not a valid",
+    "not found", "unknown", "does not exist", "doesn't exist", "no such", "not registered",
+    "not available", "unavailable", "not a valid",
 ];
 
 /// Returns true if a status message says that a tool does not exist.

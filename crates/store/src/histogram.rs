@@ -1,5 +1,7 @@
 //! Packed histograms: the bins that hold something, as pairs of gap and count in varints.
 
+use spanscore_base::otlp::wire::{Fields, put_varint};
+
 /// Number of bins for scores: exactly 0, twenty of 0.05, exactly 1.
 pub const SCORE_BINS: usize = 22;
 /// Number of bins for durations: below 1 ms, quarters of powers of two up to an hour, above.
@@ -40,8 +42,8 @@ pub(crate) fn pack(bins: &[i64]) -> Vec<u8> {
             gap += 1;
             continue;
         }
-        varint(gap, &mut out);
-        varint(count as u64, &mut out);
+        put_varint(gap, &mut out);
+        put_varint(count as u64, &mut out);
         gap = 0;
     }
     out
@@ -49,36 +51,15 @@ pub(crate) fn pack(bins: &[i64]) -> Vec<u8> {
 
 /// Adds packed bins to others; bins past the end are ignored.
 pub fn add_packed(packed: &[u8], bins: &mut [i64]) {
-    let mut rest = packed;
+    let mut rest = Fields::new(packed);
     let mut at = 0_usize;
-    while let Some(gap) = read(&mut rest) {
-        let Some(count) = read(&mut rest) else { return };
+    while let Ok(gap) = rest.varint() {
+        let Ok(count) = rest.varint() else { return };
         at = at.saturating_add(usize::try_from(gap).unwrap_or(usize::MAX));
         let Some(bin) = bins.get_mut(at) else { return };
         *bin = bin.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
         at += 1;
     }
-}
-
-fn varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn read(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let (&byte, after) = rest.split_first()?;
-        *rest = after;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

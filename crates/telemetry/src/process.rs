@@ -9,27 +9,19 @@ use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Gauge, Metric, NumberDataPoint, Sum, metric,
 };
+use prometheus::Counter;
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{self, MetricFamily, MetricType};
+use prometheus::proto::MetricFamily;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
 /// Metric of the process.
 struct ProcessMetric {
-    /// Name in the format of Prometheus.
-    name: &'static str,
-    /// Text beside that.
-    help: &'static str,
-    /// Metric that OpenTelemetry's conventions make of it; `None` for what they do not name.
-    pushed: Option<PushedMetric>,
+    /// Name in the format of Prometheus, and the text beside it.
+    scraped: [&'static str; 2],
+    /// Name, unit and description by OpenTelemetry's conventions; `None` for what they do not name.
+    pushed: Option<[&'static str; 3]>,
     kind: ProcessMetricKind,
-}
-
-/// Description of a metric by OpenTelemetry's conventions.
-struct PushedMetric {
-    name: &'static str,
-    unit: &'static str,
-    about: &'static str,
 }
 
 /// Kind of a metric of the process.
@@ -46,68 +38,44 @@ enum ProcessMetricKind {
 /// Metrics of the process, in the order of [`values`].
 const METRICS: [ProcessMetric; 7] = [
     ProcessMetric {
-        name: "process_cpu_seconds_total",
-        help: "Total user and system CPU time spent in seconds.",
-        pushed: Some(PushedMetric {
-            name: "process.cpu.time",
-            unit: "s",
-            about: "Total CPU time.",
-        }),
+        scraped: ["process_cpu_seconds_total", "Total user and system CPU time spent in seconds."],
+        pushed: Some(["process.cpu.time", "s", "Total CPU time."]),
         kind: ProcessMetricKind::Counter,
     },
     ProcessMetric {
-        name: "process_resident_memory_bytes",
-        help: "Resident memory size in bytes.",
-        pushed: Some(PushedMetric {
-            name: "process.memory.usage",
-            unit: "By",
-            about: "Physical memory in use.",
-        }),
+        scraped: ["process_resident_memory_bytes", "Resident memory size in bytes."],
+        pushed: Some(["process.memory.usage", "By", "Physical memory in use."]),
         kind: ProcessMetricKind::UpDownCounter,
     },
     ProcessMetric {
-        name: "process_virtual_memory_bytes",
-        help: "Virtual memory size in bytes.",
-        pushed: Some(PushedMetric {
-            name: "process.memory.virtual",
-            unit: "By",
-            about: "Committed virtual memory.",
-        }),
+        scraped: ["process_virtual_memory_bytes", "Virtual memory size in bytes."],
+        pushed: Some(["process.memory.virtual", "By", "Committed virtual memory."]),
         kind: ProcessMetricKind::UpDownCounter,
     },
     ProcessMetric {
-        name: "process_open_fds",
-        help: "Number of open file descriptors.",
-        pushed: Some(PushedMetric {
-            name: "process.unix.file_descriptor.count",
-            unit: "{file_descriptor}",
-            about: "File descriptors in use.",
-        }),
+        scraped: ["process_open_fds", "Number of open file descriptors."],
+        pushed: Some([
+            "process.unix.file_descriptor.count",
+            "{file_descriptor}",
+            "File descriptors in use.",
+        ]),
         kind: ProcessMetricKind::UpDownCounter,
     },
     ProcessMetric {
-        name: "process_threads",
-        help: "Number of OS threads in the process.",
-        pushed: Some(PushedMetric {
-            name: "process.thread.count",
-            unit: "{thread}",
-            about: "Threads.",
-        }),
+        scraped: ["process_threads", "Number of OS threads in the process."],
+        pushed: Some(["process.thread.count", "{thread}", "Threads."]),
         kind: ProcessMetricKind::UpDownCounter,
     },
     ProcessMetric {
-        name: "process_start_time_seconds",
-        help: "Start time of the process since unix epoch in seconds.",
-        pushed: Some(PushedMetric {
-            name: "process.uptime",
-            unit: "s",
-            about: "Time since the process started.",
-        }),
+        scraped: [
+            "process_start_time_seconds",
+            "Start time of the process since unix epoch in seconds.",
+        ],
+        pushed: Some(["process.uptime", "s", "Time since the process started."]),
         kind: ProcessMetricKind::Uptime,
     },
     ProcessMetric {
-        name: "process_max_fds",
-        help: "Maximum number of open file descriptors.",
+        scraped: ["process_max_fds", "Maximum number of open file descriptors."],
         pushed: None,
         kind: ProcessMetricKind::UpDownCounter,
     },
@@ -123,8 +91,8 @@ impl ProcessCollector {
     /// A name or a text that Prometheus does not take.
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         let desc = |known: &ProcessMetric| {
-            let help = known.help.to_owned();
-            Desc::new(known.name.to_owned(), help, Vec::new(), Default::default())
+            let [name, help] = known.scraped.map(str::to_owned);
+            Desc::new(name, help, Vec::new(), Default::default())
         };
         METRICS.iter().map(desc).collect::<Result<_, _>>().map(Self)
     }
@@ -137,26 +105,7 @@ impl Collector for ProcessCollector {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let read = METRICS.iter().zip(values().into_iter().flatten());
-        let families = read.map(|(known, value)| {
-            let mut metric = proto::Metric::default();
-            let mut family = MetricFamily::default();
-            if known.kind == ProcessMetricKind::Counter {
-                let mut counter = proto::Counter::default();
-                counter.set_value(value as f64);
-                metric.set_counter(counter);
-                family.set_field_type(MetricType::COUNTER);
-            } else {
-                let mut gauge = proto::Gauge::default();
-                gauge.set_value(value as f64);
-                metric.set_gauge(gauge);
-                family.set_field_type(MetricType::GAUGE);
-            }
-            family.set_name(known.name.to_owned());
-            family.set_help(known.help.to_owned());
-            family.set_metric(vec![metric]);
-            family
-        });
-        families.collect()
+        read.filter_map(|(known, value)| known.families(value).ok()).flatten().collect()
     }
 }
 
@@ -197,8 +146,20 @@ pub(super) fn metrics(started_ns: u64, now_ns: u64) -> Vec<Metric> {
 }
 
 impl ProcessMetric {
+    fn families(&self, value: u64) -> Result<Vec<MetricFamily>, prometheus::Error> {
+        let [name, help] = self.scraped;
+        if self.kind == ProcessMetricKind::Counter {
+            let counter = Counter::new(name, help)?;
+            counter.inc_by(value as f64);
+            return Ok(counter.collect());
+        }
+        let gauge = prometheus::Gauge::new(name, help)?;
+        gauge.set(value as f64);
+        Ok(gauge.collect())
+    }
+
     fn metric(&self, value: u64, started_ns: u64, now_ns: u64) -> Option<Metric> {
-        let pushed = self.pushed.as_ref()?;
+        let [name, unit, description] = self.pushed?.map(str::to_owned);
         let value = match self.kind {
             ProcessMetricKind::Counter => Value::AsDouble(value as f64),
             ProcessMetricKind::UpDownCounter => Value::AsInt(value.cast_signed()),
@@ -221,13 +182,7 @@ impl ProcessMetric {
                 is_monotonic: kind == ProcessMetricKind::Counter,
             }),
         };
-        Some(Metric {
-            name: pushed.name.to_owned(),
-            unit: pushed.unit.to_owned(),
-            description: pushed.about.to_owned(),
-            data: Some(data),
-            ..Metric::default()
-        })
+        Some(Metric { name, unit, description, data: Some(data), ..Metric::default() })
     }
 }
 

@@ -122,13 +122,8 @@ impl StoredEvidence {
                     let evidence = Evidence { is_partial: true, ..evidence };
                     let JudgedGroup { evaluations, asked, .. } = &mut group;
                     let reported = &mut Vec::new();
-                    evaluators.evaluate_or_ask(
-                        &mut trajectory,
-                        evidence,
-                        reported,
-                        evaluations,
-                        asked,
-                    );
+                    evaluators
+                        .evaluate_or_ask(&mut trajectory, evidence, reported, evaluations, asked);
                     None
                 }
             };

@@ -28,12 +28,8 @@ const CAMEL: [(&str, &str); 16] = [
 
 /// Names of expected calls in other systems; known where `turns` is.
 const EXPECTED_CALLS: [&str; 6] = [
-    "toolCalls",
-    "expected_tool_calls",
-    "expected_tools",
-    "expected_trajectory",
-    "reference_tool_calls",
-    "reference_trajectory",
+    "toolCalls", "expected_tool_calls", "expected_tools", "expected_trajectory",
+    "reference_tool_calls", "reference_trajectory",
 ];
 
 /// Parts of an expected call in other systems; known where there are these three and no other.
@@ -48,17 +44,8 @@ const WORDS: [(&str, &[&str]); 4] = [
     (
         "in_order_match",
         &[
-            "STRICT",
-            "exact",
-            "EXACT",
-            "exact_match",
-            "IN_ORDER",
-            "ANY_ORDER",
-            "SUPERSET",
-            "any_order_match",
-            "SUBSET",
-            "PRECISION",
-            "RECALL",
+            "STRICT", "exact", "EXACT", "exact_match", "IN_ORDER", "ANY_ORDER", "SUPERSET",
+            "any_order_match", "SUBSET", "PRECISION", "RECALL",
         ],
     ),
     ("names_and_order", &["NAMES_ONLY", "NAMES_AND_ORDER", "NAMES_AND_ARGS"]),

@@ -27,14 +27,8 @@ fn pool() -> DescriptorPool {
 
 /// Messages that are written as JSON.
 const WRITTEN: [&str; 8] = [
-    "DescribeRequest",
-    "EvaluateRequest",
-    "Task",
-    "Trajectory",
-    "ToolCall",
-    "ToolDefinition",
-    "Message",
-    "Content",
+    "DescribeRequest", "EvaluateRequest", "Task", "Trajectory", "ToolCall", "ToolDefinition",
+    "Message", "Content",
 ];
 
 /// Fields, or messages with all their fields, that are left out without a value.

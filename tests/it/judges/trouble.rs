@@ -84,11 +84,7 @@ async fn a_thousand_traces_against_a_bad_judge_all_come_out_and_add_up() {
     assert_eq!(low, 0, "trouble is never a low score");
     assert!(scored > TRACES * 8 / 10, "{scored}");
     let others = [
-        "judge_refused",
-        "rate_limited",
-        "circuit_open",
-        "judge_no_answer",
-        "judge_error",
+        "judge_refused", "rate_limited", "circuit_open", "judge_no_answer", "judge_error",
         "judge_reply_invalid",
     ];
     let others: usize = others.into_iter().map(reason).sum();

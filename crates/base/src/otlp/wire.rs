@@ -207,8 +207,12 @@ impl<'a> Fields<'a> {
         Ok(*bytes)
     }
 
+    /// Consumes a varint that stands alone, without a tag.
+    ///
+    /// # Errors
+    /// The bytes end within it, or it has more than 64 bits.
     #[inline]
-    fn varint(&mut self) -> Result<u64, Malformed> {
+    pub fn varint(&mut self) -> Result<u64, Malformed> {
         if let [byte, rest @ ..] = self.rest
             && *byte < 0x80
         {
@@ -264,7 +268,7 @@ pub fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Writes a varint.
 #[inline]
-pub(super) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+pub fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;

@@ -73,21 +73,8 @@ pub fn meant_of(related: &[&str]) -> Option<String> {
 
 /// Providers and servers of models that speak OpenAI's interface.
 const HOSTS: &[&str] = &[
-    "azure",
-    "azure_openai",
-    "bedrock",
-    "custom",
-    "deepseek",
-    "gemini",
-    "google",
-    "groq",
-    "litellm",
-    "mistral",
-    "ollama",
-    "openrouter",
-    "together",
-    "vertex",
-    "vllm",
+    "azure", "azure_openai", "bedrock", "custom", "deepseek", "gemini", "google", "groq",
+    "litellm", "mistral", "ollama", "openrouter", "together", "vertex", "vllm",
 ];
 
 /// Words that other systems, and people, have for our settings: theirs, ours, and what to write

@@ -13,21 +13,8 @@ use spanscore_base::value::{Map, Value};
 
 /// Texts that stand for nothing, in lower case.
 const NOTHING: &[&str] = &[
-    "",
-    "none",
-    "null",
-    "nil",
-    "undefined",
-    "false",
-    "n/a",
-    "0",
-    "ok",
-    "okay",
-    "success",
-    "no error",
-    "no errors",
-    "none.",
-    "not_error",
+    "", "none", "null", "nil", "undefined", "false", "n/a", "0", "ok", "okay", "success",
+    "no error", "no errors", "none.", "not_error",
 ];
 
 /// Set of field names that detectors read: folded names, and endings of names.

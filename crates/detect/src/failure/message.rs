@@ -60,15 +60,7 @@ const COPULAS: [&str; 17] = [
 /// Words behind which the word before is a subject too, and words before something wrong that was
 /// received.
 const STATES: [&str; 9] = [
-    "aborted",
-    "expected",
-    "failed",
-    "exceeded",
-    "overflowed",
-    "not",
-    "already",
-    "timed",
-    "exceeds",
+    "aborted", "expected", "failed", "exceeded", "overflowed", "not", "already", "timed", "exceeds",
 ];
 const CAME: [&str; 3] = ["received", "found", "got"];
 /// Steps per byte of a short text.

@@ -80,23 +80,8 @@ fn the_same_text_in_disguise_is_found() {
 #[test]
 fn hostile_texts_end() {
     for unit in [
-        "MRN ",
-        "a.",
-        "DAN ",
-        "1234 ",
-        "a@",
-        "eyJ",
-        "-----BEGIN ",
-        "<!--ai",
-        "\u{200b}а",
-        "{{",
-        "[",
-        "ignore ",
-        "漢字",
-        "a b c d e ",
-        "%20",
-        "1.",
-        "+1 ",
+        "MRN ", "a.", "DAN ", "1234 ", "a@", "eyJ", "-----BEGIN ", "<!--ai", "\u{200b}а", "{{",
+        "[", "ignore ", "漢字", "a b c d e ", "%20", "1.", "+1 ",
     ] {
         let _ = kinds(&unit.repeat(20_000 / unit.len()));
     }

@@ -304,22 +304,9 @@ mod tests {
     #[test]
     fn the_last_word_decides() {
         let secret = [
-            "password",
-            "dbPassword",
-            "DB_PASSWORD_1",
-            "X-API-Key",
-            "apiKey",
-            "APIKey",
-            "apikey",
-            "client_secret",
-            "ClientSecretValue",
-            "aws.secret-access-key",
-            "Authorization",
-            "Set-Cookie",
-            "connectionString",
-            "passwords",
-            "private_key_pem",
-            "smtp_pass",
+            "password", "dbPassword", "DB_PASSWORD_1", "X-API-Key", "apiKey", "APIKey", "apikey",
+            "client_secret", "ClientSecretValue", "aws.secret-access-key", "Authorization",
+            "Set-Cookie", "connectionString", "passwords", "private_key_pem", "smtp_pass",
         ];
         check(UnderKey::Secret, &secret);
         check(UnderKey::Text, &["access_token", "refreshToken", "slack_token", "api_tokens"]);
@@ -327,22 +314,9 @@ mod tests {
         check(UnderKey::Drawn, &["key", "openai_key", "signature"]);
         check(UnderKey::Likely, &["PASSWORD_ADMIN", "API_KEY_OPENAI"]);
         let plain = [
-            "max_tokens",
-            "token_count",
-            "tokens",
-            "prompt_tokens",
-            "next_page_token",
-            "password_policy",
-            "passwordResetUrl",
-            "secret_id",
-            "access_key_id",
-            "token_type",
-            "secretary",
-            "primary_key",
-            "author",
-            "is_password",
-            "credential_type",
-            "bypass",
+            "max_tokens", "token_count", "tokens", "prompt_tokens", "next_page_token",
+            "password_policy", "passwordResetUrl", "secret_id", "access_key_id", "token_type",
+            "secretary", "primary_key", "author", "is_password", "credential_type", "bypass",
         ];
         check(UnderKey::Plain, &plain);
     }

@@ -7,19 +7,8 @@ use super::texts::{UNITS, json, list, repeated, request, span, texts};
 const KEYWORDS: u32 = 27;
 /// Formats that drafts before 2019-09 check.
 const FORMATS: [&str; 13] = [
-    "regex",
-    "email",
-    "idn-email",
-    "uri",
-    "uri-template",
-    "iri",
-    "hostname",
-    "idn-hostname",
-    "ipv6",
-    "date-time",
-    "duration",
-    "json-pointer",
-    "uuid",
+    "regex", "email", "idn-email", "uri", "uri-template", "iri", "hostname", "idn-hostname",
+    "ipv6", "date-time", "duration", "json-pointer", "uuid",
 ];
 /// Patterns that ask much of an automaton.
 const PATTERNS: [&str; 6] =

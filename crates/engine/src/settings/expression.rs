@@ -10,20 +10,8 @@ const EXPRESSION_BYTES_MAX: usize = 8_192;
 
 /// Functions and macros that a help names.
 const FUNCTIONS: &[&str] = &[
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "exists",
-    "all",
-    "filter",
-    "map",
-    "has",
-    "json",
-    "int",
-    "double",
-    "string",
+    "size", "contains", "startsWith", "endsWith", "matches", "exists", "all", "filter", "map",
+    "has", "json", "int", "double", "string",
 ];
 /// Functions of other languages, and what stands for them.
 const ELSEWHERE: &[(&[&str], &str)] = &[

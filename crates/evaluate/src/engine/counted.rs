@@ -155,10 +155,7 @@ pub(super) fn parts_of(expression: &mut Expr) -> Vec<&mut IdedExpr> {
     match expression {
         Expr::Call(call) => call.target.as_deref_mut().into_iter().chain(&mut call.args).collect(),
         Expr::Comprehension(it) => vec![
-            &mut it.iter_range,
-            &mut it.accu_init,
-            &mut it.loop_cond,
-            &mut it.loop_step,
+            &mut it.iter_range, &mut it.accu_init, &mut it.loop_cond, &mut it.loop_step,
             &mut it.result,
         ],
         Expr::List(list) => list.elements.iter_mut().collect(),

@@ -52,17 +52,8 @@ const BYTES_PER_STEP: usize = 32;
 
 /// Names that an expression may use.
 pub const VARIABLES: [&str; 11] = [
-    "service_name",
-    "agent_name",
-    "session_id",
-    "trace_id",
-    "span_name",
-    "resource",
-    "attributes",
-    "tool_names",
-    USER_INPUT,
-    "final_output",
-    "spans",
+    "service_name", "agent_name", "session_id", "trace_id", "span_name", "resource", "attributes",
+    "tool_names", USER_INPUT, "final_output", "spans",
 ];
 /// Name of the user's words.
 const USER_INPUT: &str = "user_input";
@@ -232,10 +223,7 @@ fn macro_variables<'a>(expression: &'a IdedExpr, names: &mut Vec<&'a str>) {
             names.push(&inner.iter_var);
             names.extend(inner.iter_var2.as_deref());
             let parts = [
-                &inner.iter_range,
-                &inner.accu_init,
-                &inner.loop_cond,
-                &inner.loop_step,
+                &inner.iter_range, &inner.accu_init, &inner.loop_cond, &inner.loop_step,
                 &inner.result,
             ];
             parts.into_iter().for_each(|part| macro_variables(part, names));

@@ -54,12 +54,7 @@ fn check_call(call: &CallExpr) -> Result<(), &'static str> {
 
 /// Names of texts.
 const TEXTS: [&str; 7] = [
-    "service_name",
-    "agent_name",
-    "session_id",
-    "trace_id",
-    "span_name",
-    "user_input",
+    "service_name", "agent_name", "session_id", "trace_id", "span_name", "user_input",
     "final_output",
 ];
 

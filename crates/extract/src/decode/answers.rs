@@ -184,33 +184,14 @@ const BESIDE: [&str; 6] = ["tags", "metadata", "kwargs", "run_type", "name", "in
 
 /// Keys of the user's text among the arguments of a function that asks an agent.
 const INPUT_KEYS: [&str; 13] = [
-    "input",
-    "query",
-    "question",
-    "prompt",
-    "task",
-    "text",
-    "user",
-    "user_msg",
-    "content",
-    "user_input",
-    "user_message",
-    "user_query",
-    "message",
+    "input", "query", "question", "prompt", "task", "text", "user", "user_msg", "content",
+    "user_input", "user_message", "user_query", "message",
 ];
 
 /// Keys of objects that hold an answer and nothing else.
 const OUTPUT_KEYS: [&str; 10] = [
-    "output",
-    "outputs",
-    "text",
-    "result",
-    "response",
-    "raw",
-    "final_output",
-    "content",
-    "return_value",
-    "__default__",
+    "output", "outputs", "text", "result", "response", "raw", "final_output", "content",
+    "return_value", "__default__",
 ];
 
 fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Map<'a>> {

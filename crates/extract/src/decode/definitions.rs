@@ -10,13 +10,8 @@ use spanscore_base::value::{Map, Value};
 
 /// Keys under which the JSON Schema of the arguments stands.
 const SCHEMA_KEYS: [&str; 7] = [
-    "parameters",
-    "input_schema",
-    "inputSchema",
-    "parameters_json_schema",
-    "json_schema",
-    "args_schema",
-    "schema",
+    "parameters", "input_schema", "inputSchema", "parameters_json_schema", "json_schema",
+    "args_schema", "schema",
 ];
 
 /// Largest list that is searched; longer ones have an index.

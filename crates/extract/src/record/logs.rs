@@ -86,12 +86,8 @@ impl<'a> LogReader<'_, 'a> {
         while let Some(field) = fields.next()? {
             match field {
                 (log::ATTRIBUTES, Field::Bytes(entry)) => {
-                    self.trie.attribute(
-                        self.table,
-                        &mut self.matching,
-                        &mut self.attributes,
-                        entry,
-                    )?;
+                    self.trie
+                        .attribute(self.table, &mut self.matching, &mut self.attributes, entry)?;
                     let (key, value) = key_value(entry)?;
                     if key == EVENT_NAME.as_bytes()
                         && let AnyValue::String(name) = AnyValue::read(value)?

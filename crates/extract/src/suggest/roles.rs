@@ -112,21 +112,8 @@ fn name_points(marker: &SpanMarker, seen: &SeenPlace, total: usize) -> i32 {
         return 10;
     }
     let other = [
-        "model",
-        "session",
-        "service",
-        "user",
-        "host",
-        "scope",
-        "thread",
-        "workflow",
-        "server",
-        "provider",
-        "system",
-        "operation",
-        "project",
-        "environment",
-        "class",
+        "model", "session", "service", "user", "host", "scope", "thread", "workflow", "server",
+        "provider", "system", "operation", "project", "environment", "class",
     ];
     if seen.last_word() != "name" || any_in(&seen.words, &other) || any_in(&seen.words, AGENTS) {
         return 0;
@@ -189,22 +176,8 @@ fn arguments_points(seen: &SeenPlace) -> i32 {
 /// Returns true if the key names an object that is neither arguments nor result.
 fn says_otherwise(seen: &SeenPlace) -> bool {
     let other = [
-        "metadata",
-        "attributes",
-        "config",
-        "settings",
-        "options",
-        "context",
-        "state",
-        "usage",
-        "headers",
-        "resource",
-        "tags",
-        "info",
-        "properties",
-        "tools",
-        "messages",
-        "agent",
+        "metadata", "attributes", "config", "settings", "options", "context", "state", "usage",
+        "headers", "resource", "tags", "info", "properties", "tools", "messages", "agent",
     ];
     any_in(&seen.words, &other)
         || any_in(&seen.words, RESULTS)

@@ -15,13 +15,7 @@ pub(super) const KEY_BYTES_MAX: usize = 256;
 
 /// Fields of a message.
 const FIELDS: [&[u8]; 8] = [
-    b"role",
-    b"content",
-    b"contents",
-    b"tool_calls",
-    b"tool_call_id",
-    b"function_call",
-    b"name",
+    b"role", b"content", b"contents", b"tool_calls", b"tool_call_id", b"function_call", b"name",
     b"parts",
 ];
 

@@ -10,15 +10,8 @@ use super::super::dialect::SpanKindSaid;
 
 /// Ends of keys that speak of a span's kind and of nothing else.
 const KINDS: [&str; 9] = [
-    "spankind",
-    "spantype",
-    "eventtype",
-    "observationtype",
-    "runtype",
-    "nodetype",
-    "typenode",
-    "steptype",
-    "operationtype",
+    "spankind", "spantype", "eventtype", "observationtype", "runtype", "nodetype", "typenode",
+    "steptype", "operationtype",
 ];
 /// Ends of keys that may speak of many things: only words count that can mean nothing else.
 const VAGUE_KINDS: [&str; 4] = ["kind", "type", "category", "operation"];
@@ -35,18 +28,8 @@ const CALL_ID_OF_CONVENTIONS: &[u8] = b"gen_ai.tool.call.id";
 const TOOL_NAME: &[u8] = b"toolname";
 /// Ends of keys that hold what a tool was given or gave back.
 const TOOL_CONTENT: [&str; 13] = [
-    "toolarguments",
-    "toolargs",
-    "toolinput",
-    "toolinputs",
-    "toolparameters",
-    "toolparams",
-    "toolpayload",
-    "toolresult",
-    "tooloutput",
-    "toolresponse",
-    "toolcallarguments",
-    "toolcallargs",
+    "toolarguments", "toolargs", "toolinput", "toolinputs", "toolparameters", "toolparams",
+    "toolpayload", "toolresult", "tooloutput", "toolresponse", "toolcallarguments", "toolcallargs",
     "toolcallresult",
 ];
 /// Beginnings of keys of conventions, whose own rules know them.
@@ -54,55 +37,20 @@ const CONVENTIONS: [&[u8]; 3] = [b"gen_ai.", b"tool.", b"mcp."];
 
 /// Words for the call of a tool that mean nothing else.
 const TOOL_CALLS: [&str; 13] = [
-    "toolcall",
-    "callingtool",
-    "calltool",
-    "tooluse",
-    "toolrun",
-    "runtool",
-    "executetool",
-    "toolexecution",
-    "toolinvocation",
-    "invoketool",
-    "mcptoolcall",
-    "functioncall",
-    "toolspan",
+    "toolcall", "callingtool", "calltool", "tooluse", "toolrun", "runtool", "executetool",
+    "toolexecution", "toolinvocation", "invoketool", "mcptoolcall", "functioncall", "toolspan",
 ];
 const TOOLS: [&str; 3] = ["tool", "mcptool", "functiontool"];
 const AGENTS: [&str; 8] = [
-    "agent",
-    "agentrun",
-    "runagent",
-    "invokeagent",
-    "agentinvocation",
-    "agentexecution",
-    "agentspan",
-    "agentturn",
+    "agent", "agentrun", "runagent", "invokeagent", "agentinvocation", "agentexecution",
+    "agentspan", "agentturn",
 ];
 const MODELS: [&str; 12] = [
-    "llm",
-    "llmcall",
-    "llmgeneration",
-    "llmspan",
-    "model",
-    "modelcall",
-    "modelinvocation",
-    "generation",
-    "chat",
-    "chatmodel",
-    "chatcompletion",
-    "completion",
+    "llm", "llmcall", "llmgeneration", "llmspan", "model", "modelcall", "modelinvocation",
+    "generation", "chat", "chatmodel", "chatcompletion", "completion",
 ];
 const RUNS: [&str; 10] = [
-    "chain",
-    "workflow",
-    "run",
-    "session",
-    "task",
-    "crew",
-    "graph",
-    "turn",
-    "conversation",
+    "chain", "workflow", "run", "session", "task", "crew", "graph", "turn", "conversation",
     "pipeline",
 ];
 

@@ -9,16 +9,8 @@ use super::key_match::KEY_BYTES_MAX;
 const HOLDERS: [&str; 7] = ["value", "json", "text", "raw", "content", "data", "str"];
 /// Words behind that of a fact that describe it and do not hold it.
 const ABOUT: [&str; 10] = [
-    "mime_type",
-    "mimetype",
-    "type",
-    "tokens",
-    "token_count",
-    "size",
-    "length",
-    "truncated",
-    "schema",
-    "hash",
+    "mime_type", "mimetype", "type", "tokens", "token_count", "size", "length", "truncated",
+    "schema", "hash",
 ];
 
 /// Words of one source, in the order in which they are tried.

@@ -172,14 +172,8 @@ pub(super) const FAULT: &str = "fault";
 
 /// Reasons for which a request is refused.
 const REFUSALS: [&str; 8] = [
-    "queue_full",
-    "reading_full",
-    "shard_full",
-    "log_full",
-    "log_share",
-    "log_behind",
-    "log_failed",
-    "restoring",
+    "queue_full", "reading_full", "shard_full", "log_full", "log_share", "log_behind",
+    "log_failed", "restoring",
 ];
 
 /// Returns the spans that were dropped, by reason.

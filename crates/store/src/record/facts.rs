@@ -79,12 +79,8 @@ fn number(at: usize, value: Option<impl std::fmt::Display>, out: &mut String) ->
 /// Returns the counts of a usage, in the order in which they are stored.
 fn counts(usage: &Usage) -> [Option<u64>; 6] {
     [
-        usage.model_calls,
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_tokens,
-        usage.reasoning_tokens,
+        usage.model_calls, usage.input_tokens, usage.output_tokens, usage.cache_read_tokens,
+        usage.cache_write_tokens, usage.reasoning_tokens,
     ]
 }
 

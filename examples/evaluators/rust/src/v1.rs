@@ -389,11 +389,7 @@ impl Fact {
 /// Generated server implementations.
 pub mod evaluator_server {
     #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value
+        unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value
     )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with EvaluatorServer.

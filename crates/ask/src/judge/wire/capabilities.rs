@@ -19,26 +19,14 @@ pub(in crate::judge) enum Shape {
 
 /// Parameters that can be left out or renamed.
 pub(super) const PARAMETERS: [&str; 7] = [
-    "temperature",
-    "seed",
-    "max_tokens",
-    "max_completion_tokens",
-    "reasoning_effort",
-    "store",
+    "temperature", "seed", "max_tokens", "max_completion_tokens", "reasoning_effort", "store",
     "cache_control",
 ];
 
 /// Words for structured output in error messages of servers.
 pub(super) const SHAPE_WORDS: [&str; 9] = [
-    "response_format",
-    "json_schema",
-    "output_config",
-    "output_format",
-    "text.format",
-    "tool_choice",
-    "tools",
-    "structured",
-    "schema",
+    "response_format", "json_schema", "output_config", "output_format", "text.format",
+    "tool_choice", "tools", "structured", "schema",
 ];
 
 /// Refused parameters and structured-output mode of one judge.

@@ -87,13 +87,8 @@ pub(super) const CONTENT: [&str; 27] = [
 
 /// Refused key, with a status that does not say so.
 pub(super) const KEY: [&str; 7] = [
-    "api key not valid",
-    "api_key_invalid",
-    "invalid_api_key",
-    "invalid api key",
-    "incorrect api key",
-    "authentication_error",
-    "access token invalid",
+    "api key not valid", "api_key_invalid", "invalid_api_key", "invalid api key",
+    "incorrect api key", "authentication_error", "access token invalid",
 ];
 
 /// Access that only a person can give, in a 403; some are of AWS' signatures.

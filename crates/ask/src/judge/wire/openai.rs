@@ -14,16 +14,8 @@ pub(super) const OWN_HOST: &str = "https://api.openai.com/";
 
 /// Ends of an answer that a filter wrote, in lower case: OpenAI's, Gemini's and Z.AI's.
 const FILTERED: [&str; 10] = [
-    "content_filter",
-    "safety",
-    "prohibited_content",
-    "blocklist",
-    "spii",
-    "recitation",
-    "sensitive",
-    "refusal",
-    "toxic",
-    "guardrail",
+    "content_filter", "safety", "prohibited_content", "blocklist", "spii", "recitation",
+    "sensitive", "refusal", "toxic", "guardrail",
 ];
 /// Ends of an answer that its server broke off.
 const BROKEN_OFF: [&str; 4] = ["error", "abort", "cancel", "insufficient_system_resource"];

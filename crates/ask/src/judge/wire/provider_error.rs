@@ -13,26 +13,11 @@ use spanscore_net::client;
 const LEADING: [&str; 8] =
     ["error", "errors", "details", "metadata", "innererror", "reasons", "param", "base_resp"];
 const MESSAGES: [&str; 10] = [
-    "message",
-    "Message",
-    "detail",
-    "loc",
-    "msg",
-    "raw",
-    "title",
-    "description",
-    "error_msg",
+    "message", "Message", "detail", "loc", "msg", "raw", "title", "description", "error_msg",
     "status_msg",
 ];
 const CODES: [&str; 9] = [
-    "type",
-    "code",
-    "status",
-    "error_code",
-    "error_type",
-    "http_code",
-    "reason",
-    "key",
+    "type", "code", "status", "error_code", "error_type", "http_code", "reason", "key",
     "finish_reason",
 ];
 /// Depth of an error that is read, and its parts at most.

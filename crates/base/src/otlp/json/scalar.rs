@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::OtlpJsonError;
 use super::reader::OtlpJsonReader;
 use super::schema::{FieldKind, FieldSchema};
-use crate::otlp::wire::put_varint;
+use crate::otlp::wire::{put_bytes, put_varint};
 
 /// Wire type of strings, bytes and messages.
 pub(super) const WIRE_BYTES: u32 = 2;
@@ -58,12 +58,6 @@ fn fixed64(out: &mut Vec<u8>, number: u32, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
-    tag(out, number, WIRE_BYTES);
-    put_varint(value.len() as u64, out);
-    out.extend_from_slice(value);
-}
-
 /// Reads the next value as `field` requires and writes it.
 pub(super) fn write(
     reader: &mut OtlpJsonReader<'_>,
@@ -72,13 +66,13 @@ pub(super) fn write(
 ) -> Result<(), OtlpJsonError> {
     let number = field.number;
     match field.kind {
-        FieldKind::String => bytes(out, number, string(reader, field)?.as_bytes()),
+        FieldKind::String => put_bytes(number, string(reader, field)?.as_bytes(), out),
         FieldKind::Id => id(out, number, &string(reader, field)?),
         FieldKind::Base64 => {
             let value = BASE64
                 .decode(string(reader, field)?.as_bytes())
                 .map_err(|_| wrong(reader, field, "base64"))?;
-            bytes(out, number, &value);
+            put_bytes(number, &value, out);
         }
         FieldKind::Bool => varint(out, number, boolean(reader, field)?.into()),
         FieldKind::Varint => varint(out, number, integer(reader, field)?),
@@ -181,5 +175,5 @@ fn id(out: &mut Vec<u8>, number: u32, text: &str) {
     let mut id = SmallVec::<[u8; 16]>::from_elem(0, text.len() / 2);
     let is_id = text.len().is_multiple_of(2)
         && HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut id).is_ok();
-    bytes(out, number, if is_id { &id } else { NOT_AN_ID });
+    put_bytes(number, if is_id { &id } else { NOT_AN_ID }, out);
 }

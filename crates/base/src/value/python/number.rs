@@ -1,5 +1,7 @@
 //! Python's number literals.
 
+use num_bigint::BigUint;
+
 use super::PyError;
 use crate::value::Number;
 
@@ -99,7 +101,7 @@ fn read_radix(bytes: &[u8], bits: u32) -> Result<NumberLiteral, PyError> {
         let Some(digit) = bytes.get(at).and_then(|b| (*b as char).to_digit(1 << bits)) else {
             return Err(PyError::Invalid);
         };
-        values.push(digit);
+        values.push(digit as u8);
         at += 1;
         let more = bytes.get(at).is_some_and(|b| *b == b'_' || b.is_ascii_alphanumeric());
         if !more {
@@ -114,36 +116,13 @@ fn read_radix(bytes: &[u8], bits: u32) -> Result<NumberLiteral, PyError> {
 }
 
 /// Converts binary digits to a number; `None` past [`DIGITS_MAX`] decimal digits.
-///
-/// Limbs of nine decimal digits, at most 28 bits a step: a limb shifted by that fits in 64 bits.
-/// The number of limbs is checked at each step, so a literal of megabytes ends at the limit.
-fn from_digits(digits: &[u32], bits: u32) -> Option<Number> {
-    const LIMB: u64 = 1_000_000_000;
+fn from_digits(digits: &[u8], bits: u32) -> Option<Number> {
     let zeros = digits.iter().take_while(|digit| **digit == 0).count();
     let digits = &digits[zeros..];
-    let per_step = (28 / bits) as usize;
-    let mut limbs: Vec<u64> = Vec::new();
-    for step in digits.chunks(per_step) {
-        let mut carry = step.iter().fold(0u64, |sum, digit| sum << bits | u64::from(*digit));
-        for limb in &mut limbs {
-            let sum = (*limb << (bits as usize * step.len())) + carry;
-            *limb = sum % LIMB;
-            carry = sum / LIMB;
-        }
-        while carry > 0 {
-            limbs.push(carry % LIMB);
-            carry /= LIMB;
-        }
-        if limbs.len() > DIGITS_MAX / 9 + 1 {
-            return None;
-        }
-    }
-    let mut text = limbs.last().map_or_else(|| "0".to_owned(), u64::to_string);
-    for limb in limbs.iter().rev().skip(1) {
-        text.push_str(&format!("{limb:09}"));
-    }
-    if text.len() > DIGITS_MAX {
+    // A decimal digit has less than four bits: a literal of megabytes ends here.
+    if digits.len() * bits as usize > DIGITS_MAX * 4 {
         return None;
     }
-    Number::from_decimal(&text)
+    let text = BigUint::from_radix_be(digits, 1 << bits)?.to_string();
+    if text.len() > DIGITS_MAX { None } else { Number::from_decimal(&text) }
 }

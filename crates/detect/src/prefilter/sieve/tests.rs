@@ -48,20 +48,8 @@ fn a_word_start_is_asked_for_where_written() {
 }
 
 const ANCHORS: [&str; 14] = [
-    "ab",
-    "{{",
-    "<_",
-    "sk-",
-    "a.b",
-    "^dc",
-    "^ab ",
-    "abcd",
-    "d a b",
-    "^c d a",
-    "忽略",
-    "ignore p",
-    "ignore previous",
-    "e prev",
+    "ab", "{{", "<_", "sk-", "a.b", "^dc", "^ab ", "abcd", "d a b", "^c d a", "忽略", "ignore p",
+    "ignore previous", "e prev",
 ];
 
 /// Sieves for any text and for texts in ASCII.

@@ -8,19 +8,8 @@ use spanscore_base::value::{Map, Value, json};
 
 /// Keys of objects that hold an answer, tool calls written as a text among them.
 const WRAPPERS: [&str; 13] = [
-    "verdicts",
-    "arguments",
-    "parameters",
-    "input",
-    "function",
-    "response",
-    "answer",
-    "result",
-    "output",
-    "data",
-    "json",
-    "evaluation",
-    "final",
+    "verdicts", "arguments", "parameters", "input", "function", "response", "answer", "result",
+    "output", "data", "json", "evaluation", "final",
 ];
 /// Keys that hold an answer in a whole reply: elsewhere they are of a block of the record.
 const WHOLE_WRAPPERS: [&str; 2] = ["text", "content"];

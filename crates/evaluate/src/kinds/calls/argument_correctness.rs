@@ -152,9 +152,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         occurrence: settings.occurrence.try_into().map_err(SettingsError::new)?,
         require_call: settings.require_call,
         exclude_failed: FailureRules::excluding(
-            settings.exclude_failed,
-            &settings.failures,
-            false,
+            settings.exclude_failed, &settings.failures, false,
         )?,
         within_group: settings.within_group,
     }))

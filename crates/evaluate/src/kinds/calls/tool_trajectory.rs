@@ -177,9 +177,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         within_group: settings.within_group,
         reuse_matches: settings.reuse_matches,
         exclude_failed: FailureRules::excluding(
-            settings.exclude_failed,
-            &settings.failures,
-            is_compat,
+            settings.exclude_failed, &settings.failures, is_compat,
         )?,
         criteria: criteria.compiled(&matcher, !is_compat, node)?,
         matcher,

@@ -20,14 +20,7 @@ const AT_ONCE_MAX: u32 = 256;
 const BATCH_MAX: u32 = 1_000;
 /// Settings that say how an evaluator is reached, not how it judges: they are part of no identity.
 pub const REACHING_KEYS: [&str; 9] = [
-    "endpoint",
-    "timeout",
-    "concurrency",
-    "batch",
-    "headers",
-    "tls",
-    "signing_key_env",
-    "spares",
+    "endpoint", "timeout", "concurrency", "batch", "headers", "tls", "signing_key_env", "spares",
     "env",
 ];
 /// Setting that only `http` has, not `grpc`.

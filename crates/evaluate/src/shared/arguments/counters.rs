@@ -5,32 +5,10 @@
 pub(crate) const KEY_BYTES_MAX: usize = 128;
 /// Keys whose numbers say something of the answer, not of what it is about.
 const COUNTERS: [&str; 26] = [
-    "status",
-    "statuscode",
-    "httpstatus",
-    "code",
-    "count",
-    "totalcount",
-    "totalresults",
-    "numresults",
-    "totalpages",
-    "page",
-    "pages",
-    "pagenumber",
-    "pagesize",
-    "perpage",
-    "limit",
-    "offset",
-    "top",
-    "topk",
-    "maxresults",
-    "length",
-    "size",
-    "year",
-    "timeout",
-    "retries",
-    "durationms",
-    "latencyms",
+    "status", "statuscode", "httpstatus", "code", "count", "totalcount", "totalresults",
+    "numresults", "totalpages", "page", "pages", "pagenumber", "pagesize", "perpage", "limit",
+    "offset", "top", "topk", "maxresults", "length", "size", "year", "timeout", "retries",
+    "durationms", "latencyms",
 ];
 
 /// Returns true for a key whose numbers count or page.

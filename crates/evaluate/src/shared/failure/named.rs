@@ -8,36 +8,13 @@ const KINDS: [&str; 6] = ["tool", "tools", "function", "functions", "action", "a
 const BETWEEN: [&str; 6] = ["with", "name", "named", "called", "call", "the"];
 /// Words that say that what stands before them does not exist.
 const ABSENCE: [&str; 15] = [
-    "not",
-    "is",
-    "isn't",
-    "was",
-    "wasn't",
-    "were",
-    "does",
-    "doesn't",
-    "don't",
-    "could",
-    "couldn't",
-    "cannot",
-    "can't",
-    "unknown",
-    "unavailable",
+    "not", "is", "isn't", "was", "wasn't", "were", "does", "doesn't", "don't", "could", "couldn't",
+    "cannot", "can't", "unknown", "unavailable",
 ];
 /// Other words that name nothing.
 const EMPTY: [&str; 12] = [
-    "that",
-    "which",
-    "this",
-    "it",
-    "itself",
-    "you",
-    "requested",
-    "specified",
-    "given",
-    "found",
-    "available",
-    "error",
+    "that", "which", "this", "it", "itself", "you", "requested", "specified", "given", "found",
+    "available", "error",
 ];
 /// Signs that end what a word belongs to.
 const ENDS: [char; 8] = [',', '.', ';', '!', '?', '\n', '{', '}'];

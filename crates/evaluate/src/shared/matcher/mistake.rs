@@ -4,18 +4,8 @@ use spanscore_base::settings::{SettingsError, meant_or};
 
 /// Words under `$is`.
 pub(super) const WORDS: &[&str] = &[
-    "any",
-    "absent",
-    "near",
-    "pattern",
-    "one_of",
-    "range",
-    "unordered",
-    "contains",
-    "instant",
-    "text",
-    "json",
-    "equals",
+    "any", "absent", "near", "pattern", "one_of", "range", "unordered", "contains", "instant",
+    "text", "json", "equals",
 ];
 /// Words that go with `near` and `text`.
 const OPTIONS: &[&str] = &["within", "trim", "fold_case", "nfc"];

@@ -12,13 +12,8 @@ use spanscore_base::value::{Map, Number, Value};
 
 /// Kinds in whose criteria matchers are read.
 pub const MATCHED_KINDS: &[&str] = &[
-    "argument_correctness",
-    "exact_match",
-    "json_similarity",
-    "tool_call_args",
-    "tool_call_output",
-    "tool_correctness",
-    "tool_trajectory",
+    "argument_correctness", "exact_match", "json_similarity", "tool_call_args", "tool_call_output",
+    "tool_correctness", "tool_trajectory",
 ];
 
 /// Only key of a map that is a matcher.

@@ -57,18 +57,8 @@ pub(super) fn asks(value: &Value<'_>) -> bool {
 
 /// Kinds of parts that are not spoken text: reasoning of a model, and data beside the words.
 const UNSAID: [&str; 12] = [
-    "reasoning",
-    "thinking",
-    "redacted_thinking",
-    "compaction",
-    "blob",
-    "uri",
-    "file",
-    "image",
-    "audio",
-    "video",
-    "document",
-    "media",
+    "reasoning", "thinking", "redacted_thinking", "compaction", "blob", "uri", "file", "image",
+    "audio", "video", "document", "media",
 ];
 
 /// Returns true if an object is a part of a user's or model's message that is not spoken text.

@@ -7,42 +7,39 @@ use super::author::{author, part_text};
 use super::{DEPTH_MAX, api, is_bracketed, repr};
 use spanscore_base::value::{Map, Value};
 
-/// Keys under which messages, or parts of them, stand, in the order in which they are to be read: a
-/// message's text before its calls.
-pub(super) const ENVELOPES: [&str; 30] = [
-    "messages",
-    // Go prints the field of a struct with a capital.
-    "Messages",
-    "message",
-    "message_content",
-    "replies",
-    "tool_messages",
-    "tool_results",
-    "chat_history",
-    "candidates",
-    "choices",
-    "generations",
-    "data",
-    "kwargs",
-    "request",
-    "response",
-    "responseParts",
-    "output",
-    "input",
-    "blocks",
-    "contents",
-    "content",
-    "_content",
-    "parts",
-    "text",
-    "tool_calls",
-    "toolCalls",
-    "function_call",
-    "update",
-    "result",
-    // Of a stream.
-    "delta",
-];
+/// Defines [`ENVELOPES`] and [`place`] from one list, so that a key is matched by one decision.
+macro_rules! envelopes {
+    ($($word:literal $place:literal,)*) => {
+        /// Keys under which messages, or parts of them, stand, in the order in which they are to be
+        /// read: a message's text before its calls.
+        pub(super) const ENVELOPES: [&str; 30] = [$(text($word)),*];
+
+        /// Returns the place of a key among [`ENVELOPES`].
+        fn place(key: &str) -> Option<u32> {
+            match key.as_bytes() {
+                $($word => Some($place),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+const fn text(key: &[u8]) -> &str {
+    match std::str::from_utf8(key) {
+        Ok(key) => key,
+        Err(_) => "",
+    }
+}
+
+// Go prints the field of a struct with a capital; `delta` is of a stream.
+envelopes! {
+    b"messages" 0, b"Messages" 1, b"message" 2, b"message_content" 3, b"replies" 4,
+    b"tool_messages" 5, b"tool_results" 6, b"chat_history" 7, b"candidates" 8, b"choices" 9,
+    b"generations" 10, b"data" 11, b"kwargs" 12, b"request" 13, b"response" 14,
+    b"responseParts" 15, b"output" 16, b"input" 17, b"blocks" 18, b"contents" 19, b"content" 20,
+    b"_content" 21, b"parts" 22, b"text" 23, b"tool_calls" 24, b"toolCalls" 25,
+    b"function_call" 26, b"update" 27, b"result" 28, b"delta" 29,
+}
 
 /// Keys of the history of rounds (calls and results) that a client library ran by itself.
 pub(super) const ROUNDS: [&str; 2] =
@@ -141,40 +138,7 @@ fn bit(key: &str) -> u32 {
     if ROUNDS.contains(&key) {
         return Members::ROUNDS;
     }
-    let place = match key.as_bytes() {
-        b"messages" => 0,
-        b"Messages" => 1,
-        b"message" => 2,
-        b"message_content" => 3,
-        b"replies" => 4,
-        b"tool_messages" => 5,
-        b"tool_results" => 6,
-        b"chat_history" => 7,
-        b"candidates" => 8,
-        b"choices" => 9,
-        b"generations" => 10,
-        b"data" => 11,
-        b"kwargs" => 12,
-        b"request" => 13,
-        b"response" => 14,
-        b"responseParts" => 15,
-        b"output" => 16,
-        b"input" => 17,
-        b"blocks" => 18,
-        b"contents" => 19,
-        b"content" => 20,
-        b"_content" => 21,
-        b"parts" => 22,
-        b"text" => 23,
-        b"tool_calls" => 24,
-        b"toolCalls" => 25,
-        b"function_call" => 26,
-        b"update" => 27,
-        b"result" => 28,
-        b"delta" => 29,
-        _ => return 0,
-    };
-    1 << place
+    place(key).map_or(0, |place| 1 << place)
 }
 
 #[cfg(test)]

@@ -20,21 +20,8 @@ pub(super) enum Sign<'a> {
 
 /// Texts for an error that did not happen, in lower case.
 const NO_ERROR: [&str; 15] = [
-    "",
-    "none",
-    "null",
-    "nil",
-    "<nil>",
-    "undefined",
-    "false",
-    "0",
-    "n/a",
-    "na",
-    "-",
-    "[]",
-    "{}",
-    "\"\"",
-    "no error",
+    "", "none", "null", "nil", "<nil>", "undefined", "false", "0", "n/a", "na", "-", "[]", "{}",
+    "\"\"", "no error",
 ];
 
 /// Reads the value of an error source; `None` if it is no sign of failure.
@@ -131,24 +118,9 @@ mod tests {
     #[test]
     fn what_says_that_there_is_no_error_is_none() {
         let nothing = [
-            "\"None\"",
-            "\"null\"",
-            "\"\"",
-            "\"  \"",
-            "\"nil\"",
-            "\"<nil>\"",
-            "\"undefined\"",
-            "\"False\"",
-            "\"N/A\"",
-            "\"{}\"",
-            "null",
-            "false",
-            "0",
-            "[]",
-            "{}",
-            "{\"error\": null}",
-            "{\"error\": \"None\"}",
-            "{\"message\": \"\"}",
+            "\"None\"", "\"null\"", "\"\"", "\"  \"", "\"nil\"", "\"<nil>\"", "\"undefined\"",
+            "\"False\"", "\"N/A\"", "\"{}\"", "null", "false", "0", "[]", "{}",
+            "{\"error\": null}", "{\"error\": \"None\"}", "{\"message\": \"\"}",
         ];
         for text in nothing {
             assert!(of_value(json::parse(text).unwrap()).is_none(), "{text}");

@@ -9,15 +9,7 @@ use super::super::span::{ForeignAttributes, ForeignSpan};
 const SCOPE: &str = "spanscore.transcript";
 /// Authors of messages in the APIs of models.
 const ROLES: [&str; 10] = [
-    "system",
-    "developer",
-    "user",
-    "human",
-    "assistant",
-    "model",
-    "ai",
-    "tool",
-    "function",
+    "system", "developer", "user", "human", "assistant", "model", "ai", "tool", "function",
     "tool_result",
 ];
 /// Authors that are the model.

@@ -6,18 +6,8 @@ use hashbrown::HashSet;
 
 /// Names of months; three letters of one are enough.
 const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
 ];
 /// Names of days, from the Epoch's on.
 const DAYS: [&str; 7] =

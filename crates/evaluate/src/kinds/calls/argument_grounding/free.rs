@@ -7,59 +7,21 @@ use spanscore_base::value::Value;
 const PROSE_WORDS_MIN: usize = 6;
 /// Arguments whose texts are the agent's own from two words on.
 const OWN: [&str; 26] = [
-    "reason",
-    "thought",
-    "thoughts",
-    "summary",
-    "description",
-    "comment",
-    "comments",
-    "note",
-    "notes",
-    "message",
-    "body",
-    "content",
-    "text",
-    "query",
-    "question",
-    "prompt",
-    "request",
-    "instructions",
-    "explanation",
-    "justification",
-    "subject",
-    "code",
-    "command",
-    "script",
-    "task",
+    "reason", "thought", "thoughts", "summary", "description", "comment", "comments", "note",
+    "notes", "message", "body", "content", "text", "query", "question", "prompt", "request",
+    "instructions", "explanation", "justification", "subject", "code", "command", "script", "task",
     "feedback",
 ];
 /// That of them that is the agent's own, however short.
 const COMMAND: &str = "command";
 /// Last words of arguments that choose among what a tool offers, which its schema alone lists.
 const OPTIONS: [&str; 10] = [
-    "type",
-    "types",
-    "kind",
-    "mode",
-    "action",
-    "actions",
-    "strategy",
-    "operation",
-    "format",
+    "type", "types", "kind", "mode", "action", "actions", "strategy", "operation", "format",
     "conclusion",
 ];
 /// Last words of arguments whose single words say how something is to look, or be put in order.
 const LOOKS: [&str; 10] = [
-    "scheme",
-    "theme",
-    "style",
-    "color",
-    "colour",
-    "layout",
-    "align",
-    "alignment",
-    "direction",
+    "scheme", "theme", "style", "color", "colour", "layout", "align", "alignment", "direction",
     "orientation",
 ];
 /// Last words of arguments by which something is searched.
@@ -67,20 +29,8 @@ const SEARCHES: [&str; 8] =
     ["query", "q", "search", "pattern", "keyword", "keywords", "term", "regex"];
 /// Words of arguments that are files or folders.
 const FILES: [&str; 14] = [
-    "file",
-    "files",
-    "filename",
-    "filenames",
-    "filepath",
-    "filepaths",
-    "pathname",
-    "path",
-    "paths",
-    "folder",
-    "folders",
-    "subfolder",
-    "directory",
-    "directories",
+    "file", "files", "filename", "filenames", "filepath", "filepaths", "pathname", "path", "paths",
+    "folder", "folders", "subfolder", "directory", "directories",
 ];
 /// Longest extension of a file's name.
 const EXTENSION_BYTES_MAX: usize = 5;

@@ -18,22 +18,8 @@ const ONCE: usize = 1;
 const TIMES_WORDS: [&str; 8] = ["two", "three", "four", "five", "six", "seven", "eight", "nine"];
 /// Parts of keys whose numbers, or the lengths of whose lists, say how many there are.
 const QUANTITIES: [&str; 16] = [
-    "quantity",
-    "qty",
-    "count",
-    "night",
-    "guest",
-    "passenger",
-    "unit",
-    "piece",
-    "item",
-    "people",
-    "person",
-    "adult",
-    "child",
-    "ticket",
-    "travel",
-    "seats",
+    "quantity", "qty", "count", "night", "guest", "passenger", "unit", "piece", "item", "people",
+    "person", "adult", "child", "ticket", "travel", "seats",
 ];
 /// Ends of keys that say how many of the same entry there are; no amount comes from adding those.
 const PIECES: [&str; 5] = ["quantity", "qty", "pieces", "nights", "tickets"];

@@ -124,9 +124,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         prints: is_ragas,
         within_group: settings.within_group,
         exclude_failed: FailureRules::excluding(
-            settings.exclude_failed,
-            &settings.failures,
-            is_compat,
+            settings.exclude_failed, &settings.failures, is_compat,
         )?,
         criteria: criteria.compiled(&matcher, !is_compat, node)?,
         matcher,

@@ -13,17 +13,8 @@ const SEARCHED_BYTES_PER_STEP: usize = 4;
 /// Beginning of a failure that is searched for words for something missing, and these words.
 const MISSING_BYTES_MAX: usize = 2000;
 const MISSING: [&str; 11] = [
-    "not found",
-    "no such",
-    "not exist",
-    "no record",
-    "unknown user",
-    "unknown id",
-    "unknown customer",
-    "unknown order",
-    "unknown account",
-    "unknown item",
-    "unknown file",
+    "not found", "no such", "not exist", "no record", "unknown user", "unknown id",
+    "unknown customer", "unknown order", "unknown account", "unknown item", "unknown file",
 ];
 /// Characters of an argument that shows that two tools look for the same thing.
 const SHARED_CHARS_MIN: usize = 4;

@@ -15,27 +15,15 @@ const IN_PLACE: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
 /// Keywords that each have one schema, or a list or map of them, for any value within.
 const FOR_EACH: [&str; 6] = [
-    "additionalProperties",
-    "unevaluatedProperties",
-    "additionalItems",
-    "unevaluatedItems",
-    "contains",
-    "propertyNames",
+    "additionalProperties", "unevaluatedProperties", "additionalItems", "unevaluatedItems",
+    "contains", "propertyNames",
 ];
 /// Keywords of which one schema applies to a value within.
 const FOR_ONE: [&str; 3] = ["properties", "items", "prefixItems"];
 /// Keywords whose schemas apply to values within.
 const INNER: [&str; 11] = [
-    "properties",
-    "patternProperties",
-    "additionalProperties",
-    "unevaluatedProperties",
-    "propertyNames",
-    "items",
-    "prefixItems",
-    "additionalItems",
-    "unevaluatedItems",
-    "contains",
+    "properties", "patternProperties", "additionalProperties", "unevaluatedProperties",
+    "propertyNames", "items", "prefixItems", "additionalItems", "unevaluatedItems", "contains",
     "contentSchema",
 ];
 /// Keywords that name another schema.

@@ -13,17 +13,8 @@ const BY_NAME: [&str; 5] =
     ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"];
 /// Keywords that hold a schema, or a list of them.
 const SCHEMAS: [&str; 11] = [
-    "items",
-    "prefixItems",
-    "additionalProperties",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
+    "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "if", "then",
+    "else", "contains",
 ];
 
 /// Returns the schema as JSON Schema; `None` where it is that already.

@@ -56,10 +56,7 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
         findings_max: config.findings_max,
         target: config.target,
         reads_input: reads(&[
-            "keyword_overlap",
-            "topic_consistency",
-            "answers_question",
-            "complete_answer",
+            "keyword_overlap", "topic_consistency", "answers_question", "complete_answer",
         ]),
         reads_usage: custom_cost || reads(&["cost_under_threshold", "token_efficiency"]),
         attribute,

@@ -7,13 +7,7 @@ use spanscore_detect::pack::Finding;
 
 /// General kinds, which yield to any other kind at the same place; the most general last.
 const GENERAL: [&str; 8] = [
-    "API Key",
-    "Cloud Token",
-    "Password",
-    "National Id",
-    "Tax Id",
-    "Bank Account",
-    "Phone",
+    "API Key", "Cloud Token", "Password", "National Id", "Tax Id", "Bank Account", "Phone",
     "Assigned Secret",
 ];
 

@@ -69,30 +69,9 @@ const CANNOT_TELL: &str = "too few words in common to tell: a translation, a par
 /// script, both are long enough, and the input asks for no text that uses other words.
 fn is_beside(s: &RuleSubject<'_>, input: &Reading<'_>) -> bool {
     const MADE: [&str; 24] = [
-        "translat",
-        "summar",
-        "write",
-        "rewrite",
-        "paraphras",
-        "refactor",
-        "answer in",
-        "poem",
-        "haiku",
-        "joke",
-        "story",
-        "code",
-        "function",
-        "sql",
-        "json",
-        "regex",
-        "convert",
-        "extract",
-        "compare",
-        "explain",
-        "traduc",
-        "tradui",
-        "ubersetz",
-        "übersetz",
+        "translat", "summar", "write", "rewrite", "paraphras", "refactor", "answer in", "poem",
+        "haiku", "joke", "story", "code", "function", "sql", "json", "regex", "convert", "extract",
+        "compare", "explain", "traduc", "tradui", "ubersetz", "übersetz",
     ];
     let asked = input.text.to_lowercase();
     let is_prose = |text: &str| !text.contains("```") && !text.starts_with(['{', '[', '<', '|']);
