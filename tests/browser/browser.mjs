@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 import { watch } from './checks.mjs';
+import { PATIENCE_MS } from './collector.mjs';
 
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
@@ -22,6 +23,7 @@ const REPORTS = 'globalThis.__csp = []; addEventListener("securitypolicyviolatio
 /** Opens a context with the cookie of a collector, unless nobody is to be known. */
 export async function context(browser, { cookie }, { width = 1280, theme = 'light', height = 900, isKnown = true, scale = 1 } = {}) {
   const made = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: 'reduce', deviceScaleFactor: scale });
+  made.setDefaultTimeout(PATIENCE_MS);
   await made.addInitScript(REPORTS);
   await made.addInitScript(axe);
   if (isKnown) await made.addCookies([cookie]);

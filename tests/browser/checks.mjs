@@ -26,7 +26,7 @@ export function watch(page, origin) {
 /** Waits until the page has its answers. */
 export async function settled(page) {
   await page.waitForSelector('main > *');
-  await page.waitForFunction(() => !document.querySelector('.skeleton'), null, { timeout: 20000 });
+  await page.waitForFunction(() => !document.querySelector('.skeleton'));
 }
 
 /** Runs in the page: contrast of texts and shapes of drawings with what is behind them. */

@@ -5,8 +5,22 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Milliseconds until it must answer. */
-const START_MAX = 60000;
+/** Milliseconds of the longest wait for what must come: a bound for a check that fails, and no measure of speed. */
+export const PATIENCE_MS = 120000;
+/** Milliseconds between two looks. */
+const PAUSE_MS = 100;
+
+export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Looks until it is so; `false` if the patience ends before. */
+export async function eventually(look) {
+  const until = Date.now() + PATIENCE_MS;
+  while (!await look()) {
+    if (Date.now() > until) return false;
+    await pause(PAUSE_MS);
+  }
+  return true;
+}
 
 function freePort() {
   return new Promise((resolve) => {
@@ -53,12 +67,9 @@ export async function start(binary) {
   child.stdout.resume();
   const base = `http://127.0.0.1:${dashboard}`;
   const isOver = () => child.exitCode !== null;
-  const until = Date.now() + START_MAX;
   const header = join(folder, 'data/dashboard/header');
-  while (!existsSync(header)) {
-    if (isOver() || Date.now() > until) throw new Error(`the collector did not start:\n${said}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
+  await eventually(() => existsSync(header) || isOver());
+  if (!existsSync(header)) throw new Error(`the collector did not start:\n${said}`);
   const stop = async () => {
     child.kill('SIGTERM');
     if (!isOver()) await new Promise((resolve) => child.once('exit', resolve));

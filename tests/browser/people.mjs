@@ -11,7 +11,7 @@ export async function people(page, { base, ask }, id) {
   const expect = (what, isGood) => isGood || found.push(what);
   const press = async (keys, selector) => {
     for (const key of keys) await page.keyboard.press(key);
-    await page.waitForSelector(selector, { timeout: 5000 });
+    await page.waitForSelector(selector);
   };
   await page.goto(`${base}/#/runs?service=till`);
   await page.waitForSelector('a.row');
@@ -43,7 +43,7 @@ export async function people(page, { base, ask }, id) {
   // Somebody else changes the item.
   await page.evaluate((body) => fetch('api/v1/datasets/golden/items/pay-back', { method: 'PATCH', headers: { 'content-type': 'application/json' }, body }), '{"note": "seen"}');
   await page.click('.items button[aria-label="Delete pay-back"]');
-  await page.waitForSelector('.items .is-fail:has-text("changed meanwhile")', { timeout: 5000 });
+  await page.waitForSelector('.items .is-fail:has-text("changed meanwhile")');
   await page.goto(`${base}/#/runs?service=shop`);
   await page.waitForSelector('.choice');
   await page.locator('.choice').first().focus();
@@ -55,7 +55,7 @@ export async function people(page, { base, ask }, id) {
   // A run that is there already does not stop the others, and stays chosen.
   for (const nth of [0, 1]) await page.locator('.choice').nth(nth).check();
   await page.click('.change .button.main');
-  await page.waitForSelector('.change .is-fail:has-text("1 of 2 added: there is an item")', { timeout: 5000 });
+  await page.waitForSelector('.change .is-fail:has-text("1 of 2 added: there is an item")');
   expect('not only the refused run stays chosen', await page.locator('.choice:checked').count() === 1);
   return found;
 }
@@ -81,7 +81,7 @@ export async function agreed(page, { base, ask }) {
   await page.selectOption('select[name="target"]', 'session');
   await page.fill('input[name="comment"]', 'all of it');
   await page.click('form[aria-label="Add a verdict"] .button.main');
-  await page.waitForSelector('.notes li:has-text("the session"):has-text("all of it")', { timeout: 5000 });
+  await page.waitForSelector('.notes li:has-text("the session"):has-text("all of it")');
   return [...found, ...await faults(page)];
 }
 

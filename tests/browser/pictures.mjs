@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { sendOrdinary } from './agent.mjs';
 import { launch, watched } from './browser.mjs';
 import { settled } from './checks.mjs';
-import { start } from './collector.mjs';
+import { eventually, start } from './collector.mjs';
 
 const [, , binary, folder = fileURLToPath(new URL('../../docs/images', import.meta.url))] = process.argv;
 const RUNS = 20;
@@ -18,7 +18,7 @@ const collector = await start(binary);
 try {
   await sendOrdinary(collector.otlp, RUNS);
   const list = async (query) => (await (await collector.ask(`/traces?${query}`)).json());
-  for (let turn = 0; turn < 300 && (await list('limit=1')).count?.count < 2 * RUNS; turn += 1) await new Promise((resolve) => setTimeout(resolve, 200));
+  await eventually(async () => (await list('limit=1')).count?.count >= 2 * RUNS);
   const failing = (await list('label=fail&limit=1')).items[0].trace_id;
   for (const [name, hash, height] of [['runs', '#/runs', 640], ['run', `#/runs/${failing}?call=2`, 900]]) {
     await watched(browser, collector, { height }, async (page) => {

@@ -8,7 +8,7 @@ import { execFileSync } from 'node:child_process';
 import { payment, send, sendHostile, sendLong, sendOrdinary } from './agent.mjs';
 import { launch, watched } from './browser.mjs';
 import { faults, settled } from './checks.mjs';
-import { start } from './collector.mjs';
+import { eventually, start } from './collector.mjs';
 import { CORPUS } from './hostile.mjs';
 import { elsewhere } from './elsewhere.mjs';
 import { agreed, judged, people } from './people.mjs';
@@ -17,6 +17,7 @@ import { walk } from './walk.mjs';
 
 const WIDTHS = [360, 1280];
 const THEMES = ['light', 'dark'];
+const HEIGHT = 900;
 /** Calls of the long run, of 10,000 spans, and milliseconds of the page until it must stand, in one of some turns. */
 const LONG = 9999;
 const LONG_MS = 1000;
@@ -36,18 +37,29 @@ function check(what, found) {
 /** Opens a page of its own that is watched, hands it over with what is found, and closes it. */
 const within = (browser, base, options, use) => watched(browser, collector, options, use);
 
-async function everyPage(browser, base, places) {
-  for (const theme of THEMES) {
-    for (const width of WIDTHS) {
-      for (const [name, hash] of places) {
-        await within(browser, base, { theme, width }, async (page, found) => {
-          await page.goto(`${base}/${hash}`);
-          await settled(page);
-          check(`${name}, ${theme}, ${width} px`, [...found, ...await faults(page)]);
-          if (pictures) await page.screenshot({ path: `${pictures}/${name}-${theme}-${width}.png` });
-        });
-      }
+/** Opens an address at each width, which programs read as they start, and checks it there in each theme, which only styles read. */
+async function everyLook(page, base, hash, ready, tell) {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: HEIGHT });
+    // A page that differs in the part behind # alone would not be loaded again.
+    await page.goto('about:blank');
+    await page.goto(`${base}/${hash}`);
+    await ready(page);
+    for (const theme of THEMES) {
+      await page.emulateMedia({ colorScheme: theme });
+      await tell(theme, width, await faults(page));
     }
+  }
+}
+
+async function everyPage(browser, base, places) {
+  for (const [name, hash] of places) {
+    await within(browser, base, {}, async (page, found) => {
+      await everyLook(page, base, hash, settled, async (theme, width, seen) => {
+        check(`${name}, ${theme}, ${width} px`, [...found.splice(0), ...seen]);
+        if (pictures) await page.screenshot({ path: `${pictures}/${name}-${theme}-${width}.png` });
+      });
+    });
   }
 }
 
@@ -57,14 +69,11 @@ async function everyState(browser, base, places) {
   const states = { failing: (route) => route.fulfill(problem(503)), unauthorised: (route) => route.fulfill(problem(401)), waiting: () => {} };
   for (const [state, answer] of Object.entries(states)) {
     for (const [name, hash] of places) {
-      for (const [theme, width] of THEMES.flatMap((theme) => WIDTHS.map((width) => [theme, width]))) {
-        await within(browser, base, { theme, width }, async (page, found) => {
-          await page.route('**/api/v1/**', answer);
-          await page.goto(`${base}/${hash}`);
-          await page.waitForSelector(state === 'waiting' ? 'main' : '.problem, .note');
-          check(`${name}, ${state}, ${theme}, ${width} px`, [...found, ...await faults(page)]);
-        });
-      }
+      await within(browser, base, {}, async (page, found) => {
+        await page.route('**/api/v1/**', answer);
+        const ready = () => page.waitForSelector(state === 'waiting' ? 'main' : '.problem, .note');
+        await everyLook(page, base, hash, ready, (theme, width, seen) => check(`${name}, ${state}, ${theme}, ${width} px`, [...found.splice(0), ...seen]));
+      });
     }
   }
 }
@@ -78,7 +87,7 @@ async function setup(browser, { base, otlp }) {
     const done = () => page.locator('.steps .is-pass').count();
     check('setup before the first span', [...found.splice(0), ...await faults(page), ...(await done() === 0 ? [] : ['a step is done'])]);
     execFileSync(binary, ['send', '--sample', '--endpoint', otlp]);
-    await page.waitForFunction(() => document.querySelectorAll('.steps .is-pass').length === 6, null, { timeout: 60000 });
+    await page.waitForFunction(() => document.querySelectorAll('.steps .is-pass').length === 6);
     await page.click('text=See the runs');
     await page.waitForSelector('a.row');
     await page.keyboard.press('j');
@@ -114,7 +123,7 @@ async function loggingIn({ base, token }, browser) {
     for (const typed of ['no such token', token]) {
       await page.fill('input[name="token"]', typed);
       await page.click('button');
-      await page.waitForSelector(typed === token ? 'a.row' : 'p:has-text("This is no token")', { timeout: 10000 });
+      await page.waitForSelector(typed === token ? 'a.row' : 'p:has-text("This is no token")');
     }
     check('the token lets a browser in', found);
   });
@@ -126,13 +135,13 @@ async function arrivals({ base, otlp }, browser) {
     await page.goto(`${base}/#/live`);
     await page.waitForSelector('text=listening');
     await sendOrdinary(otlp, 2);
-    await page.waitForSelector('tbody tr:nth-child(9)', { timeout: 30000 });
+    await page.waitForSelector('tbody tr:nth-child(9)');
     check('evaluations appear as they come', [...found, ...await faults(page)]);
     await page.goto(`${base}/#/runs`);
     await page.waitForSelector('a.row');
     const before = await page.textContent('.page-head [role="status"]');
     await sendOrdinary(otlp, 1);
-    await page.click('.button.main', { timeout: 30000 });
+    await page.click('.button.main');
     await page.waitForFunction((was) => document.querySelector('.page-head [role="status"]').textContent !== was, before);
     check('new runs are announced, and come when asked for', [...found, ...await faults(page)]);
   });
@@ -201,11 +210,7 @@ async function long({ base, otlp }, browser) {
 
 /** Waits until the store has a run. */
 async function stored(id) {
-  for (let turn = 0; turn < 300; turn += 1) {
-    if ((await collector.ask(`/traces/${id}`)).ok) return;
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
-  throw new Error(`the run ${id} is not stored`);
+  if (!await eventually(async () => (await collector.ask(`/traces/${id}`)).ok)) throw new Error(`the run ${id} is not stored`);
 }
 
 /** Every string in every field, in the lists and on its own page. */

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { payment, send } from './agent.mjs';
 import { context, launch } from './browser.mjs';
-import { start } from './collector.mjs';
+import { eventually, pause, start } from './collector.mjs';
 
 const TABS = 7;
 /** Runs of a request, each judged by two evaluators, and milliseconds between two requests. */
@@ -17,8 +17,6 @@ const EVERY_MS = 100;
 /** Growth that is noise, from a third of the time on: MiB of a page, MiB of the collector. */
 const PAGE_MIB = 16;
 const COLLECTOR_MIB = 128;
-
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** MiB that the programs of a page hold, once what nobody needs is gone. */
 async function heap(page) {
@@ -42,7 +40,7 @@ async function tabs(browser, collector) {
   for (let at = 0; at < TABS; at += 1) {
     const page = await own.newPage();
     await page.goto(`${collector.base}/#/live`);
-    await page.waitForSelector('text=listening', { timeout: 10000 });
+    await page.waitForSelector('text=listening');
     pages.push(page);
   }
   const opened = streams;
@@ -84,9 +82,9 @@ export async function soak(browser, collector, seconds) {
     });
     const after = await measure();
     const status = async () => (await (await collector.ask('/status')).json()).store;
-    for (let turn = 0; turn < 300 && (await status()).written_trajectories < sent; turn += 1) await pause(200);
+    await eventually(async () => (await status()).written_trajectories >= sent);
     const { written_evaluations: written, shed_evaluations: shed } = await status();
-    for (let turn = 0; turn < 100 && Math.min(...await seen()) < written; turn += 1) await pause(200);
+    await eventually(async () => Math.min(...await seen()) >= written);
     const told = await seen();
     if (told.some((it) => it !== written)) found.push(`told ${told.join(', ')} of ${written} evaluations`);
     const gaps = await pages[0].locator('td .is-not_evaluable:has-text("gap")').count();

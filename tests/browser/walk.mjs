@@ -4,7 +4,7 @@ import { faults, settled } from './checks.mjs';
 /** Presses keys one after the other, and waits for what the last one brings. */
 async function press(page, keys, selector) {
   for (const key of keys) await page.keyboard.press(key);
-  await page.waitForSelector(selector, { timeout: 5000 });
+  await page.waitForSelector(selector);
 }
 
 const focused = (page) => page.evaluate(() => document.activeElement?.className ?? '');

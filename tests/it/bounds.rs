@@ -171,7 +171,7 @@ fn large_and_deep_arguments_cost_no_more_than_their_size() {
     let check = |name: &str, settings: &str, expected: &str| {
         check(name, settings, &trajectory, expected);
     };
-    check("argument_grounding", "{}", "trajectory_too_large");
+    check("argument_grounding", "{}", "text_too_large");
     check("tool_efficiency", "{}", "0.5");
     check("tool_loop", r#"{"max_repeats":1}"#, "0.5");
     check("tool_call_validity", "{}", "trajectory_too_large");

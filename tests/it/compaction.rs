@@ -2,7 +2,9 @@
 //! or judged twice, whenever the process is killed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -88,13 +90,36 @@ async fn pin_judged(folder: &Path, calls: usize) -> Evaluated {
     }
 }
 
-/// Waits until the file has the two calls of that many traces.
-async fn until_judged(folder: &Path, traces: u64) {
-    let lines = || {
-        let text = std::fs::read(folder.join("scores.jsonl")).unwrap_or_default();
-        text.iter().filter(|byte| **byte == b'\n').count() as u64
-    };
-    eventually(|| once(lines() >= 2 * traces, || format!("{} of {traces} pairs", lines()))).await;
+/// Lines of the file, counted as they come.
+struct JudgedLines {
+    path: PathBuf,
+    read_bytes: u64,
+    count: u64,
+}
+
+impl JudgedLines {
+    fn of(folder: &Path) -> Self {
+        Self { path: folder.join("scores.jsonl"), read_bytes: 0, count: 0 }
+    }
+
+    fn look(&mut self) -> u64 {
+        let mut new = Vec::new();
+        if let Ok(mut file) = File::open(&self.path) {
+            file.seek(SeekFrom::Start(self.read_bytes)).unwrap();
+            self.read_bytes += file.read_to_end(&mut new).unwrap() as u64;
+        }
+        self.count += new.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.count
+    }
+
+    /// Waits until the file has the two calls of that many traces.
+    async fn until_judged(&mut self, traces: u64) {
+        eventually(|| {
+            let lines = self.look();
+            once(lines >= 2 * traces, || format!("{lines} lines of {traces} pairs"))
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -108,9 +133,10 @@ async fn trickling_trace_holds_nobody_up_and_is_judged_with_all_its_calls_after_
     paces.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut calls = 0;
     let requests = (10 << 23) / REQUEST_BYTES as u64;
+    let mut judged = JudgedLines::of(folder.path());
     for number in 0..requests {
         paces.tick().await;
-        until_judged(folder.path(), number.saturating_sub(UNJUDGED_MAX)).await;
+        judged.until_judged(number.saturating_sub(UNJUDGED_MAX)).await;
         if number % 40 == 0 {
             calls += 1;
             client.export(request(vec![tool(PIN, calls + 1, "slow")])).await.unwrap();

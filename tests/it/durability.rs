@@ -322,7 +322,7 @@ async fn what_a_dead_backend_never_got_stays_in_the_log_and_is_no_loss() {
     assert!(last.starts_with("kept in the log for the next start: 1 evaluation not "), "{last}");
     backend.always(Behavior::Take);
     let program = Program::start(folder.path(), &config);
-    backend.until(|backend| backend.log_records().len() == 1).await;
+    backend.until(|backend| backend.log_count() == 1).await;
     assert_eq!(stopped(program).await.0, Some(0));
 }
 

@@ -72,11 +72,11 @@ async fn full_disk_is_started_on_and_recovers_once_what_is_in_the_log_is_done() 
     let refused = client.export(request(searches(50, &[2]))).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::Unavailable);
     assert!(refused.message().contains("the log cannot be written"), "{refused}");
-    backend.until(|backend| backend.log_records().len() >= 30).await;
+    backend.until(|backend| backend.log_count() >= 30).await;
     // What is remembered no longer makes room.
     program.page_when(|page| page.sum("log_failing", "") == 0).await;
     client.export(request(searches(51, &[2]))).await.unwrap();
-    backend.until(|backend| backend.log_records().len() >= 31).await;
+    backend.until(|backend| backend.log_count() >= 31).await;
     program.page_when(|page| page.sum("assemble_open_spans", "") == 0 && page.is_sum()).await;
 }
 

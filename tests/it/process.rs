@@ -11,9 +11,11 @@ use crate::support::patience::PATIENCE;
 use crate::support::program::Program;
 use crate::support::spans::{request, searches};
 
-/// A config that holds traces open and writes scores to a file.
+/// A config that holds traces open and writes scores to a file. However slow the machine is, the
+/// shutdown is not cut short.
 fn to_file(folder: &Path) -> String {
-    format!("{HELD}exporters: {{file: {{path: {:?}}}}}\n", folder.join("scores.jsonl"))
+    let path = folder.join("scores.jsonl");
+    format!("{HELD}shutdown_timeout: 10m\nexporters: {{file: {{path: {path:?}}}}}\n")
 }
 
 /// Trace and completion of each record that was written.

@@ -248,7 +248,7 @@ exporters: {{otlp_grpc/backend: {{endpoint: \"http://{address}\", forms: [event]
     let mut program = Program::start_by(&by, folder.path(), &config);
     let mut client = program.client().await;
     client.export(request(searches(11, &[2, 3]))).await.unwrap();
-    backend.until(|backend| backend.log_records().len() >= 3).await;
+    backend.until(|backend| backend.log_count() >= 3).await;
     assert_eq!(program.page().await.sum("store_working", ""), 0);
     program.says("the store cannot be written");
 }

@@ -195,7 +195,7 @@ exporters:
         flood(&[Connection::Grpc(program.client().await)], "flood", 2, is_tool).await;
         call(&victims, 2).await;
         end(&victims).await;
-        let is_done = |backend: &FakeBackend| backend.log_records().len() >= AGENTS.into();
+        let is_done = |backend: &FakeBackend| backend.log_count() >= AGENTS.into();
         backend.until(is_done).await;
         program.signal("-TERM");
         program.end();

@@ -36,7 +36,7 @@ async fn log_of_an_earlier_build_is_judged_and_its_scores_are_delivered_once() {
         Collector::start(plan.into()).await.unwrap()
     };
     let collector = start(data("first")).await;
-    backend.until(|backend| backend.log_records().len() >= 6).await;
+    backend.until(|backend| backend.log_count() >= 6).await;
     let lost = collector.shutdown(&CancellationToken::new()).await;
     assert!(lost.is_nothing() && lost.kept().is_none(), "{lost} {:?}", lost.kept());
     // Who starts with what this one left finds nothing to do.

@@ -48,6 +48,19 @@ pub(crate) fn questions(source: &Source) -> Vec<String> {
     found
 }
 
+/// Returns the blocks of docs that are no `text`: code, which a test of docs runs.
+pub(crate) fn examples(source: &Source) -> Vec<String> {
+    let fence = |(at, line)| {
+        let line = str::trim_start(line);
+        let text = ["//!", "///"].iter().find_map(|mark| line.strip_prefix(mark))?.trim();
+        text.starts_with("```").then_some((at, text))
+    };
+    // Each second one ends a block.
+    let blocks = source.lines().filter_map(fence).step_by(2);
+    let code = blocks.filter(|(_, text)| *text != "```text");
+    code.map(|(at, _)| format!("{}:{at}: an example that is not run", source.path)).collect()
+}
+
 /// Returns the tuples of values that a `let` takes apart, but for swaps.
 pub(crate) fn tuples(source: &Source) -> Vec<String> {
     let bare = &source.bare;
@@ -138,6 +151,14 @@ mod tests {
         let good =
             ["/// A thing.\n/// What follows is a line of it.", "// What a note.", "/// Whatever."];
         check(questions, "src/a.rs", &bad, &good);
+    }
+
+    #[test]
+    fn blocks_of_code_in_docs_are_found() {
+        let text = "/// ```text\n/// a\n/// ```\n";
+        let second = format!("{text}/// ```rust\n/// ```");
+        let bad = ["//! ```\n//! f();\n//! ```", "    /// ```no_run\n    /// ```", &second];
+        check(examples, "src/a.rs", &bad, &[text, "// ```\n// a\n// ```"]);
     }
 
     #[test]

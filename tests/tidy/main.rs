@@ -204,6 +204,25 @@ fn crates_inherit_the_lints_and_name_their_level() {
     hold(breaches);
 }
 
+/// A crate without examples in its docs says so, since to look for them takes as long as to check
+/// all of it.
+#[test]
+fn examples_in_docs_are_run() {
+    let root = ("src".to_owned(), include_str!("../../Cargo.toml").to_owned());
+    let crates = manifests().into_iter().map(|(name, own)| (format!("crates/{name}/src"), own));
+    let mut breaches = Vec::new();
+    for (folder, manifest) in crates.chain([root]) {
+        let sources = Source::all(&[&folder]);
+        let mut examples = sources.iter().flat_map(lines::examples);
+        if manifest.contains("doctest = false") {
+            breaches.extend(examples);
+        } else if examples.next().is_none() {
+            breaches.push(format!("{folder}: no example, and no `doctest = false`"));
+        }
+    }
+    hold(breaches);
+}
+
 #[test]
 fn what_is_shipped_checks_its_arithmetic() {
     let manifest = include_str!("../../Cargo.toml");

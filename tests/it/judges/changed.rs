@@ -179,7 +179,7 @@ async fn runs_of_the_store_are_judged_again_on_what_is_stored_of_them() {
     let program = Program::start(folder.path(), &old);
     let spans: Vec<_> = (0..2).flat_map(numbered).collect();
     program.client().await.export(request(spans)).await.unwrap();
-    backend.until(|backend| backend.log_records().len() >= 2).await;
+    backend.until(|backend| backend.log_count() >= 2).await;
     program.signal("-TERM");
     tokio::task::spawn_blocking(|| program.end()).await.unwrap();
     let before = judge.asked().len();

@@ -150,7 +150,7 @@ async fn what_was_spent_counts_for_the_next_process() {
         let program = Program::start(folder.path(), &config);
         program.client().await.export(request(numbered(number))).await.unwrap();
         let count = number as usize + 1;
-        backend.until(|backend| backend.log_records().len() >= count).await;
+        backend.until(|backend| backend.log_count() >= count).await;
         program.signal("-TERM");
         tokio::task::spawn_blocking(|| program.end()).await.unwrap();
     }

@@ -126,7 +126,7 @@ exporters:
     let program = Program::start(folder.path(), &config);
     export(program.client().await, "b", &[agent(7), tool(7, 4, "search")]).await;
     export(program.client().await, "a", &[agent(7)]).await;
-    backend.until(|backend| backend.log_records().len() >= 4).await;
+    backend.until(|backend| backend.log_count() >= 4).await;
     program.signal("-TERM");
     program.end();
     let verdicts = verdicts(backend.log_records().into_iter().map(Event));

@@ -85,7 +85,7 @@ async fn what_waits_for_a_backend_that_is_gone_goes_to_the_one_that_takes_its_pl
         running.counted(offered, 40).await;
         assert_eq!(running.reload(&format!("{kept}{}", config(&alive, ""))).await, Ok(()));
         running.send(request(searches(99, &[2]))).await;
-        alive.until(|backend| backend.log_records().len() >= 42).await;
+        alive.until(|backend| backend.log_count() >= 42).await;
         let sent = "spanscore_exporter_sent_evaluations_total{exporter=\"otlp_grpc/backend\"}";
         running.counted(sent, 42).await;
         running.counted(offered, 42).await;
@@ -124,7 +124,7 @@ async fn what_a_full_queue_keeps_on_disk_goes_to_the_exporter_that_takes_its_pla
     };
     assert!(on_disk(running.exposition()) > 100, "{}", running.exposition());
     assert_eq!(running.reload(&small(&alive)).await, Ok(()));
-    alive.until(|backend| backend.log_records().len() >= 400).await;
+    alive.until(|backend| backend.log_count() >= 400).await;
     let (_, unsent) = running.stop().await;
     assert_eq!(unsent, 0);
     let counts = arrived(&[&alive]);
@@ -141,7 +141,7 @@ async fn exporters_come_and_go_and_their_counters_go_on() {
     let running = Running::between(backend.clone(), &with("  prometheus: {}\n"), |_| {}).await;
     running.send(request(searches(1, &[2]))).await;
     let counted = "spanscore_exporter_sent_evaluations_total{exporter=\"file\"}";
-    backend.until(|backend| backend.log_records().len() >= 2).await;
+    backend.until(|backend| backend.log_count() >= 2).await;
     let shows = |running: &Running, label: &str, count: u64| {
         let text = running.exposition();
         let found = text.lines().filter(|line| {
@@ -162,7 +162,7 @@ async fn exporters_come_and_go_and_their_counters_go_on() {
     // Both go; their gauges with them.
     assert_eq!(running.reload(&with("")).await, Ok(()));
     running.send(request(searches(3, &[2]))).await;
-    backend.until(|backend| backend.log_records().len() >= 6).await;
+    backend.until(|backend| backend.log_count() >= 6).await;
     shows(&running, "pass", 0);
     assert_eq!(lines(&path), 2);
     // The file comes back at once, and goes on where it was.
@@ -181,7 +181,7 @@ async fn removed_exporter_whose_backend_hangs_is_given_up_in_time_and_counted() 
     let more = format!("  otlp_grpc/slow: {{endpoint: '{endpoint}', timeout: 10m}}\n");
     let running = Running::between(backend.clone(), &config(&backend, &more), |_| {}).await;
     running.send(request(searches(1, &[2]))).await;
-    backend.until(|backend| backend.log_records().len() >= 2).await;
+    backend.until(|backend| backend.log_count() >= 2).await;
     assert_eq!(running.reload(&config(&backend, "")).await, Ok(()));
     let lost = "spanscore_exporter_send_failed_evaluations_total\
                 {exporter=\"otlp_grpc/slow\",reason=\"removed\"}";

@@ -133,7 +133,7 @@ impl Running {
 
     /// Waits until so many events have come; all that have, by trace, revision and evaluator.
     pub(crate) async fn events(&self, count: usize) -> Vec<Event> {
-        self.backend.until(|backend| backend.log_records().len() >= count).await;
+        self.backend.until(|backend| backend.log_count() >= count).await;
         events(&self.backend)
     }
 

@@ -196,6 +196,15 @@ impl FakeBackend {
         })
     }
 
+    /// Number of log records that were taken, without copies: each arrival is asked for it.
+    pub(crate) fn log_count(&self) -> usize {
+        self.with(|kept| {
+            let resources = kept.logs.iter().flat_map(|request| &request.resource_logs);
+            let scopes = resources.flat_map(|resource| &resource.scope_logs);
+            scopes.map(|scope| scope.log_records.len()).sum()
+        })
+    }
+
     /// All spans that were taken.
     pub(crate) fn spans(&self) -> Vec<Span> {
         self.with(|kept| {

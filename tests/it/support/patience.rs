@@ -7,18 +7,28 @@ use std::time::{Duration, Instant};
 /// machine takes ten times as long as an idle one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Time between two looks.
+/// Shortest time between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// Longest one.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Pause after a look that took so long: who waits takes a fourth of a core at most from what is
+/// waited for.
+fn pause(look: Duration) -> Duration {
+    (look * 3).clamp(PAUSE, PAUSE_MAX)
+}
 
 /// Looks until there is what is waited for; a look in vain says what it saw.
 pub(crate) async fn eventually<T, E: Display>(mut look: impl FnMut() -> Result<T, E>) -> T {
     let started = Instant::now();
     loop {
+        let looks = Instant::now();
         match look() {
             Ok(found) => return found,
             Err(seen) => assert!(started.elapsed() < PATIENCE, "waited in vain: {seen}"),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause(looks.elapsed())).await;
     }
 }
 
@@ -26,11 +36,12 @@ pub(crate) async fn eventually<T, E: Display>(mut look: impl FnMut() -> Result<T
 pub(crate) fn eventually_blocking<T, E: Display>(mut look: impl FnMut() -> Result<T, E>) -> T {
     let started = Instant::now();
     loop {
+        let looks = Instant::now();
         match look() {
             Ok(found) => return found,
             Err(seen) => assert!(started.elapsed() < PATIENCE, "waited in vain: {seen}"),
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause(looks.elapsed()));
     }
 }
 

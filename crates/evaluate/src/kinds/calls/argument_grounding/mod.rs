@@ -148,14 +148,17 @@ impl Grounding {
                 list.iter().for_each(|item| self.judge_value((item, schema), path, sources, tell));
             }
             Value::Map(map) => {
+                let none = Map::new();
                 let known = schema.and_then(|schema| schema.get("properties"));
-                let declared = known.and_then(Value::as_map).map_or(0, Map::len) / 4;
+                let known = known.and_then(Value::as_map).unwrap_or(&none);
+                if !sources.effort.spend(known.len()) {
+                    return;
+                }
+                let known = known.by_key();
                 for (key, item) in map.iter() {
                     if !self.settings.ignore_arguments.contains(key) {
                         path.push(key);
-                        sources.effort.spend(declared);
-                        let schema = known.and_then(|known| known.get(key));
-                        self.judge_value((item, schema), path, sources, tell);
+                        self.judge_value((item, known.get(key)), path, sources, tell);
                         path.pop();
                     }
                 }
