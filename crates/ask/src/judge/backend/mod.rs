@@ -222,7 +222,10 @@ impl SchedulerBackend for JudgeBackend {
 
     fn expired(&self, entry: &ScheduledRequest<Self>) -> Outcome {
         let state = &self.judges[entry.progress.session.judge];
-        let held = state.held.contains(entry.sender()).then_some(Reason::BudgetShare);
+        let sender = entry.sender();
+        // What came by no connection waits like the others, and has no share.
+        let reason = if sender.peer == 0 { Reason::BudgetExhausted } else { Reason::BudgetShare };
+        let held = state.held.contains(sender).then_some(reason);
         not_sent::<JudgeRequest>(held.or(state.blocked).unwrap_or(Reason::Deadline))
     }
 
@@ -243,14 +246,12 @@ impl JudgeScheduler {
         }
         self.backend.judges[judge].wake_ms = None;
         let mut passed = Vec::new();
-        let mut held = HeldSenders::default();
+        let mut held = std::mem::take(&mut self.backend.judges[judge].held).next();
         self.ask_unless_held(now_ms, judge, &mut passed, &mut held);
         for id in passed.into_iter().rev() {
             self.requeue_first_at(judge, id);
         }
-        if !held.is_empty() {
-            self.backend.judges[judge].held = held;
-        }
+        self.backend.judges[judge].held = held;
     }
 
     /// Asks what is queued, until a limit is in the way of all of it. `passed` gets requests that
@@ -302,7 +303,6 @@ impl JudgeScheduler {
     fn wait(&mut self, id: u64, judge: usize, until_ms: Option<u64>, reason: Reason) {
         let state = &mut self.backend.judges[judge];
         (state.wake_ms, state.blocked) = (until_ms, Some(reason));
-        state.held = HeldSenders::default();
         self.requeue_first(id);
     }
 
@@ -367,7 +367,6 @@ impl JudgeScheduler {
         };
         let state = &mut self.backend.judges[judge];
         state.blocked = None;
-        state.held.release(sender);
         let capabilities = state.capabilities.clone();
         let ticket = (reservation, capabilities.current());
         let question = open.question.clone();
