@@ -179,7 +179,7 @@ impl JudgeClient {
             question,
         );
         let answer = self.send(request).await?;
-        let reply = wire::reply(&self.settings, capabilities, &answer)?;
+        let reply = wire::reply(&self.settings, capabilities, question, &answer)?;
         if let Some(ReplyRecording::Record(folder)) = &self.recording {
             self.record(&file_of(folder, keys.own), &reply).await;
         }

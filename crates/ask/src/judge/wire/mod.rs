@@ -158,17 +158,19 @@ fn headers(judge: &JudgeSettings, key: Option<&str>) -> Vec<(&'static str, Strin
     headers
 }
 
-/// Reads an answer.
+/// Reads the answer to a question.
 ///
 /// # Errors
 /// The fault, for a status other than success and for a body without a message.
 pub(in crate::judge) fn reply(
     judge: &JudgeSettings,
     capabilities: &ProviderCapabilities,
+    question: &JudgeQuestion,
     answer: &HttpAnswer,
 ) -> Result<Reply, Fault> {
+    let asked = || [question.prompt.system.as_str(), &user_text(question)].join("\n");
     if !(200..300).contains(&answer.status) {
-        return Err(fault::of(answer, capabilities));
+        return Err(fault::of(answer, capabilities, &asked()));
     }
     let (body, broke_off) = events::whole(judge.api, &answer.body)?;
     let reply = match judge.api {
@@ -177,7 +179,7 @@ pub(in crate::judge) fn reply(
         JudgeApi::Anthropic => anthropic::reply(&body),
     };
     reply.ok_or_else(|| {
-        let fault = fault::of_success(answer, &body, capabilities);
+        let fault = fault::of_success(answer, &body, capabilities, &asked());
         if broke_off { fault.of_begun(answer.status) } else { fault }
     })
 }
