@@ -37,8 +37,8 @@ impl ResolvedConfig {
         }
         let files = report(doubtful, &loaded.sources).problems.into_iter().map(|problem| {
             let ConfigProblem { at, message, .. } = problem;
-            let at = at.map(|(name, line, column)| format!("{name}:{line}:{column}: "));
-            format!("{}{message}", at.unwrap_or_default())
+            let at = at.map(|at| format!("{at}: ")).unwrap_or_default();
+            format!("{at}{message}")
         });
         let keys = self.config.judges.iter().filter_map(|(name, judge)| missing_key(name, judge));
         Ok(files.chain(keys.map(|error| format!("{error}: `serve` would not start"))).collect())
