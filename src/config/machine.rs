@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 
 use super::plan::{Config, ResolvedConfig};
-use spanscore_ask::judge::missing_key;
+use spanscore_ask::judge::{JudgeApi, missing_key};
 use spanscore_base::settings::tls::{ListenerTlsSettings, TlsSettings};
 use spanscore_base::settings::{Node, NodeKind, SettingsError};
 use spanscore_emit::settings::ExporterSettings;
@@ -30,15 +30,15 @@ impl ResolvedConfig {
         findings.check_tls(&loaded.node, TlsReader::Own);
         findings.check_tokens(&self.config, &loaded.node);
         findings.check_ports(&loaded.node);
-        findings.check_judges(&loaded.node);
+        findings.check_judges(&self.config, &loaded.node);
         let MachineFindings { errors, doubtful } = findings;
         if !errors.is_empty() {
             return Err(report(errors, &loaded.sources));
         }
         let files = report(doubtful, &loaded.sources).problems.into_iter().map(|problem| {
             let ConfigProblem { at, message, .. } = problem;
-            let at = at.map(|(name, line, column)| format!("{name}:{line}:{column}: "));
-            format!("{}{message}", at.unwrap_or_default())
+            let at = at.map(|at| format!("{at}: ")).unwrap_or_default();
+            format!("{at}{message}")
         });
         let keys = self.config.judges.iter().filter_map(|(name, judge)| missing_key(name, judge));
         Ok(files.chain(keys.map(|error| format!("{error}: `serve` would not start"))).collect())
@@ -117,20 +117,18 @@ impl MachineFindings {
     }
 
     /// Checks that the address of a judge has the path that most servers have.
-    fn check_judges(&mut self, node: &Node) {
-        for (_, judge) in node.get("judges").into_iter().flat_map(Node::entries) {
-            let is_openai = judge
-                .get("api")
-                .is_some_and(|api| api.read::<String>().is_ok_and(|api| api.starts_with("openai")));
-            let is_own = ["azure", "aws"].iter().all(|key| judge.get(key).is_none());
-            let Some(base) = judge.get("base_url").filter(|_| is_openai && is_own) else {
+    fn check_judges(&mut self, config: &Config, node: &Node) {
+        for (name, judge) in &config.judges {
+            let is_elsewhere = judge.azure.is_some() || judge.aws.is_some();
+            if judge.api == JudgeApi::Anthropic || judge.base_url.is_none() || is_elsewhere {
                 continue;
-            };
-            let address = base.read::<String>().unwrap_or_default();
-            let host = address.trim_end_matches('/').split_once("://").map(|(_, host)| host);
+            }
+            let address = judge.base_url();
+            let host = address.split_once("://").map(|(_, host)| host);
             if host.is_some_and(|host| !host.contains('/')) {
                 let text = "`base_url` has no path, and most servers have the interface at `/v1`";
-                self.doubtful.push(SettingsError::new(text).at(base.place));
+                let place = node.along(["judges", name, "base_url"]).place;
+                self.doubtful.push(SettingsError::new(text).at(place));
             }
         }
     }

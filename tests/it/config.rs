@@ -197,12 +197,15 @@ fn later_files_and_values_win_and_mistakes_name_their_file() {
     assert_eq!(plan.evaluators[0].sample, 0.1);
 
     let over = part("over.yaml", "\nevaluators: {tool_error: {smaple: 0.1}}\n");
-    let set = ConfigPart::Set("evaluators.tool_error.treshold=1".into());
+    let set = ["shutdown_timeout=1s", "evaluators.tool_error.treshold=1"];
+    let set = set.map(|text| ConfigPart::Set(text.into()));
     beside_fixtures(|| {
-        insta::assert_snapshot!("merged_files", said(&[base, over, set]));
+        insta::assert_snapshot!("merged_files", said(&[&[base, over], &set[..]].concat()));
         let set = |text: &str| said(&[ConfigPart::Set(text.into())]);
         insta::assert_snapshot!("set_without_value", set("limits.open_traces_max"));
         insta::assert_snapshot!("set_wrong_value", set("shutdown_timeout=soon"));
+        let unset = set("receivers.otlp.http.endpoint=${HOST}:4318");
+        insta::assert_snapshot!("set_without_variable", unset);
     });
 }
 

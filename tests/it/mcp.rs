@@ -166,6 +166,7 @@ fn a_wrong_question_is_told_in_words_and_ends_nothing() {
         ("get_trajectory", json!({"trace_id": "1".repeat(32)}), "no trace 1111"),
         ("get_trajectory", json!({}), "missing field `trace_id`"),
         ("query_evaluations", json!({"outcome": "bad"}), "unknown variant `bad`"),
+        ("query_evaluations", json!({"level": "traces"}), "cannot be `traces`"),
         ("query_evaluations", json!({"lmit": 1}), "unknown field `lmit`"),
         ("query_evaluations", json!({"cursor": "x"}), "`next_cursor`"),
         ("evaluate", json!({"trace_ids": ["1".repeat(32)]}), "--allow-evaluate"),
@@ -325,8 +326,14 @@ async fn the_store_of_a_running_collector_answers_the_same_questions() {
         assert!(!run.to_string().contains("jane@acme-post.net"), "redacted by default: {run}");
         let listed = assistant.call("list_evaluators", json!({})).expect("evaluators");
         assert!(listed.to_string().contains("tool_efficiency"), "{listed}");
-        let error = assistant.call("query_evaluations", json!({"outcome": "not_asked"}));
-        assert!(error.expect_err("nothing waits").contains("not_asked"));
+        for (query, part) in [
+            (json!({"outcome": "not_asked"}), "not_asked"),
+            (json!({"level": "traces"}), "did you mean `trace`?"),
+            (json!({"trace_id": "run 7"}), "hexadecimal"),
+        ] {
+            let error = assistant.call("query_evaluations", query).expect_err(part);
+            assert!(error.contains(part), "{error}");
+        }
         let resources = assistant.ask("resources/list", &json!({}));
         let uri = resources["result"]["resources"][0]["uri"].clone();
         let read = assistant.ask("resources/read", &json!({"uri": uri}));

@@ -82,8 +82,7 @@ impl ApiQuery {
         if takes.filter && (field.is_some() || BOUNDS.contains(&name)) {
             self.filter_pairs.push((name.to_owned(), value.to_owned()));
             let Some(field) = field else { return self.bound(name, value) };
-            field.check(value)?;
-            self.filter.add(field, value);
+            self.filter.ask(field, value)?;
             return Ok(());
         }
         if !takes.others.contains(&name) {

@@ -98,7 +98,7 @@ impl StoredRuns {
 
     fn evaluators(&self, args: &ListEvaluatorsArgs) -> McpAnswer {
         let mut filter = StoreFilter::default();
-        add(&mut filter, StoreField::Kind, args.kind.as_deref());
+        ask(&mut filter, StoreField::Kind, args.kind.as_deref())?;
         let fields = [
             StoreField::Evaluator,
             StoreField::Kind,
@@ -216,17 +216,17 @@ fn filter_of(args: &QueryArgs) -> Result<StoreFilter, String> {
     filter.ask_text(text).map_err(|error| error.to_string())?;
     let named = args.evaluator.as_deref();
     let is_kind = named.is_some_and(|name| kind(name).is_some());
-    add(&mut filter, StoreField::Kind, named.filter(|_| is_kind));
-    add(&mut filter, StoreField::Evaluator, named.filter(|_| !is_kind));
-    add(&mut filter, StoreField::Kind, args.kind.as_deref());
-    add(&mut filter, StoreField::EvaluatorVersion, args.evaluator_version.as_deref());
-    add(&mut filter, StoreField::Level, args.level.as_deref());
-    add(&mut filter, StoreField::TraceId, args.trace_id.as_deref());
-    add(&mut filter, StoreField::SessionId, args.session_id.as_deref());
-    add(&mut filter, StoreField::Agent, args.agent_name.as_deref());
-    add(&mut filter, StoreField::Service, args.service_name.as_deref());
-    add(&mut filter, StoreField::Reason, args.reason.as_deref());
-    add(&mut filter, StoreField::Label, args.label.map(|it| it.into_str()));
+    ask(&mut filter, StoreField::Kind, named.filter(|_| is_kind))?;
+    ask(&mut filter, StoreField::Evaluator, named.filter(|_| !is_kind))?;
+    ask(&mut filter, StoreField::Kind, args.kind.as_deref())?;
+    ask(&mut filter, StoreField::EvaluatorVersion, args.evaluator_version.as_deref())?;
+    ask(&mut filter, StoreField::Level, args.level.as_deref())?;
+    ask(&mut filter, StoreField::TraceId, args.trace_id.as_deref())?;
+    ask(&mut filter, StoreField::SessionId, args.session_id.as_deref())?;
+    ask(&mut filter, StoreField::Agent, args.agent_name.as_deref())?;
+    ask(&mut filter, StoreField::Service, args.service_name.as_deref())?;
+    ask(&mut filter, StoreField::Reason, args.reason.as_deref())?;
+    ask(&mut filter, StoreField::Label, args.label.map(|it| it.into_str()))?;
     let field = match args.outcome {
         Some(OutcomeWord::Pass | OutcomeWord::Fail) => StoreField::Label,
         Some(OutcomeWord::NotAsked) => {
@@ -234,15 +234,15 @@ fn filter_of(args: &QueryArgs) -> Result<StoreFilter, String> {
         }
         _ => StoreField::Outcome,
     };
-    add(&mut filter, field, args.outcome.map(|it| it.into_str()));
+    ask(&mut filter, field, args.outcome.map(|it| it.into_str()))?;
     Ok(filter)
 }
 
-fn add(filter: &mut StoreFilter, field: StoreField, value: Option<&str>) {
-    if let Some(value) = value {
-        let is_id = matches!(field, StoreField::TraceId | StoreField::EvaluatorVersion);
-        filter.add(field, if is_id { value.to_ascii_lowercase() } else { value.to_owned() });
-    }
+fn ask(filter: &mut StoreFilter, field: StoreField, value: Option<&str>) -> Result<(), String> {
+    let Some(value) = value else { return Ok(()) };
+    let is_id = matches!(field, StoreField::TraceId | StoreField::EvaluatorVersion);
+    let value = if is_id { value.to_ascii_lowercase() } else { value.to_owned() };
+    filter.ask(field, value).map_err(told)
 }
 
 fn told(error: StoreQueryError) -> String {

@@ -58,8 +58,7 @@ impl FilterArgs {
                 UNTIL => filter.to_ms = time(value)?,
                 _ => {
                     let field = StoreField::from_word(word).map_err(asked)?;
-                    field.check(value).map_err(asked)?;
-                    filter.add(field, value.as_str());
+                    filter.ask(field, value.as_str()).map_err(asked)?;
                 }
             }
         }

@@ -19,8 +19,34 @@ const ENTRY_BYTES: usize = 96;
 /// where judges are alike but for that.
 pub(crate) type QuestionKey = [u8; 16];
 
+/// Keys that the answer to a question may be kept under.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QuestionKeys {
+    /// The one that it is kept under from now on.
+    pub(super) own: QuestionKey,
+    /// The one with the judge's address if `own` lacks it, else without.
+    pub(super) other: QuestionKey,
+    /// True if no judge elsewhere is alike: `other` has the address, so its answers are this one's.
+    is_alone: bool,
+}
+
+impl QuestionKeys {
+    /// Hashes a question to a judge, which may be alone of its model and parameters.
+    pub(super) fn new(
+        judge: &JudgeSettings,
+        is_alone: bool,
+        question: &JudgeQuestion,
+        sample: u32,
+    ) -> Self {
+        let without = key_of(judge, None, question, sample);
+        let within = key_of(judge, Some(&judge.place()), question, sample);
+        let (own, other) = if is_alone { (without, within) } else { (within, without) };
+        Self { own, other, is_alone }
+    }
+}
+
 /// Hashes a question; `sample` tells votes apart, `place` judges alike that stand elsewhere.
-pub(in crate::judge) fn key_of(
+fn key_of(
     judge: &JudgeSettings,
     place: Option<&str>,
     question: &JudgeQuestion,
@@ -52,8 +78,9 @@ pub(in crate::judge) struct AnswerCache {
 
 impl AnswerCache {
     /// Returns the cached answer to a question.
-    pub(in crate::judge) fn get(&self, key: &QuestionKey) -> Option<&str> {
-        self.answers.get(key).map(String::as_str)
+    pub(super) fn get(&self, keys: &QuestionKeys) -> Option<&str> {
+        let other = || keys.is_alone.then(|| self.answers.get(&keys.other)).flatten();
+        self.answers.get(&keys.own).or_else(other).map(String::as_str)
     }
 
     /// Adds an answer, unless it takes more than a sixteenth of the cache.
@@ -99,11 +126,12 @@ mod tests {
             key[..4].copy_from_slice(&n.to_be_bytes());
             key
         };
+        let keys = |n: u32| QuestionKeys { own: key(n), other: key(5_000), is_alone: true };
         let text = "x".repeat(ANSWERS_BYTES_MAX / 32);
         (0..100).for_each(|n| cache.keep(key(n), text.clone()));
         assert!(cache.bytes <= ANSWERS_BYTES_MAX && cache.answers.len() == cache.order.len());
-        assert_eq!((cache.get(&key(0)), cache.get(&key(99))), (None, Some(&*text)));
+        assert_eq!((cache.get(&keys(0)), cache.get(&keys(99))), (None, Some(&*text)));
         cache.keep(key(1_000), "x".repeat(ANSWERS_BYTES_MAX));
-        assert_eq!(cache.get(&key(1_000)), None, "too large");
+        assert_eq!(cache.get(&keys(1_000)), None, "too large");
     }
 }

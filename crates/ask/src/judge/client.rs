@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 
 use super::aws::AwsSigner;
-use super::cache::QuestionKey;
+use super::cache::{QuestionKey, QuestionKeys};
 use super::settings::JudgeSettings;
 use super::wire::{
     self, Fault, Finish, HttpAnswer, JudgeQuestion, ProviderCapabilities, Reply, TokenUsage,
@@ -158,16 +158,16 @@ impl JudgeClient {
     /// key, with or without the judge's place, is read too, unless a judge elsewhere gave it.
     pub(super) async fn ask(
         &self,
-        (key, other): (QuestionKey, QuestionKey),
+        keys: QuestionKeys,
         capabilities: &ProviderCapabilities,
         question: &JudgeQuestion,
     ) -> Result<Reply, Fault> {
         if let Some(ReplyRecording::Replay(folder)) = &self.recording {
-            let own = read_recorded(&file_of(folder, key), None).await;
+            let own = read_recorded(&file_of(folder, keys.own), None).await;
             return match own {
                 Err(Fault::NotRecorded) => {
                     let place = self.settings.place();
-                    read_recorded(&file_of(folder, other), Some(&place)).await
+                    read_recorded(&file_of(folder, keys.other), Some(&place)).await
                 }
                 read => read,
             };
@@ -179,9 +179,9 @@ impl JudgeClient {
             question,
         );
         let answer = self.send(request).await?;
-        let reply = wire::reply(&self.settings, capabilities, &answer)?;
+        let reply = wire::reply(&self.settings, capabilities, question, &answer)?;
         if let Some(ReplyRecording::Record(folder)) = &self.recording {
-            self.record(&file_of(folder, key), &reply).await;
+            self.record(&file_of(folder, keys.own), &reply).await;
         }
         Ok(reply)
     }

@@ -84,15 +84,15 @@ impl Executor for JudgeExecutor {
                     JudgeEnd::Rendered(id, judge, prompt.unwrap_or_else(|_| Err(not_rendered())))
                 });
             }
-            JudgeEffect::Send { id, judge, key, other, capabilities, question } => {
+            JudgeEffect::Send { id, judge, keys, capabilities, question } => {
                 let Some(client) = self.clients.get(judge).cloned() else { return };
                 let log = self.log.clone();
                 tasks.spawn(async move {
                     let asking = async {
-                        let reply = client.ask((key, other), &capabilities, &question).await?;
+                        let reply = client.ask(keys, &capabilities, &question).await?;
                         if let Some(log) = log {
                             // Logged before it is used: after a crash it is not paid again.
-                            log.keep(key, reply.text.clone()).await;
+                            log.keep(keys.own, reply.text.clone()).await;
                         }
                         Ok(reply)
                     };

@@ -151,7 +151,7 @@ pub enum JudgeApi {
 
 impl JudgeApi {
     /// Returns the path of the interface below a base URL.
-    fn path(self) -> &'static str {
+    pub(super) fn path(self) -> &'static str {
         match self {
             Self::OpenAi => "/chat/completions",
             Self::OpenAiResponses => "/responses",

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
-use strum::{EnumString, IntoStaticStr};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::tool_call::groups;
 use super::{Content, Resource, Sender, SpanId, ToolCall, ToolDefinition, TraceId, WorkBudget};
@@ -11,7 +11,19 @@ use crate::otlp::AnyValue;
 use crate::value::Value;
 
 /// Cause that completed a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Debug,
+    PartialOrd,
+    Ord,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[strum(serialize_all = "snake_case")]
 pub enum Completion {
     /// Its root ended and nothing came for the quiet period.

@@ -32,6 +32,20 @@ const OPERATORS: &[(&str, &str)] = &[
     ("&", "&&"),
     ("|", "||"),
 ];
+/// Words for what a trace tells, and the expressions that tell it.
+const MEANT: &[(&[&str], &str)] = &[
+    (&["service", "app", "application"], r#"resource["service.name"]"#),
+    (&["version", "release"], r#"resource["service.version"]"#),
+    (&["environment", "env", "stage"], r#"resource["deployment.environment.name"]"#),
+    (&["model", "llm"], r#"attributes["gen_ai.request.model"]"#),
+    (&["user"], r#"attributes["user.id"]"#),
+    (&["agent"], "agent_name"),
+    (&["session", "conversation"], "session_id"),
+    (&["trace"], "trace_id"),
+    (&["tool", "tools"], "tool_names"),
+    (&["input", "prompt", "question"], "user_input"),
+    (&["output", "answer", "response"], "final_output"),
+];
 /// Beginnings of names that conventions give attributes, by the variable that holds those: no
 /// attribute has such a name alone, as nobody sends a map of it.
 const NAMESPACES: [(&str, &[&str]); 2] = [
@@ -163,42 +177,70 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
             ExpressionMistake { message, help: Some(help), at: find_word(text, &name) }
         }
         WhenError::UnknownName { name } => {
-            let is_compared =
-                ["== ", "!= ", " in "].iter().any(|sign| text.contains(&[sign, &*name].concat()))
-                    || text.contains(&format!("{name} in "));
-            let is_dotted =
-                |known: &&&str| known.contains('_') && text.contains(&known.replace('_', "."));
-            let dotted = VARIABLES.iter().find(is_dotted).copied();
-            let help = match nearest(&name, VARIABLES).or(dotted) {
-                _ if ["None", "nil", "undefined", "NULL", "Null"].contains(&&*name) => {
-                    "write `null`; `has(attributes.NAME)` asks whether there is one".to_owned()
-                }
-                _ if ["True", "False", "TRUE", "FALSE"].contains(&&*name) => {
-                    format!("write `{}`", name.to_lowercase())
-                }
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None if is_compared => remedy_after_in(text, &name)
-                    .unwrap_or_else(|| format!("a text stands in quotes: \"{name}\"")),
-                None if text == name => format!("of an attribute write attributes[\"{name}\"]"),
-                None => format!("known are {}", VARIABLES.join(", ")),
-            };
             let message = format!("unknown name `{name}` in `{setting}`");
-            ExpressionMistake { message, help: Some(help), at: find_word(text, &name) }
+            let help = Some(remedy_of_name(text, &name));
+            ExpressionMistake { message, help, at: find_word(text, &name) }
         }
     }
 }
 
+/// Returns the remedy for an unknown name: another one, or a text in quotes.
+fn remedy_of_name(text: &str, name: &str) -> String {
+    let signs: &[&str] = if text.contains(" in [") { &["[", ", "] } else { &[] };
+    let mut signs = ["== ", "!= "].iter().chain(signs);
+    let is_right = signs.any(|sign| text.contains(&[sign, name].concat()));
+    let is_left = text.contains(&format!("{name} in "));
+    let is_dotted = |known: &&&str| known.contains('_') && text.contains(&known.replace('_', "."));
+    let dotted = VARIABLES.iter().find(is_dotted).copied();
+    match nearest(name, VARIABLES).or(dotted) {
+        _ if ["None", "nil", "undefined", "NULL", "Null"].contains(&name) => {
+            "write `null`; `has(attributes.NAME)` asks whether there is one".to_owned()
+        }
+        _ if ["True", "False", "TRUE", "FALSE"].contains(&name) => {
+            format!("write `{}`", name.to_lowercase())
+        }
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if is_right => format!("a text stands in quotes: \"{name}\""),
+        None => match (remedy_after_in(text, name), meant(name)) {
+            (Some(remedy), _) => remedy,
+            (None, Some(meant)) => remedy_of_meant(text, name, meant),
+            (None, None) if is_left => format!("a text stands in quotes: \"{name}\""),
+            (None, None) if text == name => format!("of an attribute write attributes[\"{name}\"]"),
+            (None, None) => format!("known are {}", VARIABLES.join(", ")),
+        },
+    }
+}
+
+/// Returns the expression that is meant by a word.
+fn meant(word: &str) -> Option<&'static str> {
+    let known = MEANT.iter().find(|(words, _)| words.contains(&word));
+    known.map(|(_, expression)| *expression)
+}
+
+/// Returns the remedy for a word of what a trace tells, with the list that stands behind `in`.
+fn remedy_of_meant(text: &str, name: &str, meant: &str) -> String {
+    let listed = text.split_once(&format!("{name} in ")).map(|(_, list)| list);
+    let end = |list: &str| list.find(|it: char| !is_part_of_name(it)).unwrap_or(list.len());
+    match listed.map(|list| &list[..end(list)]).filter(|word| !word.is_empty()) {
+        Some(word) if !VARIABLES.contains(&word) => format!("write `{meant} in [\"{word}\"]`"),
+        _ => format!("write `{meant}`"),
+    }
+}
+
+fn is_part_of_name(sign: char) -> bool {
+    sign.is_alphanumeric() || sign == '_'
+}
+
 /// Returns the remedy for an unknown name after `in`, where lists stand.
 fn remedy_after_in(text: &str, name: &str) -> Option<String> {
-    let is_part = |it: char| it.is_alphanumeric() || it == '_';
     let sought = format!(" in {name}");
-    let is_whole = |at: &usize| !text[at + sought.len()..].starts_with(is_part);
+    let is_whole = |at: &usize| !text[at + sought.len()..].starts_with(is_part_of_name);
     let at = text.match_indices(&sought).map(|(at, _)| at).find(is_whole)?;
     let left = text[..at].split_whitespace().next_back()?.trim_start_matches(['(', '!']);
     Some(if left.ends_with(['"', '\'']) {
         "of the tools that were called write `\"...\" in tool_names`".to_owned()
     } else {
-        format!("write a list: {left} in [\"{name}\"]")
+        format!("write a list: {} in [\"{name}\"]", meant(left).unwrap_or(left))
     })
 }
 
@@ -242,9 +284,9 @@ fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> Expre
 
 /// Returns line and column, from 0, of the first occurrence of a word.
 fn find_word(text: &str, word: &str) -> (usize, usize) {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let found = text.match_indices(word).find(|(at, _)| {
-        !text[..*at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
+        !text[..*at].ends_with(is_part_of_name)
+            && !text[at + word.len()..].starts_with(is_part_of_name)
     });
     line_and_column(text, found.map_or(0, |(at, _)| at))
 }

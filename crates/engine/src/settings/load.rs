@@ -114,7 +114,7 @@ impl ConfigReader<'_> {
     }
 
     fn merge_set(&mut self, node: &mut Node, text: &str) {
-        let line_offset = self.sources.add("--set", text);
+        let line_offset = self.sources.add_set(text);
         let read = read_set(text, line_offset, &mut self.sources, self.lookup);
         let levels = text.split('=').next().unwrap_or_default().split('.').count();
         self.merge(node, read, levels);

@@ -30,6 +30,8 @@ struct SourceText {
     name: String,
     text: String,
     line_offset: u32,
+    /// True for an option of the command, which has no lines.
+    is_option: bool,
 }
 
 /// Scalar whose value came from the environment at least in part.
@@ -48,7 +50,20 @@ impl ConfigSources {
             let lines = last.text.lines().count() + 1;
             last.line_offset.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX))
         });
-        self.texts.push(SourceText { name: name.to_owned(), text: text.to_owned(), line_offset });
+        self.texts.push(SourceText {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            line_offset,
+            is_option: false,
+        });
+        line_offset
+    }
+
+    /// Adds the text of a `--set`, which is named by its number among them, as [`Self::add`].
+    pub(super) fn add_set(&mut self, text: &str) -> u32 {
+        let number = self.texts.iter().filter(|source| source.is_option).count() + 1;
+        let line_offset = self.add(&format!("--set {number}"), text);
+        self.texts.last_mut().into_iter().for_each(|source| source.is_option = true);
         line_offset
     }
 
@@ -172,7 +187,11 @@ impl ConfigSources {
         let Some(place) = error.place else { return problem };
         if let Some(source) = self.source_of(place) {
             let line = place.line - source.line_offset;
-            problem.at = Some((source.name.clone(), line, place.column));
+            problem.at = Some(ProblemPlace {
+                source: source.name.clone(),
+                line: (!source.is_option).then_some(line),
+                column: place.column,
+            });
             problem.shown = source.text.lines().nth(line as usize - 1).map(|line| self.shown(line));
         }
         problem
@@ -194,11 +213,29 @@ fn mask(message: &mut String, values: &[(String, String)], chars_min: usize) {
     }
 }
 
+/// Place of a mistake: `file:line:column`, or the option of the command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProblemPlace {
+    /// File or option.
+    source: String,
+    /// Line of a file, from 1.
+    line: Option<u32>,
+    /// Column, from 1.
+    column: u32,
+}
+
+impl fmt::Display for ProblemPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", visible::line(&self.source))?;
+        self.line.map_or(Ok(()), |line| write!(f, ":{line}:{}", self.column))
+    }
+}
+
 /// Mistake in a config.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigProblem {
-    /// File, line and column, from 1.
-    pub at: Option<(String, u32, u32)>,
+    /// Place, if known.
+    pub at: Option<ProblemPlace>,
     /// Description of the mistake.
     pub message: String,
     /// Remedy.
@@ -214,25 +251,25 @@ impl ConfigProblem {
     }
 }
 
-/// Writes `file:line:column: message`, the source line with a caret, and the help; a config may be
-/// a stranger's, so all of it is made [`visible`].
+/// Writes `file:line:column: message` or `--set 1: message`, the source line with a caret, and the
+/// help; a config may be a stranger's, so all of it is made [`visible`].
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Only our own lines begin at the left: those of a message are indented.
         let message = visible::lines(&self.message).to_string().replace('\n', "\n    ");
         let help = self.help.as_ref().map(visible::line);
-        let Some((name, line, column)) = &self.at else {
+        let Some(at) = &self.at else {
             write!(f, "{message}")?;
             return match help {
                 Some(help) => write!(f, "\n  = help: {help}"),
                 None => Ok(()),
             };
         };
-        write!(f, "{}:{line}:{column}: {message}", visible::line(name))?;
-        let number = line.to_string();
+        write!(f, "{at}: {message}")?;
+        let number = at.line.map(|line| line.to_string()).unwrap_or_default();
         let margin = " ".repeat(number.len());
         if let Some(shown) = &self.shown {
-            let (shown, indent, length) = excerpt(shown, *column as usize - 1);
+            let (shown, indent, length) = excerpt(shown, at.column as usize - 1);
             write!(f, "\n{margin} |\n{number} | {shown}")?;
             write!(f, "\n{margin} | {}{}", " ".repeat(indent), "^".repeat(length))?;
         }

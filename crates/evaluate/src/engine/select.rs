@@ -126,8 +126,9 @@ impl When {
         macro_variables(program.expression(), &mut local);
         let known =
             |name: &str| VARIABLES.contains(&name) || more.contains(&name) || local.contains(&name);
-        let unknown = references.variables().into_iter().find(|name| !known(name));
-        if let Some(name) = unknown {
+        let unknown = references.variables().into_iter().filter(|name| !known(name));
+        // They come in no order: the first in the text is told.
+        if let Some(name) = unknown.min_by_key(|name| (text.find(name), *name)) {
             return Err(WhenError::UnknownName { name: name.to_owned() });
         }
         let attributes = references.has_variable("attributes");

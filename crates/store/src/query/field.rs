@@ -1,7 +1,8 @@
 //! Fields of evaluations and runs: their words, and the columns that tell them.
 
+use spanscore_base::model::Completion;
 use spanscore_base::settings::meant_or_known;
-use strum::{EnumString, IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use super::StoreQueryError;
 
@@ -72,9 +73,7 @@ impl StoreField {
             Self::Label if word.is_empty() => return Ok(()),
             Self::Label => &["pass", "fail"],
             Self::Level => &["call", "trace", "session"],
-            Self::Completion => {
-                &["root_ended", "idle", "age_max", "shutdown", "evicted", "end_of_input", "open"]
-            }
+            Self::Completion => <Completion as VariantNames>::VARIANTS,
             Self::Annotated => &["yes", "no"],
             Self::TraceId if word.is_empty() || !word.bytes().all(|it| it.is_ascii_hexdigit()) => {
                 return Err(StoreQueryError::TraceStart { id: word.to_owned() });

@@ -41,6 +41,21 @@ impl StoreFilter {
         self.fields.push((field, value.into()));
     }
 
+    /// Adds a value that somebody asks for.
+    ///
+    /// # Errors
+    /// The field never has such a value; names those that it has.
+    pub fn ask(
+        &mut self,
+        field: StoreField,
+        value: impl Into<String>,
+    ) -> Result<(), StoreQueryError> {
+        let value = value.into();
+        field.check(&value)?;
+        self.add(field, value);
+        Ok(())
+    }
+
     /// Asks for a part of the title or of an explanation; an empty one asks for nothing.
     ///
     /// # Errors

@@ -21,12 +21,7 @@ impl JudgeScheduler {
     pub(super) fn answer_from_cache(&mut self, id: u64) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let JudgeProgress { session, question: open, .. } = &mut entry.progress;
-        let cache = &self.backend.cache;
-        let kept = |open: &OpenQuestion| {
-            let other = || open.is_alone.then(|| cache.get(&open.other)).flatten();
-            cache.get(&open.key).or_else(other)
-        };
-        let cached = open.as_ref().and_then(kept);
+        let cached = open.as_ref().and_then(|open| self.backend.cache.get(&open.keys));
         let (Some(text), Some(OpenQuestion { question, .. })) = (cached, open.as_ref()) else {
             return false;
         };
@@ -141,14 +136,14 @@ impl JudgeScheduler {
     fn replied(&mut self, now_ms: u64, id: u64, reply: &Reply) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(open) = entry.progress.question.take() else { return };
-        let OpenQuestion { question, key, .. } = open;
+        let OpenQuestion { question, keys, .. } = open;
         let session = &mut entry.progress.session;
         let judge = session.judge;
         let state = &mut self.backend.judges[judge];
         state.capabilities.proven();
         state.learn_tokens(&question, reply);
         if session.replied(&*entry.request.inquiry, &question, reply) {
-            self.backend.cache.keep(key, reply.text.clone());
+            self.backend.cache.keep(keys.own, reply.text.clone());
         }
         entry.attempts = 0;
         let is_unreadable = session.is_unreadable();

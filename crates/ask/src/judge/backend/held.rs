@@ -1,43 +1,87 @@
 //! Senders that a judge passes by, as their shares of its budget are reserved.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::gate::ShareHolder;
 use spanscore_base::model::Sender;
 
-/// Connections of a peer that are tried at once, though others of it had no room.
+/// Connections of a peer that are tried in one walk, though others of it had no room.
 const TRIED_MAX: usize = 16;
 
-/// Senders whose requests wait for the settlement of others of theirs.
+/// Senders whose requests wait for the settlement of others of theirs, as a walk over the queue
+/// found them.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct HeldSenders {
-    peers: BTreeSet<u32>,
-    connections: BTreeSet<(u32, u16)>,
+    peers: BTreeMap<u32, HeldPeer>,
+}
+
+/// Peer of which connections are held.
+#[derive(Debug, Default)]
+struct HeldPeer {
+    connections: BTreeSet<u16>,
+    /// Connections that this walk has tried.
+    tried: usize,
+    /// True if none of its connections has room.
+    has_no_room: bool,
 }
 
 impl HeldSenders {
-    /// Holds a sender, or its whole peer where that has no room, or was tried often enough.
+    /// Returns the senders to begin the next walk with: of a peer that was tried often enough those
+    /// that were tried, so that its other connections have their turn.
+    pub(super) fn next(self) -> Self {
+        let is_cut = |peer: &HeldPeer| !peer.has_no_room && peer.tried >= TRIED_MAX;
+        let peers = self.peers.into_iter().filter(|(_, peer)| is_cut(peer));
+        Self { peers: peers.map(|(peer, held)| (peer, HeldPeer { tried: 0, ..held })).collect() }
+    }
+
+    /// Holds a sender that was tried, or its whole peer where that has no room.
     pub(super) fn hold(&mut self, Sender { peer, connection, .. }: Sender, holder: ShareHolder) {
-        self.connections.insert((peer, connection));
-        let tried = self.connections.range((peer, 0)..=(peer, u16::MAX)).count();
-        if holder == ShareHolder::Peer || tried >= TRIED_MAX {
-            self.peers.insert(peer);
-        }
+        let held = self.peers.entry(peer).or_default();
+        held.connections.insert(connection);
+        held.tried += 1;
+        held.has_no_room |= holder == ShareHolder::Peer;
     }
 
-    /// Holds a sender no more, nor all of its peer.
-    pub(super) fn release(&mut self, Sender { peer, connection, .. }: Sender) {
-        self.peers.remove(&peer);
-        self.connections.remove(&(peer, connection));
-    }
-
-    /// Returns true if a sender is held.
+    /// Returns true if a sender is held, or not tried in this walk.
     pub(super) fn contains(&self, Sender { peer, connection, .. }: Sender) -> bool {
-        self.peers.contains(&peer) || self.connections.contains(&(peer, connection))
+        self.peers.get(&peer).is_some_and(|held| {
+            held.has_no_room || held.tried >= TRIED_MAX || held.connections.contains(&connection)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(connection: u16) -> Sender {
+        Sender { peer: 1, connection, ..Sender::default() }
     }
 
-    /// Returns true if nobody is held.
-    pub(super) fn is_empty(&self) -> bool {
-        self.connections.is_empty()
+    /// Holds each of a peer's connections that a walk tries, and expects as many tries by walk.
+    fn check(connections: u16, holder: ShareHolder, expected: &[usize]) {
+        let mut held = HeldSenders::default();
+        let mut tries = Vec::new();
+        for _ in expected {
+            held = held.next();
+            let mut tried = 0;
+            for sender in (1..=connections).map(of) {
+                if !held.contains(sender) {
+                    held.hold(sender, holder);
+                    tried += 1;
+                }
+            }
+            assert!((1..=connections).all(|connection| held.contains(of(connection))));
+            tries.push(tried);
+        }
+        assert_eq!(tries, expected, "{connections} connections");
+    }
+
+    #[test]
+    fn walks_try_all_connections_of_a_peer_in_turns() {
+        check(3, ShareHolder::Connection, &[3, 3]);
+        check(3, ShareHolder::Peer, &[1, 1]);
+        check(16, ShareHolder::Connection, &[16, 0, 16]);
+        check(40, ShareHolder::Connection, &[16, 16, 8, 16]);
     }
 }

@@ -24,7 +24,7 @@ use self::held::HeldSenders;
 pub(super) use self::reload::is_alike;
 use self::sampling::{SamplingEnd, SamplingSession, SamplingStep};
 use self::state::JudgeState;
-use super::cache::{AnswerCache, QuestionKey, key_of};
+use super::cache::{AnswerCache, QuestionKey, QuestionKeys};
 use super::call::JudgeCall;
 use super::gate::{GateBlock, Reservation};
 use super::metrics::JudgeCount;
@@ -61,10 +61,8 @@ pub(super) enum JudgeEffect {
         id: u64,
         /// Index of the judge.
         judge: usize,
-        /// Digest of the question.
-        key: QuestionKey,
-        /// Digest without the judge's address if `key` has it, else with it.
-        other: QuestionKey,
+        /// Keys that the answer may be kept under.
+        keys: QuestionKeys,
         /// Parameters and shapes that the judge takes.
         capabilities: ProviderCapabilities,
         /// Question.
@@ -87,11 +85,7 @@ pub(super) struct JudgeProgress {
 #[derive(Debug)]
 struct OpenQuestion {
     question: Box<JudgeQuestion>,
-    key: QuestionKey,
-    /// Digest without the judge's address if `key` has it, else with it.
-    other: QuestionKey,
-    /// True if no judge elsewhere is alike: `other` has the address, so its answers are this one's.
-    is_alone: bool,
+    keys: QuestionKeys,
     estimate: TokenUsage,
 }
 
@@ -134,16 +128,13 @@ impl JudgeBackend {
         self.cache.keep(key, text);
     }
 
-    /// Returns the place of a judge if another gives its answers from elsewhere, by a model of the
-    /// same name and the same parameters; `None` where nothing is to be told apart, so that a judge
-    /// alone may move.
-    fn place_of(&self, judge: usize) -> Option<String> {
+    /// Returns true unless another judge gives its answers from elsewhere, by a model of the same
+    /// name and the same parameters: where nothing is to be told apart, a judge may move.
+    fn is_alone(&self, judge: usize) -> bool {
         let own = &self.judges[judge].settings;
         let place = own.place();
         let mut others = self.judges.iter().map(|other| &other.settings);
-        let is_shared =
-            others.any(|other| other.identity() == own.identity() && other.place() != place);
-        is_shared.then_some(place)
+        !others.any(|other| other.identity() == own.identity() && other.place() != place)
     }
 
     /// Returns the index of the newest judge of a name.
@@ -222,7 +213,10 @@ impl SchedulerBackend for JudgeBackend {
 
     fn expired(&self, entry: &ScheduledRequest<Self>) -> Outcome {
         let state = &self.judges[entry.progress.session.judge];
-        let held = state.held.contains(entry.sender()).then_some(Reason::BudgetShare);
+        let sender = entry.sender();
+        // What came by no connection waits like the others, and has no share.
+        let reason = if sender.peer == 0 { Reason::BudgetExhausted } else { Reason::BudgetShare };
+        let held = state.held.contains(sender).then_some(reason);
         not_sent::<JudgeRequest>(held.or(state.blocked).unwrap_or(Reason::Deadline))
     }
 
@@ -243,14 +237,12 @@ impl JudgeScheduler {
         }
         self.backend.judges[judge].wake_ms = None;
         let mut passed = Vec::new();
-        let mut held = HeldSenders::default();
+        let mut held = std::mem::take(&mut self.backend.judges[judge].held).next();
         self.ask_unless_held(now_ms, judge, &mut passed, &mut held);
         for id in passed.into_iter().rev() {
             self.requeue_first_at(judge, id);
         }
-        if !held.is_empty() {
-            self.backend.judges[judge].held = held;
-        }
+        self.backend.judges[judge].held = held;
     }
 
     /// Asks what is queued, until a limit is in the way of all of it. `passed` gets requests that
@@ -302,7 +294,6 @@ impl JudgeScheduler {
     fn wait(&mut self, id: u64, judge: usize, until_ms: Option<u64>, reason: Reason) {
         let state = &mut self.backend.judges[judge];
         (state.wake_ms, state.blocked) = (until_ms, Some(reason));
-        state.held = HeldSenders::default();
         self.requeue_first(id);
     }
 
@@ -333,14 +324,11 @@ impl JudgeScheduler {
                         return None;
                     }
                     SamplingStep::Ask { question, sample } => {
-                        let place = self.backend.place_of(judge);
+                        let is_alone = self.backend.is_alone(judge);
                         let settings = &self.backend.judges[judge].settings;
-                        let key_at = |place| key_of(settings, place, &question, sample);
+                        let keys = QuestionKeys::new(settings, is_alone, &question, sample);
                         let estimate = session.estimate(&question);
-                        let key = key_at(place.as_deref());
-                        let is_alone = place.is_none();
-                        let other = key_at(is_alone.then(|| settings.place()).as_deref());
-                        *open = Some(OpenQuestion { question, key, other, is_alone, estimate });
+                        *open = Some(OpenQuestion { question, keys, estimate });
                     }
                 }
             }
@@ -367,13 +355,11 @@ impl JudgeScheduler {
         };
         let state = &mut self.backend.judges[judge];
         state.blocked = None;
-        state.held.release(sender);
         let capabilities = state.capabilities.clone();
         let ticket = (reservation, capabilities.current());
         let question = open.question.clone();
-        let key = open.key;
-        let other = open.other;
-        let send = JudgeEffect::Send { id, judge, key, other, capabilities, question };
+        let keys = open.keys;
+        let send = JudgeEffect::Send { id, judge, keys, capabilities, question };
         if let Some(waited_ms) = self.depart(now_ms, id, ticket) {
             self.count(id, judge, JudgeCount::Waited(waited_ms));
         }

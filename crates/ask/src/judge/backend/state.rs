@@ -26,7 +26,7 @@ pub(in crate::judge) struct JudgeState {
     /// Earliest time at which its gate may open, and the limit that keeps it closed.
     pub(super) wake_ms: Option<u64>,
     pub(super) blocked: Option<Reason>,
-    /// Senders that were passed by since nothing else was in the way.
+    /// Senders that the last walk over the queue passed by.
     pub(super) held: HeldSenders,
 }
 

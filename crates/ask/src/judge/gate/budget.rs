@@ -64,6 +64,7 @@ pub(in crate::judge) struct BudgetRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BudgetFit {
     TooMuch,
+    BeyondPace(ShareHolder),
     BeyondShare(ShareHolder),
     Fits,
 }
@@ -144,10 +145,12 @@ impl SpendMeter {
         }
         let settled = if self.reserved > 0 { self.fit(now_ms, request, false) } else { now };
         match (now, settled) {
-            (BudgetFit::BeyondShare(holder), BudgetFit::Fits) => BudgetRoom::ShareReserved(holder),
+            (BudgetFit::BeyondShare(holder) | BudgetFit::BeyondPace(holder), BudgetFit::Fits) => {
+                BudgetRoom::ShareReserved(holder)
+            }
             (_, BudgetFit::Fits) => BudgetRoom::Reserved,
             (_, BudgetFit::BeyondShare(_)) => BudgetRoom::OthersShare,
-            (_, BudgetFit::TooMuch) => BudgetRoom::Spent,
+            (_, BudgetFit::TooMuch | BudgetFit::BeyondPace(_)) => BudgetRoom::Spent,
         }
     }
 
@@ -168,15 +171,29 @@ impl SpendMeter {
         }
         // The unused part of open requests returns to the bucket of the pace, too.
         let ready = self.ready + (self.reserved - reserved) as f64;
-        let is_paced = self.pace().is_none_or(|hour| {
-            let after = ready - request.amount as f64;
-            let at_once = hour / AHEAD_PARTS;
-            // Who has little goes ahead of a pace that others have used up, as far as it is again.
-            after >= 0.0
-                || (after >= -(at_once as f64)
-                    && self.shares.is_within_part(now_ms, at_once, request, is_open))
-        });
-        if is_paced { fit } else { BudgetFit::TooMuch }
+        fit.min(self.fit_of_pace(now_ms, request, ready, is_open))
+    }
+
+    /// Returns the fit of a request in the pace, whose bucket has so much ready: who has little
+    /// goes ahead of a pace that others have used up, as far as it is again.
+    fn fit_of_pace(
+        &self,
+        now_ms: u64,
+        request: &BudgetRequest,
+        ready: f64,
+        is_open: bool,
+    ) -> BudgetFit {
+        let Some(hour) = self.pace() else { return BudgetFit::Fits };
+        let after = ready - request.amount as f64;
+        let at_once = hour / AHEAD_PARTS;
+        if after >= 0.0 {
+            return BudgetFit::Fits;
+        }
+        if after < -(at_once as f64) {
+            return BudgetFit::TooMuch;
+        }
+        let exceeded = self.shares.exceeded_part(now_ms, at_once, request, is_open);
+        exceeded.map_or(BudgetFit::Fits, BudgetFit::BeyondPace)
     }
 
     /// Returns the reservations of requests under way.

@@ -178,16 +178,16 @@ impl SpendShares {
         (!fits).then_some(ShareHolder::Connection)
     }
 
-    /// Returns true if a request is within an equal part of what may be spent at once, though
-    /// others have spent it: of as many parts as peers have some, and of its peer's of as many as
-    /// connections have.
-    pub(super) fn is_within_part(
+    /// Returns the holder of the part that a request goes beyond of what may be spent at once,
+    /// though others have spent it; `None` if it stays within. Parts are equal: as many as peers
+    /// have some, and of its peer's as many as connections have. The only one has none.
+    pub(super) fn exceeded_part(
         &self,
         now_ms: u64,
         at_once: u64,
         request: &BudgetRequest,
         is_open: bool,
-    ) -> bool {
+    ) -> Option<ShareHolder> {
         let BudgetRequest { sender, amount, .. } = *request;
         let own = sender.without_group();
         let mut peers = BTreeSet::from([own.peer]);
@@ -198,14 +198,15 @@ impl SpendShares {
                 connections.insert(other.connection);
             }
         }
-        if peers.len() + connections.len() == 2 {
-            return false;
-        }
         let held = self.held(now_ms, SLOT_MINUTES, sender, is_open);
         let of_peer = at_once / peers.len() as u64;
         let of_connection = of_peer / connections.len() as u64;
-        (peers.len() == 1 || held.peer.saturating_add(amount) <= of_peer)
-            && held.connection.saturating_add(amount) <= of_connection
+        if peers.len() > 1 && held.peer.saturating_add(amount) > of_peer {
+            return Some(ShareHolder::Peer);
+        }
+        let is_alone = peers.len() + connections.len() == 2;
+        let exceeds = is_alone || held.connection.saturating_add(amount) > of_connection;
+        exceeds.then_some(ShareHolder::Connection)
     }
 
     fn held(&self, now_ms: u64, minutes: u64, sender: Sender, is_open: bool) -> PartsInWindow {

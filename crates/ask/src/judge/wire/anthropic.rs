@@ -11,12 +11,6 @@ use crate::judge::settings::JudgeSettings;
 /// Shortest text that the provider caches, 1,024 tokens, at 3.5 bytes each.
 const CACHED_BYTES_MIN: usize = 3_584;
 
-pub(super) fn url(judge: &JudgeSettings) -> String {
-    let base = judge.base_url();
-    let version = if base.ends_with("/v1") { "" } else { "/v1" };
-    format!("{base}{version}/messages")
-}
-
 pub(super) fn body(
     judge: &JudgeSettings,
     capabilities: &ProviderCapabilities,

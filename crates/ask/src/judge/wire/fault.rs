@@ -161,10 +161,10 @@ impl Fault {
     }
 }
 
-/// Classifies an answer with a status other than success.
-pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities) -> Fault {
+/// Classifies an answer with a status other than success; `asked` is the request.
+pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities, asked: &str) -> Fault {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let said = ProviderError::new(&body, &answer.body);
+    let said = ProviderError::new(&body, &answer.body, asked);
     classify(answer, answer.status, &said, capabilities)
 }
 
@@ -174,13 +174,15 @@ pub(super) fn of_success(
     answer: &HttpAnswer,
     body: &Value,
     capabilities: &ProviderCapabilities,
+    asked: &str,
 ) -> Fault {
     let filters = body.get("prompt_filter_results").map(Value::to_string);
     if filters.is_some_and(|filters| filters.contains("\"filtered\":true")) {
         return Fault::Refused("a filter of the provider refused the prompt".to_owned());
     }
     let choice = body.pointer("/choices/0");
-    let said = ProviderError::new(choice.and_then(|it| it.get("error")).unwrap_or(body), b"");
+    let said = choice.and_then(|it| it.get("error")).unwrap_or(body);
+    let said = ProviderError::new(said, b"", asked);
     let finish = choice.and_then(|choice| choice.get("finish_reason")).and_then(Value::as_str);
     let status = match said.status() {
         Some(status) => status,
@@ -221,7 +223,7 @@ fn classify(
     }
     // Elsewhere such words are those of a request that is quoted.
     let may_be_prose = answer.status == 200 || matches!(status, 402 | 403 | 412 | 429);
-    let is_of_money = said.is_about(&MONEY) || (may_be_prose && said.is_about(&MONEY_PROSE));
+    let is_of_money = said.says(status, &MONEY) || (may_be_prose && said.is_about(&MONEY_PROSE));
     if is_of_money || status == 402 || is_by_day {
         return Fault::Locked("judge_quota_exhausted", said.shown());
     }

@@ -117,20 +117,29 @@ pub(in crate::judge) fn request(
     capabilities: &ProviderCapabilities,
     question: &JudgeQuestion,
 ) -> WireRequest {
-    let (mut body, url) = match judge.api {
-        JudgeApi::OpenAi => (openai::body(judge, capabilities, question), openai::url(judge)),
-        JudgeApi::OpenAiResponses => {
-            let url = format!("{}/responses", judge.base_url());
-            (responses::body(judge, capabilities, question), url)
-        }
-        JudgeApi::Anthropic => {
-            (anthropic::body(judge, capabilities, question), anthropic::url(judge))
-        }
+    let mut body = match judge.api {
+        JudgeApi::OpenAi => openai::body(judge, capabilities, question),
+        JudgeApi::OpenAiResponses => responses::body(judge, capabilities, question),
+        JudgeApi::Anthropic => anthropic::body(judge, capabilities, question),
     };
     if capabilities.takes("temperature") {
         body["temperature"] = number(question.temperature);
     }
-    WireRequest { url, headers: headers(judge, key), body }
+    WireRequest { url: url(judge), headers: headers(judge, key), body }
+}
+
+fn url(judge: &JudgeSettings) -> String {
+    let base = judge.base_url();
+    let path = judge.api.path();
+    match judge.azure.as_ref().filter(|_| judge.api == JudgeApi::OpenAi) {
+        Some(azure) => format!(
+            "{base}/openai/deployments/{}{path}?api-version={}",
+            azure.deployment, azure.api_version
+        ),
+        // A base URL may hold the version that the path begins with.
+        None if base.ends_with("/v1") => format!("{base}{}", path.trim_start_matches("/v1")),
+        None => format!("{base}{path}"),
+    }
 }
 
 fn headers(judge: &JudgeSettings, key: Option<&str>) -> Vec<(&'static str, String)> {
@@ -149,17 +158,19 @@ fn headers(judge: &JudgeSettings, key: Option<&str>) -> Vec<(&'static str, Strin
     headers
 }
 
-/// Reads an answer.
+/// Reads the answer to a question.
 ///
 /// # Errors
 /// The fault, for a status other than success and for a body without a message.
 pub(in crate::judge) fn reply(
     judge: &JudgeSettings,
     capabilities: &ProviderCapabilities,
+    question: &JudgeQuestion,
     answer: &HttpAnswer,
 ) -> Result<Reply, Fault> {
+    let asked = || [question.prompt.system.as_str(), &user_text(question)].join("\n");
     if !(200..300).contains(&answer.status) {
-        return Err(fault::of(answer, capabilities));
+        return Err(fault::of(answer, capabilities, &asked()));
     }
     let (body, broke_off) = events::whole(judge.api, &answer.body)?;
     let reply = match judge.api {
@@ -168,7 +179,7 @@ pub(in crate::judge) fn reply(
         JudgeApi::Anthropic => anthropic::reply(&body),
     };
     reply.ok_or_else(|| {
-        let fault = fault::of_success(answer, &body, capabilities);
+        let fault = fault::of_success(answer, &body, capabilities, &asked());
         if broke_off { fault.of_begun(answer.status) } else { fault }
     })
 }

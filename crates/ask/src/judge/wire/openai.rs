@@ -24,17 +24,6 @@ const AT_LIMIT: [&str; 5] =
     ["length", "max_tokens", "max_output_tokens", "max_new_tokens", "token_limit"];
 const AT_CONTEXT: [&str; 2] = ["model_length", "model_context_window_exceeded"];
 
-pub(super) fn url(judge: &JudgeSettings) -> String {
-    let base = judge.base_url();
-    match &judge.azure {
-        Some(azure) => format!(
-            "{base}/openai/deployments/{}/chat/completions?api-version={}",
-            azure.deployment, azure.api_version
-        ),
-        None => format!("{base}/chat/completions"),
-    }
-}
-
 pub(super) fn body(
     judge: &JudgeSettings,
     capabilities: &ProviderCapabilities,

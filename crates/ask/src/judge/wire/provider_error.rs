@@ -20,6 +20,17 @@ const CODES: [&str; 9] = [
     "type", "code", "status", "error_code", "error_type", "http_code", "reason", "key",
     "finish_reason",
 ];
+/// Places of the request in messages of validators, in lower case: behind them stands its content.
+const QUOTING: [&str; 8] = [
+    "messages[",
+    "messages.",
+    "contents[",
+    "input[",
+    "input_value",
+    "'input':",
+    "'content':",
+    "\"content\":",
+];
 /// Depth of an error that is read, and its parts at most.
 const DEPTH_MAX: usize = 12;
 const PARTS_MAX: usize = 64;
@@ -30,6 +41,11 @@ pub(super) struct ProviderError {
     /// Messages and codes in lower case. Nothing of a body that tells none: pages of proxies speak
     /// of keys.
     pub(super) text: String,
+    /// Codes alone, and the messages without what they quote, both in lower case.
+    codes: String,
+    own: String,
+    /// Request in lower case: a validator may quote it.
+    asked: String,
     /// Status that the body tells, with its depth: that of an answer whose own is success.
     status: Option<(usize, u16)>,
     /// Wait that the body demands.
@@ -43,9 +59,9 @@ pub(super) struct ProviderError {
 }
 
 impl ProviderError {
-    /// Reads an error with the body that it stands in.
-    pub(super) fn new(body: &Value, raw: &[u8]) -> Self {
-        let mut told = Self::default();
+    /// Reads an error with the body that it stands in; `asked` is the request.
+    pub(super) fn new(body: &Value, raw: &[u8], asked: &str) -> Self {
+        let mut told = Self { asked: asked.to_lowercase(), ..Self::default() };
         told.read("error", body, 0);
         told.after = told.after.or_else(|| wait::in_words(&told.text));
         if told.messages.is_empty() {
@@ -90,15 +106,20 @@ impl ProviderError {
 
     fn tell(&mut self, key: &str, text: &str, depth: usize) {
         self.has_reasons |= key == "reasons";
+        let text_lower = text.to_lowercase();
         if CODES.contains(&key) {
+            self.codes.push_str(&text_lower);
+            self.codes.push(' ');
             let status = text.parse().ok().filter(|status| (400..600).contains(status));
             if let Some(status) = status.filter(|_| self.status.is_none_or(|(at, _)| depth < at)) {
                 self.status = Some((depth, status));
             }
         } else if !self.messages.iter().any(|known| known == text) {
+            self.own.push_str(&unquoted(&text_lower));
+            self.own.push(' ');
             self.messages.push(text.to_owned());
         }
-        self.text.push_str(&text.to_lowercase());
+        self.text.push_str(&text_lower);
         self.text.push(' ');
     }
 
@@ -124,14 +145,14 @@ impl ProviderError {
             401 => true,
             403 if self.is_of_model(status) => false,
             403 => self.is_about(&NO_ACCESS) || KEY_WORDS.iter().any(|word| self.has_word(word)),
-            400 => self.is_about(&KEY),
+            400 => self.says(status, &KEY),
             _ => false,
         }
     }
 
     /// Returns true if there is no such model at this address.
     pub(super) fn is_of_model(&self, status: u16) -> bool {
-        let is_told = matches!(status, 400 | 403 | 404 | 410) && self.is_about(&NO_MODEL);
+        let is_told = matches!(status, 400 | 403 | 404 | 410) && self.says(status, &NO_MODEL);
         let is_all_told = || self.text.trim_end_matches(['.', ' ']).ends_with("invalid model");
         is_told
             || (status == 400 && is_all_told())
@@ -141,6 +162,16 @@ impl ProviderError {
     /// Returns true if the error holds one of these words.
     pub(super) fn is_about(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.text.contains(word))
+    }
+
+    /// Returns true if the error itself says one of these words. Where it may be one of the
+    /// request's form, what it quotes says nothing, nor does a word of the request in a message.
+    pub(super) fn says(&self, status: u16, words: &[&str]) -> bool {
+        if !matches!(status, 400 | 413 | 422) {
+            return self.is_about(words);
+        }
+        let is_message = |word: &str| self.own.contains(word) && !self.asked.contains(word);
+        words.iter().any(|word| self.codes.contains(word) || is_message(word))
     }
 
     /// Returns true if the error names a parameter, as a whole word.
@@ -163,6 +194,35 @@ impl ProviderError {
     pub(super) fn shown(&self) -> String {
         client::short(&self.messages.join(": "))
     }
+}
+
+/// Returns a message without its quoted phrases and what stands behind a place in the request.
+/// Names in quotes stay: those of models, parameters and codes.
+fn unquoted(message: &str) -> String {
+    let end = QUOTING.iter().filter_map(|sign| message.find(sign)).min();
+    let mut rest = &message[..end.unwrap_or(message.len())];
+    let mut own = String::with_capacity(rest.len());
+    while let Some(at) = rest.find(['"', '\'', '`', '\u{201c}']) {
+        let sign = rest[at..].chars().next().unwrap_or('"');
+        let before = &rest[..at];
+        let quoted = &rest[at + sign.len_utf8()..];
+        let close = if sign == '\u{201c}' { '\u{201d}' } else { sign };
+        let is_end = |at: &usize| {
+            !quoted[..*at].ends_with('\\')
+                && !quoted[at + close.len_utf8()..].starts_with(char::is_alphanumeric)
+        };
+        let mut ends = quoted.match_indices(close).map(|(at, _)| at);
+        let end = ends.find(is_end).filter(|_| !before.ends_with(char::is_alphanumeric));
+        let phrase = end.filter(|end| quoted[..*end].contains(char::is_whitespace));
+        own.push_str(before);
+        own.push(sign);
+        rest = phrase.map_or(quoted, |end| &quoted[end..]);
+        if phrase.is_some() {
+            own.push(close);
+            rest = &rest[close.len_utf8()..];
+        }
+    }
+    own + rest
 }
 
 /// Reads an object or a list that a gateway passes on as a text.

@@ -21,6 +21,14 @@ fn question(user: &str) -> JudgeQuestion {
     question
 }
 
+fn read(
+    judge: &JudgeSettings,
+    capabilities: &ProviderCapabilities,
+    answer: &HttpAnswer,
+) -> Result<Reply, Fault> {
+    reply(judge, capabilities, &question("u"), answer)
+}
+
 fn asked(judge: &JudgeSettings, capabilities: &ProviderCapabilities, user: &str) -> WireRequest {
     request(judge, Some("k"), capabilities, &question(user))
 }
@@ -122,7 +130,7 @@ fn check_reply(api: &str, body: Value, text: &str, finish: Finish, usage: [u64; 
     let [input, cached, output] = usage;
     let usage = TokenUsage { input, cached, output };
     let expected = Reply { text: text.into(), finish, usage };
-    assert_eq!(reply(&judge, &capabilities, &answer), Ok(expected), "{body}");
+    assert_eq!(read(&judge, &capabilities, &answer), Ok(expected), "{body}");
 }
 
 #[test]
@@ -172,7 +180,7 @@ fn check_fault(status: u16, body: Value, expected: &Fault) {
     let capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
     let after = Some(Duration::from_secs(3));
     let answer = HttpAnswer { status, after, should_retry: None, body: body.to_string().into() };
-    assert_eq!(&reply(&openai(), &capabilities, &answer).expect_err("a fault"), expected, "{body}");
+    assert_eq!(&read(&openai(), &capabilities, &answer).expect_err("a fault"), expected, "{body}");
 }
 
 #[test]
@@ -192,7 +200,7 @@ fn errors_mean_what_their_providers_say() {
         (delayed.to_string(), after, "it answered 503: busy"),
     ] {
         let answer = HttpAnswer { status: 503, body: body.into(), ..HttpAnswer::default() };
-        let fault = reply(&openai(), &capabilities, &answer).expect_err("a fault");
+        let fault = read(&openai(), &capabilities, &answer).expect_err("a fault");
         assert_eq!((fault.told().1.as_str(), fault.after()), (told, waits));
     }
     let money = Fault::Locked("judge_quota_exhausted", "pay".into());
@@ -213,6 +221,36 @@ fn errors_mean_what_their_providers_say() {
     check_fault(400, json!({"error": words}), &Fault::RefusedShape(words.into()));
     let missing = Fault::Locked("judge_model_not_found", "no such model".into());
     check_fault(404, error("model_not_found", "no such model"), &missing);
+}
+
+/// Expects the `error.type` of a message with status 400, about a question of a user.
+fn check_said(user: &str, message: &str, expected: &str) {
+    let body = json!({"error": {"message": message, "type": "invalid_request_error"}});
+    let answer = HttpAnswer { status: 400, body: body.to_string().into(), ..HttpAnswer::default() };
+    let capabilities = ProviderCapabilities::new(StructuredOutput::None);
+    let fault = reply(&openai(), &capabilities, &question(user), &answer).expect_err("a fault");
+    assert_eq!(fault.told().0, expected, "{message}");
+}
+
+#[test]
+fn quoted_request_locks_no_judge() {
+    let check = |message: &str| check_said("u", message, "judge_error");
+    check(r#"Bad input: "why is my invalid api key not found?""#);
+    check(r#"Bad input: 'it said "invalid api key" to me', of 2"#);
+    check(r#"Bad input: "he \"said\" model not found" of 2"#);
+    check("Invalid messages[1].content: I see model_not_found here.");
+    check("1 validation error: input_value={'role': 'user', 'content': 'no such model'}");
+    check("Too odd: \u{201c}the credit balance is too low\u{201d}");
+    let check = |message: &str, expected: &str| {
+        check_said("u", message, expected);
+        check_said(message, message, "judge_error");
+        check_said(&format!("Why {}?", message.to_uppercase()), message, "judge_error");
+    };
+    check("Invalid API key", "judge_unauthorized");
+    check("It isn't an incorrect API key's fault", "judge_unauthorized");
+    check("Model 'm' is unknown: no such model `m`", "judge_model_not_found");
+    check("Invalid model 'm'", "judge_model_not_found");
+    check("Your credit balance is too low", "judge_quota_exhausted");
 }
 
 /// Bodies of real interfaces, each before the first success of its judge: none but an unexplained
@@ -252,7 +290,7 @@ fn answered(case: &Value, status: u16) -> Result<Reply, Fault> {
     let answer = HttpAnswer { status, body: body.into(), ..HttpAnswer::default() };
     let api = case["api"].as_str().unwrap_or("openai");
     let judge = judge(json!({"api": api, "base_url": "http://localhost:1/v1", "model": "m"}));
-    reply(&judge, &ProviderCapabilities::new(StructuredOutput::Auto), &answer)
+    read(&judge, &ProviderCapabilities::new(StructuredOutput::Auto), &answer)
 }
 
 /// Successes in the forms of servers and gateways, with text, end and counts of each.
@@ -335,7 +373,7 @@ fn a_header_decides_whether_to_try_again() {
     let capabilities = ProviderCapabilities::new(StructuredOutput::None);
     let said = |status, should_retry| {
         let answer = HttpAnswer { status, should_retry, ..HttpAnswer::default() };
-        reply(&openai(), &capabilities, &answer).expect_err("a fault").is_retryable()
+        read(&openai(), &capabilities, &answer).expect_err("a fault").is_retryable()
     };
     assert_eq!((said(500, Some(false)), said(400, Some(true))), (false, true));
 }
@@ -345,7 +383,7 @@ fn what_is_no_answer_is_a_fault() {
     let capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
     for body in ["", "{\"choices\": [{\"mess", "<html>", "{}", "[]"] {
         let answer = HttpAnswer { status: 200, body: body.into(), ..HttpAnswer::default() };
-        let fault = reply(&openai(), &capabilities, &answer).expect_err(body);
+        let fault = read(&openai(), &capabilities, &answer).expect_err(body);
         assert!(matches!(fault, Fault::Unreadable(_)) && fault.is_retryable(), "{body}");
         assert!(!fault.told().1.ends_with([' ', ':']), "{body}: {fault:?}");
     }

@@ -85,6 +85,15 @@ pub(super) fn read(
         mistakes.push(Mistake::new(None, what));
         return Vec::new();
     }
+    let no_case = || Mistake {
+        line: None,
+        what: "the dataset holds no case".to_owned(),
+        help: Some("write one, or make it of a recorded run: `spanscore learn`".to_owned()),
+    };
+    if text.trim().is_empty() {
+        mistakes.push(no_case());
+        return Vec::new();
+    }
     let is_csv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"));
     let whole = if is_csv { None } else { json::parse(text).ok() };
     let cases = |set: &Value<'_>| field(set, "eval_cases").and_then(Value::as_list).is_some();
@@ -108,7 +117,9 @@ pub(super) fn read(
         }
     };
     rows.iter_mut().for_each(|row| row.is_imported = is_imported);
-    if rows.len() > ROWS_MAX {
+    if rows.is_empty() && mistakes.is_empty() {
+        mistakes.push(no_case());
+    } else if rows.len() > ROWS_MAX {
         mistakes.push(Mistake::new(None, format!("more than {ROWS_MAX} cases")));
         rows.clear();
     }
@@ -189,6 +200,9 @@ fn uipath_rows(
     mistakes: &mut Vec<Mistake>,
 ) -> Vec<Row> {
     let evaluations = list(set, "evaluations");
+    if evaluations.is_empty() {
+        return Vec::new();
+    }
     let written = |evaluation| field(evaluation, "evaluation_criterias").and_then(Value::as_map);
     let mut known: Vec<&str> = Vec::new();
     for (name, _) in evaluations.iter().filter_map(written).flat_map(Map::iter) {

@@ -305,3 +305,21 @@ fn rows_may_stand_in_a_list() {
         &["?: a dataset is JSON Lines, CSV or an eval set in JSON, not YAML"],
     );
 }
+
+#[test]
+fn dataset_without_a_case_is_a_mistake() {
+    let told = "?: the dataset holds no case (write one, or make it of a recorded run: `spanscore \
+                learn`)";
+    for (name, text) in [
+        ("c.json", "[]"),
+        ("c.json", " \n"),
+        ("c.json", r#"{"eval_cases": []}"#),
+        ("c.json", r#"{"evaluations": []}"#),
+        ("c.jsonl", ""),
+        ("c.jsonl", "\u{feff}\n\n"),
+        ("c.csv", ""),
+        ("c.csv", "id,criteria\n"),
+    ] {
+        check(name, "tool_trajectory", &[], text, &[told]);
+    }
+}

@@ -6,7 +6,7 @@
 
 use super::lenient::strict;
 use super::unreadable;
-use super::wrapping::unwrapped;
+use super::wrapping::{is_thoughts, unwrapped};
 use crate::inquiry::UnreadableReply;
 use spanscore_base::value::{Value, json, python};
 
@@ -17,13 +17,14 @@ const STARTS_MAX: usize = 128;
 /// Keys that tell an answer, in quotes of any kind, from an object in prose.
 const ANSWER_KEYS: [&str; 3] = ["items", "verdict", "score"];
 /// Openings and ends of the blocks in which models think aloud.
-const THOUGHTS: [(&str, &str); 11] = [
+const THOUGHTS: [(&str, &str); 12] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("<thought>", "</thought>"),
     ("<thoughts>", "</thoughts>"),
     ("<reasoning>", "</reasoning>"),
     ("<reflection>", "</reflection>"),
+    ("<scratchpad>", "</scratchpad>"),
     ("<seed:think>", "</seed:think>"),
     ("[THINK]", "[/THINK]"),
     ("\u{25c1}think\u{25b7}", "\u{25c1}/think\u{25b7}"),
@@ -152,7 +153,9 @@ impl ReplySearch<'_> {
             self.found.push((self.fence(), answer));
             return Ok(taken);
         }
-        self.note_rival(&rest[..taken]);
+        if !is_thoughts(&value) {
+            self.note_rival(&rest[..taken]);
+        }
         if self.other.is_none() {
             self.other = if is_form(&value) {
                 Some(Err(unreadable("the answer has a key twice, in two spellings")))
@@ -260,9 +263,17 @@ fn balanced(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the end of the thoughts that begin with a text.
+/// Returns the end of the thoughts that begin with a text; their tag may have attributes.
 fn opened(text: &str) -> Option<&'static str> {
-    THOUGHTS.into_iter().find(|(tag, _)| begins(text, tag)).map(|(_, end)| end)
+    let is_open = |tag: &str| {
+        let name = tag.strip_suffix('>').filter(|name| !name.starts_with("<|"));
+        let is_attribute = |name: &str| {
+            let inner = text[name.len()..].split_once('>').map(|(inner, _)| inner);
+            inner.is_some_and(|it| it.starts_with(' ') && it.contains('=') && !it.contains('<'))
+        };
+        begins(text, tag) || name.is_some_and(|name| begins(text, name) && is_attribute(name))
+    };
+    THOUGHTS.into_iter().find(|(tag, _)| is_open(tag)).map(|(_, end)| end)
 }
 
 /// Returns the bytes up to the end of thoughts that begin with a text.

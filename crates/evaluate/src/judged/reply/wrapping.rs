@@ -20,6 +20,17 @@ const KEYS: [&str; 8] =
 const ANSWERS: [&str; 3] = ["items", "verdict", "score"];
 /// Keys of texts that may stand beside a wrapped answer.
 const LABELS: [&str; 5] = ["name", "type", "id", "tool", "status"];
+/// Keys of what a model thinks before its answer, and beside a wrapped one.
+const THOUGHTS: [&str; 8] = [
+    "thoughts",
+    "thought",
+    "thinking",
+    "reasoning",
+    "reasoning_content",
+    "analysis",
+    "scratchpad",
+    "chain_of_thought",
+];
 /// Longest text beside a wrapped answer, bytes.
 const LABEL_BYTES_MAX: usize = 64;
 /// Key of an answer that also stands outside of what holds it.
@@ -45,14 +56,21 @@ pub(super) fn unwrapped(
     None
 }
 
+/// Returns true for an object of thoughts alone: a draft of an answer in it is none.
+pub(super) fn is_thoughts(value: &Value<'_>) -> bool {
+    let mut keys = value.as_map().into_iter().flat_map(Map::iter).map(|(key, _)| key).peekable();
+    keys.peek().is_some() && keys.all(|key| THOUGHTS.contains(&key))
+}
+
 /// Returns the value that a wrapper holds: of a list of one, or of a key of [`WRAPPERS`], in a
 /// whole reply of [`WHOLE_WRAPPERS`] too, of an object that says nothing itself.
 fn inner(value: &Value<'static>, is_whole: bool) -> Option<Value<'static>> {
     match value {
         Value::List(list) if list.len() == 1 => held(list.first()?),
         Value::Map(map) if !map.iter().any(|(key, _)| ANSWERS.contains(&known(key))) => {
-            let is_beside =
-                |key: &str, value: &Value<'_>| known(key) == SUSPICION || is_label(key, value);
+            let is_beside = |key: &str, value: &Value<'_>| {
+                known(key) == SUSPICION || THOUGHTS.contains(&key) || is_label(key, value)
+            };
             let mut whole = map.iter().filter(|(key, value)| !is_beside(key, value));
             let (key, wrapped) = whole.next()?;
             let wraps = WRAPPERS.contains(&key) || (is_whole && WHOLE_WRAPPERS.contains(&key));

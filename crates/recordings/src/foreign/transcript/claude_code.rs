@@ -83,7 +83,7 @@ fn spans_of_run(
     Transcript {
         messages: &messages,
         times: events.iter().map(|event| time_of(event, "timestamp")).collect(),
-        told: told(events),
+        of_turns: of_turns(events),
         agents: events.iter().map(agent_of).collect(),
         origin: &origin,
         attributes: folder.into_iter().collect(),
@@ -101,16 +101,16 @@ const INPUT_TOKENS: [&str; 3] =
 
 /// Returns model and tokens of each event that ends a message: a message stands on several lines,
 /// each with the tokens known when it was written, so the last one counts.
-fn told(events: &[&Json]) -> Vec<ForeignAttributes> {
+fn of_turns(events: &[&Json]) -> Vec<ForeignAttributes> {
     let id_of = |event: &Json| text(event.get("message")?, "id");
     let mut ended: BTreeSet<String> = BTreeSet::new();
-    let told = events.iter().rev().map(|event| match id_of(event) {
+    let last_first = events.iter().rev().map(|event| match id_of(event) {
         Some(id) if !ended.insert(id.clone()) => Vec::new(),
         _ => event.get("message").map(usage).unwrap_or_default(),
     });
-    let mut told: Vec<_> = told.collect();
-    told.reverse();
-    told
+    let mut attributes: Vec<_> = last_first.collect();
+    attributes.reverse();
+    attributes
 }
 
 /// Returns model and tokens of a message, as the conventions name them.

@@ -28,7 +28,7 @@ pub(super) struct Transcript<'m> {
     pub(super) times: Vec<u64>,
     /// Attributes that a message gives the span of its turn, such as its tokens; numbers of one key
     /// are summed. Empty where there are none.
-    pub(super) told: Vec<ForeignAttributes>,
+    pub(super) of_turns: Vec<ForeignAttributes>,
     /// Sub-agent of each message; empty where there is none.
     pub(super) agents: Vec<Option<String>>,
     /// Place of the transcript, which tells it from another with the same words.
@@ -114,8 +114,8 @@ impl Transcript<'_> {
     }
 
     fn time(&self, at: usize) -> u64 {
-        let told = self.times.get(at).copied().filter(|time| *time > 0);
-        told.unwrap_or((at as u64 + 1) * STEP_NS)
+        let own = self.times.get(at).copied().filter(|time| *time > 0);
+        own.unwrap_or((at as u64 + 1) * STEP_NS)
     }
 
     /// Makes the span of the run, with the words that began it and the last that the model said.
@@ -167,7 +167,7 @@ impl Transcript<'_> {
                 attributes.push((key.to_owned(), as_text(messages)));
             }
         }
-        for (key, value) in self.told.get(heard..end).into_iter().flatten().flatten() {
+        for (key, value) in self.of_turns.get(heard..end).into_iter().flatten().flatten() {
             match attributes.iter_mut().find(|(known, _)| known == key) {
                 None => attributes.push((key.clone(), value.clone())),
                 Some((_, sum)) => {

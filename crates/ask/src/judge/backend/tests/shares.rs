@@ -86,17 +86,18 @@ fn flood_leaves_a_part_of_the_budget_to_others() {
     check_budget(other, false);
 }
 
-/// Has a connection reserve its share, with requests that are not answered; returns the harness
-/// after a request of another sender, and what is asked of that.
-fn ask_beside_open_requests(other: Sender) -> (Harness, usize) {
+/// Has a connection reserve its share of the hour or of the pace, with requests that are not
+/// answered; returns the harness after a request of another sender, and what is asked of that.
+fn ask_beside_open_requests(other: Sender, pace: &str) -> (Harness, usize) {
     let mut harness = Harness::new(with(json!({
-        "budget": {"usd_per_hour": 0.0402, "pace": "any"}, "max_tokens": 1_000,
+        "budget": {"usd_per_hour": 0.0402, "pace": pace}, "max_tokens": 1_000,
         "limits": {"concurrency": 64, "requests_per_minute": 60_000,
             "tokens_per_minute": 90_000_000}})));
     harness.load = WaitingRoom::new(1_000, 1 << 20);
     harness.fill(Sender { peer: 1, connection: 1, ..Sender::default() }, 0);
     harness.now_ms += 10_000;
-    assert!((30..40).contains(&harness.poll().len()));
+    let expected = if pace == "even" { 3..4 } else { 30..40 };
+    assert!(expected.contains(&harness.poll().len()));
     let place = harness.load.enter(other, 1).expect("room");
     harness.core.arrive(harness.now_ms, asked(5_000, 0, plan(json!({}))), None, place);
     harness.now_ms += 10_000;
@@ -105,18 +106,58 @@ fn ask_beside_open_requests(other: Sender) -> (Harness, usize) {
 }
 
 #[test]
-fn connection_is_asked_for_though_another_of_its_peer_has_its_share() {
+fn sender_is_asked_for_though_another_has_its_share_under_way() {
     for (peer, connection) in [(1, 2), (2, 1)] {
         let other = Sender { peer, connection, ..Sender::default() };
-        assert_eq!(ask_beside_open_requests(other).1, 1, "{other:?}");
+        for pace in ["any", "even"] {
+            assert_eq!(ask_beside_open_requests(other, pace).1, 1, "{pace}: {other:?}");
+        }
     }
 }
 
 #[test]
 fn requests_that_were_passed_by_end_for_their_senders_share() {
-    let (mut harness, _) = ask_beside_open_requests(Sender { peer: 2, ..Sender::default() });
+    for pace in ["any", "even"] {
+        let other = Sender { peer: 2, ..Sender::default() };
+        let (mut harness, _) = ask_beside_open_requests(other, pace);
+        harness.now_ms += 300_000;
+        harness.poll();
+        let reasons = harness.reasons();
+        assert!(reasons.len() == 1 && reasons["budget_share"] > 100, "{pace}: {reasons:?}");
+    }
+}
+
+#[test]
+fn connection_behind_many_that_have_their_shares_is_asked_for() {
+    let mut harness = Harness::new(with(json!({
+        "budget": {"usd_per_hour": 0.201, "pace": "any"}, "max_tokens": 1_000,
+        "limits": {"concurrency": 200, "requests_per_minute": 60_000,
+            "tokens_per_minute": 90_000_000}})));
+    harness.load = WaitingRoom::new(1_000, 1 << 20);
+    let of = |connection| Sender { peer: 1, connection, ..Sender::default() };
+    let arrive = |harness: &mut Harness, n: u64, connection: u16| {
+        let place = harness.load.enter(of(connection), 1).expect("room");
+        harness.core.arrive(harness.now_ms, asked(n, 0, plan(json!({}))), None, place);
+    };
+    (0..16 * 14).for_each(|n| arrive(&mut harness, n, 1 + n as u16 % 16));
+    harness.now_ms += 10_000;
+    assert_eq!(harness.poll().len(), 16 * 12);
+    arrive(&mut harness, 5_000, 17);
+    harness.now_ms += 10_000;
+    assert_eq!(harness.poll().len(), 1, "the one behind 16 that wait");
+}
+
+#[test]
+fn request_that_waited_for_no_share_of_late_ends_by_its_deadline() {
+    let other = Sender { peer: 2, connection: 1, ..Sender::default() };
+    let (mut harness, _) = ask_beside_open_requests(other, "any");
+    let judge = &mut harness.core.backend.judges[0];
+    let mut settings = judge.settings.clone();
+    settings.limits.concurrency = 1;
+    judge.gate.change(&settings);
+    harness.poll();
     harness.now_ms += 300_000;
     harness.poll();
     let reasons = harness.reasons();
-    assert!(reasons.len() == 1 && reasons["budget_share"] > 100, "{reasons:?}");
+    assert!(reasons.len() == 1 && reasons["deadline"] > 100, "{reasons:?}");
 }
