@@ -35,14 +35,14 @@ fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
 }
 
 /// A setting as it is told.
-struct Told {
+struct DocumentedSetting {
     name: String,
     line: String,
     /// Lines of the settings within it.
     within: String,
 }
 
-impl Told {
+impl DocumentedSetting {
     fn new(name: &str, property: &Value, root: &Value, level: usize) -> Self {
         let target = resolved(property, root);
         let about = property["description"].as_str().or(target["description"].as_str());
@@ -63,13 +63,13 @@ impl Told {
 }
 
 /// The settings of a schema. Those within one are told once, where an earlier one has the same.
-fn settings(schema: &Value, root: &Value, level: usize) -> Vec<Told> {
-    let mut told: Vec<Told> = Vec::new();
+fn settings(schema: &Value, root: &Value, level: usize) -> Vec<DocumentedSetting> {
+    let mut told: Vec<DocumentedSetting> = Vec::new();
     if level >= LEVELS_MAX {
         return told;
     }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let mut one = Told::new(name, property, root, level);
+        let mut one = DocumentedSetting::new(name, property, root, level);
         if told.iter().any(|earlier| earlier.within == one.within) {
             one.within.clear();
         }
@@ -78,7 +78,7 @@ fn settings(schema: &Value, root: &Value, level: usize) -> Vec<Told> {
     told
 }
 
-fn settings_of(kind: &Kind) -> Vec<Told> {
+fn settings_of(kind: &Kind) -> Vec<DocumentedSetting> {
     let schema = (kind.schema)().to_value();
     settings(&schema, &schema, 0)
 }
