@@ -43,7 +43,7 @@ pub enum GatewayStartError {
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
     /// Client of Kafka.
-    #[error("`kafka`: {0}")]
+    #[error("`kafka`")]
     Producer(#[from] ProducerStartError),
     /// Receiver.
     #[error(transparent)]

@@ -32,7 +32,7 @@ pub enum LogsError {
         level: String,
     },
     /// The system has no thread to give.
-    #[error("cannot start the thread that writes the log: {0}")]
+    #[error("cannot start the thread that writes the log")]
     Thread(#[from] io::Error),
 }
 

@@ -73,8 +73,8 @@ pub(super) fn run(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Exit, Comm
     }
     if text.is_empty() {
         output::note(format_args!(
-            "spanscore: {unknown} of {looked_at} spans belong to no dialect, and none of them \
-             looks like a tool call; `--explain` shows how each span was read"
+            "spanscore: nothing to suggest: of {looked_at} spans {unknown} belong to no dialect, \
+             and none of these looks like a tool call; `--explain` shows how each span was read"
         ));
         return Ok(exit);
     }

@@ -15,11 +15,10 @@ fn page(kind: &Kind) -> String {
     let prompt = inquiry.prompt(&room()).expect("it fits").user;
     let about = kind.about.split_whitespace().collect::<Vec<_>>().join(" ");
     format!(
-        "# `{}`\n\n{about} Passes from {} on.\n\n```yaml\n{}```\n\nIts settings stand in \
-         [evaluators.md](../evaluators.md#{}), the rules of all judged kinds in \
-         [README.md](README.md).\n\n## Prompt\n\nThe instructions, which are the same for all \
-         kinds, come first, then the record, guidance on the statements, and the statements. An \
-         example:\n\n```text\n{prompt}\n```\n",
+        "# `{}`\n\n{about} Passes from {} on.\n\n```yaml\n{}```\n\n\
+         [Settings](../evaluators.md#{}), [rules of all judged kinds](README.md).\n\n\
+         ## Prompt\n\nBehind the instructions, which are the same for all kinds, the judge reads \
+         such a record:\n\n```text\n{prompt}\n```\n",
         kind.name, kind.threshold, kind.example, kind.name,
     )
 }

@@ -69,7 +69,7 @@ pub enum BatchOrder {
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// The spool cannot be written or read.
-    #[error("cannot keep traces in a temporary file (TMPDIR says where): {0}")]
+    #[error("cannot keep traces in a temporary file (TMPDIR says where)")]
     Spool(#[from] std::io::Error),
     /// A request cannot be decoded.
     #[error(transparent)]

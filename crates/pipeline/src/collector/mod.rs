@@ -90,7 +90,7 @@ pub enum CollectorStartError {
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
     /// Dialects that do not compile.
-    #[error("cannot compile the dialects: {0}")]
+    #[error("cannot compile the dialects")]
     Dialects(#[from] TableError),
     /// Exporter.
     #[error(transparent)]
