@@ -1,4 +1,4 @@
-//! The shared vocabulary: plain data that every stage speaks.
+//! Shared vocabulary: plain data used by all stages.
 //!
 //! **Invariant:** nothing here does I/O, reads a clock, or imports a stage.
 

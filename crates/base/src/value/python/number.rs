@@ -3,7 +3,7 @@
 use super::PyError;
 use crate::value::Number;
 
-/// Most decimal digits of an integer that Python reads from or prints as text.
+/// Largest number of decimal digits that Python converts from or to text.
 pub(super) const DIGITS_MAX: usize = 4300;
 
 /// A number literal.
@@ -18,7 +18,7 @@ pub(super) struct NumberLiteral {
     pub(super) len: usize,
 }
 
-/// Reads the number at the start of a text that starts with a digit or with `.` and a digit.
+/// Reads the number at the start of a text, which starts with a digit or with `.` and a digit.
 pub(super) fn read(text: &str) -> Result<NumberLiteral, PyError> {
     let bytes = text.as_bytes();
     if let [b'0', kind, ..] = bytes
@@ -59,7 +59,7 @@ pub(super) fn read(text: &str) -> Result<NumberLiteral, PyError> {
     Ok(NumberLiteral { value, imaginary, too_large: false, len })
 }
 
-/// Returns the bits of a digit in the radix that the letter after `0` names.
+/// Returns the bits per digit of the radix letter after `0`.
 fn radix_bits(letter: u8) -> Option<u32> {
     match letter {
         b'x' | b'X' => Some(4),
@@ -115,8 +115,8 @@ fn read_radix(bytes: &[u8], bits: u32) -> Result<NumberLiteral, PyError> {
 
 /// Converts binary digits to a number; `None` past [`DIGITS_MAX`] decimal digits.
 ///
-/// Limbs of nine decimal digits, at most 28 bits a step: a limb shifted by that fits in 64 bits.
-/// The number of limbs is checked at each step, so a literal of megabytes ends at the limit.
+/// Limbs of nine decimal digits, and at most 28 bits a step: a limb shifted by that fits in 64
+/// bits. The number of limbs is checked at each step, so a literal of megabytes stops at the limit.
 fn from_digits(digits: &[u32], bits: u32) -> Option<Number> {
     const LIMB: u64 = 1_000_000_000;
     let zeros = digits.iter().take_while(|digit| **digit == 0).count();
