@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use spanscore_base::model::{FairLine, Sender};
+use spanscore_base::model::{FairQueue, Sender};
 
 use crate::shares::{SharedHold, SharedQuota};
 
@@ -33,7 +33,7 @@ pub(crate) struct WorkTurns {
 #[derive(Default)]
 struct TurnQueue {
     running: Vec<u32>,
-    waiting: FairLine<WaitingTurn>,
+    waiting: FairQueue<WaitingTurn>,
 }
 
 /// Work that waits for its turn. Its place is its own until then, though nobody may want its

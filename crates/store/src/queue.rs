@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use spanscore_base::model::{
-    DisplacedItem, Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Sender,
+    DisplacedItem, Evaluation, EvaluatorInfo, FairQueue, GivenVerdict, Outcome, Sender,
     SenderShares, Target,
 };
 use spanscore_base::value::{Number, Value};
@@ -93,9 +93,9 @@ struct WaitingWork {
 
 #[derive(Default)]
 struct QueueState {
-    work: FairLine<WaitingWork>,
+    work: FairQueue<WaitingWork>,
     /// Work of other processes: it was acknowledged and is in no sum, so it makes no room.
-    collected: FairLine<WaitingWork>,
+    collected: FairQueue<WaitingWork>,
     /// Bytes of the batch that is being written.
     writing: SenderShares,
     /// Rows and bytes, those of the batch that is being written included.
@@ -114,7 +114,7 @@ impl QueueState {
     /// Returns the bytes of other processes' work that a sender's peer, or it alone, has waiting,
     /// and what whoever has most has. That work came by no connection.
     fn collected(&mut self, sender: Sender) -> (u64, u64) {
-        self.collected.standing(Sender { connection: 0, ..sender })
+        self.collected.queued_costs(Sender { connection: 0, ..sender })
     }
 
     /// Returns the bytes of a sender's peer in the batch that is being written, and those of the
@@ -131,7 +131,7 @@ impl QueueState {
 
     /// Returns true if a sender has little waiting, with so many bytes more.
     fn is_little(&mut self, sender: Sender, more: usize) -> bool {
-        let (own, most) = self.work.standing(sender);
+        let (own, most) = self.work.queued_costs(sender);
         let (collected, most_collected) = self.collected(sender);
         let (written, most_written) = self.written(sender);
         let most = most.max(most_collected).max(most_written);
@@ -375,7 +375,7 @@ impl StoreQueue {
             // Full of rows, it gives up as many bytes as come.
             let lacking = if beyond == 0 { bytes } else { beyond };
             let with_collected = bytes + state.collected(sender).0 as usize;
-            for DisplacedItem { what: gone, .. } in
+            for DisplacedItem { content: gone, .. } in
                 state.work.displace(sender, with_collected, lacking)
             {
                 state.rows -= gone.rows;

@@ -26,7 +26,7 @@ pub(crate) use backend::{Action, Emission, PendingRequest, SchedulerBackend, Sil
 pub(crate) use driver::{Driver, Executor};
 pub(crate) use handle::{EmissionOutlet, SchedulerHandle, SchedulerTask, ask_all};
 
-use spanscore_base::model::{Evaluation, FairLine, Outcome, Receipt, Sender, WaitingPlace};
+use spanscore_base::model::{Evaluation, FairQueue, Outcome, Receipt, Sender, WaitingPlace};
 use spanscore_net::backoff::back_off_ms;
 
 /// Tries of one request.
@@ -82,7 +82,7 @@ pub(crate) struct Scheduler<B: SchedulerBackend> {
     /// Actions due.
     pub(crate) actions: Vec<Action<B::Effect>>,
     /// Requests that may be sent, by target.
-    queues: Vec<FairLine<u64>>,
+    queues: Vec<FairQueue<u64>>,
     /// Ends of settling and of back-offs.
     timers: BTreeSet<(u64, u64)>,
     deadlines: BTreeSet<(u64, u64)>,
@@ -185,9 +185,9 @@ impl<B: SchedulerBackend> Scheduler<B> {
     }
 
     /// Returns the queue of a target.
-    pub(crate) fn queue(&mut self, target: usize) -> &mut FairLine<u64> {
+    pub(crate) fn queue(&mut self, target: usize) -> &mut FairQueue<u64> {
         if self.queues.len() <= target {
-            self.queues.resize_with(target + 1, FairLine::default);
+            self.queues.resize_with(target + 1, FairQueue::default);
         }
         &mut self.queues[target]
     }

@@ -17,7 +17,7 @@ use crate::reading::{ReadingMemory, reserve, try_reserve};
 use crate::reload::setup::Setup;
 use crate::worker::long_traces::{ATTEMPT_STEPS, holds_up};
 use spanscore_assemble::DueSession;
-use spanscore_base::model::{FairLine, MemoryQuota, Sender, SenderShares, SessionKey, TraceSpans};
+use spanscore_base::model::{FairQueue, MemoryQuota, Sender, SenderShares, SessionKey, TraceSpans};
 use spanscore_base::panics::caught;
 use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_extract::reading_steps;
@@ -106,7 +106,7 @@ impl SessionTask {
 pub(crate) struct LongSessions {
     /// Channels to the thread; without them sessions are judged by their worker.
     thread: Option<(mpsc::Sender<SessionTask>, mpsc::Receiver<SessionJudgement>)>,
-    line: FairLine<SessionTask>,
+    line: FairQueue<SessionTask>,
     by_sender: SenderShares,
     /// Number of those that wait or are judged, by session.
     by_key: HashMap<Arc<SessionKey>, usize>,

@@ -1,7 +1,7 @@
 //! Inbox of a shard: decides the order in which waiting requests are worked off.
 //!
 //! Requests of one sender keep their order; among senders the one goes first that was served least,
-//! by bytes ([`FairLine`]). In the order of arrival a sender of small requests would wait
+//! by bytes ([`FairQueue`]). In the order of arrival a sender of small requests would wait
 //! for all requests of a flood, fill its own part of the queue meanwhile, and then have to wait
 //! with its next request before that is acknowledged.
 //!
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use super::ShardMessage;
 use super::long_traces::LongTraces;
-use spanscore_base::model::FairLine;
+use spanscore_base::model::FairQueue;
 
 /// Smallest charge of a request, bytes: none is free.
 const REQUEST_BYTES_MIN: usize = 1024;
@@ -24,7 +24,7 @@ const REQUEST_BYTES_MIN: usize = 1024;
 /// Waiting messages. Unbounded by itself: each request holds the room that the queue gave it.
 #[derive(Default)]
 pub(super) struct Inbox {
-    requests: FairLine<ShardMessage>,
+    requests: FairQueue<ShardMessage>,
     /// First barrier and all messages behind it.
     behind: VecDeque<ShardMessage>,
 }

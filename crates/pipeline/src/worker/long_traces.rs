@@ -21,7 +21,7 @@ use crate::reading::reserve;
 use crate::reload::setup::Setup;
 use spanscore_assemble::{Due, Handle, SessionKeyFields};
 use spanscore_base::model::{
-    Evaluation, FairLine, Reported, Sender, SenderShares, TraceSpans, WorkBudget,
+    Evaluation, FairQueue, Reported, Sender, SenderShares, TraceSpans, WorkBudget,
 };
 use spanscore_evaluate::AskedTarget;
 use spanscore_net::clock::now_ns;
@@ -55,7 +55,7 @@ struct WaitingTrace {
 pub(crate) struct LongTraces {
     /// Channels to the thread; without them traces are judged on the shard.
     thread: Option<(mpsc::Sender<LongTask>, mpsc::Receiver<LongJudgement>)>,
-    line: FairLine<Handle>,
+    line: FairQueue<Handle>,
     waiting: HashMap<Handle, WaitingTrace>,
     /// Bytes of those that wait and of the one that is judged, and the most that they may have.
     bytes: usize,
@@ -183,7 +183,7 @@ impl LongTraces {
     /// Takes all traces that wait, and has those to come judged on the shard.
     pub(super) fn give_up(&mut self) -> Vec<Due> {
         self.is_off = true;
-        self.line = FairLine::default();
+        self.line = FairQueue::default();
         self.by_sender = SenderShares::default();
         self.bytes = self.running_bytes;
         self.waiting.drain().map(|(_, waiting)| waiting.due).collect()
