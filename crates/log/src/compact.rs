@@ -306,17 +306,17 @@ fn append(file: &dyn DiskFile, bytes: &[u8]) -> io::Result<()> {
 /// Reserved disk space, so that a full disk can be compacted.
 #[derive(Default)]
 pub(super) struct Reserve {
-    is_held: bool,
+    is_reserved: bool,
 }
 
 impl Reserve {
     /// Reserves the space, unless it is reserved or the size is 0.
-    pub(super) fn hold(&mut self, disk: &dyn Disk, bytes: u64) {
-        if self.is_held || bytes == 0 {
+    pub(super) fn reserve(&mut self, disk: &dyn Disk, bytes: u64) {
+        if self.is_reserved || bytes == 0 {
             return;
         }
-        self.is_held = Self::write(disk, bytes).is_ok();
-        if !self.is_held {
+        self.is_reserved = Self::write(disk, bytes).is_ok();
+        if !self.is_reserved {
             // Retried later: the disk may be full.
             let _ = disk.remove(RESERVE_NAME);
         }
@@ -336,13 +336,13 @@ impl Reserve {
     }
 
     /// Returns true while the space is reserved.
-    pub(super) fn is_held(&self) -> bool {
-        self.is_held
+    pub(super) fn is_reserved(&self) -> bool {
+        self.is_reserved
     }
 
     /// Releases the space to the disk.
-    pub(super) fn give_up(&mut self, disk: &dyn Disk) {
-        if std::mem::take(&mut self.is_held) {
+    pub(super) fn release(&mut self, disk: &dyn Disk) {
+        if std::mem::take(&mut self.is_reserved) {
             // If the removal fails no space is freed, and the copy fails.
             let _ = disk.remove(RESERVE_NAME);
         }

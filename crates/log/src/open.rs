@@ -40,7 +40,7 @@ pub struct Recovered {
 
 impl Recovered {
     /// Logs all damage.
-    pub fn tell_of_damage(&self) {
+    pub fn log_damage(&self) {
         let Self { cut_bytes, set_aside, unreadable, .. } = self;
         if *cut_bytes > 0 {
             tracing::warn!(cut_bytes, "the log had a torn end, which was cut");

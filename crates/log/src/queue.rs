@@ -297,7 +297,7 @@ impl WriteQueue {
         }
         for record in refused {
             let Some(sender) = record.sender else { continue };
-            waits.shares.take_out(sender, (record.position, record.end() - record.position));
+            waits.shares.remove(sender, (record.position, record.end() - record.position));
         }
     }
 

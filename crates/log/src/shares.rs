@@ -85,7 +85,7 @@ impl LogShares {
     }
 
     /// Removes an added record that could not be written.
-    pub(super) fn take_out(&mut self, sender: Sender, (position, bytes): (u64, u64)) {
+    pub(super) fn remove(&mut self, sender: Sender, (position, bytes): (u64, u64)) {
         let after = self.stretches.partition_point(|stretch| stretch.base <= position);
         let stretch = after.checked_sub(1).and_then(|at| self.stretches.get_mut(at));
         let Some(Stretch { by_sender, .. }) = stretch else { return };
@@ -234,7 +234,7 @@ mod tests {
             let before = shares.counted;
             shares.add(sender(1, connection), (position, 50), SIZE_MAX);
             let held = shares.shares.held(sender(1, connection));
-            shares.take_out(sender(1, connection), (position, 50));
+            shares.remove(sender(1, connection), (position, 50));
             assert_eq!((shares.counted, shares.stretches.len()), (before, 1), "{connection}");
             let after = shares.shares.held(sender(1, connection));
             assert_eq!(held.0 - after.0, 50, "{connection}");

@@ -56,7 +56,7 @@ pub(super) struct LogWriter {
     /// Current compaction.
     pass: Option<Compaction>,
     /// Time of the last check that found no segment to compact, and the dead bytes then.
-    looked_in_vain: Option<(Instant, u64)>,
+    last_vain_check: Option<(Instant, u64)>,
     /// Time of the last failed compaction.
     compaction_failed: Option<Instant>,
     reserve: Reserve,
@@ -88,7 +88,7 @@ impl LogWriter {
             is_unsynced: false,
             unwritten: UnwrittenNotes::default(),
             pass: None,
-            looked_in_vain: None,
+            last_vain_check: None,
             compaction_failed: None,
             reserve: Reserve::default(),
             reserved: None,
@@ -166,7 +166,7 @@ impl LogWriter {
             }
             if looked.elapsed() >= TICK {
                 looked = Instant::now();
-                self.look_after();
+                self.maintain();
             }
         }
     }
@@ -249,7 +249,7 @@ impl LogWriter {
         if self.limits.durability == Durability::Disk {
             self.sync();
         }
-        self.wrote(largest(records));
+        self.note_success(largest(records));
         // After a failed sync the state of the written records is unknown.
         if self.is_dirty && self.active.is_none() { Err(AppendError::Failed) } else { Ok(()) }
     }
@@ -259,7 +259,7 @@ impl LogWriter {
             match record.written {
                 // The sender may no longer wait.
                 Some(waiting) => drop(waiting.send(written)),
-                None if record.note.is_some() && written.is_err() => self.keep_unwritten(record),
+                None if record.note.is_some() && written.is_err() => self.hold_unwritten(record),
                 None => {}
             }
         }
@@ -267,7 +267,7 @@ impl LogWriter {
 
     /// Ends the failing state once a record as large as the largest refused one was written: small
     /// ones alone prove no recovery.
-    fn wrote(&mut self, bytes: u64) {
+    fn note_success(&mut self, bytes: u64) {
         if bytes < self.refused_bytes || self.is_unsynced {
             return;
         }
@@ -293,7 +293,7 @@ impl LogWriter {
             Ok(()) => {
                 (self.is_dirty, self.is_unsynced) = (false, false);
                 self.queue.count(|counts| counts.syncs += 1);
-                self.wrote(0);
+                self.note_success(0);
             }
             Err(error) => {
                 (self.active, self.is_unsynced) = (None, true);
@@ -333,7 +333,7 @@ impl LogWriter {
     }
 
     /// Frees space, and checks if a failed log can be written again.
-    fn look_after(&mut self) {
+    fn maintain(&mut self) {
         self.remove_unclaimed();
         self.compact();
         self.queue.set_used(self.segments.bytes(), &self.segments.positions());
@@ -380,7 +380,7 @@ impl LogWriter {
         match self.write_and_cut(next) {
             Ok(()) => {
                 self.is_unsynced = false;
-                self.wrote(self.refused_bytes);
+                self.note_success(self.refused_bytes);
             }
             Err(error) => {
                 self.failed(&error, "write");

@@ -26,7 +26,7 @@ impl LogWriter {
         let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
         if !is_failing && self.reserved.is_none_or(|last| last.elapsed() >= PROBE_INTERVAL) {
             self.reserved = Some(Instant::now());
-            self.reserve.hold(&*self.disk, self.limits.reserve);
+            self.reserve.reserve(&*self.disk, self.limits.reserve);
         }
         if self.compaction_failed.is_some_and(|last| last.elapsed() < PROBE_INTERVAL) {
             return;
@@ -57,9 +57,9 @@ impl LogWriter {
                 self.abandon_pass();
                 self.queue.count(|counts| counts.compaction_errors += 1);
                 let is_full = error.kind() == io::ErrorKind::StorageFull;
-                if is_full && self.reserve.is_held() {
+                if is_full && self.reserve.is_reserved() {
                     // The next attempt has the space.
-                    self.reserve.give_up(&*self.disk);
+                    self.reserve.release(&*self.disk);
                     return;
                 }
                 self.compaction_failed = Some(Instant::now());
@@ -91,14 +91,14 @@ impl LogWriter {
             return;
         }
         // Copying the claims takes the lock that every request needs.
-        let is_in_vain = self.looked_in_vain.is_some_and(|(last, dead_then)| {
+        let is_in_vain = self.last_vain_check.is_some_and(|(last, dead_then)| {
             let more = dead.saturating_sub(dead_then);
             last.elapsed() < LOOK_INTERVAL && more < self.limits.size_max / MORE_DEAD_PARTS
         });
         if !is_in_vain {
             let claimed = self.source.claimed_records();
             self.pass = Compaction::worthwhile(claimed, &self.segments.closed());
-            self.looked_in_vain = self.pass.is_none().then(|| (Instant::now(), dead));
+            self.last_vain_check = self.pass.is_none().then(|| (Instant::now(), dead));
         }
     }
 

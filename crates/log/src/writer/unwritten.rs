@@ -32,7 +32,7 @@ impl UnwrittenNotes {
 
 impl LogWriter {
     /// Holds a note until the log can be written again, or counts it as lost.
-    pub(super) fn keep_unwritten(&mut self, note: WaitingRecord) {
+    pub(super) fn hold_unwritten(&mut self, note: WaitingRecord) {
         if !self.unwritten.keep(note) {
             self.queue.count(|counts| counts.unwritten_notes += 1);
         }
