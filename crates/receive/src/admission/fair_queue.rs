@@ -1,24 +1,24 @@
-//! Fair queue of those who wait for a limit.
+//! Fair queue of requests that wait for a limit.
 //!
-//! A pure state machine: join, leave, first. Waiters are ordered by what their holder would hold
-//! with the amount that they ask for, so a sender with little goes before a flood; then by arrival.
-//! The amounts that one holder asks for add up, and are served in the order in which they came:
-//! many waiters of one holder stand behind one of another that holds as much.
+//! A pure state machine: join, leave, first. Waiters are ordered by their holder's total including
+//! the requested amount, then by arrival, so a small sender precedes a flood. The requests of one
+//! holder add up and are served in order of arrival. So many waiters of one holder rank behind one
+//! waiter of another with the same holdings.
 
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use smart_default::SmartDefault;
 
-/// Place in a [`WaitingLine`]; the least is the first.
+/// Place in a [`WaitingLine`]; the least is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LinePlace {
     would_hold: usize,
     number: u64,
 }
 
-/// Queue of waiters, each with something that wakes it.
-// `SmartDefault` asks no `Default` of `W`, as std's derive would.
+/// Queue of waiters, each with its waker.
+// `SmartDefault` requires no `Default` of `W`, unlike std's derive.
 #[derive(Debug, SmartDefault)]
 pub(super) struct WaitingLine<W> {
     waiters: BTreeMap<LinePlace, LineWaiter<W>>,
@@ -33,17 +33,17 @@ struct LineWaiter<W> {
     waker: W,
 }
 
-/// Total of one holder's waiters.
+/// Totals of one holder's waiters.
 #[derive(Debug, Default)]
 struct HolderInLine {
     count: usize,
     amount: usize,
-    /// Key of its last waiter: one that comes later stands behind it.
+    /// Key of its last waiter; a later one ranks behind it.
     last: usize,
 }
 
 impl<W> WaitingLine<W> {
-    /// Lets a holder, which has `held` now, wait for an amount.
+    /// Adds a waiter of a holder, which now has `held`, for an amount.
     pub(super) fn join(
         &mut self,
         holder: usize,
@@ -54,8 +54,8 @@ impl<W> WaitingLine<W> {
         let own = self.holders.entry(holder).or_default();
         own.count += 1;
         own.amount = own.amount.saturating_add(amount);
-        // Never lower than before, though `held` may have fallen meanwhile: else a later waiter of
-        // this holder would overtake its earlier ones.
+        // Never lower than before, though `held` may have fallen: otherwise a later waiter of this
+        // holder would overtake its earlier ones.
         own.last = own.last.max(held.saturating_add(own.amount));
         self.joined += 1;
         let place = LinePlace { would_hold: own.last, number: self.joined };
@@ -74,7 +74,7 @@ impl<W> WaitingLine<W> {
         }
     }
 
-    /// Returns the first waiter, with what wakes it.
+    /// Returns the first waiter with its waker.
     pub(super) fn first(&self) -> Option<(LinePlace, &W)> {
         self.waiters.first_key_value().map(|(place, waiter)| (*place, &waiter.waker))
     }
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// Serves the whole queue; returns the names of the waiters in that order.
+    /// Serves the whole queue; returns the names of the waiters in order.
     fn served(mut line: WaitingLine<&'static str>) -> Vec<&'static str> {
         let mut names = Vec::new();
         while let Some((place, name)) = line.first() {
@@ -130,14 +130,14 @@ mod tests {
         assert_eq!(served(line), ["other", "first", "second"]);
     }
 
-    /// One step of a limit that holders share.
+    /// One step of a shared limit.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// A holder asks for an amount.
+        /// A holder requests an amount.
         Ask(usize, usize),
-        /// The holder of the oldest grant gives it back.
+        /// The holder of the oldest grant releases it.
         GiveBack,
-        /// One of those who wait gives up.
+        /// A waiter gives up.
         GiveUp(usize),
     }
 
@@ -150,14 +150,14 @@ mod tests {
         vec(step, 1..200)
     }
 
-    /// A limit of 100 with a queue before it, served as [`super::super::waiters`] does.
+    /// A limit of 100 with a queue, served like [`super::super::waiters`].
     #[derive(Default)]
     struct Limit {
         line: WaitingLine<usize>,
-        /// Holder, amount and place of each ask, by number.
+        /// Holder, amount and place of each request, by number.
         asks: Vec<(usize, usize, LinePlace)>,
         waiting: Vec<usize>,
-        /// Asks that were granted and hold.
+        /// Granted and held requests.
         granted: std::collections::VecDeque<usize>,
     }
 
@@ -218,7 +218,7 @@ mod tests {
                 let least = limit.waiting.iter().map(|ask| limit.asks[*ask].2).min();
                 prop_assert_eq!(limit.line.first().map(|(place, _)| place), least);
             }
-            // A grant given back serves all who wait, however they came.
+            // Releasing all grants serves all waiters, in any order of arrival.
             for _ in 0..limit.asks.len() {
                 limit.step(Step::GiveBack);
                 limit.serve();

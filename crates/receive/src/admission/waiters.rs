@@ -1,13 +1,11 @@
 //! Waiting for a limit in the order of a fair queue ([`super::fair_queue`]).
 //!
-//! A request that gives something back wakes the first in the queue, and one that leaves it, served
-//! or not, wakes the next. So the first always looks again after the last change, and nobody
-//! overtakes it who would hold more. A woken waiter takes its part itself: nothing is granted to
-//! one that has gone.
+//! A released grant wakes the first waiter, and a waiter that leaves, served or not, wakes the
+//! next. So the first always checks again after the last change, and no waiter with larger holdings
+//! overtakes it. A woken waiter takes its share itself, so nothing is granted to one that has left.
 //!
-//! The first keeps those behind it waiting while it has no room, though some may be free: else
-//! small requests would keep a large one out for ever. It stands there only as long as all others
-//! would hold more.
+//! A first waiter without room blocks those behind it, even if some room is free: otherwise small
+//! requests could block a large one for ever. It stays first only while all others would hold more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -19,35 +17,35 @@ use tokio::time::{Instant, timeout_at};
 use super::fair_queue::{LinePlace, WaitingLine};
 use crate::ConnectionAccount;
 
-/// Queue of those who wait for one limit.
+/// Queue of waiters for one limit.
 #[derive(Debug, Default)]
 pub struct Waiters {
     line: Mutex<WaitingLine<Arc<Notify>>>,
-    /// Number of waiters, so that it is known without locking the queue.
+    /// Number of waiters, readable without the lock.
     count: AtomicUsize,
 }
 
-/// Request for a part of a limit.
+/// Request for a share of a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct AskedRoom<'a> {
-    /// Connection that asks.
+    /// Requesting connection.
     pub sender: &'a Arc<ConnectionAccount>,
-    /// Amount of the limit that it holds.
+    /// Amount that it holds.
     pub held: usize,
-    /// Amount that it asks for.
+    /// Requested amount.
     pub amount: usize,
 }
 
 impl Waiters {
-    /// Returns true if nobody waits: then a request takes what there is.
+    /// Returns true if there are no waiters, so that a request may take free room.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Wakes the first: something was given back.
+    /// Wakes the first waiter after a release.
     pub fn wake(&self) {
-        // Pairs with the fence in `join`: either the count is seen here, or the waiter that has
-        // raised it sees what was given back.
+        // Pairs with the fence in `join`: either the count is seen here, or the new waiter sees the
+        // released amount.
         fence(Ordering::SeqCst);
         if !self.is_empty()
             && let Some((_, first)) = self.line.lock().first()
@@ -56,8 +54,8 @@ impl Waiters {
         }
     }
 
-    /// Waits in the queue until `is_taken`; false at the deadline. `waits` is called where it
-    /// really has to wait. Dropped, it leaves the queue.
+    /// Waits in the queue until `is_taken`; false at the deadline. Calls `waits` if it must wait.
+    /// Dropping it leaves the queue.
     pub async fn wait(
         &self,
         asked: AskedRoom<'_>,
@@ -86,7 +84,7 @@ impl Waiters {
         let place = line.join(Arc::as_ptr(sender).addr(), held, amount, Arc::clone(&woken));
         self.count.store(line.len(), Ordering::Relaxed);
         drop(line);
-        // Pairs with the fence in `wake`: the count is raised before room is looked for.
+        // Pairs with the fence in `wake`: the count is raised before the check for room.
         fence(Ordering::SeqCst);
         Waiter { waiters: self, place, woken }
     }
@@ -123,7 +121,7 @@ mod tests {
     use super::*;
     use spanscore_base::model::MemoryQuota;
 
-    /// A limit of some places, and those who wait for one.
+    /// A limit of some places, with its waiters.
     struct Places {
         share: Arc<MemoryQuota>,
         waiters: Waiters,
@@ -174,7 +172,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert_eq!(places.waiters.count.load(Ordering::Relaxed), 1);
         drop(held);
-        // It was woken and has not run: free room is its own.
+        // It was woken and has not run: the free room is reserved for it.
         assert!(places.take(&sender, Duration::ZERO).await.is_none());
         let taken = waiting.await.expect("no panic");
         assert!(taken.is_some() && places.waiters.is_empty());

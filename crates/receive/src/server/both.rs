@@ -1,4 +1,4 @@
-//! Both protocols on one port: a gRPC call is told by its content type, all else is OTLP/HTTP.
+//! Both protocols on one port: the content type selects gRPC, anything else is OTLP/HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::{ConnectionAccount, Intake};
 /// Free port of the loopback address.
 const ENDPOINT: &str = "127.0.0.1:0";
 
-/// Largest body in bytes: both protocols have one limit here.
+/// Largest body in bytes, for both protocols.
 const BODY_LIMIT: BodyLimit = BodyLimit { bytes_max: 64 << 20, setting: "the limit of 64 MiB" };
 
-/// Service for calls and posts.
+/// Service for both protocols.
 pub(super) struct BothService<I> {
     grpc: GrpcService<I>,
     http: HttpService<I>,
