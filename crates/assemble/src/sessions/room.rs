@@ -1,4 +1,4 @@
-//! Room for sessions: what goes, and when.
+//! Eviction of sessions.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::shares::Measure;
 use spanscore_base::model::{Completion, SessionKey};
 
 impl Sessions {
-    /// Notes that a judgement has ended: its session is remembered, or goes if it was to.
+    /// Ends a judgement: its session is remembered, or removed if so marked.
     pub fn done(&mut self, due: &DueSession) {
         let known = self.by_key.get_mut(&due.key);
         let Some(session) = known.filter(|session| session.number == due.number) else { return };
@@ -18,12 +18,12 @@ impl Sessions {
         }
     }
 
-    /// Returns the bytes of evicted sessions whose judgements are not done, beyond the limit.
+    /// Returns the bytes of evicted sessions with unfinished judgements beyond the limit.
     pub fn going_bytes(&self) -> usize {
         self.going.1
     }
 
-    /// Keeps a session that was to go.
+    /// Cancels the removal of a session.
     pub(super) fn stay(&mut self, key: &Arc<SessionKey>) {
         let Some(session) = self.by_key.get_mut(key) else { return };
         if session.goes.take() == Some(Goes::Evicted) {
@@ -38,7 +38,7 @@ impl Sessions {
         if session.going == 0 {
             return self.forget(key);
         }
-        // The limits count it no more, whatever its age is by now.
+        // It no longer counts toward the limits, whatever its age.
         if session.goes == Some(Goes::Evicted) {
             return;
         }
@@ -64,7 +64,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets and judges sessions of whoever holds most until the limits hold.
+    /// Forgets and judges sessions of the largest holders until the limits hold.
     pub(super) fn make_room(&mut self, due: &mut Vec<DueSession>) {
         let kept = self.settings.kept_bytes();
         // The allocator rounds sizes up.

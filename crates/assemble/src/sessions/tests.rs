@@ -9,7 +9,7 @@ fn sessions(change: impl FnOnce(&mut SessionsSettings)) -> Sessions {
     Sessions::new(settings, 0)
 }
 
-/// Returns the only connection of a peer.
+/// Returns the single connection of a peer.
 fn of(peer: u32) -> Sender {
     Sender { peer, ..Sender::default() }
 }
@@ -55,7 +55,8 @@ fn session_is_complete_when_none_of_its_traces_came_for_its_idle_time() {
 
 #[test]
 fn session_that_never_rests_is_judged_at_its_maximum_age() {
-    // The age ends between two looks at the idle time, the second time after a revision.
+    // The age limit is reached between two checks of the idle time, the second time after a
+    // revision.
     for rests in [false, true] {
         let mut sessions = sessions(|settings| settings.age_max = HumanDuration::from_secs(35));
         let mut judged = Vec::new();
@@ -121,7 +122,7 @@ fn limits_judge_the_longest_quiet_session() {
 fn many_sessions_make_room_one_by_one_the_longest_quiet_first() {
     let mut sessions = sessions(|settings| settings.open_sessions_max = 20_000);
     (0..20_000).for_each(|n| drop(add(&mut sessions, n, &n.to_string(), n, 1)));
-    // Looking at every session for each one that goes would take minutes.
+    // Visiting all sessions for each removed one would take minutes.
     for n in 20_000..60_000 {
         let due = add(&mut sessions, n, &n.to_string(), n, 1);
         let ids = due.iter().map(|due| due.key.session_id.parse());
@@ -186,7 +187,7 @@ fn flood_of_sessions_makes_room_from_itself() {
             evicted.extend(due.into_iter().map(|due| due.key.session_id.to_string()));
         }
         let own = evicted.iter().filter(|id| id.starts_with("own")).count();
-        // Over its connection nothing tells a victim from the flood.
+        // Over its connection nothing distinguishes a victim from the flood.
         assert_eq!(own, if shares_its == "connection" { 10 } else { 0 }, "{shares_its}");
         assert_eq!((sessions.count(), evicted.len()), (40, 870));
     }
@@ -285,14 +286,14 @@ fn judgement_of_a_session_that_was_forgotten_is_of_no_later_one() {
     }
 }
 
-/// Adds a trace; judgements of what that makes due are not done.
+/// Adds a trace; judgements that it makes due stay unfinished.
 fn put(sessions: &mut Sessions, now_ms: u64, (id, trace): (&str, u8), due: &mut Vec<DueSession>) {
     let spans = TraceSpans { trace_id: TraceId([trace; 16]), ..TraceSpans::default() };
     let key = SessionKey { service_name: None, session_id: id.into(), group: Default::default() };
     sessions.add(key, (Arc::new(spans), [trace; 16]), now_ms, due);
 }
 
-/// Returns the sessions that are due, but for those of a sender.
+/// Returns the due sessions, except those of a sender.
 fn due_unless(sessions: &mut Sessions, now_ms: u64, held: Option<Sender>) -> Vec<DueSession> {
     sessions.pass(now_ms);
     std::iter::from_fn(|| sessions.next_due(now_ms, |sender| held == Some(sender))).collect()

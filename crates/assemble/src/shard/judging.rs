@@ -1,4 +1,4 @@
-//! Judgement: turns complete traces into due ones, first or as a revision.
+//! Judgement: makes complete traces due, first or as a revision.
 
 use super::super::shares::TraceClass;
 use super::super::trace::State;
@@ -7,8 +7,8 @@ use super::{Due, Handle, Shard};
 use spanscore_base::model::Completion;
 
 impl Shard {
-    /// Completes a trace. Nothing is due if it was judged on the same spans before, or holds no
-    /// span of an agent.
+    /// Completes a trace. Nothing is due if it was judged with the same spans before, or has no
+    /// agent span.
     pub(super) fn judge(
         &mut self,
         handle: Handle,
@@ -52,7 +52,7 @@ impl Shard {
         }
     }
 
-    /// Makes a trace due, as one more revision if it was judged before.
+    /// Makes a trace due, as a revision if it was judged before.
     fn push_due(&mut self, handle: Handle, completion: Completion, due: &mut Vec<Due>) {
         let Some(trace) = self.get_mut(handle) else { return };
         let judged = trace.judged();
@@ -70,8 +70,8 @@ impl Shard {
         });
     }
 
-    /// Makes a trace due as it was for an earlier process, unless that has delivered its
-    /// evaluations and no session needs to know.
+    /// Makes a trace due as for an earlier process, unless that delivered its evaluations and no
+    /// session needs it.
     fn push_known(
         &mut self,
         handle: Handle,

@@ -4,13 +4,12 @@ use super::{Handle, Shard};
 use spanscore_base::model::{GivenVerdicts, Reported, Sender, TraceId};
 
 impl Shard {
-    /// Returns the last evaluations of a trace that evaluators must know again.
+    /// Returns the last evaluations of a trace that evaluators need again.
     pub fn reported(&self, handle: Handle) -> &[Reported] {
         self.get(handle).map_or(&[], |trace| trace.said.reported())
     }
 
-    /// Remembers evaluations of a trace, once they have left, for as long as the trace is
-    /// remembered.
+    /// Remembers sent evaluations of a trace, as long as the trace is remembered.
     pub fn keep_reported(&mut self, handle: Handle, reported: Vec<Reported>) {
         if let Some(trace) = self.get_mut(handle) {
             trace.said.keep_reported(reported);
@@ -23,7 +22,7 @@ impl Shard {
         self.get(handle).map(|trace| trace.said.verdicts()).unwrap_or_default()
     }
 
-    /// Remembers the verdicts of a trace, for as long as the trace is remembered.
+    /// Remembers the verdicts of a trace, as long as the trace is remembered.
     pub fn keep_verdicts(&mut self, handle: Handle, verdicts: GivenVerdicts) {
         if let Some(trace) = self.get_mut(handle) {
             trace.said.keep_verdicts(verdicts);
@@ -31,7 +30,7 @@ impl Shard {
         self.recount(handle);
     }
 
-    /// Starts or stops to record the ids of traces that are dropped without a span of an agent.
+    /// Enables or disables the record of traces dropped without an agent span.
     pub fn watch_ignored_if(&mut self, is_watched: bool) {
         if !is_watched {
             self.ignored = None;
@@ -40,8 +39,7 @@ impl Shard {
         }
     }
 
-    /// Returns the traces dropped without a span of an agent since the last call, with their
-    /// senders.
+    /// Returns the traces dropped without an agent span since the last call, with their senders.
     pub fn take_ignored(&mut self) -> Vec<(TraceId, Sender)> {
         self.ignored.as_mut().map(std::mem::take).unwrap_or_default()
     }

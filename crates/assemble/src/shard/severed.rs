@@ -1,9 +1,8 @@
-//! Traces that are forgotten, by their judgements: later parts of them are revisions. A run may
-//! pause for longer than a trace is remembered (a slow model, a person who approves), and room may
-//! be made before that.
+//! Judgements of forgotten traces, so that later parts revise them. A run may pause for longer than
+//! a trace is remembered (a slow model, a person's approval), or the trace may be evicted before.
 //!
-//! An entry is small, so that hours of them fit. Room is made from the peer with most of them, its
-//! oldest first, so that a flood of one peer takes the place of itself.
+//! Entries are small, so that hours of them fit. Eviction takes the oldest of the peer with most
+//! entries, so a flood displaces itself.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -12,33 +11,33 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use spanscore_base::model::TraceId;
 
-/// Time for which a judged trace is known so, seconds.
+/// Time for which a judgement is known, seconds.
 const KNOWN_SECS: u32 = 6 * 60 * 60;
-/// As many may be known so under any limit.
+/// Number of entries allowed under any limit.
 const COUNT_MIN: usize = 64;
-/// Part of the limit on bytes of traces that they may take.
+/// Inverse of their share of the byte limit of traces.
 const BYTES_SHARE: usize = 16;
-/// Bytes of an entry with its place in the table, at 7 of 16 to 7 of 8 places.
+/// Bytes of an entry in the table, at 7/16 to 7/8 occupancy.
 const ENTRY_BYTES: usize = size_of::<Severed>() + 12;
-/// Bytes of a peer with any: its list, and its entries by key and by size.
+/// Bytes of a peer: its list, and its entries by key and by size.
 const PEER_BYTES: usize = 160;
-/// Entries that are allocated together: a vector that doubles would hold as many again in vain.
+/// Entries allocated together: a doubling vector would waste as many again.
 const CHUNK: usize = 256;
 const NONE: u32 = u32::MAX;
 
 const _: () = assert!(ENTRY_BYTES <= 64, "hours of judged traces must fit");
 
-/// A trace that went.
+/// Forgotten trace.
 #[derive(Clone, Copy, Default)]
 struct Severed {
-    /// Hash of its id: two of a million have the same once in ten million times.
+    /// Hash of its id: two of a million collide once in ten million cases.
     id: [u32; 2],
     /// Digest of its last judgement.
     digest: [u32; 4],
     /// Number of its judgements.
     count: u32,
     peer: u32,
-    /// Second in which it went.
+    /// Second of its removal.
     at_s: u32,
     /// Entries of its peer before and after it.
     before: u32,
@@ -53,7 +52,7 @@ struct PeerList {
     count: usize,
 }
 
-/// Number of judgements and digest of the last, by trace.
+/// Number of judgements and last digest, by trace.
 #[derive(Default)]
 pub(super) struct SeveredTraces {
     hasher: DefaultHashBuilder,
@@ -64,19 +63,19 @@ pub(super) struct SeveredTraces {
     /// Peers by the number of their traces.
     sizes: BTreeSet<(usize, u32)>,
     count_max: usize,
-    /// Number of those that went for others of their peer since the last call.
+    /// Number evicted by others of their peer since the last call.
     lost: u64,
 }
 
 impl SeveredTraces {
-    /// Returns a memory of so many traces, within its part of the bytes.
+    /// Returns a store for this many traces, within its share of the bytes.
     pub(super) fn new(count_max: usize, bytes_max: usize) -> Self {
         let mut own = Self::default();
         own.limit(count_max, bytes_max);
         own
     }
 
-    /// Changes the limits; traces beyond them go.
+    /// Changes the limits; traces beyond them are removed.
     pub(super) fn limit(&mut self, count_max: usize, bytes_max: usize) {
         self.count_max = count_max.min(bytes_max / BYTES_SHARE / ENTRY_BYTES).max(COUNT_MIN);
         self.make_room();
@@ -87,12 +86,12 @@ impl SeveredTraces {
         self.places.len() * ENTRY_BYTES + self.by_peer.len() * PEER_BYTES
     }
 
-    /// Returns the number of traces that went before their time since the last call.
+    /// Returns the number of early removals since the last call.
     pub(super) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
-    /// Remembers the judgements of a trace of a peer.
+    /// Records the judgements of a peer's trace.
     pub(super) fn add(
         &mut self,
         trace_id: TraceId,
@@ -114,7 +113,7 @@ impl SeveredTraces {
         self.make_room();
     }
 
-    /// Forgets the oldest of whoever has most, until the limit holds.
+    /// Removes the oldest entries of the largest peers until the limit holds.
     fn make_room(&mut self) {
         while self.places.len() > self.count_max
             && let Some(&(_, largest)) = self.sizes.last()
@@ -125,7 +124,7 @@ impl SeveredTraces {
         }
     }
 
-    /// Returns the judgements of a trace of which a later part came, once.
+    /// Takes the judgements of a trace with a new part.
     pub(super) fn take(&mut self, trace_id: TraceId, now_ms: u64) -> Option<(u32, u128)> {
         if self.places.is_empty() {
             return None;
@@ -138,7 +137,7 @@ impl SeveredTraces {
         is_known.then(|| (count, joined(digest)))
     }
 
-    /// Forgets the entries of a peer that are too old.
+    /// Removes a peer's expired entries.
     fn expire(&mut self, peer: u32, now_s: u32) {
         while let Some(list) = self.by_peer.get(&peer) {
             let first = list.first;
@@ -149,7 +148,7 @@ impl SeveredTraces {
         }
     }
 
-    /// Stores an entry; returns its place.
+    /// Stores an entry; returns its index.
     fn put(&mut self, entry: Severed) -> u32 {
         if self.free.is_empty() {
             let first = (self.chunks.len() * CHUNK) as u32;
@@ -161,7 +160,7 @@ impl SeveredTraces {
         at
     }
 
-    /// Puts an entry behind those of its peer.
+    /// Appends an entry to its peer's list.
     fn append(&mut self, peer: u32, at: u32) {
         let list = self.by_peer.get(&peer).copied();
         let PeerList { first, last, count } =
@@ -251,7 +250,7 @@ mod tests {
         }
         for number in 1000..3000 {
             severed.add(id(number), 2, (1, digest), 0);
-            // One that comes back and goes again is known by its last going.
+            // A trace that returns and is removed again is known by its last removal.
             assert_eq!(severed.take(id(19), 0), Some((19, digest)));
             severed.add(id(19), 1, (19, digest), 0);
         }

@@ -4,7 +4,7 @@ use super::{Handle, Shard, State};
 use crate::completion_policy::RootEnd;
 
 impl Shard {
-    /// Updates the waits of a trace by an arrival.
+    /// Updates the waits of a trace after an arrival.
     pub(super) fn note_arrival(&mut self, handle: Handle, now_ms: u64) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
         let Some(trace) = place.trace.as_deref_mut() else { return };
@@ -23,8 +23,7 @@ impl Shard {
         }
     }
 
-    /// Marks a trace that is judged though its root may come as partial if it certainly lacks
-    /// something.
+    /// Marks a trace judged without its root as partial if parts are certainly missing.
     pub(super) fn note_lack(&mut self, handle: Handle) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
         let Some(trace) = place.trace.as_deref_mut() else { return };
@@ -36,8 +35,8 @@ impl Shard {
         trace.lacked_parents |= trace.is_partial && !trace.root_ended;
     }
 
-    /// Returns true if a trace that is complete by its root waits nevertheless, since it lacks
-    /// something; then its deadline is armed anew.
+    /// Returns true if a trace whose root has ended must wait for missing parts; its deadline is
+    /// then armed anew.
     pub(super) fn is_waited_for(&mut self, handle: Handle, now_ms: u64) -> bool {
         if !self.traces.quiet_period.is_auto() {
             return false;

@@ -1,21 +1,21 @@
-//! Evaluations remembered of a trace: none of most open ones, so they are held beside them.
+//! Evaluations remembered for a trace, boxed since most open traces have none.
 
 use spanscore_base::model::{GivenVerdicts, Reported};
 
-/// Evaluations of one trace, remembered for as long as it may be revised.
+/// Evaluations of one trace, remembered while it may be revised.
 #[derive(Debug, Default)]
 pub(crate) struct SaidOfTrace(Option<Box<SaidParts>>);
 
 #[derive(Debug, Default)]
 struct SaidParts {
-    /// Last evaluations that evaluators must know again.
+    /// Last evaluations that evaluators need again.
     reported: Vec<Reported>,
     /// Verdicts of the trace.
     verdicts: GivenVerdicts,
 }
 
 impl SaidOfTrace {
-    /// Returns the last evaluations that evaluators must know again.
+    /// Returns the last evaluations that evaluators need again.
     pub(crate) fn reported(&self) -> &[Reported] {
         self.0.as_ref().map_or(&[], |said| &said.reported)
     }

@@ -1,11 +1,11 @@
-//! Tests of recovery: traces of an earlier process, brought back.
+//! Tests of recovery of an earlier process's traces.
 
 use hashbrown::HashMap;
 
 use super::*;
 use spanscore_base::model::{NoteCell, NoteKind};
 
-/// Returns trace 1, due by its ended root, of a shard with some records.
+/// Returns trace 1, due by its ended root, of a shard with these records.
 fn said_of(records: &[(u8, u16, u16)]) -> Due {
     let mut shard = shard(|_, _| {});
     let mut due = Vec::new();
