@@ -1,4 +1,4 @@
-//! Early verdicts on traces that are still open.
+//! Early verdicts on open traces.
 
 use super::Worker;
 use spanscore_assemble::{RunningTrace, TakenSteps};
@@ -7,13 +7,13 @@ use spanscore_base::panics::caught;
 use spanscore_evaluate::engine::run::Evidence;
 use spanscore_net::clock::now_ns;
 
-/// Fraction of a trace's work budget for early verdicts, beside the budget itself: a quarter. The
-/// final judgement must not depend on the way in which the spans came.
+/// Inverse of the additional share of a trace's work budget for early verdicts. The final judgement
+/// must not depend on the order of arrival.
 const EARLY_SHARE: u64 = 4;
 
 impl Worker {
-    /// Judges the running traces that the last batch extended, if an evaluator gives early
-    /// verdicts; returns the steps taken.
+    /// Judges the running traces extended by the last batch, if an evaluator gives early verdicts;
+    /// returns the steps taken.
     pub(super) fn judge_running(&mut self) -> u64 {
         let running = self.shard.take_running();
         if running.is_empty() {

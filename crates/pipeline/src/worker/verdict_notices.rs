@@ -1,4 +1,4 @@
-//! Verdict notices to forwards: what tail sampling decides by.
+//! Verdict notices to forwards, the input of tail sampling.
 
 use super::Worker;
 use spanscore_assemble::Due;
@@ -8,7 +8,7 @@ use spanscore_emit::forward::JudgedTrace;
 use spanscore_evaluate::AskedTarget;
 
 impl Worker {
-    /// Reports the verdict on a trace; if judges may still fail it, that waits for their answers.
+    /// Reports the verdict on a trace, after all judges' answers if one may still fail it.
     pub(super) fn tell_forwards(
         &self,
         due: &Due,
@@ -21,7 +21,7 @@ impl Worker {
         }
     }
 
-    /// Reports the verdict on the trace of an id and a sender.
+    /// Reports the verdict on a sender's trace by id.
     pub(super) fn tell_forwards_of(
         &self,
         (trace_id, sender): (TraceId, Sender),
@@ -42,7 +42,7 @@ impl Worker {
         self.context.forwards.judged(judged);
     }
 
-    /// Reports traces that are dropped without an agent.
+    /// Reports traces dropped without an agent.
     pub(super) fn tell_ignored(&mut self) {
         for (trace_id, sender) in self.shard.take_ignored() {
             self.context.forwards.judged(JudgedTrace {

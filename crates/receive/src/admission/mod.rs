@@ -104,7 +104,7 @@ impl Admission {
         Err(RefusedRequest::overloaded(RefusalReason::TurnsFull, what))
     }
 
-    /// Returns the end of the delay for refusing a request that began at `begun`, with a place to
+    /// Returns the end of the delay for refusing a request that began at `began`, with a place to
     /// wait. `None` if the refusal has another cause than lack of room, has waited already, or if
     /// too many are delayed.
     pub(super) fn hold_back(
