@@ -1,14 +1,14 @@
-//! Senders that a judge passes by, as their shares of its budget are reserved.
+//! Senders skipped by a judge because their shares of its budget are reserved.
 
 use std::collections::BTreeSet;
 
 use crate::judge::gate::ShareHolder;
 use spanscore_base::model::Sender;
 
-/// Connections of a peer that are tried at once, though others of it had no room.
+/// Limit on a peer's connections tried in one pass.
 const TRIED_MAX: usize = 16;
 
-/// Senders whose requests wait for the settlement of others of theirs.
+/// Senders whose requests wait for the settlement of their earlier ones.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct HeldSenders {
     peers: BTreeSet<u32>,
@@ -16,7 +16,7 @@ pub(in crate::judge) struct HeldSenders {
 }
 
 impl HeldSenders {
-    /// Holds a sender, or its whole peer where that has no room, or was tried often enough.
+    /// Holds a sender, or its whole peer if that has no room or was tried often enough.
     pub(super) fn hold(&mut self, Sender { peer, connection, .. }: Sender, holder: ShareHolder) {
         self.connections.insert((peer, connection));
         let tried = self.connections.range((peer, 0)..=(peer, u16::MAX)).count();
@@ -25,7 +25,7 @@ impl HeldSenders {
         }
     }
 
-    /// Holds a sender no more, nor all of its peer.
+    /// Releases a sender and its whole peer.
     pub(super) fn release(&mut self, Sender { peer, connection, .. }: Sender) {
         self.peers.remove(&peer);
         self.connections.remove(&(peer, connection));
@@ -36,7 +36,7 @@ impl HeldSenders {
         self.peers.contains(&peer) || self.connections.contains(&(peer, connection))
     }
 
-    /// Returns true if nobody is held.
+    /// Returns true if no sender is held.
     pub(super) fn is_empty(&self) -> bool {
         self.connections.is_empty()
     }

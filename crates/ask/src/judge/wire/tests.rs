@@ -1,4 +1,4 @@
-//! Requests and answers of the three protocols, by their providers' published examples.
+//! Tests of requests and answers of the three protocols, by their providers' published examples.
 
 use std::time::Duration;
 
@@ -215,8 +215,8 @@ fn errors_mean_what_their_providers_say() {
     check_fault(404, error("model_not_found", "no such model"), &missing);
 }
 
-/// Bodies of real interfaces, each before the first success of its judge: none but an unexplained
-/// 400 may take the schema away. Those of a success hold no message.
+/// Bodies of real APIs, each before the judge's first success: only an unexplained 400 may drop the
+/// schema. Success bodies hold no message.
 #[test]
 fn error_bodies_of_providers_refuse_lock_or_reject() {
     let file = include_str!("../../../../../tests/fixtures/judges/errors.jsonl");
@@ -243,7 +243,7 @@ fn error_bodies_of_providers_refuse_lock_or_reject() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Answers a judge before its first success with the body of a case.
+/// Answers a judge's first request with the body of a case.
 fn answered(case: &Value, status: u16) -> Result<Reply, Fault> {
     let body = match &case["body"] {
         Value::String(text) => text.clone(),
@@ -255,7 +255,7 @@ fn answered(case: &Value, status: u16) -> Result<Reply, Fault> {
     reply(&judge, &ProviderCapabilities::new(StructuredOutput::Auto), &answer)
 }
 
-/// Successes in the forms of servers and gateways, with text, end and counts of each.
+/// Successes in the forms of servers and gateways, with text, finish reason and counts of each.
 #[test]
 fn bodies_of_success_are_read_in_the_forms_of_servers() {
     let file = include_str!("../../../../../tests/fixtures/judges/answers.jsonl");
