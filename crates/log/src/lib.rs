@@ -1,7 +1,7 @@
 //! Write-ahead log: checksummed records in segment files that survive the process.
 //!
 //! ```text
-//! append ──► queue ──► writer thread: one write for all waiting records, one sync ──► segment files
+//! append ──► queue ──► writer thread: one write for all that wait, one sync ──► segment files
 //!   claim ◄── answered as the durability says                         read, records ◄──┘
 //! ```
 //!

@@ -56,7 +56,7 @@ pub(super) fn retain(
     counters: &StoreCounters,
 ) -> rusqlite::Result<bool> {
     let is_large = used_bytes(connection)? > limits.size;
-    // When the file is too large, only the last minutes keep minute resolution.
+    // In a file that is too large only the last minutes keep minute resolution.
     let minutes_ms = if is_large { MINUTES_LARGE_MS } else { MINUTES_KEPT_MS };
     let before = now_ms.saturating_sub(limits.age_ms);
     let transaction = connection.transaction()?;

@@ -131,7 +131,10 @@ fn items_that_are_kept_keep_their_places_and_the_rest_is_forgotten() {
     (0..3).for_each(|number| queue.put(of(1), 100, number));
     (3..6).for_each(|number| queue.put(of(2), 200, number));
     queue.retain(|number| [1, 2].contains(number));
-    assert_eq!((queue.len(), queue.queued_costs(of(1)), queue.queued_costs(of(2)).0), (2, (200, 200), 0));
+    assert_eq!(
+        (queue.len(), queue.queued_costs(of(1)), queue.queued_costs(of(2)).0),
+        (2, (200, 200), 0)
+    );
     assert_eq!(taken(&mut queue), [1, 2]);
     assert_forgotten(&queue);
 }

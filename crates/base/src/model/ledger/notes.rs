@@ -1,16 +1,16 @@
 //! Notes on traces: claims that live as long as any record of their trace.
 //!
 //! ```text
-//! trace, receipts ──► NoteCell ──► its notes        while the trace is at hand, or undelivered
+//! trace, receipts ──► NoteCell ──► its notes        while the trace is held, or undelivered
 //!                        │ dropped
 //!                        ▼
 //!       each of its records that others claim ──► its notes, each once
 //! ```
 //!
-//! A record may hold thousands of traces that are long forgotten, while one that goes on claims it.
-//! Traces that are judged together share a note, so a record holds few notes for them. Beyond
-//! [`TIED_MAX`] in all, notes are let go and counted: a restart may then tell again what they said
-//! had been told.
+//! A record may hold thousands of forgotten traces while one running trace still claims it. Traces
+//! judged together share a note, so a record holds few notes for them. Beyond [`TIED_MAX`] in all,
+//! notes are dropped and counted. After a restart the evaluations that they cover may then be
+//! repeated.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
