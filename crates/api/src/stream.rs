@@ -83,7 +83,7 @@ struct StreamFollower {
 }
 
 /// Rows of one check, and the number of omitted ones.
-struct News {
+struct NewRows {
     runs: Vec<(i64, RunRow)>,
     evaluations: Vec<(i64, EvaluationRow)>,
     annotations: Vec<(i64, StoredAnnotation)>,
@@ -121,7 +121,7 @@ impl StreamFollower {
                     }
                     // The store is busy: these rows are queried again.
                     Ok(false) => after = Some(begun),
-                    Err(Gone) => return,
+                    Err(Disconnected) => return,
                 }
             }
             if self.stats().await.is_err() {
@@ -147,7 +147,7 @@ impl StreamFollower {
         (after, head): (LastRows, LastRows),
         far: Option<MissedRows>,
         limit: usize,
-    ) -> Result<bool, Gone> {
+    ) -> Result<bool, Disconnected> {
         if after == head && far.is_none() {
             return Ok(true);
         }
@@ -164,7 +164,7 @@ impl StreamFollower {
                 evaluations: known.evaluations + all - evaluations.len() as i64,
                 annotations: said - annotations.len() as i64,
             };
-            Ok(News { runs, evaluations, annotations, missed })
+            Ok(NewRows { runs, evaluations, annotations, missed })
         });
         let Ok(news) = asked.await else { return Ok(false) };
         if far.is_some() || news.missed != MissedRows::default() {
@@ -185,7 +185,7 @@ impl StreamFollower {
         Ok(true)
     }
 
-    async fn gap(&self, missed: MissedRows) -> Result<(), Gone> {
+    async fn gap(&self, missed: MissedRows) -> Result<(), Disconnected> {
         let MissedRows { runs, evaluations, annotations } = missed;
         let gap = json!({
             "missed": runs + evaluations + annotations,
@@ -196,7 +196,7 @@ impl StreamFollower {
         self.send(event("gap", &gap)).await
     }
 
-    async fn stats(&self) -> Result<(), Gone> {
+    async fn stats(&self) -> Result<(), Disconnected> {
         let count = |it| self.api.store.counters().get(it);
         let stats = json!({
             "evaluations": count(StoreCount::Evaluations),
@@ -207,13 +207,13 @@ impl StreamFollower {
         self.send(event("stats", &stats)).await
     }
 
-    async fn send(&self, event: Event) -> Result<(), Gone> {
-        self.sender.send(Ok(event)).await.map_err(|_| Gone)
+    async fn send(&self, event: Event) -> Result<(), Disconnected> {
+        self.sender.send(Ok(event)).await.map_err(|_| Disconnected)
     }
 }
 
 /// The client has closed its stream.
-struct Gone;
+struct Disconnected;
 
 /// Returns the numbers of rows missed by a returning client, if too many.
 fn missed(after: LastRows, head: LastRows) -> Option<MissedRows> {

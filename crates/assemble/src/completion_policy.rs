@@ -52,7 +52,7 @@ impl Lateness {
         self.misses < if self.is_known { KNOWN_MISSES_MAX } else { MISSES_MAX }
     }
 
-    fn came(&mut self) {
+    fn arrived(&mut self) {
         *self = Self { is_known: true, misses: 0 };
     }
 
@@ -186,9 +186,9 @@ impl RootPlace {
 
 impl CompletionPolicy {
     /// Returns the missing parts, worth a wait, of a trace whose root has ended.
-    pub(super) fn lack(&mut self, spans: &TraceSpans) -> Missing {
-        let mut lack = Missing::default();
-        let Some(root) = root_of(spans) else { return lack };
+    pub(super) fn missing_parts(&mut self, spans: &TraceSpans) -> Missing {
+        let mut missing = Missing::default();
+        let Some(root) = root_of(spans) else { return missing };
         let root_service = service_of(spans, root);
         let is_span = |flags: SpanFlags| !flags.has(SpanFlags::LOG);
         let all = || spans.spans.iter().enumerate().filter(|(_, span)| is_span(span.flags));
@@ -199,39 +199,39 @@ impl CompletionPolicy {
         for (at, span) in all() {
             let service = service_of(spans, at);
             is_alone &= service == root_service;
-            lack.pending |= !span.flags.has(SpanFlags::ENDED);
+            missing.pending |= !span.flags.has(SpanFlags::ENDED);
             let has_parent = span.parent_id.is_none()
                 || span.flags.has(SpanFlags::REMOTE_PARENT)
                 || ids.contains(&span.parent_id);
             if !has_parent
                 && self.habits(service).parents.is_worth()
-                && lack.parents.len() < LACKING_MAX
-                && !lack.parents.contains(&service)
+                && missing.parents.len() < LACKING_MAX
+                && !missing.parents.contains(&service)
             {
-                lack.parents.push(service);
+                missing.parents.push(service);
             }
             // A span below a model's span is the call of the model itself.
             let calls = span.peer != 0 && !models.contains(&span.parent_id);
-            if calls && !parents.contains(&span.span_id) && lack.peers.len() < LACKING_MAX {
+            if calls && !parents.contains(&span.span_id) && missing.peers.len() < LACKING_MAX {
                 let habit = self.peers.get(&(service, span.peer)).copied().unwrap_or_default();
                 if habit.is_worth() {
-                    lack.peers.push((service, span.peer));
-                    lack.is_certain |= habit.is_known;
+                    missing.peers.push((service, span.peer));
+                    missing.is_certain |= habit.is_known;
                 }
             }
         }
         let others = self.habits(root_service).others;
-        lack.others = is_alone && others.is_known && others.is_worth();
-        lack.is_certain |= lack.others || lack.pending || !lack.parents.is_empty();
-        lack
+        missing.others = is_alone && others.is_known && others.is_worth();
+        missing.is_certain |= missing.others || missing.pending || !missing.parents.is_empty();
+        missing
     }
 
     /// Returns the wait for the missing parts after the last arrival, milliseconds, at most
     /// `most_ms`.
-    pub(super) fn wait_ms(&mut self, spans: &TraceSpans, lack: &Missing, most_ms: u64) -> u64 {
+    pub(super) fn wait_ms(&mut self, spans: &TraceSpans, missing: &Missing, most_ms: u64) -> u64 {
         let Some(root) = root_of(spans) else { return most_ms };
         let habits = self.habits(service_of(spans, root));
-        let is_elsewhere = lack.others || !lack.peers.is_empty();
+        let is_elsewhere = missing.others || !missing.peers.is_empty();
         match if is_elsewhere { habits.others_late_ms } else { habits.own_late_ms } {
             0 => most_ms,
             late_ms => (late_ms + late_ms / 4 + MARGIN_MS).min(most_ms),
@@ -239,7 +239,7 @@ impl CompletionPolicy {
     }
 
     /// Learns the lateness of records that arrived after the end of the root.
-    pub(super) fn came_late(&mut self, spans: &TraceSpans, end: &mut RootEnd, late_ms: u64) {
+    pub(super) fn learn_lateness(&mut self, spans: &TraceSpans, end: &mut RootEnd, late_ms: u64) {
         let Some(root) = end.place.of(spans) else { return };
         let root = service_of(spans, root);
         let last = service_of(spans, spans.spans.len() - 1);
@@ -247,21 +247,21 @@ impl CompletionPolicy {
             let known_ms = if root == last {
                 &mut habits.own_late_ms
             } else {
-                habits.others.came();
+                habits.others.arrived();
                 &mut habits.others_late_ms
             };
             *known_ms = late_ms.max(*known_ms - *known_ms / FADING);
         });
     }
 
-    /// Learns from a judged trace: `lack` holds the parts that it waited for in vain, if any.
-    pub(super) fn learn(&mut self, spans: &TraceSpans, lack: Option<&Missing>) {
-        if let Some(lack) = lack {
-            for service in &lack.parents {
+    /// Learns from a judged trace: `missing` holds the parts that it waited for in vain, if any.
+    pub(super) fn learn(&mut self, spans: &TraceSpans, missing: Option<&Missing>) {
+        if let Some(missing) = missing {
+            for service in &missing.parents {
                 self.change_habits(*service, |habits| habits.parents.missed());
             }
-            lack.peers.iter().for_each(|peer| self.change_peer(*peer, Lateness::missed));
-            if let (true, Some(root)) = (lack.others, root_of(spans)) {
+            missing.peers.iter().for_each(|peer| self.change_peer(*peer, Lateness::missed));
+            if let (true, Some(root)) = (missing.others, root_of(spans)) {
                 self.change_habits(service_of(spans, root), |habits| habits.others.missed());
             }
         }
@@ -273,7 +273,7 @@ impl CompletionPolicy {
         let parents: HashSet<_> = remote.map(|span| span.parent_id).collect();
         for (at, span) in spans.spans.iter().enumerate().filter(|(_, span)| span.peer != 0) {
             if parents.contains(&span.span_id) {
-                self.change_peer((service_of(spans, at), span.peer), Lateness::came);
+                self.change_peer((service_of(spans, at), span.peer), Lateness::arrived);
             }
         }
     }
@@ -345,11 +345,11 @@ mod tests {
         };
         let mut policy = CompletionPolicy::default();
         for _ in 0..MISSES_MAX {
-            let lack = policy.lack(&of("one"));
-            policy.learn(&of("one"), Some(&lack));
+            let missing = policy.missing_parts(&of("one"));
+            policy.learn(&of("one"), Some(&missing));
         }
-        assert!(policy.lack(&of("one")).is_nothing());
-        assert!(!policy.lack(&of("other")).is_nothing());
+        assert!(policy.missing_parts(&of("one")).is_nothing());
+        assert!(!policy.missing_parts(&of("other")).is_nothing());
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use settings::{
     LimitsSettings, QuietPeriod, SessionKeyFields, SessionsSettings, TracesSettings,
 };
 pub use shard::{
-    CutTrace, Due, Handle, HoldingTrace, PriorTrace, PriorVerdict, RunningTrace, Shard,
-    ShardCounts, SpanCounts,
+    CutTrace, Due, Handle, OldestTrace, PriorTrace, PriorVerdict, RunningTrace, Shard, ShardCounts,
+    SpanCounts,
 };
-pub use trace::{TakenSteps, TraceLimit};
+pub use trace::{ChargedSteps, TraceLimit};

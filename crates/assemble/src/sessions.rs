@@ -63,14 +63,14 @@ struct Session {
     is_open: bool,
     judged: Option<(u32, u128)>,
     /// Unfinished judgements.
-    going: u32,
+    unfinished: u32,
     /// Set if it is removed after the last of them.
-    goes: Option<Goes>,
+    removal: Option<Removal>,
 }
 
 /// Reason for the removal of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Goes {
+enum Removal {
     /// Its age; it counts toward the limits until then.
     Aged,
     /// The limits, toward which it no longer counts.
@@ -79,10 +79,10 @@ enum Goes {
 
 impl Session {
     fn class(&self) -> TraceClass {
-        match (self.is_open, self.going, self.goes) {
+        match (self.is_open, self.unfinished, self.removal) {
             (true, ..) => TraceClass::Complete,
             (false, 0, _) => TraceClass::Remembered,
-            (false, _, Some(Goes::Evicted)) => TraceClass::Going,
+            (false, _, Some(Removal::Evicted)) => TraceClass::BeingJudged,
             (false, ..) => TraceClass::Waiting,
         }
     }
@@ -156,7 +156,7 @@ pub struct Sessions {
     open_count: usize,
     bytes: usize,
     /// Number and bytes of evicted sessions being judged.
-    going: (usize, usize),
+    evicted: (usize, usize),
     counts: SessionCounts,
 }
 
@@ -175,14 +175,14 @@ impl Sessions {
             started_count: 0,
             open_count: 0,
             bytes: 0,
-            going: (0, 0),
+            evicted: (0, 0),
             counts: SessionCounts::default(),
         }
     }
 
     /// Removes all sessions. Numbers continue, so that judgements of removed sessions never apply
     /// to later ones.
-    pub fn start_anew(&mut self, now_ms: u64) {
+    pub fn reset(&mut self, now_ms: u64) {
         let started_count = self.started_count;
         *self = Self { started_count, ..Self::new(self.settings, now_ms) };
     }
@@ -211,7 +211,7 @@ impl Sessions {
             Some((key, _)) => Arc::clone(key),
             None => self.start(Arc::new(key), trace.sender, now_ms),
         };
-        self.stay(&key);
+        self.cancel_removal(&key);
         let traces_max = self.settings.traces_per_session_max as usize;
         if let Some(session) = self.by_key.get_mut(&key) {
             let before = session.bytes;
@@ -222,8 +222,8 @@ impl Sessions {
             session.is_open = true;
             session.last_ms = now_ms;
             // A new link makes it the newest.
-            self.shares.put(session.slot, TraceClass::Going);
-            self.shares.set(session.slot, session.class(), held_by(&key, session));
+            self.shares.put(session.slot, TraceClass::BeingJudged);
+            self.shares.set(session.slot, session.class(), session_bytes(&key, session));
             if is_in {
                 self.moved(trace_id, key);
             } else {
@@ -240,12 +240,12 @@ impl Sessions {
         if left == key {
             return;
         }
-        self.stay(&left);
+        self.cancel_removal(&left);
         let Some(session) = self.by_key.get_mut(&left) else { return };
         self.bytes -= session.remove(trace_id);
         self.open_count += usize::from(!session.is_open);
         session.is_open = true;
-        self.shares.set(session.slot, session.class(), held_by(&left, session));
+        self.shares.set(session.slot, session.class(), session_bytes(&left, session));
         if session.traces.is_empty() {
             self.forget(&left);
         }
@@ -314,7 +314,7 @@ impl Sessions {
             let forgotten = deadline.saturating_add(idle_ms);
             let too_old = session.first_ms.saturating_add(age_max_ms);
             let is_due = session.is_open && deadline.min(too_old) <= now_ms;
-            let is_judged = session.going > 0;
+            let is_judged = session.unfinished > 0;
             if is_due && (is_judged || is_held(session.sender)) {
                 self.wheel.arm(now_ms.saturating_add(HELD_WAIT_MS), (key, number));
                 continue;
@@ -329,7 +329,7 @@ impl Sessions {
                 (None, deadline)
             };
             if next <= now_ms {
-                self.let_go(&key, Goes::Aged);
+                self.remove(&key, Removal::Aged);
             }
             if self.by_key.contains_key(&key) {
                 // A late trace may reopen a remembered session before its age limit.
@@ -369,10 +369,10 @@ impl Sessions {
             for trace_id in &revoked {
                 let bytes = session.remove(*trace_id);
                 self.bytes -= bytes;
-                self.going.1 -= if session.goes == Some(Goes::Evicted) { bytes } else { 0 };
+                self.evicted.1 -= if session.removal == Some(Removal::Evicted) { bytes } else { 0 };
                 self.by_trace.remove(trace_id);
             }
-            self.shares.set(session.slot, session.class(), held_by(&key, session));
+            self.shares.set(session.slot, session.class(), session_bytes(&key, session));
             if session.traces.is_empty() {
                 self.forget(&key);
             }
@@ -380,7 +380,7 @@ impl Sessions {
     }
 
     /// Undoes a judgement without evaluations: the next one revises its predecessor, if any.
-    pub fn not_judged(&mut self, due: &DueSession) {
+    pub fn undo_judgement(&mut self, due: &DueSession) {
         let known = self.by_key.get_mut(&due.key);
         if let Some(session) = known.filter(|session| session.number == due.number) {
             session.judged = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
@@ -423,7 +423,7 @@ impl Sessions {
         let digest = session.digest();
         let judged = session.judged;
         let is_due = judged.is_none_or(|(_, last)| last != digest);
-        session.going += u32::from(is_due);
+        session.unfinished += u32::from(is_due);
         self.shares.put(session.slot, session.class());
         if !is_due {
             return None;
@@ -443,11 +443,11 @@ impl Sessions {
 }
 
 /// Returns the bytes of a session and its key.
-fn held_by(key: &SessionKey, session: &Session) -> usize {
+fn session_bytes(key: &SessionKey, session: &Session) -> usize {
     session.bytes + key_bytes(key)
 }
 
-mod room;
+mod eviction;
 
 #[cfg(test)]
 mod tests;

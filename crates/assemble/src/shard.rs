@@ -5,36 +5,36 @@
 //! over or room is needed.
 
 mod counts;
+mod eviction;
+mod forgotten_traces;
 mod grouped;
-mod held;
 mod judging;
-mod kept;
+mod memory;
 mod partitions;
 mod reform;
 mod restore;
-mod room;
+mod results;
 mod running;
-mod severed;
 mod ticking;
 mod waiting;
 
 use std::collections::VecDeque;
 
 pub use counts::{ShardCounts, SpanCounts};
-pub use partitions::HoldingTrace;
+pub use eviction::CutTrace;
+pub use partitions::OldestTrace;
 pub use restore::{PriorTrace, PriorVerdict};
-pub use room::CutTrace;
 
 use hashbrown::HashMap;
 
+use forgotten_traces::ForgottenTraces;
 use grouped::GroupedIds;
-use held::HeldResources;
+use memory::HeldResources;
 use restore::Restoring;
-use severed::SeveredTraces;
 
 use super::completion_policy::CompletionPolicy;
 use super::shares::{Shares, TraceClass};
-use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
+use super::trace::{Added, ChargedSteps, OpenTrace, State, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
 use spanscore_base::model::{
@@ -103,7 +103,7 @@ pub struct Shard {
     /// Ids, as sent, of traces of groups.
     grouped: GroupedIds,
     /// Judged, forgotten traces, so that later parts revise them.
-    severed: SeveredTraces,
+    forgotten_traces: ForgottenTraces,
     /// Part of `bytes` for judged traces.
     remembered_bytes: usize,
     open_count: usize,
@@ -115,7 +115,7 @@ pub struct Shard {
     /// Traces whose deadline has passed, to be checked.
     fired: VecDeque<Handle>,
     /// Completion policy, learnt from senders.
-    patience: CompletionPolicy,
+    completion_policy: CompletionPolicy,
     /// Traces that have grown since the last call; `None` while unused.
     watched: Option<Vec<Handle>>,
     /// Recovery state: verdicts of an earlier process, while its records are read again.
@@ -175,7 +175,7 @@ impl Shard {
         let limits = ShardLimits::of(limits, shard_count);
         Self {
             traces,
-            severed: SeveredTraces::new(limits.judged_count_max, limits.bytes_max),
+            forgotten_traces: ForgottenTraces::new(limits.judged_count_max, limits.bytes_max),
             limits,
             by_id: HashMap::new(),
             places: Vec::new(),
@@ -193,7 +193,7 @@ impl Shard {
             counts: ShardCounts::default(),
             touched: Vec::new(),
             fired: VecDeque::new(),
-            patience: CompletionPolicy::default(),
+            completion_policy: CompletionPolicy::default(),
             watched: None,
             restoring: None,
             ignored: None,
@@ -257,9 +257,9 @@ impl Shard {
         if self.grouped.join(&trace.spans, is_everybodys) || is_topic {
             trace.set_apart();
         }
-        if let Some(judged) = self.severed.take(key, now_ms) {
+        if let Some(judged) = self.forgotten_traces.take(key, now_ms) {
             trace.set_judged(Some(judged));
-            trace.is_severed = true;
+            trace.was_forgotten = true;
             trace.lacked_parents = true;
         }
         let trace = Some(trace);
@@ -384,12 +384,12 @@ impl Shard {
     }
 
     /// Returns the steps charged to a trace so far.
-    pub fn steps(&self, handle: Handle) -> TakenSteps {
-        self.get(handle).map_or_else(TakenSteps::default, |trace| trace.steps)
+    pub fn steps(&self, handle: Handle) -> ChargedSteps {
+        self.get(handle).map_or_else(ChargedSteps::default, |trace| trace.steps)
     }
 
     /// Charges steps to a trace.
-    pub fn take_steps(&mut self, handle: Handle, steps: TakenSteps) {
+    pub fn charge_steps(&mut self, handle: Handle, steps: ChargedSteps) {
         if let Some(trace) = self.get_mut(handle) {
             trace.steps.judged = trace.steps.judged.saturating_add(steps.judged);
             trace.steps.early = trace.steps.early.saturating_add(steps.early);
@@ -444,8 +444,8 @@ impl Shard {
 
     /// Returns the counts since the last call.
     pub fn take_counts(&mut self) -> ShardCounts {
-        self.counts.forgotten_habits += self.patience.take_forgotten();
-        self.counts.judged_forgotten += self.severed.take_lost();
+        self.counts.forgotten_habits += self.completion_policy.take_forgotten();
+        self.counts.judged_forgotten += self.forgotten_traces.take_lost();
         std::mem::take(&mut self.counts)
     }
 

@@ -42,7 +42,7 @@ pub(crate) enum TraceClass {
     /// Open, with such a span.
     Running,
     /// Being judged: removed or remembered afterwards.
-    Going,
+    BeingJudged,
     /// Waiting for judgement on another thread, or being judged there: it cannot be removed.
     Waiting,
 }
@@ -127,7 +127,7 @@ impl Shares {
         let service = self.below(peer, self.service_key(peer, service));
         let holder = self.below(service, sender.connection.into());
         self.holders[holder as usize].parts += 1;
-        let class = TraceClass::Going;
+        let class = TraceClass::BeingJudged;
         let entry = Entry { bytes: 0, holder, before: NONE, after: NONE, class };
         let at = trace as usize;
         if self.entries.len() <= at {
@@ -138,7 +138,7 @@ impl Shares {
 
     /// Removes a trace, and empty holders.
     pub(crate) fn leave(&mut self, trace: u32) {
-        self.put(trace, TraceClass::Going);
+        self.put(trace, TraceClass::BeingJudged);
         let mut holder = self.entries[trace as usize].holder;
         loop {
             let held = &mut self.holders[holder as usize];
@@ -306,7 +306,7 @@ fn held(entry: Entry) -> HeldShare {
         TraceClass::Remembered => [0, 0, entry.bytes.max(1)],
         TraceClass::Plain => [PLAIN_WEIGHT, entry.bytes.saturating_mul(PLAIN_WEIGHT), 0],
         TraceClass::Complete | TraceClass::Running | TraceClass::Waiting => [1, entry.bytes, 0],
-        TraceClass::Going => [0; 3],
+        TraceClass::BeingJudged => [0; 3],
     }
 }
 

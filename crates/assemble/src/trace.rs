@@ -3,7 +3,7 @@
 pub(super) mod lendable;
 mod limit;
 mod places;
-mod said;
+mod remembered;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) use limit::{LeftOut, TraceLimits};
 
 use lendable::LendableSpans;
 use places::PlaceIndex;
-use said::SaidOfTrace;
+use remembered::RememberedResults;
 
 use super::completion_policy::RootEnd;
 use super::tally::SpanTally;
@@ -97,9 +97,9 @@ pub(super) struct OpenTrace {
     /// Records left out by a limit.
     pub(super) left_out: Option<LeftOut>,
     /// Its sent evaluations.
-    pub(super) said: SaidOfTrace,
+    pub(super) remembered: RememberedResults,
     /// Steps charged to it.
-    pub(super) steps: TakenSteps,
+    pub(super) steps: ChargedSteps,
     /// Part counted by its shard.
     pub(super) counted: CountedTrace,
     /// Bytes counted as held for a judged trace; 0 while it is open.
@@ -111,13 +111,13 @@ pub(super) struct OpenTrace {
     /// Arrival of the end of the root.
     pub(super) root_end: Option<RootEnd>,
     /// Wait for missing parts, milliseconds; 0 without one.
-    pub(super) patience_ms: u64,
+    pub(super) wait_ms: u64,
     /// True if parts are certainly missing at its judgement.
     pub(super) is_partial: bool,
     /// True if it counts among those judged without root and parents.
     pub(super) lacked_parents: bool,
     /// True if earlier records of it were evicted.
-    pub(super) is_severed: bool,
+    pub(super) was_forgotten: bool,
     /// True if some of its records lack facts that are now read.
     pub(super) lacks_facts: bool,
     /// The earliest armed deadline, milliseconds.
@@ -141,7 +141,7 @@ impl OpenTrace {
 
     /// Returns true if parts are certainly missing at its judgement.
     pub(super) fn is_partial_at(&self, completion: Completion) -> bool {
-        if self.lacks_facts || self.is_severed {
+        if self.lacks_facts || self.was_forgotten {
             return true;
         }
         match completion {
@@ -166,7 +166,7 @@ impl OpenTrace {
 
     /// Returns the bytes held for it, without its resources.
     pub(super) fn bytes(&self) -> usize {
-        self.spans.bytes() + self.spans.copied() + self.places.bytes() + self.said.bytes()
+        self.spans.bytes() + self.spans.copied() + self.places.bytes() + self.remembered.bytes()
     }
 
     /// Returns the number of its judgements and the digest of the last; `None` before the first.
@@ -424,7 +424,7 @@ impl OpenTrace {
         } else {
             (settings.idle_timeout.as_ms(), Completion::Idle)
         };
-        let wait_ms = self.revision_wait(first_ms, settings).max(self.patience_ms);
+        let wait_ms = self.revision_wait(first_ms, settings).max(self.wait_ms);
         let rest = (self.last_ms.saturating_add(wait_ms), why);
         // A reopened trace was complete before: its age no longer counts.
         if self.judged().is_none() && age.0 < rest.0 { age } else { rest }
@@ -433,7 +433,7 @@ impl OpenTrace {
 
 /// Steps charged to a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TakenSteps {
+pub struct ChargedSteps {
     /// Steps of its judgements.
     pub judged: u64,
     /// Steps of early verdicts.

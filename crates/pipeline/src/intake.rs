@@ -29,7 +29,7 @@ use super::extraction::{Extraction, TableBatches, UnreadRequest};
 use super::journal::{EarlierVerdicts, Journal};
 use super::metrics::PipelineMetrics;
 use super::reload::setup::ConfigUpdate;
-use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
+use super::request_queue::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::{ShardMessage, WorkerContext};
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER};
 use spanscore_base::model::{Claim, Claims, MemoryQuota, Sender, SpanBatch, shard_of};

@@ -7,7 +7,7 @@ use opentelemetry::metrics::Meter;
 use parking_lot::Mutex;
 
 use crate::PipelineIntake;
-use spanscore_assemble::HoldingTrace;
+use spanscore_assemble::OldestTrace;
 use spanscore_base::model::{Memory, Sender};
 use spanscore_emit::Exporters;
 use spanscore_kafka::{FetchedRequest, KafkaReceiver, KafkaStartError, RecordSink, Untaken};
@@ -40,7 +40,7 @@ pub(crate) struct PartitionMetrics {
 /// Oldest trace of each shard, and the time of the last log line.
 #[derive(Default)]
 struct HeldPositions {
-    oldest: Vec<Option<HoldingTrace>>,
+    oldest: Vec<Option<OldestTrace>>,
     last_logged: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ impl PartitionMetrics {
     }
 
     /// Shows the trace of a shard with the longest held claim.
-    pub(crate) fn held(&self, index: usize, oldest: Option<HoldingTrace>) {
+    pub(crate) fn held(&self, index: usize, oldest: Option<OldestTrace>) {
         let mut shown = self.shown.lock();
         if shown.oldest.len() <= index {
             shown.oldest.resize(index + 1, None);
@@ -72,7 +72,7 @@ impl PartitionMetrics {
         let age = Duration::from_millis(oldest.map_or(0, |trace| trace.age_ms));
         self.metrics.oldest.record(age.as_secs());
         let is_due = shown.last_logged.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
-        if let Some(HoldingTrace { trace_id, .. }) = oldest.filter(|_| is_due && age >= NAMED_AGE) {
+        if let Some(OldestTrace { trace_id, .. }) = oldest.filter(|_| is_due && age >= NAMED_AGE) {
             tracing::warn!(%trace_id, ?age, "a trace holds the position of its partition back, \
                 until it is complete or beyond `traces.age_max`");
             shown.last_logged = Some(Instant::now());

@@ -23,7 +23,7 @@ mod pool;
 mod reading;
 pub mod recordings;
 mod reload;
-mod room;
+mod request_queue;
 mod sessions;
 mod store;
 mod threads;
@@ -125,11 +125,12 @@ impl Pipeline {
         let (traces, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
         let mut worker = context.session_worker(settings);
         let (long, place) = context.add_long_sessions(&mut worker);
-        let on_way = Arc::clone(&worker.on_way);
+        let queued_traces = Arc::clone(&worker.queued_traces);
         threads
             .spawn("long-sessions".to_owned(), long.run(Arc::clone(&context.heartbeats), place))?;
         threads.spawn("sessions".to_owned(), worker.run(receiver))?;
-        let sessions = SessionSender { fields: settings.sessions.key, queue: traces, on_way };
+        let sessions =
+            SessionSender { fields: settings.sessions.key, queue: traces, queued_traces };
         let mut senders = Vec::with_capacity(context.shard_count);
         for index in 0..context.shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);

@@ -14,7 +14,7 @@ pub(super) trait PanicRecovery {
     fn evaluate_rest(&mut self, now_ms: u64, due: &mut Vec<Self::Due>);
 
     /// Replaces the state by an empty one.
-    fn start_anew(&mut self, now_ms: u64);
+    fn reset(&mut self, now_ms: u64);
 
     /// Reports the number of open units, which a hasty shutdown would lose.
     fn report_open(&mut self);
@@ -36,7 +36,7 @@ pub(super) trait PanicRecovery {
             self.panicked(true);
         }
         due.clear();
-        self.start_anew(now_ms);
+        self.reset(now_ms);
         self.report_open();
     }
 }

@@ -18,7 +18,7 @@ use super::answer::Answer;
 use super::body::{BodyOwner, BodyReader};
 use super::compression::coding_of_header;
 use super::deadline::{timeout_of, within};
-use super::head::check_size;
+use super::header_limit::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::listen::{Admitted, Serve};
 use super::metrics::Transport;

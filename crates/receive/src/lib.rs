@@ -10,7 +10,7 @@ mod body;
 mod compression;
 mod deadline;
 mod grpc;
-mod head;
+mod header_limit;
 mod http;
 mod ingest;
 mod listen;
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use spanscore_base::model::Sender;
 use spanscore_base::otlp::{RawBody, Signal};
 
-pub use admission::{AskedRoom, Waiters};
+pub use admission::{RoomRequest, Waiters};
 pub use compression::unpack;
 pub use follow::FileReceiver;
 pub use listen::ReceiverStartError;

@@ -33,7 +33,7 @@ use spanscore_net::metrics::CounterBy;
 /// Time limit of the final report, so that a dead backend does not delay the end.
 pub(super) const LAST_PUSH_TIME: Duration = Duration::from_secs(5);
 /// Failed reports per log line about the backend.
-const TELL_EVERY: u64 = 60;
+const LOG_EVERY: u64 = 60;
 
 /// Attribute that distinguishes the processes of one service.
 const INSTANCE: &str = "service.instance.id";
@@ -154,7 +154,7 @@ async fn run(
             }
             Err(error) => {
                 outcomes.add("failed", 1);
-                if failed % TELL_EVERY == 0 {
+                if failed % LOG_EVERY == 0 {
                     let error = error.text();
                     tracing::warn!(%endpoint, error, "failed to report our own metrics");
                 }

@@ -37,7 +37,7 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Limit on a span's bytes, below the 4 MiB that backends accept; larger ones are dropped.
 const SPAN_BYTES_MAX: usize = (4 << 20) - (64 << 10);
 /// Failed requests per log line about the backend.
-const TELL_EVERY: u64 = 60;
+const LOG_EVERY: u64 = 60;
 
 /// Recorder of our own spans. Cheap to clone.
 #[derive(Clone)]
@@ -172,7 +172,7 @@ impl Pusher {
             return self.outcomes.add("sent", count);
         };
         self.outcomes.add("failed", count);
-        if self.failed.is_multiple_of(TELL_EVERY) {
+        if self.failed.is_multiple_of(LOG_EVERY) {
             let endpoint = &self.endpoint;
             let error = error.text();
             tracing::warn!(%endpoint, error, "failed to report spans of our own");

@@ -209,14 +209,14 @@ fn evicted_session_stays_until_it_was_judged_and_can_be_reopened_until_then() {
         put(&mut sessions, 0, "a", 1);
         let due = put(&mut sessions, 1, "b", 2);
         assert_eq!((&*due[0].key.session_id, sessions.count()), ("a", 2));
-        assert!(sessions.going_bytes() > 0);
+        assert!(sessions.evicted_bytes() > 0);
         let mut judged = Vec::new();
         if is_reopened {
             judged = put(&mut sessions, 2, "a", 3);
             assert_eq!(&*judged[0].key.session_id, "b", "the longest quiet by now");
         }
         due.iter().chain(&judged).for_each(|due| sessions.done(due));
-        assert_eq!((sessions.count(), sessions.going_bytes()), (1, 0));
+        assert_eq!((sessions.count(), sessions.evicted_bytes()), (1, 0));
         let next = tick(&mut sessions, 20_000);
         let expected = if is_reopened { ("a".into(), 1, 2) } else { ("b".into(), 0, 1) };
         let told = next.into_iter().map(|(id, _, revision, traces)| (id, revision, traces));
@@ -255,10 +255,10 @@ fn evicted_session_that_grows_old_while_it_is_judged_is_counted_no_more_afterwar
     for (trace, id) in [(1, "a"), (2, "b")] {
         put(&mut sessions, 0, (id, trace), &mut evicted);
     }
-    assert_eq!((ids(&evicted), sessions.going.0), (vec!["a"], 1));
+    assert_eq!((ids(&evicted), sessions.evicted.0), (vec!["a"], 1));
     let rest = due_unless(&mut sessions, 50_000, None);
     evicted.iter().chain(&rest).for_each(|due| sessions.done(due));
-    assert_eq!((ids(&rest), sessions.going), (vec!["b"], (0, 0)));
+    assert_eq!((ids(&rest), sessions.evicted), (vec!["b"], (0, 0)));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn judgement_of_a_session_that_was_forgotten_is_of_no_later_one() {
         add(&mut sessions, 0, "a", 1, 1);
         let first = due_unless(&mut sessions, 10_000, None);
         if panics {
-            sessions.start_anew(10_000);
+            sessions.reset(10_000);
         } else {
             // Its only trace moves.
             add(&mut sessions, 10_000, "b", 1, 1);
@@ -278,11 +278,11 @@ fn judgement_of_a_session_that_was_forgotten_is_of_no_later_one() {
         sessions.drain(Completion::Shutdown, &mut second);
         second.retain(|due| &*due.key.session_id == "a");
         first.iter().for_each(|due| {
-            sessions.not_judged(due);
+            sessions.undo_judgement(due);
             sessions.done(due);
         });
         let session = &sessions.by_key[&second[0].key];
-        assert_eq!((session.going, session.judged.is_some()), (1, true), "{panics}");
+        assert_eq!((session.unfinished, session.judged.is_some()), (1, true), "{panics}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::shares::TraceClass;
 use super::super::trace::State;
-use super::restore::{PriorVerdict, SaidBefore};
+use super::restore::{PriorMatch, PriorVerdict};
 use super::{Due, Handle, Shard};
 use spanscore_base::model::Completion;
 
@@ -23,7 +23,7 @@ impl Shard {
         if trace.state == State::Open {
             trace.state = State::Judged(now_ms);
         }
-        self.shares.put(handle.index, TraceClass::Going);
+        self.shares.put(handle.index, TraceClass::BeingJudged);
         let Some(trace) = self.get_mut(handle) else { return };
         let has_span = trace.tally.taken > 0;
         let is_agent = trace.is_agent;
@@ -35,10 +35,10 @@ impl Shard {
             self.counts.spans.ignored += self.settle(handle);
         }
         let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
-        match is_due.then(|| self.said_before(handle)) {
-            Some(SaidBefore::Nothing) => self.push_due(handle, completion, due),
-            Some(SaidBefore::This(prior)) => self.push_known(handle, completion, prior, due),
-            Some(SaidBefore::Other) => self.remember(handle),
+        match is_due.then(|| self.prior_match(handle)) {
+            Some(PriorMatch::Nothing) => self.push_due(handle, completion, due),
+            Some(PriorMatch::This(prior)) => self.push_known(handle, completion, prior, due),
+            Some(PriorMatch::Other) => self.remember(handle),
             None => self.done(handle),
         }
         self.open_count -= usize::from(was_open);
@@ -79,11 +79,11 @@ impl Shard {
         prior: PriorVerdict,
         due: &mut Vec<Due>,
     ) {
-        let tells_known = self.tells_known();
+        let repeats_known = self.repeats_known();
         let Some(trace) = self.get_mut(handle) else { return };
         trace.set_judged(Some((prior.revision.saturating_add(1), trace.digest)));
         let is_partial = trace.is_partial_at(completion);
-        if prior.is_delivered && !tells_known {
+        if prior.is_delivered && !repeats_known {
             return self.done(handle);
         }
         let PriorVerdict { revision, digest, revised, is_delivered: is_silent } = prior;

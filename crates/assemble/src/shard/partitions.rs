@@ -11,7 +11,7 @@ use spanscore_base::model::{Claims, Source, TraceId};
 
 /// Id as sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HoldingTrace {
+pub struct OldestTrace {
     /// Id as its senders gave it.
     pub trace_id: TraceId,
     /// Time since its first record, milliseconds.
@@ -38,11 +38,11 @@ impl Shard {
 
     /// Releases the records of judged traces beyond `age_max`, except those of `log`; returns the
     /// oldest trace that still claims some.
-    pub fn release_aged(&mut self, now_ms: u64, log: Option<&Arc<Source>>) -> Option<HoldingTrace> {
+    pub fn release_aged(&mut self, now_ms: u64, log: Option<&Arc<Source>>) -> Option<OldestTrace> {
         let age_max = self.traces.age_max.as_ms();
         let is_of_partition =
             |claims: &Claims| !claims.is_empty() && log.is_none_or(|log| !claims.are_of(log));
-        let mut oldest: Option<HoldingTrace> = None;
+        let mut oldest: Option<OldestTrace> = None;
         for handle in self.handles(is_of_partition) {
             let Some(trace) = self.get_mut(handle) else { continue };
             let age_ms = now_ms.saturating_sub(trace.first_ms);
@@ -50,7 +50,7 @@ impl Shard {
                 trace.spans.claims = Claims::default();
                 self.recount(handle);
             } else if oldest.is_none_or(|it| it.age_ms < age_ms) {
-                oldest = Some(HoldingTrace { trace_id: trace.spans.sent_id(), age_ms });
+                oldest = Some(OldestTrace { trace_id: trace.spans.sent_id(), age_ms });
             }
         }
         oldest

@@ -15,7 +15,7 @@ impl Shard {
         let mut copied = Vec::new();
         for (index, place) in (0..).zip(&mut self.places) {
             let Some(trace) = &mut place.trace else { continue };
-            trace.said.change_reported(|reported| change(&mut trace.spans, reported));
+            trace.remembered.change_reported(|reported| change(&mut trace.spans, reported));
             trace.lacks_facts |= lacks;
             if trace.spans.copied() > 0 {
                 copied.push(Handle { index, generation: place.generation });
@@ -28,7 +28,7 @@ impl Shard {
     /// next tick.
     pub fn limit(&mut self, traces: TracesSettings, limits: LimitsSettings, shard_count: usize) {
         self.limits = ShardLimits::of(limits, shard_count);
-        self.severed.limit(self.limits.judged_count_max, self.limits.bytes_max);
+        self.forgotten_traces.limit(self.limits.judged_count_max, self.limits.bytes_max);
         if traces == self.traces {
             return;
         }

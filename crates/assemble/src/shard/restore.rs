@@ -41,13 +41,13 @@ pub struct PriorTrace {
 pub(super) struct Restoring {
     priors: HashMap<TraceId, PriorTrace>,
     /// True to make delivered traces due as well, for their sessions.
-    tells_known: bool,
+    repeats_known: bool,
     /// True after the last record: the remaining verdicts belong to reopened traces.
     is_over: bool,
 }
 
 /// Comparison of a trace with an earlier process's verdict.
-pub(super) enum SaidBefore {
+pub(super) enum PriorMatch {
     /// No verdict, or a known one.
     Nothing,
     /// A verdict on the same evidence.
@@ -57,10 +57,10 @@ pub(super) enum SaidBefore {
 }
 
 impl Shard {
-    /// Begins a recovery, until [`resume`](Self::resume): old records follow. `tells_known` makes
+    /// Begins a recovery, until [`resume`](Self::resume): old records follow. `repeats_known` makes
     /// traces due, silently, that need no new judgement.
-    pub fn restore(&mut self, priors: HashMap<TraceId, PriorTrace>, tells_known: bool) {
-        self.restoring = Some(Restoring { priors, tells_known, is_over: false });
+    pub fn restore(&mut self, priors: HashMap<TraceId, PriorTrace>, repeats_known: bool) {
+        self.restoring = Some(Restoring { priors, repeats_known, is_over: false });
     }
 
     /// Ends a recovery after the last old record. Open traces may still receive records from
@@ -124,31 +124,31 @@ impl Shard {
     }
 
     /// Returns an earlier process's verdict on the judged trace, once.
-    pub(super) fn said_before(&mut self, handle: Handle) -> SaidBefore {
-        let Some(trace) = self.get(handle) else { return SaidBefore::Nothing };
+    pub(super) fn prior_match(&mut self, handle: Handle) -> PriorMatch {
+        let Some(trace) = self.get(handle) else { return PriorMatch::Nothing };
         let trace_id = trace.spans.trace_id;
         let digest = trace.digest;
-        let Some(restoring) = &mut self.restoring else { return SaidBefore::Nothing };
+        let Some(restoring) = &mut self.restoring else { return PriorMatch::Nothing };
         let Some(prior) = restoring.priors.get(&trace_id).and_then(|prior| prior.verdict) else {
-            return SaidBefore::Nothing;
+            return PriorMatch::Nothing;
         };
         let prior_digest = u128::from_be_bytes(prior.digest);
         if prior_digest != digest && !restoring.is_over {
-            return SaidBefore::Other;
+            return PriorMatch::Other;
         }
         restoring.priors.remove(&trace_id);
         if prior_digest == digest {
-            return SaidBefore::This(prior);
+            return PriorMatch::This(prior);
         }
         // The verdict on other evidence is revised.
         if let Some(trace) = self.get_mut(handle) {
             trace.set_judged(Some((prior.revision.saturating_add(1), prior_digest)));
         }
-        SaidBefore::Nothing
+        PriorMatch::Nothing
     }
 
     /// Returns true to make traces due that need no new judgement.
-    pub(super) fn tells_known(&self) -> bool {
-        self.restoring.as_ref().is_some_and(|restoring| restoring.tells_known)
+    pub(super) fn repeats_known(&self) -> bool {
+        self.restoring.as_ref().is_some_and(|restoring| restoring.repeats_known)
     }
 }

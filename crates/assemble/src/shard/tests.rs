@@ -1,9 +1,9 @@
 mod conflicts;
+mod eviction;
 mod grouped;
-mod held;
+mod memory;
 mod partitions;
 mod restore;
-mod room;
 mod ticking;
 mod waiting;
 
@@ -237,7 +237,7 @@ fn what_comes_for_a_forgotten_trace_revises_its_verdict_for_hours() {
 
 /// Held bytes without the memory of forgotten traces.
 fn held(shard: &Shard) -> usize {
-    shard.bytes() - shard.severed.bytes()
+    shard.bytes() - shard.forgotten_traces.bytes()
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Shard {
             if deadline <= now_ms {
                 let is_of_age = trace.first_ms.saturating_add(traces.age_max.as_ms()) <= now_ms;
                 if !is_of_age && is_held(sender) {
-                    self.look_again(handle, now_ms);
+                    self.check_again(handle, now_ms);
                     continue;
                 }
                 let is_root = completion == Completion::RootEnded;
@@ -80,7 +80,7 @@ impl Shard {
     }
 
     /// Checks a trace again after [`HELD_WAIT_MS`], whatever its deadline.
-    fn look_again(&mut self, handle: Handle, now_ms: u64) {
+    fn check_again(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.get_mut(handle) else { return };
         trace.armed_ms = now_ms.saturating_add(HELD_WAIT_MS);
         let armed_ms = trace.armed_ms;

@@ -59,7 +59,7 @@ enum GroupPlace {
     /// The group has never read the partition.
     New,
     /// The brokers did not answer.
-    Untold,
+    Unknown,
 }
 
 impl GroupContext {
@@ -78,7 +78,7 @@ impl GroupContext {
                     begun.extend(known.clone().map(|position| (partition.clone(), position)));
                     known
                 }
-                GroupPlace::Untold => None,
+                GroupPlace::Unknown => None,
             };
             self.owned.lock().assign(partition, known);
         }
@@ -97,7 +97,7 @@ impl GroupContext {
     ) -> Vec<(Partition, GroupPlace)> {
         let mut places = HashMap::new();
         for element in list.elements() {
-            places.insert(partition_of(element.topic(), element.partition()), GroupPlace::Untold);
+            places.insert(partition_of(element.topic(), element.partition()), GroupPlace::Unknown);
         }
         for _ in 0..QUERIES {
             let answer = consumer.committed_offsets(list.clone(), ANSWER_WAIT);
@@ -109,7 +109,7 @@ impl GroupContext {
                 };
                 places.insert(partition_of(element.topic(), element.partition()), standing);
             }
-            let untold = places.values().filter(|it| matches!(it, GroupPlace::Untold)).count();
+            let untold = places.values().filter(|it| matches!(it, GroupPlace::Unknown)).count();
             if untold == 0 {
                 break;
             }

@@ -199,7 +199,7 @@ impl Poller {
                 self.filling_bytes = 0;
             }
         }
-        self.hold_or_go_on();
+        self.pause_or_resume();
         if self.last_shown.elapsed() >= SHOW_INTERVAL {
             self.last_shown = Instant::now();
             self.show();
@@ -223,7 +223,7 @@ impl Poller {
 
     /// Pauses all partitions while too much is queued, and resumes them afterwards. This includes
     /// newly assigned ones, since the client remembers a partition's state.
-    fn hold_or_go_on(&mut self) {
+    fn pause_or_resume(&mut self) {
         let context = Arc::clone(self.consumer.context());
         let held = self.room.held();
         let is_full = held > QUEUED_BYTES_MAX || self.is_paused && held > RESUME_BYTES;

@@ -21,7 +21,7 @@ const TEXT_CHARS_MAX: usize = 300;
 
 /// Outcome of an accepted request; by default all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct ExportOutcome {
     /// Rejected spans, log records or data points.
     pub rejected: u64,
     /// Reason for the rejection, or a warning; truncated, with control and hidden characters
@@ -29,7 +29,7 @@ pub struct Taken {
     pub message: String,
 }
 
-impl Taken {
+impl ExportOutcome {
     fn new(rejected: i64, message: &str, withheld: &Withheld) -> Self {
         let message = short(&withheld.without(message));
         Self { rejected: u64::try_from(rejected).unwrap_or(0), message }
@@ -93,7 +93,7 @@ impl SendError {
     }
 
     /// Returns the wait requested by the backend.
-    pub fn asked_wait(&self) -> Option<Duration> {
+    pub fn requested_wait(&self) -> Option<Duration> {
         if let Self::Retryable { after, .. } = self { *after } else { None }
     }
 
@@ -254,8 +254,8 @@ mod tests {
         SendError::from_http(status, None, (body, is_json), &Withheld::default())
     }
 
-    fn from_protobuf(response: &[u8]) -> Result<Taken, SendError> {
-        Taken::from_protobuf(response, &Withheld::default())
+    fn from_protobuf(response: &[u8]) -> Result<ExportOutcome, SendError> {
+        ExportOutcome::from_protobuf(response, &Withheld::default())
     }
 
     #[test]
@@ -324,11 +324,11 @@ mod tests {
 
     #[test]
     fn partial_success_is_read_and_its_absence_is_none() {
-        let some = Taken { rejected: 3, message: "bad".into() };
+        let some = ExportOutcome { rejected: 3, message: "bad".into() };
         let response = [10, 7, 8, 3, 18, 3, b'b', b'a', b'd'];
         assert_eq!(from_protobuf(&response), Ok(some));
         for nothing in [&[][..], &[10, 0]] {
-            assert_eq!(from_protobuf(nothing), Ok(Taken::default()));
+            assert_eq!(from_protobuf(nothing), Ok(ExportOutcome::default()));
         }
         let unreadable = from_protobuf(&[0xff, 0xff]);
         assert!(matches!(unreadable, Err(SendError::Unreadable(_))), "{unreadable:?}");
@@ -337,14 +337,14 @@ mod tests {
     #[test]
     fn what_was_rejected_is_read_as_a_text_and_as_a_number() {
         let none = Withheld::default();
-        let read = |body: &str| Taken::from_json(Signal::Traces, body.as_bytes(), &none);
+        let read = |body: &str| ExportOutcome::from_json(Signal::Traces, body.as_bytes(), &none);
         for (rejected, expected) in [(r#""3""#, 3), ("3", 3), ("-1", 0), ("null", 0)] {
             let body = format!(
                 r#"{{"partialSuccess": {{"rejectedSpans": {rejected}, "errorMessage": "x"}}}}"#
             );
-            assert_eq!(read(&body), Ok(Taken { rejected: expected, message: "x".into() }));
+            assert_eq!(read(&body), Ok(ExportOutcome { rejected: expected, message: "x".into() }));
         }
-        assert_eq!(read("{}"), Ok(Taken::default()));
+        assert_eq!(read("{}"), Ok(ExportOutcome::default()));
         assert!(matches!(read("}"), Err(SendError::Unreadable(_))));
     }
 }

@@ -16,7 +16,7 @@ use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, En
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
 
-use super::answer::{SendError, Taken, short};
+use super::answer::{ExportOutcome, SendError, short};
 use super::http::USER_AGENT;
 use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
 use super::withheld::Withheld;
@@ -64,7 +64,11 @@ impl GrpcClient {
     }
 
     /// Sends one encoded request.
-    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Taken, SendError> {
+    pub(super) async fn send(
+        &self,
+        signal: Signal,
+        body: Bytes,
+    ) -> Result<ExportOutcome, SendError> {
         let path = PathAndQuery::from_static(signal.grpc_path());
         let mut request = tonic::Request::new(body);
         *request.metadata_mut() = self.headers.clone();
@@ -75,7 +79,9 @@ impl GrpcClient {
             grpc.unary(request, path, RawCodec).await
         };
         match tokio::time::timeout(self.timeout, call).await {
-            Ok(Ok(response)) => Taken::from_protobuf(&response.into_inner(), &self.withheld),
+            Ok(Ok(response)) => {
+                ExportOutcome::from_protobuf(&response.into_inner(), &self.withheld)
+            }
             Ok(Err(status)) => Err(SendError::from_grpc(&self.withheld.without_status(status))),
             Err(_) => Err(SendError::Retryable {
                 after: None,

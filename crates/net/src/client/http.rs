@@ -9,7 +9,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Method};
 use reqwest::redirect;
 
-use super::answer::{self, SendError, Taken};
+use super::answer::{self, ExportOutcome, SendError};
 use super::grpc::chain;
 use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
 use super::withheld::Withheld;
@@ -65,7 +65,11 @@ impl HttpClient {
     }
 
     /// Sends one encoded and compressed request.
-    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Taken, SendError> {
+    pub(super) async fn send(
+        &self,
+        signal: Signal,
+        body: Bytes,
+    ) -> Result<ExportOutcome, SendError> {
         self.send_as(signal, body, self.content_type).await
     }
 
@@ -75,13 +79,13 @@ impl HttpClient {
         signal: Signal,
         body: Bytes,
         content_type: &str,
-    ) -> Result<Taken, SendError> {
+    ) -> Result<ExportOutcome, SendError> {
         let path = signal.http_path();
         let (is_json, body) = self.request(Method::POST, path, body, content_type).await?;
         if is_json {
-            Taken::from_json(signal, &body, &self.withheld)
+            ExportOutcome::from_json(signal, &body, &self.withheld)
         } else {
-            Taken::from_protobuf(&body, &self.withheld)
+            ExportOutcome::from_protobuf(&body, &self.withheld)
         }
     }
 

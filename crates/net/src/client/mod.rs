@@ -15,7 +15,7 @@ mod withheld;
 use bytes::Bytes;
 
 pub use self::http::{http_client, read_body};
-pub use answer::{SendError, Taken};
+pub use answer::{ExportOutcome, SendError};
 pub use answer::{retry_after, short};
 pub use connection::Connection;
 pub use grpc::{chain, channel};
@@ -77,7 +77,7 @@ impl Client {
     /// Sends a prepared request once.
     ///
     /// # Errors The reason of the refusal, and if a retry may succeed.
-    pub async fn send(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
+    pub async fn send(&self, signal: Signal, request: Bytes) -> Result<ExportOutcome, SendError> {
         match &self.0 {
             Carrier::Grpc(client) => client.send(signal, request).await,
             Carrier::Http(client) => client.send(signal, request).await,
@@ -87,7 +87,11 @@ impl Client {
     /// Sends a prepared JSON request once, if the backend [takes](Self::takes_bodies) it.
     ///
     /// # Errors The reason of the refusal, and if a retry may succeed.
-    pub async fn send_json(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
+    pub async fn send_json(
+        &self,
+        signal: Signal,
+        request: Bytes,
+    ) -> Result<ExportOutcome, SendError> {
         match &self.0 {
             Carrier::Grpc(_) => Err(SendError::Refused("gRPC takes no JSON".to_owned())),
             Carrier::Http(client) => client.send_as(signal, request, http::JSON).await,

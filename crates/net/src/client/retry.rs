@@ -46,7 +46,7 @@ const MAX_ELAPSED_TIME: HumanDuration = HumanDuration::from_secs(300);
 
 impl RetrySettings {
     /// Returns the settings without a time limit, unless they set one.
-    pub fn for_ever_unless_told(&self) -> Self {
+    pub fn without_default_limit(&self) -> Self {
         let told = self.max_elapsed_time.unwrap_or_default();
         Self { max_elapsed_time: Some(told), ..self.clone() }
     }
@@ -155,7 +155,7 @@ pub async fn retry_until<T, F: Future<Output = Result<T, SendError>>>(
             Err(error) if !error.is_refusal() => error,
             done => return Some(done),
         };
-        let Some(wait) = retries.next(error.asked_wait(), chance()) else {
+        let Some(wait) = retries.next(error.requested_wait(), chance()) else {
             return Some(Err(error));
         };
         failed(error.text(), wait);
@@ -245,8 +245,8 @@ mod tests {
         let minute = settings(60);
         let secs = |s| Some(Duration::from_secs(s));
         assert_eq!((unsaid.time_max(), minute.time_max()), (secs(300), secs(60)));
-        assert_eq!(unsaid.for_ever_unless_told().time_max(), None);
-        assert_eq!(minute.for_ever_unless_told().time_max(), secs(60));
+        assert_eq!(unsaid.without_default_limit().time_max(), None);
+        assert_eq!(minute.without_default_limit().time_max(), secs(60));
         assert_eq!(settings(0).time_max(), None);
     }
 

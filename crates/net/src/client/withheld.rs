@@ -60,7 +60,7 @@ impl Withheld {
     }
 
     /// Returns the end of a text without a leading remainder of a truncated secret.
-    pub fn behind_cut<'t>(&self, end: &'t str) -> &'t str {
+    pub fn without_cut_secret<'t>(&self, end: &'t str) -> &'t str {
         if self.0.iter().any(|secret| secret.contains(end)) {
             return "";
         }
@@ -164,8 +164,8 @@ mod tests {
         let printed = format!("{{'KEY': '{}', 'P': 'hunter22-long'}}", key.replace('\n', "\\n"));
         let shown = withheld.without(&*printed);
         assert!(!shown.contains("MII") && !shown.contains("hunter"), "{shown}");
-        assert_eq!(withheld.behind_cut("er22-long, and more"), ", and more");
-        assert_eq!(withheld.behind_cut("nter22-lo"), "");
-        assert_eq!(withheld.behind_cut("all is well"), "all is well");
+        assert_eq!(withheld.without_cut_secret("er22-long, and more"), ", and more");
+        assert_eq!(withheld.without_cut_secret("nter22-lo"), "");
+        assert_eq!(withheld.without_cut_secret("all is well"), "all is well");
     }
 }

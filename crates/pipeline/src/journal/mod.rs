@@ -253,7 +253,7 @@ impl ReadBack for Journal {
 
 /// Logs the result of opening: damage, and the size of the log.
 fn tell(recovered: &Recovered) {
-    recovered.tell_of_damage();
+    recovered.log_damage();
     let Recovered { segments, bytes, .. } = *recovered;
     if segments > 0 {
         tracing::info!(segments, bytes, "an earlier process left a log, which is read now");

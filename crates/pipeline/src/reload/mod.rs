@@ -115,7 +115,7 @@ impl Collector {
             traces: settings.traces,
             sessions: settings.sessions,
             limits: settings.limits,
-            tells_ignored: forwards.wants_judgements(),
+            reports_ignored: forwards.wants_judgements(),
         };
         self.pipeline.update(ConfigUpdate { setup, held }).await;
         self.exporters.take(exporters);

@@ -21,7 +21,7 @@ pub(crate) struct HeldSettings {
     pub(crate) sessions: SessionsSettings,
     pub(crate) limits: LimitsSettings,
     /// True if forwards need a notice of traces dropped without an agent.
-    pub(crate) tells_ignored: bool,
+    pub(crate) reports_ignored: bool,
 }
 
 /// Config update for a shard.

@@ -47,7 +47,7 @@ impl SessionWorker {
             Err(task) => *task,
         };
         let going_max = self.memory.limit() / GOING_PARTS;
-        if task.due.completion == Completion::Evicted && self.sessions.going_bytes() > going_max {
+        if task.due.completion == Completion::Evicted && self.sessions.evicted_bytes() > going_max {
             return self.conclude(task.pass_over());
         }
         if !self.long.has_room(self.memory.limit() / LONG_PARTS) {
@@ -93,14 +93,14 @@ impl SessionWorker {
         let SessionJudgement { due, setup, answer, was_read } = judgement;
         let Some(answer) = answer else {
             self.context.metrics.stages.panics.add(1);
-            self.sessions.not_judged(&due);
+            self.sessions.undo_judgement(&due);
             self.sessions.done(&due);
             tracing::error!("judging a session panicked; it is lost");
             return;
         };
         if due.traces.iter().any(|trace| trace.claims.are_retired()) {
             // The present owner of its partition judges it.
-            self.sessions.not_judged(&due);
+            self.sessions.undo_judgement(&due);
             return self.sessions.done(&due);
         }
         let SessionAnswer { mut evaluations, skips, asked, is_spent, cut_texts } = answer;

@@ -6,7 +6,7 @@
 
 mod judging;
 mod long;
-mod on_way;
+mod queued_traces;
 mod verdicts;
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use spanscore_base::visible;
 use spanscore_extract::Table;
 
 pub(super) use long::{LongSessionThread, LongSessions};
-pub(super) use on_way::OnWay;
+pub(super) use queued_traces::QueuedTraces;
 pub(super) use verdicts::SessionVerdicts;
 
 /// Limit on traces waiting for the session worker.
@@ -60,7 +60,7 @@ pub(super) struct SessionSender {
     pub(super) fields: SessionKeyFields,
     pub(super) queue: mpsc::Sender<SessionMessage>,
     /// Account of queued traces.
-    pub(super) on_way: Arc<OnWay>,
+    pub(super) queued_traces: Arc<QueuedTraces>,
 }
 
 impl SessionSender {
@@ -71,7 +71,8 @@ impl SessionSender {
         (trace, digest): (&TraceSpans, [u8; 16]),
         table: &Arc<Table>,
     ) -> bool {
-        let Some(bytes) = self.on_way.take(trace.sender, trace.bytes_with_resources()) else {
+        let Some(bytes) = self.queued_traces.take(trace.sender, trace.bytes_with_resources())
+        else {
             return false;
         };
         let sender = trace.sender;
@@ -80,7 +81,7 @@ impl SessionSender {
         let trace = SessionTrace { key, trace, digest, table, bytes };
         let sent = self.queue.try_send(SessionMessage::Trace(trace)).is_ok();
         if !sent {
-            self.on_way.give_back(sender, bytes);
+            self.queued_traces.give_back(sender, bytes);
         }
         sent
     }
@@ -105,7 +106,7 @@ pub(super) struct SessionWorker {
     /// Sessions that exceed a slice.
     pub(super) long: LongSessions,
     /// Account of queued traces.
-    pub(super) on_way: Arc<OnWay>,
+    pub(super) queued_traces: Arc<QueuedTraces>,
 }
 
 impl SessionWorker {
@@ -154,7 +155,7 @@ impl SessionWorker {
                     own.sessions.add(key, (trace, digest), now_ms, due);
                     own.judge_due(due);
                 });
-                self.on_way.give_back(sender, bytes);
+                self.queued_traces.give_back(sender, bytes);
             }
             SessionMessage::ConfigUpdate(update) => self.update(&update),
             SessionMessage::DropRevoked => {
@@ -238,8 +239,8 @@ impl PanicRecovery for SessionWorker {
         self.judge_all(Completion::Evicted, due);
     }
 
-    fn start_anew(&mut self, now_ms: u64) {
-        self.sessions.start_anew(now_ms);
+    fn reset(&mut self, now_ms: u64) {
+        self.sessions.reset(now_ms);
     }
 
     fn report_open(&mut self) {

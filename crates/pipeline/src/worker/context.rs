@@ -12,7 +12,7 @@ use crate::metrics::PipelineMetrics;
 use crate::pool::BatchPool;
 use crate::reload::setup::{HeldSettings, Setup, Translator};
 use crate::sessions::{
-    LongSessionThread, LongSessions, OnWay, SessionSender, SessionVerdicts, SessionWorker,
+    LongSessionThread, LongSessions, QueuedTraces, SessionSender, SessionVerdicts, SessionWorker,
 };
 use crate::{Outlet, PipelineSettings};
 use spanscore_assemble::{Sessions, Shard};
@@ -105,7 +105,7 @@ impl WorkerContext {
             traces: settings.traces,
             sessions: settings.sessions,
             limits: settings.limits,
-            tells_ignored: self.forwards.wants_judgements(),
+            reports_ignored: self.forwards.wants_judgements(),
         };
         let empty = empty_shard(held, self.shard_count, self.evaluators.reports_early());
         Worker {
@@ -152,7 +152,7 @@ impl WorkerContext {
             place: self.shard_count,
             verdicts: SessionVerdicts::new(&settings, memory),
             long: LongSessions::default(),
-            on_way: Arc::new(OnWay::new(Arc::clone(memory))),
+            queued_traces: Arc::new(QueuedTraces::new(Arc::clone(memory))),
         }
     }
 
@@ -182,13 +182,13 @@ pub(crate) fn empty_shard(
     shard_count: usize,
     is_watched: bool,
 ) -> impl Fn(u64) -> Shard + Send + 'static {
-    let HeldSettings { traces, limits, tells_ignored, .. } = held;
+    let HeldSettings { traces, limits, reports_ignored, .. } = held;
     move |now_ms| {
         let mut shard = Shard::new(traces, limits, shard_count, now_ms);
         if is_watched {
             shard.watch_running();
         }
-        shard.watch_ignored_if(tells_ignored);
+        shard.watch_ignored_if(reports_ignored);
         shard
     }
 }

@@ -1,7 +1,7 @@
 //! Early verdicts on open traces.
 
 use super::Worker;
-use spanscore_assemble::{RunningTrace, TakenSteps};
+use spanscore_assemble::{ChargedSteps, RunningTrace};
 use spanscore_base::model::{Claims, Completion, Evaluation, Reported, WorkBudget};
 use spanscore_base::panics::caught;
 use spanscore_evaluate::engine::run::Evidence;
@@ -29,7 +29,7 @@ impl Worker {
             let (reported, steps) = self.evaluate_early(running, now_ns, &mut evaluations);
             self.supersede(running.handle, &mut evaluations[before..]);
             claims.join(&self.shard.claims(running.handle));
-            self.shard.take_steps(running.handle, TakenSteps { judged: 0, early: steps });
+            self.shard.charge_steps(running.handle, ChargedSteps { judged: 0, early: steps });
             taken += steps;
             said.extend(reported.map(|reported| (running.handle, reported)));
         }

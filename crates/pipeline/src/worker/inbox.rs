@@ -82,7 +82,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::room::{RequestQueue, ShardQueue};
+    use crate::request_queue::{RequestQueue, ShardQueue};
     use spanscore_base::model::{Facts, MemoryQuota, Sender, SpanBatch};
     use spanscore_extract::Table;
     use spanscore_extract::dialect::Dialect;

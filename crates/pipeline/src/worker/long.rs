@@ -2,7 +2,7 @@
 
 use super::long_traces::{LongJudgement, LongTask};
 use super::{JudgedCounts, Worker};
-use spanscore_assemble::{Due, TakenSteps};
+use spanscore_assemble::{ChargedSteps, Due};
 use spanscore_base::model::Reported;
 
 impl Worker {
@@ -38,7 +38,7 @@ impl Worker {
         while let Some(due) = self.long.next() {
             if !self.shard.is_due(&due) {
                 // It has grown: it will be due again, with all of its spans.
-                self.shard.not_begun(&due);
+                self.shard.take_back(&due);
                 continue;
             }
             let Some(trace) = self.shard.lend(due.handle) else { continue };
@@ -76,7 +76,7 @@ impl Worker {
         due.retain(|due| {
             let is_due = self.shard.is_due(due);
             if !is_due {
-                self.shard.not_begun(due);
+                self.shard.take_back(due);
             }
             is_due
         });
@@ -101,7 +101,7 @@ impl Worker {
         let mut judged = JudgedCounts::default();
         let taken = self.conclude((&due, &*trace), done, (was_read, steps), &mut judged);
         let of = (trace.trace_id, trace.sender);
-        self.tell_forwards_of(of, &due, &evaluations, &asked);
+        self.notify_forwards_of(of, &due, &evaluations, &asked);
         if due.is_silent {
             evaluations.clear();
             asked.clear();
@@ -134,7 +134,7 @@ impl Worker {
         let Some(next) = self.long.waiting(due.handle) else {
             return self.settle(due, reported, steps);
         };
-        self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
+        self.shard.charge_steps(due.handle, ChargedSteps { judged: steps, early: 0 });
         match reported {
             Some(reported) => self.shard.keep_reported(due.handle, reported),
             // The next judgement revises the predecessor of this one.

@@ -19,7 +19,7 @@ use super::metrics::{FAULT, JudgedCounts};
 use super::panic_recovery::PanicRecovery;
 use super::reading::{ReadingMemory, reserve};
 use super::reload::setup::{ConfigUpdate, Translator};
-use super::room::{QueueRoom, ShardRoom};
+use super::request_queue::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
 use asking::TraceAnswer;
 use clock::ShardClock;
@@ -30,7 +30,7 @@ use long_traces::{ATTEMPT_STEPS, LongTraces};
 use pace::{JudgingPace, SLICE_STEPS};
 use partitions::PartitionWatch;
 
-use spanscore_assemble::{Due, Handle, Shard, TakenSteps};
+use spanscore_assemble::{ChargedSteps, Due, Handle, Shard};
 use spanscore_base::model::{
     Claims, Completion, Evaluation, MemoryQuota, NoteCell, Reported, SessionKey, SpanBatch,
     TraceSpans,
@@ -112,7 +112,7 @@ impl Worker {
                 }
                 _ = ticks.tick() => {
                     // During a restore the arrival times of records drive the clock.
-                    if !self.shard.is_restoring() && !self.has_overslept() {
+                    if !self.shard.is_restoring() && !self.may_have_lost_partitions() {
                         self.pass_time(self.clock.now_ms(), self.pace.most(), &mut due);
                         self.name_holder();
                         self.release_aged();
@@ -183,8 +183,8 @@ impl Worker {
     }
 
     fn restore(&mut self, priors: Arc<EarlierVerdicts>) {
-        let tells_known = self.sessions().is_some() || self.context.forwards.wants_judgements();
-        self.shard.restore(Arc::unwrap_or_clone(priors), tells_known);
+        let repeats_known = self.sessions().is_some() || self.context.forwards.wants_judgements();
+        self.shard.restore(Arc::unwrap_or_clone(priors), repeats_known);
     }
 
     fn resume(&mut self, now_ms: u64, due: &mut Vec<Due>) {
@@ -256,7 +256,7 @@ impl Worker {
 
     /// Judges due traces; returns the steps taken.
     fn judge_due(&mut self, due: &mut Vec<Due>) -> u64 {
-        self.tell_ignored();
+        self.notify_ignored();
         if due.is_empty() {
             return 0;
         }
@@ -288,7 +288,7 @@ impl Worker {
                     continue;
                 };
                 let mut asked = out.asked;
-                self.tell_forwards(due, &evaluations[before..], &asked);
+                self.notify_forwards(due, &evaluations[before..], &asked);
                 if due.is_silent {
                     evaluations.truncate(before);
                     asked.clear();
@@ -319,10 +319,10 @@ impl Worker {
 
     /// Notes in the shard that a due trace was judged, or lost.
     fn settle(&mut self, due: &Due, reported: Option<Vec<Reported>>, steps: u64) {
-        self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
+        self.shard.charge_steps(due.handle, ChargedSteps { judged: steps, early: 0 });
         match reported {
             Some(reported) => self.shard.keep_reported(due.handle, reported),
-            None => self.shard.not_judged(due),
+            None => self.shard.undo_judgement(due),
         }
         self.shard.done(due.handle);
     }
@@ -417,7 +417,7 @@ impl PanicRecovery for Worker {
         self.judge_all(Completion::Evicted, now_ms, due);
     }
 
-    fn start_anew(&mut self, now_ms: u64) {
+    fn reset(&mut self, now_ms: u64) {
         self.context.metrics.shard(self.index, &mut self.shard);
         let lost = self.shard.open_spans() as u64;
         self.context.metrics.stages.dropped_spans.add(FAULT, lost);

@@ -27,7 +27,7 @@ pub(crate) struct PartitionWatch {
 
 impl Worker {
     /// Returns true while the effect of a pause is unknown.
-    pub(super) fn has_overslept(&mut self) -> bool {
+    pub(super) fn may_have_lost_partitions(&mut self) -> bool {
         if self.context.partitions.is_none() {
             return false;
         }

@@ -25,7 +25,7 @@ impl Worker {
             setup.renumber(&before, reported);
         });
         self.shard.watch_if(setup.evaluators.reports_early());
-        self.shard.watch_ignored_if(held.tells_ignored);
+        self.shard.watch_ignored_if(held.reports_ignored);
         self.shard.limit(held.traces, held.limits, self.context.shard_count);
         self.context.trace_steps = u64::from(held.limits.trace_steps);
         let is_watched = setup.evaluators.reports_early();

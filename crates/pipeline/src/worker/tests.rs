@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::pace::WORK_MAX;
 use super::testing::{Brittle, configured};
 use super::*;
-use crate::room::{RequestQueue, ShardQueue};
+use crate::request_queue::{RequestQueue, ShardQueue};
 use crate::{PipelineIntake, PipelineSettings, Unjudged};
 use spanscore_base::model::{EvaluationId, Level};
 use spanscore_base::otlp::{Signal, json};

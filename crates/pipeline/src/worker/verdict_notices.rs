@@ -9,7 +9,7 @@ use spanscore_evaluate::AskedTarget;
 
 impl Worker {
     /// Reports the verdict on a trace, after all judges' answers if one may still fail it.
-    pub(super) fn tell_forwards(
+    pub(super) fn notify_forwards(
         &self,
         due: &Due,
         evaluations: &[Evaluation],
@@ -17,12 +17,12 @@ impl Worker {
     ) {
         let trace = self.shard.trace(due.handle).map(|trace| (trace.trace_id, trace.sender));
         if let Some(trace) = trace {
-            self.tell_forwards_of(trace, due, evaluations, asked);
+            self.notify_forwards_of(trace, due, evaluations, asked);
         }
     }
 
     /// Reports the verdict on a sender's trace by id.
-    pub(super) fn tell_forwards_of(
+    pub(super) fn notify_forwards_of(
         &self,
         (trace_id, sender): (TraceId, Sender),
         due: &Due,
@@ -43,7 +43,7 @@ impl Worker {
     }
 
     /// Reports traces dropped without an agent.
-    pub(super) fn tell_ignored(&mut self) {
+    pub(super) fn notify_ignored(&mut self) {
         for (trace_id, sender) in self.shard.take_ignored() {
             self.context.forwards.judged(JudgedTrace {
                 trace_id,

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use smart_default::SmartDefault;
 
-/// Place in a [`WaitingLine`]; the least is served first.
+/// Place in a [`WaitQueue`]; the least is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LinePlace {
+pub(super) struct WaitPlace {
     would_hold: usize,
     number: u64,
 }
@@ -20,14 +20,14 @@ pub(super) struct LinePlace {
 /// Queue of waiters, each with its waker.
 // `SmartDefault` requires no `Default` of `W`, unlike std's derive.
 #[derive(Debug, SmartDefault)]
-pub(super) struct WaitingLine<W> {
-    waiters: BTreeMap<LinePlace, LineWaiter<W>>,
-    holders: HashMap<usize, HolderInLine>,
+pub(super) struct WaitQueue<W> {
+    waiters: BTreeMap<WaitPlace, QueuedWaiter<W>>,
+    holders: HashMap<usize, HolderTotals>,
     joined: u64,
 }
 
 #[derive(Debug)]
-struct LineWaiter<W> {
+struct QueuedWaiter<W> {
     holder: usize,
     amount: usize,
     waker: W,
@@ -35,14 +35,14 @@ struct LineWaiter<W> {
 
 /// Totals of one holder's waiters.
 #[derive(Debug, Default)]
-struct HolderInLine {
+struct HolderTotals {
     count: usize,
     amount: usize,
     /// Key of its last waiter; a later one ranks behind it.
     last: usize,
 }
 
-impl<W> WaitingLine<W> {
+impl<W> WaitQueue<W> {
     /// Adds a waiter of a holder, which now has `held`, for an amount.
     pub(super) fn join(
         &mut self,
@@ -50,7 +50,7 @@ impl<W> WaitingLine<W> {
         held: usize,
         amount: usize,
         waker: W,
-    ) -> LinePlace {
+    ) -> WaitPlace {
         let own = self.holders.entry(holder).or_default();
         own.count += 1;
         own.amount = own.amount.saturating_add(amount);
@@ -58,13 +58,13 @@ impl<W> WaitingLine<W> {
         // holder would overtake its earlier ones.
         own.last = own.last.max(held.saturating_add(own.amount));
         self.joined += 1;
-        let place = LinePlace { would_hold: own.last, number: self.joined };
-        self.waiters.insert(place, LineWaiter { holder, amount, waker });
+        let place = WaitPlace { would_hold: own.last, number: self.joined };
+        self.waiters.insert(place, QueuedWaiter { holder, amount, waker });
         place
     }
 
     /// Removes a waiter, served or not.
-    pub(super) fn leave(&mut self, place: LinePlace) {
+    pub(super) fn leave(&mut self, place: WaitPlace) {
         let Some(waiter) = self.waiters.remove(&place) else { return };
         let Some(own) = self.holders.get_mut(&waiter.holder) else { return };
         own.count -= 1;
@@ -75,7 +75,7 @@ impl<W> WaitingLine<W> {
     }
 
     /// Returns the first waiter with its waker.
-    pub(super) fn first(&self) -> Option<(LinePlace, &W)> {
+    pub(super) fn first(&self) -> Option<(WaitPlace, &W)> {
         self.waiters.first_key_value().map(|(place, waiter)| (*place, &waiter.waker))
     }
 
@@ -93,19 +93,19 @@ mod tests {
     use super::*;
 
     /// Serves the whole queue; returns the names of the waiters in order.
-    fn served(mut line: WaitingLine<&'static str>) -> Vec<&'static str> {
+    fn served(mut queue: WaitQueue<&'static str>) -> Vec<&'static str> {
         let mut names = Vec::new();
-        while let Some((place, name)) = line.first() {
+        while let Some((place, name)) = queue.first() {
             names.push(*name);
-            line.leave(place);
+            queue.leave(place);
         }
-        assert!(line.holders.is_empty());
+        assert!(queue.holders.is_empty());
         names
     }
 
     #[test]
     fn who_would_hold_least_is_first_then_who_came_first() {
-        let mut line = WaitingLine::default();
+        let mut queue = WaitQueue::default();
         for (holder, held, amount, name) in [
             (1, 900, 10, "flood 1"),
             (1, 900, 10, "flood 2"),
@@ -115,19 +115,19 @@ mod tests {
             (3, 0, 10, "quiet 2"),
             (5, 0, 5000, "large"),
         ] {
-            line.join(holder, held, amount, name);
+            queue.join(holder, held, amount, name);
         }
         let order = ["quiet 1", "other", "quiet 2", "busy", "flood 1", "flood 2", "large"];
-        assert_eq!(served(line), order);
+        assert_eq!(served(queue), order);
     }
 
     #[test]
     fn one_holder_is_served_in_its_own_order_though_it_holds_less_by_now() {
-        let mut line = WaitingLine::default();
-        line.join(1, 900, 100, "first");
-        line.join(1, 0, 1, "second");
-        line.join(2, 950, 1, "other");
-        assert_eq!(served(line), ["other", "first", "second"]);
+        let mut queue = WaitQueue::default();
+        queue.join(1, 900, 100, "first");
+        queue.join(1, 0, 1, "second");
+        queue.join(2, 950, 1, "other");
+        assert_eq!(served(queue), ["other", "first", "second"]);
     }
 
     /// One step of a shared limit.
@@ -153,9 +153,9 @@ mod tests {
     /// A limit of 100 with a queue, served like [`super::super::waiters`].
     #[derive(Default)]
     struct Limit {
-        line: WaitingLine<usize>,
+        queue: WaitQueue<usize>,
         /// Holder, amount and place of each request, by number.
-        asks: Vec<(usize, usize, LinePlace)>,
+        asks: Vec<(usize, usize, WaitPlace)>,
         waiting: Vec<usize>,
         /// Granted and held requests.
         granted: std::collections::VecDeque<usize>,
@@ -172,12 +172,12 @@ mod tests {
         }
 
         fn serve(&mut self) {
-            while let Some((place, ask)) = self.line.first() {
+            while let Some((place, ask)) = self.queue.first() {
                 let ask = *ask;
                 if self.held() + self.asks[ask].1 > 100 {
                     return;
                 }
-                self.line.leave(place);
+                self.queue.leave(place);
                 self.waiting.retain(|other| *other != ask);
                 let earlier = self
                     .waiting
@@ -192,14 +192,14 @@ mod tests {
             match step {
                 Step::Ask(holder, amount) => {
                     let ask = self.asks.len();
-                    let place = self.line.join(holder, self.held_by(holder), amount, ask);
+                    let place = self.queue.join(holder, self.held_by(holder), amount, ask);
                     self.asks.push((holder, amount, place));
                     self.waiting.push(ask);
                 }
                 Step::GiveBack => drop(self.granted.pop_front()),
                 Step::GiveUp(nth) if nth < self.waiting.len() => {
                     let ask = self.waiting.remove(nth);
-                    self.line.leave(self.asks[ask].2);
+                    self.queue.leave(self.asks[ask].2);
                 }
                 Step::GiveUp(_) => {}
             }
@@ -214,28 +214,28 @@ mod tests {
                 limit.step(step);
                 limit.serve();
                 prop_assert!(limit.held() <= 100);
-                prop_assert_eq!(limit.line.len(), limit.waiting.len());
+                prop_assert_eq!(limit.queue.len(), limit.waiting.len());
                 let least = limit.waiting.iter().map(|ask| limit.asks[*ask].2).min();
-                prop_assert_eq!(limit.line.first().map(|(place, _)| place), least);
+                prop_assert_eq!(limit.queue.first().map(|(place, _)| place), least);
             }
             // Releasing all grants serves all waiters, in any order of arrival.
             for _ in 0..limit.asks.len() {
                 limit.step(Step::GiveBack);
                 limit.serve();
             }
-            prop_assert!(limit.waiting.is_empty() && limit.line.holders.is_empty());
+            prop_assert!(limit.waiting.is_empty() && limit.queue.holders.is_empty());
         }
 
         #[test]
         fn who_holds_nothing_stands_behind_no_flood(
             flood in vec(1..=100_usize, 1..50), amount in 1..=100_usize,
         ) {
-            let mut line = WaitingLine::default();
+            let mut queue = WaitQueue::default();
             for asked in flood {
-                line.join(1, 200, asked, "flood");
+                queue.join(1, 200, asked, "flood");
             }
-            line.join(2, 0, amount, "quiet");
-            prop_assert_eq!(line.first().map(|(_, name)| *name), Some("quiet"));
+            queue.join(2, 0, amount, "quiet");
+            prop_assert_eq!(queue.first().map(|(_, name)| *name), Some("quiet"));
         }
     }
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use waiters::{AskedRoom, Waiters};
+pub use waiters::{RoomRequest, Waiters};
 
 use super::ConnectionAccount;
 use super::settings::OtlpReceiverSettings;
@@ -94,7 +94,7 @@ impl Admission {
         let sender = Arc::clone(&ticket.sender);
         if let Some(_waiting) = sender.wait() {
             let held = sender.turns.load(Ordering::Relaxed);
-            let asked = AskedRoom { sender: &sender, held, amount: 1 };
+            let asked = RoomRequest { sender: &sender, held, amount: 1 };
             let is_taken = || ticket.try_turn();
             if limits.waiters.wait(asked, deadline, waits, is_taken).await {
                 return Ok(ticket);

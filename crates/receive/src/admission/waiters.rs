@@ -14,20 +14,20 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::fair_queue::{LinePlace, WaitingLine};
+use super::fair_queue::{WaitPlace, WaitQueue};
 use crate::ConnectionAccount;
 
 /// Queue of waiters for one limit.
 #[derive(Debug, Default)]
 pub struct Waiters {
-    line: Mutex<WaitingLine<Arc<Notify>>>,
+    queue: Mutex<WaitQueue<Arc<Notify>>>,
     /// Number of waiters, readable without the lock.
     count: AtomicUsize,
 }
 
 /// Request for a share of a limit.
 #[derive(Clone, Copy, Debug)]
-pub struct AskedRoom<'a> {
+pub struct RoomRequest<'a> {
     /// Requesting connection.
     pub sender: &'a Arc<ConnectionAccount>,
     /// Amount that it holds.
@@ -48,7 +48,7 @@ impl Waiters {
         // released amount.
         fence(Ordering::SeqCst);
         if !self.is_empty()
-            && let Some((_, first)) = self.line.lock().first()
+            && let Some((_, first)) = self.queue.lock().first()
         {
             first.notify_one();
         }
@@ -58,12 +58,12 @@ impl Waiters {
     /// Dropping it leaves the queue.
     pub async fn wait(
         &self,
-        asked: AskedRoom<'_>,
+        request: RoomRequest<'_>,
         deadline: Instant,
         waits: impl FnOnce(),
         mut is_taken: impl FnMut() -> bool,
     ) -> bool {
-        let waiter = self.join(asked);
+        let waiter = self.join(request);
         let mut waits = Some(waits);
         loop {
             if waiter.is_first() && is_taken() {
@@ -78,12 +78,12 @@ impl Waiters {
         }
     }
 
-    fn join(&self, AskedRoom { sender, held, amount }: AskedRoom<'_>) -> Waiter<'_> {
+    fn join(&self, RoomRequest { sender, held, amount }: RoomRequest<'_>) -> Waiter<'_> {
         let woken = Arc::new(Notify::new());
-        let mut line = self.line.lock();
-        let place = line.join(Arc::as_ptr(sender).addr(), held, amount, Arc::clone(&woken));
-        self.count.store(line.len(), Ordering::Relaxed);
-        drop(line);
+        let mut queue = self.queue.lock();
+        let place = queue.join(Arc::as_ptr(sender).addr(), held, amount, Arc::clone(&woken));
+        self.count.store(queue.len(), Ordering::Relaxed);
+        drop(queue);
         // Pairs with the fence in `wake`: the count is raised before the check for room.
         fence(Ordering::SeqCst);
         Waiter { waiters: self, place, woken }
@@ -93,22 +93,22 @@ impl Waiters {
 /// One waiter in the queue, until dropped.
 struct Waiter<'a> {
     waiters: &'a Waiters,
-    place: LinePlace,
+    place: WaitPlace,
     woken: Arc<Notify>,
 }
 
 impl Waiter<'_> {
     fn is_first(&self) -> bool {
-        self.waiters.line.lock().first().is_some_and(|(place, _)| place == self.place)
+        self.waiters.queue.lock().first().is_some_and(|(place, _)| place == self.place)
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let mut line = self.waiters.line.lock();
-        line.leave(self.place);
-        self.waiters.count.store(line.len(), Ordering::Relaxed);
-        if let Some((_, next)) = line.first() {
+        let mut queue = self.waiters.queue.lock();
+        queue.leave(self.place);
+        self.waiters.count.store(queue.len(), Ordering::Relaxed);
+        if let Some((_, next)) = queue.first() {
             next.notify_one();
         }
     }
@@ -128,9 +128,9 @@ mod tests {
     }
 
     /// One place, until dropped.
-    struct Taken(Arc<Places>);
+    struct PlaceGuard(Arc<Places>);
 
-    impl Drop for Taken {
+    impl Drop for PlaceGuard {
         fn drop(&mut self) {
             self.0.share.give_back(1);
             self.0.waiters.wake();
@@ -146,15 +146,15 @@ mod tests {
             self: &Arc<Self>,
             sender: &Arc<ConnectionAccount>,
             wait: Duration,
-        ) -> Option<Taken> {
+        ) -> Option<PlaceGuard> {
             let is_taken = || self.share.try_take(1);
             if self.waiters.is_empty() && is_taken() {
-                return Some(Taken(Arc::clone(self)));
+                return Some(PlaceGuard(Arc::clone(self)));
             }
-            let asked = AskedRoom { sender, held: 0, amount: 1 };
+            let request = RoomRequest { sender, held: 0, amount: 1 };
             let deadline = Instant::now() + wait;
-            let taken = self.waiters.wait(asked, deadline, || {}, is_taken).await;
-            taken.then(|| Taken(Arc::clone(self)))
+            let taken = self.waiters.wait(request, deadline, || {}, is_taken).await;
+            taken.then(|| PlaceGuard(Arc::clone(self)))
         }
     }
 

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ConnectionAccount, Intake, Received, Refused};
 use crate::metrics::{AcceptedMetrics, labels};
-use counters::{FollowMetrics, PassedOver};
+use counters::{FollowMetrics, SkippedRecord};
 use file::{FileBatch, FileIdentity, FilePosition, FileRecord, FollowedFile};
 use paths::FILES_MAX;
 use positions::PositionStore;
@@ -325,7 +325,7 @@ impl<I: Intake> Follower<I> {
     async fn take(&mut self, at: usize, batch: &FileBatch, held: usize) -> bool {
         let path = self.files[at].path.clone();
         for line in &batch.too_large {
-            self.pass_over(&path, *line, PassedOver::TooLarge, "larger than `max_record_mib`");
+            self.pass_over(&path, *line, SkippedRecord::TooLarge, "larger than `max_record_mib`");
         }
         let records: Arc<[FileRecord]> = batch.records.as_slice().into();
         let signal = self.settings.signal;
@@ -343,7 +343,12 @@ impl<I: Intake> Follower<I> {
                 tokio::task::spawn_blocking(move || read_records(&some, from, &how, room));
             let Ok(read) = reading.await else {
                 // Reading does not panic; a record at which it did is skipped.
-                self.pass_over(&path, records[next].line, PassedOver::Malformed, "cannot be read");
+                self.pass_over(
+                    &path,
+                    records[next].line,
+                    SkippedRecord::Malformed,
+                    "cannot be read",
+                );
                 next += 1;
                 continue;
             };
@@ -365,7 +370,7 @@ impl<I: Intake> Follower<I> {
         true
     }
 
-    fn pass_over(&mut self, path: &Path, line: u64, reason: PassedOver, error: &str) {
+    fn pass_over(&mut self, path: &Path, line: u64, reason: SkippedRecord, error: &str) {
         self.metrics.passed_over.add(reason.into_str(), 1);
         self.log(path, Some(line), error);
     }
@@ -385,7 +390,7 @@ impl<I: Intake> Follower<I> {
             let mut wait = None;
             while let Some(handed) = handing.join_next().await {
                 let Ok((line, request, outcome)) = handed else {
-                    self.metrics.passed_over.add(PassedOver::Malformed.into_str(), 1);
+                    self.metrics.passed_over.add(SkippedRecord::Malformed.into_str(), 1);
                     continue;
                 };
                 match outcome {
@@ -394,7 +399,7 @@ impl<I: Intake> Follower<I> {
                         self.accepted.add(request.signal, accepted.accepted);
                     }
                     Err(Refused::Malformed(error)) => {
-                        self.metrics.passed_over.add(PassedOver::Malformed.into_str(), 1);
+                        self.metrics.passed_over.add(SkippedRecord::Malformed.into_str(), 1);
                         self.log(path, Some(line), &error);
                     }
                     Err(
@@ -423,7 +428,7 @@ impl<I: Intake> Follower<I> {
     fn let_go(&mut self) {
         for file in self.files.extract_if(.., |file| file.absent > ABSENT_LOOKS_MAX) {
             if file.is_cut() {
-                self.metrics.passed_over.add(PassedOver::Cut.into_str(), 1);
+                self.metrics.passed_over.add(SkippedRecord::Cut.into_str(), 1);
             }
             // It may return, as after a mount.
             self.stored.push(file.position);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::counters::PassedOver;
+use super::counters::SkippedRecord;
 use super::file::FileRecord;
 use super::settings::FileSignal;
 use crate::Received;
@@ -68,7 +68,7 @@ pub(super) struct ReadRecords {
     /// By line of their records.
     pub(super) requests: Vec<(u64, Received)>,
     /// Skipped records with the reasons.
-    pub(super) unusable: Vec<(u64, PassedOver, String)>,
+    pub(super) unusable: Vec<(u64, SkippedRecord, String)>,
     /// Index of the first unread record.
     pub(super) next: usize,
     /// Memory of the requests until they are handed over.
@@ -79,14 +79,14 @@ pub(super) struct ReadRecords {
 #[derive(Debug)]
 enum UnreadRecord {
     /// It is permanently unusable.
-    Unusable(PassedOver, String),
+    Unusable(SkippedRecord, String),
     /// Memory is short.
     NoRoom,
 }
 
 impl From<OtlpJsonError> for UnreadRecord {
     fn from(error: OtlpJsonError) -> Self {
-        Self::Unusable(PassedOver::Malformed, error.to_string())
+        Self::Unusable(SkippedRecord::Malformed, error.to_string())
     }
 }
 
@@ -137,7 +137,7 @@ fn requests_of(
     let signals = json::signals(&body)?;
     if signals.is_empty() {
         let why = "not an OTLP/JSON request".to_owned();
-        return Err(UnreadRecord::Unusable(PassedOver::Malformed, why));
+        return Err(UnreadRecord::Unusable(SkippedRecord::Malformed, why));
     }
     let mut requests = Vec::with_capacity(signals.len());
     for signal in &signals {
@@ -170,7 +170,7 @@ fn unpack(
 ) -> Result<Bytes, UnreadRecord> {
     let malformed = |error: std::io::Error| {
         let why = format!("cannot be decompressed: {error}");
-        UnreadRecord::Unusable(PassedOver::Malformed, why)
+        UnreadRecord::Unusable(SkippedRecord::Malformed, why)
     };
     let window = window_bytes(coding, bytes, bytes_max);
     if !room.take(window) {
@@ -183,7 +183,7 @@ fn unpack(
         let read = reader.by_ref().take(step as u64).read_to_end(&mut body).map_err(malformed)?;
         if body.len() > bytes_max {
             let why = "larger than `max_record_mib`".to_owned();
-            return Err(UnreadRecord::Unusable(PassedOver::TooLarge, why));
+            return Err(UnreadRecord::Unusable(SkippedRecord::TooLarge, why));
         }
         if !room.take(read) {
             return Err(UnreadRecord::NoRoom);
@@ -267,7 +267,7 @@ mod tests {
         let read = read_records(&records, 0, &settings(), room);
         let reasons: Vec<_> =
             read.unusable.iter().map(|(line, reason, _)| (*line, *reason)).collect();
-        assert_eq!(reasons, [(7, PassedOver::TooLarge), (7, PassedOver::Malformed)]);
+        assert_eq!(reasons, [(7, SkippedRecord::TooLarge), (7, SkippedRecord::Malformed)]);
         assert_eq!((read.requests.len(), read.next), (0, 2));
     }
 

@@ -26,7 +26,7 @@ use super::answer::Answer;
 use super::body::{BodyOwner, BodyReader, drain};
 use super::compression::coding_of_header;
 use super::grpc::{is_grpc, refuse_call};
-use super::head::check_size;
+use super::header_limit::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::listen::{Admitted, Serve};
 use super::metrics::Transport;

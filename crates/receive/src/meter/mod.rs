@@ -112,7 +112,7 @@ impl<S> Metered<S> {
 
 impl FrameGuard {
     /// Inspects received bytes; fails with the reason if the connection must close.
-    fn came(&mut self, mut bytes: &[u8]) -> Result<(), Closed> {
+    fn received(&mut self, mut bytes: &[u8]) -> Result<(), Closed> {
         self.turn += bytes.len();
         if let HttpVersion::Unknown(known) = self.protocol {
             let (begin, rest) = bytes.split_at(bytes.len().min(PREFACE.len() - known));
@@ -128,7 +128,7 @@ impl FrameGuard {
         }
         match self.protocol {
             HttpVersion::Http2 => {
-                self.frames_came(bytes)?;
+                self.frames_received(bytes)?;
                 self.count(self.came.waiting())
             }
             HttpVersion::Http1 | HttpVersion::Unknown(_) => {
@@ -141,7 +141,7 @@ impl FrameGuard {
         }
     }
 
-    fn frames_came(&mut self, bytes: &[u8]) -> Result<(), Closed> {
+    fn frames_received(&mut self, bytes: &[u8]) -> Result<(), Closed> {
         let metrics = &self.metrics;
         let transport = self.transport;
         let budget = &mut self.budget;
@@ -152,7 +152,7 @@ impl FrameGuard {
             *turn += FRAME_BYTES;
             count(metrics, transport, By::Sender, head);
             if let Some(pings) = pings {
-                is_within &= pings.came(head);
+                is_within &= pings.received(head);
             }
             match head.kind {
                 kind::HEADERS => budget.request(),
@@ -165,7 +165,7 @@ impl FrameGuard {
         if is_within { Ok(()) } else { Err(Closed::Flood) }
     }
 
-    fn went(&mut self, bytes: &[u8]) {
+    fn sent(&mut self, bytes: &[u8]) {
         if self.protocol == HttpVersion::Http2 {
             let metrics = &self.metrics;
             let transport = self.transport;
@@ -173,7 +173,7 @@ impl FrameGuard {
             self.went.read(bytes, |head| {
                 count(metrics, transport, By::Receiver, head);
                 if let Some(pings) = pings {
-                    pings.went(head);
+                    pings.sent(head);
                 }
             });
         }
@@ -251,7 +251,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         }
         ready!(read)?;
         let came = buffer.filled().get(before..).unwrap_or_default();
-        Poll::Ready(own.watch.came(came).map_err(|why| {
+        Poll::Ready(own.watch.received(came).map_err(|why| {
             own.watch.sender.close(why);
             io::Error::other("the connection is more than its part of a limit")
         }))
@@ -266,7 +266,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     ) -> Poll<io::Result<usize>> {
         let own = self.get_mut();
         let written = ready!(Pin::new(&mut own.stream).poll_write(context, bytes))?;
-        own.watch.went(bytes.get(..written).unwrap_or_default());
+        own.watch.sent(bytes.get(..written).unwrap_or_default());
         Poll::Ready(Ok(written))
     }
 
@@ -280,7 +280,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         let mut left = written;
         for part in parts {
             let taken = left.min(part.len());
-            own.watch.went(part.get(..taken).unwrap_or_default());
+            own.watch.sent(part.get(..taken).unwrap_or_default());
             left -= taken;
         }
         Poll::Ready(Ok(written))

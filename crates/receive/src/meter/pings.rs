@@ -30,7 +30,7 @@ impl PingPolicy {
     }
 
     /// Inspects a received frame; false for a ping too many.
-    pub(super) fn came(&mut self, head: FrameHead) -> bool {
+    pub(super) fn received(&mut self, head: FrameHead) -> bool {
         match head.kind {
             kind::HEADERS => self.calls += 1,
             kind::RST_STREAM => self.calls = self.calls.saturating_sub(1),
@@ -41,7 +41,7 @@ impl PingPolicy {
     }
 
     /// Inspects a sent frame.
-    pub(super) fn went(&mut self, head: FrameHead) {
+    pub(super) fn sent(&mut self, head: FrameHead) {
         let ends = match head.kind {
             kind::HEADERS | kind::DATA => {
                 (self.strikes, self.last) = (0, None);

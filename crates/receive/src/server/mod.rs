@@ -1,6 +1,6 @@
 //! Network receivers as a whole: start, addresses, orderly shutdown.
 
-mod both;
+mod one_port;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::admission::Admission;
 use super::auth::Authenticator;
 use super::compression::Unpacker;
 use super::grpc::GrpcService;
-use super::head::HEADER_BYTES_READ;
+use super::header_limit::HEADER_BYTES_READ;
 use super::http::cors::Cors;
 use super::http::{HttpService, paths};
 use super::ingest::{BodyLimit, Ingest};
@@ -105,7 +105,7 @@ impl Receivers {
     ) -> Result<Self, ReceiverStartError> {
         let (ingest, shared) = parts(&OtlpReceiverSettings::default(), intake, memory, meter)?;
         let auth = Arc::clone(&ingest.auth);
-        let (port, address) = both::port(ingest).await?;
+        let (port, address) = one_port::port(ingest).await?;
         let receivers = Self {
             grpc_address: Some(address),
             http_address: Some(address),

@@ -57,7 +57,7 @@ impl HiddenValues {
         let end = String::from_utf8_lossy(end);
         let end = if is_cut {
             // The rest of a truncated character is useless.
-            self.errors.behind_cut(end.trim_start_matches(char::REPLACEMENT_CHARACTER))
+            self.errors.without_cut_secret(end.trim_start_matches(char::REPLACEMENT_CHARACTER))
         } else {
             &end
         };

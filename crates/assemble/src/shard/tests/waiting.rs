@@ -242,8 +242,8 @@ fn what_was_learnt_is_bounded() {
         due.iter().for_each(|due| shard.done(due.handle));
         shard.tick(at + 99_000, &mut Vec::new());
     }
-    assert!(shard.patience.sizes() <= (SERVICES_MAX, PEERS_MAX));
-    assert!(shard.patience.sizes().1 > 0);
+    assert!(shard.completion_policy.sizes() <= (SERVICES_MAX, PEERS_MAX));
+    assert!(shard.completion_policy.sizes().1 > 0);
 }
 
 /// Runs two processes that export every 5 s, out of step: an agent and a tool that it calls.

@@ -187,7 +187,7 @@ fn update_to(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Arc<ConfigUp
     let WorkerContext { resolver, evaluators, .. } = context;
     let setup = crate::reload::setup::Setup { resolver, evaluators };
     let PipelineSettings { traces, sessions, limits, .. } = settings;
-    let held = HeldSettings { traces, sessions, limits, tells_ignored: false };
+    let held = HeldSettings { traces, sessions, limits, reports_ignored: false };
     Arc::new(ConfigUpdate { setup, held })
 }
 

@@ -11,12 +11,12 @@ use spanscore_base::model::{MemoryQuota, Sender, SenderShares};
 const WAY_PARTS: usize = 4;
 
 /// Account of queued traces, which use the sessions' free memory within each sender's share.
-pub(crate) struct OnWay {
+pub(crate) struct QueuedTraces {
     memory: Arc<MemoryQuota>,
     by_sender: Mutex<SenderShares>,
 }
 
-impl OnWay {
+impl QueuedTraces {
     /// Creates an empty account within the memory of sessions.
     pub(crate) fn new(memory: Arc<MemoryQuota>) -> Self {
         Self { memory, by_sender: Mutex::default() }

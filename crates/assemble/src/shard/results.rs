@@ -6,26 +6,26 @@ use spanscore_base::model::{GivenVerdicts, Reported, Sender, TraceId};
 impl Shard {
     /// Returns the last evaluations of a trace that evaluators need again.
     pub fn reported(&self, handle: Handle) -> &[Reported] {
-        self.get(handle).map_or(&[], |trace| trace.said.reported())
+        self.get(handle).map_or(&[], |trace| trace.remembered.reported())
     }
 
     /// Remembers sent evaluations of a trace, as long as the trace is remembered.
     pub fn keep_reported(&mut self, handle: Handle, reported: Vec<Reported>) {
         if let Some(trace) = self.get_mut(handle) {
-            trace.said.keep_reported(reported);
+            trace.remembered.keep_reported(reported);
         }
         self.recount(handle);
     }
 
     /// Returns the verdicts of a trace.
     pub fn verdicts(&self, handle: Handle) -> GivenVerdicts {
-        self.get(handle).map(|trace| trace.said.verdicts()).unwrap_or_default()
+        self.get(handle).map(|trace| trace.remembered.verdicts()).unwrap_or_default()
     }
 
     /// Remembers the verdicts of a trace, as long as the trace is remembered.
     pub fn keep_verdicts(&mut self, handle: Handle, verdicts: GivenVerdicts) {
         if let Some(trace) = self.get_mut(handle) {
-            trace.said.keep_verdicts(verdicts);
+            trace.remembered.keep_verdicts(verdicts);
         }
         self.recount(handle);
     }

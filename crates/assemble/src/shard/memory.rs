@@ -63,7 +63,7 @@ impl Shard {
         self.bytes
             + self.resources.bytes()
             + self.shares.bytes()
-            + self.severed.bytes()
+            + self.forgotten_traces.bytes()
             + self.grouped.bytes()
     }
 

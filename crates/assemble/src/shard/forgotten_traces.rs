@@ -18,7 +18,7 @@ const COUNT_MIN: usize = 64;
 /// Inverse of their share of the byte limit of traces.
 const BYTES_SHARE: usize = 16;
 /// Bytes of an entry in the table, at 7/16 to 7/8 occupancy.
-const ENTRY_BYTES: usize = size_of::<Severed>() + 12;
+const ENTRY_BYTES: usize = size_of::<ForgottenTrace>() + 12;
 /// Bytes of a peer: its list, and its entries by key and by size.
 const PEER_BYTES: usize = 160;
 /// Entries allocated together: a doubling vector would waste as many again.
@@ -29,7 +29,7 @@ const _: () = assert!(ENTRY_BYTES <= 64, "hours of judged traces must fit");
 
 /// Forgotten trace.
 #[derive(Clone, Copy, Default)]
-struct Severed {
+struct ForgottenTrace {
     /// Hash of its id: two of a million collide once in ten million cases.
     id: [u32; 2],
     /// Digest of its last judgement.
@@ -54,9 +54,9 @@ struct PeerList {
 
 /// Number of judgements and last digest, by trace.
 #[derive(Default)]
-pub(super) struct SeveredTraces {
+pub(super) struct ForgottenTraces {
     hasher: DefaultHashBuilder,
-    chunks: Vec<Box<[Severed]>>,
+    chunks: Vec<Box<[ForgottenTrace]>>,
     free: Vec<u32>,
     places: HashTable<u32>,
     by_peer: HashMap<u32, PeerList>,
@@ -67,7 +67,7 @@ pub(super) struct SeveredTraces {
     lost: u64,
 }
 
-impl SeveredTraces {
+impl ForgottenTraces {
     /// Returns a store for this many traces, within its share of the bytes.
     pub(super) fn new(count_max: usize, bytes_max: usize) -> Self {
         let mut own = Self::default();
@@ -105,7 +105,7 @@ impl SeveredTraces {
         self.expire(peer, at_s);
         let id = halves(hash);
         let digest = quarters(digest);
-        let entry = Severed { id, digest, count, peer, at_s, before: NONE, after: NONE };
+        let entry = ForgottenTrace { id, digest, count, peer, at_s, before: NONE, after: NONE };
         let at = self.put(entry);
         let Self { places, chunks, .. } = self;
         places.insert_unique(hash, at, |at| whole(entry_at(chunks, *at).id));
@@ -131,7 +131,7 @@ impl SeveredTraces {
         }
         let hash = self.hasher.hash_one(trace_id);
         let at = *self.places.find(hash, |at| whole(entry_at(&self.chunks, *at).id) == hash)?;
-        let Severed { count, digest, at_s, .. } = entry_at(&self.chunks, at);
+        let ForgottenTrace { count, digest, at_s, .. } = entry_at(&self.chunks, at);
         self.remove(at);
         let is_known = seconds(now_ms).saturating_sub(at_s) <= KNOWN_SECS;
         is_known.then(|| (count, joined(digest)))
@@ -149,10 +149,10 @@ impl SeveredTraces {
     }
 
     /// Stores an entry; returns its index.
-    fn put(&mut self, entry: Severed) -> u32 {
+    fn put(&mut self, entry: ForgottenTrace) -> u32 {
         if self.free.is_empty() {
             let first = (self.chunks.len() * CHUNK) as u32;
-            self.chunks.push(vec![Severed::default(); CHUNK].into());
+            self.chunks.push(vec![ForgottenTrace::default(); CHUNK].into());
             self.free.extend((first..first + CHUNK as u32).rev());
         }
         let at = self.free.pop().unwrap_or(NONE);
@@ -171,7 +171,7 @@ impl SeveredTraces {
     }
 
     fn remove(&mut self, at: u32) {
-        let Severed { id, peer, before, after, .. } = entry_at(&self.chunks, at);
+        let ForgottenTrace { id, peer, before, after, .. } = entry_at(&self.chunks, at);
         let hash = whole(id);
         if let Ok(found) = self.places.find_entry(hash, |other| *other == at) {
             found.remove();
@@ -200,7 +200,7 @@ impl SeveredTraces {
         }
     }
 
-    fn change_entry(&mut self, at: u32, change: impl FnOnce(&mut Severed)) {
+    fn change_entry(&mut self, at: u32, change: impl FnOnce(&mut ForgottenTrace)) {
         let chunk = self.chunks.get_mut(at as usize / CHUNK);
         if let Some(entry) = chunk.and_then(|chunk| chunk.get_mut(at as usize % CHUNK)) {
             change(entry);
@@ -208,7 +208,7 @@ impl SeveredTraces {
     }
 }
 
-fn entry_at(chunks: &[Box<[Severed]>], at: u32) -> Severed {
+fn entry_at(chunks: &[Box<[ForgottenTrace]>], at: u32) -> ForgottenTrace {
     let chunk = chunks.get(at as usize / CHUNK);
     chunk.and_then(|chunk| chunk.get(at as usize % CHUNK)).copied().unwrap_or_default()
 }
@@ -244,50 +244,56 @@ mod tests {
     #[test]
     fn flood_of_a_peer_takes_the_place_of_itself_and_what_came_back_holds_none() {
         let digest = u128::MAX - 6;
-        let mut severed = SeveredTraces::new(0, 0);
+        let mut forgotten_traces = ForgottenTraces::new(0, 0);
         for number in 0..20 {
-            severed.add(id(number), 1, (number, digest), 0);
+            forgotten_traces.add(id(number), 1, (number, digest), 0);
         }
         for number in 1000..3000 {
-            severed.add(id(number), 2, (1, digest), 0);
+            forgotten_traces.add(id(number), 2, (1, digest), 0);
             // A trace that returns and is removed again is known by its last removal.
-            assert_eq!(severed.take(id(19), 0), Some((19, digest)));
-            severed.add(id(19), 1, (19, digest), 0);
+            assert_eq!(forgotten_traces.take(id(19), 0), Some((19, digest)));
+            forgotten_traces.add(id(19), 1, (19, digest), 0);
         }
-        let sizes: usize = severed.sizes.iter().map(|(size, _)| size).sum();
-        let listed: usize = severed.by_peer.values().map(|list| list.count).sum();
-        assert_eq!((severed.places.len(), sizes, listed), (COUNT_MIN, COUNT_MIN, COUNT_MIN));
-        assert_eq!(severed.take_lost(), 2000 - (COUNT_MIN as u64 - 20));
+        let sizes: usize = forgotten_traces.sizes.iter().map(|(size, _)| size).sum();
+        let listed: usize = forgotten_traces.by_peer.values().map(|list| list.count).sum();
+        assert_eq!(
+            (forgotten_traces.places.len(), sizes, listed),
+            (COUNT_MIN, COUNT_MIN, COUNT_MIN)
+        );
+        assert_eq!(forgotten_traces.take_lost(), 2000 - (COUNT_MIN as u64 - 20));
         for number in (0..20).chain(2956..3000) {
-            assert!(severed.take(id(number), 0).is_some(), "{number}");
+            assert!(forgotten_traces.take(id(number), 0).is_some(), "{number}");
         }
-        assert_eq!((severed.take(id(2955), 0), severed.bytes()), (None, 0));
+        assert_eq!((forgotten_traces.take(id(2955), 0), forgotten_traces.bytes()), (None, 0));
     }
 
     #[test]
     fn lower_limit_takes_the_oldest_at_once_and_a_higher_one_makes_room() {
-        let mut severed = SeveredTraces::new(100, 1 << 30);
-        (0..100).for_each(|number| severed.add(id(number), 1, (1, 7), 0));
-        severed.limit(80, 1 << 30);
-        assert_eq!((severed.places.len(), severed.take_lost()), (80, 20));
-        assert_eq!(severed.take(id(19), 0), None);
-        severed.limit(200, 1 << 30);
-        (100..200).for_each(|number| severed.add(id(number), 1, (1, 7), 0));
-        assert_eq!((severed.places.len(), severed.take_lost()), (180, 0));
+        let mut forgotten_traces = ForgottenTraces::new(100, 1 << 30);
+        (0..100).for_each(|number| forgotten_traces.add(id(number), 1, (1, 7), 0));
+        forgotten_traces.limit(80, 1 << 30);
+        assert_eq!((forgotten_traces.places.len(), forgotten_traces.take_lost()), (80, 20));
+        assert_eq!(forgotten_traces.take(id(19), 0), None);
+        forgotten_traces.limit(200, 1 << 30);
+        (100..200).for_each(|number| forgotten_traces.add(id(number), 1, (1, 7), 0));
+        assert_eq!((forgotten_traces.places.len(), forgotten_traces.take_lost()), (180, 0));
     }
 
     #[test]
     fn judged_trace_is_known_for_hours_and_not_for_ever() {
-        let mut severed = SeveredTraces::new(1000, 1 << 30);
+        let mut forgotten_traces = ForgottenTraces::new(1000, 1 << 30);
         let hours = |hours: u64| hours * 60 * 60 * 1000;
-        severed.add(id(1), 1, (1, 7), 0);
-        severed.add(id(2), 1, (1, 7), 0);
-        severed.add(id(3), 1, (2, 8), hours(2));
-        assert_eq!(severed.take(id(1), hours(5)), Some((1, 7)));
-        assert_eq!(severed.take(id(3), hours(7)), Some((2, 8)));
-        assert_eq!(severed.take(id(2), hours(7)), None);
-        severed.add(id(4), 1, (1, 7), 0);
-        severed.add(id(5), 1, (1, 7), hours(8));
-        assert_eq!((severed.places.len(), severed.take(id(4), hours(8))), (1, None));
+        forgotten_traces.add(id(1), 1, (1, 7), 0);
+        forgotten_traces.add(id(2), 1, (1, 7), 0);
+        forgotten_traces.add(id(3), 1, (2, 8), hours(2));
+        assert_eq!(forgotten_traces.take(id(1), hours(5)), Some((1, 7)));
+        assert_eq!(forgotten_traces.take(id(3), hours(7)), Some((2, 8)));
+        assert_eq!(forgotten_traces.take(id(2), hours(7)), None);
+        forgotten_traces.add(id(4), 1, (1, 7), 0);
+        forgotten_traces.add(id(5), 1, (1, 7), hours(8));
+        assert_eq!(
+            (forgotten_traces.places.len(), forgotten_traces.take(id(4), hours(8))),
+            (1, None)
+        );
     }
 }

@@ -13,7 +13,7 @@ use super::backlog::Backlog;
 use spanscore_base::model::MemoryQuota;
 use spanscore_net::metrics::{Meter, Scraped};
 use spanscore_net::readings;
-use spanscore_receive::{AskedRoom, ConnectionAccount, Waiters};
+use spanscore_receive::{ConnectionAccount, RoomRequest, Waiters};
 
 /// Limit on a delayed shard, as a multiple of the queue's free bytes.
 const SHARD_TIMES: usize = 4;
@@ -70,7 +70,7 @@ impl RequestQueue {
         if !self.waiters.is_empty() || !is_taken() {
             let _waiting = sender.wait()?;
             let held = sender.queued().load(Ordering::Relaxed);
-            let asked = AskedRoom { sender, held, amount: bytes };
+            let asked = RoomRequest { sender, held, amount: bytes };
             let is_there = self.waiters.wait(asked, deadline, waits, is_taken).await;
             is_there.then_some(())?;
         }
@@ -161,7 +161,7 @@ impl ShardQueue {
             fits
         };
         if !waiters.is_empty() || !is_taken() {
-            let asked = AskedRoom { sender: &request.sender, held: queued, amount: bytes };
+            let asked = RoomRequest { sender: &request.sender, held: queued, amount: bytes };
             waiters.wait(asked, deadline, waits, is_taken).await.then_some(())?;
         }
         Some(ShardRoom { room: Arc::clone(&self.room), bytes })

@@ -40,13 +40,13 @@ impl Shard {
 
     /// Undoes a judgement without evaluations, before the trace is [`done`](Self::done): the next
     /// one revises its predecessor, if any.
-    pub fn not_judged(&mut self, due: &Due) {
-        self.not_begun(due);
+    pub fn undo_judgement(&mut self, due: &Due) {
+        self.take_back(due);
         self.counts.spans.lost += self.settle(due.handle);
     }
 
     /// Takes back a due, unjudged trace that has grown: it will be due again.
-    pub fn not_begun(&mut self, due: &Due) {
+    pub fn take_back(&mut self, due: &Due) {
         // An earlier process has delivered a silent one: the next revises it.
         if let Some(trace) = self.get_mut(due.handle).filter(|_| !due.is_silent) {
             let before = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
@@ -168,9 +168,9 @@ impl Shard {
     /// finished it.
     pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut going_count = 0;
-        let mut going_bytes = 0;
+        let mut evicted_bytes = 0;
         loop {
-            let over_bytes = self.bytes().saturating_sub(going_bytes) > self.limits.bytes_max;
+            let over_bytes = self.bytes().saturating_sub(evicted_bytes) > self.limits.bytes_max;
             let over_count =
                 self.by_id.len().saturating_sub(going_count) > self.limits.trace_count_max;
             let over_remembered = self.remembered_bytes > self.limits.remembered_bytes_max;
@@ -197,9 +197,9 @@ impl Shard {
             }
             self.judge(handle, Completion::Evicted, now_ms, due);
             // Others are remembered at once, and forgotten in the next round.
-            if self.shares.class_of(handle.index) == TraceClass::Going {
+            if self.shares.class_of(handle.index) == TraceClass::BeingJudged {
                 going_count += 1;
-                going_bytes += bytes;
+                evicted_bytes += bytes;
             }
         }
     }
@@ -213,7 +213,7 @@ impl Shard {
         let Some(trace) = self.get(handle) else { return };
         if let Some(judged) = trace.judged() {
             let TraceSpans { trace_id, sender, .. } = *trace.spans;
-            self.severed.add(trace_id, sender.peer, judged, now_ms);
+            self.forgotten_traces.add(trace_id, sender.peer, judged, now_ms);
         }
     }
 }
