@@ -23,8 +23,8 @@ use smart_default::SmartDefault;
 
 use super::Sender;
 
-/// Place of an item within its peer: finish tag and arrival number.
-type ItemPlace = (u64, u64);
+/// Sort key of an item within its peer: finish tag and arrival number.
+type ItemTag = (u64, u64);
 
 /// Turn of a peer: finish tag and arrival number of its first item, and its own number.
 type PeerTurn = (u64, u64, u32);
@@ -82,9 +82,9 @@ struct PeerQueue<T> {
     connection: u16,
     own: ConnectionTotals,
     /// Items of that connection, in order.
-    items: VecDeque<(ItemPlace, QueuedItem<T>)>,
+    items: VecDeque<(ItemTag, QueuedItem<T>)>,
     others: HashMap<u16, ConnectionTotals>,
-    items_of_others: BTreeMap<ItemPlace, QueuedItem<T>>,
+    items_of_others: BTreeMap<ItemTag, QueuedItem<T>>,
     cost: u64,
     served: u64,
     /// Virtual time of its connections.
@@ -107,7 +107,7 @@ impl<T> PeerQueue<T> {
     }
 
     /// Returns the first item.
-    fn first(&self) -> Option<(ItemPlace, &QueuedItem<T>)> {
+    fn first(&self) -> Option<(ItemTag, &QueuedItem<T>)> {
         let own = self.items.front().map(|(place, item)| (*place, item));
         let other = self.items_of_others.first_key_value().map(|(place, item)| (*place, item));
         own.into_iter().chain(other).min_by_key(|(place, _)| *place)
@@ -115,7 +115,7 @@ impl<T> PeerQueue<T> {
 
     /// Returns the place of the first item on a connection that is not blocked; calls `is_held`
     /// once for each connection.
-    fn first_unless(&self, is_held: impl Fn(&T) -> bool) -> Option<ItemPlace> {
+    fn first_unless(&self, is_held: impl Fn(&T) -> bool) -> Option<ItemTag> {
         let own = self.items.front().filter(|(_, item)| !is_held(&item.content));
         let mut held = HashSet::new();
         let mut other = None;
@@ -136,14 +136,14 @@ impl<T> PeerQueue<T> {
     }
 
     /// Returns the last item.
-    fn last(&self) -> Option<(ItemPlace, &QueuedItem<T>)> {
+    fn last(&self) -> Option<(ItemTag, &QueuedItem<T>)> {
         let own = self.items.back().map(|(place, item)| (*place, item));
         let other = self.items_of_others.last_key_value().map(|(place, item)| (*place, item));
         own.into_iter().chain(other).max_by_key(|(place, _)| *place)
     }
 
     /// Returns the items, beginning with those of its first connection.
-    fn iter(&self) -> impl Iterator<Item = (ItemPlace, &QueuedItem<T>)> {
+    fn iter(&self) -> impl Iterator<Item = (ItemTag, &QueuedItem<T>)> {
         let others = self.items_of_others.iter().map(|(place, item)| (*place, item));
         self.items.iter().map(|(place, item)| (*place, item)).chain(others)
     }
@@ -165,7 +165,7 @@ impl<T> PeerQueue<T> {
         }
     }
 
-    fn pull(&mut self, place: ItemPlace) -> Option<QueuedItem<T>> {
+    fn pull(&mut self, place: ItemTag) -> Option<QueuedItem<T>> {
         if self.items.front().is_some_and(|(first, _)| *first == place) {
             return self.items.pop_front().map(|(_, item)| item);
         }
@@ -177,7 +177,7 @@ impl<T> PeerQueue<T> {
 
     /// Removes an item: as served, or else as if it had never been added, if it is its connection's
     /// last.
-    fn remove(&mut self, place: ItemPlace, is_served: bool) -> Option<QueuedItem<T>> {
+    fn remove(&mut self, place: ItemTag, is_served: bool) -> Option<QueuedItem<T>> {
         let item = self.pull(place)?;
         let QueuedItem { connection, cost, .. } = item;
         let is_first = connection == self.connection;
@@ -211,7 +211,7 @@ impl<T> PeerQueue<T> {
 
 impl<T> FairQueue<T> {
     /// Bytes of a queued item, without spare capacity.
-    pub const ITEM_BYTES: usize = size_of::<(ItemPlace, QueuedItem<T>)>();
+    pub const ITEM_BYTES: usize = size_of::<(ItemTag, QueuedItem<T>)>();
 
     /// Adds an item of a sender.
     pub fn put(&mut self, sender: Sender, cost: usize, content: T) {
@@ -310,7 +310,7 @@ impl<T> FairQueue<T> {
         displaced
     }
 
-    fn displace_at(&mut self, peer: u32, place: ItemPlace) -> Option<DisplacedItem<T>> {
+    fn displace_at(&mut self, peer: u32, place: ItemTag) -> Option<DisplacedItem<T>> {
         let QueuedItem { connection, cost, content } = self.remove(peer, place, false)?;
         let sender = Sender { peer, connection, ..Sender::default() };
         Some(DisplacedItem { sender, cost: cost as usize, content })
@@ -331,7 +331,7 @@ impl<T> FairQueue<T> {
 
     /// Returns the last items of other connections of the sender's peer that are behind the new
     /// item, if they amount to the lacking cost.
-    fn behind_in_peer(&self, sender: Sender, cost: u64, lacking: u64) -> Vec<ItemPlace> {
+    fn behind_in_peer(&self, sender: Sender, cost: u64, lacking: u64) -> Vec<ItemTag> {
         let Some(peer) = self.peers.get(&sender.peer) else { return Vec::new() };
         let end = peer.connection(sender.connection).map_or(0, |own| own.end);
         let tag = end.max(peer.now).saturating_add(cost);
@@ -394,7 +394,7 @@ impl<T> FairQueue<T> {
         self.ends.get_or_insert_with(all)
     }
 
-    fn remove(&mut self, number: u32, place: ItemPlace, is_served: bool) -> Option<QueuedItem<T>> {
+    fn remove(&mut self, number: u32, place: ItemTag, is_served: bool) -> Option<QueuedItem<T>> {
         let peer = self.peers.get_mut(&number)?;
         let end_before = peer.end();
         let item = peer.remove(place, is_served)?;
