@@ -180,7 +180,10 @@ proptest! {
             let displaced = match step {
                 0 => queue.take().into_iter().collect(),
                 1 => queue.take_unless(|item| item % 3 == 0).into_iter().collect(),
-                2 => queue.displace(sender, cost, 2 * cost).into_iter().map(|it| it.content).collect(),
+                2 => {
+                    let displaced = queue.displace(sender, cost, 2 * cost);
+                    displaced.into_iter().map(|it| it.content).collect()
+                }
                 3 if number % 4 == 0 => {
                     queue.retain(|item| item % 5 > 0);
                     expected.iter().copied().filter(|item| item % 5 == 0).collect()
