@@ -3,8 +3,8 @@
 //! In: settings, and counts of the stages on a [`Meter`]. Out: `/metrics` in the Prometheus text
 //! format and over OTLP ([`push`]), `/livez` and `/readyz`, log lines on standard error. In
 //! `/metrics`, the dots of a name `spanscore.stage.noun` become `_`, followed by the unit and
-//! `_total`. An occupied port ends the start, with an error that names the setting: another port
-//! would only hide a second collector.
+//! `_total`. An occupied port ends the start, with an error that names the setting: two
+//! collectors behind one set of dashboards help nobody.
 
 mod lines;
 mod logs;

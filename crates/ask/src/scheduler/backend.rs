@@ -22,7 +22,7 @@ pub(crate) trait PendingRequest: Send + 'static {
     /// Returns its evaluations without an answer.
     fn give_up(self, outcome: Outcome) -> Vec<Evaluation>;
 
-    /// Explains that it was not sent.
+    /// Explains the reason that it was not sent.
     fn explain(reason: Reason) -> &'static str;
 }
 

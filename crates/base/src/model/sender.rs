@@ -133,8 +133,8 @@ impl SenderShares {
         peer == 0 || of_peer.is_some_and(fits)
     }
 
-    /// Returns true if the sender has room, also where others hold nothing: a single peer may have
-    /// all except the shares of its connections, and a single connection all.
+    /// Returns true if the amount [`fits`](Self::fits), without a limit for a single holder: the
+    /// only peer is limited just by the shares of its connections, the only connection not at all.
     pub fn fits_beside_others(&self, left: usize, sender: Sender, amount: usize) -> bool {
         let (peer, connection) = self.held(sender);
         if self.peers.len() > usize::from(peer > 0) {
