@@ -1,6 +1,6 @@
-//! Bodies of requests: bounded in size and time, and in the bytes that all of them hold.
+//! Request bodies with limits on size, time, and bytes held in all.
 //!
-//! They are of the quota of receivers' bodies, of which each peer and each connection has a part.
+//! They use the quota of receivers' bodies, of which each peer and each connection has a share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::problem::ApiProblem;
 use crate::shares::SharedHold;
 use crate::state::Api;
 
-/// Longest time in which a body comes whole.
+/// Longest time for a complete body.
 pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Body of at most so many bytes. Its sender is an extension of the request.
+/// Body of a bounded size. Its sender is an extension of the request.
 #[derive(Debug)]
 pub(crate) struct ApiBody<const BYTES_MAX: usize> {
     bytes: Vec<u8>,
@@ -86,8 +86,8 @@ impl<const BYTES_MAX: usize> ApiBody<BYTES_MAX> {
     }
 }
 
-/// Returns the capacity, bytes, of a body that needs so many: the one that it has, else at least
-/// twice that, so that it is seldom moved, and at most the longest body's.
+/// Returns the new capacity for a body that needs this many bytes: the present one if sufficient,
+/// else at least twice that, to reduce copies, and at most the limit.
 fn room_for(needed: usize, capacity: usize, bytes_max: usize) -> usize {
     if needed <= capacity { capacity } else { needed.max(capacity * 2).min(bytes_max) }
 }

@@ -1,4 +1,4 @@
-//! Counters: requests that were refused, by reason.
+//! Counters of refused requests, by reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use strum::{IntoStaticStr, VariantArray};
@@ -9,23 +9,23 @@ use strum::{IntoStaticStr, VariantArray};
 pub enum RequestRefusal {
     /// `Host` is not one of this listener.
     Host,
-    /// Another site's page asks.
+    /// Cross-site request.
     Origin,
-    /// No token, or a wrong one.
+    /// A missing or wrong token.
     Token,
-    /// A one-time code that is none, expired or used.
+    /// An invalid, expired or used one-time code.
     Code,
-    /// Write by a token that only reads.
+    /// Write access with a read-only token.
     ReadOnly,
-    /// Too many wait.
+    /// Too many requests are waiting.
     Busy,
     /// The query took too long.
     TooLong,
-    /// The body is too large, or the answer would be.
+    /// The body or the answer is too large.
     TooLarge,
-    /// The body came too slowly.
+    /// The body was too slow.
     TooSlow,
-    /// Bodies take all the room there is, or its sender's part.
+    /// Bodies use all the room, or their sender's share.
     BytesFull,
 }
 

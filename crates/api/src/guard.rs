@@ -1,7 +1,7 @@
-//! Checks of who asks: `Host`, `Origin`, token or cookie, right.
+//! Checks of a client: `Host`, `Origin`, token or cookie, right.
 //!
-//! A page of another site can make a browser ask this listener. It cannot make it name this host
-//! (so a name that leads here by a trick of DNS is refused), nor hide where it comes from.
+//! A page of another site can make a browser send requests here. It cannot forge this host's name
+//! (so DNS rebinding is refused), nor hide its origin.
 
 use std::io;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::settings::DashboardSettings;
 
 /// Rules of one listener.
 pub(crate) struct Guard {
-    /// Names of this host, in small letters.
+    /// Names of this host, in lower case.
     hosts: Vec<String>,
     pub(crate) keys: AccessKeys,
     is_secure: bool,
@@ -67,14 +67,14 @@ impl Guard {
         self.is_secure
     }
 
-    /// Returns the cookie of a browser that has logged in.
+    /// Returns the cookie of a logged-in browser.
     pub(crate) fn set_cookie(&self, access: Access, base_path: &str) -> String {
         let pair = self.keys.cookie(access);
         let secure = if self.is_secure { "; Secure" } else { "" };
         format!("{pair}; Path={base_path}/; HttpOnly; SameSite=Strict{secure}")
     }
 
-    /// Returns the host and port that a request names, if they are ours.
+    /// Returns the host and port named by a request, if they are ours.
     fn host(&self, request: &Request) -> Result<String, ApiProblem> {
         let named = request.headers().get_all(HOST).iter().map(|it| it.to_str().ok());
         let named: Vec<Option<&str>> =
@@ -91,7 +91,8 @@ impl Guard {
         }
     }
 
-    /// Returns true for a name of this host. No name can be made to stand for an address.
+    /// Returns true for a name of this host. Addresses are safe, since no name resolves to them by
+    /// deception.
     fn is_ours(&self, host: &str) -> bool {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         bare.parse::<IpAddr>().is_ok() || self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host))
@@ -105,17 +106,17 @@ fn host_of(authority: &str) -> Option<String> {
     (!has_user && !authority.host().is_empty()).then(|| authority.host().to_owned())
 }
 
-/// Request as far as its origin matters.
+/// Request properties that reveal its origin.
 struct AskedFrom<'a> {
     is_api: bool,
     is_read: bool,
-    /// Token that a program shows. No page of another site can make a browser send it.
+    /// Token of a program. No page of another site can make a browser send it.
     bearer: Option<&'a str>,
 }
 
 impl AskedFrom<'_> {
-    /// Checks that no other site asks: what writes tells its origin, unless a program does. A
-    /// browser may follow a link to a page, and nothing else.
+    /// Checks that the request is not cross-site: a writing browser must state its origin, a
+    /// program need not. A browser may follow a link to a page, and nothing else.
     fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), ApiProblem> {
         let text = |name: &str| headers.get(name).map(|it| it.to_str().unwrap_or_default());
         let is_own = match text(ORIGIN.as_str()) {

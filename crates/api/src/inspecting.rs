@@ -1,4 +1,4 @@
-//! Explanation of pasted requests: one at once, a few that wait, nothing of it stored.
+//! Explanation of pasted requests: one at a time with a short queue, nothing stored.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::readers::ANSWER_BYTES_MAX;
 use crate::state::InspectRequest;
 use crate::turns::{TurnLimits, WorkTurns};
 
-/// Longest request that is explained.
+/// Longest explained request.
 pub(crate) const INSPECTED_BYTES_MAX: usize = 4 << 20;
 
-/// Most requests that wait for their explanation: of one peer all but one.
+/// Limit on requests waiting for an explanation; a peer may have all but one.
 pub(crate) const WAITING_MAX: usize = 4;
 
-/// Explanations, of which one is made at once, by turns of those who ask.
+/// Explanations, one at a time, in fair turns.
 pub(crate) struct Inspecting {
     inspect: InspectRequest,
     turns: Arc<WorkTurns>,

@@ -1,14 +1,13 @@
-//! Query API: the score store over HTTP, for pages and programs.
+//! Query API: the store over HTTP, for pages and programs.
 //!
 //! ```text
 //! request -> guard (host, origin, right) -> parameters -> reader (four at once) -> answer
 //! ```
 //!
-//! A body takes bytes of the receivers' quota, as a sender has of it, and so does an answer until
-//! it is read ([`shares`]).
-//! `openapi.json` describes it, `docs/api.md` is for its users. A query has 5 s, an answer 8 MiB;
-//! whoever asks too much is told so in a problem document. Only people's annotations and
-//! datasets are changed here, and a collector runs on without any of it.
+//! Bodies use the receivers' quota within the sender's share, and so do answers until they are read
+//! ([`shares`]). `openapi.json` describes the API, `docs/api.md` is for its users. A query is
+//! limited to 5 s, an answer to 8 MiB; beyond that a problem document explains the limit. Only
+//! annotations and datasets can be changed here, and a collector continues if the API fails.
 
 mod access;
 mod body;

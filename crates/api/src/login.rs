@@ -1,4 +1,4 @@
-//! Login of browsers: by a one-time code or the token, for a cookie that no script can read.
+//! Browser login by a one-time code or the token, in exchange for a cookie hidden from scripts.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) async fn form() -> Response {
     )
 }
 
-/// Takes a token, or the one-time code of a link.
+/// Accepts a token, or the one-time code of a link.
 pub(crate) async fn login(
     State(api): State<Arc<Api>>,
     body: Result<ApiBody<LOGIN_BYTES_MAX>, ApiProblem>,
@@ -54,7 +54,7 @@ pub(crate) async fn login(
     response
 }
 
-/// Writes the page; `line` is a constant of ours.
+/// Writes the page; `line` is a trusted constant.
 fn page(status: StatusCode, line: &'static str) -> Response {
     let html = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>spanscore: login</title>\

@@ -1,4 +1,4 @@
-//! Problem documents (RFC 9457): errors with the parameter that is wrong, and a remedy.
+//! Problem documents (RFC 9457): errors with the wrong parameter and a remedy.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -15,7 +15,7 @@ use crate::counters::RequestRefusal;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ApiProblem {
     pub(crate) status: StatusCode,
-    /// Word of the kind, the end of its URN.
+    /// Name of the kind, the end of its URN.
     pub(crate) kind: &'static str,
     pub(crate) detail: String,
     parameter: Option<String>,
@@ -40,13 +40,13 @@ impl ApiProblem {
         Self { status, kind, detail: detail.into(), parameter: None, nearest: None }
     }
 
-    /// Makes the problem of a value.
+    /// Returns the problem of an invalid value.
     pub(crate) fn value(parameter: &str, detail: impl Into<String>) -> Self {
         let parameter = Some(parameter.to_owned());
         Self { parameter, ..Self::new(StatusCode::BAD_REQUEST, "bad_value", detail) }
     }
 
-    /// Makes the problem of a value that is none of some words.
+    /// Returns the problem of a value outside of a set.
     pub(crate) fn word(parameter: &str, word: &str, words: &[&'static str]) -> Self {
         let nearest = nearest(word, words.iter().copied()).map(str::to_owned);
         let help = meant_or_known(word, words);
@@ -54,7 +54,7 @@ impl ApiProblem {
         Self { nearest, ..Self::value(parameter, detail) }
     }
 
-    /// Makes the problem of a parameter that a route does not take.
+    /// Returns the problem of an unknown parameter.
     pub(crate) fn parameter(word: &str, known: &[&'static str]) -> Self {
         let mut problem = Self::word(word, word, known);
         problem.kind = "unknown_parameter";
@@ -63,12 +63,12 @@ impl ApiProblem {
         problem
     }
 
-    /// Makes the problem of something that is not there.
+    /// Returns the problem of a missing item.
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", detail)
     }
 
-    /// Returns the reason by which it is counted.
+    /// Returns the reason for counters.
     pub(crate) fn refusal(&self) -> Option<RequestRefusal> {
         match self.kind {
             "foreign_host" => Some(RequestRefusal::Host),

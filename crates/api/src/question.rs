@@ -1,4 +1,4 @@
-//! Parameters of a request: one filter for all routes, and what each route takes beside it.
+//! Parameters of a request: one filter for all routes, and further parameters of each route.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,30 +11,30 @@ use spanscore_store::query::{PagePlace, RunOrder, StoreField, StoreFilter, point
 
 use crate::problem::ApiProblem;
 
-/// Most rows of a page.
+/// Limit on the rows of a page.
 pub(crate) const LIMIT_MAX: usize = 500;
-/// Rows of a page that names no limit.
+/// Default rows of a page.
 const LIMIT_DEFAULT: usize = 50;
-/// Most values of all parameters.
+/// Limit on the values of all parameters.
 pub(crate) const VALUES_MAX: usize = 100;
 
 /// Parameters of the filter beside its fields.
 const BOUNDS: [&str; 6] = ["from", "to", "score_gte", "score_lt", "text", "revisions"];
-/// Name and value of parameters, in the order of the request.
+/// Names and values of parameters, in the order of the request.
 pub(crate) type Pairs = Vec<(String, String)>;
 
-/// Parameters that a route takes.
+/// Parameters of a route.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Takes {
     /// True if it takes the filter.
     pub(crate) filter: bool,
-    /// Others, by name.
+    /// Other parameters, by name.
     pub(crate) others: &'static [&'static str],
-    /// Most fields of `group_by`.
+    /// Limit on the fields of `group_by`.
     pub(crate) groups_max: usize,
 }
 
-/// Question as it was asked.
+/// Parsed query.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ApiQuery {
     pub(crate) filter: StoreFilter,
@@ -42,14 +42,14 @@ pub(crate) struct ApiQuery {
     pub(crate) after: Option<PagePlace>,
     pub(crate) order: RunOrder,
     pub(crate) group_by: Vec<StoreField>,
-    /// Parameters of the filter, as they were asked.
+    /// Parameters of the filter, as given.
     pub(crate) filter_pairs: Pairs,
-    /// Parameters that are read by their route.
+    /// Parameters parsed by the route.
     others: Pairs,
     /// Variable parts of the path.
     pub(crate) path: Vec<String>,
     pub(crate) now_ms: i64,
-    /// Parameters that a cursor is bound to.
+    /// Digest of the parameters that a cursor depends on.
     digest: u64,
 }
 
@@ -130,7 +130,7 @@ impl ApiQuery {
         self.path.first().map_or("", String::as_str)
     }
 
-    /// Writes the cursor of a place.
+    /// Returns the cursor of a place.
     pub(crate) fn cursor(&self, place: PagePlace) -> String {
         let mut bytes = Vec::new();
         bytes.extend(place.rank.to_bits().to_be_bytes());
@@ -155,7 +155,7 @@ impl ApiQuery {
         Ok(PagePlace { rank: f64::from_bits(word(0)), seq: word(8).cast_signed() })
     }
 
-    /// Returns the value of a parameter that is read by its route.
+    /// Returns the value of a parameter parsed by the route.
     pub(crate) fn other(&self, name: &str) -> Option<&str> {
         let found = self.others.iter().find(|(it, _)| it == name);
         found.map(|(_, value)| value.as_str())
@@ -170,7 +170,7 @@ impl Takes {
     }
 }
 
-/// Returns the fields that may be filtered by: all but those that only group.
+/// Returns the fields for filters: all but those only for groups.
 fn fields() -> impl Iterator<Item = StoreField> {
     let groups_only = [StoreField::Day, StoreField::Hour];
     StoreField::all().filter(move |field| !groups_only.contains(field))

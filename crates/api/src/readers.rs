@@ -1,4 +1,4 @@
-//! Readers of the store: four at once, which serve those who ask [by turns](crate::turns).
+//! Readers of the store: four at a time, in fair [turns](crate::turns).
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use spanscore_store::query::StoreReader;
 use crate::problem::ApiProblem;
 use crate::turns::{TurnLimits, WorkTurns};
 
-/// Most queries at once.
+/// Limit on concurrent queries.
 pub(crate) const READERS_MAX: usize = 4;
-/// Most queries of one peer at once.
+/// Limit on concurrent queries of one peer.
 pub(crate) const OF_PEER_MAX: usize = 3;
-/// Most queries that wait for a reader.
+/// Limit on queries waiting for a reader.
 pub(crate) const WAITING_MAX: usize = 32;
 /// Largest answer.
 pub(crate) const ANSWER_BYTES_MAX: usize = 8 << 20;
@@ -36,7 +36,7 @@ impl StoreReaders {
         Self { path, idle: Mutex::default(), turns: WorkTurns::new("queries", limits, WAITING_MAX) }
     }
 
-    /// Asks the store for a sender, on a thread for blocking work.
+    /// Queries the store for a sender, on a thread for blocking work.
     pub(crate) async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         sender: Sender,
@@ -50,7 +50,7 @@ impl StoreReaders {
         let turn = self.turns.take(sender).await.ok_or_else(busy)?;
         let readers = Arc::clone(self);
         let asking = tokio::task::spawn_blocking(move || {
-            // Held to the end of the query, also if nobody waits for its answer any more.
+            // Held to the end of the query, even without a waiting client.
             let _turn = turn;
             let reader = readers.take()?;
             let answer = question(&reader);
@@ -76,7 +76,7 @@ impl StoreReaders {
     }
 }
 
-/// Writes an answer as JSON.
+/// Returns an answer as JSON.
 pub(crate) fn answer(value: &impl Serialize) -> Result<Vec<u8>, ApiProblem> {
     let mut out = Bounded { bytes: Vec::new(), max: ANSWER_BYTES_MAX };
     match serde_json::to_writer(&mut out, value) {

@@ -1,4 +1,4 @@
-//! Router: guard, routes, assets of the pages, headers of every answer.
+//! Router: guard, routes, page assets, common headers.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -28,9 +28,9 @@ use crate::shares::{AskedBy, HeldAnswer, SharedHold};
 use crate::state::{Api, now_ms};
 use crate::stream::stream;
 
-/// Description of the interface.
+/// Description of the API.
 pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
-/// Prefix of all routes of it.
+/// Prefix of all its routes.
 pub(crate) const PREFIX: &str = "/api/v1";
 
 /// Headers of every answer.
@@ -42,22 +42,22 @@ const HEADERS: [(&str, &str); 4] = [
          require-trusted-types-for 'script'; trusted-types 'none'",
     ),
     ("x-content-type-options", "nosniff"),
-    // Not `no-referrer`: under that browsers send the form of the login with `Origin: null`.
+    // Not `no-referrer`: with that browsers send the login form with `Origin: null`.
     ("referrer-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
 ];
 
-/// File of the pages: its media type and its bytes.
+/// Page asset: its media type and bytes.
 pub type Asset = (&'static str, Cow<'static, [u8]>);
-/// Files of the pages by path, without a leading slash; the page itself is `index.html`.
+/// Page assets by path, without a leading slash; the page itself is `index.html`.
 pub type Assets = fn(&str) -> Option<Asset>;
 
-/// Returns no file: the interface alone.
+/// Returns no asset, for the API alone.
 pub fn no_assets(_: &str) -> Option<Asset> {
     None
 }
 
-/// Builds the router of the interface and the pages.
+/// Builds the router of the API and the pages.
 pub fn router(api: Arc<Api>, assets: Assets) -> Router {
     let base = api.base_path.clone();
     let mut router = Router::new();
@@ -99,13 +99,13 @@ impl Api {
         held.map_or_else(|problem| self.refuse(problem), json)
     }
 
-    /// Takes room for an answer.
+    /// Reserves room for an answer.
     fn held(&self, asker: AskedBy, bytes: Vec<u8>) -> Result<Bytes, ApiProblem> {
         let held = self.room(asker, bytes.len())?;
         Ok(Bytes::from_owner(HeldAnswer { bytes: bytes.into(), _held: held }))
     }
 
-    /// Takes room for an answer of so many bytes, which it has until it is read.
+    /// Reserves room for an answer of this size, until it is read.
     pub(crate) fn room(
         &self,
         AskedBy(sender): AskedBy,
@@ -146,7 +146,7 @@ async fn guarded(State(api): State<Arc<Api>>, request: Request, next: Next) -> R
     response
 }
 
-/// Answer to an exporter that is pointed at the pages.
+/// Answer to an exporter that is configured with this address.
 const NO_RECEIVER: &str = "the pages are served here: OTLP is received at \
      `receivers.otlp.protocols.http.endpoint`, mostly port 4318";
 
@@ -156,7 +156,7 @@ fn is_otlp(request: &Request) -> bool {
 }
 
 impl Api {
-    /// Returns true for a path of the interface, which needs the token; pages need none.
+    /// Returns true for an API path, which needs the token; pages need none.
     fn is_interface(&self, path: &str) -> bool {
         path.strip_prefix(self.base_path.as_str()).is_some_and(|rest| rest.starts_with("/api"))
     }
@@ -221,7 +221,7 @@ async fn not_allowed() -> ApiProblem {
     ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", text)
 }
 
-/// Answers with a file of the pages.
+/// Answers with a page asset.
 fn asset(api: &Api, request: &Request, assets: Assets) -> Response {
     let missing = || {
         let text = "there is nothing at this path; the interface is described at \
@@ -251,7 +251,7 @@ fn asset(api: &Api, request: &Request, assets: Assets) -> Response {
 }
 
 impl Api {
-    /// Compresses a file; one that the program holds once, and no more are kept than it holds.
+    /// Returns a compressed asset, cached only for assets embedded in the program.
     fn compressed(&self, bytes: Cow<'static, [u8]>) -> Option<Bytes> {
         let Cow::Borrowed(held) = bytes else { return compress(&bytes) };
         let mut files = self.compressed_files.lock();

@@ -1,4 +1,4 @@
-//! Settings of the listener of interface and pages.
+//! Settings of the listener of API and pages.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,32 +6,31 @@ use serde::Deserialize;
 use spanscore_base::settings::tls::{ListenerTlsSettings, check_exposure};
 use spanscore_base::settings::{Secret, SettingsError, Switch, optional_listen_address};
 
-/// Address that is listened on without another.
+/// Default listen address.
 pub const ENDPOINT: &str = "127.0.0.1:8890";
 /// Shortest token.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// Query interface of the store, and the pages that show it.
+/// Query API of the store, and its pages.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DashboardSettings {
-    /// Address and port. Default `127.0.0.1:8890`; if that port is taken, the collector runs on
-    /// without.
+    /// Address and port. Default `127.0.0.1:8890`; if that port is occupied, the collector runs
+    /// without the pages.
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: Option<String>,
-    /// TLS; without it the port speaks in the clear.
+    /// TLS; without it the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// True to allow clear text beyond the loopback address. Default `false`.
+    /// True to allow plain text beyond the loopback address. Default `false`.
     pub insecure: bool,
-    /// Secret of 16 bytes or more by which programs ask; needed beyond the loopback address.
+    /// Token of 16 bytes or more for programs; required beyond the loopback address.
     pub token: Option<Secret>,
-    /// The same for programs that only read.
+    /// Token for programs that only read.
     pub read_token: Option<Secret>,
-    /// Names by which the listener is reached, beside `localhost`, addresses and that of
-    /// `endpoint`.
+    /// Further host names of the listener, beside `localhost`, addresses and that of `endpoint`.
     pub allowed_hosts: Vec<String>,
-    /// Path before all others, such as `/spanscore` behind a proxy.
+    /// Path prefix, such as `/spanscore` behind a proxy.
     #[schemars(extend("pattern" = "^(/[A-Za-z0-9._~-]+)*/?$"))]
     pub base_path: String,
 }
@@ -45,15 +44,14 @@ impl DashboardSettings {
         self.endpoint.as_deref().unwrap_or(ENDPOINT)
     }
 
-    /// Returns the path before all others, without a slash at the end.
+    /// Returns the path prefix without a trailing slash.
     pub fn base_path(&self) -> String {
         self.base_path.trim_end_matches('/').to_owned()
     }
 
-    /// Checks the settings, but for TLS.
+    /// Checks the settings except TLS.
     ///
-    /// # Errors
-    /// The first mistake, with its key.
+    /// # Errors The first error, with its key.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         let is_reached = check_exposure(self.endpoint(), false, false).is_err();
         if is_reached && self.token.is_none() {

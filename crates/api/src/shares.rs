@@ -1,4 +1,4 @@
-//! Quotas that those who ask share: of bytes, of places.
+//! Shared quotas of bytes and places.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 
 use spanscore_base::model::{MemoryQuota, Sender, SenderShares};
 
-/// Quota, or a part of one, of which each peer and each connection has a part.
+/// Quota, or a part of one, of which each peer and each connection has a share.
 #[derive(Debug)]
 pub(crate) struct SharedQuota {
     quota: Arc<MemoryQuota>,
-    /// Inverse of the part of the quota that it may have.
+    /// Inverse of the usable part of the quota.
     parts: usize,
     by_sender: Mutex<HeldShares>,
 }
@@ -25,34 +25,34 @@ struct HeldShares {
 }
 
 impl SharedQuota {
-    /// Shares a quota, of which it takes at most one part of so many.
+    /// Shares one `parts`-th of a quota.
     pub(crate) fn new(quota: Arc<MemoryQuota>, parts: usize) -> Arc<Self> {
         Arc::new(Self { quota, parts, by_sender: Mutex::default() })
     }
 
-    /// Shares so many places.
+    /// Shares this many places.
     pub(crate) fn of_places(name: &'static str, count: usize) -> Arc<Self> {
         Self::new(MemoryQuota::new(name, count), 1)
     }
 
-    /// Returns the most that it may hold.
+    /// Returns the usable amount.
     pub(crate) fn limit(&self) -> usize {
         self.quota.limit() / self.parts
     }
 
-    /// Takes nothing of it for a sender, to grow.
+    /// Returns an empty holding of a sender, which can grow.
     pub(crate) fn hold(self: &Arc<Self>, sender: Sender) -> SharedHold {
         SharedHold { quota: Arc::clone(self), sender, amount: 0 }
     }
 
-    /// Takes an amount for a sender, if its part and all of it have room.
+    /// Takes an amount for a sender, within its share and the quota.
     pub(crate) fn take(self: &Arc<Self>, sender: Sender, amount: usize) -> Option<SharedHold> {
         let mut held = self.hold(sender);
         held.grow(amount).then_some(held)
     }
 }
 
-/// Amount that a sender has of a quota, given back on drop.
+/// Amount of a quota held by a sender, released on drop.
 #[derive(Debug)]
 pub(crate) struct SharedHold {
     quota: Arc<SharedQuota>,
@@ -84,7 +84,7 @@ impl Drop for SharedHold {
     }
 }
 
-/// Bytes of an answer, which hold their part of a quota until nobody needs them.
+/// Bytes of an answer, which hold their part of a quota until dropped.
 #[derive(Debug)]
 pub(crate) struct HeldAnswer {
     pub(crate) bytes: Box<[u8]>,

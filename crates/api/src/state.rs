@@ -1,4 +1,4 @@
-//! State that all requests share.
+//! State shared by all requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::settings::DashboardSettings;
 use crate::shares::SharedQuota;
 use crate::stream::{STREAMS_MAX, StreamHead};
 
-/// Inverse of the part of the quota of bodies that answers may have.
+/// Inverse of the answers' share of the body quota.
 const ANSWER_PARTS: usize = 4;
 
-/// Counts of the way from a request to a verdict, by step.
+/// Counts of the steps from a request to a verdict.
 pub type StepCounts = Arc<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
 
-/// Explanation of a pasted OTLP/JSON request as JSON; the error is in words.
+/// Explains a pasted OTLP/JSON request as JSON; the error is a text.
 pub type InspectRequest = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
 
 /// Parts of an API.
@@ -33,7 +33,7 @@ pub struct ApiParts {
     pub store: StoreView,
     /// Content of traces that it stores.
     pub content: StoredContent,
-    /// Address of a trace in another system.
+    /// URL of a trace in another system.
     pub trace_link: Option<TraceLink>,
     /// Explanation of pasted requests.
     pub inspect: InspectRequest,
@@ -41,11 +41,11 @@ pub struct ApiParts {
     pub settings: DashboardSettings,
     /// Quota of the bodies of requests, and of answers.
     pub bodies: Arc<MemoryQuota>,
-    /// Text that tells its collector from others of this host.
+    /// Text that distinguishes its collector from others on this host.
     pub instance: String,
     /// Counts of the steps before the store.
     pub progress: StepCounts,
-    /// Counters, which may be shown before there is an API.
+    /// Counters, which may exist before the API.
     pub counters: Arc<ApiCounters>,
     /// Version of the program.
     pub version: &'static str,
@@ -69,15 +69,14 @@ pub struct Api {
     pub(crate) started_ms: i64,
     pub(crate) streams: Arc<SharedQuota>,
     pub(crate) head: Mutex<StreamHead>,
-    /// Files of the pages compressed, by their address in the program.
+    /// Compressed page assets, by their address in the program.
     pub(crate) compressed_files: Mutex<BTreeMap<usize, Bytes>>,
 }
 
 impl Api {
-    /// Makes the state.
+    /// Creates the state.
     ///
-    /// # Errors
-    /// The system has no random numbers to give.
+    /// # Errors The system provides no random numbers.
     pub fn new(parts: ApiParts) -> std::io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             readers: Arc::new(StoreReaders::new(parts.store.path().to_owned())),

@@ -1,8 +1,7 @@
-//! Server-sent events: runs, evaluations and verdicts of people as the store gets them.
+//! Server-sent events: new runs, evaluations and annotations of the store.
 //!
-//! A stream follows the rows of the store by their numbers, annotations by the time of their
-//! change, so a client that comes back goes on where it was, and one that is slow misses rows
-//! instead of filling memory: a `gap` tells them.
+//! A stream follows rows by number, and annotations by time of change. So a returning client
+//! resumes, and a slow one misses rows instead of filling memory: a `gap` reports them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,17 +26,17 @@ use crate::question::{ApiQuery, Takes};
 use crate::shares::{AskedBy, SharedHold};
 use crate::state::{Api, now_ms};
 
-/// Most streams at once.
+/// Limit on concurrent streams.
 pub(crate) const STREAMS_MAX: usize = 64;
-/// Most rows after which a client that comes back goes on without a gap.
+/// Limit on missed rows for a resumption without a gap.
 pub(crate) const RESUME_MAX: i64 = 1_000;
-/// Time between two looks at the store.
+/// Interval of checks of the store.
 const TICK: Duration = Duration::from_secs(1);
-/// Most runs, most evaluations and most annotations of one look.
+/// Limit on runs, evaluations and annotations of one check.
 const EVENTS_MAX: usize = 25;
-/// Events that wait for a client to read them.
+/// Limit on unread events of a client.
 const UNREAD_MAX: usize = 64;
-/// Age at which what one stream has learnt of the last rows is asked again.
+/// Age at which the shared last rows are queried again.
 const HEAD_AGE_MAX: Duration = Duration::from_millis(500);
 
 /// Parameters of the stream.
@@ -77,21 +76,21 @@ struct StreamFollower {
     api: Arc<Api>,
     filter: Arc<StoreFilter>,
     sender: mpsc::Sender<Result<Event, Infallible>>,
-    /// Peer whose questions it asks.
+    /// Peer charged for its queries.
     asker: Sender,
-    /// Place of the stream, given back when it ends.
+    /// Place of the stream, released at its end.
     _place: SharedHold,
 }
 
-/// Rows of one look, and the number of those that were left out.
-struct News {
+/// Rows of one check, and the number of omitted ones.
+struct NewRows {
     runs: Vec<(i64, RunRow)>,
     evaluations: Vec<(i64, EvaluationRow)>,
     annotations: Vec<(i64, StoredAnnotation)>,
     missed: MissedRows,
 }
 
-/// Numbers of rows that a client is not told.
+/// Numbers of rows missed by a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MissedRows {
     runs: i64,
@@ -100,7 +99,7 @@ struct MissedRows {
 }
 
 impl StreamFollower {
-    /// Runs until the client goes.
+    /// Runs until the client disconnects.
     async fn run(self, resumed: Option<LastRows>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -110,9 +109,9 @@ impl StreamFollower {
             ticks.tick().await;
             if let Ok(head) = self.head().await {
                 let mut begun = after.unwrap_or(head);
-                // Ids of events hold it: one beyond the last would hide all that come later.
+                // Event ids include it: one beyond the last would hide all later annotations.
                 begun.annotation = begun.annotation.min(head.annotation);
-                // Annotations are few: they are told also to a client that was away for long.
+                // Annotations are few: all are sent, even after a long absence.
                 let far = missed(begun, head);
                 let from = far.map_or(begun, |_| LastRows { annotation: begun.annotation, ..head });
                 match self.news((from, head), far, limit).await {
@@ -120,9 +119,9 @@ impl StreamFollower {
                         after = Some(head);
                         limit = EVENTS_MAX;
                     }
-                    // The store is busy: these rows are asked for again.
+                    // The store is busy: these rows are queried again.
                     Ok(false) => after = Some(begun),
-                    Err(Gone) => return,
+                    Err(Disconnected) => return,
                 }
             }
             if self.stats().await.is_err() {
@@ -142,13 +141,13 @@ impl StreamFollower {
         Ok(rows)
     }
 
-    /// Sends what came; false if the store could not be asked.
+    /// Sends new rows; false if the store could not be queried.
     async fn news(
         &self,
         (after, head): (LastRows, LastRows),
         far: Option<MissedRows>,
         limit: usize,
-    ) -> Result<bool, Gone> {
+    ) -> Result<bool, Disconnected> {
         if after == head && far.is_none() {
             return Ok(true);
         }
@@ -165,7 +164,7 @@ impl StreamFollower {
                 evaluations: known.evaluations + all - evaluations.len() as i64,
                 annotations: said - annotations.len() as i64,
             };
-            Ok(News { runs, evaluations, annotations, missed })
+            Ok(NewRows { runs, evaluations, annotations, missed })
         });
         let Ok(news) = asked.await else { return Ok(false) };
         if far.is_some() || news.missed != MissedRows::default() {
@@ -186,7 +185,7 @@ impl StreamFollower {
         Ok(true)
     }
 
-    async fn gap(&self, missed: MissedRows) -> Result<(), Gone> {
+    async fn gap(&self, missed: MissedRows) -> Result<(), Disconnected> {
         let MissedRows { runs, evaluations, annotations } = missed;
         let gap = json!({
             "missed": runs + evaluations + annotations,
@@ -197,7 +196,7 @@ impl StreamFollower {
         self.send(event("gap", &gap)).await
     }
 
-    async fn stats(&self) -> Result<(), Gone> {
+    async fn stats(&self) -> Result<(), Disconnected> {
         let count = |it| self.api.store.counters().get(it);
         let stats = json!({
             "evaluations": count(StoreCount::Evaluations),
@@ -208,19 +207,19 @@ impl StreamFollower {
         self.send(event("stats", &stats)).await
     }
 
-    async fn send(&self, event: Event) -> Result<(), Gone> {
-        self.sender.send(Ok(event)).await.map_err(|_| Gone)
+    async fn send(&self, event: Event) -> Result<(), Disconnected> {
+        self.sender.send(Ok(event)).await.map_err(|_| Disconnected)
     }
 }
 
 /// The client has closed its stream.
-struct Gone;
+struct Disconnected;
 
-/// Returns the numbers of rows that a client was away for, if those are too many.
+/// Returns the numbers of rows missed by a returning client, if too many.
 fn missed(after: LastRows, head: LastRows) -> Option<MissedRows> {
     let evaluations = head.evaluation - after.evaluation;
     let runs = head.run - after.run;
-    // Numbers that fall are those of a new file.
+    // Falling numbers belong to a new file.
     let is_near = |rows: i64| (0..=RESUME_MAX).contains(&rows);
     let is_resumed = is_near(evaluations) && is_near(runs);
     let missed = MissedRows { runs: runs.max(0), evaluations: evaluations.max(0), annotations: 0 };
@@ -235,7 +234,7 @@ fn write_id(rows: LastRows) -> String {
     format!("{}.{}.{}", rows.evaluation, rows.run, rows.annotation)
 }
 
-/// Reads an id; one of an older collector knows no annotations, and none are told again.
+/// Reads an id. One of an older collector has no annotations, and none are repeated.
 fn read_id(id: &str) -> Option<LastRows> {
     let mut numbers = id.splitn(3, '.').map(|number| number.parse().ok());
     Some(LastRows {

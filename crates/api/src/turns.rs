@@ -1,18 +1,19 @@
-//! Turns of work: so much at once, a line of what waits, refusal beyond it.
+//! Turns of work: a number at once, a bounded queue, refusal beyond it.
 //!
-//! The line serves peers by turns; a peer has its part of the places, and so many turns at most. So
-//! whoever asks much waits longer, and whoever asks seldom waits for one that runs.
+//! The queue serves peers in fair turns. Each peer has a share of the places and a limit on
+//! concurrent turns. So heavy clients wait longer, and a light one waits for at most one running
+//! turn.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use spanscore_base::model::{FairLine, Sender};
+use spanscore_base::model::{FairQueue, Sender};
 
 use crate::shares::{SharedHold, SharedQuota};
 
-/// Most turns at once.
+/// Limits on concurrent turns.
 #[derive(Clone, Copy)]
 pub(crate) struct TurnLimits {
     /// Of all peers.
@@ -24,27 +25,26 @@ pub(crate) struct TurnLimits {
 /// Turns of one kind of work.
 pub(crate) struct WorkTurns {
     limits: TurnLimits,
-    /// Places of what runs and of what waits.
+    /// Places of running and waiting work.
     places: Arc<SharedQuota>,
     queue: Mutex<TurnQueue>,
 }
 
-/// Work that runs, by its peers, and that waits.
+/// Running work by peer, and waiting work.
 #[derive(Default)]
 struct TurnQueue {
     running: Vec<u32>,
-    waiting: FairLine<WaitingTurn>,
+    waiting: FairQueue<WaitingTurn>,
 }
 
-/// Work that waits for its turn. Its place is its own until then, though nobody may want its
-/// result any more.
+/// Work waiting for its turn. It holds its place until then, even without a waiting client.
 struct WaitingTurn {
     peer: u32,
     place: SharedHold,
     begin: oneshot::Sender<WorkTurn>,
 }
 
-/// Turn of one piece of work, given on when it is dropped.
+/// Turn of one piece of work, passed on when dropped.
 pub(crate) struct WorkTurn {
     turns: Arc<WorkTurns>,
     peer: u32,
@@ -58,13 +58,13 @@ impl Drop for WorkTurn {
 }
 
 impl WorkTurns {
-    /// Returns turns of nobody, with so many places for those that wait.
+    /// Returns unused turns, with this many places for waiting work.
     pub(crate) fn new(name: &'static str, limits: TurnLimits, waiting: usize) -> Arc<Self> {
         let places = SharedQuota::of_places(name, limits.of_all + waiting);
         Arc::new(Self { limits, places, queue: Mutex::default() })
     }
 
-    /// Waits for the turn of a sender; `None` if it has no place in the line.
+    /// Waits for a sender's turn; `None` without a place in the queue.
     pub(crate) async fn take(self: &Arc<Self>, sender: Sender) -> Option<WorkTurn> {
         let place = self.place(sender)?;
         let begun = {
@@ -88,13 +88,13 @@ impl WorkTurns {
         })
     }
 
-    /// Ends a turn of a peer, and has those begin whose turn it is.
+    /// Ends a turn of a peer, and starts the next ones.
     fn end(self: &Arc<Self>, peer: u32) {
         self.queue.lock().end(peer);
         loop {
             let next = self.queue.lock().next(self.limits);
             let Some(WaitingTurn { peer, place, begin }) = next else { return };
-            // Of one that has gone the turn comes back, and goes to the next.
+            // The turn of a client that has left is passed on.
             let turn = WorkTurn { turns: Arc::clone(self), peer, _place: place };
             drop(begin.send(turn));
         }
@@ -112,7 +112,7 @@ impl TurnQueue {
         }
     }
 
-    /// Takes the next that may run.
+    /// Takes the next work that may run.
     fn next(&mut self, limits: TurnLimits) -> Option<WaitingTurn> {
         if !self.has_room(limits) {
             return None;
@@ -124,7 +124,7 @@ impl TurnQueue {
     }
 }
 
-/// Returns true if a peer has no more turns while these run.
+/// Returns true if a peer has reached its limit with these running turns.
 fn is_held(limits: TurnLimits, running: &[u32], peer: u32) -> bool {
     running.iter().filter(|it| **it == peer).count() >= limits.of_peer
 }
@@ -164,7 +164,7 @@ mod tests {
         drop(of_flood.remove(0).await.unwrap());
         assert_eq!(turns.queue.lock().running, [2]);
         let its = other.await.unwrap();
-        // Whoever has gone is passed by.
+        // A client that has left is skipped.
         drop(of_flood.remove(0));
         drop(its);
         assert!(of_flood.remove(0).await.is_some());

@@ -1,14 +1,14 @@
-//! Adaptive completion: the wait for a trace whose root has ended, no longer than it pays.
+//! Adaptive completion: the shortest useful wait for a trace whose root has ended.
 //!
-//! A trace that looks whole is complete after [`WHOLE_MS`]. One that is known to lack something
-//! waits for it: a parent that its own service has not sent yet, a span that has not ended, the
-//! spans of another process that one of its calls announces, or those that have followed the traces
-//! of its service before. Spans that never came are not waited for again, and the lateness of
-//! earlier spans bounds the wait; both are learnt per service, as senders export in batches of
-//! their own rhythm, and per group of their clients, as names of services are only theirs.
+//! A trace without known gaps is complete after [`WHOLE_MS`]. Otherwise it waits for missing parts:
+//! a parent that its own service has not sent yet, a span that has not ended, the spans of another
+//! process that a call announces, or those that have followed earlier traces of its service. Spans
+//! that never came are not waited for again, and the lateness of earlier spans bounds the wait.
+//! Both are learnt per service, since each exports in batches at its own interval, and per client
+//! group, since service names are unique only within one.
 //!
-//! A parent that the span's flags call remote is not missing: it belongs to another process, which
-//! may send its spans elsewhere.
+//! A parent that the span's flags call remote does not count as missing: it belongs to another
+//! process, which may send its spans elsewhere.
 
 mod parents;
 
@@ -21,29 +21,29 @@ use spanscore_base::model::{
 
 use parents::ParentHabit;
 
-/// Wait of a trace that lacks nothing, after its root ended, milliseconds.
+/// Wait of a trace without gaps after its root ended, milliseconds.
 pub(super) const WHOLE_MS: u64 = 1_000;
-/// Most services with known habits; of more, those not met for longest are forgotten.
+/// Limit on services with learnt habits; beyond it the least recently met are forgotten.
 pub(super) const SERVICES_MAX: usize = 1_024;
-/// Most peers of calls with known habits; forgotten likewise.
+/// Limit on called peers with learnt habits; forgotten likewise.
 pub(super) const PEERS_MAX: usize = 4_096;
-/// Most vain waits in a row for spans that never came before.
+/// Limit on consecutive vain waits for spans that never came.
 const MISSES_MAX: u8 = 3;
-/// Most vain waits in a row for spans that came before.
+/// Limit on consecutive vain waits for spans that came before.
 const KNOWN_MISSES_MAX: u8 = 8;
-/// Most services and peers that one trace may lack; further ones change nothing.
+/// Limit on missing services and peers of one trace; others are ignored.
 const LACKING_MAX: usize = 32;
-/// Decay of the known lateness: each earlier arrival takes off one part in this many.
+/// Decay of the known lateness: each earlier arrival reduces it by one part in this many.
 const FADING: u64 = 32;
-/// Margin over the known lateness, milliseconds: a tick, and some time on the way.
+/// Margin over the known lateness, milliseconds: a tick, and time in transit.
 const MARGIN_MS: u64 = 500;
 
-/// Record of arrivals and vain waits, which decides if another wait pays.
+/// Record of arrivals and vain waits, which decides about the next wait.
 #[derive(Clone, Copy, Default, Debug)]
 struct Lateness {
     /// True if it came at least once.
     is_known: bool,
-    /// Vain waits in a row.
+    /// Consecutive vain waits.
     misses: u8,
 }
 
@@ -52,7 +52,7 @@ impl Lateness {
         self.misses < if self.is_known { KNOWN_MISSES_MAX } else { MISSES_MAX }
     }
 
-    fn came(&mut self) {
+    fn arrived(&mut self) {
         *self = Self { is_known: true, misses: 0 };
     }
 
@@ -61,40 +61,40 @@ impl Lateness {
     }
 }
 
-/// Group of a service's clients, and the number of its name.
+/// Client group of a service, and the number of its name.
 type ServiceKey = (ClientGroup, u32);
 
-/// Lateness and habits of the traces whose root a service sends.
+/// Lateness and habits of traces with a service's root.
 #[derive(Clone, Copy, Default, Debug)]
 struct ServiceHabits {
-    /// Greatest lateness of its own spans after the end of the root, decaying, milliseconds; 0
-    /// while unknown.
+    /// Greatest lateness of its spans after the end of the root, decaying, milliseconds; 0 if
+    /// unknown.
     own_late_ms: u64,
-    /// Greatest lateness of spans of other services, likewise.
+    /// Greatest lateness of other services' spans, likewise.
     others_late_ms: u64,
-    /// Habit of parents of its spans that come later than the spans.
+    /// Arrivals of parents later than their spans.
     parents: Lateness,
-    /// Habit of spans of other services after the root.
+    /// Arrivals of other services' spans after the root.
     others: Lateness,
-    /// Habit of parents of its spans, by their ids alone.
+    /// Presence of its spans' parents, by their ids only.
     own_parents: ParentHabit,
 }
 
-/// Service and the number of a peer that it calls.
+/// Service and the number of a called peer.
 type PeerKey = (ServiceKey, u32);
 
 /// Missing parts of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missing {
-    /// Services whose spans lack their parents.
+    /// Services with spans without parents.
     parents: Vec<ServiceKey>,
     /// True if a span has not ended.
     pending: bool,
-    /// Calls whose peer has sent nothing, by service and the number of the peer.
+    /// Calls without a span of their peer, by service and peer number.
     peers: Vec<PeerKey>,
-    /// True if spans of other services are missing, which have followed before.
+    /// True if other services' spans are missing that usually follow.
     others: bool,
-    /// True if something is certainly missing, not only possibly.
+    /// True if something is certainly missing.
     pub(super) is_certain: bool,
 }
 
@@ -105,7 +105,7 @@ impl Missing {
     }
 }
 
-/// Completion policy of a shard, with all it has learnt of senders.
+/// Completion policy of a shard, with everything learnt about senders.
 #[derive(SmartDefault)]
 pub(super) struct CompletionPolicy {
     #[default(Recent::new(SERVICES_MAX))]
@@ -114,19 +114,18 @@ pub(super) struct CompletionPolicy {
     peers: Recent<PeerKey, Lateness>,
 }
 
-/// Returns the service that sent the record at a place.
+/// Returns the service of the record at an index.
 fn service_of(spans: &TraceSpans, at: usize) -> ServiceKey {
     let resource = spans.spans.get(at).and_then(|span| spans.resources.get(span.resource as usize));
     resource.map_or((spans.group(), 0), |resource| service_of_resource(spans, resource))
 }
 
-/// Returns the service that a resource of a trace is of.
+/// Returns the service of a resource of a trace.
 fn service_of_resource(spans: &TraceSpans, resource: &Resource) -> ServiceKey {
     (spans.group(), fingerprint(resource.service_name.as_bytes()))
 }
 
-/// Returns the spans of models: those of an agent or a model below which no agent, model or tool
-/// stands.
+/// Returns the model spans: those of an agent or a model without an agent, model or tool below.
 fn models_of(spans: &TraceSpans) -> HashSet<SpanId> {
     let is_any =
         |span: &&SpanRecord| span.flags.has(SpanFlags::AGENT) || span.flags.has(SpanFlags::TOOL);
@@ -138,7 +137,7 @@ fn models_of(spans: &TraceSpans) -> HashSet<SpanId> {
     spans.spans.iter().filter(is_model).map(|span| span.span_id).collect()
 }
 
-/// Returns the place of the root.
+/// Returns the index of the root.
 fn root_of(spans: &TraceSpans) -> Option<usize> {
     spans.spans.iter().position(|span| span.flags.has(SpanFlags::ROOT | SpanFlags::ENDED))
 }
@@ -152,27 +151,27 @@ pub(super) struct RootEnd {
 }
 
 impl RootEnd {
-    /// Returns an end that came now.
+    /// Returns an end that arrived at this time.
     pub(super) fn at(ms: u64) -> Self {
         Self { ms, place: RootPlace::default() }
     }
 }
 
-/// Cached place of a root. Each request may bring more of the trace, and a search each time would
-/// walk all its records.
+/// Cached index of the root. Requests add records one batch at a time, and each search would visit
+/// all of them.
 #[derive(Clone, Copy, Default)]
 enum RootPlace {
-    /// Not looked for yet.
+    /// Not searched for yet.
     #[default]
     Unknown,
     /// Index of the record.
     At(u32),
-    /// Left out of the trace.
+    /// Not among the records.
     Nowhere,
 }
 
 impl RootPlace {
-    /// Returns the place of the root, which is looked for once.
+    /// Returns the index of the root, searched for once.
     fn of(&mut self, spans: &TraceSpans) -> Option<usize> {
         if let Self::Unknown = self {
             let found = root_of(spans).and_then(|at| u32::try_from(at).ok());
@@ -186,10 +185,10 @@ impl RootPlace {
 }
 
 impl CompletionPolicy {
-    /// Returns the missing parts of a trace whose root has ended that are worth a wait.
-    pub(super) fn lack(&mut self, spans: &TraceSpans) -> Missing {
-        let mut lack = Missing::default();
-        let Some(root) = root_of(spans) else { return lack };
+    /// Returns the missing parts, worth a wait, of a trace whose root has ended.
+    pub(super) fn missing_parts(&mut self, spans: &TraceSpans) -> Missing {
+        let mut missing = Missing::default();
+        let Some(root) = root_of(spans) else { return missing };
         let root_service = service_of(spans, root);
         let is_span = |flags: SpanFlags| !flags.has(SpanFlags::LOG);
         let all = || spans.spans.iter().enumerate().filter(|(_, span)| is_span(span.flags));
@@ -200,47 +199,47 @@ impl CompletionPolicy {
         for (at, span) in all() {
             let service = service_of(spans, at);
             is_alone &= service == root_service;
-            lack.pending |= !span.flags.has(SpanFlags::ENDED);
+            missing.pending |= !span.flags.has(SpanFlags::ENDED);
             let has_parent = span.parent_id.is_none()
                 || span.flags.has(SpanFlags::REMOTE_PARENT)
                 || ids.contains(&span.parent_id);
             if !has_parent
                 && self.habits(service).parents.is_worth()
-                && lack.parents.len() < LACKING_MAX
-                && !lack.parents.contains(&service)
+                && missing.parents.len() < LACKING_MAX
+                && !missing.parents.contains(&service)
             {
-                lack.parents.push(service);
+                missing.parents.push(service);
             }
-            // A span below a model's span calls the model itself.
+            // A span below a model's span is the call of the model itself.
             let calls = span.peer != 0 && !models.contains(&span.parent_id);
-            if calls && !parents.contains(&span.span_id) && lack.peers.len() < LACKING_MAX {
+            if calls && !parents.contains(&span.span_id) && missing.peers.len() < LACKING_MAX {
                 let habit = self.peers.get(&(service, span.peer)).copied().unwrap_or_default();
                 if habit.is_worth() {
-                    lack.peers.push((service, span.peer));
-                    lack.is_certain |= habit.is_known;
+                    missing.peers.push((service, span.peer));
+                    missing.is_certain |= habit.is_known;
                 }
             }
         }
         let others = self.habits(root_service).others;
-        lack.others = is_alone && others.is_known && others.is_worth();
-        lack.is_certain |= lack.others || lack.pending || !lack.parents.is_empty();
-        lack
+        missing.others = is_alone && others.is_known && others.is_worth();
+        missing.is_certain |= missing.others || missing.pending || !missing.parents.is_empty();
+        missing
     }
 
-    /// Returns the wait for the missing parts, after the last arrival, milliseconds, at most
+    /// Returns the wait for the missing parts after the last arrival, milliseconds, at most
     /// `most_ms`.
-    pub(super) fn wait_ms(&mut self, spans: &TraceSpans, lack: &Missing, most_ms: u64) -> u64 {
+    pub(super) fn wait_ms(&mut self, spans: &TraceSpans, missing: &Missing, most_ms: u64) -> u64 {
         let Some(root) = root_of(spans) else { return most_ms };
         let habits = self.habits(service_of(spans, root));
-        let is_elsewhere = lack.others || !lack.peers.is_empty();
+        let is_elsewhere = missing.others || !missing.peers.is_empty();
         match if is_elsewhere { habits.others_late_ms } else { habits.own_late_ms } {
             0 => most_ms,
             late_ms => (late_ms + late_ms / 4 + MARGIN_MS).min(most_ms),
         }
     }
 
-    /// Learns the lateness of records that came after the root had ended.
-    pub(super) fn came_late(&mut self, spans: &TraceSpans, end: &mut RootEnd, late_ms: u64) {
+    /// Learns the lateness of records that arrived after the end of the root.
+    pub(super) fn learn_lateness(&mut self, spans: &TraceSpans, end: &mut RootEnd, late_ms: u64) {
         let Some(root) = end.place.of(spans) else { return };
         let root = service_of(spans, root);
         let last = service_of(spans, spans.spans.len() - 1);
@@ -248,26 +247,25 @@ impl CompletionPolicy {
             let known_ms = if root == last {
                 &mut habits.own_late_ms
             } else {
-                habits.others.came();
+                habits.others.arrived();
                 &mut habits.others_late_ms
             };
             *known_ms = late_ms.max(*known_ms - *known_ms / FADING);
         });
     }
 
-    /// Learns from a trace that is judged: `lack` holds the parts waited for in vain, if there was
-    /// a wait.
-    pub(super) fn learn(&mut self, spans: &TraceSpans, lack: Option<&Missing>) {
-        if let Some(lack) = lack {
-            for service in &lack.parents {
+    /// Learns from a judged trace: `missing` holds the parts that it waited for in vain, if any.
+    pub(super) fn learn(&mut self, spans: &TraceSpans, missing: Option<&Missing>) {
+        if let Some(missing) = missing {
+            for service in &missing.parents {
                 self.change_habits(*service, |habits| habits.parents.missed());
             }
-            lack.peers.iter().for_each(|peer| self.change_peer(*peer, Lateness::missed));
-            if let (true, Some(root)) = (lack.others, root_of(spans)) {
+            missing.peers.iter().for_each(|peer| self.change_peer(*peer, Lateness::missed));
+            if let (true, Some(root)) = (missing.others, root_of(spans)) {
                 self.change_habits(service_of(spans, root), |habits| habits.others.missed());
             }
         }
-        // Most traces call nobody.
+        // Most traces call no peer.
         if spans.spans.iter().all(|span| span.peer == 0) {
             return;
         }
@@ -275,12 +273,12 @@ impl CompletionPolicy {
         let parents: HashSet<_> = remote.map(|span| span.parent_id).collect();
         for (at, span) in spans.spans.iter().enumerate().filter(|(_, span)| span.peer != 0) {
             if parents.contains(&span.span_id) {
-                self.change_peer((service_of(spans, at), span.peer), Lateness::came);
+                self.change_peer((service_of(spans, at), span.peer), Lateness::arrived);
             }
         }
     }
 
-    /// Returns the numbers of services and peers with known habits.
+    /// Returns the numbers of services and peers with learnt habits.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.services.len(), self.peers.len())
@@ -347,11 +345,11 @@ mod tests {
         };
         let mut policy = CompletionPolicy::default();
         for _ in 0..MISSES_MAX {
-            let lack = policy.lack(&of("one"));
-            policy.learn(&of("one"), Some(&lack));
+            let missing = policy.missing_parts(&of("one"));
+            policy.learn(&of("one"), Some(&missing));
         }
-        assert!(policy.lack(&of("one")).is_nothing());
-        assert!(!policy.lack(&of("other")).is_nothing());
+        assert!(policy.missing_parts(&of("one")).is_nothing());
+        assert!(!policy.missing_parts(&of("other")).is_nothing());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Setting of the memory limit: mebibytes, or what the container allows.
+//! Memory limit setting: mebibytes, or derived from the container's limit.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use spanscore_base::value::{Number, Value, read_scalar};
 /// Mebibytes without a container's limit.
 const DEFAULT_MIB: u32 = 1024;
 
-/// Mebibytes of all that senders' data occupies.
+/// Mebibytes for senders' data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemorySetting {
-    /// As many as the container allows; 1024 without a limit.
+    /// Derived from the container's limit; 1024 without one.
     #[default]
     Auto,
-    /// This many.
+    /// A fixed number.
     Mib(u32),
 }
 
 impl MemorySetting {
-    /// Returns the mebibytes in a process of which no container is known.
+    /// Returns the mebibytes outside of a container.
     pub fn mib(self) -> u32 {
         match self {
             Self::Auto => DEFAULT_MIB,

@@ -1,13 +1,12 @@
-//! Sessions: the traces of one conversation, gathered by their session id.
+//! Sessions: the traces of one conversation, gathered by session id.
 //!
-//! A session is all traces with one session id, within one service unless the settings say
-//! otherwise ([`SessionKey`]). It is complete when no trace of it came for `session_idle_timeout`;
-//! a later trace reopens it while it is remembered. Traces are held as their records; a revised
-//! trace takes the place of its earlier form.
+//! A session has all traces with one session id, within one service by default ([`SessionKey`]). It
+//! is complete after `session_idle_timeout` without a trace; a later trace reopens it while it is
+//! remembered. Traces are held as records; a revised trace replaces its earlier version.
 //!
-//! Room is made as among traces ([`crate::shares`]), of whoever holds most: remembered sessions are
-//! forgotten, then open ones judged, the longest quiet first. A session is held by whoever sent its
-//! first trace. While a judgement of it is not [`done`](Sessions::done) it stays.
+//! Room is made as among traces ([`crate::shares`]), from the largest holder: first remembered
+//! sessions are forgotten, then open ones judged, the longest quiet first. The sender of its first
+//! trace holds a session. It stays while a judgement of it is not [`done`](Sessions::done).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,12 +18,12 @@ use super::shares::{Shares, TraceClass};
 use super::wheel::{TICK_MS, Wheel};
 use spanscore_base::model::{Completion, Sender, SessionKey, TraceId, TraceSpans};
 
-/// Session that is due for judgement.
+/// Session due for judgement.
 #[derive(Clone, Debug)]
 pub struct DueSession {
     /// Key of the session.
     pub key: Arc<SessionKey>,
-    /// Number of the session, which tells it apart from a later one of the same key.
+    /// Number that distinguishes it from a later session with the same key.
     pub number: u64,
     /// Its traces in the order of their first judgement.
     pub traces: Vec<Arc<TraceSpans>>,
@@ -36,24 +35,24 @@ pub struct DueSession {
     pub revision: u32,
     /// Hash of the spans of all its traces.
     pub digest: [u8; 16],
-    /// Digest of the judgement before, if any.
+    /// Digest of the previous judgement, if any.
     pub revised: Option<[u8; 16]>,
 }
 
 /// Counts of sessions since the last call.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct SessionCounts {
-    /// Traces left out because their session had too many.
+    /// Traces left out of full sessions.
     pub traces_over_limit: u64,
-    /// Sessions judged because there were too many, or they held too much.
+    /// Sessions judged because of the limits on their number or size.
     pub evicted: u64,
 }
 
 #[derive(Default)]
 struct Session {
-    /// Tells it apart from an earlier session with the same key.
+    /// Distinguishes it from an earlier session with the same key.
     number: u64,
-    /// Its place among the holders of shares.
+    /// Its index among the holders of shares.
     slot: u32,
     /// Sender of its first trace.
     sender: Sender,
@@ -63,38 +62,38 @@ struct Session {
     first_ms: u64,
     is_open: bool,
     judged: Option<(u32, u128)>,
-    /// Judgements that are not done.
-    going: u32,
-    /// Set if it goes with the last of them.
-    goes: Option<Goes>,
+    /// Unfinished judgements.
+    unfinished: u32,
+    /// Set if it is removed after the last of them.
+    removal: Option<Removal>,
 }
 
-/// Reason why a session goes.
+/// Reason for the removal of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Goes {
-    /// Its age; the limits count it until then.
+enum Removal {
+    /// Its age; it counts toward the limits until then.
     Aged,
-    /// The limits, which count it no more.
+    /// The limits, toward which it no longer counts.
     Evicted,
 }
 
 impl Session {
     fn class(&self) -> TraceClass {
-        match (self.is_open, self.going, self.goes) {
+        match (self.is_open, self.unfinished, self.removal) {
             (true, ..) => TraceClass::Complete,
             (false, 0, _) => TraceClass::Remembered,
-            (false, _, Some(Goes::Evicted)) => TraceClass::Going,
+            (false, _, Some(Removal::Evicted)) => TraceClass::BeingJudged,
             (false, ..) => TraceClass::Waiting,
         }
     }
 }
 
-/// Wait of a session whose sender is held up until it is looked at again.
+/// Interval of checks of a session whose sender is delayed.
 const HELD_WAIT_MS: u64 = 200;
 
-/// Bytes of a session beside its traces, with its entries in the tables.
+/// Bytes of a session without its traces, with its table entries.
 const SESSION_BYTES: usize = size_of::<Session>() + 300;
-/// Bytes of a trace beside its records, with its entries in the tables.
+/// Bytes of a trace without its records, with its table entries.
 const TRACE_BYTES: usize = size_of::<TraceSpans>() + 150;
 
 /// Returns the bytes that a trace takes in its session.
@@ -113,7 +112,7 @@ impl Session {
         self.traces.iter().fold(0, |sum, (_, digest)| sum.wrapping_add(*digest))
     }
 
-    /// Adds a trace, in the place of its earlier form if there is one; false if there are too many.
+    /// Adds a trace, or replaces its earlier version; false if there are too many.
     fn add(&mut self, trace: Arc<TraceSpans>, digest: u128, traces_max: usize) -> bool {
         let place = self.traces.iter().position(|(old, _)| old.trace_id == trace.trace_id);
         let bytes = held_bytes(&trace);
@@ -129,7 +128,7 @@ impl Session {
         true
     }
 
-    /// Removes a trace; returns the bytes that it held.
+    /// Removes a trace; returns its bytes.
     fn remove(&mut self, trace_id: TraceId) -> usize {
         let place = self.traces.iter().position(|(trace, _)| trace.trace_id == trace_id);
         let bytes = place.map_or(0, |place| held_bytes(&self.traces.remove(place).0));
@@ -142,22 +141,22 @@ impl Session {
 pub struct Sessions {
     settings: SessionsSettings,
     by_key: HashMap<Arc<SessionKey>, Session>,
-    /// Session of each trace that is held.
+    /// Session of each held trace.
     by_trace: HashMap<TraceId, Arc<SessionKey>>,
-    /// Holders of the limits, by whom room is made; the longest quiet of each is its oldest.
+    /// Holders of the limits, for eviction; the longest quiet session of each is its oldest.
     shares: Shares,
     /// Keys of the sessions by their slots.
     slots: Vec<Option<Arc<SessionKey>>>,
     free: Vec<u32>,
-    /// Timer of each session, once, with its number.
+    /// One timer for each session, with its number.
     wheel: Wheel<(Arc<SessionKey>, u64)>,
-    /// Sessions whose timer has fired, to be looked at.
+    /// Sessions whose timer has fired, to be checked.
     fired: VecDeque<(Arc<SessionKey>, u64)>,
     started_count: u64,
     open_count: usize,
     bytes: usize,
-    /// Number and bytes of those that were evicted and are being judged.
-    going: (usize, usize),
+    /// Number and bytes of evicted sessions being judged.
+    evicted: (usize, usize),
     counts: SessionCounts,
 }
 
@@ -176,30 +175,31 @@ impl Sessions {
             started_count: 0,
             open_count: 0,
             bytes: 0,
-            going: (0, 0),
+            evicted: (0, 0),
             counts: SessionCounts::default(),
         }
     }
 
-    /// Forgets all sessions. Numbers go on: judgements of those forgotten are of no later one.
-    pub fn start_anew(&mut self, now_ms: u64) {
+    /// Removes all sessions. Numbers continue, so that judgements of removed sessions never apply
+    /// to later ones.
+    pub fn reset(&mut self, now_ms: u64) {
         let started_count = self.started_count;
         *self = Self { started_count, ..Self::new(self.settings, now_ms) };
     }
 
-    /// Changes the limits. Deadlines of open sessions that are armed already stay.
+    /// Changes the limits. Armed deadlines of open sessions stay.
     pub fn limit(&mut self, settings: SessionsSettings) {
         self.settings = settings;
     }
 
-    /// Rewrites the records of all its traces; of one that is due a copy: it is judged as it was.
+    /// Rewrites the records of all its traces; a due session keeps the old ones.
     pub fn reform(&mut self, mut change: impl FnMut(&mut TraceSpans)) {
         let sessions = self.by_key.values_mut();
         let traces = sessions.flat_map(|session| &mut session.traces);
         traces.for_each(|(trace, _)| change(Arc::make_mut(trace)));
     }
 
-    /// Adds a judged trace to its session; pushes sessions that a limit makes due.
+    /// Adds a judged trace to its session; pushes sessions made due by a limit.
     pub fn add(
         &mut self,
         key: SessionKey,
@@ -211,7 +211,7 @@ impl Sessions {
             Some((key, _)) => Arc::clone(key),
             None => self.start(Arc::new(key), trace.sender, now_ms),
         };
-        self.stay(&key);
+        self.cancel_removal(&key);
         let traces_max = self.settings.traces_per_session_max as usize;
         if let Some(session) = self.by_key.get_mut(&key) {
             let before = session.bytes;
@@ -221,9 +221,9 @@ impl Sessions {
             self.open_count += usize::from(!session.is_open);
             session.is_open = true;
             session.last_ms = now_ms;
-            // Linked anew it is the newest.
-            self.shares.put(session.slot, TraceClass::Going);
-            self.shares.set(session.slot, session.class(), held_by(&key, session));
+            // A new link makes it the newest.
+            self.shares.put(session.slot, TraceClass::BeingJudged);
+            self.shares.set(session.slot, session.class(), session_bytes(&key, session));
             if is_in {
                 self.moved(trace_id, key);
             } else {
@@ -233,19 +233,19 @@ impl Sessions {
         self.make_room(due);
     }
 
-    /// Removes a trace from another session that held it: a late span of it, such as its root, can
-    /// name another session or service. The other session is judged anew.
+    /// Removes a trace from another session that held it: a late span, such as its root, can name
+    /// another session or service. The other session is judged again.
     fn moved(&mut self, trace_id: TraceId, key: Arc<SessionKey>) {
         let Some(left) = self.by_trace.insert(trace_id, Arc::clone(&key)) else { return };
         if left == key {
             return;
         }
-        self.stay(&left);
+        self.cancel_removal(&left);
         let Some(session) = self.by_key.get_mut(&left) else { return };
         self.bytes -= session.remove(trace_id);
         self.open_count += usize::from(!session.is_open);
         session.is_open = true;
-        self.shares.set(session.slot, session.class(), held_by(&left, session));
+        self.shares.set(session.slot, session.class(), session_bytes(&left, session));
         if session.traces.is_empty() {
             self.forget(&left);
         }
@@ -274,7 +274,7 @@ impl Sessions {
         key
     }
 
-    /// Pushes sessions that are due at `now`, and forgets those remembered as long again.
+    /// Pushes sessions due at `now`, and forgets those remembered for the full period.
     pub fn tick(&mut self, now_ms: u64, due: &mut Vec<DueSession>) {
         self.pass(now_ms);
         due.extend(std::iter::from_fn(|| self.next_due(now_ms, |_| false)));
@@ -291,14 +291,14 @@ impl Sessions {
         self.fired.extend(fired);
     }
 
-    /// Returns the number of sessions that [`next_due`](Self::next_due) has yet to look at.
+    /// Returns the number of sessions that [`next_due`](Self::next_due) has yet to check.
     pub fn behind(&self) -> usize {
         self.fired.len()
     }
 
-    /// Returns the next session that is due at `now`, and forgets on the way those remembered as
-    /// long again. One of a sender that is held stays open for a moment,
-    /// as does one of which a judgement is not done: each that waits keeps its traces as they were.
+    /// Returns the next session due at `now`, and forgets those remembered for the full period. A
+    /// session with a delayed sender or an unfinished judgement stays open for a while: each
+    /// waiting judgement holds its own version of the traces.
     pub fn next_due(
         &mut self,
         now_ms: u64,
@@ -314,7 +314,7 @@ impl Sessions {
             let forgotten = deadline.saturating_add(idle_ms);
             let too_old = session.first_ms.saturating_add(age_max_ms);
             let is_due = session.is_open && deadline.min(too_old) <= now_ms;
-            let is_judged = session.going > 0;
+            let is_judged = session.unfinished > 0;
             if is_due && (is_judged || is_held(session.sender)) {
                 self.wheel.arm(now_ms.saturating_add(HELD_WAIT_MS), (key, number));
                 continue;
@@ -329,10 +329,10 @@ impl Sessions {
                 (None, deadline)
             };
             if next <= now_ms {
-                self.let_go(&key, Goes::Aged);
+                self.remove(&key, Removal::Aged);
             }
             if self.by_key.contains_key(&key) {
-                // A late trace may open a remembered session again before it is too old.
+                // A late trace may reopen a remembered session before its age limit.
                 let next = if too_old > now_ms { next.min(too_old) } else { next };
                 self.wheel.arm(next.max(now_ms.saturating_add(TICK_MS)), (key, number));
             }
@@ -343,7 +343,7 @@ impl Sessions {
         None
     }
 
-    /// Makes every open session due: the end of the input or of the process.
+    /// Makes every open session due, at the end of the input or process.
     pub fn drain(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
         let mut open: Vec<_> = self
             .by_key
@@ -355,7 +355,7 @@ impl Sessions {
         due.extend(open.into_iter().filter_map(|(_, key)| self.judge(&key, completion)));
     }
 
-    /// Drops the traces of partitions that others own, and the sessions that had no others.
+    /// Drops the traces of partitions owned by others, and sessions left without traces.
     pub fn drop_revoked(&mut self) {
         let keys: Vec<_> = self.by_key.keys().cloned().collect();
         for key in keys {
@@ -369,19 +369,18 @@ impl Sessions {
             for trace_id in &revoked {
                 let bytes = session.remove(*trace_id);
                 self.bytes -= bytes;
-                self.going.1 -= if session.goes == Some(Goes::Evicted) { bytes } else { 0 };
+                self.evicted.1 -= if session.removal == Some(Removal::Evicted) { bytes } else { 0 };
                 self.by_trace.remove(trace_id);
             }
-            self.shares.set(session.slot, session.class(), held_by(&key, session));
+            self.shares.set(session.slot, session.class(), session_bytes(&key, session));
             if session.traces.is_empty() {
                 self.forget(&key);
             }
         }
     }
 
-    /// Undoes a judgement of which no evaluation left: the next one revises the one before it, if
-    /// any.
-    pub fn not_judged(&mut self, due: &DueSession) {
+    /// Undoes a judgement without evaluations: the next one revises its predecessor, if any.
+    pub fn undo_judgement(&mut self, due: &DueSession) {
         let known = self.by_key.get_mut(&due.key);
         if let Some(session) = known.filter(|session| session.number == due.number) {
             session.judged = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
@@ -398,7 +397,7 @@ impl Sessions {
         self.by_key.len()
     }
 
-    /// Returns each session with the bytes of the log that it claims.
+    /// Returns each session with the log bytes that it claims.
     pub fn held(&self) -> impl Iterator<Item = (&SessionKey, u64)> {
         self.by_key.iter().map(|(key, session)| {
             let traces = session.traces.iter().map(|(trace, _)| trace.claims.record_bytes());
@@ -416,7 +415,7 @@ impl Sessions {
         std::mem::take(&mut self.counts)
     }
 
-    /// Completes a session; `None` if it was judged on the same traces before.
+    /// Completes a session; `None` if it was judged with the same traces before.
     fn judge(&mut self, key: &Arc<SessionKey>, completion: Completion) -> Option<DueSession> {
         let session = self.by_key.get_mut(key)?;
         self.open_count -= usize::from(session.is_open);
@@ -424,7 +423,7 @@ impl Sessions {
         let digest = session.digest();
         let judged = session.judged;
         let is_due = judged.is_none_or(|(_, last)| last != digest);
-        session.going += u32::from(is_due);
+        session.unfinished += u32::from(is_due);
         self.shares.put(session.slot, session.class());
         if !is_due {
             return None;
@@ -443,12 +442,12 @@ impl Sessions {
     }
 }
 
-/// Returns the bytes of a session with its key.
-fn held_by(key: &SessionKey, session: &Session) -> usize {
+/// Returns the bytes of a session and its key.
+fn session_bytes(key: &SessionKey, session: &Session) -> usize {
     session.bytes + key_bytes(key)
 }
 
-mod room;
+mod eviction;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Settings of completion and of limits on traces and sessions.
+//! Settings of completion, and of limits on traces and sessions.
 
 use std::borrow::Cow;
 
@@ -17,27 +17,27 @@ use spanscore_base::settings::{HumanDuration, above_zero, some_above_zero};
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct TracesSettings {
-    /// Wait after the root span ended and the last span came, before the trace is judged. `auto`
-    /// (default): a second, and longer where the trace is known to lack something: a parent that
-    /// its service has yet to send, a span that has not ended, the spans of another process that
-    /// one of its calls announces. The longer wait is learnt from each service. A duration fixes
-    /// it.
+    /// Wait after the end of the root span and the last span, before the trace is judged. `auto`
+    /// (default) waits a second, and longer for a trace with known gaps: a parent that its service
+    /// has yet to send, a span that has not ended, the spans of another process that a call
+    /// announces. The longer wait is learnt per service. A duration fixes the wait.
     pub quiet_period: QuietPeriod,
-    /// Longest wait of `quiet_period: auto` for what a trace lacks.
+    /// Longest wait of `quiet_period: auto` for a trace with gaps.
     #[default(HumanDuration::from_secs(10))]
     pub quiet_period_max: HumanDuration,
-    /// Time without a span before a trace whose root never ended is judged. Exporters send every 5
-    /// s by default, so less than the longest model or tool call plus 6 s splits traces.
+    /// Time without a span after which a trace is judged although its root has not ended. Exporters
+    /// send every 5 s by default, so less than the longest model or tool call plus 6 s splits
+    /// traces.
     #[default(HumanDuration::from_secs(30))]
     pub idle_timeout: HumanDuration,
-    /// Age at which a trace is judged whatever still comes.
+    /// Age at which a trace is judged in any case.
     #[default(HumanDuration::from_secs(30 * 60))]
     pub age_max: HumanDuration,
-    /// Time that a judged trace is remembered, so that late spans make a revision of it.
+    /// Time for which a judged trace is remembered, so that late spans revise it.
     #[default(HumanDuration::from_secs(30))]
     pub remember_period: HumanDuration,
-    /// Longest wait of late spans to make a revision. The first revision waits as long as the first
-    /// judgement, each further one twice as long as the one before it, up to this.
+    /// Longest wait of late spans before a revision. The first revision waits as long as the first
+    /// judgement, each further one twice as long as its predecessor, up to this.
     #[default(HumanDuration::from_secs(60))]
     pub revision_wait_max: HumanDuration,
 }
@@ -45,10 +45,10 @@ pub struct TracesSettings {
 /// Quiet period: a duration, or `auto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuietPeriod {
-    /// Adaptive: as long as it pays.
+    /// Adaptive.
     #[default]
     Auto,
-    /// Always this long.
+    /// Fixed.
     Fixed(HumanDuration),
 }
 
@@ -58,7 +58,7 @@ impl QuietPeriod {
         self == Self::Auto
     }
 
-    /// Returns the wait of a trace that lacks nothing, milliseconds.
+    /// Returns the wait of a trace without gaps, milliseconds.
     pub fn whole_ms(self) -> u64 {
         match self {
             Self::Auto => WHOLE_MS,
@@ -99,77 +99,75 @@ impl JsonSchema for QuietPeriod {
     }
 }
 
-/// Limits on memory and work; each has a counter with its reason when it bites.
+/// Limits on memory and work; each has a counter with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSettings {
-    /// Traces that are open or remembered at once, over all shards. Beyond it those of whoever
-    /// holds most are forgotten, then judged; running agents go last.
+    /// Limit on open and remembered traces over all shards. Beyond it traces of the largest holder
+    /// are forgotten, then judged; running agents come last.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 200_000]
     pub open_traces_max: u32,
-    /// Judged traces that are forgotten, of which it is still known for six hours that they were
-    /// judged: what comes for them later revises that verdict. Each takes at most 64 bytes of
-    /// `traces_mib`, all of them a sixteenth of it. Beyond it those of whoever has most go first.
+    /// Limit on the judged, forgotten traces that are still recorded as judged for six hours: later
+    /// parts revise their verdicts. Each takes at most 64 bytes of `traces_mib`, all of them a
+    /// sixteenth of it. Beyond it those of the largest holder are removed first.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 1_000_000]
     pub judged_traces_max: u32,
-    /// Spans of one trace. A trace that grows beyond it is judged with what it has; what still
-    /// comes for it is dropped.
+    /// Limit on the spans of one trace. A trace beyond it is judged as it is, and its further spans
+    /// are dropped.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 50_000]
     pub spans_per_trace_max: u32,
-    /// Mebibytes kept of one trace; beyond it as with `spans_per_trace_max`.
+    /// Limit on the stored mebibytes of one trace; beyond it as with `spans_per_trace_max`.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 64]
     pub trace_mib_max: u32,
-    /// Mebibytes of all that senders' data occupies, wherever it is held, 32 or more. `auto` is
-    /// what the memory limit of the container allows, (limit - 48 MiB) / 1.1, and 1024 where there
-    /// is none. The settings that end in `_mib` and limit one place are shares of it; those that
-    /// are left out get a part of what the others leave.
+    /// Mebibytes for all data of senders, 32 or more. `auto` derives it from the container's memory
+    /// limit, (limit - 48 MiB) / 1.1, or is 1024 without one. The settings `*_mib` of single places
+    /// are shares of it; unset ones get a part of the rest.
     pub memory_mib: MemorySetting,
-    /// Mebibytes of these for all open and remembered traces together. Beyond it
-    /// remembered traces are forgotten, then open ones judged, of whoever holds most.
+    /// Mebibytes of these for all open and remembered traces. Beyond it traces of the largest
+    /// holder are forgotten, then open ones judged.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub traces_mib: Option<u32>,
-    /// Mebibytes of `traces_mib` kept of judged traces, remembered for late spans. Beyond it those
-    /// of whoever holds most are forgotten before their time. Half of `traces_mib` where it is left
-    /// out.
+    /// Mebibytes of `traces_mib` for judged traces, remembered for late spans. Beyond it those of
+    /// the largest holder are forgotten early. Default: half of `traces_mib`.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub remembered_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for requests that wait to be assembled. Beyond it senders wait up
-    /// to a second and are then told to come again.
+    /// Mebibytes of `memory_mib` for requests waiting to be assembled. Beyond it senders wait up to
+    /// a second and are then told to retry.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub queue_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for reading traces while they are judged. Large traces wait for
-    /// each other; one that alone may take more is not evaluable, `trace_too_expensive`.
+    /// Mebibytes of `memory_mib` for reading traces during judging. Large traces wait for each
+    /// other; one that alone exceeds it is not evaluable, `trace_too_expensive`.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub judging_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for the evaluations in the queues of all exporters together.
+    /// Mebibytes of `memory_mib` for the queues of all exporters.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub exporters_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for what waits to be passed on, of all forwards together.
+    /// Mebibytes of `memory_mib` for the queues of all forwards.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub forward_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for the series of all exporters. What finds no room is counted
-    /// together, as beyond `series_max`.
+    /// Mebibytes of `memory_mib` for the series of all exporters. Series beyond it are merged, as
+    /// beyond `series_max`.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub series_mib: Option<u32>,
-    /// Steps that one trace may take to be read and judged, all its evaluations and revisions
-    /// together: a step is about two nanoseconds of one core. Beyond it evaluations are not
-    /// evaluable, `trace_too_expensive`. Each judgement of a session has as many. Verdicts before
-    /// the end of a trace have a quarter of them, beside these.
+    /// Steps for reading and judging one trace, for all its evaluations and revisions together: a
+    /// step is about two nanoseconds of one core. Beyond it evaluations are not evaluable,
+    /// `trace_too_expensive`. Each judgement of a session has as many. Verdicts before the end of a
+    /// trace have a separate quarter of them.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default(TRACE_STEPS)]
@@ -177,7 +175,7 @@ pub struct LimitsSettings {
 }
 
 impl LimitsSettings {
-    /// Returns the bytes for traces: those of the default config if the setting is left out.
+    /// Returns the bytes for traces, by default those of the default config.
     pub fn traces_bytes(&self) -> usize {
         self.traces_mib.map_or(MemoryLimits::default().traces, bytes)
     }
@@ -194,32 +192,32 @@ fn bytes(mib: u32) -> usize {
     (mib as usize) << 20
 }
 
-/// Completion of sessions, and limits on them. Sessions are put together only when an evaluator has
+/// Completion of sessions, and their limits. Sessions are assembled only for an evaluator with
 /// `level: session`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionsSettings {
-    /// Key that makes traces those of one session.
+    /// Key that groups traces to sessions.
     pub key: SessionKeyFields,
-    /// Time without a trace of a session before it is judged; for as long again it is remembered,
-    /// so that a late trace makes a revision of it.
+    /// Time without a trace after which a session is judged. It is then remembered for the same
+    /// time, so that a late trace revises it.
     #[default(HumanDuration::from_secs(5 * 60))]
     pub idle_timeout: HumanDuration,
-    /// Age at which a session is judged whatever still comes.
+    /// Age at which a session is judged in any case.
     #[default(HumanDuration::from_secs(6 * 60 * 60))]
     pub age_max: HumanDuration,
-    /// Sessions that are open or remembered at once. Beyond it the longest quiet is judged.
+    /// Limit on open and remembered sessions. Beyond it the longest quiet one is judged.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 10_000]
     pub open_sessions_max: u32,
-    /// Traces of one session; those beyond it are judged alone, and not with their session.
+    /// Limit on the traces of one session; further ones are judged alone, without their session.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 1_000]
     pub traces_per_session_max: u32,
-    /// Mebibytes of `limits.memory_mib` for all sessions together, a quarter of them for the traces
-    /// on their way there.
+    /// Mebibytes of `limits.memory_mib` for sessions, a quarter of them for traces on their way
+    /// there.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub memory_mib: Option<u32>,
@@ -232,21 +230,21 @@ impl SessionsSettings {
     }
 }
 
-/// Key that makes traces those of one session.
+/// Key that groups traces to sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionKeyFields {
-    /// The session id and the service of the trace's root span: services that number their sessions
-    /// from 1 do not meet.
+    /// The session id and the service of the trace's root span, which separates services that
+    /// number their sessions from 1.
     #[default]
     ServiceAndSession,
-    /// The session id alone, for conversations that several services serve. Their ids must be
-    /// unique over all services.
+    /// Only the session id, for conversations across services. Ids must be unique over all
+    /// services.
     Session,
 }
 
 impl SessionKeyFields {
-    /// Returns the key of the session that a trajectory belongs to; `None` if its spans name none.
+    /// Returns the key of a trajectory's session; `None` without a session id.
     pub fn of(self, trajectory: &Trajectory<'_>) -> Option<SessionKey> {
         let session_id = trajectory.session_id.as_deref()?.into();
         let service_name = match self {

@@ -1,56 +1,55 @@
 //! Shard: open and remembered traces, owned by one thread.
 //!
-//! A shard owns its traces alone: no locks. Its driver adds batches, judges traces that are due and
-//! reports each with [`Shard::done`]; the trace then stays, remembered, until `remember_period` is
+//! A shard owns its traces exclusively, without locks. Its driver adds batches, judges due traces
+//! and reports each with [`Shard::done`]. The trace is then remembered until `remember_period` is
 //! over or room is needed.
 
 mod counts;
+mod eviction;
+mod forgotten_traces;
 mod grouped;
-mod held;
 mod judging;
-mod kept;
+mod memory;
 mod partitions;
 mod reform;
 mod restore;
-mod room;
+mod results;
 mod running;
-mod severed;
 mod ticking;
 mod waiting;
 
 use std::collections::VecDeque;
 
 pub use counts::{ShardCounts, SpanCounts};
-pub use partitions::HoldingTrace;
+pub use eviction::CutTrace;
+pub use partitions::OldestTrace;
 pub use restore::{PriorTrace, PriorVerdict};
-pub use room::CutTrace;
 
 use hashbrown::HashMap;
 
+use forgotten_traces::ForgottenTraces;
 use grouped::GroupedIds;
-use held::HeldResources;
+use memory::HeldResources;
 use restore::Restoring;
-use severed::SeveredTraces;
 
 use super::completion_policy::CompletionPolicy;
 use super::shares::{Shares, TraceClass};
-use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
+use super::trace::{Added, ChargedSteps, OpenTrace, State, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
 use spanscore_base::model::{
     Completion, Sender, SpanBatch, SpanFlags, SpanRecord, TraceId, TraceSpans,
 };
 
-/// Handle of a trace of a shard; stays unique when its slot is used again (generational index). As
-/// long as a shard forgets nothing, its handles are in the order of the first spans of their
-/// traces.
+/// Handle of a trace in a shard (generational index), unique even when its slot is reused. While a
+/// shard forgets nothing, handles are in the order of their traces' first spans.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Handle {
     index: u32,
     generation: u32,
 }
 
-/// Trace that is due for judgement.
+/// Trace due for judgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Due {
     /// Handle of the trace.
@@ -61,16 +60,16 @@ pub struct Due {
     pub revision: u32,
     /// Hash of its spans, independent of their order.
     pub digest: [u8; 16],
-    /// Digest of the judgement before, if any.
+    /// Digest of the previous judgement, if any.
     pub revised: Option<[u8; 16]>,
-    /// True if it certainly lacks something that was waited for in vain.
+    /// True if parts are certainly missing after the wait for them.
     pub is_partial: bool,
-    /// True if an earlier process has judged it on the same spans, and its evaluations have
-    /// arrived: no evaluation is sent again.
+    /// True if an earlier process judged the same spans and delivered the evaluations: none is sent
+    /// again.
     pub is_silent: bool,
 }
 
-/// Trace that goes on, a candidate for early verdicts.
+/// Running trace, a candidate for early verdicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RunningTrace {
     /// Handle of the trace.
@@ -84,7 +83,7 @@ struct TraceSlot {
     trace: Option<Box<OpenTrace>>,
 }
 
-/// Traces by id, with the timers and queues that decide when each is judged or forgotten.
+/// Traces by id, with the timers and queues for their judgement and removal.
 pub struct Shard {
     traces: TracesSettings,
     limits: ShardLimits,
@@ -94,38 +93,38 @@ pub struct Shard {
     wheel: Wheel<Handle>,
     /// Open traces, oldest first; stale entries are skipped.
     opened: VecDeque<Handle>,
-    /// Times of judgement, milliseconds, oldest first; stale entries are skipped.
+    /// Judgement times, milliseconds, oldest first; stale entries are skipped.
     judged: VecDeque<(u64, Handle)>,
     bytes: usize,
-    /// Resources of all traces; their bytes are beside `bytes`.
+    /// Resources of all traces; `bytes` excludes theirs.
     resources: HeldResources,
-    /// Holders of the limits, by whom room is made.
+    /// Holders of the limits, for eviction.
     shares: Shares,
-    /// Sent ids of traces of groups.
+    /// Ids, as sent, of traces of groups.
     grouped: GroupedIds,
-    /// Traces that were judged and forgotten, so that their later parts revise them.
-    severed: SeveredTraces,
-    /// The part of `bytes` that is held for judged traces.
+    /// Judged, forgotten traces, so that later parts revise them.
+    forgotten_traces: ForgottenTraces,
+    /// Part of `bytes` for judged traces.
     remembered_bytes: usize,
     open_count: usize,
-    /// Spans without a final count yet.
+    /// Spans without a final outcome.
     open_spans: usize,
     counts: ShardCounts,
-    /// Handles of traces with new records in this request, so that rules apply after it.
+    /// Traces with new records in this request, since rules apply after it.
     touched: Vec<Handle>,
-    /// Handles whose deadline was reached, to be checked.
+    /// Traces whose deadline has passed, to be checked.
     fired: VecDeque<Handle>,
     /// Completion policy, learnt from senders.
-    patience: CompletionPolicy,
-    /// Traces that have grown since the last call; `None` while nobody reads them.
+    completion_policy: CompletionPolicy,
+    /// Traces that have grown since the last call; `None` while unused.
     watched: Option<Vec<Handle>>,
-    /// State of recovery: verdicts of an earlier process, while its records are read back.
+    /// Recovery state: verdicts of an earlier process, while its records are read again.
     restoring: Option<Restoring>,
-    /// Traces dropped without a span of an agent since the last call; `None` likewise.
+    /// Traces dropped without an agent span since the last call; `None` likewise.
     ignored: Option<Vec<(TraceId, Sender)>>,
 }
 
-/// Part of the limits that one shard has.
+/// One shard's part of the limits.
 #[derive(Clone, Copy)]
 struct ShardLimits {
     trace_count_max: usize,
@@ -146,7 +145,7 @@ impl ShardLimits {
             judged_count_max: (limits.judged_traces_max as usize / shard_count).max(1),
             trace: TraceLimits {
                 spans_max: limits.spans_per_trace_max as usize,
-                // Facts are addressed by 32 bits.
+                // Facts have 32-bit addresses.
                 bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
             },
             bytes_max: part(limits.traces_bytes()),
@@ -155,14 +154,14 @@ impl ShardLimits {
     }
 }
 
-/// Bytes of a trace in the tables and queues of a shard: its id with its slot number at 7 of 16 to
-/// 7 of 8 slots (about 32 bytes), its slot, its entries among the open, the touched and its
-/// holder's, and one or two deadlines, in vectors that double.
+/// Bytes of a trace in the tables and queues of a shard: its id and slot number at 7/16 to 7/8
+/// occupancy (about 32 bytes), its slot, its entries among open, touched and its holder's traces,
+/// and one or two deadlines, in vectors that double.
 const TABLES_BYTES: usize = 160;
-/// Bytes of a trace beside its spans, with its entries in the tables and queues of the shard.
+/// Bytes of a trace without its spans, with its entries in tables and queues.
 const TRACE_BYTES: usize = size_of::<OpenTrace>() + TABLES_BYTES;
 
-/// Inverse of the allocator's part of the memory: it rounds sizes up.
+/// Inverse of the allocator's share of the memory, since it rounds sizes up.
 const ALLOCATOR_PART: usize = 9;
 
 impl Shard {
@@ -176,7 +175,7 @@ impl Shard {
         let limits = ShardLimits::of(limits, shard_count);
         Self {
             traces,
-            severed: SeveredTraces::new(limits.judged_count_max, limits.bytes_max),
+            forgotten_traces: ForgottenTraces::new(limits.judged_count_max, limits.bytes_max),
             limits,
             by_id: HashMap::new(),
             places: Vec::new(),
@@ -194,14 +193,14 @@ impl Shard {
             counts: ShardCounts::default(),
             touched: Vec::new(),
             fired: VecDeque::new(),
-            patience: CompletionPolicy::default(),
+            completion_policy: CompletionPolicy::default(),
             watched: None,
             restoring: None,
             ignored: None,
         }
     }
 
-    /// Adds the batch of one request; pushes traces that a limit makes due.
+    /// Adds the batch of one request; pushes traces made due by a limit.
     pub fn add(&mut self, batch: &SpanBatch, now_ms: u64, due: &mut Vec<Due>) {
         for (trace_id, run) in batch.by_trace() {
             if self.is_forgotten(trace_id, batch) {
@@ -215,8 +214,8 @@ impl Shard {
                     self.add_record(handle, record, batch, now_ms);
                 }
             }
-            // A repeated record adds nothing that a restart would have to read, unless the
-            // partition of the first one has gone: then this one stands for it.
+            // A restart need not read a repeated record, unless the first one's partition is gone:
+            // then this one replaces it.
             let is_news = self.evidence(handle) != evidence;
             if let Some(trace) = self.get_mut(handle) {
                 let claims = &mut trace.spans.claims;
@@ -234,7 +233,7 @@ impl Shard {
         Handle { index, generation: self.places[index as usize].generation }
     }
 
-    /// Returns the handle of a trace, which is opened by these records if it is new.
+    /// Returns the handle of a trace, and opens a new trace for these records.
     fn handle_of(
         &mut self,
         trace_id: TraceId,
@@ -243,7 +242,7 @@ impl Shard {
         now_ms: u64,
     ) -> Handle {
         let key = batch.sender.group.key(trace_id);
-        // What came from a topic is apart always: the trace of another group may be elsewhere.
+        // Topic records are always apart: another process may hold the other group's trace.
         let is_topic = batch.sender.is_topic();
         if let Some(&index) = self.by_id.get(&key) {
             let handle = self.handle_at(index);
@@ -258,9 +257,9 @@ impl Shard {
         if self.grouped.join(&trace.spans, is_everybodys) || is_topic {
             trace.set_apart();
         }
-        if let Some(judged) = self.severed.take(key, now_ms) {
+        if let Some(judged) = self.forgotten_traces.take(key, now_ms) {
             trace.set_judged(Some(judged));
-            trace.is_severed = true;
+            trace.was_forgotten = true;
             trace.lacked_parents = true;
         }
         let trace = Some(trace);
@@ -297,8 +296,8 @@ impl Shard {
         trace.spans.reserve(run.len().min(spans_left), bytes.min(bytes_left));
     }
 
-    /// Adds all records that a batch has of a trace at once, if no limit and no known record stands
-    /// in the way; else adds none.
+    /// Adds all of a batch's records of a trace at once, if no limit or known record prevents it;
+    /// otherwise adds none.
     fn add_run(
         &mut self,
         handle: Handle,
@@ -338,7 +337,7 @@ impl Shard {
                         trace.state = State::Closed(now_ms);
                         self.touched.push(handle);
                     }
-                    // It was judged with all that the limit allows.
+                    // It was judged with everything that the limit allows.
                     State::Judged(since_ms) => trace.state = State::Closed(since_ms),
                     State::Closed(_) => {}
                 }
@@ -365,7 +364,7 @@ impl Shard {
         }
     }
 
-    /// Arms the deadlines of the traces that the last request touched.
+    /// Arms the deadlines of the traces touched by the last request.
     fn apply_rules(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut touched = std::mem::take(&mut self.touched);
         for handle in touched.drain(..) {
@@ -385,12 +384,12 @@ impl Shard {
     }
 
     /// Returns the steps charged to a trace so far.
-    pub fn steps(&self, handle: Handle) -> TakenSteps {
-        self.get(handle).map_or_else(TakenSteps::default, |trace| trace.steps)
+    pub fn steps(&self, handle: Handle) -> ChargedSteps {
+        self.get(handle).map_or_else(ChargedSteps::default, |trace| trace.steps)
     }
 
     /// Charges steps to a trace.
-    pub fn take_steps(&mut self, handle: Handle, steps: TakenSteps) {
+    pub fn charge_steps(&mut self, handle: Handle, steps: ChargedSteps) {
         if let Some(trace) = self.get_mut(handle) {
             trace.steps.judged = trace.steps.judged.saturating_add(steps.judged);
             trace.steps.early = trace.steps.early.saturating_add(steps.early);
@@ -408,7 +407,7 @@ impl Shard {
         }
     }
 
-    /// Makes all open traces due: the end of the input or of the process.
+    /// Makes all open traces due, at the end of the input or process.
     pub fn drain(&mut self, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
         while let Some(handle) = self.opened.pop_front() {
             if self.get_mut(handle).is_some_and(|trace| trace.state == State::Open) {
@@ -418,12 +417,12 @@ impl Shard {
         }
     }
 
-    /// Returns the records of a due trace; `None` once it is forgotten.
+    /// Returns the records of a due trace; `None` if it is forgotten.
     pub fn trace(&self, handle: Handle) -> Option<&TraceSpans> {
         self.get(handle).map(|trace| &*trace.spans)
     }
 
-    /// Returns all traces at hand, also those without a span of an agent, in no promised order.
+    /// Returns all traces, including those without an agent span, in no defined order.
     pub fn traces(&self) -> impl Iterator<Item = &TraceSpans> {
         self.places.iter().filter_map(|place| place.trace.as_deref()).map(|trace| &*trace.spans)
     }
@@ -445,8 +444,8 @@ impl Shard {
 
     /// Returns the counts since the last call.
     pub fn take_counts(&mut self) -> ShardCounts {
-        self.counts.forgotten_habits += self.patience.take_forgotten();
-        self.counts.judged_forgotten += self.severed.take_lost();
+        self.counts.forgotten_habits += self.completion_policy.take_forgotten();
+        self.counts.judged_forgotten += self.forgotten_traces.take_lost();
         std::mem::take(&mut self.counts)
     }
 
@@ -475,7 +474,7 @@ fn class_of(trace: &OpenTrace) -> TraceClass {
     }
 }
 
-/// Returns true if a handle names a trace that waits for judgement.
+/// Returns true if a handle's trace waits for judgement.
 fn is_open(places: &[TraceSlot], handle: &Handle) -> bool {
     let place = &places[handle.index as usize];
     let is_open = place.trace.as_ref().is_some_and(|trace| trace.is_open);

@@ -1,18 +1,17 @@
-//! Fair shares of the limits on traces: room is made from whoever holds most.
+//! Fair shares of the limits on traces: the largest holder makes room.
 //!
 //! ```text
 //! all ── client, else address ── service ── connection ── its traces, by class
 //! ```
 //!
-//! Down this tree of holders, the one that holds most gives a trace: connections of one address
-//! count together, so that many of them hold no more than one, and its services apart. A trace
-//! without a span of an agent weighs as much as [`PLAIN_WEIGHT`] with one. Of one holder, traces
-//! without one go first, then those of agents that have ended, oldest first. Running agents go
-//! last, the newest first: the one that has run longest has most to lose, and what a flood adds
-//! takes the place of the flood.
+//! At each level of this tree the largest holder gives a trace. Connections of one address count
+//! together, so many of them hold no more than one; its services count separately. A trace without
+//! an agent span weighs as much as [`PLAIN_WEIGHT`] with one. Within a holder, traces without an
+//! agent span are removed first, then those of ended agents, oldest first. Running agents come
+//! last, newest first: the longest run has most to lose, and a flood displaces itself.
 //!
-//! Holdings are ordered by rank, which is exact up to 15 and within an eighth above: an order of
-//! sums that change with each record would cost more than the records.
+//! Holders are ordered by rank, which is exact up to 15 and within an eighth above. An exact order
+//! of sums that change with each record would cost more than the records.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +19,9 @@ use hashbrown::HashMap;
 
 use spanscore_base::model::{Sender, fingerprint};
 
-/// Weight of a trace without a span of an agent.
+/// Weight of a trace without an agent span.
 pub(crate) const PLAIN_WEIGHT: usize = 16;
-/// Services of one address that hold apart; further ones hold together.
+/// Services of one address that count separately; others count together.
 const SERVICES_MAX: usize = 256;
 /// Levels of the tree below its root.
 const LEVELS: usize = 3;
@@ -31,20 +30,20 @@ const NONE: u32 = u32::MAX;
 /// The root of the tree.
 const ROOT: u32 = 0;
 
-/// Kinds of traces, in the order in which a holder gives them.
+/// Classes of traces, in the order of their removal from a holder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TraceClass {
     /// Judged, and remembered for late spans.
     Remembered,
-    /// Open, without a span of an agent, a model or a tool.
+    /// Open, without an agent, model or tool span.
     Plain,
-    /// Open, with one, and its root has ended.
+    /// Open, with such a span, and its root has ended.
     Complete,
-    /// Open, with one.
+    /// Open, with such a span.
     Running,
-    /// Being judged: it goes or is remembered afterwards.
-    Going,
-    /// Waits to be judged beside the shard, or is: it is held, and cannot go.
+    /// Being judged: removed or remembered afterwards.
+    BeingJudged,
+    /// Waiting for judgement on another thread, or being judged there: it cannot be removed.
     Waiting,
 }
 
@@ -62,7 +61,7 @@ pub(crate) enum Measure {
 /// A holding by all measures.
 type HeldShare = [usize; 3];
 
-/// A trace's entry: its holder, and its neighbours of the same class there.
+/// A trace's entry: its holder, and its neighbours of the same class.
 #[derive(Clone, Copy)]
 struct Entry {
     bytes: usize,
@@ -79,11 +78,11 @@ struct ClassEnds {
     newest: u32,
 }
 
-/// A client or an address, a service or a connection of it.
+/// A client or address, one of its services, or one of its connections.
 struct Holder {
     above: u32,
     key: u32,
-    /// Holders below it, or its traces.
+    /// Number of holders or traces below it.
     parts: u32,
     holding: HeldShare,
     below: [BTreeSet<(u16, u32)>; 3],
@@ -98,7 +97,7 @@ impl Holder {
     }
 }
 
-/// Bytes of a holder with its entries among those above it and by key.
+/// Bytes of a holder with its entries in its parent and by key.
 const HOLDER_BYTES: usize = size_of::<Holder>() + 160;
 
 /// Holders of all traces of a shard, by the traces' slot numbers.
@@ -122,13 +121,13 @@ impl Shares {
         self.by_key.len() * HOLDER_BYTES
     }
 
-    /// Adds a trace, which holds nothing yet.
+    /// Adds a trace without holdings.
     pub(crate) fn join(&mut self, trace: u32, sender: Sender, service: &str) {
         let peer = self.below(ROOT, sender.peer);
         let service = self.below(peer, self.service_key(peer, service));
         let holder = self.below(service, sender.connection.into());
         self.holders[holder as usize].parts += 1;
-        let class = TraceClass::Going;
+        let class = TraceClass::BeingJudged;
         let entry = Entry { bytes: 0, holder, before: NONE, after: NONE, class };
         let at = trace as usize;
         if self.entries.len() <= at {
@@ -137,9 +136,9 @@ impl Shares {
         self.entries[at] = entry;
     }
 
-    /// Removes a trace, and holders that hold nothing any more.
+    /// Removes a trace, and empty holders.
     pub(crate) fn leave(&mut self, trace: u32) {
-        self.put(trace, TraceClass::Going);
+        self.put(trace, TraceClass::BeingJudged);
         let mut holder = self.entries[trace as usize].holder;
         loop {
             let held = &mut self.holders[holder as usize];
@@ -184,17 +183,16 @@ impl Shares {
         self.entries[trace as usize].bytes
     }
 
-    /// Returns the trace that goes next to make room by a measure; `None` if nobody holds any that
-    /// can go.
+    /// Returns the next trace to remove by a measure; `None` if no holder has a removable one.
     pub(crate) fn next(&self, measure: Measure) -> Option<u32> {
         self.next_below(ROOT, LEVELS, measure)
     }
 
-    /// Returns the trace that goes next of those so many levels below a holder.
+    /// Returns the next trace to remove this many levels below a holder.
     fn next_below(&self, holder: u32, levels: usize, measure: Measure) -> Option<u32> {
         let holder = &self.holders[holder as usize];
         if levels > 0 {
-            // Most often of the first: others are asked where it holds what waits alone.
+            // Mostly from the first holder; others are tried if its traces all wait.
             let below = holder.below[measure as usize].iter().rev();
             let holding = below.take_while(|(rank, _)| *rank > 0);
             return holding
@@ -211,14 +209,14 @@ impl Shares {
         order.into_iter().find(|trace| *trace != NONE)
     }
 
-    /// Gives back the memory that a flood has left mostly empty.
+    /// Releases memory after a flood.
     pub(crate) fn shrink(&mut self) {
         if self.by_key.capacity() > 1024 && self.by_key.len() < self.by_key.capacity() / 4 {
             self.by_key.shrink_to(2 * self.by_key.len());
         }
     }
 
-    /// Returns the key of a service; that of all further ones once an address has many.
+    /// Returns the key of a service, or the common key once an address has many.
     fn service_key(&self, peer: u32, service: &str) -> u32 {
         let key = fingerprint(service.as_bytes());
         let parts = self.holders[peer as usize].parts as usize;
@@ -226,7 +224,7 @@ impl Shares {
         if is_new && parts + 1 >= SERVICES_MAX { 0 } else { key }
     }
 
-    /// Returns the holder with a key below another, which it joins if it is new.
+    /// Returns the holder with a key below another, and adds a new one.
     fn below(&mut self, above: u32, key: u32) -> u32 {
         if let Some(&known) = self.by_key.get(&(above, key)) {
             return known;
@@ -251,7 +249,7 @@ impl Shares {
         at
     }
 
-    /// Changes the holdings of a holder and of those above it.
+    /// Changes the holdings of a holder and its ancestors.
     fn weigh(&mut self, mut holder: u32, before: HeldShare, now: HeldShare) {
         while holder != ROOT {
             let above = self.holders[holder as usize].above;
@@ -285,7 +283,7 @@ impl Shares {
         (entry.before, entry.after) = (before, NONE);
     }
 
-    /// Takes a trace out of those of its class.
+    /// Removes a trace from its class.
     fn unlink(&mut self, trace: u32) {
         let Entry { holder, before, after, class, .. } = self.entries[trace as usize];
         let Some(ends) = self.holders[holder as usize].traces.get_mut(class as usize) else {
@@ -302,17 +300,17 @@ impl Shares {
     }
 }
 
-/// Returns the part of one trace of a holding.
+/// Returns one trace's part of a holding.
 fn held(entry: Entry) -> HeldShare {
     match entry.class {
         TraceClass::Remembered => [0, 0, entry.bytes.max(1)],
         TraceClass::Plain => [PLAIN_WEIGHT, entry.bytes.saturating_mul(PLAIN_WEIGHT), 0],
         TraceClass::Complete | TraceClass::Running | TraceClass::Waiting => [1, entry.bytes, 0],
-        TraceClass::Going => [0; 3],
+        TraceClass::BeingJudged => [0; 3],
     }
 }
 
-/// Returns the rank of a sum: its four highest bits, and their place.
+/// Returns the rank of a sum: its four highest bits, and their position.
 fn rank(sum: usize) -> u16 {
     let shift = (usize::BITS - sum.leading_zeros()).saturating_sub(4);
     (shift * 8) as u16 + (sum >> shift) as u16

@@ -1,14 +1,14 @@
-//! Span accounting: each span of a trace is counted once for its final outcome.
+//! Span accounting: each span of a trace counts once for its final outcome.
 //!
-//! Over all traces of a shard, taken = judged + of no agent + lost + forgotten + open: the counters
-//! of the stages must add up to this.
+//! Over all traces of a shard, taken = judged + without agent + lost + forgotten + open; the
+//! counters of the stages must add up to this.
 
-/// Span counts of one trace, without its log events.
+/// Span counts of one trace, without log events.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct SpanTally {
     /// Spans that the trace holds.
     pub(super) taken: u32,
-    /// Those with a final outcome.
+    /// Spans with a final outcome.
     settled: u32,
 }
 

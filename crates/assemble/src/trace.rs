@@ -3,7 +3,7 @@
 pub(super) mod lendable;
 mod limit;
 mod places;
-mod said;
+mod remembered;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) use limit::{LeftOut, TraceLimits};
 
 use lendable::LendableSpans;
 use places::PlaceIndex;
-use said::SaidOfTrace;
+use remembered::RememberedResults;
 
 use super::completion_policy::RootEnd;
 use super::tally::SpanTally;
@@ -23,8 +23,7 @@ use spanscore_base::model::{
     Completion, Resource, RunState, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
 };
 
-/// Most spans that are scanned for duplicates, and most resources that are scanned for theirs;
-/// beyond it they are indexed.
+/// Limit on scanned spans and scanned resources of a trace; beyond it they are indexed.
 const SCAN_MAX: usize = 48;
 
 /// Inverse of the growth after which an open trace is checked again.
@@ -33,32 +32,32 @@ const LOOK_SHARE: usize = 16;
 /// State of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum State {
-    /// Collects spans.
+    /// Collecting spans.
     #[default]
     Open,
     /// Judged at this time, milliseconds; late spans reopen it.
     Judged(u64),
-    /// Judged at this time because it grew beyond a limit; later records are dropped.
+    /// Judged at this time because it exceeded a limit; later records are dropped.
     Closed(u64),
 }
 
 /// Outcome of adding a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
-    /// The record is new, or the later state of a span that had not ended.
+    /// The record is new, or a later state of an open span.
     New,
-    /// The trace has the record already, exactly so or in a later state.
+    /// The trace already has the record, or a later state of it.
     Duplicate,
-    /// The record was left out: the trace is at a limit, or was closed by one.
+    /// The record was left out by a limit of the trace.
     LeftOut,
-    /// The trace has a record of that span with other content; one of the two was dropped.
+    /// The trace has a record of that span with other content; one of them was dropped.
     Conflict {
-        /// True if that changed the evidence that the trace is judged on.
+        /// True if the evidence for the judgement changed.
         is_news: bool,
     },
 }
 
-/// Part of a trace that its shard has counted.
+/// Part of a trace counted by its shard.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct CountedTrace {
     /// Bytes held for it alone.
@@ -67,7 +66,7 @@ pub(super) struct CountedTrace {
     pub(super) resources: usize,
 }
 
-/// Trace with the times and flags that decide when it is judged.
+/// Trace with the times and flags for its judgement.
 #[derive(SmartDefault)]
 pub(super) struct OpenTrace {
     /// Its records.
@@ -81,27 +80,27 @@ pub(super) struct OpenTrace {
     pub(super) first_ms: u64,
     /// Arrival of the last record, milliseconds.
     pub(super) last_ms: u64,
-    /// True if a root span that ended is among them.
+    /// True if it holds an ended root span.
     pub(super) root_ended: bool,
-    /// True if a tool, agent or model span is among them.
+    /// True if it holds a tool, agent or model span.
     pub(super) is_agent: bool,
-    /// Counts of its spans, log events aside.
+    /// Counts of its spans, without log events.
     pub(super) tally: SpanTally,
-    /// Hash of the spans, independent of their order; of a trace that is apart with its own id.
+    /// Hash of the spans, independent of their order; includes the id if `is_apart`.
     pub(super) digest: u128,
-    /// True if its evaluations have other ids than those of equal evidence of another group.
+    /// True if its evaluation ids must differ from those of equal evidence in another group.
     pub(super) is_apart: bool,
     /// Number of its judgements.
     judged_count: u32,
     /// Digest of the last judgement.
     judged_digest: u128,
-    /// Records that a limit kept out of it.
+    /// Records left out by a limit.
     pub(super) left_out: Option<LeftOut>,
-    /// Evaluations of it that were sent.
-    pub(super) said: SaidOfTrace,
+    /// Its sent evaluations.
+    pub(super) remembered: RememberedResults,
     /// Steps charged to it.
-    pub(super) steps: TakenSteps,
-    /// Part of it that its shard counts as held.
+    pub(super) steps: ChargedSteps,
+    /// Part counted by its shard.
     pub(super) counted: CountedTrace,
     /// Bytes counted as held for a judged trace; 0 while it is open.
     pub(super) remembered_bytes: usize,
@@ -111,15 +110,15 @@ pub(super) struct OpenTrace {
     looked_at: usize,
     /// Arrival of the end of the root.
     pub(super) root_end: Option<RootEnd>,
-    /// Wait for what it lacks, milliseconds; 0 without one.
-    pub(super) patience_ms: u64,
-    /// True if it certainly lacks something, and is judged without it.
+    /// Wait for missing parts, milliseconds; 0 without one.
+    pub(super) wait_ms: u64,
+    /// True if parts are certainly missing at its judgement.
     pub(super) is_partial: bool,
-    /// True if it counts among those that lacked parents without their root.
+    /// True if it counts among those judged without root and parents.
     pub(super) lacked_parents: bool,
-    /// True if earlier records of it went to make room for others.
-    pub(super) is_severed: bool,
-    /// True if some of its records came before all facts that are read now were retained.
+    /// True if earlier records of it were evicted.
+    pub(super) was_forgotten: bool,
+    /// True if some of its records lack facts that are now read.
     pub(super) lacks_facts: bool,
     /// The earliest armed deadline, milliseconds.
     #[default(u64::MAX)]
@@ -140,9 +139,9 @@ impl OpenTrace {
         }
     }
 
-    /// Returns true if it certainly lacks something as it is judged.
+    /// Returns true if parts are certainly missing at its judgement.
     pub(super) fn is_partial_at(&self, completion: Completion) -> bool {
-        if self.lacks_facts || self.is_severed {
+        if self.lacks_facts || self.was_forgotten {
             return true;
         }
         match completion {
@@ -154,7 +153,7 @@ impl OpenTrace {
                 Some(RunState::Finished) if !self.root_ended => false,
                 _ => self.is_partial,
             },
-            // The rest of it comes when the process is there again, elsewhere, or to no room.
+            // The rest arrives when the process is back, at another process, or without room.
             Completion::Shutdown | Completion::Evicted => !self.root_ended,
             _ => false,
         }
@@ -167,7 +166,7 @@ impl OpenTrace {
 
     /// Returns the bytes held for it, without its resources.
     pub(super) fn bytes(&self) -> usize {
-        self.spans.bytes() + self.spans.copied() + self.places.bytes() + self.said.bytes()
+        self.spans.bytes() + self.spans.copied() + self.places.bytes() + self.remembered.bytes()
     }
 
     /// Returns the number of its judgements and the digest of the last; `None` before the first.
@@ -207,7 +206,7 @@ impl OpenTrace {
         if record.flags.has(SpanFlags::LOG) {
             return Added::Duplicate;
         }
-        // Flags of both records count, whichever came first.
+        // The flags of both records count, in any order.
         self.note_flags(record.flags);
         let old = &self.spans.spans[index];
         let old_resource = self.spans.resources.get(old.resource as usize);
@@ -240,8 +239,8 @@ impl OpenTrace {
         }
     }
 
-    /// Returns the part that the record at `index` adds to the digest. After a conflict its content
-    /// is part of that: the trace is other evidence than it would be without the conflict.
+    /// Returns the contribution of the record at `index` to the digest. After a conflict it
+    /// includes the content, since the evidence differs from that without a conflict.
     fn evidence(&self, index: usize) -> u128 {
         let record = &self.spans.spans[index];
         if !record.flags.has(SpanFlags::CONFLICT) {
@@ -254,7 +253,7 @@ impl OpenTrace {
         hash(record).wrapping_add(u128::from(content) << 64 | u128::from(mix(content ^ id)))
     }
 
-    /// Counts a record with this many bytes of facts as left out, if a limit keeps it out.
+    /// Counts a record with this many bytes of facts as left out, if a limit excludes it.
     fn leave_out(&mut self, is_new: bool, bytes: usize, limits: TraceLimits) -> Option<Added> {
         let limit = self.limit_met(is_new, bytes, limits)?;
         let left_out = self.left_out.get_or_insert(LeftOut { limit, count: 0 });
@@ -262,7 +261,7 @@ impl OpenTrace {
         Some(Added::LeftOut)
     }
 
-    /// Returns the limit that keeps a record with this many bytes of facts out; for a closed trace
+    /// Returns the limit that excludes a record with this many bytes of facts; for a closed trace
     /// the one that closed it.
     fn limit_met(&self, is_new: bool, bytes: usize, limits: TraceLimits) -> Option<TraceLimit> {
         if let Some(left_out) = self.left_out {
@@ -275,8 +274,8 @@ impl OpenTrace {
         }
     }
 
-    /// Adds records of one batch with one copy of all their facts, if each is new and they are few,
-    /// as in most requests; else adds none and returns false.
+    /// Adds a batch's records with one copy of their facts, if all are new and few, as in most
+    /// requests; otherwise adds none and returns false.
     pub(super) fn add_all(&mut self, run: &[SpanRecord], batch: &SpanBatch) -> bool {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return true };
         let facts = batch.arena.get(first.facts.start as usize..last.facts.end as usize);
@@ -310,7 +309,7 @@ impl OpenTrace {
         true
     }
 
-    /// Updates digest, counts and flags of the trace by a new record.
+    /// Updates digest, counts and flags of the trace after a new record.
     fn note(&mut self, record: &SpanRecord) {
         self.digest = self.digest.wrapping_add(hash(record));
         self.tally.taken += u32::from(!record.flags.has(SpanFlags::LOG));
@@ -322,7 +321,7 @@ impl OpenTrace {
         self.is_agent |= flags.has(SpanFlags::TOOL) || flags.has(SpanFlags::AGENT);
     }
 
-    /// Returns the place of the record that this one repeats, if any.
+    /// Returns the index of the record that this one repeats, if any.
     fn find(&mut self, record: &SpanRecord, facts: &[u8]) -> Option<usize> {
         if self.spans.spans.len() <= SCAN_MAX {
             return self.spans.spans.iter().position(|old| self.is_same(old, record, facts));
@@ -333,7 +332,7 @@ impl OpenTrace {
         self.is_same(self.spans.spans.get(place)?, record, facts).then_some(place)
     }
 
-    /// Returns true if both are one span, by its id, or one log event, by its whole content.
+    /// Returns true if both are one span, by id, or one log event, by content.
     fn is_same(&self, old: &SpanRecord, record: &SpanRecord, facts: &[u8]) -> bool {
         let is_log = record.flags.has(SpanFlags::LOG);
         old.span_id == record.span_id
@@ -359,9 +358,8 @@ impl OpenTrace {
         self.store(index, facts, resource);
     }
 
-    /// Stores the facts and the resource of a record that has its place already. If the record were
-    /// put together after the copy of its facts, it would be read back from stores that wait for
-    /// that copy.
+    /// Stores the facts and the resource of a record that is already in place. Creating the record
+    /// after the copy of its facts would stall on the stores of that copy.
     fn store(&mut self, index: usize, facts: &[u8], resource: &Arc<Resource>) {
         let start = self.spans.arena.len() as u32;
         self.spans.arena.extend_from_slice(facts);
@@ -372,10 +370,10 @@ impl OpenTrace {
         record.resource = place;
     }
 
-    /// Returns the place of a resource among those of the trace, and adds it if it is new.
+    /// Returns the index of a resource in the trace, and adds a new one.
     fn place_of(&mut self, resource: &Arc<Resource>) -> u32 {
         let resources = &mut self.spans.resources;
-        // An address names one resource: the trace keeps each of its resources alive.
+        // Addresses are unique, since the trace keeps its resources alive.
         let address = |resource: &Arc<Resource>| Arc::as_ptr(resource).addr();
         let known = if resources.len() <= SCAN_MAX {
             resources.iter().position(|known| Arc::ptr_eq(known, resource)).map(|at| at as u32)
@@ -392,14 +390,14 @@ impl OpenTrace {
         })
     }
 
-    /// Returns true if an agent is still at work in a trace that was never judged.
+    /// Returns true if an agent is running in a trace that was never judged.
     pub(super) fn is_running(&self) -> bool {
         self.state == State::Open && self.is_agent && !self.root_ended && self.judged().is_none()
     }
 
-    /// Returns true if the trace has grown enough since the last time it did. A long trace must
-    /// grow by a share of its size, so that all checks together cost as much as a fixed number of
-    /// checks of the whole.
+    /// Returns true if the trace has grown enough since the last such growth. A long trace must
+    /// grow by a share of its size, so that all checks cost as much as a fixed number of checks of
+    /// the whole.
     pub(super) fn has_grown(&mut self) -> bool {
         let size = self.spans.spans.len() + self.spans.arena.len();
         let has_grown = size > self.looked_at + self.looked_at / LOOK_SHARE;
@@ -409,16 +407,16 @@ impl OpenTrace {
         has_grown
     }
 
-    /// Returns the wait of a judgement that would wait `first_ms` if it were the first: exponential
-    /// back-off. Each further revision waits twice as long as the one before it, so that a trickle
-    /// of late spans costs no more than a few judgements.
+    /// Returns the wait of a judgement with a first wait of `first_ms`, with exponential back-off.
+    /// Each further revision waits twice as long as its predecessor, so that a trickle of late
+    /// spans causes only a few judgements.
     fn revision_wait(&self, first_ms: u64, settings: &super::TracesSettings) -> u64 {
         let revisions = self.judged().map_or(0, |(count, _)| count.saturating_sub(1)).min(32);
         let longest = settings.revision_wait_max.as_ms().max(first_ms);
         first_ms.saturating_mul(1 << revisions).min(longest)
     }
 
-    /// Returns the time at which the trace is complete if nothing more comes, and the cause.
+    /// Returns the completion time without further records, and the cause.
     pub(super) fn deadline(&self, settings: &super::TracesSettings) -> (u64, Completion) {
         let age = (self.first_ms.saturating_add(settings.age_max.as_ms()), Completion::AgeMax);
         let (first_ms, why) = if self.root_ended {
@@ -426,7 +424,7 @@ impl OpenTrace {
         } else {
             (settings.idle_timeout.as_ms(), Completion::Idle)
         };
-        let wait_ms = self.revision_wait(first_ms, settings).max(self.patience_ms);
+        let wait_ms = self.revision_wait(first_ms, settings).max(self.wait_ms);
         let rest = (self.last_ms.saturating_add(wait_ms), why);
         // A reopened trace was complete before: its age no longer counts.
         if self.judged().is_none() && age.0 < rest.0 { age } else { rest }
@@ -435,7 +433,7 @@ impl OpenTrace {
 
 /// Steps charged to a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TakenSteps {
+pub struct ChargedSteps {
     /// Steps of its judgements.
     pub judged: u64,
     /// Steps of early verdicts.
@@ -449,7 +447,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Returns the key of a record among those of one trace.
+/// Returns the key of a record within one trace.
 fn key(record: &SpanRecord, facts: &[u8]) -> u64 {
     let id = u64::from_be_bytes(record.span_id.0);
     if !record.flags.has(SpanFlags::LOG) {

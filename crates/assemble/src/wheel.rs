@@ -1,20 +1,20 @@
-//! Timing wheel: hands out entries when they are due, in slots of [`TICK_MS`].
+//! Timing wheel: returns entries when due, in slots of [`TICK_MS`].
 //!
-//! An entry fires at the first tick at or after its deadline, however far away that is. The slots
-//! are a ring: an entry whose deadline is more than one turn (51.2 s) away stays in its slot while
-//! the ring passes it. Arming is one push, whatever the number of deadlines. Entries are not
-//! cancelled: an owner that has lost interest in one finds that when it fires, and the ring drops
-//! such entries whenever it passes them. Takes `now` as an argument, so tests need no clock.
+//! An entry fires at the first tick at or after its deadline, at any distance. The slots are a
+//! ring: an entry due more than one turn (51.2 s) later stays in its slot while the ring passes it.
+//! Arming is one push, for any number of deadlines. Entries are not cancelled: an owner ignores an
+//! unneeded one when it fires, and the ring drops such entries as it passes. `now` is an argument,
+//! so tests need no clock.
 
 use smart_default::SmartDefault;
 
-/// Length of a slot, milliseconds: most that a deadline may fire late.
+/// Length of a slot, milliseconds: the largest delay of a deadline.
 pub(super) const TICK_MS: u64 = 50;
 /// Slots of the ring.
 const SLOT_COUNT: u64 = 1024;
 /// Capacity in entries below which a slot is not shrunk.
 const KEPT_ENTRIES: usize = 256;
-/// Length of one turn of the ring, milliseconds: most that an entry without an owner may stay.
+/// Length of one turn of the ring, milliseconds: the longest stay of an unneeded entry.
 #[cfg(test)]
 pub(super) const TURN_MS: u64 = SLOT_COUNT * TICK_MS;
 
@@ -45,8 +45,8 @@ impl<T> Wheel<T> {
         self.slots[(tick % SLOT_COUNT) as usize].push(Armed { tick, entry });
     }
 
-    /// Takes entries that are due at `now`, oldest tick first unless the last call was more than a
-    /// turn ago. Entries passed that are not due and not `wanted` any more are dropped.
+    /// Takes entries due at `now`, oldest tick first unless the last call was more than a turn ago.
+    /// Drops passed entries that are neither due nor `wanted`.
     pub(super) fn due(&mut self, now_ms: u64, wanted: impl Fn(&T) -> bool, out: &mut Vec<T>) {
         let last = now_ms / TICK_MS;
         // After a long pause each slot is visited once.
@@ -55,7 +55,7 @@ impl<T> Wheel<T> {
             let passed = &mut self.slots[(tick % SLOT_COUNT) as usize];
             let gone = passed.extract_if(.., |armed| armed.tick <= last || !wanted(&armed.entry));
             out.extend(gone.filter(|armed| armed.tick <= last).map(|armed| armed.entry));
-            // A slot that a flood has left mostly empty gives its memory back.
+            // Slots left mostly empty by a flood are shrunk.
             if passed.capacity() > KEPT_ENTRIES && passed.len() < passed.capacity() / 4 {
                 passed.shrink_to(2 * passed.len());
             }
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(due(&mut wheel, 1_250), [2]);
     }
 
-    /// Ticks like the driver of a shard and returns when the only entry fires.
+    /// Ticks like a shard's driver and returns when the only entry fires.
     fn fires_at(deadline_ms: u64) -> u64 {
         let start_ms = 1_000;
         let mut wheel = Wheel::new(start_ms);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// The model is a list of deadlines that is searched whole at every step.
+        /// The model is a list of deadlines, searched completely at every step.
         #[test]
         fn what_is_due_is_what_a_list_of_deadlines_says(
             start_ms in 0..10 * TURN_MS,
@@ -162,7 +162,7 @@ mod tests {
                     model.push(((now_ms + after_ms).div_ceil(TICK_MS) * TICK_MS, count));
                     count += 1;
                 }
-                // Deadlines of the tick that has just fired wait for the next one.
+                // Deadlines within the fired tick wait for the next one.
                 now_ms += pause_ms.max(TICK_MS);
                 let expected = model.extract_if(.., |(fires_ms, _)| *fires_ms <= now_ms);
                 let expected: Vec<_> = expected.map(|(_, entry)| entry).collect();

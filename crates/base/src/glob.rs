@@ -1,12 +1,12 @@
 //! Globs of names: `*` stands for any characters, `?` for one.
 
-/// Returns true if a name matches a glob. Only the last `*` is tried again, so it takes the product
-/// of their lengths at most.
+/// Returns true if a name matches a glob. Only the last `*` is retried, so the cost is at most the
+/// product of both lengths.
 pub fn matches_glob(glob: &str, name: &str) -> bool {
     let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
     let mut at = 0;
     let mut place = 0;
-    // Backtracking point: the last `*`, and the end of what it covers so far.
+    // Backtracking point: the last `*`, and the end of the text that it covers so far.
     let mut star: Option<(usize, usize)> = None;
     while place < name.len() {
         match glob.get(at) {

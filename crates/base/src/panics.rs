@@ -1,14 +1,13 @@
-//! Panic isolation: a panic ends no more than its step, and the caller counts it and goes on.
+//! Panic isolation: a panic ends only its step, and the caller counts it and continues.
 //!
-//! Changes that a step made before it panicked stay; a caller that goes on with them must put them
-//! in order, or drop them.
+//! Changes made before the panic stay; a caller that continues must repair or drop them.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// A step panicked; the panic's message went to the process's panic hook.
+/// A step panicked; the process's panic hook has the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Panicked;
 

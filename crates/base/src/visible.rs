@@ -1,25 +1,25 @@
-//! Text of strangers, escaped so that a terminal shows it and does not obey it.
+//! Escaping of untrusted text, so that a terminal shows it and does not obey it.
 //!
-//! Names, arguments, results, error texts of backends and lines of configs are written elsewhere.
-//! Printed as it is, an escape sequence in one of them moves the cursor, hides lines or renames the
-//! window (ECMA-48); a bidirectional mark shows a text in another order than it has; an invisible
-//! character makes two names look alike (Unicode Technical Report 36). Here each such character is
-//! shown as an escape. Every place that prints a stranger's text uses one of three forms:
+//! Names, arguments, results, error texts of backends and lines of configs come from others. An
+//! escape sequence in one of them moves the cursor, hides lines or renames the window (ECMA-48). A
+//! bidirectional mark reorders text; an invisible character makes two names look alike (Unicode
+//! Technical Report 36). Each such character is shown as an escape. All output of untrusted text
+//! uses one of three forms:
 //!
-//! | form | for | kept as it is | escaped |
+//! | form | for | kept | escaped |
 //! |---|---|---|---|
 //! | [`line()`] | a field, a cell, a line of a log | nothing | `\n`, `\r`, `\t`, `\u{1b}` |
-//! | [`lines`] | a text whose lines are its layout | line feeds and tabs | `\u{1b}` |
+//! | [`lines`] | a text with its line layout | line feeds and tabs | `\u{1b}` |
 //! | [`json`] | JSON Lines: the same values | line feeds, which end a record | `\u001b` |
 //!
 //! Escaped are the control characters (C0, DEL, C1), line and paragraph separators, the format
 //! characters of Unicode (bidirectional marks, joiners, tags, soft hyphens, byte order marks) and
 //! letters without a shape. Variation selectors stay: they style the character before them, and
-//! emoji are full of them.
+//! emoji use them.
 
 use std::fmt::{self, Display, Write};
 
-/// A text whose hidden characters are shown as escapes; see [`line()`], [`lines`] and [`json`].
+/// Text with hidden characters shown as escapes; see [`line()`], [`lines`] and [`json`].
 #[derive(Clone, Copy, Debug)]
 pub struct Visible<T> {
     text: T,
@@ -43,8 +43,8 @@ pub fn lines<T: Display>(text: T) -> Visible<T> {
     Visible { text, form: EscapeStyle::Lines }
 }
 
-/// Shows JSON with equal strings in escapes; it must be valid and hold line breaks only between
-/// records, so that the escaped characters stand inside of strings.
+/// Shows JSON with hidden characters as equal string escapes. The JSON must be valid, with line
+/// breaks only between records, so that the escaped characters are inside of strings.
 pub fn json<T: Display>(text: T) -> Visible<T> {
     Visible { text, form: EscapeStyle::Json }
 }
@@ -101,11 +101,11 @@ impl EscapeStyle {
     }
 }
 
-/// Returns true if a terminal would obey the character, or show nothing of it.
+/// Returns true if a terminal would obey the character or show nothing.
 ///
-/// The categories Cc, Zl and Zp; of Cf all without a shape (the number signs of Arabic and the like
-/// have one); of the other characters that Unicode calls default ignorable
-/// (`DerivedCoreProperties.txt`) all but the variation selectors.
+/// The categories Cc, Zl and Zp; those of Cf without a shape (the number signs of Arabic and the
+/// like have one); of the other default-ignorable characters (`DerivedCoreProperties.txt`) all but
+/// the variation selectors.
 pub fn is_hidden(char: char) -> bool {
     match char {
         ' '..='~' => false,
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(line(pieces).to_string(), r"\u{1b}  7\u{202e}");
     }
 
-    /// Generates texts with many hidden characters in them.
+    /// Generates texts with many hidden characters.
     fn texts() -> impl Strategy<Value = String> {
         let hidden: Vec<char> = ('\0'..=char::MAX).filter(|char| is_hidden(*char)).collect();
         let hidden = prop::sample::select(hidden);

@@ -191,7 +191,7 @@ impl RecordFile {
         let lines = Arc::new(RecordLines::from(text));
         let mut done = 0;
         let settings = RetrySettings { enabled: self.tries_again, ..RetrySettings::default() };
-        let mut retries = Retries::new(&settings.for_ever_unless_told());
+        let mut retries = Retries::new(&settings.without_default_limit());
         loop {
             let (written, error) = self.write(&lines, done).await;
             done += written;

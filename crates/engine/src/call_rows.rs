@@ -1,4 +1,4 @@
-//! JSON form of a trajectory, as `inspect` prints it.
+//! JSON form of a trajectory for `inspect`.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use spanscore_base::value::{Map, Value};
 use spanscore_evaluate::{FailureJudge, FailureSettings};
 use spanscore_extract::raw_text;
 
-/// Converts a trajectory to an object; failures are judged by the built-in table.
+/// Converts a trajectory to an object; the built-in table judges failures.
 pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
     let failures = FailureJudge::new(&FailureSettings::default());
     judged_row(trajectory, failures.as_ref().ok())
 }
 
-/// Converts a trajectory to an object. Fields that are not recorded are `null`; values that could
-/// not be parsed stand raw under `_raw`.
+/// Converts a trajectory to an object. Unrecorded fields are `null`; unparsed values are raw under
+/// `_raw`.
 pub fn judged_row<'a>(
     trajectory: &'a Trajectory<'_>,
     failures: Option<&FailureJudge>,
@@ -55,7 +55,7 @@ pub fn judged_row<'a>(
     ])
 }
 
-/// Lists the fields that are not recorded, which tells them from a recorded `null`.
+/// Lists the unrecorded fields, to distinguish them from a recorded `null`.
 fn not_recorded<'a>(trajectory: &Trajectory<'_>) -> Value<'a> {
     missing([
         ("session_id", trajectory.session_id.is_none()),
@@ -71,7 +71,7 @@ fn missing<'a, const N: usize>(fields: [(&'static str, bool); N]) -> Value<'a> {
     Value::List(missing.map(|(name, _)| Value::from(name)).collect())
 }
 
-/// Converts a call; with the number of its group if it was one of several parallel calls.
+/// Converts a call, with its group number if it is one of several parallel calls.
 fn call<'a>(
     call: &'a ToolCall<'_>,
     group: &[ToolCall<'_>],

@@ -1,5 +1,5 @@
-//! Inspection of one request: the trajectories in it, and for each span why it is one of a call, or
-//! none.
+//! Inspection of one request: its trajectories, and for each span the reason that it is a call or
+//! not.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use spanscore_extract::{Resolver, Table, TableError};
 use crate::call_rows::judged_row;
 use crate::replay::Replay;
 
-/// Most traces of a request that are shown; others are counted.
+/// Limit on shown traces of a request; others are counted.
 const TRACES_MAX: usize = 100;
-/// Longest explanation of all of them, bytes; it ends with the trace that goes beyond.
+/// Size limit on all explanations, bytes; it ends with the trace that exceeds it.
 const EXPLANATION_BYTES_MAX: usize = 1 << 20;
 
 /// Compiled dialects for all facts.
@@ -32,7 +32,7 @@ pub struct Inspector {
 /// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
-    /// It is no OTLP/JSON.
+    /// It is not OTLP/JSON.
     #[error(
         "this is no OTLP/JSON request: {0}; paste an object with `resourceSpans` or `resourceLogs`"
     )]
@@ -54,12 +54,10 @@ impl Inspector {
         Ok(Self { resolver, failures, limits, session_key })
     }
 
-    /// Explains a request: `traces` as `spanscore inspect` prints them, `explanation` as it does
-    /// with `--explain`, the number of traces that are `left_out`, and what the request lacks in
-    /// `message`.
+    /// Explains a request: `traces` as `spanscore inspect` prints them, `explanation` as with
+    /// `--explain`, the number of traces `left_out`, and missing parts in `message`.
     ///
-    /// # Errors
-    /// It is no OTLP/JSON.
+    /// # Errors It is not OTLP/JSON.
     pub fn inspect(&self, request: &[u8]) -> Result<String, InspectError> {
         let no_request = |error: &dyn std::fmt::Display| InspectError::NoRequest(error.to_string());
         let signal = signal_of(request);

@@ -1,6 +1,6 @@
-//! In-memory replay of recorded requests by the same stages, without a clock: traces may be spread
+//! In-memory replay of recorded requests by the same stages, without a clock. Traces may be spread
 //! over several files, and all are complete at the end of the input. For commands that show traces;
-//! [`batch`](super::batch) judges them in bounded memory.
+//! [`batch`](super::batch) judges in bounded memory.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ use spanscore_extract::{
 pub struct Replay<'r> {
     resolver: &'r Resolver,
     shard: Shard,
-    /// Traces that a limit completed before the end.
+    /// Traces completed early by a limit.
     evicted: Vec<Due>,
     cache: ExtractionCache,
     session_key: SessionKeyFields,
@@ -31,8 +31,8 @@ pub struct Replay<'r> {
 }
 
 impl<'r> Replay<'r> {
-    /// Creates an empty replay. The limits of one trace hold; [`cut_traces`](Self::cut_traces)
-    /// names the traces beyond them. All traces of the input are held, up to `limits.memory_mib`:
+    /// Returns an empty replay. The limits of one trace apply; [`cut_traces`](Self::cut_traces)
+    /// lists the traces beyond them. All traces of the input are held, up to `limits.memory_mib`:
     /// [`is_full`](Self::is_full).
     pub fn new(
         resolver: &'r Resolver,
@@ -71,8 +71,8 @@ impl<'r> Replay<'r> {
         self.shard.bytes() > self.bytes_max
     }
 
-    /// Returns the traces that grew beyond a limit of one trace: they are shown as far as they were
-    /// kept.
+    /// Returns the traces that exceeded a limit of one trace: they are shown with their retained
+    /// part.
     pub fn cut_traces(&self) -> impl Iterator<Item = CutTrace> {
         self.shard.cut_traces()
     }
@@ -84,12 +84,12 @@ impl<'r> Replay<'r> {
         }))
     }
 
-    /// Visits the explanation of every trace, those without agent spans included.
+    /// Visits the explanation of every trace, including those without agent spans.
     pub fn explain(&self, mut visit: impl FnMut(&TraceExplanation)) {
         self.shard.traces().for_each(|trace| visit(&self.resolver.explain(trace)));
     }
 
-    /// Returns the spans that some dialect knows: of tools, agents or models, or certainly none of
+    /// Returns the spans known to a dialect: of tools, agents or models, or certainly none of
     /// these.
     pub fn known_spans(&self) -> HashSet<(TraceId, SpanId)> {
         let of = |trace: &TraceSpans| {
@@ -100,20 +100,20 @@ impl<'r> Replay<'r> {
         self.shard.traces().flat_map(of).collect()
     }
 
-    /// Returns the number of traces, those without agent spans included.
+    /// Returns the number of traces, including those without agent spans.
     pub fn trace_count(&self) -> usize {
         self.shard.traces().count()
     }
 
     /// Visits every trajectory, in the order of first spans. Traces of one session correct each
-    /// other, as far as the input holds them.
+    /// other, within the input.
     pub fn for_each(&mut self, visit: impl FnMut(&Trajectory<'_>)) {
         let due = self.due();
         self.trajectories(&due).iter().for_each(visit);
     }
 
-    /// Visits the trajectories of all traces but those whose root says that it failed; returns
-    /// the ids of these.
+    /// Visits the trajectories of all traces except those with a failed root; returns the ids of
+    /// the latter.
     pub fn for_each_unbroken(&mut self, mut visit: impl FnMut(&Trajectory<'_>)) -> Vec<TraceId> {
         let due = self.due();
         let traces = due.iter().filter_map(|due| self.shard.trace(due.handle));
@@ -127,7 +127,7 @@ impl<'r> Replay<'r> {
         broken
     }
 
-    /// Visits every session: its calls as one trajectory, with the ids of its traces.
+    /// Visits every session as one trajectory, with the ids of its traces.
     pub fn for_each_session(&mut self, mut visit: impl FnMut(&Trajectory<'_>, &[TraceId])) {
         let due = self.due();
         for session in self.sessions(&due) {
@@ -158,7 +158,7 @@ impl<'r> Replay<'r> {
     }
 }
 
-/// Corrects the trajectories of each session by their knowledge of each other's calls, in place.
+/// Corrects the trajectories of each session by each other's calls, in place.
 pub(super) fn reconcile_sessions(
     trajectories: &mut [&mut Trajectory<'_>],
     session_key: SessionKeyFields,

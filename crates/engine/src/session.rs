@@ -1,4 +1,4 @@
-//! Judging of a session: its traces joined to one trajectory.
+//! Judging of a session as one joined trajectory.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use spanscore_evaluate::AskedTarget;
 use spanscore_evaluate::engine::run::{Evaluators, Evidence, Skips};
 use spanscore_extract::{Resolver, reconcile};
 
-/// Joins a session to one trajectory, its traces corrected by their knowledge of each other.
+/// Joins a session to one trajectory, after its traces have corrected each other.
 pub fn joined<'a>(
     resolver: &'a Resolver,
     due: &'a DueSession,
@@ -33,19 +33,19 @@ pub struct SessionAnswer {
     pub evaluations: Vec<Evaluation>,
     /// Skips of evaluators.
     pub skips: Skips,
-    /// Inquiries to the lanes.
+    /// Inquiries to the dispatchers.
     pub asked: Vec<AskedTarget>,
     /// True if the work budget was exhausted.
     pub is_spent: bool,
-    /// Texts of answers that were cut.
+    /// Shortened texts of answers.
     pub cut_texts: u64,
 }
 
-/// Puts judged traces together to sessions: those of one key each, at the end of all input.
+/// Groups judged traces to sessions by key, at the end of all input.
 pub(crate) fn gather_sessions<'t>(
     judged: impl IntoIterator<Item = (SessionKey, &'t Due, &'t TraceSpans)>,
 ) -> Vec<DueSession> {
-    // The traces are in memory anyway, so sessions have no limits of their own.
+    // The traces are in memory, so sessions have no separate limits.
     let settings = SessionsSettings {
         open_sessions_max: u32::MAX,
         traces_per_session_max: u32::MAX,
@@ -62,7 +62,7 @@ pub(crate) fn gather_sessions<'t>(
     due_sessions
 }
 
-/// Judges one session on all its traces.
+/// Judges one session with all its traces.
 pub fn evaluate_session(
     resolver: &Resolver,
     evaluators: &Evaluators,

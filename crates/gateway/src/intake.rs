@@ -1,4 +1,5 @@
-//! Intake of requests: split by trace, written, and answered as the brokers answer.
+//! Intake of requests: split by trace, written to Kafka, and answered by the brokers'
+//! acknowledgements.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +18,23 @@ use spanscore_kafka::{BrokerState, GROUP_HEADER, Message, ProduceError, Producer
 use spanscore_net::blocking::BlockingPool;
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
 
-/// Time after which a refused sender is to come again.
+/// Retry delay for refused senders.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Bytes of a request from which on it is split by a thread beside those of the network.
+/// Size above which a request is split on a thread apart from the network's.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// Intake of the receivers.
 pub(crate) struct GatewayIntake {
     producer: Arc<Producer>,
     bytes_max: usize,
-    /// Time for all messages of a request.
+    /// Time limit for all messages of a request.
     timeout: Duration,
     quota: Arc<MemoryQuota>,
     metrics: GatewayMetrics,
     pool: BlockingPool,
 }
 
-/// Bytes of the quota, given back when dropped.
+/// Bytes of the quota, released on drop.
 struct SplitRoom<'a> {
     quota: &'a MemoryQuota,
     bytes: usize,
@@ -65,9 +66,9 @@ impl GatewayIntake {
         Self { producer, bytes_max, timeout, quota, metrics, pool: BlockingPool::default() }
     }
 
-    /// Takes room for a request of so many bytes: the places of its items and the heads above them
-    /// are about as much as itself again, and messages of one chunk are copies, the last one beyond
-    /// its limit.
+    /// Takes room for a request of this size. The places of its items and the heads above them take
+    /// about its size again. Messages of one chunk are copies, of which the last may exceed the
+    /// chunk's limit.
     fn room(&self, bytes: usize) -> Result<SplitRoom<'_>, Refused> {
         let needed = 2 * bytes + CHUNK_BYTES + self.bytes_max;
         if needed > self.quota.limit() {
@@ -106,7 +107,8 @@ impl GatewayIntake {
         split.ok_or_else(|| Refused::Malformed("it is larger than 4 GiB".to_owned()))
     }
 
-    /// Writes some messages; the items of those that the brokers find too large come again.
+    /// Writes some messages; the items of those that are too large for the brokers are queued
+    /// again.
     async fn write(
         &self,
         (signal, group): (Signal, ClientGroup),
@@ -140,7 +142,7 @@ impl GatewayIntake {
         Ok(())
     }
 
-    /// Writes all messages of a request, a chunk after another, as long as there is time.
+    /// Writes all messages of a request, chunk by chunk, until the time limit.
     async fn write_all(
         &self,
         received: &Received,
@@ -162,12 +164,12 @@ impl GatewayIntake {
         }
     }
 
-    /// Counts the items that were not written, and tells the sender of those that it lost.
+    /// Counts the unwritten items, and reports the lost ones to the sender.
     fn answer(&self, signal: Signal, split: &SplitRequest, tally: &Tally) -> Accepted {
         let too_large = split.too_large + tally.too_large;
         let malformed = split.broken.map_or(0, |broken| broken.items);
         let is_log = signal == Signal::Logs;
-        // Log records without a trace are usual: of them nobody is told.
+        // Log records without a trace are usual and not reported.
         let skipped = if is_log { split.without_trace } else { 0 };
         let traceless = split.without_trace - skipped;
         self.metrics.skipped.add("log_without_trace_id", skipped);
@@ -191,7 +193,7 @@ impl GatewayIntake {
     }
 }
 
-/// Returns the message as the producer takes it.
+/// Converts the message for the producer.
 fn produced(message: &TraceMessage, signal: Signal, group: ClientGroup) -> Message {
     let mut headers = vec![(SIGNAL_HEADER, signal.as_str().to_owned())];
     if !group.is_everybody() {

@@ -1,13 +1,13 @@
-//! Gateway to Kafka: takes OTLP, splits each request by trace, and acknowledges what the brokers
-//! have.
+//! Gateway to Kafka: receives OTLP, splits each request by trace, and acknowledges it after the
+//! brokers do.
 //!
 //! ```text
 //! receivers ──► intake ──► split ──► producer ──► topic, keyed by trace id
 //!     ◄─────────── answer ◄──────────── brokers' answer
 //! ```
 //!
-//! It evaluates nothing and holds nothing beyond the requests under way. While the brokers are away
-//! every request is refused at once, for its sender to send again.
+//! It evaluates nothing and holds only the requests in progress. While the brokers are unavailable,
+//! every request is refused at once, so that its sender retries.
 
 mod intake;
 mod metrics;
@@ -33,10 +33,10 @@ use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{ReceiverStartError, Receivers};
 use spanscore_telemetry::{BuildFacts, Telemetry, TelemetryError};
 
-/// Time for connections to close once nothing is left to wait for.
+/// Time for connections to close after the last request.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 
-/// Start-up errors of a gateway, by the part that fails.
+/// Start-up error of a gateway, by component.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayStartError {
     /// Endpoints for metrics and health.
@@ -72,10 +72,9 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts it on the current runtime; the brokers need not be reachable yet.
+    /// Starts it on the current runtime; the brokers need not be reachable.
     ///
-    /// # Errors
-    /// The part that cannot start; nothing is left running.
+    /// # Errors The component that cannot start; nothing is left running.
     pub async fn start(
         settings: &GatewaySettings,
         build: BuildFacts,
@@ -117,8 +116,8 @@ impl Gateway {
         }
     }
 
-    /// Stops: new requests are refused, those under way get their answers, within the timeout or
-    /// until `hurry` is cancelled. What is not acknowledged by then its sender sends again.
+    /// Stops. New requests are refused, and those in progress are answered within the timeout or
+    /// until `hurry` is cancelled. Their senders retry unacknowledged ones.
     pub async fn shutdown(mut self, hurry: &CancellationToken) {
         self.telemetry.readiness().set(false);
         let deadline = Instant::now() + self.shutdown_timeout.saturating_sub(CLOSE_TIME);

@@ -33,7 +33,7 @@ metrics! {
 const SIGNALS: [&str; 2] = ["traces", "logs"];
 
 readings! {
-    /// Numbers that are read of the producer at each scrape.
+    /// Numbers of the producer, read at each scrape.
     const BROKERS: Arc<Producer> {
         gauge("spanscore.gateway.brokers_reachable", "1", "1 while the brokers take messages.",
             |producer| u64::from(matches!(producer.state(), BrokerState::Here { .. })));
@@ -45,7 +45,7 @@ readings! {
     }
 }
 
-/// Shows the state of the brokers from now on.
+/// Shows the state of the brokers.
 pub(crate) fn show_brokers(meter: &Meter, producer: &Arc<Producer>) {
     let producer = Arc::downgrade(producer);
     Scraped::show_all(BROKERS, meter, move |show| {

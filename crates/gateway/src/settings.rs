@@ -12,9 +12,9 @@ use spanscore_receive::settings::OtlpReceiverSettings;
 use spanscore_telemetry::TelemetrySettings;
 
 const MIB: usize = 1 << 20;
-/// Memory of the process itself that is not divided.
+/// Fixed memory of the process, not divided.
 const OWN: usize = 16 * MIB;
-/// Least that is divided among connections, bodies and split requests.
+/// Least memory for connections, bodies and split requests.
 const DIVIDED_MIN: usize = 16 * MIB;
 
 /// Checked settings of a gateway.
@@ -36,21 +36,21 @@ pub struct GatewaySettings {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayReceivers {
-    /// The OTLP receiver, as that of the collector.
+    /// The OTLP receiver, as in the collector.
     pub otlp: OtlpReceiverSettings,
 }
 
-/// Topic of the gateway, and the brokers that have it.
+/// Topic of the gateway and its brokers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayKafkaSettings {
-    /// Addresses `host:port` of brokers; the others of the cluster are learnt from them.
+    /// Addresses `host:port` of initial brokers, from which the client learns the others.
     #[default(ClusterSettings::default().brokers)]
     pub brokers: Vec<String>,
-    /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    /// Client name in the brokers' logs and quotas. Default `spanscore`.
     #[default(ClusterSettings::default().client_id)]
     pub client_id: String,
-    /// TLS; without it the brokers are spoken to in the clear.
+    /// TLS; without it connections are in plain text.
     pub tls: Option<TlsSettings>,
     /// Sign-in.
     pub auth: SignInSettings,
@@ -59,16 +59,15 @@ pub struct GatewayKafkaSettings {
     pub topic: String,
     /// Messages and their limits.
     pub producer: ProducerSettings,
-    /// Longest wait for the brokers' answer before the sender is told to come again. Default 5s.
+    /// Longest wait for the brokers' answer before the sender is told to retry. Default 5s.
     #[default(HumanDuration::from_secs(5))]
     pub timeout: HumanDuration,
 }
 
 impl GatewayKafkaSettings {
-    /// Checks the settings; the error comes with the key that it stands under.
+    /// Checks the settings; the error comes with its key.
     ///
-    /// # Errors
-    /// The first mistake.
+    /// # Errors The first error.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         check_topic(&self.cluster(), &self.topic, self.timeout, &self.producer)
     }
@@ -84,17 +83,17 @@ impl GatewayKafkaSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayLimits {
-    /// Most mebibytes for all that senders send, `kafka.producer.queue_mib` included. Default 512.
+    /// Largest amount of memory for senders' data, in mebibytes, `kafka.producer.queue_mib`
+    /// included. Default 512.
     #[schemars(range(min = 32))]
     #[default = 512]
     pub memory_mib: u32,
 }
 
-/// Divides the memory: of what is left beside the process itself and the messages that wait for the
-/// brokers, connections get a part, bodies of requests half, and split requests the rest.
+/// Divides the memory, after deducting the process itself and the messages waiting for the brokers.
+/// Connections get a part, bodies of requests half, and split requests the rest.
 ///
-/// # Errors
-/// It is too little.
+/// # Errors The memory is too small.
 pub fn divide(
     limits: &GatewayLimits,
     kafka: &GatewayKafkaSettings,

@@ -1,9 +1,8 @@
-//! Splitting of a request by trace: messages that each hold items of one trace, in at most so many
-//! bytes.
+//! Splitting of a request by trace into messages of bounded size, each with items of one trace.
 //!
-//! Items are copied as they came, below their resource and scope; nothing is decoded. What has no
-//! trace id is counted and left out, as is an item that fits no message by itself. As each message
-//! repeats the heads above its items, the bytes that one request becomes are limited.
+//! Items are copied unchanged, below their resource and scope, without decoding. Items without a
+//! trace id, or too large for a message, are counted and left out. Each message repeats the heads
+//! above its items, so the total size from one request is limited.
 
 use std::ops::Range;
 
@@ -15,40 +14,40 @@ use spanscore_base::otlp::number::{ITEMS, REQUEST_RESOURCES, SCOPES};
 use spanscore_base::otlp::request::{Broken, trace_id, walk};
 use spanscore_base::otlp::wire::{Field, Fields, put_bytes};
 
-/// Most bytes of tag and length before a field.
+/// Largest size of a field's tag and length.
 const FRAME_BYTES: usize = 11;
-/// Bytes of messages that one request has on their way at a time, beside the last of them.
+/// Bytes of a request's messages in flight, without the last of them.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
-/// Bytes that a message costs beside its payload, here and in the client: key, headers, answer.
+/// Overhead of a message beside its payload, here and in the client: key, headers, answer.
 const MESSAGE_BYTES: usize = 512;
-/// Bytes of messages that a request may become, as a multiple of its size.
+/// Largest total of messages from a request, as a multiple of its size.
 const WRITTEN_TIMES: usize = 32;
-/// Bytes of messages that any request may become.
+/// Total of messages allowed for any request.
 const WRITTEN_LEAST: usize = 32 << 20;
 
 /// Request, ordered by trace.
 pub(crate) struct SplitRequest {
     request: Bytes,
     signal: Signal,
-    /// Fields of resources and scopes other than what is below them.
+    /// Fields of resources and scopes, without nested scopes and items.
     heads: Vec<u8>,
     scopes: Vec<ScopeHead>,
     /// Items by trace, each in the order of the request.
     items: Vec<ItemPlace>,
     next: usize,
-    /// Places of items whose message was too large for the brokers, in halves.
+    /// Ranges of items whose message was too large for the brokers, in halves.
     halved: Vec<Range<usize>>,
-    /// Bytes that messages may still have; the last one may go beyond.
+    /// Remaining bytes for messages; the last one may exceed them.
     written_left: usize,
     /// Items without a valid trace id.
     pub(crate) without_trace: u64,
-    /// Items that are larger than a message may be.
+    /// Items larger than a message.
     pub(crate) too_large: u64,
-    /// Part that cannot be read, if any.
+    /// Unreadable part, if any.
     pub(crate) broken: Option<Broken>,
 }
 
-/// Places in `heads`.
+/// Ranges in `heads`.
 #[derive(Clone)]
 struct ScopeHead {
     resource: Range<u32>,
@@ -63,11 +62,11 @@ struct ItemPlace {
     end: u32,
 }
 
-/// Items of one trace as a request of their own.
+/// Items of one trace as a request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TraceMessage {
     pub(crate) trace_id: TraceId,
-    /// Places of its items.
+    /// Range of its items.
     items: Range<usize>,
     pub(crate) payload: Bytes,
 }
@@ -116,7 +115,7 @@ impl SplitRequest {
         });
     }
 
-    /// Adds the items of a scope; its head and that of its resource are kept with the first one.
+    /// Adds the items of a scope; its head and that of its resource are stored with the first one.
     fn add_scope(&mut self, group: &[u8], scope: &[u8], resource: &mut Option<Range<u32>>) {
         let mut place = None;
         each(scope, |number, item, _| {
@@ -142,7 +141,7 @@ impl SplitRequest {
         });
     }
 
-    /// Copies the fields of a message but those of one number.
+    /// Copies the fields of a message except those of one number.
     fn keep_head(&mut self, message: &[u8], but: u32) -> Range<u32> {
         let start = self.heads.len() as u32;
         let heads = &mut self.heads;
@@ -154,8 +153,8 @@ impl SplitRequest {
         start..self.heads.len() as u32
     }
 
-    /// Returns the messages that are on their way together next, each of at most so many bytes;
-    /// none behind the last one, or once the request has become all the bytes that it may.
+    /// Returns the next chunk of messages, each of at most `bytes_max`; empty after the last one,
+    /// or once the request has used its total.
     pub(crate) fn next_chunk(&mut self, bytes_max: usize) -> Vec<TraceMessage> {
         let mut chunk = Vec::new();
         let mut bytes = 0;
@@ -187,7 +186,7 @@ impl SplitRequest {
         None
     }
 
-    /// Has the items of a message come again in two; false if it holds a single one.
+    /// Queues the items of a message again as two; false if it holds a single one.
     pub(crate) fn halve(&mut self, message: &TraceMessage) -> bool {
         let Range { start, end } = message.items;
         let middle = start.midpoint(end);
@@ -197,7 +196,7 @@ impl SplitRequest {
         middle > start
     }
 
-    /// Counts the items that are in no message yet.
+    /// Counts the items that are not yet in a message.
     pub(crate) fn items_left(&self) -> u64 {
         let halved: usize = self.halved.iter().map(Range::len).sum();
         (self.items.len() - self.next + halved) as u64
@@ -209,7 +208,7 @@ impl SplitRequest {
         Some(TraceMessage { trace_id, items, payload: self.payload(places).into() })
     }
 
-    /// Returns the end of the items of one trace that fit a message together.
+    /// Returns the end of a trace's items that fit one message.
     fn fitting(&self, first: usize, bytes_max: usize) -> usize {
         let mut bytes = 0;
         let mut before: Option<&ItemPlace> = None;
@@ -264,8 +263,8 @@ impl SplitRequest {
     }
 }
 
-/// Visits the fields of a message up to its damage: number, content if it is length-delimited, and
-/// the field whole.
+/// Visits the fields of a message up to any damage: number, content if length-delimited, and the
+/// whole field.
 fn each<'a>(message: &'a [u8], mut visit: impl FnMut(u32, &'a [u8], &'a [u8])) {
     let mut fields = Fields::new(message);
     loop {

@@ -1,11 +1,11 @@
-//! Settings in the words of librdkafka.
+//! Connection settings in librdkafka's names.
 
 use rdkafka::ClientConfig;
 
 use super::settings::{ClusterSettings, SaslMechanism, SaslSettings};
 use spanscore_base::settings::tls::TlsSettings;
 
-/// Returns librdkafka's settings for the connection; the consumer's or producer's own come on top.
+/// Returns librdkafka's connection settings, to which consumer or producer add theirs.
 pub fn client_config(settings: &ClusterSettings) -> ClientConfig {
     let mut config = ClientConfig::new();
     config
@@ -49,7 +49,7 @@ fn set_tls(config: &mut ClientConfig, tls: &TlsSettings) {
         }
     }
     if tls.ca_file.is_none() && tls.ca_pem.is_none() {
-        // The OpenSSL that is linked in knows no folder of the system's authorities.
+        // The linked OpenSSL does not know the system's folder of authorities.
         config.set("ssl.ca.location", "probe");
     }
     if tls.insecure_skip_verify {

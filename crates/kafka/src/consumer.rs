@@ -1,16 +1,16 @@
-//! The receiver: one member of a consumer group, which hands requests to a sink and commits
-//! positions behind everything that is unfinished.
+//! Receiver: a member of a consumer group that hands requests to a sink and commits positions
+//! behind all unfinished work.
 //!
 //! ```text
 //! brokers ──► poller (a thread) ── chunks ──► lanes (tasks) ── requests with claims ──► sink
 //!                │ ▲ committed: the lowest claimed offset of a partition, else its next
-//!                │ └────────── claims of traces and of evaluations on their way ◄──────┘
+//!                │ └────────── claims of traces and of undelivered evaluations ◄───────┘
 //!                └─ revoked: commit, retire the source; its traces are dropped unjudged
 //! ```
 //!
 //! The topic is the log: records are written nowhere else. A partition is a [`Source`] from its
 //! assignment to its revocation, so a claim of an earlier ownership never moves the position of a
-//! later one. While lanes hold too much, partitions are paused and polling goes on.
+//! later one. While lanes hold too much, partitions are paused and polling continues.
 //!
 //! [`Source`]: spanscore_base::model::Source
 
@@ -52,19 +52,19 @@ use bytes::Bytes;
 use spanscore_base::model::{Claim, ClaimsByTrace, ClientGroup};
 use spanscore_base::otlp::Signal;
 
-/// A running receiver; by default none.
+/// Running receiver; none by default.
 #[derive(Default)]
 pub struct KafkaReceiver {
     #[cfg(feature = "client")]
     running: Option<running::RunningReceiver>,
 }
 
-/// Request of one or more records of a partition, one behind the other.
+/// Request of one or more adjacent records of a partition.
 #[derive(Clone, Debug)]
 pub struct FetchedRequest {
     /// Kind of its items.
     pub signal: Signal,
-    /// Group of the clients that sent all of it.
+    /// Client group of its sender.
     pub group: ClientGroup,
     /// OTLP in protobuf.
     pub request: Bytes,
@@ -75,37 +75,37 @@ pub struct FetchedRequest {
 /// Claims on the records of a request.
 #[derive(Clone, Debug)]
 pub enum RecordClaims {
-    /// It is one record, of whatever traces.
+    /// A single record, with any traces.
     One(Claim),
     /// Each record is of one trace.
     ByTrace(Arc<ClaimsByTrace>),
 }
 
-/// Reason for which a request was not taken.
+/// Reason that a request was not accepted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Untaken {
-    /// It cannot be decoded, and never will be.
+    /// It is permanently undecodable.
     #[error("malformed request: {0}")]
     Malformed(String),
     /// There is no room now.
     #[error("no room now")]
     NoRoom,
-    /// The process ends.
+    /// The process is shutting down.
     #[error("shutting down")]
     Ending,
 }
 
 /// Destination of the records: the pipeline, or a test.
 pub trait RecordSink: Send + Sync + 'static {
-    /// Takes a request, or none of it; holds its claims for as long as anything made of it is
-    /// unfinished. May wait for room, up to a second.
+    /// Accepts a request completely or not at all, and holds its claims until all work from it is
+    /// finished. May wait for room, up to a second.
     fn take(&self, fetched: FetchedRequest) -> impl Future<Output = Result<(), Untaken>> + Send;
 
-    /// Drops all work whose claims are retired, unjudged and uncounted: others do it.
+    /// Drops all work with retired claims, unjudged and uncounted: other processes do it.
     fn drop_revoked(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// Errors of starting the receiver.
+/// Start-up error of the receiver.
 #[derive(Debug, thiserror::Error)]
 pub enum KafkaStartError {
     /// The build has no client.
@@ -131,14 +131,14 @@ pub enum KafkaStartError {
              `logs: {{topics: []}}`"
     )]
     NoTopic(String),
-    /// Topics of spans and of log records cannot be assigned side by side.
+    /// Topics of spans and of log records have incompatible partitions.
     #[error(
         "`receivers.kafka`: topics of spans and of log records must have equally many \
              partitions, so that one process gets both parts of a trace: {0}; or write both \
              signals to one topic"
     )]
     UnequalPartitions(String),
-    /// Sessions cannot be put together.
+    /// Sessions would span processes.
     #[error(
         "`receivers.kafka`: evaluators of `level: session` need all traces of a session in one \
              process, and `{topic}` has {count} partitions; use a topic of one"
@@ -149,7 +149,7 @@ pub enum KafkaStartError {
         /// Number of its partitions.
         count: usize,
     },
-    /// The system has no thread to give.
+    /// The system refused a thread.
     #[error("`receivers.kafka`: no thread for the client: {0}")]
     Thread(#[from] std::io::Error),
 }

@@ -1,7 +1,7 @@
-//! Client of Kafka: its settings, and with the feature `client` the client itself, on librdkafka.
+//! Kafka client: its settings, and with the feature `client` the client itself, on librdkafka.
 //!
-//! Every build reads and checks the settings, so that a config means the same everywhere; a build
-//! without the feature says which package has it ([`NOT_BUILT_IN`]).
+//! Every build reads and checks the settings, so that a config has the same meaning everywhere. A
+//! build without the feature names the package with it ([`NOT_BUILT_IN`]).
 
 #[cfg(feature = "client")]
 mod client;
@@ -27,19 +27,19 @@ pub use producer::{
 };
 pub use settings::{ClusterSettings, SaslMechanism, SaslSettings, SignInSettings};
 
-/// Fault of the start with a config that needs Kafka, in a build without it, with the remedy.
+/// Start-up error, with its remedy, of a build without Kafka whose config needs it.
 pub const NOT_BUILT_IN: &str = "this build has no Kafka: the packages for x86_64 Linux have it, \
                                 and so has one made with `--features kafka`";
 
-/// Returns [`NOT_BUILT_IN`] in a build without the client: a warning of checks, since a config may
-/// be checked elsewhere than it runs.
+/// Returns [`NOT_BUILT_IN`] in a build without the client. For checks it is a warning, since the
+/// config may run elsewhere.
 pub fn missing_client() -> Option<&'static str> {
     (!cfg!(feature = "client")).then_some(NOT_BUILT_IN)
 }
 
-/// Header of a message that holds OTLP: the signal, `traces` or `logs`. So one topic holds both.
+/// Header of an OTLP message with its signal, `traces` or `logs`, so that one topic can hold both.
 pub const SIGNAL_HEADER: &str = "spanscore-signal";
 
-/// Header of a message from a client of a group of its own: the group's eight bytes in hexadecimal.
-/// Traces of two groups are never one, whatever their ids. Without it the sender is everybody.
+/// Header of a message with its client group: eight bytes in hexadecimal. Traces of different
+/// groups are never merged. Without it the default group applies.
 pub const GROUP_HEADER: &str = "spanscore-group";

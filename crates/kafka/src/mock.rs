@@ -1,17 +1,16 @@
-//! Brokers in memory within this process, for tests of programs that use the client.
+//! In-process mock brokers, for tests of programs that use the client.
 
 use rdkafka::error::KafkaError;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 
-/// One broker with some topics; it goes with this.
+/// Mock broker with some topics, stopped on drop.
 pub struct MockBroker(MockCluster<'static, DefaultProducerContext>);
 
 impl MockBroker {
-    /// Starts it with topics of so many partitions.
+    /// Starts it with topics and their partition counts.
     ///
-    /// # Errors
-    /// The client cannot make it.
+    /// # Errors The client cannot create it.
     pub fn start(topics: &[(&str, i32)]) -> Result<Self, KafkaError> {
         let cluster = MockCluster::new(1)?;
         topics.iter().try_for_each(|(name, count)| cluster.create_topic(name, *count, 1))?;

@@ -1,4 +1,4 @@
-//! Settings of the connection to the brokers, under the names of the OpenTelemetry Collector.
+//! Settings of the broker connection, named as in the OpenTelemetry Collector.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,19 +12,19 @@ use spanscore_base::settings::{Secret, SettingsError};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterSettings {
-    /// Addresses `host:port` of brokers; the others of the cluster are learnt from them.
+    /// Addresses `host:port` of initial brokers, from which the client learns the others.
     #[default(vec!["localhost:9092".to_owned()])]
     pub brokers: Vec<String>,
-    /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    /// Client name in the brokers' logs and quotas. Default `spanscore`.
     #[default = "spanscore"]
     pub client_id: String,
-    /// TLS; without it the brokers are spoken to in the clear.
+    /// TLS; without it connections are in plain text.
     pub tls: Option<TlsSettings>,
     /// Sign-in.
     pub auth: SignInSettings,
 }
 
-/// Sign-in at the brokers.
+/// Sign-in to the brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignInSettings {
@@ -47,7 +47,7 @@ pub struct SaslSettings {
 /// Mechanism of SASL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
 pub enum SaslMechanism {
-    /// User and password in the clear: with TLS only.
+    /// User and password in plain text: only with TLS.
     #[default]
     #[serde(rename = "PLAIN")]
     #[strum(serialize = "PLAIN")]
@@ -67,11 +67,9 @@ pub enum SaslMechanism {
 }
 
 impl ClusterSettings {
-    /// Checks the settings themselves, nothing is opened; the error comes with the key that it
-    /// stands under.
+    /// Checks the settings without opening anything; the error comes with its key.
     ///
-    /// # Errors
-    /// The first mistake.
+    /// # Errors The first error.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         if self.brokers.is_empty() {
             let error = SettingsError::new("`brokers` is empty");
@@ -86,7 +84,7 @@ impl ClusterSettings {
     }
 }
 
-/// Checks that a sign-in has what its mechanism asks for.
+/// Checks that a sign-in has the settings of its mechanism.
 fn check_sasl(sasl: &SaslSettings) -> Result<(), SettingsError> {
     if sasl.password.reveal().is_empty() {
         let error = SettingsError::new("`sasl` has no `password`");
@@ -99,7 +97,7 @@ fn check_sasl(sasl: &SaslSettings) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Refuses what librdkafka has no setting for, rather than promise it.
+/// Refuses settings without an equivalent in librdkafka.
 fn check_tls(tls: &TlsSettings) -> Result<(), SettingsError> {
     if tls.min_version == TlsVersion::V1_3 {
         let error = SettingsError::new("`min_version: 1.3` cannot be demanded of Kafka's brokers");

@@ -7,13 +7,12 @@ use rdkafka::client::OAuthToken;
 
 use crate::settings::SaslSettings;
 
-/// Time after which the client asks for it again.
+/// Time after which the client requests it again.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Returns the token that these settings sign in with.
+/// Returns the sign-in token of these settings.
 ///
-/// # Errors
-/// The settings have none.
+/// # Errors They have none.
 pub(crate) fn of(sasl: Option<&SaslSettings>) -> Result<OAuthToken, Box<dyn Error>> {
     let sasl = sasl.ok_or("`auth.sasl.password` holds no token")?;
     let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + LIFETIME;

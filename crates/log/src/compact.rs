@@ -1,17 +1,17 @@
-//! Compaction: frees the dead records of closed segments, wherever these stand.
+//! Compaction: frees dead records anywhere in the closed segments.
 //!
 //! ```text
 //! closed segments, oldest first ──► claimed records, copied to `<base>.log.new`
 //!                                   synced, renamed over the first, the others removed
 //! ```
 //!
-//! A pass goes through the segments in their order, by the claims of the moment at which it began:
-//! a segment without any goes at once, and several with few become one. A record keeps its
-//! position, so claims and readers of the log need not know. The order matters: a note about
-//! records stands behind them, and goes after them.
+//! A pass visits the segments in order, with the claims at its start. A segment without claims is
+//! removed, and several with few claims are merged. Records keep their positions, so claims and
+//! readers are unaffected. The order matters: a note about records follows them, and is removed
+//! after them.
 //!
-//! **Invariant:** at every moment the folder holds each claimed record: the copy is synced before
-//! it has its name, and a start removes the segments that a compacted one stands for.
+//! **Invariant:** the folder always holds each claimed record. A copy is synced before it is
+//! renamed, and recovery removes the segments that a compacted one replaces.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use super::settings::LogLimits;
 use super::writer::write_all;
 use spanscore_base::model::ClaimedRecords;
 
-/// Most bytes copied in a second: a few per cent of what a disk writes.
+/// Copy rate: a few per cent of a disk's write rate.
 pub(super) const COPY_BYTES_PER_SECOND: u64 = 16 << 20;
-/// Most bytes of small records that are read and copied at once.
+/// Largest amount of small records that is read and copied at once.
 const READ_BYTES: u64 = 256 << 10;
-/// Inverse of the part of the longest age that the records of one compacted segment are apart, so
-/// that they grow too old together.
+/// Inverse of the share of the maximum age by which the records of one compacted segment may
+/// differ, so that they expire together.
 const AGE_PARTS: u64 = 4;
-/// Name of the file whose room is for copies on a full disk.
+/// Name of the file that reserves room for copies on a full disk.
 const RESERVE_NAME: &str = "reserve";
 const COPY_SUFFIX: &str = ".new";
 /// Bytes of the reserve that are written at once.
@@ -47,87 +47,86 @@ pub(super) fn is_copy(name: &str) -> bool {
     name.strip_suffix(COPY_SUFFIX).is_some_and(|name| SegmentFile::base_of(name).is_some())
 }
 
-/// Counts of a step of a pass.
+/// Counts of one step of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Freed {
     /// Bytes of copied records.
     pub(super) copied: u64,
-    /// Segments that are gone.
+    /// Removed segments.
     pub(super) segments: u64,
-    /// Bytes that are free again.
+    /// Freed bytes.
     pub(super) bytes: u64,
     /// True once the pass has ended.
     pub(super) is_over: bool,
 }
 
-/// Surroundings of a pass: the log that it goes through.
+/// Context of a pass: the log.
 pub(super) struct CompactedLog<'a> {
     pub(super) disk: &'a dyn Disk,
     pub(super) segments: &'a Segments,
     pub(super) limits: &'a LogLimits,
-    /// Most bytes of one copy.
+    /// Largest copy, bytes.
     pub(super) copy_max: u64,
 }
 
 /// One pass through the closed segments.
 pub(super) struct Compaction {
     claimed: ClaimedRecords,
-    /// Position of the first segment that has not been gone through.
+    /// Position of the first unvisited segment.
     at: u64,
-    /// End of the segments that were closed when it began.
+    /// End of the segments that were closed at the start.
     end: u64,
     copy: Option<Copy>,
-    /// File of a copy, from its beginning until it has its name as a segment.
+    /// File of the current copy, until it is renamed.
     unfinished: Option<String>,
 }
 
-/// Segment that claimed records are copied to.
+/// Segment that receives claimed records.
 struct Copy {
     file: Box<dyn DiskFile>,
     head: CompactedHead,
     len: u64,
     runs: Vec<RecordRun>,
-    /// Segments that it stands for, their bytes, and the index of the one that is copied.
+    /// Segments that it replaces, their bytes, and the index of the current one.
     segments: Vec<SegmentFile>,
     bytes: u64,
     index: usize,
-    /// Position from which on records are copied.
+    /// Position of the next record to copy.
     at: u64,
 }
 
 impl Compaction {
-    /// Returns a pass through all segments that are closed now. Later ones hold records that the
-    /// claims of now know nothing of.
+    /// Returns a pass through all closed segments. Later segments are excluded, since the claims do
+    /// not cover them.
     pub(super) fn new(claimed: ClaimedRecords, closed: &[SegmentFile]) -> Self {
         let end = closed.last().map_or(0, |last| last.end);
         Self { claimed, at: 0, end, copy: None, unfinished: None }
     }
 
-    /// Returns a pass up to the last segment of which more than half is dead: what is young is soon
-    /// dead as well, and copying it would be in vain. `None` if there is no such segment.
+    /// Returns a pass up to the last segment of which more than half is dead. Young records soon
+    /// die as well, so copying them would be wasted. `None` without such a segment.
     pub(super) fn worthwhile(claimed: ClaimedRecords, closed: &[SegmentFile]) -> Option<Self> {
         let is_dead = |it: &SegmentFile| bytes_in(&claimed, it) < it.bytes() / 2;
         let count = closed.iter().rposition(is_dead)? + 1;
         Some(Self::new(claimed, &closed[..count]))
     }
 
-    /// Returns true if it copies from the segment that begins at a position.
+    /// Returns true if it copies from the segment at a position.
     pub(super) fn copies(&self, base: u64) -> bool {
         self.copy.as_ref().is_some_and(|copy| (copy.head.base..copy.head.end).contains(&base))
     }
 
-    /// Ends a pass before its time: its copy goes.
+    /// Aborts a pass and removes its copy.
     ///
-    /// # Errors
-    /// Those of the disk: the copy stays until the next of the same segment, or the next start.
+    /// # Errors Those of the disk. The copy then stays until the next one of the same segment, or
+    /// the next start.
     pub(super) fn abandon(self, disk: &dyn Disk) -> io::Result<()> {
         self.unfinished.map_or(Ok(()), |name| disk.remove(&name))
     }
 
-    /// Goes on, until about so many bytes were copied.
+    /// Continues until about this many bytes were copied.
     ///
-    /// # Errors
-    /// Those of the disk: the pass has to be [abandoned](Self::abandon).
+    /// # Errors Those of the disk: the pass must be [abandoned](Self::abandon).
     pub(super) fn step(&mut self, around: &CompactedLog<'_>, most: u64) -> io::Result<Freed> {
         let mut freed = Freed::default();
         while freed.copied < most {
@@ -154,28 +153,28 @@ impl Compaction {
             }
         }
         if let Some(copy) = self.copy.as_ref().filter(|_| freed.copied > 0) {
-            // One sync of a whole segment would keep those waiting whose requests are appended.
+            // A single sync of a whole segment would delay all appends.
             copy.file.sync()?;
         }
         Ok(freed)
     }
 
-    /// Returns the next closed segment from a position on that some dead record may be in.
+    /// Returns the next closed segment from a position on that may hold a dead record.
     fn next(&self, around: &CompactedLog<'_>, at: u64) -> Option<SegmentFile> {
         let next = around.segments.closed_from(at)?;
         let is_all_claimed = self.claimed.onwards.is_some_and(|onwards| onwards < next.end);
         (next.end <= self.end && !is_all_claimed).then_some(next)
     }
 
-    /// Returns true for a segment with nothing dead in it that is large enough to stand alone.
+    /// Returns true for a large segment without dead records.
     fn is_kept(&self, segment: &SegmentFile, around: &CompactedLog<'_>) -> bool {
         let bytes = bytes_in(&self.claimed, segment);
         let is_large = bytes >= around.limits.segment / 2;
         is_large && bytes + COMPACTED_HEAD_BYTES as u64 >= segment.bytes()
     }
 
-    /// Begins a copy of a segment, and of those behind it as long as their records have room and
-    /// are not too far apart in time.
+    /// Begins a copy of a segment and its successors, as long as their records fit and are close in
+    /// time.
     fn begin(&mut self, first: SegmentFile, around: &CompactedLog<'_>) -> io::Result<Copy> {
         let mut bytes = bytes_in(&self.claimed, &first);
         let created_ns = first.created_ns;
@@ -210,7 +209,7 @@ impl Compaction {
         })
     }
 
-    /// Puts the copy in the place of the segments that it stands for.
+    /// Replaces the copied segments by the copy.
     fn finish(&mut self, around: &CompactedLog<'_>, freed: &mut Freed) -> io::Result<()> {
         let Some(copy) = self.copy.take() else { return Ok(()) };
         let CompactedHead { base, end, created_ns } = copy.head;
@@ -225,7 +224,7 @@ impl Compaction {
             .segments
             .replace((base, end), Some(SegmentFile { base, end, created_ns, since, file, runs }));
         for old in copy.segments.iter().filter(|old| old.base != base) {
-            // One that cannot be removed is found at the next start.
+            // Recovery finds one that cannot be removed.
             let _ = around.disk.remove(&SegmentFile::name(old.base));
         }
         around.disk.sync_folder()?;
@@ -236,7 +235,7 @@ impl Compaction {
 }
 
 impl Copy {
-    /// Copies records of its next segment; returns their bytes.
+    /// Copies records of the current segment; returns their bytes.
     fn copy_some(&mut self, claimed: &ClaimedRecords, most: u64) -> io::Result<u64> {
         let Some(segment) = self.segments.get(self.index).cloned() else { return Ok(0) };
         let mut copied = 0;
@@ -254,7 +253,7 @@ impl Copy {
                 continue;
             }
             for (position, _) in run {
-                // One that is damaged cannot be read at a start either.
+                // Recovery cannot read a damaged record either.
                 if let Some(bytes) = raw_at(&segment, *position)? {
                     copied += self.append(*position, &bytes)?;
                 }
@@ -277,7 +276,7 @@ impl Copy {
     }
 }
 
-/// Counts the leading records that stand one after another and are read at once.
+/// Counts the leading adjacent records that are read at once.
 fn run_len(records: &[(u64, u32)]) -> usize {
     let begin = records.first().map_or(0, |(position, _)| *position);
     let mut end = begin;
@@ -304,21 +303,21 @@ fn append(file: &dyn DiskFile, bytes: &[u8]) -> io::Result<()> {
     write_all(|parts| file.append(parts), &mut [IoSlice::new(bytes)])
 }
 
-/// Room on the disk that is set aside, so that a full one can be compacted.
+/// Reserved disk space, so that a full disk can be compacted.
 #[derive(Default)]
 pub(super) struct Reserve {
-    is_held: bool,
+    is_reserved: bool,
 }
 
 impl Reserve {
-    /// Sets the room aside, unless it is already or there is none to be.
-    pub(super) fn hold(&mut self, disk: &dyn Disk, bytes: u64) {
-        if self.is_held || bytes == 0 {
+    /// Reserves the space, unless it is reserved or the size is 0.
+    pub(super) fn reserve(&mut self, disk: &dyn Disk, bytes: u64) {
+        if self.is_reserved || bytes == 0 {
             return;
         }
-        self.is_held = Self::write(disk, bytes).is_ok();
-        if !self.is_held {
-            // It is tried again: the disk may be full.
+        self.is_reserved = Self::write(disk, bytes).is_ok();
+        if !self.is_reserved {
+            // Retried later: the disk may be full.
             let _ = disk.remove(RESERVE_NAME);
         }
     }
@@ -332,19 +331,19 @@ impl Reserve {
             append(&*file, &ZEROS[..part])?;
             left -= part;
         }
-        // Some systems take the room only now.
+        // Some file systems allocate only at the sync.
         file.sync()
     }
 
-    /// Returns true while the room is set aside.
-    pub(super) fn is_held(&self) -> bool {
-        self.is_held
+    /// Returns true while the space is reserved.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.is_reserved
     }
 
-    /// Gives the room to the disk.
-    pub(super) fn give_up(&mut self, disk: &dyn Disk) {
-        if std::mem::take(&mut self.is_held) {
-            // What cannot be removed gives no room, and the copy fails.
+    /// Releases the space to the disk.
+    pub(super) fn release(&mut self, disk: &dyn Disk) {
+        if std::mem::take(&mut self.is_reserved) {
+            // If the removal fails no space is freed, and the copy fails.
             let _ = disk.remove(RESERVE_NAME);
         }
     }

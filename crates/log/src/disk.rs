@@ -1,12 +1,12 @@
-//! File system of a log behind a trait, so that tests can use a disk that forgets unsynced bytes,
-//! is full, or fails.
+//! File system of a log behind a trait, so that tests can simulate lost power, a full disk and
+//! failures.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Permissions of files and folders of a log, for their owner alone: they hold what agents said.
+/// Permissions of a log's files and folders, for the owner only: they hold agents' data.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
@@ -51,10 +51,9 @@ pub trait Disk: Send + Sync + 'static {
 
 /// File of a [`Disk`].
 pub trait DiskFile: Send + Sync {
-    /// Appends some of the given bytes; returns their number.
+    /// Appends part of the given bytes; returns their number.
     ///
-    /// # Errors
-    /// Those of the system; the number of written bytes is unknown then.
+    /// # Errors Those of the system; the number of written bytes is then unknown.
     fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Reads at an offset; returns the number of bytes, 0 at the end.
@@ -71,8 +70,7 @@ pub trait DiskFile: Send + Sync {
 
     /// Syncs the file: bytes appended so far survive a loss of power.
     ///
-    /// # Errors
-    /// Those of the system; after an error nothing is known of any bytes appended before.
+    /// # Errors Those of the system; the state of all earlier appends is then unknown.
     fn sync(&self) -> io::Result<()>;
 
     /// Returns the length in bytes.
@@ -82,18 +80,18 @@ pub trait DiskFile: Send + Sync {
     fn size(&self) -> io::Result<u64>;
 }
 
-/// Folder of the host's file system, locked by one process at a time.
+/// Folder of the host's file system, locked by one process.
 pub struct Folder {
     path: PathBuf,
-    /// Lock file, locked as long as it is open.
+    /// Lock file, locked while open.
     _lock: File,
 }
 
 impl Folder {
-    /// Opens a folder, creates it if it is missing, and locks it.
+    /// Opens a folder, creates it if missing, and locks it.
     ///
-    /// # Errors
-    /// Those of the system; [`io::ErrorKind::WouldBlock`] if another process holds it.
+    /// # Errors Those of the system; [`io::ErrorKind::WouldBlock`] if another process holds the
+    /// lock.
     pub fn open(path: &Path) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)?;
         let lock = OpenOptions::new()

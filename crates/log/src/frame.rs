@@ -3,15 +3,15 @@
 //! ```text
 //! segment: head (32 bytes), then records one after another
 //!   0 "SPANLOG" + version   8 position of the first record   16 created, unix ns   24 checksum
-//! compacted segment: head (40 bytes), then those of its records that are left
+//! compacted segment: head (40 bytes), then its remaining records
 //!   0 "SPANLOG" + version   8 first position   16 created   24 position after it   32 checksum
 //! record: head (36 bytes), then the payload
 //!   0 mark   4 length   8 position   16 arrival, unix ns   24 tags   28 checksum of the payload
 //!   32 checksum of the head
 //! ```
 //!
-//! Numbers are little-endian, checksums CRC-32. A head holds its own position, so bytes that only
-//! look like a record, such as a log within a payload, are never taken for one.
+//! Numbers are little-endian, checksums CRC-32. A head holds its own position, so bytes that
+//! resemble a record, such as a log within a payload, are never read as one.
 
 /// Bytes of the head of a segment.
 pub(super) const SEGMENT_HEAD_BYTES: usize = 32;
@@ -30,7 +30,7 @@ const RECORD_MARK: [u8; 4] = *b"\xf5SR\x01";
 pub struct RecordHead {
     /// Time of arrival, unix nanoseconds.
     pub arrival_ns: u64,
-    /// Type of the payload, in terms of its writer: see the code that appends it.
+    /// Type of the payload, defined by its writer: see the code that appends it.
     pub tags: [u8; 4],
 }
 
@@ -60,7 +60,7 @@ impl SegmentHead {
     }
 }
 
-/// Head of a compacted segment: the positions that it stands for, and its creation time.
+/// Head of a compacted segment: the range of positions that it replaces, and its creation time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CompactedHead {
     pub(super) base: u64,
@@ -91,7 +91,7 @@ impl CompactedHead {
     }
 }
 
-/// Head of a record as it stands in a segment.
+/// Head of a record in a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Frame {
     pub(super) position: u64,
@@ -119,7 +119,7 @@ impl Frame {
         bytes
     }
 
-    /// Reads the head of the record at a position; `None` if no whole head stands there.
+    /// Reads the head of the record at a position; `None` if there is no complete one.
     pub(super) fn decode(bytes: &[u8; RECORD_HEAD_BYTES], position: u64) -> Option<Self> {
         if bytes[..4] != RECORD_MARK || u64_at(bytes, 8) != position {
             return None;
@@ -134,12 +134,12 @@ impl Frame {
         Some(Self { position, len, head, payload_checksum })
     }
 
-    /// Reads the head of a record at whatever position it states.
+    /// Reads the head of a record without checking its position.
     pub(super) fn decode_any(bytes: &[u8; RECORD_HEAD_BYTES]) -> Option<Self> {
         Self::decode(bytes, u64_at(bytes, 8))
     }
 
-    /// Returns true if the payload has the length and checksum of the head.
+    /// Returns true if the payload matches the length and checksum of the head.
     pub(super) fn is_of(&self, payload: &[u8]) -> bool {
         payload.len() as u64 == u64::from(self.len)
             && crc32fast::hash(payload) == self.payload_checksum
@@ -151,12 +151,12 @@ impl Frame {
     }
 }
 
-/// Returns the bytes of a record with a payload of this length.
+/// Returns the size of a record with a payload of this length.
 pub(super) fn frame_bytes(payload: usize) -> u64 {
     (RECORD_HEAD_BYTES + payload) as u64
 }
 
-/// Returns the first place where a record's mark stands.
+/// Returns the offset of the first record mark.
 pub(super) fn next_mark(bytes: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, &RECORD_MARK)
 }

@@ -1,25 +1,24 @@
-//! Write-ahead log: checksummed records in segment files, which survive the process.
+//! Write-ahead log: checksummed records in segment files that survive the process.
 //!
 //! ```text
-//! append ──► queue ──► writer thread: one write for all that waits, one sync ──► segment files
+//! append ──► queue ──► writer thread: one write for all that wait, one sync ──► segment files
 //!   claim ◄── answered as the durability says                         read, records ◄──┘
 //! ```
 //!
-//! Records stand one after another in segments; a record's position is its distance from the
-//! beginning of the first segment there ever was, so positions only grow. The oldest segment is
-//! removed when no [`Claim`] needs a position in it, or by its age, or, if the log is set so, for
-//! room. Of a log that fills, the claimed records of closed segments are copied together, at their
-//! positions, and the rest of these goes ([compaction](compact)).
+//! A record's position is its distance from the beginning of the first segment ever, so positions
+//! only grow. The oldest segment is removed when no [`Claim`] needs it, by age, or for space if the
+//! settings say so. When a log fills up, the claimed records of closed segments are copied together
+//! at their positions, and the rest is freed ([compaction](compact)).
 //!
-//! **Invariants:** an answered record is read again after every crash that its durability survives;
-//! damage never stops a start: a torn end is cut, broken records are skipped and counted, a file
-//! that is no segment is set aside; nothing is read that was not written.
+//! **Invariants:** an answered record is read again after every crash that its durability survives.
+//! Damage never stops a start: a torn end is cut, broken records are skipped and counted, and a
+//! file that is not a segment is set aside. Nothing is read that was not written.
 //!
-//! One thread writes, so the order of the file is the order of the positions, and all records that
-//! wait while it syncs share the next write and the next sync (group commit).
+//! One thread writes, so file order is the order of positions. All records that wait during a sync
+//! share the next write and sync (group commit).
 //!
-//! The meaning of payloads is their writers' affair: requests of senders and notes of the pipeline,
-//! or evaluations on their way to an exporter.
+//! Writers define the payloads: requests of senders and notes of the pipeline, or evaluations for
+//! an exporter.
 
 mod compact;
 mod disk;
@@ -75,46 +74,46 @@ pub fn system_clock() -> Clock {
 pub struct Record {
     /// Position in the log.
     pub position: u64,
-    /// Data beside the payload.
+    /// Metadata.
     pub head: RecordHead,
     /// The appended bytes.
     pub payload: Bytes,
 }
 
-/// State of a log now.
+/// Snapshot of a log's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogUsage {
     /// Bytes of all segments.
     pub bytes: u64,
-    /// Most bytes of all segments, with borrowed room.
+    /// Limit on the bytes of all segments, including borrowed space.
     pub bytes_max: u64,
-    /// Bytes of its room lent to other logs.
+    /// Bytes of its space lent to other logs.
     pub lent: u64,
     /// Number of segments.
     pub segments: usize,
-    /// Bytes that wait to be written.
+    /// Bytes waiting to be written.
     pub waiting: u64,
-    /// True if a write or a sync failed, and none as large has succeeded since.
+    /// True after a failed write or sync, until one of that size succeeds.
     pub is_failing: bool,
-    /// True if a record found no room, and there was none for twice as much since.
+    /// True after a record found no space, until there is space for twice as much.
     pub is_full: bool,
-    /// Notes let go of before their records, for want of memory, since the start.
+    /// Notes released before their records because of the memory limit, since the start.
     pub untied_notes: u64,
     /// Counts since the start.
     pub counts: LogCounts,
 }
 
-/// Write-ahead log of records. Clones are the same log; dropping the last one ends its thread, once
-/// all waiting records are written, or after some seconds.
+/// Write-ahead log of records. Clones share the log. Dropping the last one ends its thread, after
+/// all waiting records are written or a few seconds have passed.
 #[derive(Clone)]
 pub struct Log(Arc<LogParts>);
 
-/// Log that may have been closed.
+/// Weak handle of a log.
 #[derive(Clone, Debug)]
 pub struct WeakLog(Weak<LogParts>);
 
 impl WeakLog {
-    /// Returns the log, unless it was closed.
+    /// Returns the log, unless it is closed.
     pub fn upgrade(&self) -> Option<Log> {
         self.0.upgrade().map(Log)
     }
@@ -124,18 +123,17 @@ struct LogParts {
     queue: Arc<WriteQueue>,
     segments: Arc<Segments>,
     source: Arc<Source>,
-    /// Position after the records that were there at the start.
+    /// Position after the records found at the start.
     found_end: u64,
 }
 
 impl Log {
-    /// Opens the log of a folder: cuts a torn end, sets aside files that are no segments, and
-    /// begins a new segment. If there is no room for that it refuses all records, and goes on
-    /// trying: delivering the old records may make room. Reads the whole last segment. The returned
-    /// claim is on all old records, to be dropped once they have been read.
+    /// Opens the log of a folder: cuts a torn end, sets aside files that are not segments, and
+    /// begins a new segment. Without space for that it refuses all records and keeps trying, since
+    /// delivering the old records may free space. Reads the whole last segment. The returned claim
+    /// covers all old records; drop it once they are read.
     ///
-    /// # Errors
-    /// If the folder cannot be read, or files in it cannot be written.
+    /// # Errors If the folder cannot be read, or files in it cannot be written.
     pub fn open(
         disk: Arc<dyn Disk>,
         limits: LogLimits,
@@ -165,19 +163,17 @@ impl Log {
         Ok((Self(Arc::new(parts)), recovered, all))
     }
 
-    /// Appends a record, and claims its position. Answers as the durability says: at once, once the
-    /// system has it, or once the disk has it.
+    /// Appends a record and claims its position. Answers as the durability says: at once, after the
+    /// write, or after the sync.
     ///
-    /// # Errors
-    /// Cause of the refusal; the caller may try again.
+    /// # Errors Cause of the refusal; the caller may retry.
     pub async fn append(&self, head: RecordHead, payload: Bytes) -> Result<Claim, AppendError> {
         self.append_of(None, head, payload).await
     }
 
-    /// Appends a record of a sender, which has its part of the log where others have any.
+    /// Appends a record of a sender, within its share of the log.
     ///
-    /// # Errors
-    /// Cause of the refusal; the caller may try again.
+    /// # Errors Cause of the refusal; the caller may retry.
     pub async fn append_of(
         &self,
         sender: Option<Sender>,
@@ -195,9 +191,9 @@ impl Log {
         }
     }
 
-    /// Appends a record without an answer, and claims it; `None` if there is no room, of which such
-    /// notes have an eighth more than others. A note that cannot be written stays in memory until
-    /// it can be, up to a limit.
+    /// Appends a record without an answer, and claims it. `None` without space, of which such notes
+    /// have an eighth more than other records. A note that cannot be written is retried from
+    /// memory, up to a limit.
     pub fn note(&self, head: RecordHead, payload: Bytes) -> Option<NoteClaim> {
         let claim = NoteClaim::default();
         let pushed = self.0.queue.push_note(head, payload, claim.clone(), &self.0.source);
@@ -206,13 +202,12 @@ impl Log {
 
     /// Reads the record at a position. Blocks on the disk.
     ///
-    /// # Errors
-    /// If it is not there, no longer or not yet, or is damaged.
+    /// # Errors If there is no record at the position, or it is damaged.
     pub fn read(&self, position: u64) -> io::Result<Record> {
         reader::read(&self.0.segments, position)
     }
 
-    /// Returns the records that were there at the start, in order. Blocks on the disk.
+    /// Returns the records found at the start, in order. Blocks on the disk.
     pub fn records(&self) -> RecordReader {
         RecordReader::new(Arc::clone(&self.0.segments), self.0.found_end)
     }
@@ -239,23 +234,23 @@ impl Log {
         segments.bytes().saturating_sub(segments.bytes_before(position))
     }
 
-    /// Returns the position after the records that were there at the start.
+    /// Returns the position after the records found at the start.
     pub fn found_end(&self) -> u64 {
         self.0.found_end
     }
 
-    /// Stops the removal of segments: from now on claims are dropped because the process ends, not
+    /// Stops the removal of segments. From now on claims are dropped because the process ends, not
     /// because their work is done.
     pub fn keep_all(&self) {
         self.0.queue.keeps_all.store(true, Ordering::Release);
     }
 
-    /// Waits until all records appended so far are written and synced; false if they cannot be.
+    /// Waits until all records appended so far are written and synced; false if that fails.
     pub async fn flush(&self) -> bool {
         self.0.queue.flush().await
     }
 
-    /// Returns the state of the log now.
+    /// Returns a snapshot of the log's state.
     pub fn usage(&self) -> LogUsage {
         let queue = &self.0.queue;
         LogUsage {
@@ -279,7 +274,7 @@ impl Drop for LogParts {
     }
 }
 
-/// Returns the bytes in a log of a record with a payload of this length.
+/// Returns the size in a log of a record with a payload of this length.
 pub fn record_bytes(payload: usize) -> u64 {
     frame_bytes(payload)
 }

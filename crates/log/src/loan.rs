@@ -1,4 +1,4 @@
-//! Loans of room between two logs.
+//! Loans of space between two logs.
 
 use parking_lot::Mutex;
 
@@ -6,8 +6,8 @@ use super::frame::SEGMENT_HEAD_BYTES;
 use super::{AppendError, Log, RecordHead, WeakLog, record_bytes};
 use spanscore_base::model::Claim;
 
-/// Room beyond a log's limit, borrowed from the free room of another, which then has that much less
-/// for its own records: together they stay within their limits.
+/// Space beyond a log's limit, borrowed from the free space of another. The lender then has that
+/// much less for its records, so together they stay within their limits.
 pub struct Loan {
     lender: WeakLog,
     /// Limit of the borrower without a loan, bytes.
@@ -18,12 +18,12 @@ pub struct Loan {
 #[derive(Default)]
 struct LoanState {
     borrowed: u64,
-    /// Records with room that are not yet written.
+    /// Unwritten records with space.
     appending: usize,
 }
 
 impl Loan {
-    /// Returns a loan for a log with a limit; bytes that it holds beyond it are borrowed at once.
+    /// Returns a loan for a log with a limit; bytes in use beyond it are borrowed at once.
     pub fn new(borrower: &Log, own_max: u64, lender: WeakLog) -> Self {
         let loan = Self { lender, own_max, state: Mutex::default() };
         let beyond = borrower.usage().bytes.saturating_sub(own_max);
@@ -34,10 +34,9 @@ impl Loan {
         loan
     }
 
-    /// Appends a record in room that is borrowed for it.
+    /// Appends a record in borrowed space.
     ///
-    /// # Errors
-    /// Those of [`Log::append`]; [`AppendError::Full`] also if the lender has no room.
+    /// # Errors Those of [`Log::append`]; [`AppendError::Full`] also if the lender has no space.
     pub async fn append(
         &self,
         borrower: &Log,
@@ -60,7 +59,7 @@ impl Loan {
         borrower.append(head, payload).await
     }
 
-    /// Returns borrowed room that the borrower no longer needs.
+    /// Returns borrowed space that the borrower no longer needs.
     pub fn give_back(&self, borrower: &Log) {
         let mut state = self.state.lock();
         if state.borrowed == 0 || state.appending > 0 {
@@ -97,7 +96,7 @@ impl Drop for Loan {
     }
 }
 
-/// Guard of a record with room that is not yet written.
+/// Guard of an unwritten record with space.
 struct Appending<'a>(&'a Loan);
 
 impl Drop for Appending<'_> {

@@ -24,24 +24,23 @@ pub enum LogOpenError {
 /// Result of the recovery at a start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovered {
-    /// Files with records.
+    /// Segment files.
     pub segments: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes of a torn end that were cut.
+    /// Cut bytes of a torn end.
     pub cut_bytes: u64,
-    /// Files that are no segments, by their new names.
+    /// Files that are not segments, by their new names.
     pub set_aside: Vec<String>,
-    /// Files that cannot be read or renamed now. They stay as they are, and the next start tries
-    /// them again.
+    /// Files that currently cannot be read or renamed. They stay, and the next start tries again.
     pub unreadable: Vec<String>,
-    /// Position after all that was ever written.
+    /// Position after everything ever written.
     pub(super) end: u64,
 }
 
 impl Recovered {
     /// Logs all damage.
-    pub fn tell_of_damage(&self) {
+    pub fn log_damage(&self) {
         let Self { cut_bytes, set_aside, unreadable, .. } = self;
         if *cut_bytes > 0 {
             tracing::warn!(cut_bytes, "the log had a torn end, which was cut");
@@ -61,15 +60,15 @@ impl Recovered {
 /// Assumed positions of a file of unknown length; no file is longer.
 const UNKNOWN_BYTES: u64 = 1 << 44;
 
-/// Kind of a file with the name of a segment.
+/// Kind of a file with a segment's name.
 enum Found {
-    /// Segment, with the bytes of damaged records at its end that are known already.
+    /// Segment, with the known bytes of damaged records at its end.
     Segment(SegmentFile, u64),
-    /// Created but without a whole head: it has only this many bytes.
+    /// File without a complete head, with its size.
     Begun(u64),
-    /// No segment, of this many bytes.
+    /// File that is not a segment, with its size.
     Other(u64),
-    /// Cannot be read.
+    /// Unreadable.
     Unreadable(io::Error),
 }
 
@@ -81,15 +80,16 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
     let mut segments = Vec::<SegmentFile>::new();
     let mut recovered = Recovered::default();
     for copy in names.iter().filter(|name| is_copy(name)) {
-        // A copy that was not finished; one that stays is replaced by the next.
+        // An unfinished copy; if it stays, the next copy replaces it.
         let _ = disk.remove(copy);
     }
-    // Positions that a compacted segment stands for.
+    // Positions replaced by a compacted segment.
     let mut compacted_end = 0;
     let mut unreadable = Vec::new();
     for base in bases {
         if base < compacted_end {
-            // Left by a process that ended behind a compaction; gone at the next start otherwise.
+            // Left by a process that ended after a compaction; if it stays, the next start removes
+            // it.
             let _ = disk.remove(&SegmentFile::name(base));
             continue;
         }
@@ -116,15 +116,15 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
             }
         }
     }
-    // A compacted segment is synced before it has its name.
+    // A compacted segment is synced before it is renamed.
     if let Some(last) = segments.last_mut().filter(|last| last.runs.is_none()) {
         cut_torn_end(last, &mut recovered);
     }
-    // Files without a record are of no use to anybody.
+    // Files without a record are useless.
     segments.retain(|segment| {
         let is_empty = segment.end == segment.base;
         if is_empty {
-            // It is found again at the next start, empty.
+            // The next start finds it again, empty.
             let _ = disk.remove(&SegmentFile::name(segment.base));
         }
         !is_empty
@@ -165,7 +165,7 @@ fn look_at(disk: &dyn Disk, base: u64) -> Found {
     read().unwrap_or_else(Found::Unreadable)
 }
 
-/// Reads the head and the runs of a compacted segment; `None` if the file is none.
+/// Reads the head and the runs of a compacted segment; `None` for other files.
 fn compacted(
     file: &dyn DiskFile,
     base: u64,
@@ -188,8 +188,8 @@ fn read_whole(file: &dyn DiskFile, buffer: &mut [u8]) -> io::Result<()> {
     is_read.then_some(()).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Removes an empty file, renames one that is no segment, and leaves one that cannot be read. The
-/// positions of files that stay are never assigned again.
+/// Removes an empty file, renames one that is not a segment, and leaves an unreadable one. The
+/// positions of remaining files are never reused.
 fn leave_out(disk: &dyn Disk, base: u64, found: Found, recovered: &mut Recovered) {
     let name = SegmentFile::name(base);
     let (size, is_kept) = match found {
@@ -208,7 +208,7 @@ fn leave_out(disk: &dyn Disk, base: u64, found: Found, recovered: &mut Recovered
             }
         }
         Found::Unreadable(error) => recovered.unreadable.push(format!("{name}: {error}")),
-        // It is found again at the next start, as empty as it is.
+        // The next start finds it again, still empty.
         Found::Begun(_) | Found::Segment(..) => {}
     }
 }
@@ -219,7 +219,7 @@ fn cut_torn_end(last: &mut SegmentFile, recovered: &mut Recovered) {
     let torn = last.end - end;
     if torn > 0 {
         recovered.cut_bytes += torn;
-        // An end that cannot be cut is skipped again at the next start.
+        // The next start skips an end that cannot be cut.
         let _ = last.file.cut(last.offset(end));
         last.end = end;
     }

@@ -1,4 +1,4 @@
-//! Write queue: records that wait for the disk, bounded by bytes, taken in groups by one thread.
+//! Write queue: records waiting for the disk, bounded by bytes, written in groups by one thread.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::frame::{RecordHead, frame_bytes};
 use super::settings::{Durability, LogLimits, WhenFull};
 use super::shares::{LogRoom, LogShares};
 
-/// Inverse of the part of a log that a record without room counts for at most: one large request
-/// says nothing of the usual ones.
+/// Inverse of the largest share of a log that a refused record counts for: one large request says
+/// nothing about the usual ones.
 const UNFIT_PARTS: u64 = 64;
 
 /// Cause of a refused record.
@@ -25,7 +25,7 @@ pub enum AppendError {
     /// The log has its full size, and all its segments are needed.
     #[error("the log is full, see log.size_max_mib")]
     Full,
-    /// The log is nearly full, and its sender has more of it than its part.
+    /// The log is nearly full, and the sender exceeds its share.
     #[error("the log is nearly full, and the sender has its part of it, see log.size_max_mib")]
     Share,
     /// The disk is slower than the appends.
@@ -34,7 +34,7 @@ pub enum AppendError {
     /// The log cannot be written now.
     #[error("the log cannot be written")]
     Failed,
-    /// The record is larger than a log of this size takes.
+    /// The record exceeds the largest size for the log.
     #[error("larger than an eighth of the log, see log.size_max_mib")]
     TooLarge,
     /// The log is being closed.
@@ -45,43 +45,43 @@ pub enum AppendError {
 /// Counts of a log since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogCounts {
-    /// Records that were written.
+    /// Written records.
     pub written: u64,
-    /// Groups of records, one write each.
+    /// Groups of records, with one write each.
     pub groups: u64,
     /// Syncs.
     pub syncs: u64,
-    /// Writes that failed.
+    /// Failed writes.
     pub write_errors: u64,
-    /// Syncs that failed.
+    /// Failed syncs.
     pub sync_errors: u64,
-    /// Segments dropped although a claim needed them: by age, or for room.
+    /// Segments dropped although claimed: by age, or for space.
     pub dropped_segments: u64,
     /// Bytes of the dropped segments.
     pub dropped_bytes: u64,
-    /// Segments that could not be removed.
+    /// Failed removals of segments.
     pub remove_errors: u64,
-    /// Bytes of records that compaction has copied.
+    /// Bytes of records copied by compaction.
     pub copied_bytes: u64,
-    /// Segments that compaction has freed, wherever they stood.
+    /// Segments freed by compaction.
     pub freed_segments: u64,
-    /// Bytes that compaction has freed.
+    /// Bytes freed by compaction.
     pub freed_bytes: u64,
-    /// Compactions that failed.
+    /// Failed compactions.
     pub compaction_errors: u64,
-    /// Notes that were accepted and never written, for want of room in memory or on disk.
+    /// Notes accepted but never written, for lack of memory or disk space.
     pub unwritten_notes: u64,
 }
 
-/// Record that waits to be written.
+/// Record waiting to be written.
 pub(super) struct WaitingRecord {
     pub(super) position: u64,
-    /// Sender whose share of the log it counts for.
+    /// Sender of the record, for its share of the log.
     pub(super) sender: Option<Sender>,
     pub(super) head: RecordHead,
     pub(super) payload: Bytes,
     pub(super) written: Option<oneshot::Sender<Result<(), AppendError>>>,
-    /// Claim of a note: nobody waits for that, and it may get another position.
+    /// Claim of a note: nothing waits for it, and its position may change.
     pub(super) note: Option<NoteClaim>,
 }
 
@@ -93,18 +93,18 @@ struct Waits {
     next: u64,
     records: Vec<WaitingRecord>,
     flushes: Vec<oneshot::Sender<bool>>,
-    /// Bytes of the waiting records.
+    /// Bytes of waiting records.
     bytes: u64,
-    /// Bytes of the group that is being written.
+    /// Bytes of the group now being written.
     writing: u64,
-    /// Bytes of the log by their senders.
+    /// Bytes of the log by sender.
     shares: LogShares,
     is_closed: bool,
     /// True once the writer has ended.
     has_ended: bool,
 }
 
-/// Queue of records and flushes before the writer, with the byte counts that bound it.
+/// Queue of records and flushes for the writer, with the byte counts that bound it.
 pub(super) struct WriteQueue {
     pub(super) limits: LogLimits,
     waits: Mutex<Waits>,
@@ -112,13 +112,12 @@ pub(super) struct WriteQueue {
     ended: Condvar,
     /// Bytes of all segments.
     used: AtomicU64,
-    /// Bytes of its room lent to other logs.
+    /// Bytes of its space lent to other logs.
     lent: AtomicU64,
     /// Bytes beyond its limit, borrowed from another log.
     borrowed: AtomicU64,
     pub(super) is_failing: AtomicBool,
-    /// Bytes of the largest record that found no room, as far as they count, until there is room
-    /// for twice as many; else 0.
+    /// Counted bytes of the largest refused record, until there is space for twice as many; else 0.
     unfit: AtomicU64,
     /// True once no segment may be removed.
     pub(super) keeps_all: AtomicBool,
@@ -129,7 +128,7 @@ pub(super) struct WriteQueue {
 pub(super) struct Group {
     pub(super) records: Vec<WaitingRecord>,
     pub(super) flushes: Vec<oneshot::Sender<bool>>,
-    /// True if nothing comes after it.
+    /// True for the last group.
     pub(super) is_last: bool,
 }
 
@@ -151,8 +150,8 @@ impl WriteQueue {
         }
     }
 
-    /// Queues a record of a sender with an answer; `claim` runs under the lock, so the log cannot
-    /// remove its segment before the claim is made.
+    /// Queues a record of a sender with an answer. `claim` runs under the lock, so that the log
+    /// cannot remove its segment before the claim exists.
     pub(super) fn push<T>(
         &self,
         sender: Option<Sender>,
@@ -178,8 +177,8 @@ impl WriteQueue {
         Ok((claimed, waits.then_some(receiver)))
     }
 
-    /// Queues a record without an answer. Notes tell what became of other records, so they may go
-    /// beyond the limits of those.
+    /// Queues a record without an answer. Notes record the outcome of other records, so they may
+    /// exceed the limits for those.
     pub(super) fn push_note(
         &self,
         head: RecordHead,
@@ -210,8 +209,8 @@ impl WriteQueue {
         if waits.is_closed {
             return Err(AppendError::Closed);
         }
-        // An empty queue takes any record. Bytes that are being written count, too: a burst would
-        // pass the limits between two groups otherwise.
+        // An empty queue takes any record. Bytes being written count, too; otherwise a burst could
+        // pass the limits between two groups.
         let held = waits.bytes + waits.writing;
         if held > 0 && held + bytes > limits.waiting_max {
             return Err(AppendError::Behind);
@@ -241,7 +240,7 @@ impl WriteQueue {
         Ok(claimed)
     }
 
-    /// Lends this many bytes of its room, if they are free.
+    /// Lends this much of its space, if free.
     pub(super) fn lend(&self, bytes: u64) -> bool {
         let waits = self.waits.lock();
         let used = self.used.load(Ordering::Relaxed) + waits.bytes + waits.writing + self.lent();
@@ -252,17 +251,17 @@ impl WriteQueue {
         is_free
     }
 
-    /// Lends this many bytes that are in use already, free or not.
+    /// Lends this much space that is already in use, free or not.
     pub(super) fn lend_used(&self, bytes: u64) {
         self.lent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes back lent bytes.
+    /// Takes back lent space.
     pub(super) fn take_back(&self, bytes: u64) {
         self.lent.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes of its room lent to other logs.
+    /// Returns the bytes lent to other logs.
     pub(super) fn lent(&self) -> u64 {
         self.lent.load(Ordering::Relaxed)
     }
@@ -277,16 +276,16 @@ impl WriteQueue {
         self.borrowed.load(Ordering::Relaxed)
     }
 
-    /// Returns the position of the next record, if none waits. Until a record comes it stays the
-    /// next one.
+    /// Returns the position of the next record, if none waits. It stays the next one until a record
+    /// arrives.
     pub(super) fn next_of_idle(&self) -> Option<u64> {
         let waits = self.waits.lock();
         waits.records.is_empty().then_some(waits.next)
     }
 
-    /// Takes out all records behind those that could not be written, so that the next one stands at
-    /// `end`, where the file goes on. If one of them has been answered already, all stay at their
-    /// positions. None of the refused ones counts for its sender.
+    /// Takes out all records after unwritten ones, so that the next one is at `end`, the end of the
+    /// file. If one of them has been answered already, all keep their positions. None of the
+    /// refused ones counts for its sender.
     pub(super) fn refuse_waiting(&self, end: Option<u64>, refused: &mut Vec<WaitingRecord>) {
         let mut waits = self.waits.lock();
         let is_answered =
@@ -298,11 +297,11 @@ impl WriteQueue {
         }
         for record in refused {
             let Some(sender) = record.sender else { continue };
-            waits.shares.take_out(sender, (record.position, record.end() - record.position));
+            waits.shares.remove(sender, (record.position, record.end() - record.position));
         }
     }
 
-    /// Waits until all records before it are written.
+    /// Waits until all earlier records are written.
     pub(super) async fn flush(&self) -> bool {
         let (sender, receiver) = oneshot::channel();
         {
@@ -316,7 +315,7 @@ impl WriteQueue {
         receiver.await.unwrap_or(false)
     }
 
-    /// Takes all waiting records and flushes, after waiting at most so long for one.
+    /// Takes all waiting records and flushes, after waiting up to `longest` for one.
     pub(super) fn take(&self, longest: Duration) -> Group {
         let is_idle = |waits: &mut Waits| {
             waits.records.is_empty() && waits.flushes.is_empty() && !waits.is_closed
@@ -331,38 +330,37 @@ impl WriteQueue {
         }
     }
 
-    /// Closes the queue: the writer ends once all is written.
+    /// Closes the queue: the writer ends after writing all records.
     pub(super) fn close(&self) {
         self.waits.lock().is_closed = true;
         self.more.notify_one();
     }
 
-    /// Marks the writer as ended, for whatever cause: waiting records are refused, and so are later
-    /// ones.
+    /// Marks the writer as ended, for any cause: waiting and later records are refused.
     pub(super) fn end(&self) {
         let mut waits = self.waits.lock();
         (waits.is_closed, waits.has_ended) = (true, true);
-        // Dropping the senders wakes everyone who waits for one of them.
+        // Dropping the senders wakes all that wait for them.
         waits.records.clear();
         waits.flushes.clear();
         self.is_failing.store(true, Ordering::Relaxed);
         self.ended.notify_all();
     }
 
-    /// Waits until the writer has ended, at most so long.
+    /// Waits until the writer has ended, up to a limit.
     pub(super) fn wait_end(&self, longest: Duration) {
         let goes_on = |waits: &mut Waits| !waits.has_ended;
-        // A disk that does not answer must not keep the process from ending.
+        // A hanging disk must not keep the process alive.
         self.ended.wait_while_for(&mut self.waits.lock(), goes_on, longest);
     }
 
-    /// Returns the bytes that wait or are being written.
+    /// Returns the bytes waiting or being written.
     pub(super) fn waiting(&self) -> u64 {
         let waits = self.waits.lock();
         waits.bytes + waits.writing
     }
 
-    /// Sets the bytes of the segments, with all that was being written, and their positions.
+    /// Sets the bytes and positions of the segments after a write.
     pub(super) fn set_used(&self, bytes: u64, segments: &[Range<u64>]) {
         let mut waits = self.waits.lock();
         waits.writing = 0;
@@ -375,8 +373,8 @@ impl WriteQueue {
         }
     }
 
-    /// Returns true from a record that found no room on, until there is room for twice as much: at
-    /// the brink it would change with each record.
+    /// Returns true after a refused record, until there is space for twice as much: near the limit
+    /// the state would change with each record.
     pub(super) fn is_full(&self) -> bool {
         self.unfit.load(Ordering::Relaxed) > 0
     }

@@ -1,4 +1,4 @@
-//! Reader of records, which skips damaged ones.
+//! Reader of records that skips damaged ones.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::segments::{RecordRun, SegmentFile, Segments};
 /// Bytes read at once in a search for heads.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Skipped bytes that hold no whole record.
+/// Skipped bytes without a whole record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skipped {
     /// Position of the first byte.
@@ -33,7 +33,7 @@ pub(super) fn read(segments: &Segments, position: u64) -> io::Result<Record> {
     Ok(Record { position, head: frame.head, payload })
 }
 
-/// Reads the bytes of the record at a position, with its head; `None` if it is not whole.
+/// Reads the bytes of the record at a position, with its head; `None` if it is incomplete.
 pub(super) fn raw_at(segment: &SegmentFile, position: u64) -> io::Result<Option<Vec<u8>>> {
     let Some(frame) = frame_at(segment, position)? else { return Ok(None) };
     let mut bytes = vec![0; usize::try_from(frame.end() - position).unwrap_or(usize::MAX)];
@@ -42,8 +42,8 @@ pub(super) fn raw_at(segment: &SegmentFile, position: u64) -> io::Result<Option<
     Ok(is_whole.then_some(bytes))
 }
 
-/// Reads the bytes of records that stand one after another, by their positions and lengths; `None`
-/// if one of them is not whole.
+/// Reads the bytes of adjacent records, by position and length; `None` if one of them is
+/// incomplete.
 pub(super) fn raw_run(segment: &SegmentFile, run: &[(u64, u32)]) -> io::Result<Option<Vec<u8>>> {
     let Some((begin, _)) = run.first() else { return Ok(None) };
     let len = run.iter().map(|(_, bytes)| *bytes as usize).sum();
@@ -63,8 +63,8 @@ pub(super) fn raw_run(segment: &SegmentFile, run: &[(u64, u32)]) -> io::Result<O
     Ok(Some(bytes))
 }
 
-/// Finds the runs of a compacted file of this size; returns them with the bytes from the first
-/// damaged head on. What only looks like a head there may be within a payload.
+/// Finds the runs of a compacted file of this size, and the number of bytes from the first damaged
+/// head on. Beyond that, a head may be part of a payload.
 pub(super) fn runs_of(file: &dyn DiskFile, size: u64) -> io::Result<(Vec<RecordRun>, u64)> {
     let mut runs = Vec::<RecordRun>::new();
     let mut at = COMPACTED_HEAD_BYTES as u64;
@@ -88,7 +88,7 @@ pub(super) fn runs_of(file: &dyn DiskFile, size: u64) -> io::Result<(Vec<RecordR
     Ok((runs, size.saturating_sub(at)))
 }
 
-/// Fills a buffer from an offset on; false if the file ends before.
+/// Fills a buffer from an offset on; false if the file is too short.
 pub(super) fn read_exact(file: &dyn DiskFile, offset: u64, buffer: &mut [u8]) -> io::Result<bool> {
     let mut offset = offset;
     let mut rest = buffer;
@@ -106,7 +106,7 @@ pub(super) fn read_exact(file: &dyn DiskFile, offset: u64, buffer: &mut [u8]) ->
     Ok(true)
 }
 
-/// Reads the head of the record at a position; `None` if it is not whole.
+/// Reads the head of the record at a position; `None` if it is incomplete.
 fn frame_at(segment: &SegmentFile, position: u64) -> io::Result<Option<Frame>> {
     let mut head = [0; RECORD_HEAD_BYTES];
     if !fill(segment, position, &mut head)? {
@@ -124,7 +124,7 @@ fn payload_of(segment: &SegmentFile, frame: &Frame) -> io::Result<Option<Bytes>>
     Ok((is_read && frame.is_of(&payload)).then(|| payload.into()))
 }
 
-/// Fills a buffer from a position on; false if the segment ends before.
+/// Fills a buffer from a position on; false if the segment is too short.
 fn fill(segment: &SegmentFile, position: u64, buffer: &mut [u8]) -> io::Result<bool> {
     if buffer.is_empty() {
         return Ok(true);
@@ -138,8 +138,8 @@ fn fill(segment: &SegmentFile, position: u64, buffer: &mut [u8]) -> io::Result<b
     read_exact(&*segment.file, run.offset + (position - run.position), buffer)
 }
 
-/// Returns the position of the next whole head at or after a position, or the segment's end. Chunks
-/// that cannot be read are skipped.
+/// Returns the position of the next whole head at or after a position, or the segment's end.
+/// Unreadable chunks are skipped.
 fn next_frame(segment: &SegmentFile, position: u64) -> u64 {
     if segment.runs.is_some() {
         return segment.run_at_or_after(position).map_or(segment.end, |run| run.end());
@@ -148,7 +148,7 @@ fn next_frame(segment: &SegmentFile, position: u64) -> u64 {
     find_frame(segment, position, |_| Ok(false)).unwrap_or(segment.end)
 }
 
-/// Finds the next whole head; `unread` decides about a chunk that cannot be read.
+/// Finds the next whole head; `unread` decides about an unreadable chunk.
 fn find_frame(
     segment: &SegmentFile,
     position: u64,
@@ -168,17 +168,16 @@ fn find_frame(
             }
             at += found + 1;
         }
-        // A head may stand across the end of a chunk.
+        // A head may cross the end of a chunk.
         let step = if len == CHUNK_BYTES { len - RECORD_HEAD_BYTES } else { len };
         from += step as u64;
     }
     Ok(segment.end)
 }
 
-/// Returns the position after the last whole record of a segment: anything behind it is torn.
+/// Returns the position after the last whole record of a segment: the rest is torn.
 ///
-/// # Errors
-/// If a part of the segment cannot be read: nothing is known of that.
+/// # Errors If part of the segment is unreadable, and so of unknown content.
 pub(super) fn valid_end(segment: &SegmentFile) -> io::Result<u64> {
     let mut at = segment.base;
     let mut end = segment.base;
@@ -213,13 +212,12 @@ impl RecordReader {
         self
     }
 
-    /// Returns the position from which the next record is looked for.
+    /// Returns the position at which the search for the next record begins.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Returns the heads of all records; payloads are read only of records whose first tag is in
-    /// `with_payload`.
+    /// Returns the heads of all records. Payloads are read only for first tags in `with_payload`.
     pub fn heads(self, with_payload: &[u8]) -> HeadReader {
         HeadReader { reader: self, with_payload: with_payload.into() }
     }
@@ -278,7 +276,7 @@ impl Iterator for RecordReader {
     }
 }
 
-/// Iterator over heads of records, with the payloads of some.
+/// Iterator over heads of records, some with their payloads.
 pub struct HeadReader {
     reader: RecordReader,
     with_payload: SmallVec<[u8; 4]>,

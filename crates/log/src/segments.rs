@@ -1,4 +1,4 @@
-//! Segments of a log: its files, by the positions that they hold.
+//! Segments of a log: its files, by position.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::disk::DiskFile;
 use super::frame::{COMPACTED_HEAD_BYTES, SEGMENT_HEAD_BYTES};
 
-/// RecordRun of records that stand one after another in a file, by position and by place.
+/// Run of adjacent records in a file, by position and offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordRun {
     pub(super) position: u64,
@@ -33,11 +33,11 @@ pub(super) struct SegmentFile {
     pub(super) end: u64,
     /// Creation time, unix nanoseconds.
     pub(super) created_ns: u64,
-    /// Moment at which this process began or found it. Its age counts from there: the system's
-    /// clock may have been wrong when it was made, or be wrong now.
+    /// Time at which this process created or found it. Its age counts from there, since the system
+    /// clock may have been wrong at its creation, or may be wrong now.
     pub(super) since: Instant,
     pub(super) file: Arc<dyn DiskFile>,
-    /// Runs of a compacted segment, in order; `None` where all its positions stand in one.
+    /// Runs of a compacted segment, in order; `None` for a single run.
     pub(super) runs: Option<Arc<[RecordRun]>>,
 }
 
@@ -46,18 +46,18 @@ impl SegmentFile {
         format!("{base:016x}.log")
     }
 
-    /// Returns the position that a file's name states.
+    /// Returns the position in a file's name.
     pub(super) fn base_of(name: &str) -> Option<u64> {
         let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 16)?;
         u64::from_str_radix(digits, 16).ok()
     }
 
-    /// Returns the offset in the file of a position; not for compacted ones.
+    /// Returns the file offset of a position; not for compacted segments.
     pub(super) fn offset(&self, position: u64) -> u64 {
         position.saturating_sub(self.base).saturating_add(SEGMENT_HEAD_BYTES as u64)
     }
 
-    /// Returns the first run that ends behind a position.
+    /// Returns the first run that ends after a position.
     pub(super) fn run_at_or_after(&self, position: u64) -> Option<RecordRun> {
         let Some(runs) = &self.runs else {
             let Self { base, end, .. } = *self;
@@ -78,11 +78,11 @@ impl SegmentFile {
     }
 }
 
-/// All segments, oldest first. The last one is written to.
+/// All segments, oldest first. The last one is being written.
 #[derive(Default)]
 pub(super) struct Segments {
     files: Mutex<Vec<SegmentFile>>,
-    /// First positions of files that could not be read at the start, and wait for the next.
+    /// First positions of files that were unreadable at the start, left for the next.
     unreadable: Vec<u64>,
 }
 
@@ -91,7 +91,7 @@ impl Segments {
         Self { files: Mutex::new(segments), unreadable }
     }
 
-    /// Returns true if a file between two positions could not be read.
+    /// Returns true if a file between two positions is unreadable.
     pub(super) fn has_unreadable(&self, from: u64, to: u64) -> bool {
         self.unreadable.iter().any(|base| (from..=to).contains(base))
     }
@@ -134,32 +134,32 @@ impl Segments {
             .cloned()
     }
 
-    /// Returns the oldest segment, unless it is the last one and written to.
+    /// Returns the oldest segment, unless it is the last one and being written.
     pub(super) fn oldest_closed(&self, is_last_written: bool) -> Option<SegmentFile> {
         let segments = self.files.lock();
         segments.first().filter(|_| segments.len() > usize::from(is_last_written)).cloned()
     }
 
-    /// Returns the beginning of the second oldest segment, which is when the oldest was closed.
+    /// Returns the creation time of the second oldest segment, at which the oldest was closed.
     pub(super) fn second_since(&self) -> Option<Instant> {
         self.files.lock().get(1).map(|segment| segment.since)
     }
 
-    /// Returns the first segment that begins at or after a position, but for the last one of all,
-    /// which tells the end of the log.
+    /// Returns the first segment at or after a position, except the last one, which marks the end
+    /// of the log.
     pub(super) fn closed_from(&self, base: u64) -> Option<SegmentFile> {
         let segments = self.files.lock();
         let (_, closed) = segments.split_last()?;
         closed.iter().find(|segment| segment.base >= base).cloned()
     }
 
-    /// Returns all segments but the last one.
+    /// Returns all segments except the last one.
     pub(super) fn closed(&self) -> Vec<SegmentFile> {
         let segments = self.files.lock();
         segments.split_last().map(|(_, closed)| closed.to_vec()).unwrap_or_default()
     }
 
-    /// Puts a segment in the place of those that begin within a range of positions, or none.
+    /// Replaces the segments that begin within a range of positions.
     pub(super) fn replace(&self, (from, to): (u64, u64), with: Option<SegmentFile>) {
         let mut segments = self.files.lock();
         let first = segments.partition_point(|segment| segment.base < from);
@@ -178,7 +178,7 @@ impl Segments {
         self.files.lock().iter().map(SegmentFile::bytes).sum()
     }
 
-    /// Returns the positions between which each holds its records.
+    /// Returns the range of positions of each segment.
     pub(super) fn positions(&self) -> Vec<Range<u64>> {
         self.files.lock().iter().map(|segment| segment.base..segment.end).collect()
     }

@@ -1,4 +1,4 @@
-//! Settings of a log: its limits, and its durability.
+//! Settings of a log: limits and durability.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,24 +10,23 @@ use spanscore_base::settings::HumanDuration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Acknowledged at once: requests of the last moments are lost with the process.
+    /// Acknowledged at once: the last requests are lost with the process.
     None,
-    /// Acknowledged once the system has it: it survives the end of the process, not a loss of
-    /// power.
+    /// Acknowledged after the write: survives the end of the process, but not a loss of power.
     #[default]
     Os,
-    /// Acknowledged once the disk has it: it survives a loss of power.
+    /// Acknowledged after the sync: survives a loss of power.
     Disk,
 }
 
-/// Policy for a record that a full log has no room for.
+/// Policy for a record when the log is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
-    /// It is refused, retryably.
+    /// Refuse it, retryably.
     #[default]
     Refuse,
-    /// It is accepted, and the oldest segment is dropped and counted.
+    /// Accept it; drop and count the oldest segment.
     DropOldest,
 }
 
@@ -35,23 +34,22 @@ pub enum WhenFull {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
-    /// Most mebibytes of all its files together. Notes on the fate of requests may take an eighth
-    /// of it beside.
+    /// Largest size of all files together, in mebibytes. Notes on the outcome of requests may take
+    /// an additional eighth.
     #[schemars(range(min = 1))]
     #[default = 4096]
     pub size_max_mib: u32,
-    /// Size beyond which a new file is begun; at most an eighth of `size_max_mib`.
+    /// Size of a file, after which a new one is begun; at most an eighth of `size_max_mib`.
     #[schemars(range(min = 1))]
     #[default = 64]
     pub segment_mib: u32,
-    /// Age beyond which a file is dropped and counted, although requests in it are still needed. It
-    /// counts from the moment that the process wrote or found the file, by no clock that can be
-    /// set.
+    /// Age after which a file is dropped and counted, even if its requests are still needed. It
+    /// counts from the time at which the process wrote or found the file, on a monotonic clock.
     #[default(HumanDuration::from_secs(24 * 3600))]
     pub age_max: HumanDuration,
-    /// Policy for a request that there is no room for.
+    /// Policy for a request when the log is full.
     pub when_full: WhenFull,
-    /// Most mebibytes that wait to be written.
+    /// Largest amount of data waiting to be written, in mebibytes.
     #[schemars(range(min = 1))]
     #[default = 32]
     pub waiting_mib: u32,
@@ -63,17 +61,17 @@ pub struct LogSettings {
 /// Limits of a log in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Most bytes of all segments.
+    /// Limit on the bytes of all segments.
     pub size_max: u64,
-    /// Bytes beyond which a segment is closed.
+    /// Size after which a segment is closed.
     pub segment: u64,
-    /// Age beyond which a segment is dropped.
+    /// Age after which a segment is dropped.
     pub age_max_ns: u64,
-    /// Policy for a record that there is no room for.
+    /// Policy for a record when the log is full.
     pub when_full: WhenFull,
-    /// Most bytes that wait to be written.
+    /// Limit on the bytes waiting to be written.
     pub waiting_max: u64,
-    /// Bytes of the disk that are set aside for compaction, for when it is full; with 0 none.
+    /// Disk space reserved for compaction on a full disk; 0 for none.
     pub reserve: u64,
     /// Interval of syncs, unless each group is synced.
     pub sync_interval: std::time::Duration,
@@ -82,8 +80,8 @@ pub struct LogLimits {
 }
 
 impl LogLimits {
-    /// Returns the limits for notes, which have a part beyond those of records: while records are
-    /// refused, notes on those that are there go on.
+    /// Returns the limits for notes, which exceed those of records: while records are refused,
+    /// notes on existing ones continue.
     pub(super) fn of_notes(&self) -> Self {
         let beyond = |most: u64| most.saturating_add(most / NOTE_PARTS);
         Self { size_max: beyond(self.size_max), waiting_max: beyond(self.waiting_max), ..*self }
@@ -95,19 +93,19 @@ impl LogLimits {
     }
 }
 
-/// Inverse of the part of a log that is set aside for compaction.
+/// Inverse of the share of a log that is reserved for compaction.
 const RESERVE_PARTS: u64 = 32;
-/// Most bytes that are set aside for compaction.
+/// Largest reserve for compaction.
 const RESERVE_BYTES_MAX: u64 = 4 << 20;
 
-/// Least number of segments in a full log: room is made by dropping whole segments.
+/// Fewest segments of a full log: space is freed by dropping whole segments.
 const SEGMENTS_MIN: u64 = 8;
 
-/// Inverse of the part of a log that notes may take beside all of it.
+/// Inverse of the additional share of a log for notes.
 const NOTE_PARTS: u64 = 8;
 
 impl LogSettings {
-    /// Returns the limits with a durability.
+    /// Returns the limits for a durability.
     pub fn limits(&self, durability: Durability) -> LogLimits {
         let mib = |mib: u32| u64::from(mib.max(1)) << 20;
         let size_max = mib(self.size_max_mib);

@@ -1,28 +1,29 @@
-//! Bytes of a log by their senders: who has little finds room in a log that is nearly full of the
-//! records of others.
+//! Bytes of a log by sender, so that small senders find space in a log that is nearly full of
+//! others' records.
 //!
 //! Bytes are counted by stretches of positions. A stretch counts while a segment holds some of it;
-//! what compaction freed of it goes from all alike.
+//! space freed by compaction is deducted from all senders alike.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use spanscore_base::model::{Sender, SenderShares};
 
-/// Inverse of the part of a log that must be free for senders to take it without a look at their
-/// shares. It is beyond what compaction leaves free.
+/// Inverse of the free share above which no shares are checked. It exceeds the space that
+/// compaction leaves free.
 const FREE_PARTS: u64 = 8;
-/// Stretches of a full log. At most twice as many count, where segments with gaps hold more.
+/// Stretches of a full log. At most twice as many count, if segments with gaps hold more.
 const STRETCHES: u64 = 64;
-/// Most connections that a stretch tells apart; of further ones it tells the peers, as many again.
+/// Largest number of distinct connections in a stretch; beyond it peers are counted, up to the same
+/// number.
 const SENDERS_MAX: usize = 256;
 
-/// Occupancy of a log as a record comes.
+/// Occupancy of a log when a record arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogRoom {
     /// Bytes in use.
     pub(super) used: u64,
-    /// Most bytes.
+    /// Limit, bytes.
     pub(super) size_max: u64,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct LogRoom {
 pub(super) struct LogShares {
     stretches: VecDeque<Stretch>,
     shares: SenderShares,
-    /// Bytes that are counted.
+    /// Counted bytes.
     counted: u64,
 }
 
@@ -43,15 +44,15 @@ struct Stretch {
 }
 
 impl LogShares {
-    /// Returns true if a record of a sender may go into a log that has room for it: the last part
-    /// of one is for those who have at most four times what is left, where others have any.
+    /// Returns true if the log has space for a sender's record. The last part of the space is only
+    /// for senders that hold at most four times the rest, unless no other sender holds anything.
     pub(super) fn may_add(&self, sender: Sender, bytes: u64, room: LogRoom) -> bool {
         let LogRoom { used, size_max } = room;
         let left = size_max.saturating_sub(used);
         if left.saturating_sub(bytes) >= size_max / FREE_PARTS {
             return true;
         }
-        // Where less is there than was counted, all have so much less.
+        // If less is stored than was counted, all counts are scaled down.
         let scaled = |bytes: u64| {
             let counted = u128::from(self.counted.max(used).max(1));
             let scaled = u128::from(bytes) * counted / u128::from(used.max(1));
@@ -60,7 +61,7 @@ impl LogShares {
         self.shares.fits_beside_others(scaled(left), sender.without_group(), scaled(bytes))
     }
 
-    /// Counts a record that was added to a log of so many bytes at most.
+    /// Counts a record added to a log of this maximum size.
     pub(super) fn add(&mut self, sender: Sender, (position, bytes): (u64, u64), size_max: u64) {
         let width = size_max / STRETCHES;
         let last = self.stretches.back().map(|last| last.base);
@@ -83,8 +84,8 @@ impl LogShares {
         }
     }
 
-    /// Takes out a record that was added and could not be written.
-    pub(super) fn take_out(&mut self, sender: Sender, (position, bytes): (u64, u64)) {
+    /// Removes an added record that could not be written.
+    pub(super) fn remove(&mut self, sender: Sender, (position, bytes): (u64, u64)) {
         let after = self.stretches.partition_point(|stretch| stretch.base <= position);
         let stretch = after.checked_sub(1).and_then(|at| self.stretches.get_mut(at));
         let Some(Stretch { by_sender, .. }) = stretch else { return };
@@ -101,14 +102,14 @@ impl LogShares {
             self.counted -= bytes;
             break;
         }
-        // The log goes on before positions that were never written.
+        // The log continues before positions that were never written.
         while self.stretches.back().is_some_and(|last| last.by_sender.is_empty()) {
             self.stretches.pop_back();
         }
     }
 
-    /// Forgets the stretches of which no segment holds a position, by the positions of the segments
-    /// in order. What comes behind the last one waits to be written.
+    /// Removes the stretches without a position in any segment, given the segments' positions in
+    /// order. Positions after the last segment are waiting to be written.
     pub(super) fn keep_within(&mut self, segments: &[Range<u64>]) {
         let end = segments.last().map_or(0, |last| last.end);
         let mut at = 0;
@@ -144,7 +145,8 @@ mod tests {
         Sender { peer, connection, ..Sender::default() }
     }
 
-    /// Adds records of a sender from a position on until it has its part; returns the next one.
+    /// Adds records of a sender from a position on until it reaches its share; returns the next
+    /// position.
     fn fill(shares: &mut LogShares, sender: Sender, from: u64) -> u64 {
         let mut used = from;
         while used + 100 <= SIZE_MAX
@@ -175,7 +177,7 @@ mod tests {
             let Some(other) = other else { continue };
             let after = fill(&mut shares, other, used);
             assert!(after > used + 5_000, "{after}");
-            // Once the log begins behind what the flood had, it has room again.
+            // Once the log begins after the flood's records, the flood has room again.
             shares.keep_within(slice::from_ref(&(SIZE_MAX / 2..after)));
             let room = LogRoom { used: after - SIZE_MAX / 2, size_max: SIZE_MAX };
             assert!(shares.may_add(flood, 100, room));
@@ -201,7 +203,7 @@ mod tests {
 
     #[test]
     fn stretches_do_not_grow_while_an_old_record_is_claimed() {
-        // The first record stands in a segment alone, or in one with gaps up to the last.
+        // The first record is in a segment alone, or in one with gaps up to the last.
         for (has_gaps, expected) in [(false, 9), (true, 2 * STRETCHES as usize)] {
             let mut shares = LogShares::default();
             let segment = SIZE_MAX / 8;
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn record_that_was_not_written_is_nobodys() {
         let width = SIZE_MAX / STRETCHES;
-        // A connection, one of those beyond the ones of a stretch, and one of another stretch.
+        // A connection, one beyond the limit of a stretch, and one of another stretch.
         for connection in [1, 300, 2000] {
             let mut shares = LogShares::default();
             for connection in 1..=600 {
@@ -232,7 +234,7 @@ mod tests {
             let before = shares.counted;
             shares.add(sender(1, connection), (position, 50), SIZE_MAX);
             let held = shares.shares.held(sender(1, connection));
-            shares.take_out(sender(1, connection), (position, 50));
+            shares.remove(sender(1, connection), (position, 50));
             assert_eq!((shares.counted, shares.stretches.len()), (before, 1), "{connection}");
             let after = shares.shares.held(sender(1, connection));
             assert_eq!(held.0 - after.0, 50, "{connection}");

@@ -45,10 +45,10 @@ fn append(log: &Log, number: u8, len: usize) -> Result<Claim, AppendError> {
     runtime().block_on(log.append(head(number), payload(number, len)))
 }
 
-/// Longest wait for what must come: a bound for a test that fails, and no measure of speed.
+/// Longest wait for an expected event: a bound for failing tests, not a measure of speed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits until a log is as wanted.
+/// Waits until a log meets a condition.
 fn eventually(log: &Log, mut is_so: impl FnMut() -> bool) {
     let waits = Instant::now();
     while !is_so() {
@@ -61,7 +61,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
 
-/// Returns the numbers of the records in a log, and the bytes that its reader skips.
+/// Returns the numbers of the records in a log, and the number of skipped bytes.
 fn found(log: &Log) -> (Vec<u8>, u64) {
     let mut numbers = Vec::new();
     let mut skipped = 0;
@@ -130,7 +130,8 @@ fn log_of_a_process_that_ends_keeps_what_its_claims_let_go_of() {
     }
     log.keep_all();
     drop(all);
-    // It looks for what can go at least once while these are written, some milliseconds each.
+    // The writer checks for removal at least once during these writes, which take some milliseconds
+    // each.
     let waits = Instant::now();
     while waits.elapsed() < Duration::from_millis(300) {
         append(&log, 9, 0).unwrap();
@@ -215,7 +216,7 @@ fn a_clock_that_leaps_drops_nothing_that_is_needed() {
     let disk = FakeDisk::default();
     let a_day = LogLimits { age_max_ns: DAY_NS, ..limits(Durability::Os) };
     let mut written = 0;
-    // Set back to 1970, right again, beyond, and right again; each time in a process of its own.
+    // Set back to 1970, right again, ahead, and right again; each time in a new process.
     for times in [[NOW_NS, DAY_NS], [DAY_NS, NOW_NS], [2 * NOW_NS, NOW_NS]] {
         let time = Arc::new(AtomicU64::new(times[0]));
         let told = Arc::clone(&time);
@@ -228,7 +229,7 @@ fn a_clock_that_leaps_drops_nothing_that_is_needed() {
                 append(&log, written, 250).unwrap();
             }
             let written = Instant::now();
-            // The writer looks ten times a second.
+            // The writer checks ten times a second.
             eventually(&log, || written.elapsed() > Duration::from_millis(250));
         }
         assert_eq!(log.usage().counts.dropped_segments, 0);
@@ -251,8 +252,8 @@ fn small_log() -> (String, Vec<u8>) {
     (name, bytes)
 }
 
-/// Opens the remains of a log of four records: those read are among them, in order, and the log can
-/// be written.
+/// Opens the remains of a log of four records. The records read are among them, in order, and the
+/// log is writable.
 fn check_damaged(name: &str, bytes: Vec<u8>) -> (Vec<u8>, u64) {
     let disk = FakeDisk::with(name, bytes);
     let (log, recovered, _all) = open(&disk, limits(Durability::Os));
@@ -289,7 +290,7 @@ fn every_flipped_byte_of_a_log_costs_one_record_at_most_and_is_told() {
         flipped[at] ^= 0x41;
         let (numbers, left_out) = check_damaged(&name, flipped);
         match at {
-            // The head of the file: it is set aside. Its last four bytes say nothing.
+            // The head of the file is damaged: it is set aside. Its last four bytes have no effect.
             0..28 => assert!(numbers.is_empty() && left_out > 0, "at {at}"),
             28..32 => assert_eq!(numbers, [1, 2, 3, 4]),
             _ => assert!(numbers.len() == 3 && left_out > 0, "at {at}: {numbers:?} {left_out}"),
@@ -323,7 +324,7 @@ fn disk_that_is_full_or_fails_refuses_and_recovers_by_itself() {
         disk.lose_power(0);
         let (log, ..) = open(&disk, limits(Durability::Disk));
         let (mut numbers, _) = found(&log);
-        // A refused record may be there all the same: a refusal does not promise its absence.
+        // A refused record may still be in the log: a refusal does not promise its absence.
         numbers.retain(|number| *number != 3);
         assert_eq!(numbers, [1, 2, 4], "{call:?} {fault:?}");
     }
@@ -386,7 +387,7 @@ enum Step {
     Append(usize),
     Note(usize),
     Forget(usize),
-    /// Fails the next this many writes or syncs.
+    /// Fails the next writes or syncs, this many.
     Fail(u8),
     Kill,
     LosePower(usize),
@@ -408,8 +409,8 @@ fn note(log: &Log, number: u8, len: usize) {
     log.note(head(number), payload(number, len));
 }
 
-/// Runs the steps beside a plain model: records answered and claimed are found after every end that
-/// the durability survives, in order, and no others than those appended.
+/// Runs the steps against a simple model. Answered and claimed records are found in order after
+/// every end that the durability survives, and no records are invented.
 fn check_model(steps: Vec<Step>, durability: Durability) {
     let disk = FakeDisk::default();
     let mut number = 0_u8;
@@ -446,7 +447,7 @@ fn check_model(steps: Vec<Step>, durability: Durability) {
                 disk.heal();
                 let kept: Vec<_> =
                     claimed.drain(..).map(|(claim, it)| (claim.position(), it)).collect();
-                // Claims of a process that is killed are never let go.
+                // Claims of a killed process are never released.
                 let holds: Vec<_> =
                     kept.iter().map(|(position, _)| log.source().claim(*position, 0)).collect();
                 drop(log);
@@ -467,7 +468,7 @@ fn check_model(steps: Vec<Step>, durability: Durability) {
                         seen.push((record.position, *number));
                     }
                 }
-                // Lost records were never there: their positions may be assigned again.
+                // Lost records never existed: their positions may be reused.
                 appended.retain(|position, (number, _)| seen.contains(&(*position, *number)));
                 for one in kept.iter().filter(|_| survives) {
                     assert!(seen.contains(one), "{one:?} of {seen:?}");

@@ -1,4 +1,4 @@
-//! Writer thread of a log: group commit, one write for all waiting records and one sync if
+//! Writer thread of a log with group commit: one write for all waiting records, and one sync if
 //! required.
 
 mod compacting;
@@ -19,19 +19,19 @@ use super::settings::{Durability, LogLimits, WhenFull};
 use spanscore_base::model::Source;
 use unwritten::UnwrittenNotes;
 
-/// Longest sleep of the writer, and interval at which segments are checked for removal.
+/// Longest sleep of the writer, and interval of checks for removable segments.
 const TICK: Duration = Duration::from_millis(100);
-/// Interval of probes of a log that cannot be written.
+/// Interval of probes of a failed log.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// Most bytes of a probe.
+/// Largest probe.
 const PROBE_BYTES_MAX: u64 = 4 << 20;
-/// Bytes that a probe writes.
+/// Bytes written by a probe.
 static PROBE: [u8; 64 << 10] = [0; 64 << 10];
-/// Size beyond which a segment without claims is replaced, so that a start reads little.
+/// Size above which a segment without claims is replaced, so that a start reads little.
 const IDLE_BYTES: u64 = 1 << 20;
-/// Inverse of the part of the longest age after which a segment is replaced.
+/// Inverse of the share of the maximum age after which a segment is replaced.
 const AGE_PARTS: u32 = 4;
-/// First tag of a probe record, which earlier versions wrote to a log that had failed.
+/// First tag of a probe record, which earlier versions wrote to a failed log.
 pub const PROBE_TAG: u8 = 0;
 
 /// Writer of a log: the state of its thread.
@@ -42,22 +42,22 @@ pub(super) struct LogWriter {
     segments: Arc<Segments>,
     source: Arc<Source>,
     clock: Clock,
-    /// Segment that is written to; `None` after an error.
+    /// Segment being written; `None` after an error.
     active: Option<SegmentFile>,
     /// True if bytes were written since the last sync.
     is_dirty: bool,
     synced: Instant,
     probed: Instant,
-    /// Size of the largest record that could not be written since the last one that could.
+    /// Size of the largest record refused since the last successful write.
     refused_bytes: u64,
     /// True if the last sync failed.
     is_unsynced: bool,
     unwritten: UnwrittenNotes,
-    /// Compaction under way.
+    /// Current compaction.
     pass: Option<Compaction>,
-    /// Time of the last look for segments worth a copy that found none, and the dead bytes then.
-    looked_in_vain: Option<(Instant, u64)>,
-    /// Time of the last compaction that failed.
+    /// Time of the last check that found no segment to compact, and the dead bytes then.
+    last_vain_check: Option<(Instant, u64)>,
+    /// Time of the last failed compaction.
     compaction_failed: Option<Instant>,
     reserve: Reserve,
     reserved: Option<Instant>,
@@ -88,7 +88,7 @@ impl LogWriter {
             is_unsynced: false,
             unwritten: UnwrittenNotes::default(),
             pass: None,
-            looked_in_vain: None,
+            last_vain_check: None,
             compaction_failed: None,
             reserve: Reserve::default(),
             reserved: None,
@@ -98,14 +98,14 @@ impl LogWriter {
     /// Begins a segment at a position.
     pub(super) fn begin(&mut self, base: u64) -> io::Result<()> {
         if let Some(empty) = self.segments.pop_empty() {
-            // A file that cannot be removed is found empty at the next start.
+            // The next start finds a file that cannot be removed, and it is empty.
             let _ = self.disk.remove(&SegmentFile::name(empty.base));
         }
         let name = SegmentFile::name(base);
         let created_ns = (self.clock)();
         let head = SegmentHead { base, created_ns };
         let file = match self.disk.create(&name) {
-            // Left by a beginning that failed, and empty: its positions were never given.
+            // Left by a failed attempt, and empty: its positions were never assigned.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.disk.remove(&name)?;
                 self.disk.create(&name)?
@@ -116,7 +116,7 @@ impl LogWriter {
         let written = write_all(|parts| file.append(parts), &mut [IoSlice::new(&bytes)])
             .and_then(|()| self.sync_new(&*file));
         if let Err(error) = written {
-            // A file that cannot be removed is found empty at the next start.
+            // The next start finds a file that cannot be removed, and it is empty.
             let _ = self.disk.remove(&name);
             return Err(error);
         }
@@ -136,8 +136,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes until the log is closed and all is written. If it ends otherwise, by a panic, the log
-    /// is closed with it.
+    /// Writes until the log is closed and all records are written. A panic closes the log, too.
     pub(super) fn run(self) {
         // Dropped after the writer and its disk, so that a waiting caller can open the disk.
         let _end = Ends(Arc::clone(&self.queue));
@@ -152,7 +151,7 @@ impl LogWriter {
             if !flushes.is_empty() || is_last || self.is_sync_due() {
                 self.sync();
             }
-            // A refused record tells nothing of those before it, unless these were answered before
+            // A refused record tells nothing about earlier ones, unless these were answered before
             // they were written.
             let is_refusing = self.queue.is_failing.load(Ordering::Relaxed);
             let may_lack = is_refusing && self.limits.durability == Durability::None;
@@ -167,7 +166,7 @@ impl LogWriter {
             }
             if looked.elapsed() >= TICK {
                 looked = Instant::now();
-                self.look_after();
+                self.maintain();
             }
         }
     }
@@ -176,7 +175,7 @@ impl LogWriter {
         self.is_dirty && self.synced.elapsed() >= self.limits.sync_interval
     }
 
-    /// Writes a group, in parts that each go to one segment, and answers.
+    /// Writes and answers a group, in parts of one segment each.
     fn write(&mut self, mut records: Vec<WaitingRecord>) {
         let mut refused = Vec::new();
         while !records.is_empty() {
@@ -189,8 +188,8 @@ impl LogWriter {
             records = rest;
         }
         if !refused.is_empty() {
-            // The file goes on where it was cut, and waiting records have positions behind the gap:
-            // they are refused, too. Answered only after that, so that no retry is among them.
+            // The file continues at the cut, and waiting records have later positions: they are
+            // refused, too. Answers follow, so that no retry is among them.
             let end = self.active.as_ref().map(|active| active.end);
             self.queue.refuse_waiting(end, &mut refused);
             self.answer(refused, Err(AppendError::Failed));
@@ -207,10 +206,10 @@ impl LogWriter {
         ends.count().max(1)
     }
 
-    /// Returns true if a record comes next in a segment, and the segment has room.
+    /// Returns true if a record is the next in a segment, and the segment has room.
     fn takes(&self, active: &SegmentFile, record: &WaitingRecord) -> bool {
         let is_next = active.end == record.position;
-        // A record that is larger than a segment stands in one alone.
+        // A record larger than a segment gets one of its own.
         let is_empty = active.end == active.base;
         is_next && (is_empty || record.end() - active.base <= self.limits.segment)
     }
@@ -250,25 +249,25 @@ impl LogWriter {
         if self.limits.durability == Durability::Disk {
             self.sync();
         }
-        self.wrote(largest(records));
-        // After a failed sync nothing is known of the written records.
+        self.note_success(largest(records));
+        // After a failed sync the state of the written records is unknown.
         if self.is_dirty && self.active.is_none() { Err(AppendError::Failed) } else { Ok(()) }
     }
 
     fn answer(&mut self, records: Vec<WaitingRecord>, written: Result<(), AppendError>) {
         for record in records {
             match record.written {
-                // A sender that has gone need not be told.
+                // The sender may no longer wait.
                 Some(waiting) => drop(waiting.send(written)),
-                None if record.note.is_some() && written.is_err() => self.keep_unwritten(record),
+                None if record.note.is_some() && written.is_err() => self.hold_unwritten(record),
                 None => {}
             }
         }
     }
 
     /// Ends the failing state once a record as large as the largest refused one was written: small
-    /// ones alone show no recovery.
-    fn wrote(&mut self, bytes: u64) {
+    /// ones alone prove no recovery.
+    fn note_success(&mut self, bytes: u64) {
         if bytes < self.refused_bytes || self.is_unsynced {
             return;
         }
@@ -294,7 +293,7 @@ impl LogWriter {
             Ok(()) => {
                 (self.is_dirty, self.is_unsynced) = (false, false);
                 self.queue.count(|counts| counts.syncs += 1);
-                self.wrote(0);
+                self.note_success(0);
             }
             Err(error) => {
                 (self.active, self.is_unsynced) = (None, true);
@@ -310,7 +309,7 @@ impl LogWriter {
         (self.active, self.is_dirty) = (None, false);
     }
 
-    /// Handles records that could not be written.
+    /// Refuses records that could not be written.
     fn refuse(
         &mut self,
         error: &io::Error,
@@ -333,16 +332,15 @@ impl LogWriter {
         }
     }
 
-    /// Makes room, and looks whether a failed log can be written again.
-    fn look_after(&mut self) {
+    /// Frees space, and checks if a failed log can be written again.
+    fn maintain(&mut self) {
         self.remove_unclaimed();
         self.compact();
         self.queue.set_used(self.segments.bytes(), &self.segments.positions());
         self.probe();
     }
 
-    /// Removes segments without claims or too old, and replaces an active one that has stood long
-    /// enough.
+    /// Removes segments without claims or beyond the maximum age, and replaces an old active one.
     fn remove_unclaimed(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return;
@@ -370,19 +368,19 @@ impl LogWriter {
         }
     }
 
-    /// Probes a failed log with as many bytes as could not be written.
+    /// Probes a failed log with as many bytes as were refused.
     fn probe(&mut self) {
         let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
         if !is_failing || self.probed.elapsed() < PROBE_INTERVAL {
             return;
         }
         self.probed = Instant::now();
-        // A waiting record is the probe.
+        // A waiting record serves as the probe.
         let Some(next) = self.queue.next_of_idle() else { return };
         match self.write_and_cut(next) {
             Ok(()) => {
                 self.is_unsynced = false;
-                self.wrote(self.refused_bytes);
+                self.note_success(self.refused_bytes);
             }
             Err(error) => {
                 self.failed(&error, "write");
@@ -390,7 +388,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes zeros at the position of the next record, and cuts them off again.
+    /// Writes zeros at the next position and cuts them off again.
     fn write_and_cut(&mut self, next: u64) -> io::Result<()> {
         if self.active.as_ref().is_none_or(|active| active.end != next) {
             self.close_active();
@@ -424,7 +422,7 @@ impl LogWriter {
         }
         self.segments.remove_oldest();
         if self.pass.as_ref().is_some_and(|pass| pass.copies(segment.base)) {
-            // The copy would bring back what went together with what stands behind it.
+            // The copy would restore records whose notes are gone.
             self.abandon_pass();
         }
         if is_needed {
@@ -438,7 +436,7 @@ impl LogWriter {
         true
     }
 
-    /// Drops the oldest segments until there is room, if the log may.
+    /// Drops the oldest segments until there is space, if the policy allows.
     fn make_room(&mut self, bytes: u64) {
         if self.limits.when_full != WhenFull::DropOldest {
             return;
@@ -478,7 +476,7 @@ impl WaitingRecord {
     }
 }
 
-/// Writes all parts, in as many calls as that takes.
+/// Writes all parts, in as many calls as needed.
 pub(super) fn write_all(
     mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     mut parts: &mut [IoSlice<'_>],

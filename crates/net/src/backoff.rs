@@ -1,9 +1,9 @@
-//! Exponential back-off with jitter: waits between tries.
+//! Exponential back-off with jitter.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Waits that grow from the first by a factor up to the longest. Pure: chance comes from outside.
+/// Waits that grow by a factor up to a limit. Pure: the caller supplies the random number.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     /// First wait.
@@ -12,44 +12,44 @@ pub struct Backoff {
     pub factor: f64,
     /// Longest wait, before jitter.
     pub longest: Duration,
-    /// Part of a wait by which it is varied, 0 to 1.
+    /// Share of a wait by which it is varied at random, 0 to 1.
     pub jitter: f64,
 }
 
 impl Backoff {
-    /// Waits that double, without jitter.
+    /// Returns waits that double, without jitter.
     pub const fn doubling(first: Duration, longest: Duration) -> Self {
         Self { first, factor: 2.0, longest, jitter: 0.0 }
     }
 
-    /// Returns the wait that follows `before` others; `chance` is 0 to 1.
+    /// Returns the wait after `before` others; `chance` is 0 to 1.
     pub fn wait(&self, before: u32, chance: f64) -> Duration {
         let growth = self.factor.powi(i32::try_from(before).unwrap_or(i32::MAX));
-        // A growth without end is no duration.
+        // An infinite growth is no duration.
         let wait = Duration::try_from_secs_f64(self.first.as_secs_f64() * growth);
         let wait = wait.unwrap_or(self.longest).min(self.longest);
         wait.mul_f64((1.0 + self.jitter * (2.0 * chance - 1.0)).max(0.0))
     }
 }
 
-/// Returns a number from 0 to 1 that differs from process to process and call to call.
+/// Returns a random number from 0 to 1.
 pub fn chance() -> f64 {
     RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
 }
 
-/// Returns the whole milliseconds of a time.
+/// Returns a time in whole milliseconds.
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Waits between a few tries: each is anything up to 500 ms, 1 s, 2 s and so on to 30 s.
+/// Waits for a few attempts: each up to 500 ms, 1 s, 2 s and so on to 30 s.
 const FEW_TRIES: Backoff = Backoff {
     jitter: 1.0,
     ..Backoff::doubling(Duration::from_millis(250), Duration::from_secs(15))
 };
 
-/// Returns the wait behind the attempt of that number, from 1 on, in milliseconds: varied by the
-/// `id` of what is tried, so that it is pure, and at least the wait that the other side asks for.
+/// Returns the wait after an attempt, counted from 1, in milliseconds: at least the requested wait.
+/// It varies by `id` instead of at random, and so is pure.
 pub fn back_off_ms(id: u64, attempt: u32, asked: Option<Duration>) -> u64 {
     let hash = (id ^ u64::from(attempt) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     let wait = FEW_TRIES.wait(attempt.saturating_sub(1), hash as f64 / (1u64 << 31) as f64);

@@ -8,8 +8,8 @@ use tokio::task::JoinError;
 
 use spanscore_base::panics::Panicked;
 
-/// Pool for blocking work beside the threads of the network: as many jobs at a time as there are
-/// cores. Cheap to clone.
+/// Thread pool for blocking work, apart from the network's threads: one job per core. Cheap to
+/// clone.
 #[derive(Clone)]
 pub struct BlockingPool(Arc<Semaphore>);
 
@@ -20,11 +20,9 @@ impl Default for BlockingPool {
 }
 
 impl BlockingPool {
-    /// Runs a job to its end, once a thread is free. A job that began goes on even if its caller
-    /// stops waiting.
+    /// Runs a job once a thread is free. A started job completes even if its caller stops waiting.
     ///
-    /// # Errors
-    /// The job panicked; the message went to the panic hook.
+    /// # Errors The job panicked; the panic hook has the message.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -1,15 +1,15 @@
-//! Circuit breaker: a backend that is away gets probes, and not all requests that wait for it.
+//! Circuit breaker: probes a failing backend instead of sending it all waiting requests.
 //!
 //! ```text
 //! closed --- failures in a row, or many of the last ---> open --- the wait is over ---> half open
 //!   ^                                                     ^                                 |
-//!   '---- it answers ---------------------------------------------------------------------- +
-//!                                                         '---- it fails -------------------'
+//!   '---- success ------------------------------------------------------------------------- +
+//!                                                         '---- failure --------------------'
 //! ```
 //!
-//! Two rules open it, as each misses failures that the other sees: a dead backend is known after a
-//! few requests, one that fails every other time never fails five times in a row. Half open, one
-//! request is on its way as a probe, so that a backend that recovers is not met by the whole
+//! Two rules open it, since each misses failures that the other sees. The first detects a dead
+//! backend after a few requests; the second detects one that fails every other time. While half
+//! open, one request is sent as a probe, so a recovering backend does not receive the whole
 //! backlog. Pure: `(state, event, now) -> state`; times are milliseconds since any fixed moment.
 
 use std::collections::VecDeque;
@@ -17,14 +17,15 @@ use std::time::Duration;
 
 use super::backoff::{Backoff, millis};
 
-/// Rules by which a circuit opens, and for how long.
+/// Rules for opening a circuit and for its duration.
 #[derive(Clone, Copy, Debug)]
 pub struct CircuitRules {
     /// Failures in a row that open it.
     pub row: u32,
-    /// Sliding window: so many answers, none older than that; half of them failures open it.
+    /// Sliding window of a number of answers and a maximum age; it opens if half of them are
+    /// failures.
     pub window: Option<(usize, Duration)>,
-    /// Waits until a probe.
+    /// Waits before a probe.
     pub waits: Backoff,
 }
 
@@ -33,9 +34,9 @@ pub struct CircuitRules {
 pub enum CircuitState {
     /// Requests pass.
     Closed,
-    /// A probe is on its way; no other request passes.
+    /// A probe is in flight; no other request passes.
     HalfOpen,
-    /// No request passes before that time; then one does, as a probe.
+    /// No request passes until the end of the wait; the next one is a probe.
     Open {
         /// End of the wait, milliseconds.
         until_ms: u64,
@@ -78,7 +79,7 @@ impl Circuit {
         self.state
     }
 
-    /// Notes that an admitted request is on its way; it is the probe if the circuit is not closed.
+    /// Notes that an admitted request is in flight; it is the probe unless the circuit is closed.
     pub fn begin(&mut self) {
         if self.state != CircuitState::Closed {
             self.state = CircuitState::HalfOpen;
@@ -94,8 +95,8 @@ impl Circuit {
         }
     }
 
-    /// Notes a failure; returns true if the circuit opens, as it always does after that of a probe.
-    /// `chance` is 0 to 1, `asked` the wait that the backend asks for.
+    /// Notes a failure; returns true if the circuit opens, as it always does after a failed probe.
+    /// `chance` is 0 to 1, `asked` the wait requested by the backend.
     pub fn fail(&mut self, now_ms: u64, is_probe: bool, chance: f64, asked: Duration) -> bool {
         self.note(now_ms, true);
         self.row = self.row.saturating_add(1);
@@ -107,19 +108,18 @@ impl Circuit {
         opens
     }
 
-    /// Closes the circuit, and forgets failures.
+    /// Closes the circuit and forgets failures.
     pub fn close(&mut self) {
         *self = Self::new(self.rules);
     }
 
-    /// Opens the circuit for so long, where trying sooner is known to be in vain; waits behind that
-    /// are the longest.
+    /// Opens the circuit for a known wait; later waits are the longest.
     pub fn lock(&mut self, now_ms: u64, wait: Duration) {
         self.open(now_ms, wait);
         self.openings = u32::MAX;
     }
 
-    /// Notes an end that says nothing of the backend: the next request may be the probe.
+    /// Notes an end without an answer: the next request may be the probe.
     pub fn abandon(&mut self) {
         if self.state == CircuitState::HalfOpen {
             self.state = CircuitState::Open { until_ms: 0 };

@@ -1,8 +1,8 @@
-//! The present time by the system's clock.
+//! System clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Returns the time since 1970; zero where the clock stands before it.
+/// Returns the time since 1970; zero if the clock is before it.
 pub fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! Plumbing that several stages share: TLS, the OTLP client, back-off, circuit breaker and token
-//! bucket, a pool for blocking work, tables of metrics, files written by renaming, a spare
-//! descriptor, and the clock.
+//! Infrastructure shared by stages: TLS, the OTLP client, back-off, circuit breaker, token bucket,
+//! a pool for blocking work, tables of metrics, atomic file replacement, a spare descriptor, and
+//! the clock.
 
 pub mod backoff;
 pub mod blocking;

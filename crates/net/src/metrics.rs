@@ -10,9 +10,9 @@
 //! }
 //! ```
 //!
-//! `new` makes the instruments and shows nothing; `of` puts them under the labels of their owner,
-//! with all series at zero: a counter that appears only with its first event hides that event from
-//! `rate()`. Numbers that are kept elsewhere are read at each scrape, and declared by
+//! `new` makes the instruments without showing them; `of` shows them with the labels of their owner
+//! and all series at zero. A counter that appears with its first event hides that event from
+//! `rate()`. Numbers stored elsewhere are read at each scrape, and declared by
 //! [`readings!`](crate::readings).
 
 use std::iter::once;
@@ -26,8 +26,8 @@ pub use opentelemetry::metrics::Meter;
 /// Name, unit and help.
 type Declared = [&'static str; 3];
 
-/// Declares a struct of instruments, one a line: kind, name, unit, help, and what the `new` of the
-/// kind wants beyond these.
+/// Declares a struct of instruments, one a line: kind, name, unit, help, and further arguments of
+/// the kind's `new`.
 #[macro_export]
 macro_rules! metrics {
     ($(#[$doc:meta])* $vis:vis struct $Table:ident {
@@ -38,7 +38,7 @@ macro_rules! metrics {
         $vis struct $Table { $($vis $field: $crate::metrics::$Kind,)* }
 
         impl $Table {
-            /// Makes the instruments; nothing is shown of them yet.
+            /// Creates the instruments without showing them.
             $vis fn new(meter: &$crate::metrics::Meter) -> Self {
                 Self {
                     $($field: $crate::metrics::$Kind::new(
@@ -47,7 +47,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// Returns them under the labels of an owner, with all series at zero.
+            /// Returns them with the labels of an owner, and all series at zero.
             $vis fn of(&self, labels: &[$crate::metrics::KeyValue]) -> Self {
                 Self { $($field: self.$field.of(labels),)* }
             }
@@ -55,7 +55,7 @@ macro_rules! metrics {
     };
 }
 
-/// Declares what is read of a source at each scrape, one number a line.
+/// Declares the numbers of a source that are read at each scrape, one a line.
 #[macro_export]
 macro_rules! readings {
     ($(#[$doc:meta])* const $TABLE:ident: $Source:ty {
@@ -67,7 +67,7 @@ macro_rules! readings {
     };
 }
 
-/// Returns a meter whose instruments nobody reads, for commands.
+/// Returns a meter without a reader, for commands.
 pub fn unread_meter() -> Meter {
     opentelemetry::global::meter("spanscore")
 }
@@ -77,14 +77,14 @@ pub fn label(key: &'static str, value: &str) -> KeyValue {
     KeyValue::new(key, Arc::<str>::from(value))
 }
 
-/// Instrument under the labels of its owner.
+/// Instrument with the labels of its owner.
 #[derive(Clone)]
 pub struct Labelled<I> {
     instrument: I,
     labels: Vec<KeyValue>,
 }
 
-/// Histogram; it has no series before the first value.
+/// Histogram without a series before the first value.
 pub type Histogram = Labelled<sdk::Histogram<f64>>;
 
 impl<I: Clone> Labelled<I> {
@@ -92,33 +92,32 @@ impl<I: Clone> Labelled<I> {
         Self { instrument, labels: Vec::new() }
     }
 
-    /// Returns it under these labels.
+    /// Returns it with these labels.
     pub fn under(&self, labels: &[KeyValue]) -> Self {
         Self { instrument: self.instrument.clone(), labels: labels.to_vec() }
     }
 }
 
-/// Defines instruments that are at zero before their first event: of the SDK, made and written by
-/// these methods.
+/// Defines instruments of the SDK that start at zero, created and written by these methods.
 macro_rules! instruments {
     ($($(#[$doc:meta])* $Kind:ident: $Sdk:ident<$number:ty>, $make:ident, $write:ident;)*) => {$(
         $(#[$doc])*
         pub type $Kind = Labelled<sdk::$Sdk<$number>>;
 
         impl $Kind {
-            /// Makes it.
+            /// Creates it.
             pub fn new(meter: &Meter, [name, unit, help]: Declared) -> Self {
                 Self::made(meter.$make(name).with_unit(unit).with_description(help).build())
             }
 
-            /// Returns it under these labels, at zero.
+            /// Returns it with these labels, at zero.
             pub fn of(&self, labels: &[KeyValue]) -> Self {
                 let own = self.under(labels);
                 own.$write(<$number>::default());
                 own
             }
 
-            /// Adds a number; a gauge shows it from now on.
+            /// Adds a number; a gauge is set to it.
             #[inline]
             pub fn $write(&self, number: $number) {
                 self.instrument.$write(number, &self.labels);
@@ -134,12 +133,12 @@ instruments! {
     FloatCounter: Counter<f64>, f64_counter, add;
     /// Number that goes up and down.
     UpDownCounter: UpDownCounter<i64>, i64_up_down_counter, add;
-    /// Last of some numbers.
+    /// Latest value.
     Gauge: Gauge<u64>, u64_gauge, record;
 }
 
 impl Counter {
-    /// Adds to its series under these labels.
+    /// Adds to the series with these labels.
     #[inline]
     pub fn add_under(&self, labels: &[KeyValue], count: u64) {
         self.instrument.add(count, labels);
@@ -147,13 +146,13 @@ impl Counter {
 }
 
 impl Histogram {
-    /// Makes it, with the upper bounds of its buckets.
+    /// Creates it, with the upper bounds of its buckets.
     pub fn new(meter: &Meter, [name, unit, help]: Declared, bounds: &[f64]) -> Self {
         let histogram = meter.f64_histogram(name).with_unit(unit).with_description(help);
         Self::made(histogram.with_boundaries(bounds.to_vec()).build())
     }
 
-    /// Returns it under these labels.
+    /// Returns it with these labels.
     pub fn of(&self, labels: &[KeyValue]) -> Self {
         self.under(labels)
     }
@@ -164,7 +163,7 @@ impl Histogram {
     }
 }
 
-/// Counter with a label of its own.
+/// Counter with one further label.
 #[derive(Clone)]
 pub struct CounterBy {
     counter: Counter,
@@ -173,7 +172,7 @@ pub struct CounterBy {
 }
 
 impl CounterBy {
-    /// Makes it, with the key of its label and the values that are shown from the start.
+    /// Creates it, with the key of its label and the values shown from the start.
     pub fn new(
         meter: &Meter,
         declared: Declared,
@@ -184,12 +183,12 @@ impl CounterBy {
         Self { counter, key, known: known.into_iter().collect() }
     }
 
-    /// Returns it under these labels.
+    /// Returns it with these labels.
     pub fn under(&self, labels: &[KeyValue]) -> Self {
         Self { counter: self.counter.under(labels), ..self.clone() }
     }
 
-    /// Returns it under these labels, at zero for each known value.
+    /// Returns it with these labels, at zero for each known value.
     pub fn of(&self, labels: &[KeyValue]) -> Self {
         let own = self.under(labels);
         own.known.iter().for_each(|value| own.add(value, 0));
@@ -202,7 +201,7 @@ impl CounterBy {
         self.add_under(&self.counter.labels, value, count);
     }
 
-    /// Adds to the series of a value under these labels.
+    /// Adds to the series of a value with these labels.
     #[inline]
     pub fn add_under(&self, labels: &[KeyValue], value: &'static str, count: u64) {
         let own = once(KeyValue::new(self.key, value));
@@ -211,10 +210,10 @@ impl CounterBy {
     }
 }
 
-/// Labels of one series; they seldom need an allocation.
+/// Labels of one series, mostly without allocation.
 type LabelRow = smallvec::SmallVec<[KeyValue; 3]>;
 
-/// Number of a source that is read at each scrape.
+/// Number of a source, read at each scrape.
 pub struct Scraped<S> {
     declared: Declared,
     is_sum: bool,
@@ -232,7 +231,7 @@ impl<S: 'static> Scraped<S> {
         Self { declared, is_sum: true, read }
     }
 
-    /// Shows the numbers of all sources; `each` visits these with their labels.
+    /// Shows the numbers of all sources, which `each` visits with their labels.
     pub fn show_all(
         readings: &[Self],
         meter: &Meter,
@@ -243,7 +242,7 @@ impl<S: 'static> Scraped<S> {
             let look = move |shown: &dyn AsyncInstrument<u64>| {
                 each(&mut |source, labels| shown.observe(read(source), labels));
             };
-            // The instrument may go: the meter's provider keeps the callback.
+            // The instrument may be dropped: the meter's provider holds the callback.
             if is_sum {
                 let sum = meter.u64_observable_counter(name).with_unit(unit);
                 let _ = sum.with_description(help).with_callback(look).build();

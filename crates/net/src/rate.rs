@@ -1,16 +1,15 @@
-//! Token bucket: an even flow with a burst.
+//! Token bucket: a steady rate with bursts.
 
-/// Token bucket, filled evenly. Pure: times are milliseconds.
+/// Token bucket. Pure: times are milliseconds.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
-    /// Tokens that come in a period.
+    /// Tokens per period.
     rate: u64,
     /// Milliseconds of the period.
     period_ms: u64,
-    /// Milliseconds whose tokens it holds; at least one token fits.
+    /// Milliseconds of capacity; at least one token fits.
     burst_ms: u64,
-    /// Tokens times the period, so that none are lost by rounding; below zero where more was taken
-    /// than there was.
+    /// Tokens times the period, which avoids rounding loss; negative while in debt.
     level: i64,
     at_ms: Option<u64>,
 }
@@ -21,7 +20,7 @@ impl TokenBucket {
         Self { rate, period_ms, burst_ms, level: 0, at_ms: None }
     }
 
-    /// Fills at another rate from now on, and holds as much of what it had as it has room for.
+    /// Changes the rate from now on, and keeps the tokens that fit.
     pub fn change(&mut self, rate: u64) {
         self.rate = rate;
         self.level = self.level.min(self.capacity());
@@ -35,8 +34,8 @@ impl TokenBucket {
         saturated(tokens.saturating_mul(self.period_ms))
     }
 
-    /// Returns the earliest time at which so many tokens may be taken: `now_ms`, or later. More
-    /// than the bucket holds may be taken once it is full, which leaves a debt to be filled first.
+    /// Returns the earliest time at which this many tokens may be taken: `now_ms`, or later. An
+    /// amount above the capacity may be taken from a full bucket, and leaves a debt.
     pub fn free_at(&mut self, now_ms: u64, tokens: u64) -> u64 {
         let capacity = self.capacity();
         let since = self.at_ms.replace(now_ms);
@@ -52,12 +51,12 @@ impl TokenBucket {
         }
     }
 
-    /// Takes tokens, there or not.
+    /// Takes tokens, even without enough of them.
     pub fn take(&mut self, tokens: u64) {
         self.level = self.level.saturating_sub(self.scaled(tokens));
     }
 
-    /// Gives back what was taken and not needed.
+    /// Returns unused tokens.
     pub fn give_back(&mut self, tokens: u64) {
         self.level = self.level.saturating_add(self.scaled(tokens)).min(self.capacity());
     }

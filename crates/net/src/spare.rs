@@ -1,27 +1,27 @@
-//! Spare file descriptor: held, so that it can be had when there is no other.
+//! Spare file descriptor for listeners that run out of descriptors.
 //!
-//! A listener without one can neither take a connection nor refuse it, and wakes for it all the
-//! time.
+//! A listener without one can neither accept nor refuse a connection, and wakes in a loop.
 
 use std::fs::File;
 
-/// Descriptor that is released when a listener has no other, and taken back as soon as one is free.
+/// Descriptor that is released when a listener has no other, and acquired again as soon as
+/// possible.
 #[derive(Debug)]
 pub struct SpareDescriptor(Option<File>);
 
 impl SpareDescriptor {
-    /// Takes a descriptor, if there is one.
+    /// Acquires a descriptor, if one is free.
     #[expect(clippy::new_without_default, reason = "it takes from the system")]
     pub fn new() -> Self {
         Self(nothing())
     }
 
-    /// Releases it; false if it was released before.
+    /// Releases it; false if it is already released.
     pub fn release(&mut self) -> bool {
         self.0.take().is_some()
     }
 
-    /// Takes one back, if there is one again.
+    /// Acquires one again, if one is free.
     pub fn restore(&mut self) {
         if self.0.is_none() {
             self.0 = nothing();

@@ -1,4 +1,4 @@
-//! Counts of acknowledged data that is not judged yet, for the report of a hasty shutdown.
+//! Counts of acknowledged, unjudged data, for the report of a hasty shutdown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Unjudged {
     /// Spans and log events still queued for their shard.
     pub records: u64,
-    /// Open traces, those without agent spans included.
+    /// Open traces, including those without agent spans.
     pub traces: u64,
     /// Open sessions; their traces were judged.
     pub sessions: u64,
@@ -42,7 +42,7 @@ impl Backlog {
         }
     }
 
-    /// Removes records that a shard has taken, or that were not handed over after all.
+    /// Removes records taken by a shard, or not handed over after all.
     pub(super) fn unqueue(&self, records: usize, is_spans: bool) {
         self.records.fetch_sub(records as u64, Ordering::Relaxed);
         if is_spans {
@@ -55,14 +55,14 @@ impl Backlog {
         self.spans.load(Ordering::Relaxed)
     }
 
-    /// Sets the number of traces that a shard has not judged.
+    /// Sets the number of a shard's unjudged traces.
     pub(super) fn set_traces(&self, shard: usize, traces: usize) {
         if let Some(held) = self.traces.get(shard) {
             held.store(traces as u64, Ordering::Relaxed);
         }
     }
 
-    /// Sets the number of sessions that are not judged.
+    /// Sets the number of unjudged sessions.
     pub(super) fn set_sessions(&self, sessions: usize) {
         self.sessions.store(sessions as u64, Ordering::Relaxed);
     }

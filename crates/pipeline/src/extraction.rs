@@ -1,9 +1,9 @@
 //! Extraction of records from requests: small ones on the receiving task, large ones on blocking
 //! threads.
 //!
-//! A body of 20 MB takes tens of milliseconds to read, in which a network thread would serve nobody
-//! else. So large bodies go to blocking threads, as many at once as there are shards; further ones
-//! wait, in order, until the deadline of their request.
+//! Reading a body of 20 MB takes tens of milliseconds, which would block a network thread. So large
+//! bodies go to blocking threads, at most one per shard at once. Others wait in order until the
+//! deadline of their request.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::request::Broken;
 use spanscore_extract::{Extracted, ExtractionCache, Table, extract};
 
-/// Largest body read in place: that takes less than a millisecond, and a change of threads would
-/// cost more than the delay to others. SDKs send no larger ones.
+/// Largest body read in place. It takes less than a millisecond, and a thread switch would cost
+/// more than the delay of others. SDKs send no larger ones.
 const IN_PLACE_BYTES_MAX: usize = 1 << 20;
 
 /// Records by shard, with the table that extracted them.
@@ -30,13 +30,13 @@ pub(super) type TableBatches = (Vec<SpanBatch>, Arc<Table>);
 /// Reason for an unread request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UnreadRequest {
-    /// The body is no such request.
+    /// The body is malformed.
     #[error("{0}")]
     Broken(#[from] Broken),
-    /// The deadline passed behind other large requests.
+    /// The deadline passed while other large requests were read.
     #[error("too many large requests are read")]
     Crowded,
-    /// The process ends.
+    /// The process is shutting down.
     #[error("shutting down")]
     Ending,
 }
@@ -44,13 +44,13 @@ pub(super) enum UnreadRequest {
 /// Extractor shared by all receivers.
 pub(super) struct Extraction {
     parts: Arc<ExtractionParts>,
-    /// Permits for large bodies read at once.
+    /// Permits for reading large bodies.
     large: Arc<Semaphore>,
 }
 
 struct ExtractionParts {
     table: RwLock<Arc<Table>>,
-    /// Caches of known resources, one for each request under way.
+    /// Caches of known resources, one for each concurrent request.
     caches: Mutex<Vec<ExtractionCache>>,
     pool: Arc<BatchPool>,
     shard_count: usize,
@@ -86,7 +86,7 @@ impl Extraction {
         self.parts.pool.clear();
     }
 
-    /// Extracts the records of a request, by shard. Calls `waits` if a large one has to wait.
+    /// Extracts the records of a request, by shard. Calls `waits` if a large one must wait.
     pub(super) async fn read(
         &self,
         signal: Signal,
@@ -108,14 +108,14 @@ impl Extraction {
         let parts = Arc::clone(&self.parts);
         let request = request.clone();
         let reading = tokio::task::spawn_blocking(move || {
-            // Held until the read ends, even if the request was dropped meanwhile: it bounds the
-            // work, not the waiting.
+            // Held until the read ends, even if the request was dropped: it bounds the work, not
+            // the waiting.
             let _turn = turn;
             parts.read(signal, &request)
         });
         match reading.await.map_err(JoinError::try_into_panic) {
             Ok(read) => Ok(read?),
-            // Resumed on the request's task, where a panic over a small request strikes, too.
+            // Resumed on the request's task, as with a small request.
             Err(Ok(panic)) => resume_unwind(panic),
             Err(Err(_)) => Err(UnreadRequest::Ending),
         }

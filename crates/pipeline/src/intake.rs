@@ -8,9 +8,9 @@
 //! any ── shutdown ──► Closed: refuses
 //! ```
 //!
-//! While an earlier process is restored, requests are only logged and acknowledged; the restore
-//! reads them from the log in their turn. So shards see one order, that of the log, and a request
-//! that arrives early cannot overtake the spans of its trace from before the restart.
+//! During a restore, requests are only logged and acknowledged; the restore reads them from the log
+//! in order. So shards see only the log's order, and an early request cannot overtake older spans
+//! of its trace.
 
 pub(super) mod collecting;
 
@@ -29,7 +29,7 @@ use super::extraction::{Extraction, TableBatches, UnreadRequest};
 use super::journal::{EarlierVerdicts, Journal};
 use super::metrics::PipelineMetrics;
 use super::reload::setup::ConfigUpdate;
-use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
+use super::request_queue::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::{ShardMessage, WorkerContext};
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER};
 use spanscore_base::model::{Claim, Claims, MemoryQuota, Sender, SpanBatch, shard_of};
@@ -47,50 +47,49 @@ pub struct PipelineIntake {
     /// Byte-bounded queue in front of the shards.
     queue: Arc<RequestQueue>,
     state: RwLock<IntakeState>,
-    /// True if a request came since the last call of `rest`.
+    /// True if a request arrived since the last call of `rest`.
     is_used: AtomicBool,
     metrics: Arc<PipelineMetrics>,
     backlog: Arc<Backlog>,
-    /// Log that holds requests before they are acknowledged.
+    /// Log that stores requests before they are acknowledged.
     journal: Option<Arc<Journal>>,
-    /// Read-locked by each request that comes during the restore, write-locked to end it.
+    /// Read-locked by each request during the restore, write-locked to end it.
     gate: Arc<AsyncRwLock<()>>,
     forwards: Arc<Forwards>,
-    /// Account of restored requests: a single one, so that the fair queues keep their order.
+    /// Account of restored requests; a single one preserves their order in the fair queues.
     restorer: Arc<ConnectionAccount>,
 }
 
 /// Longest wait of a request for the log.
 const LOG_WAIT: Duration = Duration::from_secs(5);
-/// Wait of a restored request for room before it is counted as refused and tried again.
+/// Wait of a restored request for room before it counts as refused and is retried.
 const RESTORE_WAIT: Duration = Duration::from_secs(600);
 
-/// State of the intake, which decides what becomes of a request.
+/// State of the intake, which determines the handling of requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IntakeState {
-    /// An earlier process is being restored: requests are logged only.
+    /// An earlier process is being restored: requests are only logged.
     Restoring,
-    /// Nothing is to be restored, or all is: requests go to the shards.
+    /// No restore is needed, or it is complete: requests go to the shards.
     Live,
-    /// The restore met a fault: requests in the log would be read by nobody.
+    /// The restore failed: logged requests would never be read.
     Lost,
-    /// The last state, that of a shutdown.
+    /// Final state, at shutdown.
     Closed,
 }
 
 /// Origin of a request.
 enum RequestOrigin<'a> {
-    /// Account that waits for an answer.
+    /// Sender that waits for an answer.
     Sender(&'a Received),
     /// Log record, with its arrival on the clock of the shards.
     Log { claim: Claim, at_ms: u64, sender: Sender },
-    /// Record of a topic, which is its log.
+    /// Record of a topic, which serves as its log.
     Topic { claims: RecordClaims, sender: Sender },
 }
 
 impl PipelineIntake {
-    /// Builds the intake. With a log it hands nothing to the shards before
-    /// [`resume`](Self::resume).
+    /// Builds the intake. With a log the shards receive nothing before [`resume`](Self::resume).
     pub(super) fn new(
         context: &WorkerContext,
         shards: Vec<mpsc::Sender<ShardMessage>>,
@@ -123,7 +122,7 @@ impl PipelineIntake {
         *self.state.read()
     }
 
-    /// Changes the state, unless it is the last one.
+    /// Changes the state, unless it is final.
     fn enter(&self, next: IntakeState) {
         let mut state = self.state.write();
         if *state != IntakeState::Closed {
@@ -140,7 +139,7 @@ impl PipelineIntake {
         }
     }
 
-    /// Frees caches if no request came since the last call: small live allocations may pin large
+    /// Frees caches if no request arrived since the last call: small live allocations may pin large
     /// free spans of memory.
     pub(super) fn rest(&self) {
         if !self.is_used.swap(false, Ordering::Relaxed) {
@@ -149,8 +148,8 @@ impl PipelineIntake {
         }
     }
 
-    /// Waits for room for a request; refuses at the deadline. The least charge is the queue's limit
-    /// divided by the places of a shard's channel, so that bytes run out before places do.
+    /// Waits for room for a request; refuses at the deadline. The minimum charge is the queue's
+    /// limit divided by the places of a shard's channel, so that bytes run out before places.
     async fn room_for(
         &self,
         bytes: usize,
@@ -173,8 +172,8 @@ impl PipelineIntake {
         Refused::NotKept { retry_after: RETRY_AFTER, why }
     }
 
-    /// Sends a config update to the shards, then extracts with its table. Requests extracted in
-    /// between arrive behind the message, and carry the old table.
+    /// Sends a config update to the shards, then extracts with its table. Requests extracted
+    /// meanwhile arrive after the message with the old table.
     pub(super) async fn update(&self, update: Arc<ConfigUpdate>) {
         for (shard, _) in &self.shards {
             // Fails only if the shard has ended.
@@ -183,9 +182,8 @@ impl PipelineIntake {
         self.extraction.set_table(Arc::clone(update.setup.table()));
     }
 
-    /// Hands each shard its batch, or no shard any: a refused request comes again, here or
-    /// elsewhere, and must not be judged in part. The room is returned when the last shard has
-    /// taken its batch.
+    /// Hands each shard its batch, or none to any: a refused request is retried, and must not be
+    /// judged in part. The room is released when the last shard has taken its batch.
     async fn hand_over(
         &self,
         (batches, table): TableBatches,
@@ -209,8 +207,8 @@ impl PipelineIntake {
             let waits = || self.metrics.stages.waits.add("shard", 1);
             let own = queue.take(&room, batch.bytes(), deadline, waits).await;
             let own = own.ok_or_else(|| self.overloaded("shard_full"))?;
-            // Places are taken at all shards before anything is sent, which makes it all or none. A
-            // shard does not end while a place in its channel is reserved.
+            // Places at all shards are reserved before any message is sent, which makes it all or
+            // nothing. A shard does not end while a place in its channel is reserved.
             let place = match timeout_at(deadline, shard.reserve()).await {
                 Ok(place) => place.map_err(|_| Refused::ShuttingDown)?,
                 Err(_) => return Err(self.overloaded("shard_full")),
@@ -262,7 +260,7 @@ impl PipelineIntake {
     async fn keep(&self, received: &Received) -> Result<Option<Claim>, Refused> {
         let Some(journal) = &self.journal else { return Ok(None) };
         let keeping = tokio::time::timeout(LOG_WAIT, journal.keep(received));
-        // It may be written all the same, and come twice: shards drop duplicate spans.
+        // It may still be written, and so be repeated: shards drop duplicate spans.
         let kept = keeping.await.unwrap_or(Err(AppendError::Behind));
         kept.map(Some).map_err(|error| match error {
             AppendError::Full => self.not_kept("log_full", "the log is full"),
@@ -279,8 +277,8 @@ impl PipelineIntake {
         })
     }
 
-    /// Waits for a place in the order while a restore runs; `None` if there is none. Refuses at the
-    /// deadline: the exclusive last step is short, unless shards are held up.
+    /// Waits for a place in the order during a restore; `None` without one. Refuses at the
+    /// deadline: the exclusive last step is short unless shards are delayed.
     async fn restoring(
         &self,
         deadline: Instant,
@@ -290,11 +288,11 @@ impl PipelineIntake {
         }
         let restoring = timeout_at(deadline, self.gate.read()).await;
         let restoring = restoring.map_err(|_| self.overloaded("restoring"))?;
-        // The writer that held the gate may have ended the restore.
+        // The holder of the gate may have ended the restore.
         Ok(self.is_restoring()?.then_some(restoring))
     }
 
-    /// Returns true if requests are logged only; refuses in a state that takes none.
+    /// Returns true if requests are only logged; refuses in a state that accepts none.
     fn is_restoring(&self) -> Result<bool, Refused> {
         match self.state() {
             IntakeState::Restoring => Ok(true),
@@ -307,10 +305,9 @@ impl PipelineIntake {
         }
     }
 
-    /// Takes a request of a topic: it is in no log of this process.
+    /// Accepts a request of a topic, which is in no log of this process.
     ///
-    /// # Errors
-    /// None of it was taken.
+    /// # Errors No part of it was accepted.
     pub(super) async fn accept_of_topic(
         &self,
         received: &Received,
@@ -331,7 +328,7 @@ impl PipelineIntake {
         Ok(extracted)
     }
 
-    /// Has each shard drop the traces of partitions that others own.
+    /// Makes each shard drop the traces of partitions owned by others.
     pub(super) async fn drop_revoked(&self) {
         for (shard, _) in &self.shards {
             // Fails only if the shard has ended.
@@ -355,11 +352,10 @@ impl PipelineIntake {
         }
     }
 
-    /// Hands a logged request to the shards as soon as they have room; one of an earlier process
-    /// (`is_old`) also to the forwards, which know what they have passed on.
+    /// Hands a logged request to the shards when they have room. One of an earlier process
+    /// (`is_old`) also goes to the forwards, which know what they have forwarded.
     ///
-    /// # Errors
-    /// The request cannot be read.
+    /// # Errors The request is unreadable.
     pub(super) async fn restore(
         &self,
         kept: &Received,
@@ -409,12 +405,12 @@ impl PipelineIntake {
         Arc::clone(&self.gate).write_owned().await
     }
 
-    /// Refuses from now on: logged requests would not be read.
+    /// Refuses from now on, since logged requests would never be read.
     pub(super) fn give_up_restoring(&self) {
         self.enter(IntakeState::Lost);
     }
 
-    /// Ends the restore: sets the shards' clocks and lets requests pass.
+    /// Ends the restore: sets the shards' clocks and admits requests.
     pub(super) async fn resume(&self, now_ms: u64, gate: OwnedRwLockWriteGuard<()>) {
         for (shard, _) in &self.shards {
             let _ = shard.send(ShardMessage::Resume { now_ms }).await;
@@ -423,7 +419,7 @@ impl PipelineIntake {
         drop(gate);
     }
 
-    /// Hands requests to the shards as they come.
+    /// Hands requests to the shards on arrival.
     pub(super) fn go_live(&self) {
         self.forwards.replayed();
         self.enter(IntakeState::Live);

@@ -1,4 +1,4 @@
-//! Topics of Kafka as an input: their records enter the pipeline, and their traces hold positions.
+//! Kafka topics as an input: their records enter the pipeline, and their traces hold positions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use opentelemetry::metrics::Meter;
 use parking_lot::Mutex;
 
 use crate::PipelineIntake;
-use spanscore_assemble::HoldingTrace;
+use spanscore_assemble::OldestTrace;
 use spanscore_base::model::{Memory, Sender};
 use spanscore_emit::Exporters;
 use spanscore_kafka::{FetchedRequest, KafkaReceiver, KafkaStartError, RecordSink, Untaken};
@@ -15,9 +15,9 @@ use spanscore_net::metrics;
 use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{AcceptedItems, ConnectionAccount, Received, Refused};
 
-/// Age of a trace from which on it is named for holding its partition back.
+/// Age after which a trace is named for holding its partition back.
 const NAMED_AGE: Duration = Duration::from_secs(10 * 60);
-/// Shortest time between two log lines that name one.
+/// Shortest interval of log lines that name one.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 metrics! {
@@ -40,12 +40,12 @@ pub(crate) struct PartitionMetrics {
 /// Oldest trace of each shard, and the time of the last log line.
 #[derive(Default)]
 struct HeldPositions {
-    oldest: Vec<Option<HoldingTrace>>,
+    oldest: Vec<Option<OldestTrace>>,
     last_logged: Option<Instant>,
 }
 
 impl PartitionMetrics {
-    /// Returns them where topics are received.
+    /// Returns them if topics are received.
     pub(crate) fn of(receivers: &ReceiversSettings, meter: &Meter) -> Option<Arc<Self>> {
         receivers.kafka.as_ref().map(|_| {
             let metrics = TopicMetrics::new(meter).of(&[]);
@@ -53,7 +53,7 @@ impl PartitionMetrics {
         })
     }
 
-    /// Counts traces that a shard has dropped.
+    /// Counts traces dropped by a shard.
     pub(crate) fn dropped(&self, index: usize, count: usize) {
         self.metrics.dropped.add(count as u64);
         if count > 0 {
@@ -61,8 +61,8 @@ impl PartitionMetrics {
         }
     }
 
-    /// Shows the trace of a shard that has claimed its records for longest.
-    pub(crate) fn held(&self, index: usize, oldest: Option<HoldingTrace>) {
+    /// Shows the trace of a shard with the longest held claim.
+    pub(crate) fn held(&self, index: usize, oldest: Option<OldestTrace>) {
         let mut shown = self.shown.lock();
         if shown.oldest.len() <= index {
             shown.oldest.resize(index + 1, None);
@@ -72,7 +72,7 @@ impl PartitionMetrics {
         let age = Duration::from_millis(oldest.map_or(0, |trace| trace.age_ms));
         self.metrics.oldest.record(age.as_secs());
         let is_due = shown.last_logged.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
-        if let Some(HoldingTrace { trace_id, .. }) = oldest.filter(|_| is_due && age >= NAMED_AGE) {
+        if let Some(OldestTrace { trace_id, .. }) = oldest.filter(|_| is_due && age >= NAMED_AGE) {
             tracing::warn!(%trace_id, ?age, "a trace holds the position of its partition back, \
                 until it is complete or beyond `traces.age_max`");
             shown.last_logged = Some(Instant::now());
@@ -80,7 +80,7 @@ impl PartitionMetrics {
     }
 }
 
-/// Entry of the records of topics.
+/// Entry for the records of topics.
 pub(crate) struct TopicIntake {
     intake: Arc<PipelineIntake>,
     exporters: Arc<Exporters>,
@@ -98,7 +98,7 @@ impl TopicIntake {
         Self { intake, exporters: Arc::clone(exporters), account: Arc::default(), accepted }
     }
 
-    /// Starts to receive, if topics are named.
+    /// Starts receiving, if topics are configured.
     pub(crate) async fn receive(
         self,
         receivers: &ReceiversSettings,
@@ -114,7 +114,7 @@ impl TopicIntake {
 
 impl RecordSink for TopicIntake {
     async fn take(&self, fetched: FetchedRequest) -> Result<(), Untaken> {
-        // The topic keeps records for longer than a queue can keep what is made of them.
+        // Topics retain records longer than a queue can hold their results.
         if self.exporters.are_behind() {
             return Err(Untaken::NoRoom);
         }

@@ -1,15 +1,14 @@
-//! Pipeline: the one place that knows all stages. Builds them, joins them with bounded queues, and
-//! orders the shutdown.
+//! Pipeline: joins all stages with bounded queues, and orders the shutdown.
 //!
 //! ```text
 //! receivers -> Intake: extract -> [queue per shard] -> Worker: assemble, evaluate -> Outlet
 //! ```
 //!
-//! A request is refused, extracted and handed to the shards on the task that received it; a large
-//! one is extracted on a blocking thread. Each shard has a thread of its own. The bytes of requests
-//! that wait for a shard are limited by `limits.queue_mib`; a full queue makes senders wait up to
-//! [`ROOM_WAIT`](spanscore_receive::ROOM_WAIT), in a fair order, and then refuses retryably. The
-//! outlet never waits.
+//! Requests are refused, extracted and handed to the shards on the receiving task; large ones are
+//! extracted on a blocking thread. Each shard has its own thread. `limits.queue_mib` bounds the
+//! bytes waiting for shards. With a full queue senders wait up to
+//! [`ROOM_WAIT`](spanscore_receive::ROOM_WAIT), in a fair order, and are then refused retryably.
+//! The outlet never waits.
 
 mod backlog;
 mod collector;
@@ -24,7 +23,7 @@ mod pool;
 mod reading;
 pub mod recordings;
 mod reload;
-mod room;
+mod request_queue;
 mod sessions;
 mod store;
 mod threads;
@@ -72,7 +71,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Retry hint to a refused sender: above 2 s some SDKs give up at once.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Limit of requests that wait for one shard, whatever their size.
+/// Limit on requests waiting for one shard, of any size.
 const QUEUED_REQUESTS_MAX: usize = 4096;
 
 /// Consumer of evaluations, with the receipt to hold until they are delivered; must not block.
@@ -107,8 +106,7 @@ pub struct Pipeline {
 impl Pipeline {
     /// Starts one worker per shard, each on its own thread.
     ///
-    /// # Errors
-    /// The system has no thread to give.
+    /// # Errors The system refused a thread.
     pub fn start(
         settings: &PipelineSettings,
         resolver: Arc<Resolver>,
@@ -131,15 +129,16 @@ impl Pipeline {
         let memory = &settings.memory;
         show_silence(meter, &context.heartbeats);
         let mut threads = Threads::default();
-        // Runs even if no evaluator judges sessions: a reload may bring one.
+        // Runs even without an evaluator of sessions: a reload may add one.
         let (traces, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
         let mut worker = context.session_worker(settings);
         let (long, place) = context.add_long_sessions(&mut worker);
-        let on_way = Arc::clone(&worker.on_way);
+        let queued_traces = Arc::clone(&worker.queued_traces);
         threads
             .spawn("long-sessions".to_owned(), long.run(Arc::clone(&context.heartbeats), place))?;
         threads.spawn("sessions".to_owned(), worker.run(receiver))?;
-        let sessions = SessionSender { fields: settings.sessions.key, queue: traces, on_way };
+        let sessions =
+            SessionSender { fields: settings.sessions.key, queue: traces, queued_traces };
         let mut senders = Vec::with_capacity(context.shard_count);
         for index in 0..context.shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
@@ -156,7 +155,8 @@ impl Pipeline {
         Ok(Self { intake, threads, backlog, heartbeats, metrics })
     }
 
-    /// Starts the restore of an earlier process, beside the receivers; `None` if it left nothing.
+    /// Starts the restore of an earlier process, beside the receivers; `None` if there is nothing
+    /// to restore.
     fn restore(
         &self,
         (journal, past): (&Arc<Journal>, RecoveryClaim),
@@ -185,19 +185,19 @@ impl Pipeline {
         Arc::clone(&self.heartbeats)
     }
 
-    /// Returns the counts of data that is not judged; they go on during a shutdown.
+    /// Returns the counts of unjudged data, which continue during a shutdown.
     fn backlog(&self) -> Arc<Backlog> {
         Arc::clone(&self.backlog)
     }
 
-    /// Applies a config update, to open traces too.
+    /// Applies a config update, also to open traces.
     async fn update(&self, update: ConfigUpdate) {
         self.metrics.begin(&update.setup.evaluators);
         self.intake.update(Arc::new(update)).await;
     }
 
-    /// Closes the intake, judges open traces with reason `shutdown`, and ends once their
-    /// evaluations are with the outlet.
+    /// Closes the intake, judges open traces with reason `shutdown`, and ends after their
+    /// evaluations reach the outlet.
     pub async fn shutdown(self) {
         self.intake.close(ShardMessage::Drain).await;
         self.threads.join().await;

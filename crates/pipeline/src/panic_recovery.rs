@@ -2,25 +2,25 @@
 
 use spanscore_base::panics::caught;
 
-/// State machine that survives panics of its steps by starting anew.
+/// State machine that survives panics of its steps by restarting.
 pub(super) trait PanicRecovery {
-    /// Complete unit that waits for evaluation.
+    /// Complete unit waiting for evaluation.
     type Due;
 
-    /// Counts and logs a panic; `again` if it struck during the recovery from one.
+    /// Counts and logs a panic; `again` if it occurred during the recovery from one.
     fn panicked(&self, again: bool);
 
-    /// Evaluates all open units as they stand, and those of `due` that were not evaluated yet.
+    /// Evaluates all open units as they stand, and the unevaluated ones of `due`.
     fn evaluate_rest(&mut self, now_ms: u64, due: &mut Vec<Self::Due>);
 
     /// Replaces the state by an empty one.
-    fn start_anew(&mut self, now_ms: u64);
+    fn reset(&mut self, now_ms: u64);
 
     /// Reports the number of open units, which a hasty shutdown would lose.
     fn report_open(&mut self);
 
     /// Takes one step. After a panic the state may be inconsistent: open units are evaluated as
-    /// they stand, and the state starts anew.
+    /// they stand, and the state restarts.
     fn guarded(
         &mut self,
         now_ms: u64,
@@ -36,7 +36,7 @@ pub(super) trait PanicRecovery {
             self.panicked(true);
         }
         due.clear();
-        self.start_anew(now_ms);
+        self.reset(now_ms);
         self.report_open();
     }
 }

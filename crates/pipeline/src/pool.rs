@@ -1,5 +1,4 @@
-//! Pool of empty batches: their memory has grown to size, and most of it is still in the
-//! processor's cache.
+//! Pool of empty batches, with memory of the usual size that is mostly in the processor's cache.
 
 use parking_lot::Mutex;
 
@@ -15,8 +14,8 @@ const POOL_BYTES_MAX: usize = 4 << 20;
 const SPANS_MAX: usize = 8192;
 /// Largest capacity of a batch for a request: this many times its bytes, or [`ROOM_BYTES_MIN`].
 ///
-/// Queues charge a batch by its capacity. A request of two kilobytes in a batch that had held 400
-/// was charged, and waited, as a large one.
+/// Queues charge a batch by its capacity. A request of two kilobytes, in a batch that had held 400,
+/// was charged and delayed as a large one.
 const ROOM_TIMES: usize = 4;
 const ROOM_BYTES_MIN: usize = 8 << 10;
 
@@ -42,8 +41,8 @@ impl BatchPool {
         batch
     }
 
-    /// Returns a batch to the pool, unless it is too large. A full pool evicts its oldest: those
-    /// may be of a size that fits no current request.
+    /// Returns a batch to the pool, unless it is too large. A full pool evicts its oldest, whose
+    /// size may fit no current request.
     pub(super) fn give_back(&self, mut batch: SpanBatch) {
         if batch.arena.capacity() > ARENA_BYTES_MAX || batch.spans.capacity() > SPANS_MAX {
             return;
@@ -97,7 +96,7 @@ mod tests {
         }
         let room = |bytes| pool.take(bytes).arena.capacity();
         assert_eq!([300, 300, 300, 150_000].map(room), [4_000, 1_000, 0, 400_000]);
-        // Batches of large requests are evicted for one that was returned later.
+        // Batches of large requests are evicted for one returned later.
         (0..4).for_each(|_| {
             pool.give_back(SpanBatch { arena: Vec::with_capacity(1 << 20), ..SpanBatch::default() })
         });

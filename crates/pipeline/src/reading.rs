@@ -1,4 +1,5 @@
-//! Memory quota for judging: a trace grows while it is read, by a factor that its sender chooses.
+//! Memory quota for judging: a trace grows while it is read, by a factor under its sender's
+//! control.
 //!
 //! A large trace takes from `limits.judging_mib` before it is read, and waits while other shards
 //! hold it. Small ones are not counted.
@@ -8,16 +9,16 @@ use std::time::Duration;
 
 use spanscore_base::model::{MemoryQuota, TraceSpans};
 
-/// Size of a trace's facts up to which nothing is taken, bytes.
+/// Largest size of a trace's facts that needs no quota, bytes.
 const SMALL_BYTES: usize = 128 << 10;
-/// Bytes taken for each byte of facts: copies of texts, and the work of evaluators.
+/// Quota for each byte of facts: copies of texts, and the work of evaluators.
 const BYTES_PER_BYTE: usize = 6;
-/// Bytes taken for each value of a list, a map or a printed object.
+/// Quota for each value of a list, a map or a printed object.
 const BYTES_PER_VALUE: usize = 64;
 /// Polling interval while other shards hold the quota.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Quota for reading some traces, returned on drop.
+/// Quota for reading some traces, released on drop.
 pub(super) struct ReadingMemory(Option<(Arc<MemoryQuota>, usize)>);
 
 impl Drop for ReadingMemory {
@@ -28,7 +29,7 @@ impl Drop for ReadingMemory {
     }
 }
 
-/// Takes the quota for reading some traces together if nobody has to be waited for.
+/// Takes the quota for reading some traces together, if possible without waiting.
 pub(super) fn try_reserve<'a>(
     share: &Arc<MemoryQuota>,
     traces: impl Iterator<Item = &'a TraceSpans> + Clone,
@@ -40,8 +41,8 @@ pub(super) fn try_reserve<'a>(
     share.try_take(bytes).then(|| ReadingMemory(Some((Arc::clone(share), bytes))))
 }
 
-/// Takes the quota for reading some traces together; `None` if they exceed the limit by themselves.
-/// Blocks this thread while others hold it, and calls `waits` meanwhile.
+/// Takes the quota for reading some traces together; `None` if they alone exceed the limit. Blocks
+/// this thread while others hold it, and calls `waits` meanwhile.
 pub(super) fn reserve<'a>(
     share: &Arc<MemoryQuota>,
     traces: impl Iterator<Item = &'a TraceSpans> + Clone,
@@ -65,7 +66,7 @@ fn are_small<'a>(traces: impl Iterator<Item = &'a TraceSpans>) -> bool {
     traces.map(|trace| trace.arena.len()).sum::<usize>() <= SMALL_BYTES
 }
 
-/// Estimates the bytes for reading a trace, from above.
+/// Returns an upper bound for the bytes of reading a trace.
 fn reading_bytes(trace: &TraceSpans) -> usize {
     let signs = trace.signs();
     let values = signs.values + signs.fields;

@@ -1,7 +1,7 @@
 //! First pass: reads files to records, on all cores, in the order of the files.
 //!
-//! One thread splits the files and deals the texts out to workers in turn; the workers decode and
-//! extract; one gathers their results in the same turn, which restores the order of the files.
+//! One thread splits the files and distributes the texts to workers in turn. The workers decode and
+//! extract. One thread gathers their results in the same turn, which restores the order.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use spanscore_engine::batch::{Batch, BatchError, BatchProgress};
 use spanscore_extract::{ExtractionCache, Table, extract};
 use spanscore_recordings::{FilePiece, read_pieces};
 
-/// Capacity of each worker's channels: lots on the way in, results on the way out.
+/// Capacity of each worker's channels, for lots and for results.
 const WAITING_MAX: usize = 4;
 /// Smallest size of a lot: a message for each small text would cost more than its work.
 const LOT_BYTES: usize = 1 << 20;
@@ -25,13 +25,12 @@ struct Lot {
     bytes: usize,
 }
 
-/// Batches of a lot in its order, and messages for unreadable parts.
+/// Batches of a lot in order, and messages for unreadable parts.
 type LotResults = Vec<Result<SpanBatch, String>>;
 
-/// Reads files into a batch. `problem` hears of parts that cannot be read.
+/// Reads files into a batch. Calls `problem` for unreadable parts.
 ///
-/// # Errors
-/// The spool fails.
+/// # Errors The spool fails.
 pub fn read(
     batch: &mut Batch<'_>,
     files: &[PathBuf],
@@ -60,7 +59,7 @@ pub fn read(
 fn deal(files: &[PathBuf], progress: &BatchProgress, lots: Vec<SyncSender<Lot>>) {
     let mut turn = 0;
     let mut lot = Lot::default();
-    // A worker ends early only after the gatherer met an error.
+    // A worker ends early only after an error in the gathering thread.
     let mut send = |lot: &mut Lot| {
         let sent = lots[turn % lots.len()].send(std::mem::take(lot)).is_ok();
         turn += 1;
@@ -130,7 +129,7 @@ fn gather(
     into: &mut Batch<'_>,
     problem: &mut (dyn FnMut(String) + Send),
 ) -> io::Result<()> {
-    // Lots are dealt out in turn, so behind the first worker without results there are none.
+    // Lots are distributed in turn, so after the first worker without results there are no more.
     for results in results.iter().cycle() {
         let Ok(gathered) = results.recv() else { return Ok(()) };
         for result in gathered {

@@ -1,4 +1,4 @@
-//! Store beside the pipeline: its start, its end, its metrics, and what it needs of the stages.
+//! Store within the pipeline: start, end, metrics, and its needs of the stages.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -11,11 +11,12 @@ use spanscore_net::metrics::{KeyValue, Meter, Scraped};
 use spanscore_net::readings;
 use spanscore_store::{RedactValues, Store, StoreCount, StoreCounters, StoreSettings};
 
-/// Redactor of all stores of the process. Its expressions are built on a writer's thread, at the
-/// first text.
+/// Redactor of all stores of the process. A writer's thread builds its expressions at the first
+/// text.
 static FILTER: OnceLock<ContentFilter> = OnceLock::new();
 
-/// Starts the store; `None` if the system gives no thread or no folder: the collector runs on.
+/// Starts the store; `None` if the system refuses a thread or folder: the collector continues
+/// without it.
 pub(crate) fn start(
     settings: StoreSettings,
     data_dir: Option<&Path>,
@@ -54,7 +55,7 @@ pub(crate) fn open(
     Ok(store)
 }
 
-/// Builds evaluators that yield what exporters and the store show.
+/// Builds evaluators with the results that exporters and the store show.
 pub(crate) fn evaluators(
     configured: Vec<Configured>,
     want: Want,
@@ -69,7 +70,7 @@ pub(crate) fn facts(evaluators: &Evaluators, store: &Option<Arc<Store>>) -> Fact
     evaluators.facts().union(&stored)
 }
 
-/// Writes what waits, and closes the file; gives up after `time`.
+/// Writes waiting data and closes the file; gives up after `time`.
 pub(crate) async fn close(store: Option<Arc<Store>>, time: impl Future<Output = ()>) {
     let Some(store) = store else { return };
     let closing = tokio::task::spawn_blocking(move || store.close());
@@ -79,7 +80,7 @@ pub(crate) async fn close(store: Option<Arc<Store>>, time: impl Future<Output = 
     }
 }
 
-/// Labels of a count in an instrument that several share.
+/// Labels of counts within a shared instrument.
 type CountLabels = &'static [(StoreCount, &'static str)];
 
 /// Counters: name, unit, description, label, counts.

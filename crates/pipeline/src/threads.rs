@@ -1,7 +1,7 @@
 //! Dedicated threads for judging.
 //!
-//! Judging may take long. On the runtime of the network it would hold up receivers, probes and
-//! exporters; on its own threads the system's scheduler divides the cores between them.
+//! Judging may take long. On the network's runtime it would delay receivers, probes and exporters;
+//! with its own threads the system's scheduler divides the cores.
 
 use std::future::Future;
 use std::io;
@@ -14,10 +14,9 @@ use tokio::sync::oneshot::error::RecvError;
 pub(super) struct Threads(Vec<(String, oneshot::Receiver<()>)>);
 
 impl Threads {
-    /// Runs a future to its end on a thread of this name, with a clock but no network.
+    /// Runs a future on a named thread, with a clock but no network.
     ///
-    /// # Errors
-    /// The system has no thread or timer to give.
+    /// # Errors The system refused a thread or timer.
     pub(super) fn spawn(
         &mut self,
         name: String,

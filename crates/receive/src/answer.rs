@@ -1,4 +1,4 @@
-//! Body of an answer: at most one piece of data, then trailers.
+//! Response body: at most one piece of data, then trailers.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A response body that is ready as a whole.
+/// A complete response body.
 #[derive(Default)]
 pub(super) struct Answer {
     data: Option<Bytes>,
@@ -44,7 +44,7 @@ impl Body for Answer {
         self.data.is_none() && self.trailers.is_none()
     }
 
-    /// Exact only where a `content-length` is wanted: gRPC answers have none.
+    /// Exact only for a `content-length`: gRPC answers have none.
     fn size_hint(&self) -> SizeHint {
         match (&self.data, &self.trailers) {
             (Some(data), None) => SizeHint::with_exact(data.len() as u64),

@@ -1,4 +1,4 @@
-//! Reader of request bodies: bounded in size, bytes in flight and time, copied at most once.
+//! Reader of request bodies with limits on size, bytes in flight and time; copies at most once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use super::meter::BodyTaking;
 use super::metrics::Closed;
 use super::status::{RefusalReason, RefusedRequest};
 
-/// Room that is reserved for a body by its declared length; more only as it arrives.
+/// Largest room reserved by a body's declared length; more only as it arrives.
 const TRUST_BYTES: usize = 2 << 20;
 
-/// Grace period in which a body may come as slowly as it likes.
+/// Grace period without a minimum rate.
 const PACE_GRACE: Duration = Duration::from_secs(5);
 
-/// Longest time for draining a body that is too large, so that the sender gets to see the answer.
+/// Longest time for draining a body that is too large, so that the sender can read the answer.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// Slowest pace that a body may come with.
+/// Minimum rate of a body.
 struct Pace {
     since: Instant,
     /// Bytes a second, after the grace period; 0 for any.
@@ -32,7 +32,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Waits for more of a body of which so many bytes came, no longer than its pace allows.
+    /// Waits for more of a body within its minimum rate, given the bytes received so far.
     async fn in_time<T>(
         &self,
         came: usize,
@@ -52,11 +52,11 @@ impl Pace {
     }
 }
 
-/// Connection and client that a body is accounted to.
+/// Connection and client charged for a body.
 #[derive(Clone, Copy)]
 pub(super) struct BodyOwner<'a> {
     pub(super) sender: &'a Arc<ConnectionAccount>,
-    /// Client that pays for each byte that comes, whatever becomes of the body.
+    /// Client charged for each received byte, even of a refused body.
     pub(super) client: Option<&'a KnownClient>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> BodyReader<'a> {
         Self { body, ticket, owner, _taking, pace, came: 0, read, more: BytesMut::new() }
     }
 
-    /// Reads until `len` bytes are there or the body ends.
+    /// Reads until `len` bytes are available or the body ends.
     pub(super) async fn fill(&mut self, len: usize) -> Result<&[u8], RefusedRequest> {
         while self.bytes().len() < len {
             if !self.next_frame(0).await? {
@@ -102,7 +102,7 @@ impl<'a> BodyReader<'a> {
         Ok(self.bytes())
     }
 
-    /// Reads to the end; `Ok(None)` when more than `bytes_max` came.
+    /// Reads to the end; `Ok(None)` if it exceeds `bytes_max`.
     pub(super) async fn finish(
         mut self,
         expected: usize,
@@ -132,7 +132,7 @@ impl<'a> BodyReader<'a> {
         if self.more.is_empty() { &self.read } else { &self.more }
     }
 
-    /// Reads one frame; false at the end. `expected` is the size of the whole, if known.
+    /// Reads one frame; false at the end. `expected` is the total size, if known.
     async fn next_frame(&mut self, expected: usize) -> Result<bool, RefusedRequest> {
         if self.body.is_end_stream() {
             return Ok(false);
@@ -176,7 +176,7 @@ pub(super) async fn drain(body: &mut Incoming, bytes_max: usize, owner: BodyOwne
             }
         }
     };
-    // Anything that comes later is lost with the connection: no more can be done for it.
+    // Anything later is lost with the connection, unavoidably.
     let _ = tokio::time::timeout(DRAIN_TIME, reading).await;
 }
 

@@ -1,8 +1,8 @@
-//! Deadline of a gRPC call: the header `grpc-timeout`.
+//! Deadline of a gRPC call, from the header `grpc-timeout`.
 //!
 //! The form is that of "gRPC over HTTP/2": one to eight digits and a unit. A call without the
-//! header may take as long as the limits of this side allow. A malformed one is refused, since
-//! nobody can tell how long such a caller waits.
+//! header is limited only by the settings. A malformed one is refused, since the caller's patience
+//! is unknown.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// Most digits of a timeout.
 const DIGITS_MAX: usize = 8;
 
-/// Reads the caller's timeout, if it sets one.
+/// Reads the caller's timeout, if set.
 pub(super) fn timeout_of(headers: &HeaderMap) -> Result<Option<Duration>, RefusedRequest> {
     let Some(value) = headers.get(GRPC_TIMEOUT) else { return Ok(None) };
     let malformed = || {
@@ -43,8 +43,8 @@ fn parse(value: &[u8]) -> Option<Duration> {
     }
 }
 
-/// Gives up once the caller does: waiting for room, reading the message, handing it over. A part of
-/// the message may have been accepted then; the same spans again change nothing.
+/// Gives up when the caller does, while waiting for room, reading or handing over the message. Part
+/// of it may have been accepted then; resending the same spans changes nothing.
 pub(super) async fn within<T>(
     timeout: Option<Duration>,
     answering: impl Future<Output = Result<T, RefusedRequest>>,

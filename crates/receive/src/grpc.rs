@@ -1,9 +1,9 @@
-//! OTLP/gRPC: the unary `Export` of the three services, straight over HTTP/2.
+//! OTLP/gRPC: the unary `Export` of the three services, directly over HTTP/2.
 //!
-//! A call carries one message: a flag, a length and the bytes, which go on as they are. Written
-//! over the HTTP/2 server rather than over a gRPC framework, so that the body of a call is copied
-//! at most once, shares its limits with OTLP/HTTP, and every fault has the code that OTLP asks for.
-//! Errors are Trailers-Only, the only form in which every client finds the retry hint.
+//! A call carries one message: a flag, a length and the bytes, which are passed on unchanged.
+//! Without a gRPC framework the body of a call is copied at most once and shares its limits with
+//! OTLP/HTTP, and each error has the code that OTLP requires. Errors are Trailers-Only, the only
+//! form in which every client finds the retry hint.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::answer::Answer;
 use super::body::{BodyOwner, BodyReader};
 use super::compression::coding_of_header;
 use super::deadline::{timeout_of, within};
-use super::head::check_size;
+use super::header_limit::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::listen::{Admitted, Serve};
 use super::metrics::Transport;
@@ -48,13 +48,13 @@ pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
         && (rest.is_empty() || matches!(rest[0], b';' | b' ') || rest.starts_with(b"+proto"))
 }
 
-/// Answers a call that came to the wrong port.
+/// Answers a call at the wrong port.
 pub(super) fn refuse_call(message: &str) -> Response<Answer> {
     failed(&RefusedRequest::new(RefusalReason::NotFound, message))
 }
 
 impl<I: Intake> Serve for GrpcService<I> {
-    /// Refuses requests that are no calls, or have too large headers.
+    /// Refuses requests that are not calls, or with oversized headers.
     fn admit(&self, request: Request<Incoming>) -> Admitted {
         let metrics = &self.ingest.metrics;
         if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
@@ -192,7 +192,7 @@ fn failed(failure: &RefusedRequest) -> Response<Answer> {
     response
 }
 
-/// Answers HTTP that is not gRPC with the status that the gRPC specification prescribes.
+/// Answers other HTTP requests with the status from the gRPC specification.
 fn not_a_call() -> Response<Answer> {
     let text = "this port takes OTLP/gRPC (HTTP/2, content-type application/grpc); \
                 OTLP/HTTP is at receivers.otlp.protocols.http.endpoint\n";

@@ -1,4 +1,4 @@
-//! Ingest path that gRPC and HTTP share: from body bytes to the intake, with counts.
+//! Ingest path shared by gRPC and HTTP: from body bytes to the intake, with counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 use spanscore_base::otlp::{RawBody, Signal};
 use spanscore_base::panics::{Panicked, caught_future};
 
-/// Resource attribute with the name of the client that sent it.
+/// Resource attribute with the client's name.
 const CLIENT_ATTRIBUTE: &str = "spanscore.client";
 
 /// Dependencies of every connection of a receiver.
@@ -34,15 +34,15 @@ pub(super) struct Ingest<I> {
     pub(super) min_body_rate: u32,
 }
 
-/// One request's body as it came in.
+/// One received request body.
 pub(super) struct Packed {
     pub(super) signal: Signal,
     pub(super) raw: RawBody,
-    /// Client that sent it, if that is known.
+    /// Its client, if known.
     pub(super) client: Option<Arc<KnownClient>>,
 }
 
-/// Limit on a body, and the setting that the sender's operator may change.
+/// Limit on a body, and the setting that changes it.
 #[derive(Clone, Copy)]
 pub(super) struct BodyLimit {
     pub(super) bytes_max: usize,
@@ -56,7 +56,7 @@ impl BodyLimit {
 }
 
 impl<I: Intake> Ingest<I> {
-    /// Bounds the time that reading a body may take.
+    /// Bounds the time for reading a body.
     pub(super) async fn in_time<T>(
         &self,
         reading: impl Future<Output = Result<T, RefusedRequest>>,
@@ -66,8 +66,8 @@ impl<I: Intake> Ingest<I> {
         tokio::time::timeout(self.read_timeout, reading).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Holds back a refusal for want of room that came without waiting ([`super::admission`]); the
-    /// sender itself waits `patience` for it, if it has set a timeout.
+    /// Delays an immediate refusal for lack of room ([`super::admission`]), within the sender's
+    /// `patience` if it has set a timeout.
     pub(super) async fn hold_back(
         &self,
         transport: Transport,
@@ -85,7 +85,7 @@ impl<I: Intake> Ingest<I> {
     }
 
     /// Unpacks a body and hands it over. The ticket is held until the intake has answered. A panic
-    /// on the way is this request's alone: others of its connection go on.
+    /// affects only this request, not others on its connection.
     pub(super) async fn take(
         &self,
         transport: Transport,
@@ -135,7 +135,7 @@ impl<I: Intake> Ingest<I> {
                 Ok((tagged.into(), ticket))
             };
             (request, ticket) = self.unpacker.work(bytes, (ticket, deadline), waits, tag).await?;
-            // The log and the forwards get the tagged request too.
+            // The log and the forwards receive the tagged request, too.
             raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         }
         let received = Received { signal, request: request.clone(), raw, sender, client: name };
@@ -177,8 +177,7 @@ pub(super) fn fault() -> RefusedRequest {
     )
 }
 
-/// Bounds the bytes of a request whose resources each name their client: there may be a resource in
-/// every second byte.
+/// Bounds the size of a request after tagging: there may be a resource in every second byte.
 fn tagged_bytes(request: &[u8], client: &str) -> usize {
     /// Tags around key and value, and growth of the lengths before them.
     const AROUND_BYTES: usize = 48;
@@ -187,12 +186,12 @@ fn tagged_bytes(request: &[u8], client: &str) -> usize {
     request.len() + usize::try_from(resources).unwrap_or(usize::MAX).saturating_mul(each)
 }
 
-/// Fields that are looked at to count the items of a refused request, so that a body of nothing but
-/// empty fields takes a thread of the network no longer than a millisecond or two.
+/// Limit on the fields visited to count the items of a refused request. A body of empty fields then
+/// blocks a network thread for at most one or two milliseconds.
 const COUNTED_FIELDS_MAX: usize = 1 << 18;
 
-/// Counts the spans, log records or data points of an encoded request: of a malformed one those up
-/// to the damage, of one with more than [`COUNTED_FIELDS_MAX`] fields those in these.
+/// Counts the spans, log records or data points of an encoded request: up to the damage of a
+/// malformed one, and within the first [`COUNTED_FIELDS_MAX`] fields.
 pub(super) fn item_count(signal: Signal, request: &[u8]) -> u64 {
     // Resource, scope, and for metrics the metric, its data and the data points.
     let path: &[&[u32]] = match signal {
@@ -202,7 +201,7 @@ pub(super) fn item_count(signal: Signal, request: &[u8]) -> u64 {
     count_fields(request, path, &mut { COUNTED_FIELDS_MAX })
 }
 
-/// Counts the fields at the end of a path, until so many fields were looked at.
+/// Counts the fields at the end of a path, until `left` fields were visited.
 fn count_fields(message: &[u8], path: &[&[u32]], left: &mut usize) -> u64 {
     let [here, below @ ..] = path else { return 1 };
     let mut fields = Fields::new(message);
@@ -226,7 +225,7 @@ mod tests {
 
     #[test]
     fn items_are_counted_up_to_the_damage_and_to_a_limit() {
-        // One resource of one scope of three spans, of which the last is cut.
+        // One resource of one scope of three spans, of which the last is truncated.
         let spans = [0x12, 0, 0x12, 0, 0x12, 9];
         let request = [&[0x0a, 8, 0x12, 6], &spans[..]].concat();
         assert_eq!(item_count(Signal::Traces, &request), 2);

@@ -1,4 +1,4 @@
-//! Receivers: OTLP over gRPC and HTTP, and files; bytes in, acknowledged once they were accepted.
+//! Receivers: OTLP over gRPC and HTTP, and from files; requests are acknowledged once accepted.
 
 mod follow;
 pub mod settings;
@@ -10,7 +10,7 @@ mod body;
 mod compression;
 mod deadline;
 mod grpc;
-mod head;
+mod header_limit;
 mod http;
 mod ingest;
 mod listen;
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use spanscore_base::model::Sender;
 use spanscore_base::otlp::{RawBody, Signal};
 
-pub use admission::{AskedRoom, Waiters};
+pub use admission::{RoomRequest, Waiters};
 pub use compression::unpack;
 pub use follow::FileReceiver;
 pub use listen::ReceiverStartError;
@@ -39,92 +39,91 @@ pub use meter::ConnectionAccount;
 pub use metrics::AcceptedItems;
 pub use server::Receivers;
 
-/// Longest wait of a sender for room before it is refused.
+/// Longest wait of a sender for room.
 pub const ROOM_WAIT: Duration = Duration::from_secs(1);
 
-/// Outcome of a request, by its items.
+/// Outcome of a request, in items.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Accepted {
-    /// Number of spans, log records or data points that were accepted.
+    /// Number of accepted spans, log records or data points.
     pub accepted: u64,
-    /// Number of those that were rejected: the sender is told of them as partial success.
+    /// Number of rejected ones, reported to the sender as partial success.
     pub rejected: u64,
-    /// Reason for the sender; empty when nothing was rejected.
+    /// Reason for the sender; empty if nothing was rejected.
     pub message: String,
 }
 
-/// Reason for which a request was refused as a whole.
+/// Reason for refusing a whole request.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// It cannot be decoded: the sender must not send it again.
+    /// It cannot be decoded; the sender must not retry it.
     #[error("malformed request: {0}")]
     Malformed(String),
-    /// There is no room now: the sender should send it again after this time.
+    /// There is no room now; the sender should retry.
     #[error("overloaded, retry after {retry_after:?}")]
     Overloaded {
-        /// Time after which to retry.
+        /// Retry delay.
         retry_after: Duration,
     },
-    /// The store has no room for its evaluations now: the sender should send it again after this
-    /// time.
+    /// The store has no room for its evaluations now; the sender should retry.
     #[error("the store has no room for its evaluations, retry after {retry_after:?}")]
     StoreFull {
-        /// Time after which to retry.
+        /// Retry delay.
         retry_after: Duration,
     },
-    /// The log cannot store it now: the sender should send it again after this time.
+    /// The log cannot store it now; the sender should retry.
     #[error("overloaded: {why}, retry after {retry_after:?}")]
     NotKept {
-        /// Time after which to retry.
+        /// Retry delay.
         retry_after: Duration,
         /// Fault of the log.
         why: &'static str,
     },
-    /// Nobody takes it behind this process now, and waiting would not help: the sender should send
-    /// it again after this time. It is told so at once.
+    /// Its destination is unavailable, and waiting would not help; the sender should retry.
+    /// Answered at once.
     #[error("{why}, retry after {retry_after:?}")]
     Away {
-        /// Time after which to retry.
+        /// Retry delay.
         retry_after: Duration,
         /// Reason.
         why: &'static str,
     },
-    /// The process is shutting down: the sender should try again elsewhere or later.
+    /// The process is shutting down; the sender should retry elsewhere or later.
     #[error("shutting down")]
     ShuttingDown,
 }
 
-/// One request as it came, and as it is read.
+/// One request, as received and as decoded.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// Kind of its items.
     pub signal: Signal,
-    /// Protobuf, not compressed, whatever form it came in.
+    /// Uncompressed protobuf.
     pub request: Bytes,
-    /// Bytes in the form they came in.
+    /// Body as received.
     pub raw: RawBody,
     /// Its sender.
     pub sender: Sender,
-    /// Name of the client that sent it, where clients are known.
+    /// Name of its client, if clients are configured.
     pub client: Option<Arc<str>>,
 }
 
 impl Received {
-    /// Returns the bytes that the log copies to write its group before it.
+    /// Returns the bytes that the log copies.
     pub fn copied_bytes(&self) -> usize {
         if self.sender.group.is_everybody() { 0 } else { self.raw.bytes.len() }
     }
 
-    /// Makes a request that came as protobuf, not compressed.
+    /// Returns a request received as uncompressed protobuf.
     pub fn protobuf(signal: Signal, request: Bytes) -> Self {
         let raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         Self { signal, request, raw, sender: Sender::default(), client: None }
     }
 }
 
-/// Destination of the receivers' requests: the pipeline, or a test.
+/// Destination of requests: the pipeline, or a test.
 pub trait Intake: Send + Sync + 'static {
-    /// Takes one request, and waits for room no longer than [`ROOM_WAIT`].
+    /// Accepts one request, and waits for room up to [`ROOM_WAIT`].
     fn accept(
         &self,
         received: Received,
@@ -133,8 +132,8 @@ pub trait Intake: Send + Sync + 'static {
         self.accept_by(received, sender, Instant::now() + ROOM_WAIT)
     }
 
-    /// Takes a request that may have waited already, and waits for room no longer than until then;
-    /// must be cheap to refuse.
+    /// Accepts a request that may have waited already, and waits for room until the deadline;
+    /// refusals must be cheap.
     fn accept_by(
         &self,
         received: Received,

@@ -1,8 +1,8 @@
-//! Metrics of the receivers, counted once a request and never an item at a time.
+//! Metrics of the receivers, counted once per request and never per item.
 //!
-//! Names and labels have the shape of the Collector's (`receiver`, `transport`), each in one
-//! spelling; the Prometheus form of `spanscore.receiver.accepted_spans` is
-//! `spanscore_receiver_accepted_spans_total`. Counters stand at 0 from the start.
+//! Names and labels follow the Collector's (`receiver`, `transport`), with one spelling each. The
+//! Prometheus form of `spanscore.receiver.accepted_spans` is
+//! `spanscore_receiver_accepted_spans_total`. Counters start at 0.
 
 use super::status::RefusalReason;
 use spanscore_base::otlp::Signal;
@@ -11,7 +11,7 @@ use spanscore_net::metrics::{KeyValue, Meter};
 use spanscore_net::tls::HandshakeFailure;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Protocol that data came in by.
+/// Protocol of received data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum Transport {
@@ -19,13 +19,13 @@ pub(super) enum Transport {
     Http,
 }
 
-/// Reason for which this side closed a connection.
+/// Reason that this side closed a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum Closed {
     /// The limit on connections was reached.
     Limit,
-    /// It was quiet, and a new connection needed its place.
+    /// A new connection took its place while it was quiet.
     Displaced,
     /// No request came in time.
     HeaderTimeout,
@@ -33,11 +33,11 @@ pub(super) enum Closed {
     Idle,
     /// A ping was not answered in time.
     PingTimeout,
-    /// The bytes that came are no HTTP.
+    /// The received bytes are not HTTP.
     Protocol,
     /// Too many frames without data: pings, settings, window updates.
     Flood,
-    /// It held more than its part of the memory.
+    /// It exceeded its share of the memory.
     Memory,
     /// It did not end in time at shutdown.
     Shutdown,
@@ -56,7 +56,7 @@ pub(super) enum By {
     Receiver,
 }
 
-/// Reasons for refusing items whose number is known: the intake has seen them.
+/// Reasons for refusing items in the intake, where their number is known.
 const ITEM_REASONS: [RefusalReason; 6] = [
     RefusalReason::Rejected,
     RefusalReason::Malformed,
@@ -67,7 +67,7 @@ const ITEM_REASONS: [RefusalReason; 6] = [
 ];
 
 metrics! {
-    /// Items that were taken, for all receivers.
+    /// Accepted items of all receivers.
     pub(super) struct AcceptedMetrics {
         spans: Counter("spanscore.receiver.accepted_spans", "{span}", "Spans that were taken");
         log_records: Counter("spanscore.receiver.accepted_log_records", "{record}",
@@ -78,7 +78,7 @@ metrics! {
 }
 
 metrics! {
-    /// Items that were not taken.
+    /// Refused items.
     struct RefusedMetrics {
         spans: CounterBy("spanscore.receiver.refused_spans", "{span}",
             "Spans that were not taken, where their number is known",
@@ -122,7 +122,7 @@ metrics! {
     }
 }
 
-/// Reasons for refusing a request; a part of one is refused as items alone.
+/// Reasons for refusing a whole request, which exclude those for single items.
 fn request_reasons() -> impl Iterator<Item = RefusalReason> {
     RefusalReason::VARIANTS.iter().copied().filter(|reason| *reason != RefusalReason::Rejected)
 }
@@ -179,16 +179,16 @@ impl AcceptedMetrics {
     }
 }
 
-/// Count of the items that a receiver outside of this crate takes, beside those of its own.
+/// Count of items accepted by a receiver outside of this crate.
 pub struct AcceptedItems(AcceptedMetrics);
 
 impl AcceptedItems {
-    /// Shows it under the name of the receiver, at zero.
+    /// Shows it under the receiver's name, starting at zero.
     pub fn of(meter: &Meter, receiver: &'static str) -> Self {
         Self(AcceptedMetrics::new(meter).of(&labels(receiver, receiver)))
     }
 
-    /// Counts items that were taken.
+    /// Counts accepted items.
     pub fn add(&self, signal: Signal, items: u64) {
         self.0.add(signal, items);
     }
@@ -200,7 +200,7 @@ pub(super) fn labels(receiver: &'static str, transport: &'static str) -> [KeyVal
 }
 
 impl TransportMetrics {
-    /// Counts a request that was refused, with the code of its answer.
+    /// Counts a refused request, with the code of its answer.
     pub(super) fn refused_request(&self, why: RefusalReason, code: &'static str) {
         self.refused_requests.add(why.into_str(), 1);
         self.requests.add(code, 1);
@@ -208,7 +208,7 @@ impl TransportMetrics {
 }
 
 impl Transport {
-    /// Returns the `code` of a request that was accepted.
+    /// Returns the `code` of an accepted request.
     pub(super) fn success(self) -> &'static str {
         match self {
             Self::Grpc => "OK",
@@ -216,7 +216,7 @@ impl Transport {
         }
     }
 
-    /// Returns the `code` of a request that was refused.
+    /// Returns the `code` of a refused request.
     pub(super) fn failure(self, why: RefusalReason) -> &'static str {
         match self {
             Self::Grpc => grpc_code_name(why.grpc_code()),

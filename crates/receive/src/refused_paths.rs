@@ -1,7 +1,7 @@
-//! Log of paths that requests came to and that are not known: what a sender is misconfigured to.
+//! Log of requests to unknown paths, which reveals misconfigured senders.
 //!
-//! A stranger writes them, as many as it likes: one line a minute names at most
-//! [`PATHS_MAX`] of them, each cut and escaped.
+//! Paths are untrusted and unbounded in number, so one line a minute names at most [`PATHS_MAX`] of
+//! them, truncated and escaped.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use spanscore_base::visible;
 
-/// Shortest time between two lines.
+/// Shortest interval of lines.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Most paths in a line.
+/// Limit on the paths in a line.
 const PATHS_MAX: usize = 10;
-/// Longest path in a line, bytes before it is escaped.
+/// Longest path in a line, bytes before escaping.
 const PATH_BYTES_MAX: usize = 100;
 
 /// Unknown paths since the last line.
@@ -25,12 +25,12 @@ pub(crate) struct RefusedPaths(Mutex<PathsSince>);
 struct PathsSince {
     logged: Option<Instant>,
     paths: Vec<String>,
-    /// Requests to any of them, and to those that found no room.
+    /// Requests to any of them, and to those beyond the limit.
     requests: u64,
 }
 
 impl RefusedPaths {
-    /// Adds a request to an unknown path, and logs if it is time to.
+    /// Adds a request to an unknown path, and logs if due.
     pub(crate) fn add(&self, path: &str) {
         if let Some(SeenPaths { paths, requests }) = self.add_at(path, Instant::now()) {
             tracing::warn!(
@@ -42,7 +42,7 @@ impl RefusedPaths {
         }
     }
 
-    /// Adds a path; returns what is to be logged now.
+    /// Adds a path; returns the line to log now, if due.
     fn add_at(&self, path: &str, now: Instant) -> Option<SeenPaths> {
         let mut since = self.0.lock();
         let path = cut(path);
@@ -66,7 +66,7 @@ struct SeenPaths {
     requests: u64,
 }
 
-/// Returns the beginning of a path.
+/// Returns the start of a path.
 fn cut(path: &str) -> String {
     match path.get(..path.floor_char_boundary(PATH_BYTES_MAX)) {
         Some(start) if start.len() < path.len() => format!("{start}…"),

@@ -1,7 +1,7 @@
 //! Settings of the receivers, in the OpenTelemetry Collector's shape.
 //!
-//! Without `receivers` in the config, both protocols listen on the loopback address. With it, only
-//! the protocols that it names are on; a name without settings means the defaults.
+//! Without `receivers` in the config, both protocols listen on the loopback address. Otherwise only
+//! the named protocols are enabled; a name without settings means the defaults.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -22,56 +22,55 @@ const MIB: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiversSettings {
-    /// The OTLP receiver; off when other settings stand under `receivers` without it.
+    /// The OTLP receiver; disabled if `receivers` has other entries without it.
     #[serde(default, deserialize_with = "named")]
     #[default(Some(OtlpReceiverSettings::default()))]
     pub otlp: Option<OtlpReceiverSettings>,
-    /// Files that another process writes; off unless named.
+    /// Files of another process; disabled unless named.
     #[serde(default)]
     pub file: Option<FileReceiverSettings>,
-    /// Topics of Kafka; off unless named.
+    /// Kafka topics; disabled unless named.
     #[serde(default, deserialize_with = "named")]
     pub kafka: Option<KafkaReceiverSettings>,
 }
 
-/// The OTLP receiver: its protocols, and the limits that they share.
+/// The OTLP receiver: its protocols and their common limits.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct OtlpReceiverSettings {
-    /// The protocols; one that is not named is off.
+    /// The protocols; unnamed ones are disabled.
     pub protocols: ProtocolsSettings,
-    /// Clients that may send; everybody without it.
+    /// Accepted clients; all senders without it.
     pub auth: Option<AuthSettings>,
-    /// Requests that have come whole and are worked on at the same time, over both protocols.
-    /// Default 256. One more waits up to `wait_for_room` and is then refused as overload.
+    /// Complete requests processed at the same time, over both protocols. Default 256. Further ones
+    /// wait up to `wait_for_room` and are then refused as overload.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 256]
     pub max_concurrent_requests: usize,
     /// Mebibytes of `limits.memory_mib` for request bodies, compressed and decompressed together. A
-    /// body that would exceed it is refused as overload; one connection has at most four times what
-    /// is left of it.
+    /// body beyond it is refused as overload; one connection may hold at most four times the free
+    /// rest.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub max_in_flight_mib: Option<usize>,
-    /// Longest time that a request waits for room before it is refused. Default 1s; senders give up
-    /// soon after that.
+    /// Longest wait of a request for room before it is refused. Default 1s; senders give up soon
+    /// after that.
     #[default(HumanDuration::from_secs(1))]
     pub wait_for_room: HumanDuration,
-    /// Open connections, over both protocols. Default 4096; further ones are closed at once. The
-    /// process takes fewer where its limit of open files is small.
+    /// Limit on open connections, over both protocols. Default 4096; further ones are closed at
+    /// once. Fewer if the process's limit of open files is small.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 4096]
     pub max_connections: usize,
-    /// Mebibytes of `limits.memory_mib` for what connections hold beside the bodies of their
-    /// requests: 16 KiB each, and frames and headers that have not come whole. A connection that
-    /// would exceed it is closed.
+    /// Mebibytes of `limits.memory_mib` for connections beside request bodies: 16 KiB each, and
+    /// incomplete frames and headers. A connection beyond it is closed.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub max_connections_mib: Option<usize>,
-    /// Bytes a second that a body must come with, counted from five seconds after its headers.
-    /// Default 4096; 0 waits for `read_timeout` alone.
+    /// Minimum rate of a body in bytes a second, from five seconds after its headers. Default 4096;
+    /// 0 applies only `read_timeout`.
     #[default = 4096]
     pub min_body_rate: u32,
     /// Longest time from the end of a request's headers to the end of its body. Default 30s.
@@ -103,10 +102,10 @@ pub struct GrpcSettings {
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     #[default = "127.0.0.1:4317"]
     pub endpoint: String,
-    /// TLS; without it the port speaks in the clear.
+    /// TLS; without it the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// Allows the port to speak in the clear beyond the loopback address, where anyone who can
-    /// reach it can read along. Default `false`.
+    /// Allows plain text beyond the loopback address, where anyone on the network path can read it.
+    /// Default `false`.
     pub insecure: bool,
     /// Largest message in mebibytes, before and after decompression. Default 64; a larger one is
     /// answered RESOURCE_EXHAUSTED.
@@ -114,20 +113,19 @@ pub struct GrpcSettings {
     #[schemars(range(min = 1))]
     #[default = 64]
     pub max_recv_msg_size_mib: usize,
-    /// Calls at the same time on one connection. Default 32; the peer waits with further ones.
+    /// Concurrent calls on one connection. Default 32; the peer delays further ones.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 32]
     pub max_concurrent_streams: u32,
-    /// Mebibytes that a peer may send ahead on one call. Default 1; on the connection it is four
-    /// times that.
+    /// Mebibytes that a peer may send ahead on one call. Default 1; on the connection four times as
+    /// much.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 1]
     pub initial_window_mib: u32,
-    /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 1024: a request that comes as one
-    /// frame is not copied. Until a frame has arrived whole, it is counted in
-    /// `max_connections_mib`.
+    /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 1024: a request in one frame is not
+    /// copied. Incomplete frames count toward `max_connections_mib`.
     #[schemars(range(min = 16, max = 16383))]
     #[default = 1024]
     pub max_frame_kib: u32,
@@ -150,20 +148,20 @@ impl GrpcSettings {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeepaliveSettings {
-    /// Keepalive by this side.
+    /// Keepalive by the server.
     pub server_parameters: ServerParameters,
     /// Limits on a peer's pings; without it only floods of pings end a connection.
     pub enforcement_policy: Option<EnforcementPolicy>,
 }
 
-/// Limit on a peer's pings; one that pings more often is told to go.
+/// Limit on a peer's pings; a connection with more frequent ones is ended.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnforcementPolicy {
-    /// Shortest time between two pings. Default 5m.
+    /// Shortest interval of pings. Default 5m.
     #[default(HumanDuration::from_secs(5 * 60))]
     pub min_time: HumanDuration,
-    /// Allows pings at that rate while no call is under way. Default `false`: then one ping in two
+    /// Allows pings at that rate without a running call. Default `false`: then one ping in two
     /// hours is allowed.
     pub permit_without_stream: bool,
 }
@@ -172,14 +170,14 @@ pub struct EnforcementPolicy {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerParameters {
-    /// Longest time without a request before a connection is closed. Default 15m; the peer connects
-    /// again when it has something to send.
+    /// Longest time without a request before a connection is closed. Default 15m; the peer
+    /// reconnects when needed.
     #[default(HumanDuration::from_secs(15 * 60))]
     pub max_connection_idle: HumanDuration,
     /// Interval of pings to the peer. Default 30s.
     #[default(HumanDuration::from_secs(30))]
     pub time: HumanDuration,
-    /// Longest time that a peer may leave a ping unanswered before it is dropped. Default 20s.
+    /// Longest wait for the answer to a ping before the connection is closed. Default 20s.
     #[default(HumanDuration::from_secs(20))]
     pub timeout: HumanDuration,
 }
@@ -193,10 +191,10 @@ pub struct HttpSettings {
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     #[default = "127.0.0.1:4318"]
     pub endpoint: String,
-    /// TLS; without it the port speaks in the clear.
+    /// TLS; without it the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// Allows the port to speak in the clear beyond the loopback address, where anyone who can
-    /// reach it can read along. Default `false`.
+    /// Allows plain text beyond the loopback address, where anyone on the network path can read it.
+    /// Default `false`.
     pub insecure: bool,
     /// Largest body in bytes, before and after decompression. Default 67108864 (64 MiB); a larger
     /// one is answered 413.
@@ -204,16 +202,16 @@ pub struct HttpSettings {
     #[schemars(range(min = 1))]
     #[default(64 * MIB)]
     pub max_request_body_size: usize,
-    /// Path that traces are posted to, or a list of paths. Default `/v1/traces`; longer paths that
-    /// end so are accepted too.
+    /// Path for traces, or a list of paths. Default `/v1/traces`; longer paths with this end are
+    /// accepted, too.
     #[default(UrlPaths::one("/v1/traces"))]
     pub traces_url_path: UrlPaths,
-    /// Path that logs are posted to, or a list of paths. Default `/v1/logs`; longer paths that end
-    /// so are accepted too.
+    /// Path for logs, or a list of paths. Default `/v1/logs`; longer paths with this end are
+    /// accepted, too.
     #[default(UrlPaths::one("/v1/logs"))]
     pub logs_url_path: UrlPaths,
-    /// Path that metrics are posted to, or a list of paths. Default `/v1/metrics`; longer paths
-    /// that end so are accepted too.
+    /// Path for metrics, or a list of paths. Default `/v1/metrics`; longer paths with this end are
+    /// accepted, too.
     #[default(UrlPaths::one("/v1/metrics"))]
     pub metrics_url_path: UrlPaths,
     /// Origins whose pages may send from a browser; none without it.
@@ -228,7 +226,7 @@ pub struct HttpSettings {
     pub idle_timeout: HumanDuration,
 }
 
-/// Reads a section that is on because it is named, even with nothing under its name.
+/// Reads a section that its name alone enables.
 fn named<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Default + Deserialize<'de>,

@@ -1,7 +1,7 @@
 //! Shutdown phases of the receivers: refuse, hurry, stop, kill.
 //!
-//! While later stages finish, ports stay open and every new request is told to come again: a sender
-//! that finds a closed port, or an open connection gone, may lose its data.
+//! While later stages finish, ports stay open and every new request is answered with a retry hint:
+//! a sender may lose data at a closed port or connection.
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -10,32 +10,32 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::Refused;
 use super::status::RefusedRequest;
 
-/// Phase of the shutdown, shared by ports, connections and requests; and the requests under way.
+/// Shutdown phase shared by ports, connections and requests, with the running requests.
 #[derive(Clone, Default)]
 pub(super) struct ShutdownPhases {
     /// New requests are answered as shutting down.
     pub(super) refuse: CancellationToken,
-    /// Requests whose sender has not sent all of them yet are answered so too.
+    /// Incomplete requests are answered so, too.
     hurry: CancellationToken,
-    /// Ports close, and connections once they have answered their requests.
+    /// Ports close, and connections after answering their requests.
     pub(super) stop: CancellationToken,
     /// Everything ends at once.
     pub(super) kill: CancellationToken,
     under_way: TaskTracker,
 }
 
-/// A request that was let in, until dropped.
+/// A running request, until dropped.
 pub(super) type UnderWay = TaskTrackerToken;
 
 impl ShutdownPhases {
-    /// Lets a request in, unless the process ends.
+    /// Admits a request, unless the process shuts down.
     pub(super) fn enter(&self) -> Result<UnderWay, RefusedRequest> {
-        // Before the check: a request that is let in is waited for.
+        // Before the check, so that an admitted request is waited for.
         let under_way = self.under_way.token();
         if self.refuse.is_cancelled() { Err(shutting_down()) } else { Ok(under_way) }
     }
 
-    /// Waits for a sender for as long as the process can.
+    /// Waits for a sender until `hurry`.
     pub(super) async fn unless_hurried<T>(
         &self,
         reading: impl Future<Output = Result<T, RefusedRequest>>,
@@ -47,8 +47,8 @@ impl ShutdownPhases {
         }
     }
 
-    /// Waits until no request is under way, and, once there is no more time, no longer for their
-    /// senders. True when all have ended by themselves.
+    /// Waits until no request is running; once `no_more_time` completes, no longer for their
+    /// senders. True if all have ended by themselves.
     pub(super) async fn settle(&self, no_more_time: impl Future<Output = ()>) -> bool {
         self.under_way.close();
         let settled = tokio::select! {

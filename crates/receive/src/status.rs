@@ -1,7 +1,7 @@
-//! Answer of a request: its outcome as gRPC status, HTTP status and OTLP body.
+//! Answer to a request: its outcome as gRPC status, HTTP status and OTLP body.
 //!
 //! Codes and retry hints are those of the OTLP specification (1.11.0, "Failures", "OTLP/HTTP
-//! Response"); each reason below documents a choice that it leaves open. Texts are cut to
+//! Response"); each reason below documents a choice that it leaves open. Texts are limited to
 //! [`MESSAGE_BYTES_MAX`], so that an answer stays far below the 4 MiB that clients accept.
 
 use std::fmt::Write;
@@ -24,11 +24,10 @@ use spanscore_base::value::json;
 /// Longest text in an answer, in bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Retry hint where nothing better is known. Senders give up after some seconds in all, so a longer
-/// pause loses data.
+/// Default retry hint. Senders give up after some seconds in all, so a longer pause loses data.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Reason for which a request was refused; the `reason` of the counters.
+/// Reason for refusing a request; the `reason` of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum RefusalReason {
@@ -38,60 +37,60 @@ pub(super) enum RefusalReason {
     HeadersTooLarge,
     /// It cannot be decoded or decompressed.
     Malformed,
-    /// It is not framed as one message (gRPC).
+    /// Not framed as one message (gRPC).
     Framing,
-    /// A content type that is not OTLP.
+    /// Not a content type of OTLP.
     ContentType,
-    /// A compression that is not known here.
+    /// An unsupported compression.
     Encoding,
-    /// Compressed without saying how (gRPC).
+    /// Compressed without a stated encoding (gRPC).
     EncodingMissing,
     /// No such path or method.
     NotFound,
     /// Not POST.
     Method,
-    /// No room now in the stages behind.
+    /// No room in later stages.
     Overloaded,
     /// The store has no room for the verdicts of another process.
     StoreFull,
-    /// Too many bodies are on their way.
+    /// Too many arriving bodies.
     BodiesFull,
-    /// Too many requests are worked on.
+    /// Too many requests being processed.
     TurnsFull,
-    /// Too many bytes of bodies are held.
+    /// Too many bytes of bodies.
     BytesFull,
-    /// Nobody behind takes requests now.
+    /// The destination is unavailable.
     Away,
-    /// The process ends.
+    /// The process is shutting down.
     ShuttingDown,
     /// The body did not arrive in time.
     Timeout,
-    /// The body came with fewer bytes a second than it must.
+    /// The body arrived below the minimum rate.
     TooSlow,
-    /// The sender does not wait any longer (gRPC).
+    /// The sender's deadline has passed (gRPC).
     Deadline,
-    /// The sender went away in the middle of the body.
+    /// The sender disconnected within the body.
     Disconnected,
-    /// An internal error; the same request would meet it again.
+    /// An internal error, which a retry would repeat.
     Fault,
-    /// It came without a token.
+    /// It has no token.
     TokenMissing,
     /// No client has its token.
     TokenUnknown,
     /// Its token has expired.
     TokenExpired,
-    /// No client has a name that stands in its certificate.
+    /// Its certificate names no client.
     CertificateUnknown,
-    /// Its client sends too many requests.
+    /// Its client exceeds the request rate.
     ClientRequests,
-    /// Its client sends too many bytes.
+    /// Its client exceeds the byte rate.
     ClientBytes,
-    /// Some items of a request that was accepted otherwise.
+    /// Some items of an accepted request.
     Rejected,
 }
 
 impl RefusalReason {
-    /// Returns true if there is no room for the request now, and may be soon.
+    /// Returns true if room is short now, but may be available soon.
     pub(super) fn is_for_want_of_room(self) -> bool {
         matches!(
             self,
@@ -103,7 +102,7 @@ impl RefusalReason {
         )
     }
 
-    /// Returns the gRPC code; a sender repeats only after UNAVAILABLE and DEADLINE_EXCEEDED.
+    /// Returns the gRPC code; senders retry only after UNAVAILABLE and DEADLINE_EXCEEDED.
     pub(super) fn grpc_code(self) -> Code {
         match self {
             Self::TooLarge | Self::HeadersTooLarge => Code::ResourceExhausted,
@@ -126,9 +125,8 @@ impl RefusalReason {
         }
     }
 
-    /// Returns the HTTP status; a sender repeats only after 429, 502, 503 and 504. A body that came
-    /// too slowly is worth another try: the cause of its pace may have passed, and 408 would lose
-    /// it.
+    /// Returns the HTTP status; senders retry only after 429, 502, 503 and 504. A slow body
+    /// deserves a retry: the cause may have passed, and 408 would lose it.
     pub(super) fn http_status(self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -183,7 +181,7 @@ impl RefusedRequest {
         Self::new(RefusalReason::TooLarge, message)
     }
 
-    /// Returns the delay after which to try again, if the sender should.
+    /// Returns the retry delay, if the sender should retry.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let status = self.reason.http_status();
         let is_worth =
@@ -191,13 +189,13 @@ impl RefusedRequest {
         is_worth.then_some(self.retry_after)
     }
 
-    /// Sets the delay after which to try again.
+    /// Sets the retry delay.
     pub(super) fn after(self, retry_after: Duration) -> Self {
         Self { retry_after, ..self }
     }
 
-    /// Returns the gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP
-    /// demands, and in [`RETRY_INFO_TRAILER`], the only place where the Python SDK looks.
+    /// Returns the gRPC status. The retry hint is in `grpc-status-details-bin`, as OTLP requires,
+    /// and in [`RETRY_INFO_TRAILER`], the only place that the Python SDK reads.
     pub(super) fn to_grpc(&self) -> tonic::Status {
         let code = self.reason.grpc_code();
         let mut metadata = MetadataMap::new();
@@ -225,7 +223,7 @@ impl RefusedRequest {
         self.rpc_status(Vec::new()).encode_to_vec().into()
     }
 
-    /// Writes it as a `google.rpc.Status` in JSON.
+    /// Encodes it as a `google.rpc.Status` in JSON.
     pub(super) fn to_json(&self) -> Bytes {
         let mut text = format!("{{\"code\":{},\"message\":", self.reason.grpc_code() as i32);
         // Writing to a string cannot fail.
@@ -265,8 +263,8 @@ impl From<Refused> for RefusedRequest {
     }
 }
 
-/// Encodes the response message of an export. Partial success is left unset when all was accepted,
-/// as OTLP demands.
+/// Encodes the response message of an export. Partial success is unset if everything was accepted,
+/// as OTLP requires.
 pub(super) fn response_protobuf(accepted: &Accepted) -> Bytes {
     if accepted.rejected == 0 {
         return Bytes::new();
@@ -278,7 +276,7 @@ pub(super) fn response_protobuf(accepted: &Accepted) -> Bytes {
     ExportResponse { partial_success }.encode_to_vec().into()
 }
 
-/// Writes the response message of an export in JSON.
+/// Encodes the response message of an export in JSON.
 pub(super) fn response_json(signal: Signal, accepted: &Accepted) -> Bytes {
     if accepted.rejected == 0 {
         return Bytes::from_static(b"{}");

@@ -1,7 +1,7 @@
-//! Evaluations of other processes, read from the events that their exporters write over OTLP.
+//! Evaluations of other processes, read from their exporters' OTLP events.
 //!
 //! In: the bytes of a request with log records. Out: an evaluation for every event of our scope,
-//! as far as a store needs it: an id, a verdict, texts, the source.
+//! with the parts that a store needs: id, verdict, texts, source.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use spanscore_base::otlp::semconv::{EVALUATION_EVENT, OWN_SCOPE, SERVICE_NAME};
 use spanscore_base::otlp::wire::{Field, Fields};
 use spanscore_base::value::{Value, json};
 
-/// Most attributes of an event that are read.
+/// Limit on the attributes read from an event.
 const ATTRIBUTES_MAX: usize = 64;
-/// Type of every error that another process tells; its own type stands before the text.
+/// Type of every error of another process; its own type precedes the text.
 const ERROR_TYPE: &str = "failed_elsewhere";
 
 /// Evaluations of a request.
 #[derive(Debug, Default)]
 pub struct CollectedEvents {
-    /// In the order in which they came.
+    /// In the order of arrival.
     pub evaluations: Vec<Evaluation>,
-    /// Number of events of our scope that are no evaluations.
+    /// Number of malformed events of our scope.
     pub malformed: usize,
 }
 
-/// Reads the evaluations of an encoded `ExportLogsServiceRequest` of a sender; `kind` finds the
-/// kind of evaluator of a name. What is not of our scope, or broken, is left to others.
+/// Reads the evaluations of a sender's encoded `ExportLogsServiceRequest`; `kind` returns the
+/// evaluator kind of a name. Other scopes and broken parts are ignored.
 pub fn read_events(
     request: &[u8],
     sender: Sender,
@@ -42,7 +42,7 @@ pub fn read_events(
     let mut events = CollectedEvents::default();
     let mut resource = Arc::default();
     let mut is_ours = false;
-    // What is broken is told by those who read the request after this.
+    // Later readers of the request report broken parts.
     let _ = walk(request, |step| match step {
         RequestStep::Resource(encoded) => resource = Arc::new(resource_of(encoded)),
         RequestStep::Scope(name) => is_ours = name == OWN_SCOPE.as_bytes(),

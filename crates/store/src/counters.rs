@@ -1,66 +1,66 @@
-//! Counters of the store: what was stored, shed, deleted, refused.
+//! Counters of the store: stored, shed, deleted, refused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number that the store counts.
+/// Number counted by the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreCount {
-    /// Runs that were stored.
+    /// Stored runs.
     Trajectories,
     /// Tool calls of those runs.
     Calls,
-    /// Evaluations that were stored.
+    /// Stored evaluations.
     Evaluations,
-    /// Evaluations that were stored before.
+    /// Evaluations that were already stored.
     Repeated,
-    /// Runs of which another part was judged: the part with more spans is stored.
+    /// Runs judged in several parts: the part with more spans is stored.
     Fragments,
-    /// Passing runs whose content was left out: the queue was half full.
+    /// Passing runs without content: the queue was half full.
     ShedContent,
-    /// Passing runs of which only the row was stored: the queue was three quarters full.
+    /// Passing runs with only a row: the queue was three quarters full.
     ShedCalls,
-    /// Runs that were not stored: the queue was full.
+    /// Unstored runs: the queue was full.
     ShedTrajectories,
-    /// Evaluations that are in the sums alone.
+    /// Evaluations only in the sums.
     ShedEvaluations,
-    /// Evaluations that are in no sum: the file cannot be used, or there were too many sums.
+    /// Evaluations in no sum: the file is unusable, or there were too many sums.
     Lost,
-    /// Revised evaluations that the sums still hold: their rows had been shed.
+    /// Revised evaluations still in the sums: their rows had been shed.
     Uncorrected,
-    /// Evaluations in the sums that may be there twice: no row tells a repeat.
+    /// Evaluations possibly counted twice in the sums: no row identifies a repeat.
     RepeatedUnseen,
-    /// Evaluations of other processes that were stored.
+    /// Stored evaluations of other processes.
     Collected,
-    /// Those of them that stand beside own verdicts, not current.
+    /// Those among them with an own verdict, not current.
     CollectedBesideOwn,
-    /// Evaluations of other processes that were left out: their trace has too many.
+    /// Evaluations of other processes beyond the limit of their trace.
     CollectedBeyond,
-    /// Those for which the queue had no room.
+    /// Evaluations of other processes without room in the queue.
     CollectedUnstored,
-    /// Events of other processes that are no evaluations.
+    /// Malformed events of other processes.
     CollectedMalformed,
     /// Runs deleted for their age.
     DeletedForAge,
     /// Runs deleted for the size of the file.
     DeletedForSize,
-    /// Transactions that failed.
+    /// Failed transactions.
     Failures,
     /// Damaged files that were set aside.
     SetAside,
-    /// Texts that could not be redacted, and were withheld.
+    /// Texts withheld because they could not be redacted.
     Withheld,
-    /// Runs whose definitions of tools are not whole: too long, or there are too many sets.
+    /// Runs with incomplete tool definitions: too long, or too many sets.
     DefinitionsLeftOut,
-    /// New names of evaluators, sources and tools that share a row: their sender has its part of
-    /// the table, or it is full. A name of a sender counts once while it is remembered.
+    /// New names of evaluators, sources and tools that share a row: the table is full, or the
+    /// sender's share of it. A sender's name counts once while it is remembered.
     NamesLeftOut,
-    /// Bytes that wait to be written: a gauge.
+    /// Bytes waiting to be written: a gauge.
     QueueBytes,
     /// Bytes of the file: a gauge.
     FileBytes,
     /// Bytes of the write-ahead file of SQLite: a gauge.
     WalBytes,
-    /// 1 while the file can be written, else 0: a gauge.
+    /// 1 while the file is writable, else 0: a gauge.
     IsWorking,
 }
 
@@ -81,7 +81,7 @@ impl StoreCounters {
         self.0[count as usize].fetch_add(more as u64, Ordering::Relaxed);
     }
 
-    /// Adds the counts of others, and clears them.
+    /// Adds another's counts, and clears them.
     pub(crate) fn take(&self, others: &mut Self) {
         for (count, more) in self.0.iter().zip(&mut others.0) {
             count.fetch_add(std::mem::take(more.get_mut()), Ordering::Relaxed);

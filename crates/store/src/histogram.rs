@@ -1,4 +1,4 @@
-//! Packed histograms: the bins that hold something, as pairs of gap and count in varints.
+//! Packed histograms: the non-empty bins, as pairs of gap and count in varints.
 
 use spanscore_base::otlp::wire::{Fields, put_varint};
 
@@ -14,7 +14,7 @@ pub(crate) fn score_bin(score: f64) -> usize {
     } else if score >= 1.0 {
         SCORE_BINS - 1
     } else {
-        // A product such as 0.05 * 20 may fall short of the whole number by rounding.
+        // A product such as 0.05 * 20 may round to below the integer.
         1 + ((score * 20.0 + 1e-9) as usize).min(19)
     }
 }
@@ -28,12 +28,12 @@ pub(crate) fn duration_bin(micros: i64) -> usize {
     1 + (quarters as usize).min(DURATION_BINS - 2)
 }
 
-/// Returns the upper bound of a bin of durations, seconds; infinite for the last.
+/// Returns the upper bound of a duration bin, seconds; infinite for the last.
 pub fn duration_bound(bin: usize) -> f64 {
     if bin + 1 == DURATION_BINS { f64::INFINITY } else { 2_f64.powf(bin as f64 / 4.0) / 1_000.0 }
 }
 
-/// Packs bins; a negative count, which only damage could bring, is 0.
+/// Packs bins; a negative count, possible only after damage, is 0.
 pub(crate) fn pack(bins: &[i64]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut gap = 0;

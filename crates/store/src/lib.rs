@@ -1,16 +1,16 @@
-//! Store: judged runs and their evaluations in one SQLite file, and the questions to it.
+//! Store: judged runs and their evaluations in one SQLite file, and its queries.
 //!
 //! ```text
 //! shards -> queue (rows, bytes; sheds) -> writer (one thread, transactions) -> file -> query
 //! ```
 //!
-//! Nobody waits for the store. As its queue fills it leaves out content, then passing runs, and
-//! in the end everything but sums; each is counted. A file that cannot be written is tried again;
-//! a damaged one is set aside; one of a newer program, or of another process, is left alone.
-//! `docs/store.md` is for its readers.
+//! The store never blocks its callers. As its queue fills it omits content, then passing runs, and
+//! finally everything but sums, with a counter for each. An unwritable file is retried; a damaged
+//! one is set aside; one of a newer program or another process is left alone. `docs/store.md` is
+//! for its readers.
 //!
-//! **Invariant:** sums equal the current evaluations, but for those counted as uncorrected,
-//! repeated unseen or lost.
+//! **Invariant:** sums equal the current evaluations, except those counted as uncorrected, repeated
+//! unseen or lost.
 
 mod collected;
 mod counters;

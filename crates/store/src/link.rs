@@ -1,26 +1,26 @@
-//! Address of a trace in another system, by its id.
+//! URL of a trace in another system.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Place of the id in an address.
+/// Placeholder of the id in a URL.
 const PLACE: &str = "{trace_id}";
-/// Longest address, bytes.
+/// Longest URL, bytes.
 const BYTES_MAX: usize = 1_000;
 
-/// Address with `{trace_id}` where the id of a trace belongs.
+/// URL with the placeholder `{trace_id}`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String", extend("pattern" = "^https?://[^/?#]+[/?#].*\\{trace_id\\}"))]
 pub struct TraceLink(String);
 
-/// Error of an address.
+/// Error of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`trace_url` {0}: write it as `https://HOST/PATH/{{trace_id}}`")]
 pub struct TraceLinkError(&'static str);
 
 impl TraceLink {
-    /// Returns the address of a trace.
+    /// Returns the URL of a trace.
     pub fn of(&self, trace_id: &str) -> String {
         self.0.replace(PLACE, trace_id)
     }

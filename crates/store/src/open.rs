@@ -1,4 +1,4 @@
-//! Opening of the file: rights, lock, damage, version.
+//! Opening of the file: permissions, lock, damage, version.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::schema;
 
-/// Reason that a file cannot be used.
+/// Reason that a file is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
     /// Written by a newer program.
@@ -26,7 +26,7 @@ pub enum StoreOpenError {
         /// Newest known version.
         known: u32,
     },
-    /// Written by an older program, and open for reading alone.
+    /// Written by an older program, and opened only for reading.
     #[error(
         "`{path}` is of version {found}, and this program reads version {known}: start a collector \
          on it once, which brings it there"
@@ -39,7 +39,7 @@ pub enum StoreOpenError {
         /// Version that is read.
         known: u32,
     },
-    /// Another process writes to it.
+    /// Locked by another process that writes to it.
     #[error("`{path}` is written by another process: give each its own `data_dir` or `store.path`")]
     Locked {
         /// The file.
@@ -54,7 +54,7 @@ pub enum StoreOpenError {
         /// The file.
         path: PathBuf,
     },
-    /// The system refuses.
+    /// Error of the system.
     #[error("cannot open `{path}`: {error}")]
     Io {
         /// The file.
@@ -72,7 +72,7 @@ pub enum StoreOpenError {
     },
 }
 
-/// File that is open for writing, by this process alone.
+/// File opened exclusively for writing.
 #[derive(Debug)]
 pub(crate) struct OpenStore {
     pub(crate) connection: Connection,
@@ -83,7 +83,7 @@ pub(crate) struct OpenStore {
 }
 
 impl OpenStore {
-    /// Opens or creates the file. A damaged one is renamed, and a new one begun.
+    /// Opens or creates the file. A damaged one is renamed and replaced.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreOpenError> {
         let lock = lock(path)?;
         let opened = connect(path);
@@ -97,7 +97,7 @@ impl OpenStore {
         Ok(Self { connection, path: path.to_owned(), was_damaged, _lock: lock })
     }
 
-    /// Sets the file aside and begins a new one: it proved damaged while it was used.
+    /// Sets the file aside after damage was found, and begins a new one.
     pub(crate) fn begin_anew(&mut self) -> Result<(), StoreOpenError> {
         set_aside(&self.path)?;
         self.connection = connect(&self.path)?;
@@ -105,19 +105,19 @@ impl OpenStore {
     }
 }
 
-/// Returns true if an error says that the file is no SQLite file, or a broken one.
+/// Returns true for an error of a damaged file, or one of another format.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// Returns the path with an ending added to the name.
+/// Returns the path with a suffix on the name.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     PathBuf::from(name)
 }
 
-/// Takes the lock of the file, which the system gives back when the process ends.
+/// Takes the lock of the file, which the system releases at the end of the process.
 fn lock(path: &Path) -> Result<File, StoreOpenError> {
     let place = beside(path, ".lock");
     let file =
@@ -129,7 +129,7 @@ fn lock(path: &Path) -> Result<File, StoreOpenError> {
     }
 }
 
-/// Opens or creates a file that only its owner may read.
+/// Opens or creates a file with access for its owner only.
 fn private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
@@ -139,7 +139,7 @@ fn private(path: &Path) -> io::Result<File> {
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreOpenError> {
-    // SQLite gives its side files the rights of this one.
+    // SQLite gives its side files the permissions of this one.
     private(path).map_err(|error| StoreOpenError::Io { path: path.to_owned(), error })?;
     let sqlite = |error| StoreOpenError::Sqlite { path: path.to_owned(), error };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -167,7 +167,7 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.query_row("SELECT max(stored) FROM trajectories", [], |_| Ok(()))
 }
 
-/// Renames a damaged file and its side files; an earlier damaged one is replaced.
+/// Renames a damaged file and its side files, replacing an earlier damaged one.
 fn set_aside(path: &Path) -> Result<(), StoreOpenError> {
     for ending in ["", "-wal", "-shm"] {
         let from = beside(path, ending);

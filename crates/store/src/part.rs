@@ -1,4 +1,4 @@
-//! Parts of a run that evaluators read, and the reasons why one is not stored as it was.
+//! Parts of a run read by evaluators, and the reasons that one is not stored completely.
 
 use strum::{EnumString, IntoStaticStr};
 
@@ -33,37 +33,37 @@ pub enum StoredPart {
     /// Attributes of the root span.
     #[strum(serialize = "attributes of the root span")]
     Attributes,
-    /// Definitions of the tools that were offered.
+    /// Definitions of the offered tools.
     #[strum(serialize = "definitions of tools")]
     Definitions,
 }
 
 impl StoredPart {
-    /// Returns the word for it in the file.
+    /// Returns its name in the file.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// Reason why a part of a run is not stored as it was.
+/// Reason that a part of a run is not stored completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum StoredGap {
-    /// The store, or the collector at that time, did not keep it.
+    /// The store or the collector omitted it.
     NotStored,
-    /// Redaction replaced a secret or personal data in it.
+    /// A secret or personal data in it was redacted.
     Redacted,
-    /// It was longer than the store keeps.
+    /// It exceeded the store's limit.
     Cut,
 }
 
 impl StoredGap {
-    /// Returns the word for it in the file.
+    /// Returns its name in the file.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the words for it, after the name of the part.
+    /// Returns the phrase for it, after the name of the part.
     pub fn explained(self) -> &'static str {
         match self {
             Self::NotStored => "not stored",

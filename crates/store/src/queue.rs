@@ -1,11 +1,11 @@
-//! Bounded queue in front of the writer, with the ladder of what is left out as it fills.
+//! Bounded queue of the writer, which sheds in steps as it fills.
 //!
-//! Half full, passing runs lose their content; from three quarters on, their calls, and passing
-//! evaluations are only counted; full, everything is only counted, in sums that are merged here.
-//! Nobody ever waits.
+//! Half full, passing runs lose their content. From three quarters on they lose their calls, and
+//! passing evaluations are only counted. When full, everything is only counted, in sums merged
+//! here. Callers never wait.
 //!
-//! Senders go down the ladder by what they have waiting: whoever has little beside the one with
-//! most is stored whole, and a full queue makes room for it from that one.
+//! Shedding depends on a sender's queued amount: one with little beside the largest is stored
+//! completely, and a full queue makes room for it from the largest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use spanscore_base::model::{
-    DisplacedItem, Evaluation, EvaluatorInfo, FairLine, GivenVerdict, Outcome, Sender,
+    DisplacedItem, Evaluation, EvaluatorInfo, FairQueue, GivenVerdict, Outcome, Sender,
     SenderShares, Target,
 };
 use spanscore_base::value::{Number, Value};
@@ -31,30 +31,30 @@ use crate::source::RunSource;
 pub(crate) struct StoreQueueLimits {
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
-    /// Most sums that are merged while the queue is full.
+    /// Limit on sums merged while the queue is full.
     pub(crate) sums: usize,
 }
 
 impl StoreQueueLimits {
-    /// Returns the limits of a queue of so many bytes.
+    /// Returns the limits of a queue of this size.
     pub(crate) fn of(bytes: usize) -> Self {
         Self { rows: 65_536, bytes, sums: 10_000 }
     }
 }
 
-/// Part of what the sender with most has waiting up to which another has little.
+/// Inverse of the share of the largest sender's queued amount that counts as little.
 const LITTLE_PART: u64 = 4;
 
-/// Most edits of people that wait.
+/// Limit on waiting edits.
 const EDITS_MAX: usize = 32;
 
 /// Work of the writer.
 pub(crate) enum StoreWork {
-    /// A run; of a shed one only the row is stored.
+    /// A run; only the row of a shed one is stored.
     Trajectory { record: Box<TrajectoryRecord>, is_shed: bool },
-    /// Evaluations; of shed ones passes are only counted.
+    /// Evaluations; passes of shed ones are only counted.
     Evaluations { all: Arc<[Evaluation]>, is_shed: bool },
-    /// Evaluations that the process of a client gave.
+    /// Evaluations from a client's process.
     Collected { all: Vec<Evaluation>, client: Arc<str> },
 }
 
@@ -63,27 +63,27 @@ pub(crate) type SumKey = (i64, [u8; 16], RunSource);
 /// Merged sums.
 pub(crate) type MergedSums = HashMap<SumKey, MergedRow>;
 
-/// Sums of a key, with their evaluator and the sender that was the first to have some.
+/// Sums of a key, with their evaluator and first sender.
 pub(crate) struct MergedRow {
     pub(crate) info: Arc<EvaluatorInfo>,
     pub(crate) sender: Sender,
     pub(crate) sums: RollupSums,
 }
 
-/// Batch that the writer takes.
+/// Batch taken by the writer.
 #[derive(Default)]
 pub(crate) struct StoreBatch {
     pub(crate) work: Vec<StoreWork>,
     pub(crate) merged: MergedSums,
     /// Edits of people.
     pub(crate) edits: Vec<QueuedEdit>,
-    /// Rows and bytes that it holds of the queue until [`StoreQueue::done`].
+    /// Rows and bytes that it holds in the queue until [`StoreQueue::done`].
     held: (usize, usize),
-    /// True if nothing will come any more.
+    /// True for the last batch.
     pub(crate) is_last: bool,
 }
 
-/// Work that waits, with its sender, and the rows and bytes that it holds.
+/// Waiting work, with its sender, rows and bytes.
 struct WaitingWork {
     work: StoreWork,
     sender: Sender,
@@ -93,17 +93,17 @@ struct WaitingWork {
 
 #[derive(Default)]
 struct QueueState {
-    work: FairLine<WaitingWork>,
-    /// Work of other processes: it was acknowledged and is in no sum, so it makes no room.
-    collected: FairLine<WaitingWork>,
-    /// Bytes of the batch that is being written.
+    work: FairQueue<WaitingWork>,
+    /// Work of other processes, which makes no room: it was acknowledged and is in no sum.
+    collected: FairQueue<WaitingWork>,
+    /// Bytes of the batch being written.
     writing: SenderShares,
-    /// Rows and bytes, those of the batch that is being written included.
+    /// Rows and bytes, including the batch being written.
     rows: usize,
     bytes: usize,
-    /// Rows that wait.
+    /// Waiting rows.
     waiting: usize,
-    /// Rows of this process that the writer took beyond those of others, while both waited.
+    /// Rows of this process taken in excess of others' while both waited.
     more_own: isize,
     merged: MergedSums,
     edits: Vec<QueuedEdit>,
@@ -111,14 +111,14 @@ struct QueueState {
 }
 
 impl QueueState {
-    /// Returns the bytes of other processes' work that a sender's peer, or it alone, has waiting,
-    /// and what whoever has most has. That work came by no connection.
+    /// Returns the queued bytes of other processes' work, for the sender's peer or the sender, and
+    /// for the largest holder. That work has no connection.
     fn collected(&mut self, sender: Sender) -> (u64, u64) {
-        self.collected.standing(Sender { connection: 0, ..sender })
+        self.collected.queued_costs(Sender { connection: 0, ..sender })
     }
 
-    /// Returns the bytes of a sender's peer in the batch that is being written, and those of the
-    /// peer with most: of connections, where its own peer is the only one.
+    /// Returns the bytes of a sender's peer in the batch being written, and those of the largest
+    /// peer; of connections if the sender's peer is the only one.
     fn written(&mut self, sender: Sender) -> (u64, u64) {
         let (of_peer, own) = self.writing.held(sender);
         let richest = self.writing.richest(sender, 0);
@@ -129,9 +129,9 @@ impl QueueState {
         (of_peer as u64, most.0 as u64)
     }
 
-    /// Returns true if a sender has little waiting, with so many bytes more.
+    /// Returns true if a sender has little queued, including `more` bytes.
     fn is_little(&mut self, sender: Sender, more: usize) -> bool {
-        let (own, most) = self.work.standing(sender);
+        let (own, most) = self.work.queued_costs(sender);
         let (collected, most_collected) = self.collected(sender);
         let (written, most_written) = self.written(sender);
         let most = most.max(most_collected).max(most_written);
@@ -154,7 +154,7 @@ pub(crate) struct StoreQueue {
     counters: Arc<StoreCounters>,
 }
 
-/// Rung of the ladder; the last one too if nothing is taken any more.
+/// Step of shedding; the last one also applies after closing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Rung {
@@ -170,8 +170,8 @@ impl StoreQueue {
         Self { state: Mutex::default(), rung, came: Condvar::new(), limits, counters }
     }
 
-    /// Returns `None` if there is no room for a run of a sender, else true if it may bring its
-    /// content. Counts what is left out; what is brought may still be shed.
+    /// Returns `None` without room for a sender's run, else true if it may include its content.
+    /// Counts omissions; the run may still be shed.
     pub(crate) fn admit(
         &self,
         sender: Sender,
@@ -188,12 +188,12 @@ impl StoreQueue {
         Some(with_content && !is_shed)
     }
 
-    /// Returns true if runs are taken whole.
+    /// Returns true if runs are stored completely.
     pub(crate) fn has_room(&self) -> bool {
         self.rung.load(Ordering::Relaxed) == Rung::All as u8
     }
 
-    /// Adds a run, or as much of it as there is room for; it arrived at `now_ms`.
+    /// Adds a run, or the part of it with room; it arrived at `now_ms`.
     pub(crate) fn put_trajectory(&self, mut record: Box<TrajectoryRecord>, now_ms: i64) {
         let size = record.bytes();
         let sender = record.sender;
@@ -219,7 +219,7 @@ impl StoreQueue {
         self.put(&mut state, WaitingWork { work, sender, rows, bytes });
     }
 
-    /// Adds evaluations, or counts them if there is no room; they arrived at `now_ms`.
+    /// Adds evaluations, or only counts them without room; they arrived at `now_ms`.
     pub(crate) fn put_evaluations(&self, all: Arc<[Evaluation]>, now_ms: i64) {
         let bytes = size_of_evaluations(&all);
         let sender = sender_of(&all);
@@ -239,12 +239,12 @@ impl StoreQueue {
         self.put(&mut state, WaitingWork { work, sender, rows, bytes });
     }
 
-    /// Returns true if there is room for what another process sends: it keeps it and comes again.
+    /// Returns true if there is room for another process's data, which otherwise is retried.
     pub(crate) fn has_room_for(&self, sender: Sender) -> bool {
         self.rung_of(sender) < Rung::RowsOnly as u8
     }
 
-    /// Adds evaluations of another process; returns the number for which there was no room.
+    /// Adds evaluations of another process; returns the number without room.
     pub(crate) fn put_collected(
         &self,
         all: Vec<Evaluation>,
@@ -264,7 +264,7 @@ impl StoreQueue {
         0
     }
 
-    /// Adds an edit of a person, unless too many wait, or none is taken any more.
+    /// Adds an edit, unless too many wait or the queue is closed.
     pub(crate) fn put_edit(&self, edit: QueuedEdit) -> Result<(), StoreEditError> {
         let mut state = self.state.lock();
         if state.is_closed {
@@ -278,7 +278,7 @@ impl StoreQueue {
         Ok(())
     }
 
-    /// Waits up to `idle` for work, then up to `gather` until rows fill a batch, and takes it.
+    /// Waits up to `idle` for work, then up to `gather` for a full batch, and takes it.
     pub(crate) fn take(&self, rows_max: usize, idle: Duration, gather: Duration) -> StoreBatch {
         let mut state = self.state.lock();
         self.wait(&mut state, idle, QueueState::is_idle);
@@ -296,7 +296,7 @@ impl StoreQueue {
         state.is_closed
     }
 
-    /// Waits for a time, as long as the queue is open and `goes_on`.
+    /// Waits for a time, while the queue is open and `goes_on`.
     fn wait(
         &self,
         state: &mut MutexGuard<'_, QueueState>,
@@ -312,7 +312,7 @@ impl StoreQueue {
             edits: std::mem::take(&mut state.edits),
             ..Default::default()
         };
-        // By half of each line, where both have some; a part of others may fill a batch by itself.
+        // Half of each line if both have work; a part of others' may fill a batch alone.
         while batch.held.0 < rows_max {
             if state.work.is_empty() || state.collected.is_empty() {
                 state.more_own = 0;
@@ -332,7 +332,7 @@ impl StoreQueue {
         batch
     }
 
-    /// Gives the room of a batch back, once it is written or lost.
+    /// Releases the room of a batch after it was written or lost.
     pub(crate) fn done(&self, batch: StoreBatch) {
         let (rows, bytes) = batch.held;
         drop(batch);
@@ -344,7 +344,7 @@ impl StoreQueue {
         self.rung.store(self.rung(&state, 0) as u8, Ordering::Relaxed);
     }
 
-    /// Takes nothing in any more; the writer ends once it has written the rest.
+    /// Closes the queue; the writer ends after writing the rest.
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;
         self.rung.store(Rung::SumsOnly as u8, Ordering::Relaxed);
@@ -367,15 +367,15 @@ impl StoreQueue {
         }
     }
 
-    /// Makes room for so many bytes of a sender in a full queue, from those that have more waiting;
-    /// returns the rung at which they are taken in.
+    /// Makes room for a sender's bytes in a full queue, from senders with more; returns the step of
+    /// shedding for them.
     fn make_room(&self, state: &mut QueueState, sender: Sender, bytes: usize, now_ms: i64) -> Rung {
         if self.rung(state, bytes) == Rung::SumsOnly && !state.is_closed {
             let beyond = (state.bytes + bytes + 1).saturating_sub(self.limits.bytes);
-            // Full of rows, it gives up as many bytes as come.
+            // Full of rows, it frees as many bytes as are added.
             let lacking = if beyond == 0 { bytes } else { beyond };
             let with_collected = bytes + state.collected(sender).0 as usize;
-            for DisplacedItem { what: gone, .. } in
+            for DisplacedItem { content: gone, .. } in
                 state.work.displace(sender, with_collected, lacking)
             {
                 state.rows -= gone.rows;
@@ -391,8 +391,8 @@ impl StoreQueue {
         if rung < Rung::SumsOnly && state.is_little(sender, bytes) { Rung::All } else { rung }
     }
 
-    /// Returns the rung for the next record of a sender, whose size is not known. Asks the
-    /// queue only once it is half full.
+    /// Returns the step of shedding for a sender's next record of unknown size. Locks the queue
+    /// only when it is half full.
     fn rung_of(&self, sender: Sender) -> u8 {
         let rung = self.rung.load(Ordering::Relaxed);
         if rung == Rung::All as u8 {
@@ -402,7 +402,7 @@ impl StoreQueue {
         if !state.is_closed && state.is_little(sender, 0) { Rung::All as u8 } else { rung }
     }
 
-    /// Returns the rung at which so many more bytes are taken in.
+    /// Returns the step of shedding for this many more bytes.
     fn rung(&self, state: &QueueState, more: usize) -> Rung {
         let quarters = |held: usize, most: usize| held.saturating_mul(4) / most.max(1);
         let StoreQueueLimits { rows, bytes, .. } = self.limits;
@@ -417,7 +417,7 @@ impl StoreQueue {
         }
     }
 
-    /// Counts evaluations in the sums alone.
+    /// Counts evaluations only in the sums.
     fn merge_all(&self, state: &mut QueueState, all: &[Evaluation], now_ms: i64) {
         all.iter().for_each(|evaluation| self.merge(state, evaluation, now_ms));
         self.counters.add(StoreCount::ShedEvaluations, all.len());
@@ -447,7 +447,7 @@ fn sender_of(all: &[Evaluation]) -> Sender {
     all.first().map(|first| first.target.sender).unwrap_or_default()
 }
 
-/// Returns the bytes that evaluations hold, about. Those of one target share it.
+/// Returns the approximate bytes of evaluations. Those of one target share it.
 fn size_of_evaluations(all: &[Evaluation]) -> usize {
     let of_target = all.chunk_by(|a, b| Arc::ptr_eq(&a.target, &b.target));
     let targets = of_target.filter_map(|some| some.first()).map(|it| size_of_target(&it.target));

@@ -1,23 +1,23 @@
-//! Rollups: sums of evaluations by minute, evaluator and source, which can be taken off again.
+//! Rollups: sums of evaluations by minute, evaluator and source, which support subtraction.
 
 use spanscore_base::model::{Evaluation, GivenVerdict, Outcome};
 
 use crate::histogram::{SCORE_BINS, score_bin};
 
-/// Parts of one in a sum: whole billionths add up exactly, in any order.
+/// Resolution of sums: integer billionths add up exactly, in any order.
 const BILLIONTHS: f64 = 1e9;
 /// Longest time between the end of a target and its arrival, milliseconds: 400 days.
 const PAST_MAX_MS: i64 = 400 * 24 * 3_600_000;
-/// Longest time by which a sender's clock may be ahead, milliseconds.
+/// Longest accepted lead of a sender's clock, milliseconds.
 const FUTURE_MAX_MS: i64 = 60_000;
 
-/// Figures of one evaluation that sums hold.
+/// Figures of one evaluation for sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EvaluationFigures {
     pub(crate) verdict: GivenVerdict,
     pub(crate) score: Option<f64>,
     pub(crate) cost: Option<f64>,
-    /// End of the target, Unix milliseconds, as far as that can be.
+    /// End of the target, clamped, Unix milliseconds.
     pub(crate) time_ms: i64,
 }
 
@@ -47,7 +47,7 @@ impl EvaluationFigures {
     }
 }
 
-/// Returns a sender's time in milliseconds, as far as it can be by our clock; ours if it has none.
+/// Clamps a sender's time to a plausible range by our clock, milliseconds; our time if absent.
 pub(crate) fn clamp(time_ns: u64, now_ms: i64) -> i64 {
     match i64::try_from(time_ns / 1_000_000) {
         Ok(0) | Err(_) => now_ms,
@@ -57,7 +57,7 @@ pub(crate) fn clamp(time_ns: u64, now_ms: i64) -> i64 {
     }
 }
 
-/// Sums of evaluations, or a change of such sums.
+/// Sums of evaluations, or a change of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RollupSums {
     pub(crate) passed: i64,
@@ -71,7 +71,7 @@ pub(crate) struct RollupSums {
 }
 
 impl RollupSums {
-    /// Adds an evaluation, or takes it off if `sign` is -1.
+    /// Adds an evaluation, or subtracts it if `sign` is -1.
     pub(crate) fn count(&mut self, figures: &EvaluationFigures, sign: i64) {
         let counter = match figures.verdict {
             GivenVerdict::Pass => &mut self.passed,

@@ -10,38 +10,38 @@ use smart_default::SmartDefault;
 use crate::link::TraceLink;
 use spanscore_base::settings::{HumanDuration, Switch};
 
-/// Part of the content of traces that is stored.
+/// Stored part of the content of traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StoredContent {
-    /// No argument, result, input or output, and of explanations only words of the evaluators.
+    /// No argument, result, input or output, and only the evaluators' own words of explanations.
     None,
-    /// All, with secrets and personal data replaced.
+    /// Everything, with secrets and personal data redacted.
     #[default]
     Redacted,
-    /// All, as it came.
+    /// Everything, unchanged.
     Full,
 }
 
-/// Evaluations whose details are stored.
+/// Evaluations with stored details.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StoredDetails {
-    /// Every one.
+    /// All.
     All,
-    /// Those that are no pass, or whose score is below 1.
+    /// Those that did not pass, or with a score below 1.
     #[default]
     Imperfect,
 }
 
-/// Limits beyond which the oldest is deleted.
+/// Limits beyond which the oldest data is deleted.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetentionSettings {
     /// Longest time for which a run is stored.
     #[default(HumanDuration::from_secs(14 * 24 * 3600))]
     pub age: HumanDuration,
-    /// Most mebibytes of the file. Without `data_dir` at most 256.
+    /// Limit on the file's size in mebibytes. Without `data_dir` at most 256.
     #[schemars(range(min = 4))]
     #[default = 2048]
     pub size_mib: u32,
@@ -54,23 +54,22 @@ pub struct RetentionSettings {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreSettings {
-    /// File, relative to `data_dir`. Without `data_dir` a temporary file that is removed at the
-    /// end.
+    /// File, relative to `data_dir`. Without `data_dir` a temporary file, deleted at the end.
     #[default(PathBuf::from("scores.db"))]
     pub path: PathBuf,
-    /// Part of the content of traces that is stored.
+    /// Stored part of the content of traces.
     pub content: StoredContent,
-    /// Evaluations whose details are stored.
+    /// Evaluations with stored details.
     pub details: StoredDetails,
-    /// Limits beyond which the oldest is deleted.
+    /// Limits beyond which the oldest data is deleted.
     pub retention: RetentionSettings,
-    /// Address of a trace in the backend that has its spans, such as
-    /// `https://jaeger.example.org/trace/{trace_id}`; pages and `show` lead there.
+    /// URL of a trace in the backend with its spans, such as
+    /// `https://jaeger.example.org/trace/{trace_id}`, for links in pages and `show`.
     pub trace_url: Option<TraceLink>,
-    /// Clients of `receivers.otlp.auth` whose evaluations are stored, too: other processes, which
-    /// export events over OTLP. Theirs never stand over those of this process.
+    /// Clients of `receivers.otlp.auth` whose evaluations are stored, too: other processes that
+    /// export events over OTLP. They never replace those of this process.
     pub accept_evaluations: BTreeSet<String>,
-    /// Most bytes that wait to be written: a share of the memory of the process.
+    /// Limit on the bytes waiting to be written: a share of the process's memory.
     #[serde(skip)]
     #[default(32 << 20)]
     pub queue_bytes: usize,

@@ -4,13 +4,13 @@ use spanscore_base::model::{Resource, Target};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::key_values;
 
-/// Keys of a resource whose values the store keeps.
+/// Resource keys with stored values.
 pub const RESOURCE_KEYS: [&str; 3] =
     ["service.name", "service.version", "deployment.environment.name"];
-/// Longest part of a source, bytes; longer ones are cut.
+/// Longest part of a source, bytes; longer ones are truncated.
 const PART_BYTES_MAX: usize = 200;
 
-/// Service, agent, version and environment; empty where the telemetry does not say.
+/// Service, agent, version and environment; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct RunSource {
     pub(crate) service: Box<str>,
@@ -47,8 +47,8 @@ impl RunSource {
         Self::new(&target.resource, target.agent_name.as_deref())
     }
 
-    /// Builds the resource that has these [`ResourceSums`], as far as the source tells it; with the
-    /// keys that it does not tell as they were.
+    /// Builds the resource with these [`ResourceSums`] from the source, and returns the keys that
+    /// the source cannot restore.
     pub(crate) fn resource(&self, sums: &ResourceSums) -> (Resource, Vec<&'static str>) {
         let parts = [&self.service, &self.version, &self.environment];
         let mut encoded = Vec::new();
@@ -69,17 +69,17 @@ impl RunSource {
         (Resource { encoded, service_name }, unknown)
     }
 
-    /// Returns the source that stands for all beyond the limit.
+    /// Returns the common source for all beyond the limit.
     pub(crate) fn other() -> Self {
         Self { service: "other".into(), ..Self::default() }
     }
 }
 
-/// Sums by which the values of [`RESOURCE_KEYS`] are known again; `None` for a key that a resource
-/// lacks. A source may be cut, share a row with others, or be of another key.
+/// Sums that identify the values of [`RESOURCE_KEYS`]; `None` for a missing key. A source may be
+/// truncated, shared with others, or come from another key.
 pub(crate) type ResourceSums = [Option<u32>; 3];
 
-/// Sum of a value that is no text, nor that of any.
+/// Sum for a value that is not a text; no text has it.
 pub(crate) const OTHER_SUM: u32 = 0;
 
 /// Returns the sums of a resource.
@@ -93,13 +93,13 @@ pub(crate) fn resource_sums(resource: &Resource) -> ResourceSums {
     })
 }
 
-/// Sums a text up (FNV-1a, never [`OTHER_SUM`]).
+/// Computes the sum of a text (FNV-1a, never [`OTHER_SUM`]).
 fn text_sum(text: &str) -> u32 {
     let add = |sum: u32, byte: u8| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     text.bytes().fold(0x811c_9dc5, add).max(OTHER_SUM + 1)
 }
 
-/// Encodes a field of bytes, shorter than 16 KiB: its tag, its length, itself.
+/// Encodes a field of fewer than 16 KiB: tag, length, content.
 fn field(number: u8, bytes: Vec<u8>) -> Vec<u8> {
     let tag = number << 3 | 2;
     let length = bytes.len();

@@ -1,4 +1,4 @@
-//! Handle of the store: takes runs and evaluations, never waits, ends in order.
+//! Handle of the store: takes runs and evaluations without waiting, ends in order.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,25 +20,24 @@ use crate::writer::{
     now_ms,
 };
 
-/// Most mebibytes of a file that is not kept.
+/// Limit on the mebibytes of a temporary file.
 const TEMPORARY_MIB: u32 = 256;
 
 /// Running store.
 pub struct Store {
     view: StoreView,
     with_content: bool,
-    /// Clients whose evaluations are stored.
+    /// Clients with stored evaluations.
     accepted: BTreeSet<String>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// Folder of a file that is not kept, removed with this.
+    /// Folder of a temporary file, deleted on drop.
     _temporary: Option<tempfile::TempDir>,
 }
 
 impl Store {
-    /// Starts the writer. The file is opened there: whatever becomes of it, the caller runs on.
+    /// Starts the writer, which opens the file; the caller continues even if that fails.
     ///
-    /// # Errors
-    /// The system has no thread, or no temporary folder, to give.
+    /// # Errors The system refused a thread or temporary folder.
     pub fn start(
         settings: StoreSettings,
         data_dir: Option<&Path>,
@@ -84,19 +83,18 @@ impl Store {
         Ok(Self { view, with_content, accepted, writer, _temporary: temporary })
     }
 
-    /// Returns `None` if there is no room for a run of a sender, which is counted, else true if its
-    /// record may bring content. Asked before a record is built, so that shards build
-    /// nothing that is left out.
+    /// Returns `None`, counted, without room for a sender's run; else true if its record may
+    /// include content. Called before a record is built, so that shards build nothing in vain.
     pub fn admit(&self, sender: Sender, is_passing: bool, with_content: bool) -> Option<bool> {
         self.view.queue.admit(sender, is_passing, with_content)
     }
 
-    /// Returns true if nothing would be left out now.
+    /// Returns true if nothing would be shed now.
     pub fn has_room(&self) -> bool {
         self.view.queue.has_room()
     }
 
-    /// Stores a judged run; before its evaluations.
+    /// Stores a judged run; called before its evaluations are stored.
     pub fn trajectory(&self, record: TrajectoryRecord) {
         self.view.queue.put_trajectory(Box::new(record), now_ms());
     }
@@ -108,18 +106,18 @@ impl Store {
         }
     }
 
-    /// Returns true if what the process of a client says is stored.
+    /// Returns true if evaluations of a client's process are stored.
     pub fn accepts(&self, client: &str) -> bool {
         self.accepted.contains(client)
     }
 
-    /// Returns true if there is room for evaluations of another process: they come again.
+    /// Returns true if there is room for evaluations of another process, which otherwise are
+    /// retried.
     pub fn has_room_for(&self, sender: Sender) -> bool {
         self.view.queue.has_room_for(sender)
     }
 
-    /// Stores evaluations that the process of a client gave, a part of them after the other;
-    /// returns the number of those for which there was no room.
+    /// Stores evaluations of a client's process in parts; returns the number without room.
     pub fn collect(&self, events: CollectedEvents, client: &Arc<str>) -> usize {
         self.view.counters.add(StoreCount::CollectedMalformed, events.malformed);
         let mut left = events.evaluations.into_iter();
@@ -138,7 +136,7 @@ impl Store {
         self.with_content
     }
 
-    /// Returns the facts of traces that are stored.
+    /// Returns the stored facts of traces.
     pub fn facts(&self) -> Facts {
         Facts {
             arguments: self.with_content,
@@ -156,7 +154,7 @@ impl Store {
         &self.view
     }
 
-    /// Writes the rest and ends the writer; waits for that, so not on a thread of the network.
+    /// Writes the rest and waits for the writer's end; must not run on a network thread.
     pub fn close(&self) {
         self.view.queue.close();
         let writer = self.writer.lock().take();
@@ -166,15 +164,14 @@ impl Store {
     }
 }
 
-/// View of a store: counters, state, path, edits. A temporary file goes though there are views of
-/// it.
+/// View of a store: counters, state, path, edits. A temporary file is deleted despite its views.
 #[derive(Clone)]
 pub struct StoreView {
     pub(crate) queue: Arc<StoreQueue>,
     counters: Arc<StoreCounters>,
     state: Arc<SharedState>,
     path: PathBuf,
-    /// Bytes that runs may take which people keep.
+    /// Limit on the bytes of runs retained by people.
     pub(crate) pinned_max: i64,
 }
 
@@ -201,9 +198,9 @@ impl Drop for Store {
     }
 }
 
-/// Lets all other threads go first: of a busy core the writer has about a tenth. At 2,000 runs a
-/// second it would else take half of it from the shards; as it falls behind, its queue leaves out
-/// content. Elsewhere than on Linux the call would slow the whole process.
+/// Yields to all other threads: on a busy core the writer gets about a tenth. At 2,000 runs a
+/// second it would otherwise take half of it from the shards; now its queue sheds content instead.
+/// Except on Linux the call would slow the whole process.
 #[cfg(target_os = "linux")]
 fn yield_to_others() {
     if let Err(error) = rustix::process::nice(10) {

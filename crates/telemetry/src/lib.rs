@@ -1,10 +1,10 @@
 //! Self-observability: our own logs, metrics, spans and health.
 //!
-//! In: settings, and the counts of the stages on a [`Meter`]. Out: `/metrics` in the Prometheus
-//! text format and over OTLP ([`push`]), `/livez` and `/readyz`, log lines on standard error. A
-//! metric `spanscore.stage.noun` has one spelling there: dots become `_`, the unit and `_total`
-//! follow. A port that is taken ends the start: two collectors with one set of dashboards help
-//! nobody, and the error names the setting to change.
+//! In: settings, and counts of the stages on a [`Meter`]. Out: `/metrics` in the Prometheus text
+//! format and over OTLP ([`push`]), `/livez` and `/readyz`, log lines on standard error. In
+//! `/metrics`, the dots of a name `spanscore.stage.noun` become `_`, followed by the unit and
+//! `_total`. An occupied port ends the start, with an error that names the setting: two
+//! collectors behind one set of dashboards help nobody.
 
 mod lines;
 mod logs;
@@ -50,33 +50,33 @@ pub use spans::OwnSpans;
 /// Error of telemetry that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// An endpoint has no thread.
+    /// An endpoint could not start its thread.
     #[error("cannot start a thread for probes or scrapes: {0}; raise the limit of threads")]
     Thread(std::io::Error),
-    /// An address cannot be listened on.
+    /// Cannot listen on an address.
     #[error("cannot listen on {endpoint}: {error}; {remedy}change {setting}, or set it to null")]
     Bind {
-        /// The address as it stands in the settings.
+        /// The address in the settings.
         endpoint: String,
         /// The setting that holds it.
         setting: &'static str,
-        /// Another remedy, with the words after it; may be empty.
+        /// Another remedy; may be empty.
         remedy: &'static str,
         /// Error of the system.
         error: std::io::Error,
     },
-    /// The certificates of an endpoint cannot be used.
+    /// The certificates of an endpoint are unusable.
     #[error("cannot set up TLS of {setting}: {error}")]
     Tls {
         /// The setting.
         setting: &'static str,
-        /// The file or setting that is wrong, and its fault.
+        /// The faulty file or setting, and its fault.
         error: Box<TlsError>,
     },
     /// The metrics cannot be set up.
     #[error("cannot set up metrics: {0}")]
     Metrics(String),
-    /// A client for the backend of our own metrics or spans cannot be made.
+    /// The client for our own metrics or spans cannot be created.
     #[error("cannot send to {setting}: {error}")]
     Client {
         /// The setting.
@@ -86,7 +86,7 @@ pub enum TelemetryError {
     },
 }
 
-/// Running telemetry; its endpoints close when it is dropped.
+/// Running telemetry; its endpoints close on drop.
 pub struct Telemetry {
     provider: SdkMeterProvider,
     registry: Registry,
@@ -101,8 +101,9 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Binds the endpoints and serves them on threads of their own; the health endpoint watches the
-    /// current runtime. Logs start apart, by [`start_logs`], since they are needed before all else.
+    /// Binds the endpoints and serves them on separate threads; the health endpoint watches the
+    /// current runtime. Logs start separately by [`start_logs`], since they are needed before
+    /// everything else.
     pub async fn start(settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
         let metrics_tls = server_tls(settings.metrics.tls.as_ref(), "telemetry.metrics.tls")?;
         let health_tls = server_tls(settings.health.tls.as_ref(), "telemetry.health.tls")?;
@@ -129,10 +130,9 @@ impl Telemetry {
         Ok(telemetry)
     }
 
-    /// Serves the query interface of the store, until the telemetry ends.
+    /// Serves the store's query interface until the telemetry ends.
     ///
-    /// # Errors
-    /// The system has no thread or no poll to give.
+    /// # Errors The system refused a thread or a poll.
     pub fn serve_dashboard(
         &mut self,
         (listener, address): (TcpListener, SocketAddr),
@@ -164,7 +164,7 @@ impl Telemetry {
         serve::Door::new(tls, &self.meter())
     }
 
-    /// Sends one last report over OTLP, of all counts up to now.
+    /// Sends a final report of all counts over OTLP.
     pub async fn finish(&mut self) {
         if let Some(spans) = self.spans.take() {
             spans.finish().await;
@@ -177,25 +177,25 @@ impl Telemetry {
         pushing.finish().await;
     }
 
-    /// Returns the recorder of our own spans, if they are sent.
+    /// Returns the recorder of our own spans, if enabled.
     pub fn spans(&self) -> Option<&OwnSpans> {
         self.spans.as_ref().map(SpanPushing::handle)
     }
 
-    /// Returns the files that can be reloaded: certificates.
+    /// Returns the reloadable files: certificates.
     pub fn files(&self) -> &[Arc<dyn Reread>] {
         &self.files
     }
 
-    /// Returns telemetry that only counts, for commands that end by themselves and for tests.
+    /// Returns telemetry that only counts, for short commands and tests.
     pub fn without_endpoints() -> Result<Self, TelemetryError> {
         Self::reporting(None)
     }
 
-    /// Returns telemetry that counts, and reports over OTLP if the settings say so.
+    /// Returns telemetry that counts, and reports over OTLP if configured.
     fn reporting(otlp: Option<&MetricsOtlpSettings>) -> Result<Self, TelemetryError> {
         let registry = Registry::new();
-        // The process metrics of common dashboards; none where there is no procfs.
+        // The process metrics of common dashboards; absent without procfs.
         let _ = process::ProcessCollector::new().and_then(|it| registry.register(Box::new(it)));
         let exporter = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
@@ -238,7 +238,7 @@ impl Telemetry {
         self.provider.meter("spanscore")
     }
 
-    /// Shows use and limit of each memory quota whenever metrics are read.
+    /// Shows use and limit of each memory quota at each scrape.
     pub fn show_memory(&self, memory: &Memory) {
         let shares = memory.shares().map(Arc::clone);
         Scraped::show_all(MEMORY, &self.meter(), move |see| {
@@ -248,7 +248,7 @@ impl Telemetry {
         Scraped::show_all(FORGOTTEN, &self.meter(), move |see| see(&rules, &part(&rules)));
     }
 
-    /// Returns the registry for the series of exporters.
+    /// Returns the registry for exporters' series.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -263,17 +263,17 @@ impl Telemetry {
         serve::exposition(&self.registry)
     }
 
-    /// Returns the address of `/metrics`, if it is served.
+    /// Returns the address of `/metrics`, if served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
 
-    /// Returns the address of `/livez` and `/readyz`, if they are served.
+    /// Returns the address of `/livez` and `/readyz`, if served.
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.health_address
     }
 
-    /// Returns the address of the query interface of the store, if it is served.
+    /// Returns the address of the store's query interface, if served.
     pub fn dashboard_address(&self) -> Option<SocketAddr> {
         self.dashboard_address
     }
@@ -348,7 +348,7 @@ impl Drop for Telemetry {
     }
 }
 
-/// Returns the TLS of an endpoint, if its settings ask for it.
+/// Returns the TLS of an endpoint, if configured.
 fn server_tls(
     settings: Option<&ListenerTlsSettings>,
     setting: &'static str,

@@ -1,7 +1,7 @@
 //! Bounded queue of lines for standard error, and the thread that writes them.
 //!
-//! A pipe that nobody reads any more blocks whoever writes to it. So nobody but this thread does:
-//! lines that find no room are dropped and counted, and the process goes on, and ends.
+//! An unread pipe blocks its writers, so only this thread writes. Lines beyond the limit are
+//! dropped and counted, and the process continues and can end.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Most bytes of lines that wait to be written.
+/// Limit on the bytes of waiting lines.
 const WAITING_BYTES_MAX: usize = 1 << 20;
-/// Bytes that a waiting line takes beside its text.
+/// Overhead of a waiting line.
 const LINE_BYTES: usize = 64;
 
-/// Queue of the process, once it has one.
+/// Queue of the process, once started.
 static OF_PROCESS: OnceLock<LineQueue> = OnceLock::new();
 
-/// Bounded queue of lines with its writer. Clones are the same queue.
+/// Bounded queue of lines with its writer. Clones share it.
 #[derive(Clone)]
 pub(super) struct LineQueue(Arc<QueueParts>);
 
@@ -35,15 +35,14 @@ struct QueueParts {
 struct WaitingLines {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// True while the thread writes a line that it has taken.
+    /// True while the thread writes a taken line.
     is_writing: bool,
 }
 
 impl LineQueue {
     /// Starts the thread that writes to `out`.
     ///
-    /// # Errors
-    /// The system has no thread to give.
+    /// # Errors The system refused a thread.
     fn start(out: impl Write + Send + 'static, bytes_max: usize) -> io::Result<Self> {
         let lines = Mutex::new(WaitingLines::default());
         let (changed, dropped) = Default::default();
@@ -53,7 +52,7 @@ impl LineQueue {
         Ok(queue)
     }
 
-    /// Adds a line with its end, or counts it as dropped.
+    /// Adds a complete line, or counts it as dropped.
     pub(super) fn push(&self, line: &[u8]) {
         let mut waiting = self.0.lines.lock();
         if waiting.bytes + line.len() + LINE_BYTES > self.0.bytes_max {
@@ -65,7 +64,7 @@ impl LineQueue {
         self.0.changed.notify_all();
     }
 
-    /// Waits until all lines are written; false if they are not within that time.
+    /// Waits until all lines are written; false on a timeout.
     fn flush(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         let mut waiting = self.0.lines.lock();
@@ -79,12 +78,12 @@ impl LineQueue {
         true
     }
 
-    /// Writes lines for as long as the process lives.
+    /// Writes lines until the process ends.
     fn write_all(&self, mut out: impl Write) {
         let mut told = 0;
         loop {
             let line = self.next();
-            // As with a terminal that was closed: nobody is left to be told.
+            // As with a closed terminal, nobody could read an error.
             let _ = out.write_all(&line).and_then(|()| out.flush());
             let mut waiting = self.0.lines.lock();
             waiting.is_writing = false;
@@ -114,7 +113,7 @@ impl LineQueue {
     }
 }
 
-/// A line of the log, which comes in one piece.
+/// Takes a log line in one piece.
 impl Write for LineQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);
@@ -134,20 +133,19 @@ impl MakeWriter<'_> for LineQueue {
     }
 }
 
-/// Returns the queue of the process for standard error; starts it if it is the first call.
+/// Returns the process's queue for standard error; the first call starts it.
 ///
-/// # Errors
-/// The system has no thread to give.
+/// # Errors The system refused a thread.
 pub(super) fn of_process() -> io::Result<&'static LineQueue> {
     if OF_PROCESS.get().is_none() {
         let queue = LineQueue::start(io::stderr(), WAITING_BYTES_MAX)?;
-        // Of two that start at once, one writes nothing.
+        // Of two concurrent starts one writes nothing.
         let _ = OF_PROCESS.set(queue);
     }
     OF_PROCESS.get().ok_or_else(|| io::Error::other("no queue of lines"))
 }
 
-/// Writes a line to standard error: through the queue, if the process has one.
+/// Writes a line to standard error, through the process's queue if there is one.
 pub fn to_stderr(line: &str) {
     match OF_PROCESS.get() {
         Some(queue) => queue.push(line.as_bytes()),
@@ -156,14 +154,14 @@ pub fn to_stderr(line: &str) {
     }
 }
 
-/// Waits until all lines are written, no longer than that.
+/// Waits until all lines are written, up to a limit.
 pub fn flush_stderr(within: Duration) {
     if let Some(queue) = OF_PROCESS.get() {
         queue.flush(within);
     }
 }
 
-/// Returns the number of lines that found no room.
+/// Returns the number of dropped lines.
 pub(super) fn dropped() -> u64 {
     OF_PROCESS.get().map_or(0, |queue| queue.0.dropped.load(Ordering::Relaxed))
 }
@@ -174,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// More than a pipe holds, and than the queue takes.
+    /// Exceeds the capacity of a pipe and of the queue.
     const LINES: usize = 3000;
 
     #[test]

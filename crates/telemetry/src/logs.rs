@@ -1,7 +1,7 @@
 //! Log lines on standard error, so that standard output stays free for results.
 //!
-//! Values of fields may be a stranger's, such as the error text of a backend: they are made
-//! [`visible`], in text and in JSON.
+//! Field values may be untrusted, such as the error text of a backend, and are made [`visible`] in
+//! text and in JSON.
 
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal, Write, stderr};
@@ -19,7 +19,7 @@ use super::lines;
 use super::settings::{LogFormat, LogsSettings};
 use spanscore_base::visible;
 
-/// Error of logs that cannot start.
+/// Start-up error of logs.
 #[derive(Debug, thiserror::Error)]
 pub enum LogsError {
     /// The filter is not valid.
@@ -28,7 +28,7 @@ pub enum LogsError {
          `warn,spanscore=debug`"
     )]
     Level {
-        /// As it stands in the settings.
+        /// The filter in the settings.
         level: String,
     },
     /// The system has no thread to give.
@@ -36,9 +36,9 @@ pub enum LogsError {
     Thread(#[from] io::Error),
 }
 
-/// Starts to write log lines, once for the process; a later call only checks its settings.
+/// Starts log output, once for the process; a later call only checks its settings.
 pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
-    // As everywhere in Rust: it is set to look into this one run.
+    // `RUST_LOG` overrides the settings for a single run, as usual in Rust.
     let own = std::env::var("RUST_LOG").ok().filter(|level| !level.trim().is_empty());
     let filter = filter(own.as_deref().unwrap_or(&settings.level))?;
     let out = lines::of_process()?.clone();
@@ -50,7 +50,7 @@ pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
     Ok(())
 }
 
-/// Returns a subscriber that writes lines for people, coloured if `ansi`.
+/// Returns a subscriber that writes text lines, coloured if `ansi`.
 fn text_lines<W>(filter: EnvFilter, ansi: bool, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
@@ -58,7 +58,7 @@ where
     SubscriberBuilder::default()
         .with_env_filter(filter)
         .with_writer(writer)
-        // If nobody reads standard error, a line about that would end the task that logs.
+        // If nobody reads standard error, an error line would end the logging task.
         .log_internal_errors(false)
         .with_ansi(ansi)
         .compact()
@@ -79,7 +79,7 @@ where
         .finish()
 }
 
-/// Writes a field as the default format does: the message alone, others behind their names.
+/// Writes a field in the default format: the message alone, others after their names.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     let name = field.name();
     match (name, writer.has_ansi_escapes()) {
@@ -90,7 +90,7 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt
     write!(writer, "{}", visible::line(format_args!("{value:?}")))
 }
 
-/// Maker of writers that escape JSON; each record comes in one piece.
+/// Factory of writers that escape JSON; each record arrives in one piece.
 struct VisibleJson<W>(W);
 
 impl<'w, W: MakeWriter<'w>> MakeWriter<'w> for VisibleJson<W> {
@@ -103,7 +103,7 @@ impl<'w, W: MakeWriter<'w>> MakeWriter<'w> for VisibleJson<W> {
 
 impl<W: Write> Write for VisibleJson<W> {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
-        // In one piece, too: a queue takes whole lines.
+        // In one piece, too, since a queue takes whole lines.
         let line = visible::json(String::from_utf8_lossy(record)).to_string();
         self.0.write_all(line.as_bytes())?;
         Ok(record.len())
@@ -114,8 +114,8 @@ impl<W: Write> Write for VisibleJson<W> {
     }
 }
 
-/// Parses a filter. A single word is a level, never the name of a target: a misspelt level would
-/// silence everything.
+/// Parses a filter. A single word is always a level, never a target: a misspelt level would silence
+/// everything.
 pub(super) fn filter(level: &str) -> Result<EnvFilter, LogsError> {
     let wrong = || LogsError::Level { level: level.to_owned() };
     let is_word = |part: &&str| !part.contains(['=', '[']);
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Returns the log lines about a backend that answers with a hostile text.
+    /// Returns the log lines about a backend with a hostile answer.
     fn written<S: Subscriber + Send + Sync + 'static>(lines: impl Fn(Buffer) -> S) -> String {
         let buffer = Buffer::default();
         let error = HOSTILE;

@@ -1,7 +1,7 @@
-//! Metrics of the process from the operating system, as OTLP metrics.
+//! Process metrics of the operating system, also as OTLP metrics.
 //!
-//! They are scraped under Prometheus' names for them; over OTLP they have those of OpenTelemetry's
-//! semantic conventions for processes.
+//! Scrapes show them under their Prometheus names, OTLP under those of OpenTelemetry's semantic
+//! conventions for processes.
 
 use std::fs;
 
@@ -27,9 +27,9 @@ struct ProcessMetric {
 /// Kind of a metric of the process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ProcessMetricKind {
-    /// Only up.
+    /// Only increases.
     Counter,
-    /// Up and down.
+    /// Increases and decreases.
     UpDownCounter,
     /// Time since the start, which Prometheus shows as a point in time.
     Uptime,
@@ -81,14 +81,13 @@ const METRICS: [ProcessMetric; 7] = [
     },
 ];
 
-/// Reads `/proc` whenever somebody scrapes.
+/// Reads `/proc` at each scrape.
 pub(super) struct ProcessCollector(Vec<Desc>);
 
 impl ProcessCollector {
-    /// Describes what is scraped.
+    /// Describes the metrics.
     ///
-    /// # Errors
-    /// A name or a text that Prometheus does not take.
+    /// # Errors An invalid Prometheus name or text.
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         let desc = |known: &ProcessMetric| {
             let [name, help] = known.scraped.map(str::to_owned);
@@ -109,10 +108,10 @@ impl Collector for ProcessCollector {
     }
 }
 
-/// Reads what `/proc` says now, in the order of [`METRICS`]; nothing where there is none.
+/// Reads the values from `/proc` in the order of [`METRICS`]; `None` without procfs.
 fn values() -> Option<[u64; 7]> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name before may hold blanks and parentheses; the first word behind it is the third field.
+    // The name may contain blanks and parentheses; the first word after it is the third field.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let ticks = clock_ticks_per_second().max(1);
@@ -130,7 +129,7 @@ fn values() -> Option<[u64; 7]> {
     ])
 }
 
-/// Counts open files: since Linux 6.2 the folder says how many; before, it is read.
+/// Counts open files: from the folder's size since Linux 6.2, by listing it before.
 fn open_files() -> u64 {
     const FOLDER: &str = "/proc/self/fd";
     match fs::metadata(FOLDER).map_or(0, |folder| folder.len()) {
@@ -139,7 +138,7 @@ fn open_files() -> u64 {
     }
 }
 
-/// Reads the metrics that OpenTelemetry names.
+/// Reads the metrics that OpenTelemetry defines.
 pub(super) fn metrics(started_ns: u64, now_ns: u64) -> Vec<Metric> {
     let read = METRICS.iter().zip(values().into_iter().flatten());
     read.filter_map(|(known, value)| known.metric(value, started_ns, now_ns)).collect()

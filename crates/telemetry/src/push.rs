@@ -4,8 +4,8 @@
 //! instruments ──► periodic reader (a thread of the SDK) ──► newest request ──► sender (a task)
 //! ```
 //!
-//! Metrics are cumulative: a request that is not sent before the next one is made is replaced by
-//! it, so only the newest waits, and a backend that is away costs no more than a gap.
+//! Metrics are cumulative, so each request replaces an unsent one. Only the newest waits, and an
+//! unavailable backend causes only a gap.
 
 use std::time::Duration;
 
@@ -30,15 +30,15 @@ use spanscore_net::client::Client;
 use spanscore_net::clock::now_ns;
 use spanscore_net::metrics::CounterBy;
 
-/// Longest time for the last report, so that a dead backend does not hold up the end.
+/// Time limit of the final report, so that a dead backend does not delay the end.
 pub(super) const LAST_PUSH_TIME: Duration = Duration::from_secs(5);
-/// Failed reports for each log line about the backend.
-const TELL_EVERY: u64 = 60;
+/// Failed reports per log line about the backend.
+const LOG_EVERY: u64 = 60;
 
-/// Attribute that tells the processes of one service apart.
+/// Attribute that distinguishes the processes of one service.
 const INSTANCE: &str = "service.instance.id";
 
-/// Exporter of the SDK's reader that holds the newest request.
+/// Exporter for the SDK's reader that holds the newest request.
 pub(super) struct NewestRequest {
     newest: watch::Sender<Bytes>,
     started_ns: u64,
@@ -82,7 +82,7 @@ impl PushMetricExporter for NewestRequest {
     }
 }
 
-/// Returns the reader of the instruments, and the requests that it makes.
+/// Returns the reader of the instruments, and its requests.
 pub(super) fn reader(
     settings: &MetricsOtlpSettings,
 ) -> (PeriodicReader<NewestRequest>, watch::Receiver<Bytes>) {
@@ -120,7 +120,7 @@ impl Pushing {
         Self { closing, task }
     }
 
-    /// Sends the newest request, and ends; takes at most [`LAST_PUSH_TIME`].
+    /// Sends the newest request within [`LAST_PUSH_TIME`], and ends.
     pub(super) async fn finish(mut self) {
         self.closing.cancel();
         if tokio::time::timeout(LAST_PUSH_TIME, &mut self.task).await.is_err() {
@@ -154,7 +154,7 @@ async fn run(
             }
             Err(error) => {
                 outcomes.add("failed", 1);
-                if failed % TELL_EVERY == 0 {
+                if failed % LOG_EVERY == 0 {
                     let error = error.text();
                     tracing::warn!(%endpoint, error, "failed to report our own metrics");
                 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-/// Interval at which the runtime of the network is seen to move.
+/// Interval of the network runtime's heartbeat.
 const NETWORK_BEAT: Duration = Duration::from_secs(1);
 
-/// State that the health endpoint shows. Not ready at first.
+/// State shown by the health endpoint; initially not ready.
 #[derive(Clone, Default)]
 pub struct Readiness(Arc<ReadinessState>);
 
@@ -17,25 +17,25 @@ pub struct Readiness(Arc<ReadinessState>);
 struct ReadinessState {
     is_ready: AtomicBool,
     heartbeats: OnceLock<Arc<Heartbeats>>,
-    /// Heartbeat of the runtime of the network, which serves no probe itself.
+    /// Heartbeat of the network's runtime, which serves no probe itself.
     network: OnceLock<Heartbeats>,
     /// Check of a dependency.
     need: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl Readiness {
-    /// Sets if requests are welcome.
+    /// Sets if requests are accepted.
     pub fn set(&self, is_ready: bool) {
         self.0.is_ready.store(is_ready, Ordering::Release);
     }
 
-    /// Returns true if requests are welcome.
+    /// Returns true if requests are accepted.
     pub fn is_ready(&self) -> bool {
         let works = self.0.need.get().is_none_or(|works| works());
         works && self.0.is_ready.load(Ordering::Acquire)
     }
 
-    /// Sets a dependency, once: while it does not work, requests are refused.
+    /// Sets a dependency, once: while it fails, the process is not ready.
     pub fn need(&self, works: impl Fn() -> bool + Send + Sync + 'static) {
         // The first dependency stays.
         let _ = self.0.need.set(Box::new(works));
@@ -47,7 +47,7 @@ impl Readiness {
         let _ = self.0.heartbeats.set(heartbeats);
     }
 
-    /// Watches the runtime that this runs on, until `stop` is cancelled.
+    /// Watches the current runtime until `stop` is cancelled.
     pub(super) fn watch_network(
         &self,
         stop: CancellationToken,
@@ -66,12 +66,12 @@ impl Readiness {
         }
     }
 
-    /// Returns the part that will not work again in this process, if any.
+    /// Returns the component that has failed for good, if any.
     pub fn failure(&self) -> Option<&'static str> {
         self.0.heartbeats.get().and_then(|heartbeats| heartbeats.failure.get().copied())
     }
 
-    /// Returns the longest silence of a watched part; zero if nothing is watched.
+    /// Returns the longest silence of a watched component; zero if nothing is watched.
     pub fn silence(&self) -> Duration {
         let watched = self.0.heartbeats.get().map(Arc::as_ref);
         let silences = watched.into_iter().chain(self.0.network.get()).map(Heartbeats::silence);
@@ -79,43 +79,43 @@ impl Readiness {
     }
 }
 
-/// Mark of a part that has ended and need not move any more.
+/// Mark of an ended component, which sends no more heartbeats.
 const ENDED: u64 = u64::MAX;
 
-/// Heartbeats of parts that must keep moving, each at its index.
+/// Heartbeats of components, by index.
 #[derive(Debug)]
 pub struct Heartbeats {
     started: Instant,
     /// Milliseconds after `started`.
     last: Vec<AtomicU64>,
-    /// The part that will not work again.
+    /// The component that has failed for good.
     failure: OnceLock<&'static str>,
 }
 
 impl Heartbeats {
-    /// Returns heartbeats of this many parts, which all move now.
+    /// Returns heartbeats of this many components, all at the present time.
     pub fn new(count: usize) -> Self {
         let last = std::iter::repeat_with(AtomicU64::default).take(count).collect();
         Self { started: Instant::now(), last, failure: OnceLock::new() }
     }
 
-    /// Records a heartbeat of a part.
+    /// Records a heartbeat of a component.
     pub fn beat(&self, place: usize) {
         self.set(place, self.after_start(Instant::now()));
     }
 
-    /// Marks a part as ended.
+    /// Marks a component as ended.
     pub fn end(&self, place: usize) {
         self.set(place, ENDED);
     }
 
-    /// Marks a part as failed for good in this process, in words behind `not alive:`.
+    /// Marks a component as failed for good; `what` follows `not alive:`.
     pub fn fail(&self, what: &'static str) {
-        // The first failure is the one shown: it is nearest to the cause.
+        // The first failure stays: it is nearest to the cause.
         let _ = self.failure.set(what);
     }
 
-    /// Returns the longest silence of a part that has not ended.
+    /// Returns the longest silence of a component that has not ended.
     pub fn silence(&self) -> Duration {
         self.silence_at(Instant::now())
     }

@@ -1,10 +1,9 @@
-//! HTTP endpoints for scrapes, probes and questions.
+//! HTTP endpoints for scrapes, probes and queries.
 //!
-//! Few peers come here, and none of them may hold the process up: the number of connections, their
-//! silence, their headers and the time for which they do not read an answer are limited. Each
-//! endpoint has a thread of its own: on the runtime of
-//! the network a probe stands behind all requests that came before it, 12,800 small ones of 100
-//! connections for 0.6 to 2.3 seconds, and a request stands behind whatever is asked here.
+//! Few peers connect, and none may block the process: the number of connections, their silence,
+//! their headers and the time of unread answers are limited. Each endpoint has its own thread. On
+//! the network's runtime a probe would wait for all earlier requests: behind 12,800 small ones on
+//! 100 connections it took 0.6 to 2.3 seconds. Conversely requests would wait for queries.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -37,26 +36,25 @@ use spanscore_net::metrics::CounterBy;
 use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{HandshakeFailure, ServerTls};
 
-/// Most open connections of scrapes and probes; one more closes the oldest of the peer that has
+/// Limit on open connections of scrapes and probes. One more closes the oldest of the peer with
 /// most: a new probe is worth more than a silent peer.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Inverse of the part of all descriptors that they may take.
+/// Inverse of their share of all descriptors.
 const DESCRIPTOR_PARTS: u64 = 16;
-/// Longest time from the opening of a connection, or the end of an answer, to the end of a
-/// request's headers.
+/// Longest time from a new connection, or the end of an answer, to the end of a request's headers.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Bytes that are read ahead, and the largest size of a request's headers.
+/// Read-ahead, and the largest size of a request's headers.
 const HEADER_BYTES_MAX: usize = 64 << 10;
-/// Wait before a failed `accept` (out of file descriptors, mostly) is retried.
+/// Wait after a failed `accept` (mostly out of file descriptors).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Silence after which the process is not ready: requests go elsewhere while a part is held up.
+/// Silence after which the process is not ready, so that requests go elsewhere.
 const READY_SILENCE_MAX: Duration = Duration::from_secs(5);
-/// Silence after which the process counts as stuck: a supervisor may restart it.
+/// Silence after which the process counts as stuck and may be restarted.
 const LIVE_SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Returns the route of `GET /metrics`. The page is written beside the network's threads, one at a
-/// time: it may be large, and several scrapes at once would hold as many.
+/// Returns the route of `GET /metrics`. Pages are written off the network's threads and one at a
+/// time, since each may be large.
 pub(super) fn metrics_router(registry: Registry) -> Router {
     let turn = Arc::new(Semaphore::new(1));
     let scrape = move || async move {
@@ -103,7 +101,7 @@ fn answer(well: &str, readiness: &Readiness, silence_max: Duration) -> (StatusCo
     (StatusCode::SERVICE_UNAVAILABLE, said)
 }
 
-/// Transport of an endpoint: in the clear, or under TLS.
+/// Transport of an endpoint: plain text or TLS.
 #[derive(Clone)]
 pub(super) struct Door {
     tls: Option<Arc<ServerTls>>,
@@ -119,8 +117,7 @@ impl Door {
         Self { failed: if tls.is_some() { failed.of(&[]) } else { failed }, tls }
     }
 
-    /// Performs the handshake and answers a peer's requests. Errors of its connection are of no
-    /// interest here.
+    /// Performs the handshake and answers a peer's requests. Connection errors are ignored.
     async fn serve(self, stream: TcpStream, sender: Sender, router: Router) {
         let Some(tls) = &self.tls else { return serve_http(stream, sender, router).await };
         let greeted = tokio::time::timeout(SILENCE_MAX, tls.accept(stream)).await;
@@ -146,13 +143,13 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, sender: Sender,
     let _ = connection.await;
 }
 
-/// Returns the most open connections of one endpoint in a process of so many descriptors.
+/// Returns the limit on open connections of one endpoint in a process with this many descriptors.
 pub fn connections_max(most: usize, descriptors: u64) -> usize {
     let part = usize::try_from(descriptors / DESCRIPTOR_PARTS).unwrap_or(usize::MAX);
     part.clamp(1, most)
 }
 
-/// Open connections with their peers, the oldest first.
+/// Open connections with their peers, oldest first.
 #[derive(Default)]
 struct OpenConnections(VecDeque<(u32, AbortHandle)>);
 
@@ -161,8 +158,7 @@ impl OpenConnections {
         self.0.retain(|(_, connection)| !connection.is_finished());
     }
 
-    /// Closes the oldest connection of the peer that has most: many of one address close none of
-    /// another.
+    /// Closes the oldest connection of the peer with most, so that no peer closes those of another.
     fn close_one(&mut self) {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         for (peer, _) in &self.0 {
@@ -176,10 +172,9 @@ impl OpenConnections {
     }
 }
 
-/// Serves on a thread of this name, apart from the network's, until `stop` is cancelled.
+/// Serves on a named thread, apart from the network's, until `stop` is cancelled.
 ///
-/// # Errors
-/// The system has no thread or no poll to give.
+/// # Errors The system refused a thread or a poll.
 pub(super) fn run_apart(
     (name, connections_max): (&str, usize),
     listener: TcpListener,
@@ -225,13 +220,13 @@ async fn accept(
     let most = connections_max(most, descriptors);
     let mut open = OpenConnections::default();
     let mut spare = SpareDescriptor::new();
-    // Those at hand differ, and none is 0.
+    // Open connections have distinct numbers, none of them 0.
     let mut connection = 0;
     loop {
         let accepted = listener.accept().await;
         open.forget_finished();
         let Ok((stream, address)) = accepted else {
-            // One of them makes room for whoever waits, or the spare one does.
+            // An open connection makes room for the new one, or the spare descriptor does.
             if !spare.release() {
                 open.close_one();
             }
@@ -256,10 +251,10 @@ async fn accept(
     }
 }
 
-/// Returns all metrics in the Prometheus text format; those that cannot be encoded are left out.
+/// Returns all metrics in the Prometheus text format, except those that cannot be encoded.
 pub(super) fn exposition(registry: &Registry) -> String {
     let mut text = Vec::new();
-    // An error leaves the families before it readable.
+    // An error leaves the earlier families readable.
     let _ = TextEncoder::new().encode(&registry.gather(), &mut text);
     String::from_utf8(text).unwrap_or_default()
 }
@@ -283,8 +278,8 @@ mod tests {
         telemetry
     }
 
-    /// Asks each endpoint with so many bytes of headers. The runtime of the test has one thread,
-    /// and this keeps it.
+    /// Queries each endpoint with headers of this size. The test's runtime has one thread, and this
+    /// function blocks it.
     fn check(telemetry: &Telemetry, header_bytes: usize, expected: &str) {
         for (path, address) in [
             ("/livez", telemetry.health_address()),
@@ -296,7 +291,7 @@ mod tests {
             let filling = format!("x: {}\r\n", "y".repeat(4091)).repeat(header_bytes / 4096);
             let request =
                 format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{filling}\r\n");
-            // Of endless headers not all is read.
+            // Endless headers are not read to the end.
             let _ = stream.write_all(request.as_bytes());
             let mut answer = [0; 12];
             stream.read_exact(&mut answer).unwrap();

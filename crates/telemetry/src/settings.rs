@@ -19,7 +19,7 @@ use spanscore_net::client::{ClientSettings, Compression, Connection, Protocol, T
 pub struct TelemetrySettings {
     /// Metrics, for Prometheus to scrape and over OTLP.
     pub metrics: MetricsSettings,
-    /// Spans of this process' own work: requests to judges.
+    /// Spans of this process: requests to judges.
     pub traces: OwnTracesSettings,
     /// Health of the process: liveness and readiness.
     pub health: HealthSettings,
@@ -31,28 +31,27 @@ pub struct TelemetrySettings {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSettings {
-    /// Address and port of `GET /metrics`. Default `127.0.0.1:8888`; `null` serves none.
+    /// Address and port of `GET /metrics`. Default `127.0.0.1:8888`; `null` disables it.
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     #[default(Some("127.0.0.1:8888".to_owned()))]
     pub endpoint: Option<String>,
-    /// TLS; without it the port speaks in the clear.
+    /// TLS; without it the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// True to allow clear text beyond the loopback address. Default `false`.
+    /// True to allow plain text beyond the loopback address. Default `false`.
     pub insecure: bool,
-    /// The same metrics over OTLP, to any backend that takes them; without it they are only
-    /// scraped.
+    /// The same metrics over OTLP; without it they are only scraped.
     pub otlp: Option<MetricsOtlpSettings>,
 }
 
-/// Spans of this process' own work: one for each request to a judge.
+/// Spans of this process: one for each request to a judge.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnTracesSettings {
     /// Backend of the spans; without it there are none.
     pub otlp: Option<MetricsOtlpSettings>,
-    /// True to have spans hold prompt and reply, as they were sent: records of what is judged, with
-    /// what `send` and `redact` of the evaluator leave. Default `false`.
+    /// True to include prompt and reply as sent: records of the judged data, within the evaluator's
+    /// `send` and `redact`. Default `false`.
     #[serde(alias = "include_content")]
     pub content: bool,
 }
@@ -75,7 +74,7 @@ pub struct MetricsOtlpSettings {
     /// Compression of requests. Default `gzip`.
     #[default(Compression::Gzip)]
     pub compression: Compression,
-    /// Longest wait for the answer to one request. Default `10s`.
+    /// Longest wait for an answer. Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     pub timeout: HumanDuration,
     /// TLS to the backend.
@@ -85,8 +84,7 @@ pub struct MetricsOtlpSettings {
 impl MetricsOtlpSettings {
     /// Checks the settings.
     ///
-    /// # Errors
-    /// The first mistake, with its key.
+    /// # Errors The first error, with its key.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         if self.interval.0.is_zero() {
             let error = SettingsError::new("`interval` must be longer than zero");
@@ -95,7 +93,7 @@ impl MetricsOtlpSettings {
         self.connection().check()
     }
 
-    /// Returns the settings of a client of the backend; an error is in one of the headers.
+    /// Returns the client settings of the backend; an error is in one of the headers.
     pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
         self.connection().client()
     }
@@ -112,7 +110,7 @@ impl MetricsOtlpSettings {
     }
 }
 
-/// Transport of reports of our own metrics; the words are those of `OTEL_EXPORTER_OTLP_PROTOCOL`.
+/// Transport of our own metrics, named as in `OTEL_EXPORTER_OTLP_PROTOCOL`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum ReportProtocol {
     /// OTLP/gRPC.
@@ -128,15 +126,15 @@ pub enum ReportProtocol {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct HealthSettings {
-    /// Address and port of `GET /livez`, `/readyz` and `/`, which is the same as `/readyz`.
-    /// Default `127.0.0.1:13133`; `null` serves none.
+    /// Address and port of `GET /livez`, `/readyz` and `/`, which equals `/readyz`. Default
+    /// `127.0.0.1:13133`; `null` disables it.
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     #[default(Some("127.0.0.1:13133".to_owned()))]
     pub endpoint: Option<String>,
-    /// TLS; without it the port speaks in the clear.
+    /// TLS; without it the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// True to allow clear text beyond the loopback address. Default `false`.
+    /// True to allow plain text beyond the loopback address. Default `false`.
     pub insecure: bool,
 }
 
@@ -144,8 +142,7 @@ pub struct HealthSettings {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogsSettings {
-    /// The least important level that is written, or a filter such as `warn,spanscore=debug`.
-    /// Default `info`.
+    /// Minimum level, or a filter such as `warn,spanscore=debug`. Default `info`.
     #[serde(deserialize_with = "level")]
     #[default = "info"]
     pub level: String,

@@ -1,8 +1,7 @@
-//! Spans of this process' own work, over OTLP: requests to judges.
+//! Spans of this process over OTLP: requests to judges.
 //!
-//! They leave under their own resource and scope; spans of that scope are never judged, whoever
-//! sends them here. Spans without room in the queue are dropped and counted: nothing waits for
-//! them.
+//! They have their own resource and scope; spans of that scope are never judged. Spans beyond the
+//! queue's limit are dropped and counted, so nothing waits for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,18 +26,18 @@ use spanscore_base::settings::Address;
 use spanscore_net::client::Client;
 use spanscore_net::metrics::CounterBy;
 
-/// Most spans in the queue; more are dropped.
+/// Limit on queued spans; more are dropped.
 const WAITING_MAX: usize = 2_048;
-/// Most bytes of spans that wait, those of content above all; more are dropped.
+/// Limit on the bytes of queued spans; more are dropped.
 const WAITING_BYTES_MAX: usize = 32 << 20;
-/// Most spans of one request.
+/// Limit on the spans of one request.
 const BATCH_MAX: usize = 512;
-/// Bytes of spans in a request, unless a single span has more.
+/// Bytes of spans in a request, unless a single span exceeds it.
 const BATCH_BYTES_MAX: usize = 1 << 20;
-/// Most bytes of a span, short of the 4 MiB that backends take; larger ones are dropped.
+/// Limit on a span's bytes, below the 4 MiB that backends accept; larger ones are dropped.
 const SPAN_BYTES_MAX: usize = (4 << 20) - (64 << 10);
-/// Failed requests for each log line about the backend.
-const TELL_EVERY: u64 = 60;
+/// Failed requests per log line about the backend.
+const LOG_EVERY: u64 = 60;
 
 /// Recorder of our own spans. Cheap to clone.
 #[derive(Clone)]
@@ -50,7 +49,7 @@ pub struct OwnSpans {
 }
 
 impl OwnSpans {
-    /// Queues a span; never waits.
+    /// Queues a span without waiting.
     pub fn record(&self, span: Span) {
         self.outcomes.held.fetch_add(1, Ordering::Relaxed);
         let bytes = span.encoded_len();
@@ -63,20 +62,20 @@ impl OwnSpans {
         }
     }
 
-    /// Returns true if spans are to hold content.
+    /// Returns true if spans include content.
     pub fn holds_content(&self) -> bool {
         self.holds_content
     }
 }
 
-/// Span in the queue, with its share of the bytes that may wait.
+/// Span in the queue, with its share of the byte limit.
 struct WaitingSpan {
     span: Span,
     bytes: usize,
     room: OwnedSemaphorePermit,
 }
 
-/// Task that sends the spans, until all recorders are gone or it is told to end.
+/// Task that sends the spans until all recorders are dropped or it is stopped.
 pub(super) struct SpanPushing {
     spans: OwnSpans,
     task: JoinHandle<()>,
@@ -108,15 +107,14 @@ impl SpanPushing {
         &self.spans
     }
 
-    /// Sends the queued spans, once all recorders are gone, and ends; takes at most
-    /// [`LAST_PUSH_TIME`].
+    /// Sends the queued spans after all recorders are dropped, within [`LAST_PUSH_TIME`], and ends.
     pub(super) async fn finish(self) {
         let Self { spans, mut task } = self;
         let outcomes = Arc::clone(&spans.outcomes);
         drop(spans);
         if tokio::time::timeout(LAST_PUSH_TIME, &mut task).await.is_err() {
             task.abort();
-            // The task counts its last spans before the rest is counted as dropped.
+            // The task counts its last spans before the rest counts as dropped.
             let _ = task.await;
             let left = outcomes.held.load(Ordering::Relaxed);
             outcomes.add("dropped", left);
@@ -156,14 +154,14 @@ impl Pusher {
         }
     }
 
-    /// Sends spans, in as many requests as their bytes take.
+    /// Sends spans, in as many requests as their bytes need.
     async fn send(&mut self, batch: Vec<WaitingSpan>) {
         for part in parts(batch, |it| it.bytes) {
             self.send_part(part).await;
         }
     }
 
-    /// Sends one request; the spans keep their room until it has ended.
+    /// Sends one request; the spans hold their room until it has ended.
     async fn send_part(&mut self, part: Vec<WaitingSpan>) {
         let (spans, _rooms): (Vec<_>, Vec<_>) =
             part.into_iter().map(|it| (it.span, it.room)).unzip();
@@ -174,7 +172,7 @@ impl Pusher {
             return self.outcomes.add("sent", count);
         };
         self.outcomes.add("failed", count);
-        if self.failed.is_multiple_of(TELL_EVERY) {
+        if self.failed.is_multiple_of(LOG_EVERY) {
             let endpoint = &self.endpoint;
             let error = error.text();
             tracing::warn!(%endpoint, error, "failed to report spans of our own");
@@ -183,7 +181,7 @@ impl Pusher {
     }
 }
 
-/// Splits items in their order into parts of at most [`BATCH_BYTES_MAX`], or of one larger item.
+/// Splits items in order into parts of at most [`BATCH_BYTES_MAX`], or of one larger item.
 fn parts<T>(items: Vec<T>, bytes_of: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut parts: Vec<Vec<T>> = Vec::new();
     let mut bytes = 0;
@@ -221,7 +219,7 @@ fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
 /// Counter of spans by outcome.
 struct SpanOutcomes {
     counter: CounterBy,
-    /// Recorded spans without an outcome yet.
+    /// Recorded spans without an outcome.
     held: AtomicU64,
 }
 

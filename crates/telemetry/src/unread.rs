@@ -1,4 +1,4 @@
-//! Connection whose peer must read what it asked for.
+//! Connection whose peer must read its answers.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Longest time in which a peer takes nothing of an answer that waits for it.
+/// Longest time in which a peer may read nothing of a waiting answer.
 pub(crate) const UNREAD_MAX: Duration = Duration::from_secs(30);
 
-/// Stream that fails where a write waits longer than [`UNREAD_MAX`]: whoever does not read holds
+/// Stream that fails when a write waits longer than [`UNREAD_MAX`]: a peer that does not read keeps
 /// its answer in memory.
 pub(crate) struct ReadInTime<S> {
     stream: S,
@@ -23,7 +23,7 @@ impl<S: AsyncWrite + Unpin> ReadInTime<S> {
         Self { stream, waiting: None }
     }
 
-    /// Passes on the outcome of a write, unless that has waited for too long.
+    /// Passes on the outcome of a write, unless it has waited too long.
     fn written(
         &mut self,
         context: &mut Context<'_>,

@@ -13,7 +13,7 @@ use super::SendArgs;
 use crate::cli::send::typed::TypedRequest;
 use spanscore_base::otlp::Signal;
 use spanscore_net::backoff::Backoff;
-use spanscore_net::client::{Client, Protocol, SendError, Taken};
+use spanscore_net::client::{Client, ExportOutcome, Protocol, SendError};
 
 /// Tries of one request.
 const TRIES_MAX: u32 = 5;
@@ -90,7 +90,7 @@ impl Destination {
         let mut tries = 0;
         loop {
             let (after, error) = match self.client.send(signal, request.clone()).await {
-                Ok(Taken { rejected, message: said }) => {
+                Ok(ExportOutcome { rejected, message: said }) => {
                     let items = message.item_count(&body);
                     return Ok(Sent { requests: 1, items, rejected, message: said });
                 }

@@ -1,10 +1,10 @@
-//! One-time codes of links: signed with the key of the collector, used up by the first login.
+//! One-time codes of links: signed with the collector's key, valid for one login.
 //!
 //! ```text
 //! expiry, Unix seconds (8 bytes) | number (8) | HMAC-SHA-256 of both (first 16), as base64url
 //! ```
 //!
-//! Signing needs no request, so a command that reads the key makes codes by itself.
+//! Signing needs no request, so a command with the key can create codes itself.
 
 use std::io;
 
@@ -16,15 +16,15 @@ use sha2::Sha256;
 
 use spanscore_base::settings::Secret;
 
-/// Seconds for which a code holds.
+/// Validity of a code, seconds.
 pub(super) const CODE_S: u64 = 600;
-/// Most used codes that are remembered until they expire: more logins have to wait.
+/// Limit on used codes remembered until they expire; further logins must wait.
 const USED_MAX: usize = 64;
-/// Bytes that are signed, and bytes of the signature.
+/// Signed bytes, and bytes of the signature.
 const SIGNED_BYTES: usize = 16;
 const MAC_BYTES: usize = 16;
 
-/// Makes a code that holds from now on.
+/// Creates a code that is valid from now on.
 pub(super) fn make(key: &Secret, now_s: u64) -> io::Result<String> {
     let mut code = [0; SIGNED_BYTES];
     code[..8].copy_from_slice(&(now_s + CODE_S).to_be_bytes());
@@ -41,12 +41,12 @@ fn signer(key: &Secret, signed: &[u8]) -> io::Result<Hmac<Sha256>> {
     Ok(signer)
 }
 
-/// Codes that were used and have not expired: their signed bytes.
+/// Used, unexpired codes: their signed bytes.
 #[derive(Debug, Default)]
 pub(super) struct UsedCodes(Mutex<Vec<[u8; SIGNED_BYTES]>>);
 
 impl UsedCodes {
-    /// Uses a code up; returns false if it is none, is expired, or was used.
+    /// Redeems a code; returns false if it is invalid, expired, or used.
     pub(super) fn redeem(&self, key: &Secret, code: &str, now_s: u64) -> bool {
         let bytes = URL_SAFE_NO_PAD.decode(code).unwrap_or_default();
         let Some((signed, mac)) = bytes.split_first_chunk::<SIGNED_BYTES>() else { return false };
@@ -82,7 +82,7 @@ mod tests {
         let used = UsedCodes::default();
         let code = make(&key, 1_000).unwrap();
         check(&code, &used, 1_600, false);
-        // Of a clock that was ahead.
+        // Signed by a clock that was ahead.
         check(&code, &used, 999, false);
         check(&code, &used, 1_599, true);
         check(&code, &used, 1_599, false);

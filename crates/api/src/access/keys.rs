@@ -1,4 +1,4 @@
-//! Keys of the interface: tokens of the config, key of this start, secrets of cookies.
+//! Secrets of the interface: configured tokens, the key of this start, cookie values.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -13,7 +13,7 @@ use super::code::UsedCodes;
 use super::{now_s, random_secret};
 use crate::settings::DashboardSettings;
 
-/// Right of whoever asks.
+/// Access right of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     /// Reads.
@@ -22,14 +22,14 @@ pub(crate) enum Access {
     Write,
 }
 
-/// Secrets that open the interface.
+/// Secrets that grant access.
 pub(crate) struct AccessKeys {
     token: Option<Secret>,
     read_token: Option<Secret>,
     /// Key of this start, for commands of the same user.
     key: Secret,
     used: UsedCodes,
-    /// Secrets of browsers that may write, and of those that may read.
+    /// Cookie values for write and for read access.
     write_session: Secret,
     read_session: Secret,
     /// Name of the cookie.
@@ -37,7 +37,7 @@ pub(crate) struct AccessKeys {
 }
 
 impl AccessKeys {
-    /// Makes the keys of one start; `instance` tells collectors of one host apart.
+    /// Creates the keys of one start; `instance` distinguishes collectors on one host.
     pub(crate) fn new(settings: &DashboardSettings, instance: &str) -> io::Result<Self> {
         Ok(Self {
             token: settings.token.clone(),
@@ -55,7 +55,7 @@ impl AccessKeys {
         &self.key
     }
 
-    /// Returns the right that a token, or the key, gives.
+    /// Returns the right granted by a token or the key.
     pub(crate) fn of_token(&self, text: &str) -> Option<Access> {
         let is = |secret: &Option<Secret>| secret.as_ref().is_some_and(|it| is_equal(text, it));
         if is(&self.token) || is_equal(text, &self.key) {
@@ -64,12 +64,12 @@ impl AccessKeys {
         is(&self.read_token).then_some(Access::Read)
     }
 
-    /// Uses a one-time code up.
+    /// Redeems a one-time code.
     pub(crate) fn of_code(&self, code: &str) -> Option<Access> {
         self.used.redeem(&self.key, code, now_s()).then_some(Access::Write)
     }
 
-    /// Returns the right of a browser that has logged in.
+    /// Returns the right of a logged-in browser.
     pub(crate) fn of_cookie(&self, headers: &HeaderMap) -> Option<Access> {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
         let cookies = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.split_once('='));
@@ -91,14 +91,14 @@ impl AccessKeys {
     }
 }
 
-/// Returns what a program shows as bearer.
+/// Returns the bearer token of a request.
 pub(crate) fn bearer_of(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Names the cookie after host and instance: cookies do not tell the ports of a host apart, and
-/// forwarded ports of other hosts are `localhost`, too. A name that stays leaves no old ones.
+/// Names the cookie after host and instance. Cookies ignore ports, and forwarded ports of other
+/// hosts are `localhost`, too. A stable name leaves no old cookies.
 fn cookie_name(instance: &str) -> String {
     let mut hasher = DefaultHasher::new();
     rustix::system::uname().nodename().to_bytes().hash(&mut hasher);

@@ -1,5 +1,4 @@
-//! Files that a running collector leaves for commands of its user: its address, and a header that
-//! `curl -H @FILE` sends.
+//! Files of a running collector for its user's commands: its URL, and a header for `curl -H @FILE`.
 
 use std::fs::{DirBuilder, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -14,17 +13,17 @@ use crate::state::Api;
 
 /// Folder below `data_dir`.
 const FOLDER: &str = "dashboard";
-/// File of the address.
+/// File of the URL.
 const URL_FILE: &str = "url";
 /// File of the header.
 const HEADER_FILE: &str = "header";
 /// Header before the key.
 const HEADER: &str = "Authorization: Bearer ";
 
-/// Error of files that are not there, or cannot be trusted.
+/// Error of missing or untrusted files.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalAccessError {
-    /// No collector left anything.
+    /// There are no files of a collector.
     #[error(
         "no running collector has left its address in `{folder}`: start one, or name the config \
          that it was started with"
@@ -33,7 +32,7 @@ pub enum LocalAccessError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The system refuses, or others may read the folder.
+    /// The system refuses access, or others may read the folder.
     #[error("cannot use `{folder}`: {error}")]
     Io {
         /// The folder.
@@ -43,8 +42,7 @@ pub enum LocalAccessError {
     },
 }
 
-/// Returns the folder of a collector: in its `data_dir`, or by its port in the runtime folder of
-/// the user.
+/// Returns the folder of a collector: in its `data_dir`, or by port in the user's runtime folder.
 pub fn access_folder(data_dir: Option<&Path>, port: u16) -> PathBuf {
     let beside = || runtime_folder().join(port.to_string());
     data_dir.map_or_else(beside, |data_dir| data_dir.join(FOLDER))
@@ -61,7 +59,7 @@ fn runtime_folder() -> PathBuf {
     }
 }
 
-/// Address and key of a running collector.
+/// URL and key of a running collector.
 #[derive(Clone, Debug)]
 pub struct LocalAccess {
     url: String,
@@ -69,16 +67,15 @@ pub struct LocalAccess {
 }
 
 impl LocalAccess {
-    /// Takes the key of an API that listens at an address.
+    /// Returns the access to an API that listens at an address.
     pub fn of(api: &Api, address: SocketAddr) -> Self {
         let url = local_url(address, api.guard.is_secure(), &api.base_path);
         Self { url, key: api.guard.keys.key().clone() }
     }
 
-    /// Reads what a collector left in a folder.
+    /// Reads a collector's files from a folder.
     ///
-    /// # Errors
-    /// There is nothing, or others than its user may read it.
+    /// # Errors They are missing, or others may read them.
     pub fn find(folder: &Path) -> Result<Self, LocalAccessError> {
         let read = || {
             check_private(folder)?;
@@ -93,10 +90,9 @@ impl LocalAccess {
         })
     }
 
-    /// Leaves it in a folder, until the answer is dropped.
+    /// Writes the files to a folder, until the returned guard is dropped.
     ///
-    /// # Errors
-    /// The files cannot be written, or others could read them.
+    /// # Errors They cannot be written, or others could read them.
     pub fn leave(self, folder: PathBuf) -> Result<LeftAccess, LocalAccessError> {
         let write = || {
             let shared = runtime_folder();
@@ -115,22 +111,21 @@ impl LocalAccess {
         }
     }
 
-    /// Returns the address of the pages.
+    /// Returns the URL of the pages.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns a link for one login within ten minutes. The code stands behind the `#`, which no
-    /// browser sends and no proxy logs.
+    /// Returns a link for one login within ten minutes. The code is after the `#`, which no browser
+    /// sends and no proxy logs.
     ///
-    /// # Errors
-    /// The system has no random numbers to give.
+    /// # Errors The system provides no random numbers.
     pub fn link(&self) -> io::Result<String> {
         Ok(format!("{}#/login?code={}", self.url, code::make(&self.key, now_s())?))
     }
 }
 
-/// Files that lie in a folder as long as this does.
+/// Guard of the files in a folder, deleted on drop.
 #[derive(Debug)]
 pub struct LeftAccess {
     access: LocalAccess,
@@ -138,7 +133,7 @@ pub struct LeftAccess {
 }
 
 impl LeftAccess {
-    /// Returns address and key.
+    /// Returns URL and key.
     pub fn access(&self) -> &LocalAccess {
         &self.access
     }
@@ -146,18 +141,18 @@ impl LeftAccess {
 
 impl Drop for LeftAccess {
     fn drop(&mut self) {
-        // Another collector may have begun here since: its files stay.
+        // Another collector may have started here since: its files stay.
         let left = LocalAccess::find(&self.folder);
         if left.is_ok_and(|left| left.key.reveal() == self.access.key.reveal()) {
             let _ = std::fs::remove_file(self.folder.join(URL_FILE));
             let _ = std::fs::remove_file(self.folder.join(HEADER_FILE));
-            // Fails where anything else lies in it.
+            // Fails if the folder holds anything else.
             let _ = std::fs::remove_dir(&self.folder);
         }
     }
 }
 
-/// Returns the address at which a browser on this host reaches a listener.
+/// Returns the URL of a listener for browsers on this host.
 fn local_url(address: SocketAddr, is_secure: bool, base_path: &str) -> String {
     let scheme = if is_secure { "https" } else { "http" };
     let host = match address {
@@ -167,7 +162,7 @@ fn local_url(address: SocketAddr, is_secure: bool, base_path: &str) -> String {
     format!("{scheme}://{host}{base_path}/")
 }
 
-/// Makes a folder that its owner alone may read, or checks that it is one.
+/// Creates a folder for its owner only, or checks an existing one.
 fn make_private(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_private(folder),
@@ -175,14 +170,14 @@ fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes the rights of others off a folder of ours in `data_dir`: a volume that is mounted for a
-/// group gives it all that lies there.
+/// Removes others' permissions from our folder in `data_dir`: a volume mounted for a group grants
+/// them by default.
 fn narrow(folder: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(folder) {
         Ok(found) if is_own_folder(&found) => {
             std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700))
         }
-        // Made, or refused, next.
+        // Created, or refused, next.
         _ => Ok(()),
     }
 }
@@ -191,8 +186,8 @@ fn is_own_folder(found: &Metadata) -> bool {
     found.is_dir() && found.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// Checks that a folder is ours, and that nobody else may look into it: in a temporary folder
-/// anybody may have made it before.
+/// Checks that we own a folder and that no other user can read it: others can create folders in a
+/// temporary one.
 fn check_private(folder: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(folder)?;
     if is_own_folder(&found) && found.mode() & 0o077 == 0 {
@@ -202,7 +197,7 @@ fn check_private(folder: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-/// Writes a file that its owner alone may read, at once.
+/// Writes a file for its owner only, atomically.
 fn write_private(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     let fresh = folder.join(format!("{name}.new"));
     let mut file =

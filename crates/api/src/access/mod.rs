@@ -1,8 +1,8 @@
 //! Access of programs and browsers: tokens, cookies, one-time codes, files for commands.
 //!
-//! A collector makes a key at each start. It leaves that in a folder which its user alone may
-//! read: whoever reads it there may ask, and make the one-time code of a link. A browser that
-//! opens the link gets a cookie for its code. Tokens of the config are for programs elsewhere.
+//! A collector creates a key at each start, and stores it in a folder that only its user can read.
+//! Programs with the key may query, and create the one-time code of a link. A browser that opens
+//! the link exchanges the code for a cookie. Configured tokens are for programs elsewhere.
 
 mod code;
 mod keys;
@@ -19,7 +19,7 @@ use spanscore_base::settings::Secret;
 /// Bytes of keys and of the secrets in cookies.
 const KEY_BYTES: usize = 32;
 
-/// Makes a secret, in hexadecimal digits.
+/// Returns a random secret in hexadecimal.
 fn random_secret() -> io::Result<Secret> {
     let mut bytes = [0; KEY_BYTES];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

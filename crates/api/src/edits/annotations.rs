@@ -1,4 +1,4 @@
-//! Annotations: added, changed, deleted.
+//! Changes of annotations: create, update, delete.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::problem::ApiProblem;
 use crate::shares::AskedBy;
 use crate::state::Api;
 
-/// Person who names none.
+/// Author if none is given.
 const NOBODY: &str = "anonymous";
-/// Header by which a repeated request is known.
+/// Header that identifies a repeated request.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 #[derive(Deserialize)]
@@ -96,7 +96,7 @@ fn of(stored: StoredAnnotation, is_new: bool) -> Edited<StoredAnnotation> {
     Edited { stored, revision, is_new }
 }
 
-/// Makes the identity of an annotation: of one key always the same.
+/// Returns the identity of an annotation, always the same for one key.
 fn identity(headers: &HeaderMap) -> Result<[u8; 16], ApiProblem> {
     let mut id = [0; 16];
     match headers.get(IDEMPOTENCY_KEY) {

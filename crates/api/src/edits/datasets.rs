@@ -1,4 +1,4 @@
-//! Items of datasets: made of a run, changed, deleted.
+//! Changes of dataset items: derive from a run, update, delete.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Changes by people: annotations and items of datasets.
+//! Changes by people: annotations and dataset items.
 //!
-//! The guard has seen that the asker may write. A body is JSON of known fields; `If-Match` names
-//! the revision that was read, so that nobody changes what they have not seen.
+//! The guard has checked the right to write. A body is JSON with known fields. `If-Match` names the
+//! revision that was read, so that unseen changes are not overwritten.
 
 mod annotations;
 mod datasets;
@@ -26,10 +26,10 @@ use crate::router::{PREFIX, json};
 use crate::shares::{AskedBy, HeldAnswer};
 use crate::state::Api;
 
-/// Longest body of a change, and room that is taken for its answer.
+/// Longest body of a change, and room reserved for its answer.
 pub(crate) const EDIT_BYTES_MAX: usize = 128 << 10;
 
-/// Paths below [`PREFIX`] that take changes, with their methods.
+/// Paths below [`PREFIX`] with changes, with their methods.
 #[cfg(test)]
 pub(crate) const EDITS: [(&str, &[&str]); 4] = [
     ("/annotations", &["post"]),
@@ -54,17 +54,17 @@ pub(crate) fn edits(base: &str) -> Router<Arc<Api>> {
         )
 }
 
-/// Body of a request, or why it could not be read.
+/// Body of a request, or the reason that it is unreadable.
 type EditBody = Result<ApiBody<EDIT_BYTES_MAX>, ApiProblem>;
 
-/// Stored thing, with the mark of a new one.
+/// Stored item, marked if new.
 struct Edited<T> {
     stored: T,
     revision: i64,
     is_new: bool,
 }
 
-/// Reads a body of JSON.
+/// Reads a JSON body.
 fn read<B: DeserializeOwned>(headers: &HeaderMap, body: EditBody) -> Result<B, ApiProblem> {
     let media = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let media = media.split(';').next().unwrap_or_default().trim();
@@ -76,7 +76,7 @@ fn read<B: DeserializeOwned>(headers: &HeaderMap, body: EditBody) -> Result<B, A
         .map_err(|error| ApiProblem::new(StatusCode::BAD_REQUEST, "bad_value", error.to_string()))
 }
 
-/// Reads the revision that was seen.
+/// Reads the expected revision.
 fn seen(headers: &HeaderMap) -> Result<Option<i64>, ApiProblem> {
     let Some(seen) = headers.get(IF_MATCH) else { return Ok(None) };
     let seen = seen.to_str().unwrap_or_default().trim().trim_matches('"').parse();
@@ -85,7 +85,7 @@ fn seen(headers: &HeaderMap) -> Result<Option<i64>, ApiProblem> {
     })
 }
 
-/// Has the store make a change, on a thread for blocking work; answers with what it stored.
+/// Makes a change in the store, on a thread for blocking work; answers with the stored item.
 async fn edited<T: Serialize + Send + 'static>(
     api: &Api,
     asker: AskedBy,
@@ -96,7 +96,7 @@ async fn edited<T: Serialize + Send + 'static>(
 ) -> Response {
     let answered = async {
         let edit = edit?;
-        // Taken before the change: one that was made must not be told as refused.
+        // Before the change: a completed change must not be reported as refused.
         let held = api.room(asker, EDIT_BYTES_MAX)?;
         let Edited { stored, revision, is_new } = blocking(api, edit).await?;
         let bytes = answer(&stored)?.into();

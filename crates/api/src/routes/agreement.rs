@@ -11,13 +11,13 @@ use super::RouteQuery;
 use crate::problem::ApiProblem;
 use crate::readers::answer;
 
-/// Most subjects, the newest, that an interval is drawn from: it takes a thousand draws of all.
+/// Limit on subjects, newest first, for an interval: it takes a thousand draws of all.
 const DRAWN_MAX: usize = 1_000;
-/// Most labels that are named for each evaluator since it says the opposite.
+/// Limit on listed disagreements of each evaluator.
 const DISAGREEMENTS_MAX: usize = 20;
-/// Most people who are compared with each other, those with the most labels.
+/// Limit on compared people, those with most labels.
 const AUTHORS_MAX: usize = 50;
-/// Most pairs of people, those with the most subjects in common.
+/// Limit on pairs of people, those with most common subjects.
 const PAIRS_MAX: usize = 50;
 
 #[derive(Serialize)]
@@ -27,7 +27,7 @@ struct AgreementAnswer<'a> {
     people: Vec<RatedPerson<'a>>,
 }
 
-/// Evaluator beside the labels on its evaluations.
+/// Evaluator with the labels on its evaluations.
 #[derive(Serialize)]
 struct RatedEvaluator<'a> {
     evaluator: &'a str,
@@ -43,7 +43,7 @@ struct RatedEvaluator<'a> {
     disagreements: Vec<DisagreementItem<'a>>,
 }
 
-/// Label that says the opposite of a verdict.
+/// Label that contradicts a verdict.
 #[derive(Serialize)]
 struct DisagreementItem<'a> {
     trace_id: &'a str,
@@ -53,7 +53,7 @@ struct DisagreementItem<'a> {
     verdict: &'static str,
 }
 
-/// Two people beside each other.
+/// Comparison of two people.
 #[derive(Serialize)]
 struct RatedPerson<'a> {
     a: &'a str,
@@ -71,7 +71,7 @@ struct RatedFigures {
 }
 
 impl RatedFigures {
-    /// Computes the figures of answers, gathered by what they are about.
+    /// Computes the figures of answers, grouped by subject.
     fn of(subjects: &[Vec<RatedPair>]) -> Self {
         let all = agreement(subjects.iter().flatten());
         let drawn = &subjects[..subjects.len().min(DRAWN_MAX)];
@@ -98,7 +98,7 @@ pub(super) fn of_people(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> 
     })
 }
 
-/// Gathers labels by what they are about, in the order of the labels: the newest first.
+/// Groups labels by subject, in their order: newest first.
 fn by_subject<'a>(labels: impl Iterator<Item = &'a PersonLabel>) -> Vec<Vec<&'a PersonLabel>> {
     let mut subjects: Vec<Vec<&PersonLabel>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -112,7 +112,7 @@ fn by_subject<'a>(labels: impl Iterator<Item = &'a PersonLabel>) -> Vec<Vec<&'a 
     subjects
 }
 
-/// Returns a label beside the verdict; `None` if the evaluator gave none.
+/// Returns a label with the verdict; `None` if the evaluator gave none.
 fn judged_pair(label: &PersonLabel) -> Option<RatedPair> {
     let verdict = label.verdict.filter(|verdict| ["pass", "fail"].contains(verdict))?;
     Some((label.label, verdict))
@@ -148,7 +148,7 @@ fn rated<'a>(evaluator: &'a str, labels: &[&'a PersonLabel]) -> RatedEvaluator<'
     }
 }
 
-/// Compares each two people on the subjects that both judged.
+/// Compares each two people on their common subjects.
 fn people(labels: &[PersonLabel]) -> Vec<RatedPerson<'_>> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     labels.iter().for_each(|it| *counts.entry(&it.author).or_default() += 1);

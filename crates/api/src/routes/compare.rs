@@ -1,4 +1,4 @@
-//! Comparison of two versions, or two times, each a filter of its own.
+//! Comparison of two versions or periods, each with its own filter.
 
 use serde::Serialize;
 
@@ -30,8 +30,7 @@ pub(super) fn compare(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     })
 }
 
-/// Reads the filter of a side: that of the request, with the parameters of the side in place of
-/// those with the same names.
+/// Reads the filter of a side: that of the request, overridden by the parameters of the side.
 fn side(question: &ApiQuery, name: &str) -> Result<StoreFilter, ApiProblem> {
     let Some(text) = question.other(name) else {
         let detail = format!("`{name}` is missing: the filter of a side, such as `version=1.4.0`");

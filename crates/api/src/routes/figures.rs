@@ -70,7 +70,7 @@ pub(super) fn evaluator(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> 
     if let ([kind, again], true) = (&asking.question.path[..], known.is_empty())
         && kind == again
     {
-        // An evaluator without a name of its own.
+        // An evaluator without a name.
         name.clone_from(kind);
         known = asking.reader.evaluator_versions(&name)?;
     }

@@ -17,13 +17,13 @@ struct ListAnswer<T> {
     sampled: bool,
 }
 
-/// Run with the cause of its completion in words.
+/// Run with a sentence on its completion.
 #[derive(Serialize)]
 struct RunAnswer {
     #[serde(flatten)]
     run: StoredTrajectory,
     completion_sentence: &'static str,
-    /// Address in the backend that has the spans.
+    /// URL in the backend with its spans.
     trace_url: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn trace(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     answer(&RunAnswer { run, completion_sentence, trace_url })
 }
 
-/// Returns the cause of the completion for a person.
+/// Returns a sentence on the completion for a person.
 fn sentence(run: &StoredTrajectory) -> &'static str {
     match run.completion.as_str() {
         _ if run.revision.is_none() && run.evaluations.iter().any(|it| it.client.is_some()) => {

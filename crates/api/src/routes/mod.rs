@@ -1,4 +1,4 @@
-//! Routes that ask the store, as data: path, parameters, answer.
+//! Routes that query the store, as data: path, parameters, answer.
 
 mod agreement;
 mod compare;
@@ -18,7 +18,7 @@ use crate::question::{ApiQuery, Takes};
 
 pub(crate) use status::status;
 
-/// Question with the reader that answers it.
+/// Query with its reader.
 pub(crate) struct RouteQuery<'a> {
     pub(crate) reader: &'a StoreReader,
     pub(crate) question: &'a ApiQuery,
@@ -28,7 +28,7 @@ pub(crate) struct RouteQuery<'a> {
 /// Answer of a route, as JSON.
 type RouteAnswer = fn(&RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem>;
 
-/// Route that asks the store.
+/// Route that queries the store.
 pub(crate) struct QueryRoute {
     /// Path below `/api/v1`.
     pub(crate) path: &'static str,
@@ -48,11 +48,11 @@ const fn route(path: &'static str, takes: Takes, answer: RouteAnswer) -> QueryRo
     QueryRoute { path, takes, answer }
 }
 
-/// Parameters of the list of annotations.
+/// Parameters of the annotation list.
 const ANNOTATION_PARAMETERS: [&str; 8] =
     ["trace_id", "session_id", "label", "author", "name", "evaluator", "limit", "cursor"];
 
-/// All routes that ask the store.
+/// All routes that query the store.
 pub(crate) const ROUTES: [QueryRoute; 18] = [
     route("/traces", filtered(&["limit", "cursor", "sort"], 0), lists::traces),
     route("/traces/{trace_id}", unfiltered(&[]), lists::trace),

@@ -1,4 +1,4 @@
-//! Annotations and datasets, as people made them.
+//! Annotations and datasets of people.
 
 use serde::Serialize;
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::RouteQuery;
 use crate::problem::ApiProblem;
 use crate::readers::{ANSWER_BYTES_MAX, answer};
 
-/// Rows of a file that are read at once.
+/// Rows of a file read at once.
 const FILE_ROWS: usize = 50;
 
 #[derive(Serialize)]
@@ -55,7 +55,7 @@ pub(super) fn dataset(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     answer(&ItemsAnswer { dataset: asking.question.named(), page, next })
 }
 
-/// Writes the rows of a file that `expect.file` of a config names.
+/// Writes the rows of a file for `expect.file` in a config.
 pub(super) fn dataset_file(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let mut text = String::new();
     let mut after = None;

@@ -1,4 +1,4 @@
-//! State of the collector: steps from a request to a verdict, the store, the limits.
+//! State of the collector: steps from request to verdict, the store, the limits.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::readers::{ANSWER_BYTES_MAX, READERS_MAX, WAITING_MAX, answer};
 use crate::state::{Api, now_ms};
 use crate::stream::{RESUME_MAX, STREAMS_MAX};
 
-/// Tells the state; also of a store that cannot be read.
+/// Returns the state, even if the store is unreadable.
 pub(crate) async fn status(api: Arc<Api>, sender: Sender) -> Result<Vec<u8>, ApiProblem> {
     let losses = api.readers.ask(sender, |reader| Ok(reader.losses()?)).await.ok();
     let progress = Arc::clone(&api.progress);
-    // The metrics are gathered for it, which may take a while.
+    // Gathering the metrics may take a while.
     let steps = tokio::task::spawn_blocking(move || progress()).await.unwrap_or_default();
     let count = |it| api.store.counters().get(it);
     let own = [

@@ -1,4 +1,4 @@
-//! Figures in all and by group, beside those of the time before; and curves over time.
+//! Figures in total and by group, with those of the previous period; and time series.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::{RouteQuery, rfc3339};
 use crate::problem::ApiProblem;
 use crate::readers::answer;
 
-/// Most buckets of a curve.
+/// Limit on the buckets of a series.
 pub(crate) const BUCKETS_MAX: i64 = 300;
-/// Most curves.
+/// Limit on series.
 const SERIES_MAX: usize = 20;
 /// Widths of buckets, seconds; beyond them whole weeks.
 const WIDTHS: [i64; 9] = [60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400];
 const WEEK: i64 = 7 * 86_400;
 const MINUTE_MS: i64 = 60_000;
-/// Time for which sums are kept by the minute, milliseconds.
+/// Age up to which sums have minute resolution, milliseconds.
 const MINUTES_KEPT_MS: i64 = 48 * 3_600_000;
-/// Time of a curve that names no beginning, milliseconds.
+/// Default length of a series, milliseconds.
 const SERIES_DEFAULT_MS: i64 = 24 * 3_600_000;
 
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ struct GroupItem {
 }
 
 impl RouteQuery<'_> {
-    /// Names the values of a group.
+    /// Returns the field values of a group.
     fn keys(&self, group: &StoredGroup) -> BTreeMap<&'static str, String> {
         let fields = self.question.group_by.iter().map(|field| field.as_str());
         fields.zip(group.keys.iter().cloned()).collect()
@@ -60,7 +60,7 @@ pub(super) fn summary(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
         by => reader.groups(filter, by)?,
     };
     let from_sums = reader.has_sums(filter, &question.group_by);
-    // Groups of sums are few and all there.
+    // Groups of sums are few and complete.
     let all = if from_sums && !groups.is_empty() {
         StoredGroup::merged(&groups)
     } else {
@@ -85,7 +85,7 @@ pub(super) fn summary(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     })
 }
 
-/// Returns the filter of the same length of time before.
+/// Returns the filter for the previous period of the same length.
 fn before(filter: &StoreFilter, now_ms: i64) -> Option<StoreFilter> {
     let from = filter.from_ms?;
     let length = filter.to_ms.unwrap_or(now_ms).saturating_sub(from);
@@ -131,7 +131,7 @@ pub(super) fn series(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let width_ms = bucket_s * 1_000;
     let start = from.div_euclid(width_ms) * width_ms;
     filter.from_ms = Some(from);
-    // Sums are of whole minutes: the one that is running belongs to a time without an end.
+    // Sums have minute resolution: the current minute belongs to an open period.
     let end = (now_ms.div_euclid(MINUTE_MS) + 1) * MINUTE_MS;
     filter.to_ms = Some(filter.to_ms.unwrap_or(end));
     let mut curves: BTreeMap<String, FigureSeries> = BTreeMap::new();
@@ -149,15 +149,15 @@ pub(super) fn series(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let count = |it: &FigureSeries| it.points.iter().map(|point| point.figures.count).sum::<i64>();
     series.sort_by_key(|it| std::cmp::Reverse(count(it)));
     series.truncate(SERIES_MAX);
-    // Numbers of buckets were sorted as texts.
+    // Bucket numbers were sorted as texts.
     series.iter_mut().for_each(|it| it.points.sort_by(|a, b| a.time.cmp(&b.time)));
     answer(&SeriesAnswer { from: rfc3339(from), to: rfc3339(to), bucket_s, series, from_sums })
 }
 
-/// Chooses the narrowest buckets that are no more than [`BUCKETS_MAX`], seconds.
+/// Returns the narrowest width of at most [`BUCKETS_MAX`] buckets, seconds.
 fn width(from_ms: i64, to_ms: i64, is_hourly: bool) -> i64 {
     let least = if is_hourly { 3_600 } else { 60 };
-    // The first bucket may begin before the time does.
+    // The first bucket may begin before the period.
     let fits = |width: i64| (to_ms - from_ms) / 1_000 < width * (BUCKETS_MAX - 1);
     let found = WIDTHS.into_iter().find(|width| *width >= least && fits(*width));
     found.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Answers against what was written.
+//! Tests of answers against the stored data.
 
 use std::collections::BTreeSet;
 
@@ -126,7 +126,7 @@ async fn figures_equal_the_lists_under_the_same_filter() {
     assert_eq!(summary["previous"]["count"], 80);
 }
 
-/// Conditions of which random filters are made, several of one parameter too.
+/// Conditions for random filters, several of one parameter too.
 const CONDITIONS: [&str; 24] = [
     "from=-1h",
     "to=-1h",
@@ -166,7 +166,7 @@ async fn figures_of_every_page_equal_its_list_under_random_filters() {
     };
     for _ in 0..60 {
         let mut conditions: Vec<&str> = (0..next(4)).map(|_| CONDITIONS[next(24)]).collect();
-        // Bounds are said once.
+        // Bounds appear once.
         let is_bound = |it: &&str| !it.contains('!') && !it.contains("evaluator");
         conditions.sort_unstable();
         conditions.dedup_by(|a, b| is_bound(a) && a.split('=').next() == b.split('=').next());

@@ -1,4 +1,4 @@
-//! Bodies of requests, by the bytes that they hold and the time that they take.
+//! Tests of request bodies: held bytes and time limits.
 
 use axum::body::{Body, Bytes};
 use axum::response::Response;
@@ -14,13 +14,13 @@ use super::{DashboardSettings, Harness};
 use crate::RequestRefusal;
 use crate::body::BODY_TIME_MAX;
 
-/// Bytes of the part of a body that comes.
+/// Bytes of the received part of a body.
 const PART_BYTES: usize = 64 << 10;
 
-/// Rest of a body that has begun: it ends when this is dropped.
+/// Rest of a partial body, which ends when this is dropped.
 type Rest = mpsc::UnboundedSender<Result<Bytes, std::io::Error>>;
 
-/// Makes a request of a connection of a peer, of whose body one part has come.
+/// Makes a request on a peer's connection with a partial body.
 fn begun(harness: &Harness, path: &str, (peer, connection): (u32, u16)) -> (Rest, Request<Body>) {
     let (rest, parts) = mpsc::unbounded_channel();
     rest.send(Ok(vec![b' '; PART_BYTES].into())).unwrap();
@@ -44,7 +44,7 @@ async fn peer_of_many_connections_leaves_room_for_the_body_of_another() {
             rests.push(rest);
             flood.spawn(harness.router.clone().oneshot(request));
         }
-        // Four times what is left for others.
+        // Four times the rest for others.
         for _ in 12..200 {
             let refused = flood.join_next().await.unwrap().unwrap().unwrap();
             assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");

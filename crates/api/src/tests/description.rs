@@ -1,4 +1,4 @@
-//! Answers against `openapi.json`.
+//! Tests of answers against `openapi.json`.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn description() -> Value {
     serde_json::from_str(OPENAPI).unwrap()
 }
 
-/// Forbids fields that the description does not have.
+/// Forbids undescribed fields.
 fn strict(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -26,7 +26,7 @@ fn strict(schema: &mut Value) {
     }
 }
 
-/// Checks a value against the schema of a name.
+/// Checks a value against a named schema.
 pub(super) fn check(schema: &str, value: &Value, place: &str) {
     let mut components = description()["components"].take();
     strict(&mut components["schemas"]);
@@ -133,7 +133,7 @@ async fn answers_are_valid() {
     let described = described.filter(|it| it["get"].is_object()).count();
     let mut asked: Vec<_> = cases.iter().map(|(path, _)| path).collect();
     asked.dedup();
-    // But the stream, the description itself, and what people made: `editing.rs`.
+    // Except the stream, the description itself, and the changes of people: `editing.rs`.
     assert_eq!(asked.len(), described - 6);
     assert_eq!(harness.json("/openapi.json").await, description);
 }

@@ -1,4 +1,4 @@
-//! Annotations and datasets: changes, their answers by `openapi.json`, and what is refused.
+//! Tests of annotations and datasets: changes, answers by `openapi.json`, refusals.
 
 use axum::body::Body;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::edits::{EDIT_BYTES_MAX, EDITS};
 use crate::router::{OPENAPI, PREFIX};
 use crate::{DashboardSettings, RequestRefusal};
 
-/// Runs of a store that goes on to write.
+/// Runs of a store that is still being written.
 fn open_store() -> Harness {
     let harness = Harness::with(DashboardSettings::default());
     filled::fill(&harness.store);
@@ -20,7 +20,7 @@ fn open_store() -> Harness {
     harness
 }
 
-/// Sends a change as a program does.
+/// Sends a change like a program.
 async fn send(
     harness: &Harness,
     method: &str,
@@ -111,7 +111,7 @@ async fn annotations_are_added_once_listed_changed_and_deleted() {
 async fn people_are_compared_with_evaluators_and_with_each_other() {
     let harness = open_store();
     let runs = harness.json("/evaluations?evaluator=tool_call_args/refund&limit=8").await;
-    // Ann labels as the evaluator does but once, Bob half of them the other way.
+    // Ann labels as the evaluator does but once, Bob contradicts half of the time.
     for (at, row) in runs["items"].as_array().unwrap().iter().enumerate() {
         let opposite = if row["label"] == "pass" { "fail" } else { "pass" };
         for (author, differs) in [("ann", at == 0), ("bob", at % 2 == 0)] {

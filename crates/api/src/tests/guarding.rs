@@ -1,4 +1,4 @@
-//! Hosts, origins and tokens of those that ask; headers of answers.
+//! Tests of hosts, origins and tokens of requests, and of headers of answers.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -96,7 +96,7 @@ const OWN: &str = "http://localhost:8890";
 
 #[tokio::test]
 async fn every_path_of_the_interface_wants_a_token_or_a_cookie() {
-    // On loopback, and without a token in the config, too.
+    // On loopback, and without a configured token, too.
     for settings in [DashboardSettings::default(), with_token(TOKEN)] {
         let has_token = settings.token.is_some();
         let harness = Harness::with(settings);
@@ -126,7 +126,7 @@ async fn every_path_of_the_interface_wants_a_token_or_a_cookie() {
         check(&[("cookie", &format!("{pair}0"))], false).await;
         let name = pair.split_once('=').unwrap().0;
         check(&[("cookie", &format!("{name}={TOKEN}"))], false).await;
-        // A wrong token is not made good by a cookie.
+        // A wrong token is refused despite a valid cookie.
         check(&[("cookie", &pair), ("authorization", "Bearer x")], false).await;
         let page = harness.send(request("GET", "/", &[])).await;
         assert_eq!((page.status, page.text.as_str()), (StatusCode::OK, "<p>page"));
@@ -173,7 +173,7 @@ async fn what_writes_needs_the_right_and_from_browsers_the_origin() {
     let write_cookie = cookie(&log_in(&harness, &format!("token={TOKEN}"), OWN).await);
     let reading = ("authorization", "Bearer fedcba9876543210");
     let writing = ("authorization", "Bearer 0123456789abcdef");
-    // The path itself takes no writes: who comes so far was let through.
+    // The path itself takes no writes: requests that reach it were admitted.
     let through = "bad_method";
     check("GET", &[reading], "").await;
     check("GET", &[("cookie", &read_cookie)], "").await;
@@ -208,7 +208,7 @@ fn files_for_commands_are_private_and_go_with_the_collector() {
     assert_eq!(header, format!("Authorization: {}\n", harness.bearer()));
     let found = LocalAccess::find(&folder).unwrap();
     assert_eq!(found.url(), "http://127.0.0.1:8890/");
-    // A collector that begins there takes it over: the end of the one before leaves its files.
+    // A collector that starts there takes it over: the end of the earlier one leaves its files.
     let other = Harness::with(DashboardSettings::default());
     let next = LocalAccess::of(&other.api, ([127, 0, 0, 1], 8891).into());
     let next = next.leave(folder.clone()).unwrap();
@@ -217,7 +217,7 @@ fn files_for_commands_are_private_and_go_with_the_collector() {
     drop(next);
     assert!(!folder.exists());
     assert!(matches!(LocalAccess::find(&folder), Err(LocalAccessError::Missing { .. })));
-    // A mount has opened it to a group: it is closed again.
+    // A mount has opened it to a group: the permissions are removed again.
     let leave = || {
         let access = LocalAccess::of(&harness.api, ([127, 0, 0, 1], 8890).into());
         access.leave(folder.clone())
@@ -228,7 +228,7 @@ fn files_for_commands_are_private_and_go_with_the_collector() {
     let left = leave().unwrap();
     assert_eq!(mode(""), 0o700);
     drop(left);
-    // Somebody else's choice of a place.
+    // A folder chosen by another user.
     let elsewhere = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), &folder).unwrap();
     assert!(matches!(leave(), Err(LocalAccessError::Io { .. })));

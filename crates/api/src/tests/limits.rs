@@ -1,4 +1,4 @@
-//! Each limit, at it and one past.
+//! Tests of each limit, at it and one past.
 
 use std::future::poll_fn;
 use std::io::Read;
@@ -63,7 +63,7 @@ async fn a_cursor_is_bound_to_its_filter_and_order() {
     }
 }
 
-/// Questions that run until they are told to end.
+/// Queries that run until they are told to end.
 struct Asking {
     harness: Harness,
     begun: mpsc::Sender<u32>,
@@ -78,7 +78,7 @@ impl Asking {
         Self { harness: Harness::filled(), begun, begins, ends: Vec::new(), asking: Vec::new() }
     }
 
-    /// Asks for a connection of a peer; returns true if it takes a place.
+    /// Queries for a peer's connection; returns true if it gets a place.
     async fn ask(&mut self, peer: u32, connection: u16) -> bool {
         let (end, ended) = mpsc::channel::<()>();
         let readers = Arc::clone(&self.harness.api.readers);
@@ -101,7 +101,7 @@ impl Asking {
         is_waiting
     }
 
-    /// Returns the peers of those that begin, so many.
+    /// Returns the peers of the next `count` started queries.
     fn begun(&self, count: usize) -> Vec<u32> {
         (0..count).map(|_| self.begins.recv().unwrap()).collect()
     }
@@ -115,12 +115,12 @@ async fn peer_that_asks_without_end_leaves_a_reader_and_places_to_others() {
         of_flood += 1;
     }
     let places = READERS_MAX + WAITING_MAX;
-    // Four times what it leaves to others.
+    // Four times the rest for others.
     assert_eq!(usize::from(of_flood), places / 5 * 4);
     assert_eq!(asking.begun(OF_PEER_MAX), [1; OF_PEER_MAX]);
     assert!(asking.ask(2, 1).await && asking.ask(2, 2).await);
     assert_eq!(asking.begun(1), [2], "the last reader is another's");
-    // Of the next two turns one is the other's.
+    // The other peer gets one of the next two turns.
     asking.ends.drain(..2);
     let mut next = asking.begun(2);
     next.sort_unstable();
@@ -144,7 +144,7 @@ async fn four_ask_at_once_and_who_comes_after_thirty_two_waiting_is_told() {
     assert_eq!(answer.problem(), (429, "too_busy".to_owned()));
     assert_eq!(answer.headers["retry-after"], "1");
     assert_eq!(asking.harness.api.counters.get(RequestRefusal::Busy), 1);
-    // Whoever goes leaves its place.
+    // A client that leaves frees its place.
     let gone = asking.asking.pop().unwrap();
     gone.abort();
     assert!(gone.await.is_err());
@@ -183,7 +183,7 @@ async fn answers_that_nobody_reads_leave_room_for_those_of_another() {
     assert_eq!(harness.api.counters.get(RequestRefusal::BytesFull), 1);
     assert!((512 << 10..=1 << 20).contains(&harness.bodies.held()), "a quarter of the quota");
     assert_eq!(ask(2, 1).await.status(), 200);
-    // A change has its answer's room before it is made.
+    // Room for the answer is reserved before the change.
     for (peer, is_refused) in [(1, true), (2, false)] {
         let bearer = harness.bearer();
         let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];

@@ -23,7 +23,7 @@ use tower::ServiceExt;
 use crate::router::Asset;
 use crate::{Api, ApiParts, DashboardSettings, router};
 
-/// API on a store in a folder that goes with it.
+/// API on a store in a folder deleted on drop.
 struct Harness {
     router: Router,
     api: Arc<Api>,
@@ -102,14 +102,14 @@ impl Harness {
         format!("Bearer {}", self.api.guard.keys.key().reveal())
     }
 
-    /// Asks a path below `/api/v1`.
+    /// Queries a path below `/api/v1`.
     async fn ask(&self, path: &str) -> Answer {
         let bearer = self.bearer();
         let headers = [("authorization", bearer.as_str())];
         self.send(request("GET", &format!("/api/v1{path}"), &headers)).await
     }
 
-    /// Asks a path that answers.
+    /// Queries a path with a JSON answer.
     async fn json(&self, path: &str) -> Value {
         let answer = self.ask(path).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);

@@ -1,4 +1,4 @@
-//! Streams of what is stored.
+//! Tests of streams of stored rows.
 
 use axum::body::Body;
 use http_body_util::BodyExt;
@@ -13,7 +13,7 @@ use spanscore_store::{AnnotationChange, NewAnnotation, StoreCount};
 /// Event with its name, id and data.
 type StreamEvent = (String, Option<String>, Value);
 
-/// Reads events until one fits.
+/// Reads events until one matches.
 async fn read_until(body: &mut Body, fits: impl Fn(&StreamEvent) -> bool) -> Vec<StreamEvent> {
     let mut text = String::new();
     let mut events = Vec::new();

@@ -1,7 +1,7 @@
 //! Dispatcher of tasks to external evaluators, beside the shards: handle, start and shutdown.
 //!
-//! [`ExternalBackend`] decides, without a clock and without I/O, what the scheduler sends; the
-//! [`ExternalExecutor`] performs it. No process outlives them.
+//! [`ExternalBackend`] decides without clock and I/O; the [`ExternalExecutor`] performs its
+//! instructions. No started process outlives them.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,13 +25,13 @@ type ExternalOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync
 /// Limits of the dispatcher.
 #[derive(Clone, Copy, Debug)]
 pub struct ExternalSettings {
-    /// Time for an answer, from the arrival of a task.
+    /// Time for an answer from the arrival of a task.
     pub deadline: Duration,
-    /// Tasks that may wait.
+    /// Limit on waiting tasks.
     pub waiting_max: usize,
-    /// Bytes that they may hold.
+    /// Limit on their bytes.
     pub waiting_bytes_max: usize,
-    /// True if tasks without an answer at shutdown are left to the next process.
+    /// True if unanswered tasks are left to the next process at shutdown.
     pub leaves: bool,
 }
 
@@ -40,14 +40,14 @@ pub struct ExternalSettings {
 pub struct ExternalHandle(SchedulerHandle<ExternalRequest, ExternalCommand>);
 
 impl ExternalHandle {
-    /// Sends tasks of a sender; never waits. Those that find no room come out at
-    /// once, as not evaluable.
+    /// Sends tasks of a sender without waiting. Tasks without room come out at once, as not
+    /// evaluable.
     pub fn ask(&self, asked: Vec<ExternalRequest>, receipt: Option<&Receipt>, sender: Sender) {
         self.0.ask(asked, receipt, sender);
     }
 }
 
-/// Start-up error: the settings of an evaluator cannot be used.
+/// Start-up error: the settings of an evaluator are unusable.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to set up the evaluator `{evaluator}`: {error}")]
 pub struct ExternalStartError {
@@ -61,10 +61,9 @@ pub struct ExternalStartError {
 pub struct ExternalDispatcher(SchedulerTask<ExternalRequest, ExternalCommand>);
 
 impl ExternalDispatcher {
-    /// Starts on the current runtime; `known` are evaluators that are looked for at once.
+    /// Starts on the current runtime; evaluators in `known` are queried at once.
     ///
-    /// # Errors
-    /// An evaluator whose settings cannot be used, such as a file that cannot be read.
+    /// # Errors An evaluator with unusable settings, such as an unreadable file.
     pub fn start<'e>(
         known: impl Iterator<Item = (&'e str, &'e Arc<ExternalPlan>)>,
         settings: &ExternalSettings,
@@ -96,30 +95,29 @@ impl ExternalDispatcher {
         ExternalHandle(self.0.handle.clone())
     }
 
-    /// Applies other limits from now on. Evaluators that are new or changed are looked for when
-    /// they are first asked.
+    /// Applies other limits from now on. New or changed evaluators are queried at their first task.
     pub fn limit(&self, settings: &ExternalSettings) {
         self.0.handle.resize((settings.waiting_max, settings.waiting_bytes_max));
         self.0.handle.command(ExternalCommand::Deadline(millis(settings.deadline)));
     }
 
-    /// Closes the dispatcher and waits for requests in flight until `no_more_time`. Tasks that are
-    /// not sent then are left to the next process if there is a log, else they are not evaluable.
-    /// No process is left.
+    /// Closes the dispatcher and waits for requests in flight until `no_more_time`. Unsent tasks
+    /// are then left to the next process if there is a log, else not evaluable. All started
+    /// processes end.
     pub async fn shutdown(self, no_more_time: impl Future<Output = ()>) {
         self.0.shutdown(no_more_time).await;
     }
 }
 
-/// Name of the targets in the log.
+/// Name of the targets in log lines.
 const OF: &str = "external evaluators";
 
 fn scheduler_of(deadline_ms: u64, waits: bool) -> ExternalScheduler {
     ExternalScheduler::new(ExternalBackend::new(waits), WaitLimits { settle_ms: 0, deadline_ms })
 }
 
-/// Asks about all tasks; returns their evaluations in the same order. No task waits for an
-/// evaluator that is away.
+/// Runs all tasks; returns their evaluations in the same order. No task waits for an unavailable
+/// evaluator.
 pub async fn ask_all(asked: Vec<ExternalRequest>) -> Vec<Vec<Evaluation>> {
     let start = |outlet| {
         let room = WaitingRoom::new(usize::MAX, usize::MAX);

@@ -26,7 +26,7 @@ pub(super) enum ExternalEnd {
     Answered(usize, u64, Duration, Result<ExternalReply, ExternalFault>),
 }
 
-/// Client with the plan that it was made of, or the reason why there is none.
+/// Client with its plan, or the reason that there is none.
 type OpenedClient = Result<(Arc<ExternalClient>, Arc<ExternalPlan>), String>;
 
 /// Clients of external evaluators.
@@ -38,12 +38,12 @@ pub(super) struct ExternalExecutor {
 }
 
 impl ExternalExecutor {
-    /// Creates an executor without clients.
+    /// Returns an executor without clients.
     pub(super) fn new(metrics: ExternalMetrics) -> Self {
         Self { clients: Vec::new(), metrics, pool: BlockingPool::default() }
     }
 
-    /// Returns the first channel that has no client, and the reason.
+    /// Returns the first channel without a client, and the reason.
     pub(super) fn unusable(&self) -> Option<(usize, &str)> {
         let mut clients = self.clients.iter().enumerate();
         clients.find_map(|(channel, client)| Some((channel, client.as_ref().err()?.as_str())))

@@ -69,13 +69,13 @@ impl ExternalMetrics {
         Self { evaluators: EvaluatorMetrics::new(meter), all: TaskMetrics::new(meter) }
     }
 
-    /// Shows an evaluator with nothing, so that an alert need not wait for a first time.
+    /// Shows an evaluator at zero, so that an alert sees the first increment.
     pub(super) fn begin(&self, evaluator: &str) {
         self.evaluators.of(&[label("evaluator", evaluator)]);
         self.all.of(&[]);
     }
 
-    /// Counts what redaction could not do as it should in what one evaluator is sent.
+    /// Counts gaps of redaction in an evaluator's requests.
     pub(super) fn gaps(&self, evaluator: &str) -> impl Fn(RedactionGaps) + Send + use<> {
         let of = [label("evaluator", evaluator)];
         let unfollowed = self.evaluators.unfollowed.under(&of);

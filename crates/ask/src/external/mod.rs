@@ -1,19 +1,19 @@
-//! Evaluators outside of this process: programs and servers that are sent trajectories and answer
-//! with scores, beside the shards and never slowing them.
+//! External evaluators: programs and servers that receive trajectories and answer with scores,
+//! beside the shards and without slowing them.
 //!
 //! ```text
 //! inquiry ─► scheduler ─► channel of its evaluator: described, concurrency ─► transport
 //!              ▲                                                                │
-//!              └──────────── another try, another channel ◄─────────────────────┴─► evaluations
+//!              └──────────── a retry, another channel ◄─────────────────────────┴─► evaluations
 //! ```
 //!
-//! The scheduler holds the tasks that wait; `backend` decides, without a clock, which request is
-//! next; `transport` sends it: to a process, over gRPC, over HTTP. Messages and the reading of
-//! answers belong to [`evaluate`](spanscore_evaluate::external).
+//! The scheduler holds waiting tasks. `backend` chooses the next request without a clock;
+//! `transport` sends it to a process, over gRPC or over HTTP.
+//! [`evaluate`](spanscore_evaluate::external) defines the messages and interprets answers.
 //!
-//! **Invariants:** every inquiry comes out once, as evaluations, replaced by a later one, or left
-//! to the next process; no answer, a late one or a wrong one never becomes a score; no process that
-//! was started outlives its evaluation, or the dispatcher.
+//! **Invariants:** every inquiry ends once, as evaluations, replaced by a later one, or left to the
+//! next process. A missing, late or wrong answer never becomes a score. No started process outlives
+//! its evaluation, or the dispatcher.
 
 mod backend;
 mod dispatcher;

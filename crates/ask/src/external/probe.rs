@@ -1,4 +1,4 @@
-//! Evaluators asked once whether they can do what the config wants, before anything depends on it.
+//! Probe of evaluators: checks once that they support the config before it is used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use super::transport::{ExternalClient, ExternalFault};
 use spanscore_base::model::Level;
 use spanscore_evaluate::external::ExternalPlan;
 
-/// An evaluator that is to be asked.
+/// Evaluator to probe.
 #[derive(Clone, Debug)]
 pub struct ExternalProbe {
     /// Its name in the config.
     pub evaluator: String,
-    /// Level of the targets that it is to judge.
+    /// Level of its targets.
     pub level: Level,
     /// Plan to reach it.
     pub plan: Arc<ExternalPlan>,
@@ -21,20 +21,20 @@ pub struct ExternalProbe {
 /// Result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeAnswer {
-    /// It can do what the config wants.
+    /// It supports the config.
     Fits,
-    /// It cannot.
+    /// It does not.
     Unfit {
         /// Reason.
         error: String,
-        /// The setting in question: keys below the entry of the evaluator.
+        /// The setting in question: keys below the evaluator's entry.
         at: Vec<String>,
     },
-    /// It could not be asked, so nobody knows: what went wrong.
+    /// It could not be queried: the error.
     Unknown(String),
 }
 
-/// Asks all of them at the same time, each at most so long; gives the answers in their order.
+/// Probes all evaluators concurrently, each within a time limit; returns the answers in order.
 pub async fn probe(probes: Vec<ExternalProbe>, within: Duration) -> Vec<ProbeAnswer> {
     let asking = probes.into_iter().map(|probe| {
         tokio::spawn(async move {
@@ -53,7 +53,7 @@ pub async fn probe(probes: Vec<ExternalProbe>, within: Duration) -> Vec<ProbeAns
 async fn ask(ExternalProbe { evaluator, level, plan }: &ExternalProbe) -> ProbeAnswer {
     let client = match ExternalClient::new(plan) {
         Ok(client) => client,
-        // A client that cannot be made ends the start by itself.
+        // A client that cannot be created also fails the start.
         Err(error) => return ProbeAnswer::Unknown(error),
     };
     let described = client.describe(plan, evaluator).await;

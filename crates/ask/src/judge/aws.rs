@@ -1,5 +1,5 @@
-//! Sign-in with AWS' signatures (SigV4), for judges on Bedrock. A signature holds for one request
-//! and some minutes, so every try is signed anew.
+//! AWS signatures (SigV4) for judges on Bedrock. A signature is valid for one request and some
+//! minutes, so every attempt is signed anew.
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>
 
 use std::time::SystemTime;
@@ -18,25 +18,24 @@ const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
 const SESSION_TOKEN: &str = "AWS_SESSION_TOKEN";
 
-/// Service of Bedrock's addresses; [`MANTLE`] has one of its own.
+/// Service of Bedrock's addresses, except [`MANTLE`].
 const BEDROCK: &str = "bedrock";
 /// Service, and first part of the host, of Bedrock's address for Anthropic's messages.
 const MANTLE: &str = "bedrock-mantle";
 
-/// Sign-in with AWS' signatures.
+/// Sign-in by AWS signatures.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AwsSettings {
     /// Region, such as `eu-central-1`.
     pub region: String,
-    /// Service that the signature is for. Default: `bedrock-mantle` where `base_url` names it, else
-    /// `bedrock`.
+    /// Service of the signature. Default: `bedrock-mantle` if `base_url` names it, else `bedrock`.
     #[serde(default)]
     pub service: Option<String>,
 }
 
 impl AwsSettings {
-    /// Returns the address of Bedrock in the region that speaks a protocol.
+    /// Returns Bedrock's address for a protocol in the region.
     pub(super) fn base_url(&self, api: JudgeApi) -> String {
         let region = &self.region;
         match api {
@@ -47,7 +46,7 @@ impl AwsSettings {
         }
     }
 
-    /// Returns the service that requests to an address are signed for.
+    /// Returns the service in the signatures of requests to an address.
     fn service(&self, base: &str) -> &str {
         let is_mantle = base.split(['/', '.']).any(|part| part == MANTLE);
         let own = if is_mantle { MANTLE } else { BEDROCK };
@@ -55,7 +54,7 @@ impl AwsSettings {
     }
 }
 
-/// Checks the sign-in of a judge; returns the key of the wrong setting and the mistake.
+/// Checks the sign-in of a judge; returns the key of the wrong setting and the error.
 pub(super) fn check_sign_in(judge: &JudgeSettings) -> Option<(&'static str, SettingsError)> {
     let aws = judge.aws.as_ref()?;
     let is_name = |text: &str| {
@@ -88,8 +87,7 @@ pub(super) struct AwsSigner {
 impl AwsSigner {
     /// Reads the credentials from the environment.
     ///
-    /// # Errors
-    /// The variable that is not set.
+    /// # Errors The missing variable.
     pub(super) fn from_environment(
         name: &str,
         judge: &JudgeSettings,
@@ -107,16 +105,15 @@ impl AwsSigner {
         Ok(Self { region: aws.region.clone(), service, credentials })
     }
 
-    /// Returns the texts that no answer may bring back.
+    /// Returns the texts to redact from answers.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
         let token = self.credentials.session_token();
         std::iter::once(self.credentials.secret_access_key()).chain(token)
     }
 
-    /// Signs a `POST` with its headers; returns those to add.
+    /// Signs a `POST` with its headers; returns the additional ones.
     ///
-    /// # Errors
-    /// The reason: an address or a header that cannot be signed.
+    /// # Errors An address or a header that cannot be signed.
     pub(super) fn sign(
         &self,
         url: &str,

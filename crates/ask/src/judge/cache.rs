@@ -1,4 +1,4 @@
-//! Answer cache: the same question to the same model is paid once. First in, first out, within
+//! Answer cache, so that an equal question to a model is paid once. First in, first out, within
 //! [`ANSWERS_BYTES_MAX`].
 
 use hashbrown::HashMap;
@@ -12,11 +12,11 @@ use spanscore_evaluate::shared::digest::first_half;
 
 /// Limit of the cache, bytes of texts and entries.
 pub const ANSWERS_BYTES_MAX: usize = 16 << 20;
-/// Bytes that an entry takes beside its text.
+/// Overhead of an entry.
 const ENTRY_BYTES: usize = 96;
 
-/// Digest of a question: model, parameters, prompt and sample number; the judge's address too,
-/// where judges are alike but for that.
+/// Digest of a question: model, parameters, prompt and sample number, and the address of a judge
+/// that differs from another only by that.
 pub(crate) type QuestionKey = [u8; 16];
 
 /// Keys that the answer to a question may be kept under.
@@ -60,7 +60,7 @@ fn key_of(
     hash.update(question.max_tokens.to_be_bytes());
     hash.update(sample.to_be_bytes());
     hash.update(question.remark.as_deref().unwrap_or_default());
-    // Nothing where there is no place: keys of earlier recordings stay.
+    // Nothing without a place, so that keys of earlier recordings stay valid.
     if let Some(place) = place {
         hash.update([0]);
         hash.update(place);
@@ -83,7 +83,7 @@ impl AnswerCache {
         self.answers.get(&keys.own).or_else(other).map(String::as_str)
     }
 
-    /// Adds an answer, unless it takes more than a sixteenth of the cache.
+    /// Adds an answer, unless it exceeds a sixteenth of the cache.
     pub(in crate::judge) fn keep(&mut self, key: QuestionKey, text: String) {
         let bytes = text.len() + ENTRY_BYTES;
         if bytes > ANSWERS_BYTES_MAX / 16 || self.answers.contains_key(&key) {

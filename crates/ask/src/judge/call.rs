@@ -26,7 +26,7 @@ pub struct JudgeCall {
     pub evaluator: String,
     /// Evaluation that it asked for.
     pub evaluation: EvaluationId,
-    /// Judged trace.
+    /// The judged trace.
     pub trace_id: TraceId,
     /// Judged span of that trace.
     pub span_id: SpanId,
@@ -36,15 +36,15 @@ pub struct JudgeCall {
     pub end_ns: u64,
     /// `replied`, or the `error.type` of the fault.
     pub outcome: &'static str,
-    /// Tokens of the request, cached ones included.
+    /// Tokens of the request, including cached ones.
     pub input_tokens: u64,
-    /// Tokens of the request that came from the provider's prompt cache.
+    /// Tokens of the request from the provider's prompt cache.
     pub cached_tokens: u64,
     /// Tokens of the answer.
     pub output_tokens: u64,
     /// Cost, US dollars; 0 without a known price.
     pub cost_usd: f64,
-    /// Prompt and reply, where the observer wants them.
+    /// Prompt and reply, if the observer requires them.
     pub content: Option<Box<CallTexts>>,
 }
 
@@ -53,9 +53,9 @@ pub struct JudgeCall {
 pub struct CallTexts {
     /// System prompt.
     pub system: String,
-    /// User message: record, statements, and the request for a repair if it is one.
+    /// User message: record, statements, and any request for a repair.
     pub user: String,
-    /// Reply and the reason for its end, as OpenTelemetry words it; `None` without one.
+    /// Reply and finish reason in OpenTelemetry's terms; `None` without a reply.
     pub reply: Option<(String, &'static str)>,
 }
 

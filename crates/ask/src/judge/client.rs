@@ -26,11 +26,11 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 pub enum ReplyRecording {
     /// Writes each reply to this folder.
     Record(PathBuf),
-    /// Reads replies from this folder; no judge is asked.
+    /// Reads replies from this folder without sending requests.
     Replay(PathBuf),
 }
 
-/// Start-up errors: no judge can be asked.
+/// Start-up error of judges.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeStartError {
     /// The environment variable with the key is not set.
@@ -44,7 +44,7 @@ pub enum JudgeStartError {
         /// Name of the variable.
         variable: String,
     },
-    /// An environment variable with AWS' credentials is not set.
+    /// A variable with AWS credentials is not set.
     #[error(
         "judge `{judge}`: the environment variable {variable}, which `aws` signs with, is not set: \
          set it, or leave `aws` out and name a variable with an API key (`api_key_env`)"
@@ -63,7 +63,7 @@ pub enum JudgeStartError {
         /// Cause.
         error: String,
     },
-    /// More judges over the life of the process than it keeps: each one ever asked is remembered.
+    /// More judges over the life of the process than the limit: each one stays known.
     #[error("the process has asked {count} judges: a restart forgets those that are no more")]
     TooMany {
         /// Limit.
@@ -103,7 +103,7 @@ impl JudgeSignIn {
     }
 }
 
-/// Returns the error of a judge whose key or credentials the environment lacks.
+/// Returns the error of a judge without its key or credentials in the environment.
 pub fn missing_key(name: &str, settings: &JudgeSettings) -> Option<JudgeStartError> {
     JudgeSignIn::read(name, settings).err()
 }
@@ -123,7 +123,7 @@ pub(super) struct JudgeClient {
 #[derive(Serialize, Deserialize)]
 struct RecordedReply {
     model: String,
-    /// Place of the judge that gave it; earlier versions did not write it.
+    /// Place of its judge; absent in earlier versions.
     place: Option<String>,
     text: String,
     is_refused: bool,
@@ -154,8 +154,8 @@ impl JudgeClient {
         Ok(Self { settings: Arc::new(settings.clone()), key, signer, http, withheld, recording })
     }
 
-    /// Sends one request, or reads the recorded reply; no retries. A reply recorded under the other
-    /// key, with or without the judge's place, is read too, unless a judge elsewhere gave it.
+    /// Sends one request, or reads the recorded reply, without retries. A reply recorded under the
+    /// other key, with or without the judge's place, also counts, unless a judge elsewhere gave it.
     pub(super) async fn ask(
         &self,
         keys: QuestionKeys,
@@ -214,8 +214,8 @@ impl JudgeClient {
         Ok(answer)
     }
 
-    /// Writes a reply to the recording. One cut by a length limit is skipped: the question is asked
-    /// again with more room.
+    /// Records a reply. One truncated by a length limit is skipped, since the question is repeated
+    /// with more room.
     async fn record(&self, file: &std::path::Path, reply: &Reply) {
         if matches!(reply.finish, Finish::Length | Finish::Overflow) {
             return;
@@ -239,7 +239,7 @@ impl JudgeClient {
     }
 }
 
-/// Reads an environment variable; `None` where it is not set or blank.
+/// Reads an environment variable; `None` if it is unset or blank.
 pub(super) fn variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok()?;
     Some(value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -250,7 +250,7 @@ fn file_of(folder: &std::path::Path, key: QuestionKey) -> PathBuf {
     folder.join(format!("{digits}.json"))
 }
 
-/// Writes a file with mode 0600: replies quote what was judged.
+/// Writes a file with mode 0600, since replies quote judged data.
 async fn write_own(file: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = tokio::fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(file).await;
@@ -259,7 +259,7 @@ async fn write_own(file: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> 
     file.flush().await
 }
 
-/// Reads a recorded reply, which no judge at another place than this one may have given.
+/// Reads a recorded reply, unless a judge at another place gave it.
 async fn read_recorded(file: &std::path::Path, place: Option<&str>) -> Result<Reply, Fault> {
     let bytes = tokio::fs::read(file).await.map_err(|_| Fault::NotRecorded)?;
     let recorded: RecordedReply = serde_json::from_slice(&bytes)
@@ -276,7 +276,7 @@ async fn read_recorded(file: &std::path::Path, place: Option<&str>) -> Result<Re
     Ok(Reply { text: recorded.text, finish, usage })
 }
 
-/// Maps a transport error to a fault. Strips the URL, which may hold a key.
+/// Converts a transport error to a fault, without the URL, which may hold a key.
 fn broken(error: reqwest::Error) -> Fault {
     let is_unsent = error.is_connect() || error.is_builder();
     let is_late = error.is_timeout();

@@ -1,7 +1,6 @@
-//! Dispatcher of inquiries to judges, beside the shards: public handle, start, reload and shutdown.
+//! Dispatcher of inquiries to judges, beside the shards: handle, start, reload and shutdown.
 //!
-//! [`JudgeBackend`] decides, without a clock and without I/O, what the scheduler sends; the
-//! [`JudgeExecutor`] performs it.
+//! [`JudgeBackend`] decides without clock and I/O; the [`JudgeExecutor`] performs its instructions.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -35,7 +34,7 @@ pub type JudgeOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Syn
 
 /// Log of answers, written before an answer is used.
 pub trait AnswerLog: Send + Sync {
-    /// Logs an answer; ends once it is durable, or cannot be.
+    /// Logs an answer; completes when it is durable, or after a failure.
     fn keep(&self, key: [u8; 16], text: String) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
@@ -47,13 +46,13 @@ pub(super) const RECORDED: WaitLimits = WaitLimits { settle_ms: 0, deadline_ms: 
 pub struct JudgeHandle(SchedulerHandle<JudgeRequest, JudgeCommand>);
 
 impl JudgeHandle {
-    /// Sends inquiries of a sender; never waits. Those that find no room come out at
-    /// once, as not evaluable.
+    /// Sends inquiries of a sender without waiting. Inquiries without room come out at once, as not
+    /// evaluable.
     pub fn ask(&self, asked: Vec<JudgeRequest>, receipt: Option<&Receipt>, sender: Sender) {
         self.0.ask(asked, receipt, sender);
     }
 
-    /// Caches an answer from an earlier process.
+    /// Caches an earlier process's answer.
     pub fn remember(&self, key: [u8; 16], text: String) {
         self.0.command(JudgeCommand::Remember(key, text));
     }
@@ -63,31 +62,31 @@ impl JudgeHandle {
 pub struct JudgeParts<'a> {
     /// Judges by name.
     pub judges: &'a BTreeMap<String, JudgeSettings>,
-    /// Evaluators known to ask, each with its judge.
+    /// Evaluators known to use judges, each with its judge.
     pub asking: Vec<(String, String)>,
     /// Recording or replay of replies.
     pub recording: Option<ReplyRecording>,
-    /// File that carries spending over a restart.
+    /// File that carries spending over restarts.
     pub spent_file: Option<PathBuf>,
     /// Log of answers until they are delivered.
     pub log: Option<Arc<dyn AnswerLog>>,
     /// Observer of finished requests.
     pub watch: Option<CallWatch>,
-    /// True if the observer wants prompt and reply.
+    /// True if the observer requires prompt and reply.
     pub watches_content: bool,
-    /// Budget of a day that all judges share, US dollars. It binds judges with a price.
+    /// Daily budget shared by all judges, US dollars; applies to judges with a price.
     pub budget_usd: Option<f64>,
 }
 
 /// Prepared reload of judges, with their clients. Dropping it changes nothing.
 pub struct JudgesChange {
     pub(super) judges: Vec<(String, JudgeSettings, JudgeClient)>,
-    /// Evaluators that ask after the reload, each with its judge.
+    /// Evaluators that use judges after the reload, each with its judge.
     pub(super) asking: Vec<(String, String)>,
     pub(super) limits: WaitLimits,
 }
 
-/// Limit of judges over the life of a process, replaced ones included.
+/// Limit on judges over the life of a process, including replaced ones.
 const KNOWN_MAX: usize = 1_000;
 
 /// Newest settings of each judge, and the number of judges in the backend.
@@ -105,8 +104,7 @@ pub struct JudgeDispatcher {
 impl JudgeDispatcher {
     /// Starts on the current runtime.
     ///
-    /// # Errors
-    /// A key that is not set, or a client that cannot be built.
+    /// # Errors A missing key, or a client that cannot be built.
     pub fn start(
         parts: JudgeParts<'_>,
         judging: &JudgingSettings,
@@ -133,8 +131,7 @@ impl JudgeDispatcher {
 
     /// Builds clients for new and changed judges, without sending anything.
     ///
-    /// # Errors
-    /// A key that is not set, a client that cannot be built, or too many judges over time.
+    /// # Errors A missing key, a client that cannot be built, or too many judges over time.
     pub fn prepare(
         &self,
         judges: &BTreeMap<String, JudgeSettings>,
@@ -155,7 +152,7 @@ impl JudgeDispatcher {
         Ok(change)
     }
 
-    /// Applies a prepared reload. Judges that the config has no more finish their inquiries.
+    /// Applies a prepared reload. Removed judges finish their inquiries.
     pub fn take(&self, change: JudgesChange, judging: &JudgingSettings) {
         self.task.handle.resize(judging.room_max());
         let mut known = self.known.lock();
@@ -167,9 +164,8 @@ impl JudgeDispatcher {
         self.task.handle.command(JudgeCommand::Change(change));
     }
 
-    /// Closes the dispatcher and waits for requests in flight until `no_more_time`. Inquiries
-    /// without an answer then are left to the next process if there is a log, else they are not
-    /// evaluable.
+    /// Closes the dispatcher and waits for requests in flight until `no_more_time`. Unanswered
+    /// inquiries are then left to the next process if there is a log, else not evaluable.
     pub async fn shutdown(self, no_more_time: impl Future<Output = ()>) {
         self.task.shutdown(no_more_time).await;
     }
@@ -220,7 +216,7 @@ fn limits_of(judging: &JudgingSettings) -> WaitLimits {
     WaitLimits { settle_ms, deadline_ms }
 }
 
-/// Draws the secret for marks: random, and new in each process.
+/// Draws the secret for marks: random in each process.
 fn mark_key() -> Result<MarkKey, JudgeStartError> {
     let mut bytes = [0; 32];
     let random = rustls::crypto::ring::default_provider().secure_random;
@@ -228,11 +224,10 @@ fn mark_key() -> Result<MarkKey, JudgeStartError> {
     Ok(MarkKey(bytes))
 }
 
-/// Asks about all inquiries; returns their evaluations in the same order. No inquiry waits for an
-/// open circuit.
+/// Asks all inquiries; returns their evaluations in the same order. No inquiry waits for an open
+/// circuit.
 ///
-/// # Errors
-/// As [`JudgeDispatcher::start`].
+/// # Errors Those of [`JudgeDispatcher::start`].
 pub async fn ask_all(
     parts: JudgeParts<'_>,
     asked: Vec<JudgeRequest>,

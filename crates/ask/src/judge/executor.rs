@@ -21,7 +21,7 @@ use spanscore_evaluate::inquiry::JudgePrompt;
 use spanscore_net::blocking::BlockingPool;
 use spanscore_net::clock::now_ns;
 
-/// Shortest time between two writes of the spending file.
+/// Shortest interval of writes of the spending file.
 const KEEP_SPENT: Duration = Duration::from_secs(1);
 
 /// Command to the scheduler.
@@ -32,15 +32,15 @@ pub(super) enum JudgeCommand {
 
 /// Result of a task.
 pub(super) enum JudgeEnd {
-    /// Prompt of an inquiry for the judge of this index.
+    /// Prompt of an inquiry for the judge with this index.
     Rendered(u64, usize, Result<JudgePrompt, Outcome>),
-    /// Answer or fault of a request to the judge of this index, and its duration.
+    /// Answer or fault of a request to the judge with this index, and its duration.
     Answered(u64, usize, Duration, Result<Reply, Fault>),
-    /// Request that was not sent, as its reservation could not be saved, for this reason.
+    /// Request not sent because its reservation could not be saved, with the reason.
     Unsaved(u64, String),
 }
 
-/// Clients of the judges, with what is written down of them.
+/// Clients of the judges, with their records.
 pub(super) struct JudgeExecutor {
     pub(super) clients: Vec<JudgeClient>,
     pub(super) metrics: Arc<JudgeMetrics>,
@@ -142,7 +142,7 @@ impl Executor for JudgeExecutor {
         self.has_spent.then_some(KEEP_SPENT)
     }
 
-    /// Saves reservations before a request leaves: after a crash it counts as spent.
+    /// Saves reservations before a request is sent: after a crash it counts as spent.
     fn saves_before(&mut self, backend: &JudgeBackend, effect: &JudgeEffect) -> bool {
         let JudgeEffect::Send { judge, .. } = effect else { return false };
         let has_budget = backend.judges[*judge].settings.budget != Default::default();

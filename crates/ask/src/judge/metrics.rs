@@ -49,7 +49,7 @@ metrics! {
 }
 
 metrics! {
-    /// Instruments under other labels: none, the evaluator, the judge.
+    /// Instruments with other labels: none, the evaluator, the judge.
     struct AllJudgesMetrics {
         inquiries: CounterBy("spanscore.judge.inquiries", "{inquiry}",
             "Inquiries that left otherwise than with an evaluation.",
@@ -79,11 +79,11 @@ pub(super) enum JudgeCount {
     CacheHit,
     /// Wait of an inquiry until its first request, milliseconds.
     Waited(u64),
-    /// A judge reported more tokens than a request can take, which are not believed.
+    /// A judge reported more tokens than possible, which are ignored.
     Surplus,
-    /// Redaction of a record left gaps.
+    /// Gaps in the redaction of a record.
     Gaps(RedactionGaps),
-    /// A judge refused a parameter, which is left out from now on.
+    /// A judge refused a parameter, which is omitted from now on.
     Refused(&'static str),
 }
 
@@ -94,7 +94,7 @@ pub(super) struct JudgeMetrics {
 }
 
 impl JudgeMetrics {
-    /// Builds the instruments; `asking` are evaluators, each with its judge.
+    /// Creates the instruments; `asking` lists evaluators, each with its judge.
     pub(super) fn new(
         meter: &Meter,
         asking: &[(String, String)],
@@ -134,7 +134,7 @@ impl JudgeMetrics {
         self.all.duration.under(&[label("judge", judge)]).record(took.as_secs_f64());
     }
 
-    /// Counts the outcome of an inquiry, under the judge that was asked last, or would have been.
+    /// Counts the outcome of an inquiry, with the last or intended judge.
     pub(super) fn emitted(&self, judge: &str, evaluations: &[Evaluation]) {
         let Some(first) = evaluations.first() else { return };
         let name = &first.evaluator.name;

@@ -1,4 +1,4 @@
-//! Judges: language models that evaluators ask, within limits of time, rate and money.
+//! Judges: language models used by evaluators, within limits of time, rate and money.
 //!
 //! ```text
 //! inquiry ─► scheduler: settle ─► gate: circuit, rate, budget ─► question ─► judge
@@ -6,13 +6,13 @@
 //!              └──── another sample, a repair, another judge ◄─────┴─► evaluations
 //! ```
 //!
-//! The scheduler holds the inquiries that wait; `backend` decides, without a clock, which request
-//! is next. `gate` admits a request or says why not: circuit breaker, concurrency, rates, budget.
-//! `wire` speaks the protocols; `executor` and `client` send, signed by `aws` where asked. Prompts
-//! and the reading of replies belong to [`evaluate`](spanscore_evaluate::inquiry).
+//! The scheduler holds waiting inquiries. `backend` chooses the next request without a clock.
+//! `gate` admits a request or returns the blocking limit: circuit breaker, concurrency, rates,
+//! budget. `wire` implements the protocols. `executor` and `client` send, with `aws` signatures if
+//! configured. [`evaluate`](spanscore_evaluate::inquiry) renders prompts and reads replies.
 //!
-//! **Invariants:** money is reserved before a request and settled after it; every inquiry comes out
-//! once, as an evaluation, replaced by a later one, or left to the next process; an answer is
+//! **Invariants:** money is reserved before a request and settled after it. Every inquiry ends
+//! once, as an evaluation, replaced by a later one, or left to the next process. An answer is
 //! logged before any consumer sees it.
 
 mod aws;

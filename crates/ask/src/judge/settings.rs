@@ -1,4 +1,4 @@
-//! The `judges:` section: which models can be asked, and what they may cost.
+//! Settings of the `judges:` section: available models and their budgets.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,51 +15,51 @@ use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{Address, HumanDuration, Node, SettingsError, above_zero};
 use spanscore_evaluate::inquiry::unknown_judge;
 
-/// Limit of judges in one config.
+/// Limit on judges in one config.
 const JUDGES_MAX: usize = 100;
 
-/// A model that evaluators may ask.
+/// Model that evaluators may use.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeSettings {
-    /// The protocol that it speaks. `openai` is spoken by most: Ollama, vLLM, llama.cpp, gateways.
+    /// Protocol of the judge. Most servers support `openai`: Ollama, vLLM, llama.cpp, gateways.
     pub api: JudgeApi,
-    /// Base URL, with the path before the protocol's own, such as `http://localhost:11434/v1`; the
-    /// provider's default without it.
+    /// Base URL, with the path before the protocol's own, such as `http://localhost:11434/v1`.
+    /// Default: the provider's.
     #[serde(default)]
     pub base_url: Option<Address>,
-    /// Environment variable that holds the key. Without it no key is sent.
+    /// Environment variable with the key. Without it no key is sent.
     #[serde(default)]
     pub api_key_env: Option<String>,
     /// Allows keys and records to be sent unencrypted to another machine. Default `false`.
     #[serde(default)]
     pub insecure: bool,
-    /// The model's name there.
+    /// Name of the model at the provider.
     pub model: String,
-    /// Randomness of its answers; left out where the model does not take it. Default 0.
+    /// Sampling temperature; omitted if the model does not support it. Default 0.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: f64,
-    /// Seed of that randomness, for those that take one.
+    /// Sampling seed, for models that support one.
     #[serde(default)]
     pub seed: Option<i64>,
-    /// Tokens of an answer at most, those of thinking among them; an answer to many statements may
-    /// take twice as many. Default 2048.
+    /// Limit on the tokens of an answer, including thoughts; an answer to many statements may take
+    /// twice as many. Default 2048.
     #[serde(default = "default_max_tokens", deserialize_with = "above_zero")]
     pub max_tokens: u32,
-    /// Effort of a reasoning model, in its own words, such as `low`.
+    /// Effort of a reasoning model, in its own terms, such as `low`.
     #[serde(default)]
     pub reasoning_effort: Option<String>,
     /// Time limit of one request. Default 60s.
     #[serde(default = "default_timeout", deserialize_with = "above_zero")]
     pub timeout: HumanDuration,
-    /// Mode of structured output. Default `auto`: the strictest that the judge takes.
+    /// Mode of structured output. Default `auto`: the strictest that the judge supports.
     #[serde(default)]
     pub structured_output: StructuredOutput,
-    /// Tokens that fit into it, request and answer together. Default 128000.
+    /// Context size in tokens, for request and answer together. Default 128000.
     #[serde(default = "default_context", deserialize_with = "above_zero")]
     pub context_tokens: u32,
-    /// Price, in US dollars per million tokens. Needed by a budget in money.
+    /// Price, in US dollars per million tokens. Required by a budget in money.
     #[serde(default)]
     pub price: Option<JudgePrice>,
     /// Limits of concurrency and rate.
@@ -68,17 +68,17 @@ pub struct JudgeSettings {
     /// Budget in money and tokens.
     #[serde(default)]
     pub budget: JudgeBudget,
-    /// Another judge that is asked while this one cannot be, and where it does not answer.
+    /// Another judge for use while this one is unavailable or does not answer.
     #[serde(default)]
     pub fallback: Option<String>,
-    /// TLS of the connection: authorities, a certificate of one's own.
+    /// TLS of the connection: authorities, and a client certificate.
     #[serde(default)]
     pub tls: TlsSettings,
-    /// For Azure's older addresses, which name a deployment.
+    /// Azure's older addresses, which name a deployment.
     #[serde(default)]
     pub azure: Option<AzureSettings>,
-    /// Sign-in with AWS' signatures (SigV4), for Bedrock. The credentials are those of the
-    /// environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`.
+    /// AWS signatures (SigV4), for Bedrock. Credentials come from the environment:
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`.
     #[serde(default)]
     pub aws: Option<AwsSettings>,
 }
@@ -87,29 +87,28 @@ pub struct JudgeSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgingSettings {
-    /// Wait after a trace is complete before a judge is asked about it: a late span would make it
-    /// be asked, and paid, twice. Default 10s.
+    /// Wait after the completion of a trace before a judge is asked, since a late span would cause
+    /// a second, paid question. Default 10s.
     #[default(HumanDuration::from_secs(10))]
     pub settle: HumanDuration,
     /// Time for an answer after that. Default 5m.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_secs(300))]
     pub deadline: HumanDuration,
-    /// Inquiries that may wait. Default 10000.
+    /// Limit on waiting inquiries. Default 10000.
     #[serde(deserialize_with = "above_zero")]
     #[default = 10_000]
     pub waiting_max: u32,
-    /// Mebibytes that they may hold. Default 64.
+    /// Limit on their size in mebibytes. Default 64.
     #[serde(deserialize_with = "above_zero")]
     #[default = 64]
     pub waiting_mib: u32,
-    /// Inquiries without an answer that are kept in `data_dir` for `spanscore rejudge`. Default
-    /// `failed`.
+    /// Unanswered inquiries stored in `data_dir` for `spanscore rejudge`. Default `failed`.
     pub dead_letter: DeadLetterChoice,
 }
 
 impl JudgingSettings {
-    /// Creates a waiting room within `waiting_max` and `waiting_mib`.
+    /// Returns a waiting room within `waiting_max` and `waiting_mib`.
     pub fn room(&self) -> Arc<WaitingRoom> {
         let (count_max, bytes_max) = self.room_max();
         WaitingRoom::new(count_max, bytes_max)
@@ -121,21 +120,20 @@ impl JudgingSettings {
     }
 }
 
-/// Inquiries without an answer that are kept.
+/// Stored unanswered inquiries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadLetterChoice {
     /// None.
     None,
-    /// Those that failed, and those that nobody was asked about for want of time, room or a judge
-    /// that works.
+    /// Those that failed, and those never asked for lack of time, room or a working judge.
     #[default]
     Failed,
-    /// Those that the budget did not allow, too.
+    /// Also those refused by the budget.
     All,
 }
 
-/// The protocol of a judge.
+/// Protocol of a judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgeApi {
@@ -159,7 +157,7 @@ impl JudgeApi {
         }
     }
 
-    /// Returns the base URL of the provider that the protocol is named after.
+    /// Returns the base URL of the protocol's provider.
     fn base_url(self) -> &'static str {
         match self {
             Self::OpenAi | Self::OpenAiResponses => "https://api.openai.com/v1",
@@ -172,16 +170,16 @@ impl JudgeApi {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
-    /// The first of the others that the judge takes.
+    /// The first of the others that the judge supports.
     #[default]
     Auto,
     /// A JSON Schema.
     Schema,
-    /// A tool that it must call.
+    /// A forced tool call.
     Tool,
     /// Any JSON object.
     JsonObject,
-    /// Nothing but the words of the prompt.
+    /// Only the words of the prompt.
     None,
 }
 
@@ -189,14 +187,14 @@ pub enum StructuredOutput {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgePrice {
-    /// Of the request.
+    /// Input.
     #[schemars(range(min = 0.0))]
     pub input: f64,
-    /// Of what of the request the provider still had; as `input` without it.
+    /// Input from the provider's prompt cache; default `input`.
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub cached_input: Option<f64>,
-    /// Of the answer.
+    /// Output.
     #[schemars(range(min = 0.0))]
     pub output: f64,
 }
@@ -205,7 +203,7 @@ pub struct JudgePrice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgeLimits {
-    /// Requests under way at the same time; fewer while the judge says that it is too much.
+    /// Concurrent requests; fewer while the judge reports overload.
     #[serde(deserialize_with = "above_zero")]
     #[default = 4]
     pub concurrency: u32,
@@ -219,7 +217,7 @@ pub struct JudgeLimits {
     pub tokens_per_minute: u32,
 }
 
-/// Budget of a judge. Quantities left out are not limited.
+/// Budget of a judge. Omitted quantities are unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgeBudget {
@@ -233,7 +231,7 @@ pub struct JudgeBudget {
     pub tokens_per_hour: Option<u64>,
     /// Tokens in any 24 hours.
     pub tokens_per_day: Option<u64>,
-    /// Pace of spending: the budget of an hour spread over it, or spent on demand.
+    /// Pace of spending: an hour's budget spread evenly, or spent on demand.
     pub pace: BudgetPace,
 }
 
@@ -241,10 +239,10 @@ pub struct JudgeBudget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetPace {
-    /// Spread evenly, with room for five minutes' worth at once.
+    /// Spread evenly, with a burst of five minutes' worth.
     #[default]
     Even,
-    /// As fast as there is need.
+    /// On demand.
     Any,
 }
 
@@ -254,7 +252,7 @@ pub enum BudgetPace {
 pub struct AzureSettings {
     /// The deployment.
     pub deployment: String,
-    /// The version of the interface, such as `2024-10-21`.
+    /// The API version, such as `2024-10-21`.
     pub api_version: String,
 }
 
@@ -271,7 +269,7 @@ fn default_context() -> u32 {
 }
 
 impl JudgeSettings {
-    /// Returns the base URL without a slash at its end, the provider's default if none is set.
+    /// Returns the base URL without a trailing slash, by default the provider's.
     pub fn base_url(&self) -> Cow<'_, str> {
         match (&self.base_url, &self.aws) {
             (Some(own), _) => own.reveal().trim_end_matches('/').into(),
@@ -289,15 +287,14 @@ impl JudgeSettings {
         }
     }
 
-    /// Returns where its model is served: the address without its secrets, and Azure's deployment.
+    /// Returns the place of its model: the address without secrets, and Azure's deployment.
     pub(super) fn place(&self) -> String {
         let address = Address::from(self.base_url().as_ref());
         let deployment = self.azure.as_ref().map_or("", |azure| &azure.deployment);
         format!("{address} {deployment}")
     }
 
-    /// Returns model and parameters: the part of a judge that its answers, and so identities,
-    /// depend on.
+    /// Returns model and parameters, which determine its answers and so identities.
     pub fn identity(&self) -> String {
         let Self { model, temperature, seed, max_tokens, reasoning_effort, .. } = self;
         let seed = seed.map_or_else(String::new, |seed| seed.to_string());
@@ -306,7 +303,7 @@ impl JudgeSettings {
     }
 }
 
-/// Checks the judges of a config against each other; single settings are checked as they are read.
+/// Checks the judges of a config against each other; single settings are checked when read.
 pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Vec<SettingsError> {
     let mut errors = Vec::new();
     if judges.len() > JUDGES_MAX {
@@ -391,11 +388,11 @@ fn is_loopback(url: &reqwest::Url) -> bool {
     })
 }
 
-/// Start of keys of several providers; no variable is called so.
+/// Start of several providers' keys, never of a variable name.
 const KEY_START: &str = "sk-";
 
-/// Checks that a variable is named, and neither its value nor a reference stands there: what does
-/// may be the key, and is not shown.
+/// Checks that a variable is named rather than its value or a reference. A wrong text may be the
+/// key, so it is not shown.
 fn check_key(judge: &JudgeSettings) -> Option<SettingsError> {
     let is_strange = |c: char| c.is_whitespace() || ['$', '{', '}', '='].contains(&c);
     let name = judge.api_key_env.as_deref()?;
@@ -405,7 +402,7 @@ fn check_key(judge: &JudgeSettings) -> Option<SettingsError> {
     (name.is_empty() || name.contains(is_strange) || is_key).then(|| error.with_help(help))
 }
 
-/// Checks that an address ends where the interface's own paths begin.
+/// Checks that an address ends before the API's own path.
 fn check_path(judge: &JudgeSettings) -> Option<SettingsError> {
     let base = judge.base_url();
     let base = base.trim_end_matches('/');

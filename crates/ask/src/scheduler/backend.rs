@@ -1,11 +1,11 @@
-//! Seam of the scheduler: requests, the backend that decides about them, and the actions due.
+//! Interface between scheduler and backend: requests, decisions about them, and due actions.
 
 use strum::{IntoStaticStr, VariantArray};
 
 use super::{ScheduledRequest, Scheduler};
 use spanscore_base::model::{Evaluation, Outcome, Reason, Receipt};
 
-/// Request that waits, with the evaluations that its answer fills in.
+/// Waiting request, with the evaluations to complete by its answer.
 pub(crate) trait PendingRequest: Send + 'static {
     /// Key of target and evaluator, equal for all revisions.
     fn subject(&mut self) -> &mut [u8; 16];
@@ -13,25 +13,25 @@ pub(crate) trait PendingRequest: Send + 'static {
     /// Returns the bytes held while it waits.
     fn bytes(&self) -> usize;
 
-    /// Returns the name of the judge or evaluator that it is for.
+    /// Returns the name of its judge or evaluator.
     fn recipient(&self) -> &str;
 
-    /// Takes over the revision that an unanswered older request was to correct.
+    /// Takes over the revision of an unanswered older request.
     fn supersede(&mut self, older: &Self);
 
     /// Returns its evaluations without an answer.
     fn give_up(self, outcome: Outcome) -> Vec<Evaluation>;
 
-    /// Explains why it was not sent.
+    /// Explains the reason that it was not sent.
     fn explain(reason: Reason) -> &'static str;
 }
 
-/// Builds the outcome of a request that was not sent, or not answered in time.
+/// Returns the outcome of a request that was not sent, or not answered in time.
 pub(crate) fn not_sent<R: PendingRequest>(reason: Reason) -> Outcome {
     Outcome::NotEvaluable { reason, explanation: R::explain(reason).to_owned() }
 }
 
-/// Decisions about one kind of request: its targets, admission, messages and answers.
+/// Decisions about one kind of request: targets, admission, messages and answers.
 ///
 /// Targets are numbered from 0 and never removed; each has a queue in the scheduler.
 pub(crate) trait SchedulerBackend: Sized + Send + 'static {
@@ -43,7 +43,7 @@ pub(crate) trait SchedulerBackend: Sized + Send + 'static {
     type Ticket: Send;
     /// Instruction to the executor.
     type Effect: Send;
-    /// True if closing the scheduler cuts back-offs short.
+    /// True if closing the scheduler ends back-offs early.
     const CLOSE_ENDS_BACK_OFF: bool;
 
     /// Begins a request; an error ends it at once.
@@ -58,13 +58,13 @@ pub(crate) trait SchedulerBackend: Sized + Send + 'static {
     /// Returns the name of a target.
     fn name(&self, target: usize) -> &str;
 
-    /// Sends from the queues as much as the targets admit.
+    /// Sends as many queued requests as the targets admit.
     fn dispatch(scheduler: &mut Scheduler<Self>, now_ms: u64);
 
-    /// Returns the time at which a target may admit more, without an event before.
+    /// Returns the time at which a target may admit more, without an earlier event.
     fn wake_ms(scheduler: &Scheduler<Self>) -> Option<u64>;
 
-    /// Returns the outcome of a request whose deadline passes while it waits for a target.
+    /// Returns the outcome of a request whose deadline passes while it waits.
     fn expired(&self, entry: &ScheduledRequest<Self>) -> Outcome;
 
     /// Returns true if another process can take the request over for free.
@@ -93,7 +93,7 @@ pub(crate) enum Action<E> {
 pub(crate) struct Emission {
     /// Subject of the request.
     pub(crate) subject: [u8; 16],
-    /// Name of the target that was asked last, or would have been.
+    /// Name of the last or intended target.
     pub(crate) recipient: String,
     /// Evaluations.
     pub(crate) evaluations: Vec<Evaluation>,
@@ -105,9 +105,9 @@ pub(crate) struct Emission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase", const_into_str)]
 pub(crate) enum SilentEnd {
-    /// A revision replaced a request that waited.
+    /// A revision replaced a waiting request.
     Replaced,
-    /// An answer came for a request that was revised meanwhile: paid, and dropped.
+    /// An answer arrived for a request revised meanwhile: paid, and dropped.
     Superseded,
     /// A request is left to the next process.
     Left,

@@ -1,7 +1,7 @@
-//! Driver of a scheduler: the task that supplies time and results, and has its actions performed.
+//! Driver of a scheduler: the task that supplies time and results, and performs its actions.
 //!
-//! The task runs on the runtime of the network, so it only does what is short. Work that grows with
-//! the size of a trace (finding and replacing secrets, rendering a record) runs on a
+//! The task runs on the network's runtime, so its own work is short. Work that grows with a trace
+//! (redaction, rendering a record) runs on a
 //! [`BlockingPool`](spanscore_net::blocking::BlockingPool).
 
 use std::future::Future;
@@ -17,7 +17,7 @@ use super::{Action, Scheduler, SchedulerBackend, SilentEnd};
 use spanscore_net::backoff::millis;
 use spanscore_net::clock::since_1970;
 
-/// Messages taken from the channel in one batch.
+/// Limit on messages taken from the channel at once.
 const TAKEN_MAX: usize = 256;
 /// Longest sleep without an event.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
@@ -26,12 +26,12 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 pub(crate) trait Executor: Send + 'static {
     /// Backend.
     type Backend: SchedulerBackend;
-    /// Message from outside, other than a request.
+    /// External message other than a request.
     type Command: Send + 'static;
     /// Result of a task.
     type Ended: Send + 'static;
 
-    /// Performs an effect, on a task if it takes long. Each task catches its panics.
+    /// Performs an effect, on a separate task if it takes long. Each task catches its panics.
     fn perform(
         &mut self,
         backend: &Self::Backend,
@@ -53,7 +53,7 @@ pub(crate) trait Executor: Send + 'static {
         None
     }
 
-    /// Returns true if state must be saved before the effect is performed.
+    /// Returns true if state must be saved before the effect.
     fn saves_before(
         &mut self,
         _backend: &Self::Backend,
@@ -62,7 +62,7 @@ pub(crate) trait Executor: Send + 'static {
         false
     }
 
-    /// Saves state for the next process, now and then, or `at_once`; false if it cannot be saved.
+    /// Saves state for the next process, at intervals or `at_once`; false on a failure.
     fn save(
         &mut self,
         _scheduler: &mut Scheduler<Self::Backend>,
@@ -71,7 +71,7 @@ pub(crate) trait Executor: Send + 'static {
         async { true }
     }
 
-    /// Gives back an effect before which state could not be saved.
+    /// Returns an effect whose state could not be saved.
     fn give_back(
         &mut self,
         _effect: <Self::Backend as SchedulerBackend>::Effect,
@@ -79,11 +79,11 @@ pub(crate) trait Executor: Send + 'static {
     ) {
     }
 
-    /// Settles requests in flight that get no more time. Their tasks are aborted after it.
+    /// Settles requests in flight without further time. Their tasks are aborted afterwards.
     fn cut_off(&mut self, _now_ms: u64, _scheduler: &mut Scheduler<Self::Backend>) {}
 }
 
-/// Monotonic clock in Unix milliseconds: later steps of the system clock do not show.
+/// Monotonic clock in Unix milliseconds, unaffected by changes of the system clock.
 struct SteadyClock {
     start: Instant,
     start_ms: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Driver<X: Executor> {
 }
 
 impl<X: Executor> Driver<X> {
-    /// Creates a driver that has done nothing yet.
+    /// Returns an idle driver.
     pub(crate) fn new(
         executor: X,
         scheduler: Scheduler<X::Backend>,
@@ -123,13 +123,13 @@ impl<X: Executor> Driver<X> {
         EmissionOutlet::clone(&self.outlet)
     }
 
-    /// Performs the actions due now.
+    /// Performs the due actions.
     pub(crate) fn poll(&mut self) {
         let actions = self.scheduler.poll(self.clock.now_ms());
         self.perform(actions);
     }
 
-    /// Splits off the actions before which state must be saved.
+    /// Splits off the actions that require saved state.
     fn saved_before(&mut self, actions: Vec<ActionOf<X>>) -> (Vec<ActionOf<X>>, Vec<ActionOf<X>>) {
         let backend = &self.scheduler.backend;
         actions.into_iter().partition(|action| match action {
@@ -138,7 +138,7 @@ impl<X: Executor> Driver<X> {
         })
     }
 
-    /// Performs the actions due now. Those that wait for a file hold up no others.
+    /// Performs the due actions. Those that wait for a file delay no others.
     async fn perform_due(&mut self) {
         let actions = self.scheduler.poll(self.clock.now_ms());
         let (waiting, others) = self.saved_before(actions);
@@ -208,7 +208,7 @@ impl<X: Executor> Driver<X> {
         waits.min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
     }
 
-    /// Takes in a message; returns false if it is the last.
+    /// Takes in a message; returns false for the last one.
     fn take_in(&mut self, message: DriverMessage<X>) -> bool {
         let now_ms = self.clock.now_ms();
         match message {

@@ -1,4 +1,4 @@
-//! Supersession and shutdown of requests, and those that are not sent.
+//! Supersession and shutdown of requests, and unsent requests.
 
 use super::{
     Action, Emission, PendingRequest, ScheduledRequest, Scheduler, SchedulerBackend, SilentEnd,
@@ -7,8 +7,8 @@ use super::{
 use spanscore_base::model::{Outcome, Reason, Receipt, WaitingPlace};
 
 impl<B: SchedulerBackend> Scheduler<B> {
-    /// Replaces an older request about the same subject: removed while it waits, superseded while
-    /// it is in flight.
+    /// Replaces an older request about the same subject: a waiting one is removed, one in flight is
+    /// superseded.
     pub(super) fn supersede(&mut self, request: &mut B::Request) {
         let Some(id) = self.by_subject.remove(request.subject()) else { return };
         let Some(older) = self.entries.get_mut(&id) else { return };
@@ -20,8 +20,8 @@ impl<B: SchedulerBackend> Scheduler<B> {
         }
     }
 
-    /// Ends requests of those that have most, the newest first, for one that entered beyond the
-    /// part of its sender: those without answers that are paid already before the others.
+    /// Ends requests of the largest holders, newest first, for one that entered beyond its sender's
+    /// share; those without paid answers go first.
     pub(super) fn make_room_for(&mut self, place: &WaitingPlace) {
         while let Some(richest) = place.displaces() {
             let own = self.by_sender.range((richest, 0)..=(richest, u64::MAX)).rev();
@@ -35,7 +35,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         }
     }
 
-    /// Ends a request that landed, if a revision superseded it meanwhile.
+    /// Ends a completed request that a revision superseded meanwhile.
     pub(crate) fn drop_superseded(&mut self, id: u64) -> bool {
         let is_superseded = self.entries.get(&id).is_some_and(|entry| entry.is_superseded);
         if is_superseded {
@@ -44,8 +44,8 @@ impl<B: SchedulerBackend> Scheduler<B> {
         is_superseded
     }
 
-    /// Closes the scheduler. With `leaves`, requests that wait are left to the next process, as are
-    /// those whose records others read; the rest stops settling.
+    /// Closes the scheduler. With `leaves`, waiting requests are left to the next process, as are
+    /// those whose records another process reads; the rest stops settling.
     pub(crate) fn close(&mut self, now_ms: u64, leaves: bool) {
         self.is_leaving = leaves;
         let timed: Vec<u64> = self.timers.iter().map(|(_, id)| *id).collect();
@@ -80,8 +80,8 @@ impl<B: SchedulerBackend> Scheduler<B> {
         std::mem::take(&mut self.actions)
     }
 
-    /// Returns true if the end of the process leaves a request to another: to the next one, or to
-    /// the one that reads its records by now, which asks the same under the same identity.
+    /// Returns true if another process will do a request after this one ends: the next one, or the
+    /// present reader of its records, which repeats the question under the same identity.
     fn is_left(&self, id: u64) -> bool {
         let receipt = self.entries.get(&id).and_then(|entry| entry.receipt.as_ref());
         self.is_leaving || receipt.is_some_and(|receipt| receipt.claims().are_retired())
@@ -92,7 +92,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         self.end_silently(id, SilentEnd::Left);
     }
 
-    /// Leaves a request to the next process at shutdown, unless answers are paid already.
+    /// Leaves a request to the next process at shutdown, unless answers are paid.
     pub(crate) fn leave_if_untouched(&mut self, id: u64) -> bool {
         let entry = self.entries.get(&id).filter(|_| self.is_leaving);
         let leaves = entry.is_some_and(|entry| B::is_untouched(&entry.progress));
@@ -125,7 +125,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
 }
 
 impl Emission {
-    /// Gives up a request that the scheduler does not hold.
+    /// Gives up a request outside of the scheduler.
     pub(super) fn unsent<R: PendingRequest>(
         mut request: R,
         receipt: Option<Receipt>,

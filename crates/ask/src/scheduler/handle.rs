@@ -1,4 +1,4 @@
-//! Entrance to a running scheduler, with its bounds, and its shutdown.
+//! Handle of a running scheduler, with its limits, and its shutdown.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl<R, C> Clone for SchedulerHandle<R, C> {
 }
 
 impl<R: PendingRequest, C> SchedulerHandle<R, C> {
-    /// Sends requests of a sender; never waits. Those that find no room come out at
-    /// once, as not evaluable.
+    /// Sends requests of a sender without waiting. Requests without room come out at once, as not
+    /// evaluable.
     pub(crate) fn ask(&self, requests: Vec<R>, receipt: Option<&Receipt>, sender: Sender) {
         for request in requests {
             let Some(place) = self.room.enter(sender, request.bytes()) else {
@@ -58,12 +58,12 @@ impl<R: PendingRequest, C> SchedulerHandle<R, C> {
         (self.outlet)(Emission::unsent(request, receipt, not_sent::<R>(reason)));
     }
 
-    /// Sends a command. It is lost only after the scheduler has ended, which needs none.
+    /// Sends a command. It is lost only after the scheduler has ended.
     pub(crate) fn command(&self, command: C) {
         let _ = self.sender.send(SchedulerMessage::Command(command));
     }
 
-    /// Changes the limits of requests that wait, and of their bytes.
+    /// Changes the limits on waiting requests and their bytes.
     pub(crate) fn resize(&self, (count_max, bytes_max): (usize, usize)) {
         self.room.resize(count_max, bytes_max);
     }
@@ -71,10 +71,10 @@ impl<R: PendingRequest, C> SchedulerHandle<R, C> {
 
 /// Running scheduler.
 pub(crate) struct SchedulerTask<R, C> {
-    /// Kind of its targets, for the log.
+    /// Kind of its targets, for log lines.
     of: &'static str,
     pub(crate) handle: SchedulerHandle<R, C>,
-    /// True if requests without an answer at shutdown are left to the next process.
+    /// True if unanswered requests are left to the next process at shutdown.
     leaves: bool,
     hurry: CancellationToken,
     join: JoinHandle<()>,
@@ -99,8 +99,8 @@ impl<R: PendingRequest, C: Send + 'static> SchedulerTask<R, C> {
         Self { of, handle, leaves, hurry, join }
     }
 
-    /// Closes the scheduler and waits for requests in flight until `no_more_time`. Requests without
-    /// an answer then are left to the next process, or not evaluable.
+    /// Closes the scheduler and waits for requests in flight until `no_more_time`. Unanswered
+    /// requests are then left to the next process, or not evaluable.
     pub(crate) async fn shutdown(mut self, no_more_time: impl Future<Output = ()>) {
         // Fails only after the scheduler has ended by itself.
         let _ = self.handle.sender.send(SchedulerMessage::Close { leaves: self.leaves });
@@ -118,10 +118,9 @@ impl<R: PendingRequest, C: Send + 'static> SchedulerTask<R, C> {
     }
 }
 
-/// Sends all requests to a scheduler that it starts; returns their evaluations in the same order.
+/// Sends all requests to a new scheduler; returns their evaluations in the same order.
 ///
-/// # Errors
-/// Those of `start`.
+/// # Errors Those of `start`.
 pub(crate) async fn ask_all<R: PendingRequest, C: Send + 'static, E>(
     requests: Vec<R>,
     start: impl FnOnce(EmissionOutlet) -> Result<SchedulerTask<R, C>, E>,
@@ -135,7 +134,7 @@ pub(crate) async fn ask_all<R: PendingRequest, C: Send + 'static, E>(
             *place = evaluations;
         }
     }))?;
-    // By number, so that none supersedes another.
+    // Numbered, so that none supersedes another.
     let numbered = requests.into_iter().zip(0u128..).map(|(mut request, place)| {
         *request.subject() = place.to_be_bytes();
         request

@@ -8,9 +8,8 @@
 //! ```
 //!
 //! Pure: `(state, event, now) -> actions`; times are Unix milliseconds. A [`SchedulerBackend`]
-//! decides what is sent and what an answer means; an [`Executor`] performs the actions. Every
-//! request that goes in comes out once: as evaluations, replaced by a later one, or left to the
-//! next process.
+//! chooses messages and interprets answers; an [`Executor`] performs the actions. Every request
+//! ends once: as evaluations, replaced by a later one, or left to the next process.
 
 mod backend;
 mod driver;
@@ -26,12 +25,12 @@ pub(crate) use backend::{Action, Emission, PendingRequest, SchedulerBackend, Sil
 pub(crate) use driver::{Driver, Executor};
 pub(crate) use handle::{EmissionOutlet, SchedulerHandle, SchedulerTask, ask_all};
 
-use spanscore_base::model::{Evaluation, FairLine, Outcome, Receipt, Sender, WaitingPlace};
+use spanscore_base::model::{Evaluation, FairQueue, Outcome, Receipt, Sender, WaitingPlace};
 use spanscore_net::backoff::back_off_ms;
 
-/// Tries of one request.
+/// Attempts of one request.
 const ATTEMPTS: u32 = 3;
-/// Ended requests that stay in the queue of a target, beside as many as there are living ones.
+/// Limit on ended requests in the queue of a target, in addition to the number of living ones.
 const ENDED_MAX: usize = 64;
 
 /// Waiting times.
@@ -49,7 +48,7 @@ pub(crate) struct ScheduledRequest<B: SchedulerBackend> {
     pub(crate) request: B::Request,
     /// State of the request between its messages.
     pub(crate) progress: B::Progress,
-    /// Tries so far, as the backend counts them.
+    /// Attempts so far, as counted by the backend.
     pub(crate) attempts: u32,
     /// Present while it is in flight.
     ticket: Option<B::Ticket>,
@@ -75,26 +74,26 @@ impl<B: SchedulerBackend> ScheduledRequest<B> {
 pub(crate) struct Scheduler<B: SchedulerBackend> {
     /// Targets and their admission.
     pub(crate) backend: B,
-    /// Waiting times of requests that arrive from now on.
+    /// Waiting times of later requests.
     pub(crate) limits: WaitLimits,
     /// Requests by number.
     pub(crate) entries: HashMap<u64, ScheduledRequest<B>>,
     /// Actions due.
     pub(crate) actions: Vec<Action<B::Effect>>,
-    /// Requests that may be sent, by target.
-    queues: Vec<FairLine<u64>>,
+    /// Sendable requests, by target.
+    queues: Vec<FairQueue<u64>>,
     /// Ends of settling and of back-offs.
     timers: BTreeSet<(u64, u64)>,
     deadlines: BTreeSet<(u64, u64)>,
     by_subject: HashMap<[u8; 16], u64>,
     by_sender: BTreeSet<(Sender, u64)>,
     next_id: u64,
-    /// True once closed, if requests are left to the next process.
+    /// True if a closed scheduler leaves requests to the next process.
     is_leaving: bool,
 }
 
 impl<B: SchedulerBackend> Scheduler<B> {
-    /// Creates a scheduler without requests.
+    /// Returns a scheduler without requests.
     pub(crate) fn new(backend: B, limits: WaitLimits) -> Self {
         Self {
             backend,
@@ -111,7 +110,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         }
     }
 
-    /// Returns true if nothing waits and nothing is in flight.
+    /// Returns true if no request is waiting or in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -157,14 +156,14 @@ impl<B: SchedulerBackend> Scheduler<B> {
         self.entries.insert(id, entry);
     }
 
-    /// Advances all requests to `now_ms`; returns the actions due.
+    /// Advances all requests to `now_ms`; returns the due actions.
     pub(crate) fn poll(&mut self, now_ms: u64) -> Vec<Action<B::Effect>> {
         self.expire(now_ms);
         while let Some(id) = take_due(&mut self.timers, now_ms) {
             self.requeue(id);
         }
         B::dispatch(self, now_ms);
-        // Nothing pops the ids of expired requests while a target admits none.
+        // Nothing removes the ids of expired requests while a target admits none.
         for target in 0..self.queues.len() {
             self.front(target);
             self.sweep(target);
@@ -172,7 +171,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         std::mem::take(&mut self.actions)
     }
 
-    /// Returns the time of the next poll if no event comes before it.
+    /// Returns the time of the next poll without an earlier event.
     pub(crate) fn next_wake_ms(&self) -> Option<u64> {
         let first = |set: &BTreeSet<(u64, u64)>| set.first().map(|(at, _)| *at);
         let wakes = [B::wake_ms(self), first(&self.timers), first(&self.deadlines)];
@@ -185,9 +184,9 @@ impl<B: SchedulerBackend> Scheduler<B> {
     }
 
     /// Returns the queue of a target.
-    pub(crate) fn queue(&mut self, target: usize) -> &mut FairLine<u64> {
+    pub(crate) fn queue(&mut self, target: usize) -> &mut FairQueue<u64> {
         if self.queues.len() <= target {
-            self.queues.resize_with(target + 1, FairLine::default);
+            self.queues.resize_with(target + 1, FairQueue::default);
         }
         &mut self.queues[target]
     }
@@ -203,8 +202,8 @@ impl<B: SchedulerBackend> Scheduler<B> {
         }
     }
 
-    /// Drops the requests in the queue of a target that have ended, once they are most of it: those
-    /// behind a living one wait as long as it does.
+    /// Drops the ended requests in the queue of a target when they are most of it: those behind a
+    /// living one stay as long as it does.
     fn sweep(&mut self, target: usize) {
         let Self { entries, queues, .. } = self;
         let queue = &mut queues[target];
@@ -213,12 +212,12 @@ impl<B: SchedulerBackend> Scheduler<B> {
         }
     }
 
-    /// Returns the first entry in the queue of a target, if it has not ended.
+    /// Returns the first entry in the queue of a target, unless it has ended.
     pub(crate) fn peek(&self, target: usize) -> Option<&ScheduledRequest<B>> {
         self.entries.get(self.queues.get(target)?.peek()?)
     }
 
-    /// Takes the first request in the queue of a target of a sender that is not held; returns it
+    /// Takes the first request of a sender that is not held from the queue of a target; returns it
     /// with its sender. It may have ended.
     pub(crate) fn take_unless(
         &mut self,
@@ -269,7 +268,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         is_first.then(|| now_ms.saturating_sub(entry.arrived_ms))
     }
 
-    /// Marks a request as in flight no more; `None` if it was not.
+    /// Marks a request as no longer in flight; `None` if it was not.
     pub(crate) fn land(&mut self, id: u64) -> Option<B::Ticket> {
         self.entries.get_mut(&id)?.ticket.take()
     }
@@ -284,8 +283,8 @@ impl<B: SchedulerBackend> Scheduler<B> {
         flying
     }
 
-    /// Has a request sent again after a back-off; false if it was tried often enough, or the
-    /// deadline comes first. At shutdown an untouched one is left to the next process.
+    /// Schedules a retry after a back-off; false after the last attempt, or if the deadline comes
+    /// first. At shutdown an untouched request is left to the next process.
     pub(crate) fn retry(&mut self, now_ms: u64, id: u64, after: Option<Duration>) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let at_ms = now_ms.saturating_add(back_off_ms(id, entry.attempts, after));
@@ -303,7 +302,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
         self.complete(id, |backend, entry| backend.stop(entry, outcome));
     }
 
-    /// Ends a request with the evaluations that `conclude` makes of it.
+    /// Ends a request with the evaluations from `conclude`.
     pub(crate) fn complete(
         &mut self,
         id: u64,
@@ -329,7 +328,7 @@ impl<B: SchedulerBackend> Scheduler<B> {
     }
 }
 
-/// Takes the first id that is due.
+/// Takes the first due id.
 fn take_due(times: &mut BTreeSet<(u64, u64)>, now_ms: u64) -> Option<u64> {
     let (at_ms, id) = times.first().copied().filter(|(at_ms, _)| *at_ms <= now_ms)?;
     times.remove(&(at_ms, id));

@@ -1,10 +1,9 @@
-//! Parents of spans: whether those of a service usually come, learnt from the ids in its traces.
+//! Usual presence of a service's parent spans, learnt from the ids in its traces.
 //!
-//! A trace that is judged without its root may be a run that pauses: then the parents of its spans
-//! are still open, and what they will hold is missing. Or nobody sends them: they were dropped on
-//! their way, or belong to a service that sends its spans elsewhere. The first is said of a service
-//! only if its latest trace with a root held all parents, and its latest [`WHOLE_MAX`] none of
-//! another service.
+//! A trace judged without its root may be a paused run, whose parents are still open, so part of
+//! its content is missing. Or its parents never come: they were dropped, or belong to a service
+//! that sends its spans elsewhere. The former is assumed only if the service's latest trace with a
+//! root held all parents, and its latest [`WHOLE_MAX`] none of another service.
 
 use hashbrown::HashMap;
 
@@ -12,21 +11,19 @@ use spanscore_base::model::{SpanFlags, SpanId, SpanRecord, TraceSpans};
 
 use super::{CompletionPolicy, LACKING_MAX, MISSES_MAX, ServiceKey, service_of_resource};
 
-/// Most whole traces that are counted.
+/// Limit on counted whole traces.
 const WHOLE_MAX: u8 = 64;
-/// Whole traces for which one more without its root may lack parents at a time.
+/// Whole traces that allow one more trace without root and parents at a time.
 const WHOLE_PER_LACKING: u8 = 8;
 
-/// Habit of the parents of a service's spans.
+/// Presence of the parents of a service's spans.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct ParentHabit {
-    /// Traces in a row with their root that held all of them.
+    /// Consecutive traces with a root that held all of them.
     whole: u8,
-    /// Traces that lacked one when they were judged without their root, less those of which a root
-    /// came later.
+    /// Traces that lacked one when judged without their root, minus those whose root arrived later.
     lacking: u8,
-    /// Whole traces to come until it is forgotten that a parent that no flag calls remote was a
-    /// span of another service.
+    /// Remaining whole traces until a foreign parent without a remote flag is forgotten.
     foreign: u8,
 }
 
@@ -43,7 +40,7 @@ impl ParentHabit {
     }
 }
 
-/// Parents of one service's spans in a trace, those that are remote aside.
+/// Parents of one service's spans in a trace, without remote ones.
 #[derive(Clone, Copy, Default)]
 struct SeenParents {
     own: bool,
@@ -51,7 +48,7 @@ struct SeenParents {
     missing: bool,
 }
 
-/// Returns the parents in a trace by the services of their children.
+/// Returns the parents in a trace by service of their children.
 fn seen_parents(spans: &TraceSpans) -> Vec<(ServiceKey, SeenParents)> {
     let all = || spans.spans.iter().filter(|span| !span.flags.has(SpanFlags::LOG));
     let resources: HashMap<SpanId, u32> = all().map(|it| (it.span_id, it.resource)).collect();
@@ -85,7 +82,7 @@ fn seen_parents(spans: &TraceSpans) -> Vec<(ServiceKey, SeenParents)> {
 }
 
 impl CompletionPolicy {
-    /// Learns from a trace that is judged with its root; `is_back` if it lacked parents before.
+    /// Learns from a trace judged with its root; `is_back` if it lacked parents before.
     pub(crate) fn learn_parents(&mut self, spans: &TraceSpans, is_back: bool) {
         if spans.spans.len() < 2 {
             return;
@@ -104,8 +101,8 @@ impl CompletionPolicy {
         }
     }
 
-    /// Returns true if a trace that is judged without its root lacks parents of a service that
-    /// usually come. Learns from it, unless it is counted already.
+    /// Returns true if a trace judged without its root lacks parents that usually come. Learns from
+    /// it, unless it is counted already.
     pub(crate) fn lacks_parents(&mut self, spans: &TraceSpans, is_counted: bool) -> bool {
         let mut lacks = false;
         for (service, seen) in seen_parents(spans) {

@@ -9,7 +9,7 @@ fn sessions(change: impl FnOnce(&mut SessionsSettings)) -> Sessions {
     Sessions::new(settings, 0)
 }
 
-/// Returns the only connection of a peer.
+/// Returns the single connection of a peer.
 fn of(peer: u32) -> Sender {
     Sender { peer, ..Sender::default() }
 }
@@ -55,7 +55,8 @@ fn session_is_complete_when_none_of_its_traces_came_for_its_idle_time() {
 
 #[test]
 fn session_that_never_rests_is_judged_at_its_maximum_age() {
-    // The age ends between two looks at the idle time, the second time after a revision.
+    // The age limit is reached between two checks of the idle time, the second time after a
+    // revision.
     for rests in [false, true] {
         let mut sessions = sessions(|settings| settings.age_max = HumanDuration::from_secs(35));
         let mut judged = Vec::new();
@@ -121,7 +122,7 @@ fn limits_judge_the_longest_quiet_session() {
 fn many_sessions_make_room_one_by_one_the_longest_quiet_first() {
     let mut sessions = sessions(|settings| settings.open_sessions_max = 20_000);
     (0..20_000).for_each(|n| drop(add(&mut sessions, n, &n.to_string(), n, 1)));
-    // Looking at every session for each one that goes would take minutes.
+    // Visiting all sessions for each removed one would take minutes.
     for n in 20_000..60_000 {
         let due = add(&mut sessions, n, &n.to_string(), n, 1);
         let ids = due.iter().map(|due| due.key.session_id.parse());
@@ -186,7 +187,7 @@ fn flood_of_sessions_makes_room_from_itself() {
             evicted.extend(due.into_iter().map(|due| due.key.session_id.to_string()));
         }
         let own = evicted.iter().filter(|id| id.starts_with("own")).count();
-        // Over its connection nothing tells a victim from the flood.
+        // Over its connection nothing distinguishes a victim from the flood.
         assert_eq!(own, if shares_its == "connection" { 10 } else { 0 }, "{shares_its}");
         assert_eq!((sessions.count(), evicted.len()), (40, 870));
     }
@@ -208,14 +209,14 @@ fn evicted_session_stays_until_it_was_judged_and_can_be_reopened_until_then() {
         put(&mut sessions, 0, "a", 1);
         let due = put(&mut sessions, 1, "b", 2);
         assert_eq!((&*due[0].key.session_id, sessions.count()), ("a", 2));
-        assert!(sessions.going_bytes() > 0);
+        assert!(sessions.evicted_bytes() > 0);
         let mut judged = Vec::new();
         if is_reopened {
             judged = put(&mut sessions, 2, "a", 3);
             assert_eq!(&*judged[0].key.session_id, "b", "the longest quiet by now");
         }
         due.iter().chain(&judged).for_each(|due| sessions.done(due));
-        assert_eq!((sessions.count(), sessions.going_bytes()), (1, 0));
+        assert_eq!((sessions.count(), sessions.evicted_bytes()), (1, 0));
         let next = tick(&mut sessions, 20_000);
         let expected = if is_reopened { ("a".into(), 1, 2) } else { ("b".into(), 0, 1) };
         let told = next.into_iter().map(|(id, _, revision, traces)| (id, revision, traces));
@@ -254,10 +255,10 @@ fn evicted_session_that_grows_old_while_it_is_judged_is_counted_no_more_afterwar
     for (trace, id) in [(1, "a"), (2, "b")] {
         put(&mut sessions, 0, (id, trace), &mut evicted);
     }
-    assert_eq!((ids(&evicted), sessions.going.0), (vec!["a"], 1));
+    assert_eq!((ids(&evicted), sessions.evicted.0), (vec!["a"], 1));
     let rest = due_unless(&mut sessions, 50_000, None);
     evicted.iter().chain(&rest).for_each(|due| sessions.done(due));
-    assert_eq!((ids(&rest), sessions.going), (vec!["b"], (0, 0)));
+    assert_eq!((ids(&rest), sessions.evicted), (vec!["b"], (0, 0)));
 }
 
 #[test]
@@ -267,7 +268,7 @@ fn judgement_of_a_session_that_was_forgotten_is_of_no_later_one() {
         add(&mut sessions, 0, "a", 1, 1);
         let first = due_unless(&mut sessions, 10_000, None);
         if panics {
-            sessions.start_anew(10_000);
+            sessions.reset(10_000);
         } else {
             // Its only trace moves.
             add(&mut sessions, 10_000, "b", 1, 1);
@@ -277,22 +278,22 @@ fn judgement_of_a_session_that_was_forgotten_is_of_no_later_one() {
         sessions.drain(Completion::Shutdown, &mut second);
         second.retain(|due| &*due.key.session_id == "a");
         first.iter().for_each(|due| {
-            sessions.not_judged(due);
+            sessions.undo_judgement(due);
             sessions.done(due);
         });
         let session = &sessions.by_key[&second[0].key];
-        assert_eq!((session.going, session.judged.is_some()), (1, true), "{panics}");
+        assert_eq!((session.unfinished, session.judged.is_some()), (1, true), "{panics}");
     }
 }
 
-/// Adds a trace; judgements of what that makes due are not done.
+/// Adds a trace; judgements that it makes due stay unfinished.
 fn put(sessions: &mut Sessions, now_ms: u64, (id, trace): (&str, u8), due: &mut Vec<DueSession>) {
     let spans = TraceSpans { trace_id: TraceId([trace; 16]), ..TraceSpans::default() };
     let key = SessionKey { service_name: None, session_id: id.into(), group: Default::default() };
     sessions.add(key, (Arc::new(spans), [trace; 16]), now_ms, due);
 }
 
-/// Returns the sessions that are due, but for those of a sender.
+/// Returns the due sessions, except those of a sender.
 fn due_unless(sessions: &mut Sessions, now_ms: u64, held: Option<Sender>) -> Vec<DueSession> {
     sessions.pass(now_ms);
     std::iter::from_fn(|| sessions.next_due(now_ms, |sender| held == Some(sender))).collect()

@@ -2,33 +2,33 @@
 
 use crate::trace::Added;
 
-/// Outcomes of spans, log events aside. Each span that came is counted once, here or as open
+/// Outcomes of spans, without log events. Each received span counts once, here or as open
 /// ([`Shard::open_spans`](super::Shard::open_spans)).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct SpanCounts {
     /// Spans of judged traces.
     pub judged: u64,
-    /// Spans of traces that held no tool, agent or model span.
+    /// Spans of traces without a tool, agent or model span.
     pub ignored: u64,
-    /// Dropped: the trace had the same record already.
+    /// Dropped: the trace already had the same record.
     pub duplicate: u64,
     /// Dropped: the trace had another record with the same span id and other content, and one of
-    /// the two counts.
+    /// them was chosen.
     pub conflicting: u64,
-    /// Dropped: the span came again in a later state.
+    /// Dropped: a later state of the span arrived.
     pub replaced: u64,
-    /// Dropped: the trace had grown beyond a limit.
+    /// Dropped: the trace exceeded a limit.
     pub over_limit: u64,
-    /// Lost: their trace was due, and an internal error kept it from being judged.
+    /// Lost: an internal error prevented the judgement of their trace.
     pub lost: u64,
-    /// Forgotten without an evaluation: an earlier process had judged their trace on other spans.
+    /// Forgotten without an evaluation: an earlier process had judged their trace with other spans.
     pub forgotten: u64,
-    /// Left to whoever owns the partition of their trace now.
+    /// Left to the present owner of their trace's partition.
     pub revoked: u64,
 }
 
 impl ShardCounts {
-    /// Counts a record; `is_taken` if its trace has one span more.
+    /// Counts a record; `is_taken` if its trace gains a span.
     pub(super) fn added(&mut self, added: Added, is_taken: bool, is_log: bool) {
         let counter = match (added, is_log) {
             (Added::Duplicate, true) => &mut self.duplicate_logs,
@@ -49,28 +49,28 @@ impl ShardCounts {
 pub struct ShardCounts {
     /// Outcomes of spans.
     pub spans: SpanCounts,
-    /// Log events that the trace had already.
+    /// Log events that the trace already had.
     pub duplicate_logs: u64,
-    /// Log events dropped because their trace had grown beyond a limit.
+    /// Log events dropped because their trace exceeded a limit.
     pub logs_over_limit: u64,
-    /// Traces judged because they grew beyond a limit of one trace.
+    /// Traces judged because they exceeded a limit of one trace.
     pub evicted_by_size: u64,
-    /// Traces judged because there were too many.
+    /// Traces judged because of the limit on their number.
     pub evicted_by_count: u64,
-    /// Traces judged because all together held too much.
+    /// Traces judged because of the limit on their memory.
     pub evicted_by_memory: u64,
-    /// Judged traces evicted before their time, for room.
+    /// Judged traces evicted early.
     pub forgotten_early: u64,
-    /// Forgotten traces of which it is no longer known that they were judged, for those of others.
+    /// Evicted records of judged traces.
     pub judged_forgotten: u64,
-    /// Traces whose root had ended with a longer wait because they lacked something.
+    /// Traces with a longer wait after their root ended, because of gaps.
     pub waited_longer: u64,
-    /// Services and peers whose habits were evicted for those of others.
+    /// Evicted services and peers with learnt habits.
     pub forgotten_habits: u64,
-    /// Judged traces that a late span reopened.
+    /// Judged traces reopened by a late span.
     pub reopened: u64,
-    /// Traces that held no tool, agent or model span and were not judged.
+    /// Traces without a tool, agent or model span, not judged.
     pub without_agent: u64,
-    /// Log events whose spans never came.
+    /// Log events without spans.
     pub orphan_logs: u64,
 }

@@ -1,15 +1,15 @@
-//! Sent ids of traces of groups: what one group holds under an id never gives another its
-//! evaluations' ids.
+//! Trace ids as sent by groups: one group's traces must never determine the evaluation ids of
+//! another.
 
 use hashbrown::HashMap;
 
 use super::super::trace::OpenTrace;
 use spanscore_base::model::{TraceId, TraceSpans};
 
-/// Bytes of an id: an entry of a table at 7 of 16 to 7 of 8 slots.
+/// Bytes of an id: a table entry at 7/16 to 7/8 occupancy.
 const ID_BYTES: usize = 48;
 
-/// Number of traces at hand by the id that was sent; those of everybody are not among them.
+/// Number of traces by id as sent, without those of the default group.
 #[derive(Default)]
 pub(super) struct GroupedIds(HashMap<TraceId, u32>);
 
@@ -19,8 +19,8 @@ impl GroupedIds {
         self.0.len() * ID_BYTES
     }
 
-    /// Adds a trace; returns true if its id is that of another group's trace, too: evaluations of
-    /// equal evidence must have other ids.
+    /// Adds a trace; returns true if another group has a trace with this id: evaluations of equal
+    /// evidence then need distinct ids.
     pub(super) fn join(&mut self, trace: &TraceSpans, is_everybodys: bool) -> bool {
         if trace.grouped.is_none() {
             return false;
@@ -45,8 +45,8 @@ impl GroupedIds {
 }
 
 impl OpenTrace {
-    /// Gives its evaluations other ids than those of equal evidence of another group have, unless
-    /// some were given: other ids for the same evidence would revise them without a reason.
+    /// Makes its evaluation ids distinct from those of equal evidence in another group, unless some
+    /// were already assigned: changed ids would revise them without a reason.
     pub(super) fn set_apart(&mut self) {
         if self.spans.grouped.is_some() && !self.is_apart && self.judged().is_none() {
             self.is_apart = true;

@@ -1,14 +1,14 @@
-//! Judgement: turns complete traces into due ones, first or as a revision.
+//! Judgement: makes complete traces due, first or as a revision.
 
 use super::super::shares::TraceClass;
 use super::super::trace::State;
-use super::restore::{PriorVerdict, SaidBefore};
+use super::restore::{PriorMatch, PriorVerdict};
 use super::{Due, Handle, Shard};
 use spanscore_base::model::Completion;
 
 impl Shard {
-    /// Completes a trace. Nothing is due if it was judged on the same spans before, or holds no
-    /// span of an agent.
+    /// Completes a trace. Nothing is due if it was judged with the same spans before, or has no
+    /// agent span.
     pub(super) fn judge(
         &mut self,
         handle: Handle,
@@ -23,7 +23,7 @@ impl Shard {
         if trace.state == State::Open {
             trace.state = State::Judged(now_ms);
         }
-        self.shares.put(handle.index, TraceClass::Going);
+        self.shares.put(handle.index, TraceClass::BeingJudged);
         let Some(trace) = self.get_mut(handle) else { return };
         let has_span = trace.tally.taken > 0;
         let is_agent = trace.is_agent;
@@ -35,10 +35,10 @@ impl Shard {
             self.counts.spans.ignored += self.settle(handle);
         }
         let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
-        match is_due.then(|| self.said_before(handle)) {
-            Some(SaidBefore::Nothing) => self.push_due(handle, completion, due),
-            Some(SaidBefore::This(prior)) => self.push_known(handle, completion, prior, due),
-            Some(SaidBefore::Other) => self.remember(handle),
+        match is_due.then(|| self.prior_match(handle)) {
+            Some(PriorMatch::Nothing) => self.push_due(handle, completion, due),
+            Some(PriorMatch::This(prior)) => self.push_known(handle, completion, prior, due),
+            Some(PriorMatch::Other) => self.remember(handle),
             None => self.done(handle),
         }
         self.open_count -= usize::from(was_open);
@@ -52,7 +52,7 @@ impl Shard {
         }
     }
 
-    /// Makes a trace due, as one more revision if it was judged before.
+    /// Makes a trace due, as a revision if it was judged before.
     fn push_due(&mut self, handle: Handle, completion: Completion, due: &mut Vec<Due>) {
         let Some(trace) = self.get_mut(handle) else { return };
         let judged = trace.judged();
@@ -70,8 +70,8 @@ impl Shard {
         });
     }
 
-    /// Makes a trace due as it was for an earlier process, unless that has delivered its
-    /// evaluations and no session needs to know.
+    /// Makes a trace due as for an earlier process, unless that delivered its evaluations and no
+    /// session needs it.
     fn push_known(
         &mut self,
         handle: Handle,
@@ -79,11 +79,11 @@ impl Shard {
         prior: PriorVerdict,
         due: &mut Vec<Due>,
     ) {
-        let tells_known = self.tells_known();
+        let repeats_known = self.repeats_known();
         let Some(trace) = self.get_mut(handle) else { return };
         trace.set_judged(Some((prior.revision.saturating_add(1), trace.digest)));
         let is_partial = trace.is_partial_at(completion);
-        if prior.is_delivered && !tells_known {
+        if prior.is_delivered && !repeats_known {
             return self.done(handle);
         }
         let PriorVerdict { revision, digest, revised, is_delivered: is_silent } = prior;

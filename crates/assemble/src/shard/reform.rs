@@ -1,12 +1,12 @@
-//! Config updates while traces are open: other facts, times and limits.
+//! Config updates with open traces: other facts, times and limits.
 
 use super::{Handle, Shard, ShardLimits};
 use crate::{LimitsSettings, TracesSettings};
 use spanscore_base::model::{Reported, TraceId, TraceSpans};
 
 impl Shard {
-    /// Rewrites the records of all traces and the evaluations remembered of them; `lacks` if
-    /// earlier records do not retain all facts that are read from now on.
+    /// Rewrites the records of all traces and their remembered evaluations; `lacks` if earlier
+    /// records lack facts that are read from now on.
     pub fn reform(
         &mut self,
         lacks: bool,
@@ -15,7 +15,7 @@ impl Shard {
         let mut copied = Vec::new();
         for (index, place) in (0..).zip(&mut self.places) {
             let Some(trace) = &mut place.trace else { continue };
-            trace.said.change_reported(|reported| change(&mut trace.spans, reported));
+            trace.remembered.change_reported(|reported| change(&mut trace.spans, reported));
             trace.lacks_facts |= lacks;
             if trace.spans.copied() > 0 {
                 copied.push(Handle { index, generation: place.generation });
@@ -24,20 +24,21 @@ impl Shard {
         copied.into_iter().for_each(|handle| self.recount(handle));
     }
 
-    /// Changes times and limits, of open traces, too; traces beyond them go with the next tick.
+    /// Changes times and limits, also of open traces; those beyond the limits are evicted at the
+    /// next tick.
     pub fn limit(&mut self, traces: TracesSettings, limits: LimitsSettings, shard_count: usize) {
         self.limits = ShardLimits::of(limits, shard_count);
-        self.severed.limit(self.limits.judged_count_max, self.limits.bytes_max);
+        self.forgotten_traces.limit(self.limits.judged_count_max, self.limits.bytes_max);
         if traces == self.traces {
             return;
         }
         self.traces = traces;
-        // Those whose time is shorter now have to be looked at sooner.
+        // Traces with a shorter time must be checked sooner.
         let open: Vec<Handle> = self.opened.iter().copied().collect();
         open.into_iter().for_each(|handle| self.arm(handle));
     }
 
-    /// Marks a trace as having records that do not retain all facts that are read now.
+    /// Marks a trace whose records lack facts that are now read.
     pub fn lacks_facts(&mut self, trace_id: TraceId) {
         let place = self.by_id.get(&trace_id).and_then(|at| self.places.get_mut(*at as usize));
         if let Some(trace) = place.and_then(|place| place.trace.as_mut()) {
@@ -45,7 +46,7 @@ impl Shard {
         }
     }
 
-    /// Starts or stops to record running traces that grow.
+    /// Enables or disables the record of growing traces.
     pub fn watch_if(&mut self, is_watched: bool) {
         if !is_watched {
             self.watched = None;

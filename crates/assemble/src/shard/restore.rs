@@ -1,9 +1,9 @@
 //! Recovery of a shard: the traces of an earlier process, record by record, from a log.
 //!
-//! The clock of the shard is then that of the records: traces judged long ago are judged and
-//! forgotten again, so that no more is held at once than was then. Verdicts of the earlier process
-//! are known, and not sent again. If the evidence at hand is not that of the earlier verdict, more
-//! of the trace may be to come, and it is not judged until all records are back.
+//! The shard's clock then follows the records: old traces are judged and forgotten again, so memory
+//! use is as before. Known verdicts of the earlier process are not sent again. If the present
+//! evidence differs from that of the earlier verdict, more records may follow, and the trace is not
+//! judged until all are read.
 
 use hashbrown::HashMap;
 
@@ -16,23 +16,23 @@ use spanscore_base::model::{Claims, NoteCell, SpanBatch, TraceId};
 pub struct PriorVerdict {
     /// Number of judgements before it.
     pub revision: u32,
-    /// Digest of the spans that it was judged on.
+    /// Digest of the judged spans.
     pub digest: [u8; 16],
-    /// Digest of the judgement before it, if any.
+    /// Digest of the previous judgement, if any.
     pub revised: Option<[u8; 16]>,
-    /// True if its evaluations have arrived everywhere.
+    /// True if its evaluations were delivered everywhere.
     pub is_delivered: bool,
 }
 
-/// State of an earlier process on a trace.
+/// State of a trace in an earlier process.
 #[derive(Clone, Debug)]
 pub struct PriorTrace {
-    /// Last verdict; `None` where some of its records are gone: the earlier process had done with
-    /// the trace, and forgotten it.
+    /// Last verdict; `None` if some of its records are gone, since the earlier process had finished
+    /// and forgotten the trace.
     pub verdict: Option<PriorVerdict>,
-    /// Position of the first record that is still of the trace: those before it were forgotten.
+    /// Position of the trace's first relevant record; earlier ones were forgotten.
     pub first: u64,
-    /// Notes on the verdict, tied to the records of the trace as long as they are in the log.
+    /// Notes on the verdict, tied to the trace's records as long as they are in the log.
     pub notes: NoteCell,
 }
 
@@ -40,32 +40,32 @@ pub struct PriorTrace {
 #[derive(Default)]
 pub(super) struct Restoring {
     priors: HashMap<TraceId, PriorTrace>,
-    /// True if delivered traces are due as well, for their sessions.
-    tells_known: bool,
-    /// True once all records are back: the remaining verdicts are of traces that are open again.
+    /// True to make delivered traces due as well, for their sessions.
+    repeats_known: bool,
+    /// True after the last record: the remaining verdicts belong to reopened traces.
     is_over: bool,
 }
 
-/// Comparison of a trace with the verdict of an earlier process.
-pub(super) enum SaidBefore {
-    /// No verdict, or one that is known already.
+/// Comparison of a trace with an earlier process's verdict.
+pub(super) enum PriorMatch {
+    /// No verdict, or a known one.
     Nothing,
     /// A verdict on the same evidence.
     This(PriorVerdict),
-    /// A verdict on other evidence, of which more may be to come.
+    /// A verdict on other evidence, of which more may follow.
     Other,
 }
 
 impl Shard {
-    /// Begins a recovery, until [`resume`](Self::resume): records of the past follow. If
-    /// `tells_known`, traces that need not be judged again are due nevertheless, and silent.
-    pub fn restore(&mut self, priors: HashMap<TraceId, PriorTrace>, tells_known: bool) {
-        self.restoring = Some(Restoring { priors, tells_known, is_over: false });
+    /// Begins a recovery, until [`resume`](Self::resume): old records follow. `repeats_known` makes
+    /// traces due, silently, that need no new judgement.
+    pub fn restore(&mut self, priors: HashMap<TraceId, PriorTrace>, repeats_known: bool) {
+        self.restoring = Some(Restoring { priors, repeats_known, is_over: false });
     }
 
-    /// Ends a recovery: all records of the past are back. Open traces may still get more from
-    /// senders that retry, so their waits begin anew; traces not judged for want of evidence are
-    /// open again.
+    /// Ends a recovery after the last old record. Open traces may still receive records from
+    /// retrying senders, so their waits restart; traces not judged for lack of evidence are open
+    /// again.
     pub fn resume(&mut self, now_ms: u64) {
         let Some(mut restoring) = self.restoring.take() else { return };
         restoring.priors.retain(|trace_id, prior| {
@@ -91,8 +91,8 @@ impl Shard {
         }
     }
 
-    /// Ties the notes of an earlier process on a trace to a record of it that is back; returns true
-    /// if the trace was forgotten since that record.
+    /// Ties an earlier process's notes on a trace to one of its recovered records; returns true if
+    /// the trace was forgotten after that record.
     pub(super) fn is_forgotten(&self, trace_id: TraceId, batch: &SpanBatch) -> bool {
         let restoring = self.restoring.as_ref().filter(|restoring| !restoring.is_over);
         let Some(prior) = restoring.and_then(|it| it.priors.get(&batch.sender.group.key(trace_id)))
@@ -103,7 +103,7 @@ impl Shard {
         batch.claims.positions().next().is_some_and(|position| position < prior.first)
     }
 
-    /// Returns the digest of a trace's records, and true if a limit keeps some out.
+    /// Returns the digest of a trace's records, and true if a limit excluded some.
     pub(super) fn evidence(&self, handle: Handle) -> Option<(u128, bool)> {
         self.get(handle).map(|trace| (trace.digest, trace.left_out.is_some()))
     }
@@ -118,37 +118,37 @@ impl Shard {
         self.restoring.as_ref().is_some_and(|restoring| !restoring.is_over)
     }
 
-    /// Returns the claims on the records that a trace needs again should the process end.
+    /// Returns the claims on the records that a restart would need for a trace.
     pub fn claims(&self, handle: Handle) -> Claims {
         self.get(handle).map(|trace| trace.spans.claims.clone()).unwrap_or_default()
     }
 
-    /// Returns the verdict of an earlier process on a trace that is judged now, once.
-    pub(super) fn said_before(&mut self, handle: Handle) -> SaidBefore {
-        let Some(trace) = self.get(handle) else { return SaidBefore::Nothing };
+    /// Returns an earlier process's verdict on the judged trace, once.
+    pub(super) fn prior_match(&mut self, handle: Handle) -> PriorMatch {
+        let Some(trace) = self.get(handle) else { return PriorMatch::Nothing };
         let trace_id = trace.spans.trace_id;
         let digest = trace.digest;
-        let Some(restoring) = &mut self.restoring else { return SaidBefore::Nothing };
+        let Some(restoring) = &mut self.restoring else { return PriorMatch::Nothing };
         let Some(prior) = restoring.priors.get(&trace_id).and_then(|prior| prior.verdict) else {
-            return SaidBefore::Nothing;
+            return PriorMatch::Nothing;
         };
         let prior_digest = u128::from_be_bytes(prior.digest);
         if prior_digest != digest && !restoring.is_over {
-            return SaidBefore::Other;
+            return PriorMatch::Other;
         }
         restoring.priors.remove(&trace_id);
         if prior_digest == digest {
-            return SaidBefore::This(prior);
+            return PriorMatch::This(prior);
         }
         // The verdict on other evidence is revised.
         if let Some(trace) = self.get_mut(handle) {
             trace.set_judged(Some((prior.revision.saturating_add(1), prior_digest)));
         }
-        SaidBefore::Nothing
+        PriorMatch::Nothing
     }
 
-    /// Returns true if a trace is due although it need not be judged again.
-    pub(super) fn tells_known(&self) -> bool {
-        self.restoring.as_ref().is_some_and(|restoring| restoring.tells_known)
+    /// Returns true to make traces due that need no new judgement.
+    pub(super) fn repeats_known(&self) -> bool {
+        self.restoring.as_ref().is_some_and(|restoring| restoring.repeats_known)
     }
 }

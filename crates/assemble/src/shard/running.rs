@@ -1,9 +1,9 @@
-//! Running traces: those that grew, for verdicts that need not wait for the end.
+//! Growing traces, for verdicts before the end.
 
 use super::{Handle, RunningTrace, Shard};
 
 impl Shard {
-    /// Begins to record the running traces that grow, for [`take_running`](Self::take_running).
+    /// Begins to record growing traces, for [`take_running`](Self::take_running).
     pub fn watch_running(&mut self) {
         self.watched = Some(Vec::new());
     }
@@ -19,8 +19,8 @@ impl Shard {
         }
     }
 
-    /// Returns the traces of agents still at work that have grown since the last call. A trace
-    /// whose root has ended is not among them: it is judged soon.
+    /// Returns the running agents' traces that have grown since the last call, without those whose
+    /// root has ended: they are judged soon.
     pub fn take_running(&mut self) -> Vec<RunningTrace> {
         let watched = self.watched.as_mut().map(std::mem::take).unwrap_or_default();
         let running = watched.into_iter().filter_map(|handle| {

@@ -1,9 +1,9 @@
 mod conflicts;
+mod eviction;
 mod grouped;
-mod held;
+mod memory;
 mod partitions;
 mod restore;
-mod room;
 mod ticking;
 mod waiting;
 
@@ -60,7 +60,7 @@ fn batch(records: &[(u8, u16, u16)]) -> SpanBatch {
     batch
 }
 
-/// Traces due at a step: trace, reason, revision, number of its spans.
+/// Traces due at a step: trace, reason, revision, number of spans.
 type Judged = (u8, Completion, u32, usize);
 
 fn judged(shard: &mut Shard, due: Vec<Due>) -> Vec<Judged> {
@@ -106,7 +106,7 @@ fn trace_without_root_waits_for_the_idle_timeout() {
     assert_eq!(tick(&mut shard, 16_000), [(1, Completion::Idle, 0, 2)]);
 }
 
-/// Ticks as the driver of a shard does until something is judged, for at most two hours.
+/// Ticks like a shard's driver until something is judged, for at most two hours.
 fn judged_next(shard: &mut Shard, from_ms: u64) -> (u64, Vec<Judged>) {
     let mut ticks = (from_ms..from_ms + 7_200_000).step_by(TICK_MS as usize);
     let judged = ticks.find_map(|now_ms| {
@@ -116,7 +116,7 @@ fn judged_next(shard: &mut Shard, from_ms: u64) -> (u64, Vec<Judged>) {
     judged.expect("something is judged")
 }
 
-/// Ten minutes, an hour, and a turn of the timer wheel with a tick less and more.
+/// Ten minutes, an hour, and a turn of the timer wheel minus and plus a tick.
 const LONG_WAITS_MS: [u64; 5] = [600_000, 3_600_000, TURN_MS - TICK_MS, TURN_MS, TURN_MS + TICK_MS];
 
 #[test]
@@ -226,7 +226,7 @@ fn what_comes_for_a_forgotten_trace_revises_its_verdict_for_hours() {
     assert_eq!((late.revision, late.is_partial), (1, true), "the first part is gone");
     assert!(late.revised.is_some());
     shard.done(late.handle);
-    // The request that it was judged on comes once more: there is nothing new to say.
+    // A repeat of the judged request adds nothing.
     add(&mut shard, 60_000, &[(1, 2, TOOL)]);
     assert_eq!(tick(&mut shard, 80_000), NONE);
     let later = 7 * 60 * 60 * 1000;
@@ -235,9 +235,9 @@ fn what_comes_for_a_forgotten_trace_revises_its_verdict_for_hours() {
     assert_eq!(tick(&mut shard, later + 10_000), [(1, Completion::Idle, 0, 1)]);
 }
 
-/// Bytes held beside the memory of forgotten traces.
+/// Held bytes without the memory of forgotten traces.
 fn held(shard: &Shard) -> usize {
-    shard.bytes() - shard.severed.bytes()
+    shard.bytes() - shard.forgotten_traces.bytes()
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn remembered_traces_are_forgotten_early_beyond_their_own_limit() {
         shard.tick(u64::from(trace) * 2_000 + 1_500, &mut due);
         assert_eq!(judged(&mut shard, due).len(), 1);
     }
-    // Room is made when more comes: the first of three that are remembered goes.
+    // Room is made at the next arrival: the first of three remembered traces is removed.
     assert_eq!((shard.trace_count(), shard.take_counts().forgotten_early), (3, 1));
 }
 
@@ -377,7 +377,7 @@ fn drain_judges_everything_that_is_open() {
 }
 
 proptest! {
-    /// Records that come together are taken at once, where that is possible.
+    /// Adjacent records are taken at once where possible.
     #[test]
     fn records_that_come_together_are_kept_as_if_each_came_alone(
         batches in prop::collection::vec(
@@ -411,8 +411,8 @@ proptest! {
         prop_assert_eq!(traces(&mut whole), traces(&mut single));
     }
 
-    /// For any arrivals in any order, every agent's trace ends up judged on all its spans,
-    /// its revisions count up, and nothing is left behind.
+    /// For arrivals in any order, every agent's trace is judged with all its spans, its revisions
+    /// count up, and nothing is left behind.
     #[test]
     fn every_trace_is_judged_on_all_its_spans(
         steps in prop::collection::vec(

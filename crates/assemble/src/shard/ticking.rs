@@ -3,30 +3,29 @@
 use super::{Due, Handle, Shard, State, TraceSlot, is_open};
 use spanscore_base::model::{Completion, Sender};
 
-/// Wait for the requests of a held sender before its traces are looked at again: also the time
-/// that those have to be added once it is not held any more.
+/// Wait for a delayed sender's requests before its traces are checked again, and time to add them
+/// afterwards.
 const HELD_WAIT_MS: u64 = 1_000;
 
 impl Shard {
-    /// Pushes traces that are due at `now`, and forgets those remembered long enough.
+    /// Pushes traces due at `now`, and removes expired remembered ones.
     pub fn tick(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         self.tick_some(now_ms, usize::MAX, due);
     }
 
-    /// Returns the number of traces that may be due and were not pushed by the last tick.
+    /// Returns the number of possibly due traces left by the last tick.
     pub fn behind(&self) -> usize {
         self.fired.len()
     }
 
-    /// Does the same as [`Self::tick`], but pushes at most `most`; the next tick goes on with
-    /// the rest, which stay open until then.
+    /// Variant of [`Self::tick`] that pushes at most `most`; the next tick continues with the rest,
+    /// which stay open until then.
     pub fn tick_some(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
         self.tick_unless(now_ms, most, |_| false, due);
     }
 
-    /// Does the same as [`Self::tick_some`], but for traces of a sender whose requests are held up:
-    /// that nothing came for them says nothing, so they stay open until
-    /// the requests were added, or `age_max` is over.
+    /// Variant of [`Self::tick_some`] for traces of delayed senders. Their silence means nothing,
+    /// so they stay open until their requests were added, or `age_max` is over.
     pub fn tick_unless(
         &mut self,
         now_ms: u64,
@@ -50,7 +49,7 @@ impl Shard {
             if deadline <= now_ms {
                 let is_of_age = trace.first_ms.saturating_add(traces.age_max.as_ms()) <= now_ms;
                 if !is_of_age && is_held(sender) {
-                    self.look_again(handle, now_ms);
+                    self.check_again(handle, now_ms);
                     continue;
                 }
                 let is_root = completion == Completion::RootEnded;
@@ -66,7 +65,7 @@ impl Shard {
             }
         }
         self.forget_judged(now_ms);
-        // Traces leave this queue out of order; it is swept when most of it is stale.
+        // Traces leave this queue out of order; it is swept when mostly stale.
         if self.opened.len() > 2 * self.open_count + 1024 {
             let places = &self.places;
             self.opened.retain(|handle| is_open(places, handle));
@@ -80,8 +79,8 @@ impl Shard {
         self.shrink();
     }
 
-    /// Has a trace fire again after [`HELD_WAIT_MS`], whatever its deadline.
-    fn look_again(&mut self, handle: Handle, now_ms: u64) {
+    /// Checks a trace again after [`HELD_WAIT_MS`], whatever its deadline.
+    fn check_again(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.get_mut(handle) else { return };
         trace.armed_ms = now_ms.saturating_add(HELD_WAIT_MS);
         let armed_ms = trace.armed_ms;
@@ -89,7 +88,7 @@ impl Shard {
     }
 }
 
-/// Returns true if the last judgement of a trace was at that time.
+/// Returns true if the last judgement of a trace was at this time.
 fn is_judged_at(places: &[TraceSlot], handle: &Handle, since_ms: u64) -> bool {
     let place = &places[handle.index as usize];
     let judged_since = place.trace.as_ref().and_then(|trace| trace.judged_since());

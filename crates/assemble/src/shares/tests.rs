@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the sender at a place of the tree: two connections for each peer.
+/// Returns the sender at an index of the tree: two connections for each peer.
 fn sender(number: u8) -> Sender {
     of(u32::from(number / 2), u16::from(number % 2))
 }
@@ -38,7 +38,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..300)
 }
 
-/// Traces at hand, oldest first: slot number, sender, class and bytes.
+/// Traces, oldest first: slot number, sender, class and bytes.
 #[derive(Default)]
 struct Model {
     traces: Vec<(u32, u8, TraceClass, usize)>,
@@ -79,7 +79,7 @@ impl Model {
         }
     }
 
-    /// Returns a holding by a measure, of a peer or of one of its connections.
+    /// Returns the holding of a peer or connection by a measure.
     fn holding(&self, measure: Measure, is_part: impl Fn(u8) -> bool) -> usize {
         let own = self.traces.iter().filter(|(_, number, ..)| is_part(*number));
         own.map(|&(_, _, class, bytes)| match (measure, class) {
@@ -155,7 +155,7 @@ proptest! {
     }
 }
 
-/// Returns the sender whose traces go next, after each has opened so many.
+/// Returns the sender whose trace is removed next, after each has opened this many.
 fn loser(held: &[(Sender, &str, usize)]) -> Option<usize> {
     let mut shares = Shares::default();
     let mut of = Vec::new();

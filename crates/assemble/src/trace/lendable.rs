@@ -1,4 +1,4 @@
-//! Records of a trace, which may be lent to the thread that judges it.
+//! Records of a trace that may be lent to the judging thread.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -7,8 +7,7 @@ use smart_default::SmartDefault;
 
 use spanscore_base::model::TraceSpans;
 
-/// Records of a trace. To change them while they are lent leaves the borrower those of before, and
-/// costs a copy.
+/// Records of a trace. Changing lent records copies them, and the borrower keeps the old ones.
 #[derive(SmartDefault)]
 pub(crate) enum LendableSpans {
     /// Never lent.
@@ -16,13 +15,13 @@ pub(crate) enum LendableSpans {
     Own(TraceSpans),
     Lent {
         spans: Arc<TraceSpans>,
-        /// Bytes that a borrower has beside these.
+        /// Bytes of the borrower's separate copy.
         copied: usize,
     },
 }
 
 impl LendableSpans {
-    /// Lends them, unchanged until they come back.
+    /// Lends them, unchanged until returned.
     pub(crate) fn lend(&mut self) -> Arc<TraceSpans> {
         if let Self::Own(own) = self {
             *self = Self::Lent { spans: Arc::new(std::mem::take(own)), copied: 0 };
@@ -33,7 +32,7 @@ impl LendableSpans {
         }
     }
 
-    /// Notes that the borrower is done; returns the bytes that it had beside these.
+    /// Ends the loan; returns the bytes of the borrower's separate copy.
     pub(crate) fn give_back(&mut self) -> usize {
         match self {
             Self::Lent { copied, .. } => std::mem::take(copied),
@@ -41,7 +40,7 @@ impl LendableSpans {
         }
     }
 
-    /// Returns the bytes that a borrower has beside these.
+    /// Returns the bytes of the borrower's separate copy.
     pub(crate) fn copied(&self) -> usize {
         match self {
             Self::Lent { copied, .. } => *copied,

@@ -19,12 +19,12 @@ impl TraceLimit {
     }
 }
 
-/// Records that a limit kept out of a trace.
+/// Records left out of a trace by a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LeftOut {
-    /// The limit that was met first.
+    /// The limit reached first.
     pub(crate) limit: TraceLimit,
-    /// Records left out.
+    /// Number of records left out.
     pub(crate) count: u64,
 }
 

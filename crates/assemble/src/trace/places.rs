@@ -1,22 +1,22 @@
-//! Index of the records and resources of a large trace. Those of a small one are scanned, so the
-//! index is held beside the traces that have one.
+//! Index of the records and resources of a large trace. Small traces are scanned, so only large
+//! ones have an index.
 
 use hashbrown::HashMap;
 
-/// Optional index of the places of records and resources in a trace.
+/// Optional index of records and resources in a trace.
 #[derive(Debug, Default)]
 pub(super) struct PlaceIndex(Option<Box<IndexParts>>);
 
 #[derive(Debug, Default)]
 struct IndexParts {
-    /// Place of each record, by its key.
+    /// Index of each record by its key.
     records: HashMap<u64, u32>,
-    /// Place of the resource at an address.
+    /// Index of each resource by its address.
     resources: HashMap<usize, u32>,
 }
 
 impl PlaceIndex {
-    /// Returns the records by key, and indexes all of them first if none is.
+    /// Returns the records by key, after indexing all of them if necessary.
     pub(super) fn records(
         &mut self,
         all: impl FnOnce() -> HashMap<u64, u32>,
@@ -28,7 +28,7 @@ impl PlaceIndex {
         records
     }
 
-    /// Returns the resources by address, and indexes all of them first if none is.
+    /// Returns the resources by address, after indexing all of them if necessary.
     pub(super) fn resources(
         &mut self,
         all: impl FnOnce() -> HashMap<usize, u32>,
@@ -40,14 +40,14 @@ impl PlaceIndex {
         resources
     }
 
-    /// Adds a record, if there is an index of them.
+    /// Adds a record, if records are indexed.
     pub(super) fn add_record(&mut self, key: impl FnOnce() -> u64, place: u32) {
         if let Some(index) = self.0.as_mut().filter(|index| !index.records.is_empty()) {
             index.records.insert(key(), place);
         }
     }
 
-    /// Adds a resource, if there is an index of them.
+    /// Adds a resource, if resources are indexed.
     pub(super) fn add_resource(&mut self, address: usize, place: u32) {
         if let Some(index) = self.0.as_mut().filter(|index| !index.resources.is_empty()) {
             index.resources.insert(address, place);

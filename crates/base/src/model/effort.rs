@@ -1,27 +1,27 @@
-//! Work budget of judging one trace, counted in steps: the same on every machine.
+//! Work budget of judging one trace, counted in steps that are equal on every machine.
 //!
-//! A step is a value that is looked at, a few bytes that are read, or a few of either that are
-//! compared: about two nanoseconds. Work whose length is up to a sender's data is charged before it
-//! is done; if the steps do not suffice it is not done, and the answer says so. No clock has a say
-//! in it, so the same trace has the same answer on a busy machine.
+//! A step is one value visited, or a few bytes read or compared: about two nanoseconds. Work whose
+//! length depends on a sender's data is charged before it is done. Without enough steps it is not
+//! done, and the answer says so. No clock is involved, so a trace has the same answer on a busy
+//! machine.
 
 use std::cell::Cell;
 
-/// Default of `limits.trace_steps`: steps of one trace, all its judgements together.
+/// Default of `limits.trace_steps`: steps of one trace for all its judgements together.
 pub const TRACE_STEPS: u32 = 100_000_000;
 
 /// Steps of one evaluation. A trajectory that would take more is not evaluable
 /// (`trajectory_too_large`).
 pub const EVALUATION_STEPS_MAX: usize = 64_000_000;
 
-/// Work budget of one trace and of the evaluation of it that runs now.
+/// Work budget of one trace and of its running evaluation.
 #[derive(Debug)]
 pub struct WorkBudget {
     given: u64,
     /// Remaining steps of the trace; `None` once a charge exceeded them.
     trace: Cell<Option<u64>>,
     evaluation: Cell<Option<usize>>,
-    /// Texts that were cut in answers.
+    /// Number of shortened texts in answers.
     cut: Cell<u64>,
 }
 
@@ -38,28 +38,28 @@ impl WorkBudget {
         Self { given: steps, trace: Cell::new(Some(steps)), evaluation, cut: Cell::new(0) }
     }
 
-    /// Charges steps to the evaluation and the trace; `false` if they do not suffice, and ever
-    /// after.
+    /// Charges steps to the evaluation and the trace. Returns `false` if they do not suffice, and
+    /// for every later charge.
     #[inline]
     pub fn spend(&self, steps: usize) -> bool {
-        // A failed charge leaves `None`, so no smaller one passes after it, and a caller may do
-        // its charges first and look at `is_spent` once.
+        // A failed charge leaves `None`, so no smaller one passes after it. A caller may make all
+        // its charges and check `is_spent` once.
         let evaluation = self.evaluation.get().and_then(|left| left.checked_sub(steps));
         self.evaluation.set(evaluation);
         self.trace.set(self.trace.get().and_then(|left| left.checked_sub(steps as u64)));
         !self.is_spent()
     }
 
-    /// Begins an evaluation with a full budget of its own and charges its least steps; `false` if
-    /// the trace does not have them.
+    /// Begins an evaluation with a full budget and charges its minimum; `false` if the trace has
+    /// fewer steps left.
     pub fn begin(&self, steps: usize) -> bool {
         self.evaluation.set(Some(EVALUATION_STEPS_MAX));
         self.spend(steps);
         !self.is_trace_spent()
     }
 
-    /// Begins to read the trace, which only the budget of the trace limits, and charges its least
-    /// steps; `false` if they do not suffice.
+    /// Begins to read the trace, limited only by the trace's budget, and charges the minimum;
+    /// `false` if it does not suffice.
     pub fn begin_reading(&self, steps: usize) -> bool {
         self.evaluation.set(Some(usize::MAX));
         self.spend(steps)
@@ -83,7 +83,7 @@ impl WorkBudget {
         trace.min(self.evaluation.get().unwrap_or(0))
     }
 
-    /// Returns the budget that the trace began with, in steps.
+    /// Returns the initial budget of the trace, in steps.
     pub fn given(&self) -> u64 {
         self.given
     }
@@ -93,12 +93,12 @@ impl WorkBudget {
         self.given - self.trace.get().unwrap_or(0)
     }
 
-    /// Counts texts of an answer that were cut.
+    /// Counts shortened texts of an answer.
     pub fn note_cut(&self, texts: u64) {
         self.cut.set(self.cut.get() + texts);
     }
 
-    /// Returns the number of texts that were cut in answers about the trace.
+    /// Returns the number of shortened texts in answers about the trace.
     pub fn cut_texts(&self) -> u64 {
         self.cut.get()
     }

@@ -20,18 +20,18 @@ pub enum Level {
 }
 
 impl Level {
-    /// Returns the word for it in the config and in records.
+    /// Returns its name in the config and in records.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// Target and time of a judgement: shared by all evaluations of it.
+/// Target and time of a judgement, shared by its evaluations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// The trace; of a session, its last.
+    /// The trace; for a session its last one.
     pub trace_id: TraceId,
-    /// Sender of the first record of the trace; of a session, of the trace that began it.
+    /// Sender of the trace's first record; for a session, of its first trace.
     pub sender: Sender,
     /// The session, if the spans name one; `None` when no exporter shows it.
     pub session_id: Option<Box<str>>,
@@ -39,11 +39,11 @@ pub struct Target {
     pub resource: Arc<Resource>,
     /// The agent, if known.
     pub agent_name: Option<Box<str>>,
-    /// The id of the model's reply that a span is about, with that span.
+    /// The id of the model reply that a span is about, with that span.
     pub response: Option<(SpanId, Box<str>)>,
     /// Cause that completed the trace.
     pub completion: Completion,
-    /// True if part of the trace is known to be missing: it was waited for in vain.
+    /// True if parts of the trace are known to be missing after the wait for them.
     pub is_partial: bool,
     /// Time of the judgement, Unix nanoseconds.
     pub time_ns: u64,
@@ -62,12 +62,12 @@ pub struct Score {
     pub explanation: Explanation,
     /// Evidence of the score, as structured data; `Null` when no exporter shows it.
     pub details: Value<'static>,
-    /// Label that goes before the threshold (a failed critical rule).
+    /// Label that overrides the threshold, as after a failed critical rule.
     pub label: Option<Label>,
 }
 
-/// Formats a share for people, with `digits` behind the point: a value below 1 never reads as 1,
-/// and nothing reads as `-0`. "1.00, fail" would look like a fault of the gate.
+/// Formats a share for people with `digits` decimals. A value below 1 never rounds to 1, and
+/// nothing reads as `-0`: "1.00, fail" would look like a fault of the gate.
 pub fn shown_share(value: f64, digits: usize) -> String {
     let steps = 10_f64.powi(digits as i32);
     let near = (value * steps).round();
@@ -76,14 +76,14 @@ pub fn shown_share(value: f64, digits: usize) -> String {
     format!("{:.digits$}", shown / steps)
 }
 
-/// Formats a share in percent, by the rule of [`shown_share`].
+/// Formats a share in percent, rounded as by [`shown_share`].
 pub fn shown_percent(value: f64) -> String {
     let near = (value * 100.0).round();
     let is_cut = near >= 100.0 && value < 1.0;
     format!("{:.0}%", if is_cut { 99.0 } else { near + 0.0 })
 }
 
-/// Reason that a target could not be judged: a closed set, for counters.
+/// Reason that a target could not be judged: a closed set, used by counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Reason {
@@ -97,34 +97,34 @@ pub enum Reason {
     FinalOutputNotRecorded,
     /// No definition of the tools is known.
     ToolDefinitionsNotRecorded,
-    /// The schema that the telemetry holds of a tool is none that arguments can be checked against.
+    /// The tool schema in the telemetry cannot be used to check arguments.
     SchemaUnusable,
     /// Token counts or cost are not in the telemetry.
     UsageNotRecorded,
-    /// Nothing is expected of this trace: the dataset or attribute has no criteria for it.
+    /// The dataset or attribute has no expectation for this trace.
     NoExpectation,
     /// The trace holds no tool call and the evaluator judges only calls.
     NoToolCalls,
-    /// The text is longer than the limit for what an evaluator reads.
+    /// The text exceeds the limit of the evaluator's input.
     TextTooLarge,
-    /// The trajectory is larger than the limit for what an evaluator reads.
+    /// The trajectory exceeds the limit of the evaluator's input.
     TrajectoryTooLarge,
-    /// Judging the trace, all its evaluations together, would take more than `limits.trace_steps`.
+    /// All evaluations of the trace together would exceed `limits.trace_steps`.
     TraceTooExpensive,
     /// The text holds too little to judge.
     InsufficientData,
     /// A judge was asked and could not tell: at least half of the applicable statements are
     /// unclear.
     JudgeUnsure,
-    /// Nothing that the evaluator asks about occurs in the trajectory.
+    /// The trajectory holds nothing that the evaluator assesses.
     NothingToJudge,
-    /// The record of the trajectory is longer than the limit on text for a judge.
+    /// The record of the trajectory exceeds the limit on judge input.
     EvidenceTooLong,
     /// Evidence that a judge needs is not in the telemetry.
     EvidenceNotRecorded,
     /// No plan of the agent is in the telemetry.
     PlanNotRecorded,
-    /// Something in the record tries to sway the judge, and the settings say not to score then.
+    /// The record appears to influence the judge, and the settings exclude such targets.
     InjectionSuspected,
     /// The settings withhold evidence that the judge needs.
     ContentWithheld,
@@ -132,9 +132,9 @@ pub enum Reason {
     QueueFull,
     /// The budget of the judge is spent.
     BudgetExhausted,
-    /// The rest of the judge's budget is for other senders.
+    /// The rest of the judge's budget is reserved for other senders.
     BudgetShare,
-    /// The rate limit of the judge left no room for the request before its deadline.
+    /// The judge's rate limit allowed no request before the deadline.
     RateLimited,
     /// The circuit breaker of the judge was open after failures.
     CircuitOpen,
@@ -144,14 +144,14 @@ pub enum Reason {
     Shutdown,
     /// An external evaluator says that it cannot judge the target.
     ExternalNotEvaluable,
-    /// An external evaluator could not be reached, or has not said what it evaluates.
+    /// An external evaluator is unreachable, or has not declared its evaluations.
     EvaluatorUnavailable,
     /// The judge, or a filter before it, refused to answer.
     JudgeRefused,
 }
 
 impl Reason {
-    /// Reasons for which no answer came that a later attempt may still get.
+    /// Reasons without an answer, where a later attempt may still get one.
     pub const UNANSWERED: [Self; 7] = [
         Self::QueueFull,
         Self::BudgetExhausted,
@@ -165,7 +165,7 @@ impl Reason {
     /// All reasons, in the order of declaration.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Returns the word for it in records and counters.
+    /// Returns its name in records and counters.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -213,7 +213,7 @@ impl Outcome {
         }
     }
 
-    /// Returns true if a judge or an external evaluator may still answer when it is asked again.
+    /// Returns true if a judge or an external evaluator may still answer a retry.
     pub fn is_unanswered(&self) -> bool {
         match self {
             Self::Scored(_) => false,
@@ -234,13 +234,13 @@ pub enum Label {
 }
 
 impl Label {
-    /// Returns the word for it: `pass` or `fail`.
+    /// Returns its name: `pass` or `fail`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// Outcome and label in one, as counters tell them apart. Counters and files hold the numbers.
+/// Outcome and label combined, as counters distinguish them. Counters and files store the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum GivenVerdict {
@@ -260,18 +260,18 @@ impl GivenVerdict {
         Self::VARIANTS.get(number).copied()
     }
 
-    /// Returns the verdict of an outcome and a label as records word them.
+    /// Returns the verdict for an outcome and label as written in records.
     pub fn of(outcome: &str, label: Option<&str>) -> Self {
         let verdict = if outcome == "scored" { label.unwrap_or("fail") } else { outcome };
         verdict.parse().unwrap_or(Self::Failed)
     }
 
-    /// Returns the word for it in records.
+    /// Returns its name in records.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the words for it in tables.
+    /// Returns its name in tables.
     pub fn words(self) -> &'static str {
         if self == Self::NotEvaluable { "not evaluable" } else { self.into() }
     }
@@ -290,16 +290,16 @@ pub struct EvaluatorInfo {
     pub level: Level,
     /// Hash of kind, name, settings and criteria.
     pub digest: [u8; 16],
-    /// The case of a dataset that it judges against, if it is one of a dataset's; of a single turn
-    /// of a conversation `talk, turn 2`. Not part of the identity: the criteria are.
+    /// The dataset case that it judges against, if any; for a single turn of a conversation `talk,
+    /// turn 2`. It is not part of the identity, since the criteria are.
     pub case: Option<Box<str>>,
-    /// The version that an evaluator outside of this process gives itself; part of `digest` then.
+    /// Version that an external evaluator reports; then part of `digest`.
     pub own_version: Option<Box<str>>,
 }
 
 impl EvaluatorInfo {
-    /// Returns the evaluator's version, in hexadecimal digits: a change of its settings, its
-    /// criteria or [`own_version`](Self::own_version) changes it.
+    /// Returns the evaluator's version in hexadecimal. It changes with the settings, the criteria
+    /// and [`own_version`](Self::own_version).
     pub fn version(&self) -> String {
         self.digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -312,28 +312,26 @@ pub struct JudgeUse {
     pub model: String,
     /// Version of the prompt.
     pub prompt_version: u32,
-    /// Votes that were taken.
+    /// Number of votes.
     pub samples: u32,
     /// Mean share of the votes that agree with the majority, 0 to 1.
     pub agreement: f64,
-    /// True if the answer is that of another judge, to which the evaluation was escalated.
+    /// True if the evaluation was escalated to another judge, which answered.
     pub escalated: bool,
-    /// True if the fallback judge was asked: the configured one could not be asked, or did not
-    /// answer.
+    /// True if the fallback judge answered because the configured one was unavailable.
     pub fallback: bool,
-    /// Cost of all requests for it, US dollars; 0 if answers were known, or prices are not.
+    /// Cost of all its requests, US dollars; 0 if cached or if prices are unknown.
     pub cost_usd: f64,
     /// True if an attempt to influence the judge was found.
     pub injection_suspected: bool,
-    /// Bytes of the record that were left out.
+    /// Bytes omitted from the record.
     pub cut_bytes: u64,
 }
 
 /// One evaluator's answer about one target.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
-    /// Identity: a replay yields the same; all zero when no exporter shows it
-    /// ([`Want`](super::Want)).
+    /// Identity, stable across replays; all zero when no exporter shows it ([`Want`](super::Want)).
     pub id: EvaluationId,
     /// The evaluator that judged.
     pub evaluator: Arc<EvaluatorInfo>,
@@ -347,15 +345,15 @@ pub struct Evaluation {
     pub revision: u32,
     /// The evaluation that this one replaces.
     pub revises: Option<EvaluationId>,
-    /// The verdict that it takes back, if that is still known.
+    /// The replaced verdict, if still known.
     pub supersedes: Option<GivenVerdict>,
-    /// Judge, votes and cost; `None` where no judge was asked.
+    /// Judge, votes and cost; `None` without a judge.
     pub judge: Option<Arc<JudgeUse>>,
 }
 
-/// Last evaluation of a trace by one evaluator, remembered where the spans alone do not tell it: an
-/// early verdict, one against an expectation that came with the trace, or one where a `when` may
-/// not have selected the trace before.
+/// Last evaluation of a trace by one evaluator, remembered where the spans alone do not determine
+/// it: an early verdict, one against an expectation sent with the trace, or one that a `when` may
+/// have excluded before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reported {
     /// The evaluator's place in the config, from 0.
@@ -367,7 +365,7 @@ pub struct Reported {
 }
 
 impl Evaluation {
-    /// Returns outcome and label in one.
+    /// Returns outcome and label combined.
     pub fn verdict(&self) -> GivenVerdict {
         match (&self.outcome, self.label()) {
             (Outcome::Scored(_), Some(Label::Pass)) => GivenVerdict::Pass,

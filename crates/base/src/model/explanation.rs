@@ -1,8 +1,7 @@
-//! Explanations of scores, with content marked so that it can be left out.
+//! Explanations of scores, in which content is marked so that it can be omitted.
 //!
-//! They are written once and read in two ways: whole, where content may be shown, and without it,
-//! where it may not. Text that is not marked as plain is content: an evaluator that marks nothing
-//! keeps all its words inside.
+//! Each is written once and read with or without its content. Text that is not marked as plain
+//! counts as content, so an evaluator that marks nothing exposes nothing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,18 +11,17 @@ use std::ops::{Deref, Range};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
     text: String,
-    /// Parts that may be content, in order, each with its replacement.
+    /// Ranges that may be content, in order, each with its replacement.
     hidden: Vec<(Range<usize>, &'static str)>,
 }
 
 impl Explanation {
-    /// Returns an explanation without content: names of tools, counts, rules, and words of the
-    /// config.
+    /// Returns an explanation without content: tool names, counts, rules and words of the config.
     pub fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), hidden: Vec::new() }
     }
 
-    /// Returns an explanation all of which may be content.
+    /// Returns an explanation that may be content throughout.
     pub fn content(text: impl Into<String>) -> Self {
         let mut words = Self::default();
         words.hide(&text.into(), "");
@@ -72,7 +70,7 @@ impl Explanation {
         Cow::Owned(out)
     }
 
-    /// Returns the bytes held in memory, about.
+    /// Returns the approximate bytes held in memory.
     pub fn bytes(&self) -> usize {
         self.text.len() + size_of_val(&*self.hidden)
     }

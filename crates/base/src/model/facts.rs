@@ -1,15 +1,15 @@
-//! Demands of later stages on earlier ones, so that only what is used is copied or made.
+//! Facts that later stages need from earlier ones, so that nothing else is copied or computed.
 
 /// Facts that an evaluator reads; others are not copied out of the request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// Arguments of tool calls.
     pub arguments: bool,
-    /// Results of tool calls (errors and status are always kept).
+    /// Results of tool calls (errors and status are always retained).
     pub results: bool,
     /// The user's input.
     pub user_input: bool,
-    /// Texts that models were given ([`Trajectory::heard`](super::Trajectory)).
+    /// Texts given to models ([`Trajectory::heard`](super::Trajectory)).
     pub heard: bool,
     /// The final output.
     pub final_output: bool,
@@ -17,21 +17,21 @@ pub struct Facts {
     pub tool_definitions: bool,
     /// Token counts, cost and model.
     pub usage: bool,
-    /// Finish reasons of model calls: they show that calls were made where none is recorded.
+    /// Finish reasons of model calls, which reveal tool calls that nothing else records.
     pub finish_reasons: bool,
     /// All attributes of the root span.
     pub root_attributes: bool,
     /// Name, kind, status and all attributes of every span.
     pub spans: bool,
-    /// The id of the reply that the root span is about.
+    /// The id of the reply that the root span describes.
     pub response_id: bool,
-    /// Attributes to retain as they came, on every span that has the first of them
-    /// ([`Trajectory::kept_spans`](super::Trajectory)); each entry is one such group.
+    /// Attributes to retain unchanged on every span that has the first of a group
+    /// ([`Trajectory::kept_spans`](super::Trajectory)).
     pub attributes: Vec<Vec<String>>,
 }
 
 impl Facts {
-    /// Returns the facts that either needs.
+    /// Returns the union of both.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         self.arguments |= other.arguments;
@@ -53,7 +53,7 @@ impl Facts {
         self
     }
 
-    /// Returns all facts but spans and attributes as they came, for `inspect`.
+    /// Returns all facts except spans and raw attributes, for `inspect`.
     pub fn all() -> Self {
         Self {
             arguments: true,
@@ -72,24 +72,24 @@ impl Facts {
     }
 }
 
-/// Parts of an evaluation that the configured exporters show; others are not made.
+/// Parts of an evaluation that the configured exporters show; others are not computed.
 #[derive(Default, Clone, Copy, Debug, PartialEq)]
 pub struct Want {
     /// The sentence for a person.
     pub explanation: bool,
     /// The structured details.
     pub details: bool,
-    /// Each evaluation by itself, with its id and session; else evaluations are only counted.
+    /// Each evaluation as a record with id and session; otherwise evaluations are only counted.
     pub records: bool,
 }
 
 impl Want {
-    /// Everything.
+    /// All parts.
     pub const ALL: Self = Self { explanation: true, details: true, records: true };
-    /// The number alone.
+    /// Only the number.
     pub const SCORE: Self = Self { explanation: false, details: false, records: false };
 
-    /// Returns the parts that either shows.
+    /// Returns the union of both.
     pub fn union(self, other: Self) -> Self {
         Self {
             explanation: self.explanation || other.explanation,

@@ -1,4 +1,4 @@
-//! Groups of clients whose data is kept apart.
+//! Groups of clients whose data is isolated.
 
 use sha2::{Digest, Sha256};
 
@@ -7,8 +7,8 @@ use super::TraceId;
 /// Digits of a group in hexadecimal.
 const HEX_DIGITS: usize = 16;
 
-/// A group of clients by its name, of which only a hash is held; the default is that of everybody,
-/// where clients are not known.
+/// Client group, identified by a hash of its name. The default is the group of all clients where
+/// clients are unknown.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientGroup(u64);
 
@@ -18,36 +18,35 @@ impl ClientGroup {
         Self(first_half(&Sha256::digest(name)).max(1))
     }
 
-    /// Returns the group with these bytes, as [`to_bytes`](Self::to_bytes) gave them.
+    /// Returns the group with these bytes, the inverse of [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(bytes))
     }
 
-    /// Returns the bytes that it is stored as.
+    /// Returns the stored bytes.
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Returns the group of these 16 hexadecimal digits, as [`to_hex`](Self::to_hex) gave them.
+    /// Returns the group with these 16 hexadecimal digits, the inverse of [`to_hex`](Self::to_hex).
     pub fn from_hex(digits: &[u8]) -> Option<Self> {
         let is_hex = digits.len() == HEX_DIGITS && digits.iter().all(u8::is_ascii_hexdigit);
         let digits = std::str::from_utf8(digits).ok().filter(|_| is_hex)?;
         u64::from_str_radix(digits, 16).ok().map(Self)
     }
 
-    /// Returns the bytes that it is stored as, in hexadecimal.
+    /// Returns the stored bytes in hexadecimal.
     pub fn to_hex(self) -> String {
         format!("{:0HEX_DIGITS$x}", self.0)
     }
 
-    /// Returns true if it is that of everybody.
+    /// Returns true for the default group.
     pub fn is_everybody(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns the id under which a trace of the group is held: for everybody the one that was
-    /// sent, else one that no other group can reach by the ids that it sends. The second half is
-    /// the same, so that its shard is.
+    /// Returns the internal id of a trace of the group. The default group uses the id as sent; no
+    /// group can reach an id of another. The second half stays the same, and so does the shard.
     pub fn key(self, sent: TraceId) -> TraceId {
         if self.is_everybody() {
             return sent;

@@ -47,7 +47,7 @@ macro_rules! id_forms {
 id_forms!(TraceId of 16, SpanId of 8, EvaluationId of 16);
 
 impl TraceId {
-    /// Returns it with another first half.
+    /// Replaces the first half.
     pub fn with_first_half(mut self, half: u64) -> Self {
         self.0[..8].copy_from_slice(&half.to_be_bytes());
         self

@@ -1,13 +1,13 @@
-//! Reference counts on log positions: a record stays while unfinished work has a claim on it.
+//! Reference counts on log positions: a record stays while unfinished work claims it.
 //!
-//! A source gives each of its records a position: a place in a log, an offset of a partition. Work
-//! holds a [`Claim`] on each record that would have to be read again if the process ended: a batch
-//! in a queue holds one, a trace that is open or remembered those of all its records, evaluations
-//! that have not arrived those of their traces. Work that goes through a source in order claims all
-//! from its next record on. A source may delete whatever nobody claims.
+//! A source gives each record a position: a place in a log, or an offset of a partition. Work holds
+//! a [`Claim`] on each record that a restart would have to read again. A queued batch holds one; an
+//! open or remembered trace holds those of all its records; undelivered evaluations hold those of
+//! their traces. Work that reads a source in order claims everything from its next record on. A
+//! source may delete unclaimed records.
 //!
-//! Notes on a trace stay as long as any of its records does ([`NoteCell`]), so that a restart never
-//! reads a record without what is known of it.
+//! Notes on a trace stay as long as any of its records ([`NoteCell`]), so a restart never reads a
+//! record without its notes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ mod tests;
 
 /// Origin of records, such as a log, with its claimed positions.
 ///
-/// A partition of a topic is a source for as long as this process owns it: then the source is
-/// [retired](Self::retire), and whoever owns the partition next reads what was claimed.
+/// A partition of a topic is a source while this process owns it. After that it is
+/// [retired](Self::retire), and its next owner reads the claimed records.
 #[derive(Debug, Default)]
 pub struct Source {
     claimed: Mutex<Claimed>,
     tied: TiedCount,
     is_retired: AtomicBool,
-    /// Position behind the last record that an earlier process is known to have read.
+    /// Position after the last record known to be read by an earlier process.
     read_before: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ pub struct Source {
 struct Claimed {
     /// Claims on single records, by position.
     records: BTreeMap<u64, ClaimCount>,
-    /// Number of claims on all from a position on.
+    /// Number of claims on all positions from one on.
     onwards: BTreeMap<u64, u32>,
     /// Bytes of the claimed records.
     bytes: u64,
@@ -56,14 +56,14 @@ struct ClaimCount {
 /// Claimed records of a source at one time.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimedRecords {
-    /// Positions and bytes of single records, in order.
+    /// Positions and bytes of single records, ordered.
     pub records: Vec<(u64, u32)>,
-    /// Position from which on all are claimed.
+    /// Position from which all records are claimed.
     pub onwards: Option<u64>,
 }
 
 impl Source {
-    /// Claims a record of so many bytes in a log, else of none. A clone is the same claim.
+    /// Claims a record of so many bytes in a log, or 0 outside of one. A clone is the same claim.
     pub fn claim(self: &Arc<Self>, position: u64, bytes: u64) -> Claim {
         let mut claimed = self.claimed.lock();
         let entry = claimed.records.entry(position).or_default();
@@ -82,12 +82,12 @@ impl Source {
         Claim::new(self, position, 0, true)
     }
 
-    /// Marks the source as one that others read: work that only it has the records of is theirs.
+    /// Marks the source as read by another process, which takes over the work on its records.
     pub fn retire(&self) {
         self.is_retired.store(true, atomic::Ordering::Release);
     }
 
-    /// Returns true if others read it.
+    /// Returns true if another process reads it.
     pub fn is_retired(&self) -> bool {
         self.is_retired.load(atomic::Ordering::Acquire)
     }
@@ -121,13 +121,13 @@ impl Source {
         self.claimed.lock().bytes
     }
 
-    /// Returns the number of times that a note could not be tied to a record of a forgotten trace,
-    /// for want of room: what the trace was told may be told again after a restart.
+    /// Returns the number of notes that could not be tied to a record of a forgotten trace, because
+    /// of the limit. After a restart such traces may be reported again.
     pub fn untied(&self) -> u64 {
         self.tied.refused()
     }
 
-    /// Returns all that is claimed now.
+    /// Returns a snapshot of all claims.
     pub fn claimed_records(&self) -> ClaimedRecords {
         let claimed = self.claimed.lock();
         let records = claimed.records.iter().map(|(position, it)| (*position, it.bytes)).collect();
@@ -142,7 +142,7 @@ struct ClaimedPlace {
     position: u64,
     bytes: u64,
     is_onwards: bool,
-    /// Notes on forgotten traces of the record, which stay as long.
+    /// Notes on forgotten traces of the record, which live as long.
     notes: Mutex<TiedNotes>,
 }
 
@@ -190,16 +190,16 @@ impl Claim {
         self.0.source.claim_onwards(self.0.position)
     }
 
-    /// Order of claims: by source, then by position.
+    /// Sort key of claims: source, then position.
     fn key(&self) -> (usize, u64) {
         (Arc::as_ptr(&self.0.source) as usize, self.0.position)
     }
 }
 
-/// Most claims that are inserted one by one; more are merged.
+/// Largest number of claims that are inserted one by one; more are merged.
 const INSERTED_MAX: usize = 4;
 
-/// Claims on the records that some work comes from, in order. Small, since most work has one.
+/// Claims on the records behind some work, ordered. Small, since most work has one.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     first: Option<Claim>,
@@ -210,12 +210,12 @@ pub struct Claims {
 struct MoreClaims {
     /// Claims behind the first.
     claims: Vec<Claim>,
-    /// Notes on the trace that they are of.
+    /// Notes on their trace.
     notes: Option<NoteCell>,
 }
 
 impl Claims {
-    /// Bytes of one claim of a trace, with its notes' place at the record.
+    /// Bytes of one claim of a trace, with the reference from its record to the notes.
     const CLAIM_BYTES: usize = size_of::<Claim>() + size_of::<NoteCell>();
     /// Bytes of the notes on a trace.
     const NOTES_BYTES: usize = 160;
@@ -248,9 +248,9 @@ impl Claims {
         claims.insert(at, claim);
     }
 
-    /// Returns these claims, each record's once.
+    /// Returns these claims without duplicates.
     fn of(mut claims: Vec<Claim>) -> Self {
-        // Linear where it is a few parts that are in order, one after another.
+        // Linear for a few sorted runs.
         claims.sort_by_key(Claim::key);
         claims.dedup_by_key(|claim| claim.key());
         let mut claims = claims.into_iter();
@@ -273,8 +273,7 @@ impl Claims {
         }
     }
 
-    /// Returns the notes of the trace that these claims are of, tied to each of its records, also
-    /// to those that join later.
+    /// Returns the notes of their trace, tied to each record now and to those that join later.
     pub fn notes(&mut self) -> NoteCell {
         if let Some(notes) = self.more.as_ref().and_then(|more| more.notes.as_ref()) {
             return notes.clone();
@@ -299,12 +298,12 @@ impl Claims {
         self.iter().map(Claim::position)
     }
 
-    /// Returns the bytes of the claimed records in logs, which others may claim as well.
+    /// Returns the bytes of the claimed log records, including those that others claim too.
     pub fn record_bytes(&self) -> u64 {
         self.iter().map(|claim| claim.0.bytes).sum()
     }
 
-    /// Returns the bytes held for them beside their own.
+    /// Returns the heap bytes that they hold.
     pub fn bytes(&self) -> usize {
         self.more.as_ref().map_or(0, |more| {
             let notes = more.notes.as_ref().map_or(0, |_| Self::NOTES_BYTES);
@@ -312,12 +311,12 @@ impl Claims {
         })
     }
 
-    /// Returns true if others read all of the records from now on.
+    /// Returns true if another process now reads all of the records.
     pub fn are_retired(&self) -> bool {
         !self.is_empty() && self.iter().all(|claim| claim.0.source.is_retired())
     }
 
-    /// Returns true if others read some of the records from now on.
+    /// Returns true if another process now reads some of the records.
     pub fn has_retired(&self) -> bool {
         self.iter().any(|claim| claim.0.source.is_retired())
     }
@@ -333,7 +332,7 @@ impl Claims {
         self.iter().all(|claim| Arc::ptr_eq(&claim.0.source, source))
     }
 
-    /// Returns true if nothing is claimed: the records are in no log.
+    /// Returns true if nothing is claimed, as for records outside of a log.
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
     }
@@ -345,7 +344,7 @@ impl From<Claim> for Claims {
     }
 }
 
-/// Joins the claims of much work at once.
+/// Merges many claims at once.
 impl FromIterator<Self> for Claims {
     fn from_iter<I: IntoIterator<Item = Self>>(all: I) -> Self {
         Self::of(
@@ -354,11 +353,11 @@ impl FromIterator<Self> for Claims {
     }
 }
 
-/// Delivery receipt of evaluations: everyone who must deliver them holds a clone, and drops it once
-/// they have arrived, or were given up and counted.
+/// Delivery receipt of evaluations: each deliverer holds a clone and drops it after delivery, or
+/// after giving up and counting the loss.
 ///
-/// Dropping the last clone drops the claims of the evaluations and calls `arrived`, unless one of
-/// the holders [left](Self::leave) them undelivered.
+/// Dropping the last clone drops the claims of the evaluations and calls `arrived`, unless a holder
+/// [left](Self::leave) them undelivered.
 #[derive(Clone)]
 pub struct Receipt(Arc<ReceiptParts>);
 
@@ -369,19 +368,19 @@ struct ReceiptParts {
 }
 
 impl Receipt {
-    /// Returns a receipt that holds these claims and calls `arrived` once everything has arrived.
+    /// Returns a receipt that holds these claims and calls `arrived` after all deliveries.
     pub fn new(claims: Claims, arrived: impl FnOnce() + Send + 'static) -> Self {
         let arrived = Mutex::new(Some(Box::new(arrived) as Box<dyn FnOnce() + Send>));
         Self(Arc::new(ReceiptParts { claims, is_left: AtomicBool::new(false), arrived }))
     }
 
-    /// Marks the evaluations as undelivered, with no further attempt in this process: the next
-    /// process makes it.
+    /// Marks the evaluations as undelivered. This process makes no further attempt; the next one
+    /// does.
     pub fn leave(&self) {
         self.0.is_left.store(true, atomic::Ordering::Release);
     }
 
-    /// Returns the claims on the records that the evaluations come from.
+    /// Returns the claims on the records behind the evaluations.
     pub fn claims(&self) -> &Claims {
         &self.0.claims
     }

@@ -1,18 +1,16 @@
-//! Memory quotas: bytes of senders' data, counted where they are held.
+//! Memory quotas: bytes of senders' data, counted by the component that holds them.
 //!
-//! `limits.memory_mib` limits all of them. It is divided into quotas, one for each place that holds
-//! such bytes, and each place stays within its quota: so all together stay within the limit, and
-//! none has to know another.
+//! `limits.memory_mib` limits their sum. It is divided into one quota for each component. Each
+//! component stays within its quota, so the sum stays within the limit without coordination.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most that one holder may have, as a multiple of the free rest of the quota. Alone it has nearly
-/// all of it; where many compete, those who hold much get no more, and those who hold little find
-/// room.
+/// Largest share of one holder, as a multiple of the free rest of the quota. A single holder gets
+/// nearly all of it. Under contention large holders get no more, and small ones still find room.
 pub(super) const HOLDER_TIMES: usize = 4;
 
-/// Quota of one place: a limit and the amount in use, mostly in bytes.
+/// Quota of one component: a limit and the amount in use, mostly in bytes.
 #[derive(Debug)]
 pub struct MemoryQuota {
     name: &'static str,
@@ -48,26 +46,25 @@ impl MemoryQuota {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Returns the free rest.
+    /// Returns the free amount.
     pub fn left(&self) -> usize {
         self.limit().saturating_sub(self.held())
     }
 
-    /// Returns the most that one holder may have when nobody else has anything.
+    /// Returns the largest amount for a single holder of an unused quota.
     pub fn largest(&self) -> usize {
         self.limit() / (HOLDER_TIMES + 1) * HOLDER_TIMES
     }
 
-    /// Takes an amount if there is room.
+    /// Takes an amount if the quota has room.
     pub fn try_take(&self, amount: usize) -> bool {
         let limit = self.limit();
         let sum = |held: usize| held.checked_add(amount).filter(|sum| *sum <= limit);
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
     }
 
-    /// Takes an amount for a holder whose use `own` counts, if there is room and the holder stays
-    /// within its part (`HOLDER_TIMES`). A holder that has nothing may take all the room there
-    /// is.
+    /// Takes an amount for a holder that uses `own`, if the quota has room and the holder stays
+    /// within its share (`HOLDER_TIMES`). A holder without any may take all the room.
     pub fn try_take_for(&self, own: &AtomicUsize, amount: usize) -> bool {
         if !self.try_take(amount) {
             return false;
@@ -80,33 +77,33 @@ impl MemoryQuota {
         false
     }
 
-    /// Takes an amount even without room: for bytes that are held already.
+    /// Takes an amount even beyond the limit, for bytes already held.
     pub fn take(&self, amount: usize) {
         self.held.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Gives back an amount.
+    /// Releases an amount.
     pub fn give_back(&self, amount: usize) {
         lower(&self.held, amount);
     }
 
-    /// Gives back an amount of a holder.
+    /// Releases an amount of a holder.
     pub fn give_back_for(&self, own: &AtomicUsize, amount: usize) {
         lower(own, amount);
         self.give_back(amount);
     }
 
-    /// Counts cache entries that were evicted for want of room.
+    /// Counts cache entries evicted by the limit.
     pub fn count_forgotten(&self, count: usize) {
         self.forgotten.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Returns the number of cache entries evicted so far for want of room.
+    /// Returns the number of cache entries evicted by the limit.
     pub fn forgotten(&self) -> usize {
         self.forgotten.load(Ordering::Relaxed)
     }
 
-    /// Changes the amount that somebody holds from `before` to `now`, even without room.
+    /// Changes a held amount from `before` to `now`, even beyond the limit.
     pub fn change(&self, before: usize, now: usize) {
         match now.checked_sub(before) {
             Some(more) => self.take(more),
@@ -115,27 +112,27 @@ impl MemoryQuota {
     }
 }
 
-/// Lowers a count, at most to 0: one that wrapped around would leave no room ever after.
+/// Lowers a count, at least to 0: a wrapped count would block the quota for good.
 fn lower(count: &AtomicUsize, amount: usize) {
     let lowered = |before: usize| Some(before.saturating_sub(amount));
-    // Never an error: the closure always returns some.
+    // Never an error: the closure always returns `Some`.
     let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lowered);
 }
 
-/// Declares the quotas in the order in which data passes them: limits, quotas, and the mebibytes of
-/// each in one gibibyte.
+/// Declares the quotas in data-flow order: limits, quotas, and each one's mebibytes of one
+/// gibibyte.
 macro_rules! quotas {
     ($($(#[$doc:meta])* $name:ident: $mib:literal;)*) => {
         /// Limits of all quotas, bytes.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct MemoryLimits {
-            /// The whole limit, fixed costs included.
+            /// The whole limit, including fixed costs.
             pub total: usize,
             $($(#[$doc])* pub $name: usize,)*
         }
 
         impl MemoryLimits {
-            /// Returns limits that leave no room for anything.
+            /// Returns limits of zero.
             pub fn none() -> Self {
                 Self { total: 0, $($name: 0,)* }
             }
@@ -148,7 +145,7 @@ macro_rules! quotas {
             }
         }
 
-        /// Quotas of all places that hold senders' data.
+        /// Quotas of all components that hold senders' data.
         #[derive(Clone, Debug)]
         pub struct Memory {
             $($(#[$doc])* pub $name: Arc<MemoryQuota>,)*
@@ -166,7 +163,7 @@ macro_rules! quotas {
                 $(self.$name.resize(limits.$name);)*
             }
 
-            /// Returns all quotas, in the order in which data passes them.
+            /// Returns all quotas, in data-flow order.
             pub fn shares(&self) -> [&Arc<MemoryQuota>; 10] {
                 [$(&self.$name),*]
             }
@@ -177,13 +174,13 @@ macro_rules! quotas {
 quotas! {
     /// Connections: bytes read ahead of their requests.
     connections: 44;
-    /// Bodies of requests, as they came and decompressed.
+    /// Bodies of requests, as received and decompressed.
     requests: 172;
     /// Records in the queues of shards.
     queue: 68;
     /// Traces, open and remembered, with their resources.
     traces: 176;
-    /// Values that are decoded from traces while they are judged.
+    /// Values decoded from traces during judging.
     judging: 136;
     /// Sessions, and the traces that wait for theirs.
     sessions: 46;
@@ -193,13 +190,13 @@ quotas! {
     forward: 0;
     /// Series of exporters, with their labels and resources.
     series: 20;
-    /// Compiled expressions of rules and the lazy-DFA caches of their automata; more where the
-    /// config has evaluators that scan texts.
+    /// Compiled expressions of rules and the lazy-DFA caches of their automata; more if the config
+    /// has evaluators that scan texts.
     rules: 64;
 }
 
 impl Memory {
-    /// Replaces the quota of rules by one that counts them for the whole process.
+    /// Replaces the quota of rules by one for the whole process.
     pub fn with_rules(self, rules: Arc<MemoryQuota>) -> Self {
         rules.resize(self.rules.limit());
         Self { rules, ..self }

@@ -1,4 +1,4 @@
-//! The shared vocabulary: plain data that every stage speaks.
+//! Shared vocabulary: plain data used by all stages.
 //!
 //! **Invariant:** nothing here does I/O, reads a clock, or imports a stage.
 
@@ -6,7 +6,7 @@ pub mod effort;
 pub mod evaluation;
 pub mod explanation;
 pub mod facts;
-mod fair_line;
+mod fair_queue;
 mod group;
 pub mod id;
 pub mod ledger;
@@ -28,7 +28,7 @@ pub use self::evaluation::{
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
-pub use fair_line::{DisplacedItem, FairLine};
+pub use fair_queue::{DisplacedItem, FairQueue};
 pub use group::ClientGroup;
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use ledger::{Claim, ClaimedRecords, Claims, NoteCell, NoteClaim, NoteKind, Receipt, Source};

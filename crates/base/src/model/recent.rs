@@ -5,9 +5,9 @@ use std::hash::Hash;
 use hashbrown::{Equivalent, HashMap};
 use smart_default::SmartDefault;
 
-/// Weighted cache that evicts a generation at a time. A looked-up entry becomes young; when the
-/// young reach half of the weight limit, the old are evicted and the young become the old. So an
-/// insertion costs no list of uses, and an entry that is looked up stays.
+/// Weighted cache that evicts one of two generations at a time. A looked-up entry becomes young.
+/// When the young reach half of the weight limit, the old are evicted and the young become the old.
+/// So an insertion updates no list of uses, and an entry in use stays.
 pub struct Recent<K, V> {
     young: Generation<K, V>,
     old: Generation<K, V>,
@@ -31,7 +31,7 @@ impl<K: Eq + Hash, V> Generation<K, V> {
 }
 
 impl<K: Eq + Hash, V> Recent<K, V> {
-    /// Returns an empty cache whose entries weigh at most so much together.
+    /// Returns an empty cache with a limit on the sum of weights.
     pub fn new(weight_max: usize) -> Self {
         let young = Generation::default();
         let old = Generation::default();
@@ -68,14 +68,13 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         self.young.entries.get_mut(key).map(|(value, _)| value)
     }
 
-    /// Removes an entry.
+    /// Removes and returns an entry.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let found = self.young.remove(key).or_else(|| self.old.remove(key));
         found.map(|(_, value, _)| value)
     }
 
-    /// Inserts an entry in place of one with the same key, unless it alone weighs more than half of
-    /// the limit.
+    /// Inserts or replaces an entry, unless it alone weighs more than half of the limit.
     pub fn keep(&mut self, key: K, value: V, weight: usize) {
         self.remove(&key);
         if weight > self.half {

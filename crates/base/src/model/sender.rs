@@ -1,8 +1,8 @@
-//! Senders, and the amounts that each of them holds of a quota.
+//! Senders, and the amount of a quota that each holds.
 //!
-//! Shares have two levels: peers first, then the connections of one. Many connections of one
-//! address have no more than one of another; behind a proxy, where all have one address,
-//! connections still tell senders apart.
+//! Shares have two levels: peers, then the connections of a peer. Many connections from one address
+//! hold no more than one from another. Behind a proxy, where all share an address, connections
+//! still distinguish senders.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,23 +12,23 @@ use hashbrown::HashMap;
 use super::memory::{HOLDER_TIMES, MemoryQuota};
 use super::{ClientGroup, fingerprint};
 
-/// Most that one sender may have of a quota that counts a few, though it leaves no rest.
+/// Largest share of one sender in a quota of a few items, even if nothing is left.
 const FEW: usize = 4;
 
-/// Sender of records, by hashes of what tells it from others when room is short.
+/// Sender of records, by hashes of the properties that distinguish it when a quota is short.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Sender {
-    /// Its group: traces of another are not its own.
+    /// Its group, which owns its traces.
     pub group: ClientGroup,
-    /// Its client, or its address where clients are not known.
+    /// Its client, or its address if clients are unknown.
     pub peer: u32,
-    /// Its connection; 0 for records that came by none, as those of topics and files.
+    /// Its connection; 0 for records without one, as from topics and files.
     pub connection: u16,
 }
 
 impl Sender {
-    /// Returns all connections from an address as one sender. Those of one network of IPv6 are one:
-    /// a host has them all.
+    /// Returns all connections from an address as one sender. An IPv6 network counts as one
+    /// address, since a host has all of it.
     pub fn of_address(address: Option<IpAddr>) -> Self {
         let peer = match address.map(|address| address.to_canonical()) {
             None => 0,
@@ -43,37 +43,37 @@ impl Sender {
         Self { group, peer: fingerprint(&group.to_bytes()), connection: 0 }
     }
 
-    /// Returns a client that brings what others sent: a peer of its own beside its group.
+    /// Returns a client that relays data of others: a separate peer beside its group.
     pub fn of_client(group: ClientGroup, client: &str) -> Self {
         Self { group, peer: fingerprint(client.as_bytes()), connection: 0 }
     }
 
-    /// Returns its peer and connection alone, by which shares go.
+    /// Returns only its peer and connection, which determine shares.
     pub fn without_group(self) -> Self {
         Self { group: ClientGroup::default(), ..self }
     }
 
-    /// Returns true if a group's records came from a topic: by no connection of this process.
+    /// Returns true if the records came from a topic, without a connection.
     pub fn is_topic(self) -> bool {
         self.connection == 0 && !self.group.is_everybody()
     }
 
-    /// Returns the number of its connection among those of all peers.
+    /// Returns the number of its connection, unique among all peers.
     pub(super) fn number(self) -> u64 {
         u64::from(self.peer) << 16 | u64::from(self.connection)
     }
 }
 
-/// Amounts that senders hold of one quota.
+/// Amounts of one quota held by senders.
 #[derive(Debug, Default)]
 pub struct SenderShares {
     peers: HashMap<u32, usize>,
     connections: HashMap<u64, usize>,
-    /// `None` until somebody asks who has most.
+    /// `None` until the largest holder is first requested.
     ranks: Option<ShareRanks>,
 }
 
-/// Senders by the amounts that they hold.
+/// Senders ranked by held amount.
 #[derive(Debug, Default)]
 struct ShareRanks {
     peers: BTreeSet<(usize, u32)>,
@@ -81,7 +81,7 @@ struct ShareRanks {
 }
 
 impl ShareRanks {
-    /// Puts a sender where it belongs by the amounts of its peer and connection.
+    /// Updates a sender's ranks to the amounts of its peer and connection.
     fn put(
         &mut self,
         Sender { peer, connection, .. }: Sender,
@@ -103,27 +103,27 @@ impl ShareRanks {
 type HeldAmounts = (usize, usize);
 
 impl SenderShares {
-    /// Returns the amounts that the peer of a sender holds, and its connection of that.
+    /// Returns the amounts held by a sender's peer and by its connection.
     pub fn held(&self, sender: Sender) -> HeldAmounts {
         let connection = self.connections.get(&sender.number());
         let peer = self.peers.get(&sender.peer);
         (peer.copied().unwrap_or(0), connection.copied().unwrap_or(0))
     }
 
-    /// Returns true if no peer but this one holds anything.
+    /// Returns true if no other peer holds anything.
     pub fn is_peers_alone(&self, peer: u32) -> bool {
         self.peers.keys().all(|other| *other == peer)
     }
 
-    /// Returns true if a sender may take so much more of a quota.
+    /// Returns true if a sender may take this much more of a quota.
     pub fn has_room(&self, quota: &MemoryQuota, sender: Sender, amount: usize) -> bool {
         self.fits(quota.left(), sender, amount)
     }
 
-    /// Returns true if a sender may take so much more of what is left: its peer has at most four
-    /// times what that leaves, its connection at most four times what its peer may still have, and
-    /// each up to `FEW` whatever is left. A peer without anything may take all the room there is,
-    /// a connection without anything all that its peer may have.
+    /// Returns true if a sender may take this much more of the free rest. Its peer may hold at most
+    /// four times the remainder, its connection at most four times the peer's remaining share, and
+    /// each up to `FEW` in any case. A peer that holds nothing may take all the room; a connection
+    /// that holds nothing may take its peer's share.
     pub fn fits(&self, left: usize, sender: Sender, amount: usize) -> bool {
         let Some(left) = left.checked_sub(amount) else { return false };
         let most = |left: usize| left.saturating_mul(HOLDER_TIMES).max(FEW);
@@ -133,8 +133,8 @@ impl SenderShares {
         peer == 0 || of_peer.is_some_and(fits)
     }
 
-    /// The same of what has room for it, where others have any: the only peer may have all but for
-    /// the parts of its connections, and the only connection all.
+    /// Returns true if the amount [`fits`](Self::fits), without a limit for a single holder: the
+    /// only peer is limited just by the shares of its connections, the only connection not at all.
     pub fn fits_beside_others(&self, left: usize, sender: Sender, amount: usize) -> bool {
         let (peer, connection) = self.held(sender);
         if self.peers.len() > usize::from(peer > 0) {
@@ -154,13 +154,13 @@ impl SenderShares {
         is_taken
     }
 
-    /// Gives back an amount of a quota that a sender has.
+    /// Releases an amount of a quota for a sender.
     pub fn give_back(&mut self, quota: &MemoryQuota, sender: Sender, amount: usize) {
         self.remove(sender, amount);
         quota.give_back(amount);
     }
 
-    /// Counts an amount that a sender holds already.
+    /// Counts an amount already held by a sender.
     pub fn add(&mut self, sender: Sender, amount: usize) {
         let before = self.held(sender);
         *self.peers.entry(sender.peer).or_default() += amount;
@@ -168,7 +168,7 @@ impl SenderShares {
         self.rank(sender, before);
     }
 
-    /// Counts an amount that a sender holds no more.
+    /// Counts an amount no longer held by a sender.
     pub fn remove(&mut self, sender: Sender, amount: usize) {
         let before = self.held(sender);
         lower(&mut self.peers, sender.peer, amount);
@@ -176,8 +176,8 @@ impl SenderShares {
         self.rank(sender, before);
     }
 
-    /// Returns whoever has most, if that is more than a sender has with so much more: a connection
-    /// of another peer, or of its own where no other peer has more than that.
+    /// Returns the largest holder, if it holds more than a sender with this much more: a connection
+    /// of another peer, or of the sender's own if no other peer holds more.
     pub fn richest(&mut self, sender: Sender, amount: usize) -> Option<Sender> {
         let (of_peer, own) = self.held(sender);
         let ranks = self.ranks.get_or_insert_with(|| {
@@ -208,7 +208,7 @@ impl SenderShares {
     }
 }
 
-/// Lowers an amount, at most to 0; who holds nothing is forgotten.
+/// Lowers an amount, at least to 0; a sender that holds nothing is forgotten.
 fn lower<K: std::hash::Hash + Eq>(held: &mut HashMap<K, usize>, key: K, amount: usize) {
     if let Some(own) = held.get_mut(&key) {
         *own = own.saturating_sub(amount);
@@ -228,7 +228,7 @@ mod tests {
         Sender { peer, connection, ..Sender::default() }
     }
 
-    /// Has senders take one each in turns, as long as one may; returns what each peer has.
+    /// Lets senders take one each in turns while any may; returns the amount of each peer.
     fn check(limit: usize, senders: &[Sender], expected: &[(u32, usize)]) {
         let quota = MemoryQuota::new("x", limit);
         let mut shares = SenderShares::default();
@@ -258,7 +258,7 @@ mod tests {
         let quota = MemoryQuota::new("x", 1000);
         let mut shares = SenderShares::default();
         let mut held = VecDeque::new();
-        // The flood asks first each time that the oldest goes.
+        // The flood asks first after each release.
         for _ in 0..5_000 {
             let flood = (1..=200).map(|connection| sender(1, connection));
             let all = flood.chain([sender(2, 1)]);

@@ -9,18 +9,17 @@ use super::{ClientGroup, Exchange, ToolCall, ToolDefinition, Trajectory, Usage, 
 /// Key of a session.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SessionKey {
-    /// `service.name` of the resource of its traces, empty if that has none; `None` if sessions are
-    /// told apart by their ids alone.
+    /// `service.name` of its traces' resource, empty if absent; `None` if ids alone distinguish
+    /// sessions.
     pub service_name: Option<Box<str>>,
-    /// The id that the spans of its traces name.
+    /// The session id on its spans.
     pub session_id: Box<str>,
     /// Group of their senders.
     pub group: ClientGroup,
 }
 
 impl SessionKey {
-    /// Returns the bytes that identities and samples of sessions are made from: no two keys of one
-    /// form have the same.
+    /// Returns a unique encoding, from which identities and samples of sessions are derived.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let Some(service_name) = &self.service_name {
@@ -32,10 +31,10 @@ impl SessionKey {
     }
 }
 
-/// Joins the trajectories of one session, in the order of their starts, to one: all calls in start
-/// order, those made together only within a trace, the input of the first turn, the output of the
-/// last, usage and cost summed. It is attached to the root span of the last trace. `None` if there
-/// is no trajectory.
+/// Joins the trajectories of one session, ordered by start, into one. Calls are in start order and
+/// parallel only within a trace. It has the input of the first turn, the output of the last, and
+/// the sums of usage and cost. It is attached to the root span of the last trace. `None` without a
+/// trajectory.
 pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<'a>> {
     let mut turns = trajectories.into_iter();
     let mut session = turns.next()?;
@@ -52,7 +51,7 @@ pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<
         join(&mut session, &mut tools, turn);
     }
     session.tool_definitions = tools.list;
-    // The traces were read within their own steps.
+    // Each trace was read within its own budget.
     session.effort = WorkBudget::new(session.effort.given());
     if is_spent {
         session.effort.exhaust();
@@ -62,7 +61,7 @@ pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<
     Some(session)
 }
 
-/// Sorts groups of calls by their starts, and numbers them in that order.
+/// Sorts groups of calls by start, and renumbers them in that order.
 fn put_in_order(calls: &mut Vec<ToolCall<'_>>) {
     if !calls.is_sorted_by_key(|call| call.start_ns) {
         let mut started = Vec::with_capacity(calls.len());
@@ -84,7 +83,7 @@ fn put_in_order(calls: &mut Vec<ToolCall<'_>>) {
     }
 }
 
-/// Definitions of a session's tools: a repeated name has its first place and its last content.
+/// Tool definitions of a session: a repeated name has its first place and its last content.
 #[derive(Default)]
 struct SessionTools<'a> {
     list: Vec<ToolDefinition<'a>>,
@@ -104,7 +103,7 @@ impl<'a> SessionTools<'a> {
 }
 
 fn join<'a>(session: &mut Trajectory<'a>, tools: &mut SessionTools<'a>, mut turn: Trajectory<'a>) {
-    // Numbers of groups go on from turn to turn.
+    // Group numbers continue from turn to turn.
     let last = session.tool_calls.iter().map(|call| call.group).max().unwrap_or(0);
     let grouped = turn.tool_calls.iter_mut().filter(|call| call.group != 0);
     grouped.for_each(|call| call.group += last);

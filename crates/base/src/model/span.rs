@@ -1,15 +1,14 @@
-//! Span records: facts of spans, retained from their arrival until their trace is complete.
+//! Span records: facts of spans, retained from arrival until their trace is complete.
 //!
-//! `extract` writes these records, `assemble` gathers them by trace without looking into their
-//! facts, and `extract` reads them back into a [`Trajectory`](super::Trajectory) once the trace is
-//! complete.
+//! `extract` writes these records and `assemble` gathers them by trace without reading their facts.
+//! `extract` reads them into a [`Trajectory`](super::Trajectory) once the trace is complete.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Claim, Claims, ClientGroup, Sender, SpanId, TraceId};
 
-/// Resource of spans, as it came.
+/// Resource of spans, as received.
 #[derive(Debug, Default, PartialEq)]
 pub struct Resource {
     /// The encoded `opentelemetry.proto.resource.v1.Resource`.
@@ -35,9 +34,9 @@ impl SpanFlags {
     pub const ROOT: u16 = 1;
     /// The span has ended: its end time is set.
     pub const ENDED: u16 = 1 << 1;
-    /// A tool call of some dialect is on this span.
+    /// A dialect finds a tool call on this span.
     pub const TOOL: u16 = 1 << 2;
-    /// The span is one of an agent or a language model, so its trace is an agent's run.
+    /// The span belongs to an agent or a language model, so its trace is an agent's run.
     pub const AGENT: u16 = 1 << 3;
     /// The record holds a log event, not a span: it joins the trace but starts and ends nothing.
     pub const LOG: u16 = 1 << 4;
@@ -47,11 +46,11 @@ impl SpanFlags {
     pub const ERROR: u16 = 1 << 6;
     /// Another record with the same span id and other content gave way to this one.
     pub const CONFLICT: u16 = 1 << 7;
-    /// The span's name speaks of a title: the name of a conversation is nobody's answer.
+    /// The span's name refers to a title: the name of a conversation is no answer to a user.
     pub const TITLE: u16 = 1 << 8;
-    /// The span says that its run waits for somebody.
+    /// The span says that its run is waiting.
     pub const WAITING: u16 = 1 << 9;
-    /// The span says that its run is over.
+    /// The span says that its run has finished.
     pub const FINISHED: u16 = 1 << 10;
 
     /// Returns true if all bits of `mask` are set.
@@ -65,17 +64,17 @@ impl SpanFlags {
     }
 }
 
-/// State of its run that a span tells.
+/// Run state reported by a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunState {
-    /// It waits for somebody: a person who approves, another agent.
+    /// It waits for a person's approval or for another agent.
     Waiting,
-    /// It is over.
+    /// It has finished.
     Finished,
 }
 
 /// One span, reduced to the facts that the configured evaluators need: 56 bytes. It does not name
-/// its trace, which the batch or trace that holds it knows.
+/// its trace; the batch or trace that holds it does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanRecord {
     /// The span's id.
@@ -86,10 +85,9 @@ pub struct SpanRecord {
     pub start_ns: u64,
     /// End, Unix nanoseconds; 0 while the span has not ended.
     pub end_ns: u64,
-    /// Hash of the span or log record as it came, with its scope: independent of the facts
-    /// retained.
+    /// Hash of the received span or log record with its scope, independent of the retained facts.
     pub content: u32,
-    /// Number that identifies the other end of a call to another process; 0 if it calls none.
+    /// Identifies the other end of a call to another process; 0 without one.
     pub peer: u32,
     /// Properties for `assemble`.
     pub flags: SpanFlags,
@@ -102,26 +100,26 @@ pub struct SpanRecord {
 
 const _: () = assert!(size_of::<SpanRecord>() == 56, "an open trace holds many of them");
 
-/// The records that one request brought for one shard, in arrival order.
+/// Records of one request for one shard, in arrival order.
 #[derive(Default, Debug)]
 pub struct SpanBatch {
     /// Arena: facts of all records, end to end.
     pub arena: Vec<u8>,
-    /// The records; their `facts` point into `arena`.
+    /// The records; their `facts` are ranges of `arena`.
     pub spans: Vec<SpanRecord>,
-    /// The traces of the records, run by run.
+    /// The traces of the records, as runs of adjacent records.
     pub runs: Vec<TraceRun>,
     /// The resources that `spans` refer to.
     pub resources: Vec<Arc<Resource>>,
     /// Claims on the log positions of the records.
     pub claims: Claims,
-    /// Claims on records of a topic, which have one trace each: they stand beside `claims`.
+    /// Claims on topic records, each of one trace, in addition to `claims`.
     pub claims_by_trace: Option<Arc<ClaimsByTrace>>,
     /// Sender of the request.
     pub sender: Sender,
 }
 
-/// Claims on records that have one trace each.
+/// Claims on records of one trace each.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimsByTrace(Vec<(TraceId, Claims)>);
 
@@ -149,9 +147,9 @@ impl FromIterator<(TraceId, Claim)> for ClaimsByTrace {
 /// Run of records of one trace in a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceRun {
-    /// The trace that they belong to.
+    /// Their trace.
     pub trace_id: TraceId,
-    /// Index of the end; the run begins at the end of the one before.
+    /// End index; the run begins at the end of the one before.
     end: u32,
 }
 
@@ -167,8 +165,7 @@ impl SpanBatch {
         }
     }
 
-    /// Returns the records run by run: a trace whose records do not stand together comes several
-    /// times.
+    /// Returns the records by run: a trace whose records are not adjacent appears several times.
     pub fn by_trace(&self) -> impl Iterator<Item = (TraceId, &[SpanRecord])> {
         let mut start = 0;
         self.runs.iter().map(move |run| {
@@ -185,7 +182,7 @@ impl SpanBatch {
         by_trace.unwrap_or(&self.claims)
     }
 
-    /// Returns true if others read the records from now on.
+    /// Returns true if another process now reads the records.
     pub fn is_retired(&self) -> bool {
         let of_traces = self.claims_by_trace.iter().flat_map(|by_trace| &by_trace.0);
         let mut claims = of_traces.map(|(_, claims)| claims).peekable();
@@ -195,7 +192,7 @@ impl SpanBatch {
         }
     }
 
-    /// Empties it; its capacity stays.
+    /// Removes all records; the capacity stays.
     pub fn clear(&mut self) {
         self.arena.clear();
         self.spans.clear();
@@ -206,15 +203,15 @@ impl SpanBatch {
         self.sender = Sender::default();
     }
 
-    /// Returns true if its records are spans, not log events: a request brings either.
+    /// Returns true if its records are spans rather than log events: a request holds only one kind.
     pub fn is_of_spans(&self) -> bool {
         self.spans.first().is_some_and(|record| !record.flags.has(SpanFlags::LOG))
     }
 }
 
 impl SpanRecord {
-    /// Returns the sort key of records with one span id, of which the greatest counts: one that
-    /// ended goes before one that did not, then the later end, then the hash of the content.
+    /// Returns the sort key of records with one span id; the greatest wins. An ended record
+    /// precedes an open one; then the later end counts, then the hash of the content.
     pub fn precedence(&self) -> (bool, u64, u32) {
         (self.flags.has(SpanFlags::ENDED), self.end_ns, self.content)
     }
@@ -223,9 +220,9 @@ impl SpanRecord {
 /// All records of one trace.
 #[derive(Default, Debug, Clone)]
 pub struct TraceSpans {
-    /// The id under which it is held; see [`ClientGroup::key`].
+    /// Its internal id; see [`ClientGroup::key`].
     pub trace_id: TraceId,
-    /// Group of its senders, and the id that they sent; `None` where that is everybody's.
+    /// Group of its senders, and the id as sent; `None` for the default group.
     pub grouped: Option<Box<(ClientGroup, TraceId)>>,
     /// Sender of its first record.
     pub sender: Sender,
@@ -240,7 +237,7 @@ pub struct TraceSpans {
 }
 
 impl TraceSpans {
-    /// Returns a trace of a sender without a record.
+    /// Returns an empty trace of a sender.
     pub fn of(sender: Sender, sent_id: TraceId) -> Self {
         let group = sender.group;
         let grouped = (!group.is_everybody()).then(|| Box::new((group, sent_id)));
@@ -252,12 +249,12 @@ impl TraceSpans {
         self.grouped.as_ref().map_or_else(ClientGroup::default, |grouped| grouped.0)
     }
 
-    /// Returns the id that its senders gave it.
+    /// Returns the id as sent.
     pub fn sent_id(&self) -> TraceId {
         self.grouped.as_ref().map_or(self.trace_id, |grouped| grouped.1)
     }
 
-    /// Counts the signs in its facts that tell how costly they are to read.
+    /// Counts the characters in its facts that predict their decoding cost.
     pub fn signs(&self) -> SignCounts {
         let (blocks, rest) = self.arena.as_chunks::<COUNTED_AT_ONCE>();
         let mut all = SignCounts::default();
@@ -268,52 +265,52 @@ impl TraceSpans {
 }
 
 impl SignCounts {
-    /// Adds the signs of a few bytes, counted in bytes, so that sixteen and more are counted at
-    /// once.
+    /// Adds the counts of at most 255 bytes, kept in bytes so that the compiler vectorises the
+    /// loop.
     #[inline(always)]
     fn add(&mut self, few: &[u8]) {
         let count = |is_sign: fn(u8) -> bool| {
             usize::from(few.iter().map(|byte| u8::from(is_sign(*byte))).fold(0, u8::wrapping_add))
         };
-        // `[` and `{` differ in one bit, `'` and `(` follow each other.
+        // `[` and `{` differ in one bit; `'` and `(` are adjacent.
         self.values += count(|byte| (byte == b',') | (byte | 0x20 == b'{'));
         self.literals += count(|byte| byte.wrapping_sub(b'\'') < 2);
         self.fields += count(|byte| byte == b'=');
     }
 }
 
-/// Counts of signs in facts that tell how costly they are to read.
+/// Character counts in facts that predict their decoding cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignCounts {
-    /// About the number of values, if all facts are JSON: their number makes values costly, and
-    /// prose holds few of the signs that part them.
+    /// Approximate number of values if all facts are JSON. Values determine the cost, and prose
+    /// holds few separators.
     pub values: usize,
-    /// About the number of further signs, if all facts are Python literals: quotes and parentheses.
+    /// Approximate number of further characters if all facts are Python literals: quotes and
+    /// parentheses.
     pub literals: usize,
-    /// About the number of fields, if all facts are what Python prints of objects (`name=value`).
+    /// Approximate number of fields if all facts are printed Python objects (`name=value`).
     pub fields: usize,
 }
 
-/// Block size for counts that fit in a byte: as many vectors of sixteen as possible, since the rest
-/// of a block is counted one by one.
+/// Block size for counts that fit in a byte: a multiple of sixteen-byte vectors, since a remainder
+/// is counted byte by byte.
 const COUNTED_AT_ONCE: usize = 240;
 
-/// Bytes of a cache line, on nearly all processors.
+/// Bytes of a cache line on nearly all processors.
 const LINE_BYTES: usize = 64;
 
-/// Fetches bytes into the caches before they are walked. Fields are read one after the other, each
-/// at the place that the length of the one before gives, so every missing line would be waited for
-/// alone; touched in a row, they come together.
+/// Prefetches bytes that will be walked. Each field's length gives the place of the next, so a walk
+/// would wait for every missing line in turn; touched in a row, they load together.
 #[inline]
 pub fn fetch(bytes: &[u8]) {
     std::hint::black_box(bytes.iter().step_by(LINE_BYTES).fold(0, |all, byte| all ^ byte));
 }
 
-/// Returns a fingerprint of bytes, in one pass that also fetches them ([`fetch`]). It tells apart
-/// what differs by accident, not what somebody made to collide; the same on every machine.
+/// Returns a fingerprint of bytes in one pass that also prefetches them ([`fetch`]). It detects
+/// accidental differences, not crafted collisions, and is the same on every machine.
 ///
-/// Two sums for each eight bytes of a line: of the words, and of the sums so far, so that the order
-/// of the lines counts. Plain additions, since they are done for many lanes at once.
+/// Two sums for each eight bytes of a line: of the words, and of the running sums, so that the
+/// order of lines counts. Only additions, since the compiler vectorises them.
 #[inline]
 pub fn fingerprint(bytes: &[u8]) -> u32 {
     const LANES: usize = LINE_BYTES / 8;
@@ -334,7 +331,7 @@ pub fn fingerprint(bytes: &[u8]) -> u32 {
     };
     let (lines, rest) = bytes.as_chunks();
     lines.iter().for_each(&mut add);
-    // The end is read with the bytes before it as a whole line, which is cheaper than byte by byte.
+    // The end is read as a whole line that overlaps the bytes before it: cheaper than byte by byte.
     match bytes.last_chunk() {
         Some(_) if rest.is_empty() => {}
         Some(last) => add(last),
@@ -344,7 +341,7 @@ pub fn fingerprint(bytes: &[u8]) -> u32 {
             add(&last);
         }
     }
-    // Without this the compiler would sum the lanes one by one from the start.
+    // Without this the compiler sums the lanes one by one from the start.
     let (sums, sums_of_sums) = std::hint::black_box((sums, sums_of_sums));
     let mut hash = (bytes.len() as u64).wrapping_mul(SPREAD);
     for (lane, (sum, other)) in (1..).zip(sums.into_iter().zip(sums_of_sums)) {
@@ -356,18 +353,18 @@ pub fn fingerprint(bytes: &[u8]) -> u32 {
     (hash >> 32) as u32
 }
 
-/// Returns the shard of a trace. Strangers choose trace ids, but only the spread over shards
-/// depends on this, never a hash table.
+/// Returns the shard of a trace. Senders choose trace ids, but these determine only the spread over
+/// shards, never a hash table.
 pub fn shard_of(trace_id: TraceId, shard_count: usize) -> usize {
     let mut low = [0; 8];
     low.copy_from_slice(&trace_id.0[8..]);
     let spread = u64::from_be_bytes(low).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    // Multiply and shift in place of a remainder, which takes a division.
+    // Multiply and shift instead of a remainder, which needs a division.
     (spread.wrapping_mul(shard_count as u64) >> 32) as usize
 }
 
 impl SpanBatch {
-    /// Returns the bytes held for it, with its resources, which others may share.
+    /// Returns the bytes held, including resources that others may share.
     pub fn bytes(&self) -> usize {
         self.arena.capacity()
             + self.spans.capacity() * size_of::<SpanRecord>()
@@ -382,7 +379,7 @@ impl TraceSpans {
         self.arena.get(span.facts.start as usize..span.facts.end as usize).unwrap_or(&[])
     }
 
-    /// Returns the state of the run by the span that ended last of those that tell one.
+    /// Returns the run state from the last span to end that reports one.
     pub fn run_state(&self) -> Option<RunState> {
         let told = |span: &SpanRecord| {
             let waits = span.flags.has(SpanFlags::WAITING).then_some(RunState::Waiting);
@@ -392,8 +389,8 @@ impl TraceSpans {
         tells.max_by_key(|(end_ns, _)| *end_ns).map(|(_, state)| state)
     }
 
-    /// Reserves room for more records and facts: as much as they need, or a fifth of what there is
-    /// if that is more, since most traces come in few parts and then wait.
+    /// Reserves the needed room for records and facts, or a fifth of the present size if larger,
+    /// since most traces arrive in few parts.
     pub fn reserve(&mut self, spans: usize, bytes: usize) {
         if self.spans.capacity() - self.spans.len() < spans {
             self.spans.reserve_exact(spans.max(self.spans.len() / 5));
@@ -403,7 +400,7 @@ impl TraceSpans {
         }
     }
 
-    /// Returns the bytes held for this trace alone.
+    /// Returns the bytes held for this trace, without shared resources.
     pub fn bytes(&self) -> usize {
         self.arena.capacity()
             + self.spans.capacity() * size_of::<SpanRecord>()
@@ -411,7 +408,7 @@ impl TraceSpans {
             + self.claims.bytes()
     }
 
-    /// Returns the bytes held for this trace, with its resources, which others may share.
+    /// Returns the bytes held for this trace, including resources that others may share.
     pub fn bytes_with_resources(&self) -> usize {
         self.bytes() + self.resources.iter().map(|resource| resource.bytes()).sum::<usize>()
     }

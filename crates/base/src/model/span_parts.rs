@@ -1,9 +1,8 @@
-//! Parts of a span that an expression reads, in one encoded text: name, kind, status and
-//! attributes.
+//! Encoded parts of a span for expressions: name, kind, status and attributes.
 //!
-//! Written by `extract` where the span came, read by `evaluate` where an expression names `spans`.
-//! The form is a protobuf message of this process: attributes as `KeyValue` in field 1, the name in
-//! field 2, kind and status as two bytes in field 3.
+//! `extract` writes them on arrival, `evaluate` reads them for expressions over `spans`. The
+//! encoding is an internal protobuf message: attributes as `KeyValue` in field 1, the name in field
+//! 2, kind and status as two bytes in field 3.
 
 use crate::otlp::any_value::key_values;
 use crate::otlp::wire::{Field, Fields};
@@ -21,8 +20,8 @@ const KINDS: [&str; 6] = ["unspecified", "internal", "server", "client", "produc
 /// Words of `StatusCode`, by number.
 const STATUSES: [&str; 3] = ["unset", "ok", "error"];
 
-/// Returns `name`, `kind`, `status` and `attributes` of an encoded span. What cannot be read is
-/// left out.
+/// Returns `name`, `kind`, `status` and `attributes` of an encoded span. Unreadable parts are left
+/// out.
 pub fn span_parts(encoded: &[u8]) -> Value<'_> {
     let mut name = "";
     let mut kind = 0;

@@ -1,4 +1,4 @@
-//! Tool calls: name, arguments and result of what an agent had a tool do.
+//! Tool calls of an agent: name, arguments and result.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -8,24 +8,24 @@ use strum::IntoStaticStr;
 use super::SpanId;
 use crate::value::Value;
 
-/// Content of a span, or the fact that it was not recorded.
+/// Content of a span, or the reason that there is none.
 ///
 /// "Not recorded" (absent, redacted, cut off, a placeholder) is never the same as empty.
 #[derive(Default)]
 pub enum Content<'a> {
-    /// The telemetry does not say.
+    /// Absent from the telemetry.
     #[default]
     NotRecorded,
-    /// A placeholder or a redaction stands where the content would be.
+    /// A placeholder or a redaction replaces the content.
     Redacted,
-    /// Content that could not be read whole: cut off by a length limit, or not in the format that
-    /// its instrumentation writes. Holds the text there is.
+    /// Content that is cut off by a length limit, or not in its instrumentation's format. Holds the
+    /// available text.
     Unreadable(Cow<'a, str>),
     /// Content, decoded on first use.
     Recorded(Lazy<'a>),
 }
 
-/// Value that is decoded once, on first use.
+/// Value decoded once, on first use.
 pub struct Lazy<'a>(LazyValue<'a>);
 
 enum LazyValue<'a> {
@@ -36,12 +36,12 @@ enum LazyValue<'a> {
 type Decoding<'a> = Box<dyn Fn() -> Value<'a> + Send + 'a>;
 
 impl<'a> Lazy<'a> {
-    /// Returns a value that is decoded already.
+    /// Returns a decoded value.
     pub fn ready(value: Value<'a>) -> Self {
         Self(LazyValue::Own(OnceCell::from(value), None))
     }
 
-    /// Returns a decoded value that others share.
+    /// Returns a shared decoded value.
     pub fn shared(value: Arc<Value<'a>>) -> Self {
         Self(LazyValue::Shared(value))
     }
@@ -51,7 +51,7 @@ impl<'a> Lazy<'a> {
         Self(LazyValue::Own(OnceCell::new(), Some(Box::new(decode))))
     }
 
-    /// Returns true if the value is decoded already.
+    /// Returns true if the value is decoded.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             LazyValue::Own(value, _) => value.get().is_some(),
@@ -71,12 +71,12 @@ impl<'a> Lazy<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Returns content that is decoded already.
+    /// Returns decoded content.
     pub fn ready(value: Value<'a>) -> Self {
         Self::Recorded(Lazy::ready(value))
     }
 
-    /// Returns decoded content that calls share: it is held once.
+    /// Returns decoded content that calls share: it is stored once.
     pub fn shared(value: Arc<Value<'a>>) -> Self {
         Self::Recorded(Lazy::shared(value))
     }
@@ -89,7 +89,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Returns true if nothing of it is known.
+    /// Returns true if none of it is known.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::NotRecorded | Self::Redacted)
     }
@@ -108,19 +108,19 @@ pub enum CallStatus {
     Ok,
     /// The call failed.
     Error,
-    /// The telemetry does not say (a call that is only known from a model's message).
+    /// Absent from the telemetry, as for a call that only a model's message records.
     #[default]
     Unknown,
 }
 
 impl CallStatus {
-    /// Returns the word for it in records.
+    /// Returns its name in records.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// Place in the telemetry where a tool call was found.
+/// Part of the telemetry that records a tool call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Origin {
@@ -132,7 +132,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the word for it in records.
+    /// Returns its name in records.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -145,7 +145,7 @@ pub struct ToolCall<'a> {
     pub name: Cow<'a, str>,
     /// The id that the model gave the call.
     pub id: Option<Cow<'a, str>>,
-    /// The arguments; an object wherever the instrumentation records them so.
+    /// The arguments; an object if the instrumentation records one.
     pub arguments: Content<'a>,
     /// The returned value.
     pub result: Content<'a>,
@@ -155,23 +155,22 @@ pub struct ToolCall<'a> {
     pub status: CallStatus,
     /// The agent that made the call: the nearest enclosing one.
     pub agent: Option<Cow<'a, str>>,
-    /// Place in the telemetry where it was found.
+    /// Part of the telemetry that records it.
     pub origin: Origin,
-    /// True if a framework uses this call to return the answer: its arguments are the final output,
-    /// and no evaluator sees it unless its settings or criteria name it.
+    /// True if a framework returns the answer by this call. Its arguments are the final output, and
+    /// evaluators skip it unless their settings or criteria name it.
     pub is_output: bool,
-    /// True if only the history of a model's request records it, so that another trace of the
-    /// session may have made it.
+    /// True if only the history of a model's request records it; another trace of the session may
+    /// have made it.
     pub is_repeated: bool,
-    /// The span that the call stands on.
+    /// The span of the call.
     pub span_id: SpanId,
     /// The dialect that read it.
     pub dialect: &'a str,
-    /// Number of the group of calls that were made together, counted from 1 through the trajectory;
-    /// 0 for a call by itself. Calls of one group stand next to each other.
+    /// Group number of parallel calls, from 1 within the trajectory; 0 for a single call. Calls of
+    /// one group are adjacent.
     pub group: u32,
-    /// Place among the calls that the messages of models list, in their order; `None` if no message
-    /// lists the call.
+    /// Index among the calls listed in models' messages; `None` if no message lists the call.
     pub message_place: Option<u32>,
     /// Start, Unix nanoseconds.
     pub start_ns: u64,
@@ -180,13 +179,12 @@ pub struct ToolCall<'a> {
 }
 
 impl<'a> ToolCall<'a> {
-    /// Returns true if both calls were made together: neither is before the other, and none knows
-    /// the other's result.
+    /// Returns true if both calls are parallel: neither precedes the other or knows its result.
     pub fn is_with(&self, other: &Self) -> bool {
         self.group != 0 && self.group == other.group
     }
 
-    /// Marks the call as failed, with the text that a message gives as its result.
+    /// Marks the call as failed, with the error text from a message's result.
     pub fn fail(&mut self, result: &Value<'a>) {
         self.status = CallStatus::Error;
         if self.error.is_none() {
@@ -199,7 +197,7 @@ impl<'a> ToolCall<'a> {
     }
 }
 
-/// Returns the groups of calls, in order: calls made together, and each other call alone.
+/// Returns the groups of parallel calls, in order; a single call is a group of one.
 pub fn groups<'c, 'a>(
     calls: &'c [ToolCall<'a>],
 ) -> impl DoubleEndedIterator<Item = &'c [ToolCall<'a>]> {
@@ -210,10 +208,10 @@ pub fn groups<'c, 'a>(
 pub struct ToolDefinition<'a> {
     /// The tool's name.
     pub name: Cow<'a, str>,
-    /// The words that describe it to the model; empty when there are none.
+    /// Its description for the model; may be empty.
     pub description: Cow<'a, str>,
     /// JSON Schema of its arguments; `Null` when there is none.
     pub input_schema: Value<'a>,
-    /// The agent that was offered it, if another agent's tool of this name is defined otherwise.
+    /// The agent that was offered it, if another agent's tool of this name has another definition.
     pub agent: Option<Cow<'a, str>>,
 }

@@ -1,4 +1,4 @@
-//! Trajectories: the tool calls of a trace or session in order, with the rest of what is judged.
+//! Trajectories: the tool calls of a trace or session in order, with all other data for evaluators.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -26,24 +26,24 @@ use crate::value::Value;
 )]
 #[strum(serialize_all = "snake_case")]
 pub enum Completion {
-    /// Its root ended and nothing came for the quiet period.
+    /// Its root ended and the quiet period passed without a span.
     RootEnded,
-    /// Nothing came for the idle timeout.
+    /// The idle timeout passed without a span.
     Idle,
     /// It was open longer than the maximum age.
     AgeMax,
     /// The process shut down.
     Shutdown,
-    /// A limit pushed it out.
+    /// A limit evicted it.
     Evicted,
     /// The files it was read from ended.
     EndOfInput,
-    /// Not complete: an early verdict that nothing still to come can change.
+    /// Not complete: an early verdict that no further span can change.
     Open,
 }
 
 impl Completion {
-    /// Returns the word for it in records, attributes and counters.
+    /// Returns its name in records, attributes and counters.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -66,7 +66,7 @@ pub struct Usage {
     pub reasoning_tokens: Option<u64>,
 }
 
-/// Span of the trajectory with the attributes that an evaluator reads as they came.
+/// Span of the trajectory with its raw attributes for an evaluator.
 pub struct KeptSpan<'a> {
     /// The span's id.
     pub span_id: SpanId,
@@ -74,15 +74,15 @@ pub struct KeptSpan<'a> {
     pub start_ns: u64,
     /// End, Unix nanoseconds.
     pub end_ns: u64,
-    /// The retained attributes that the span has, in the order of the span.
+    /// The retained attributes of the span, in its order.
     pub attributes: Vec<(&'a str, AnyValue<'a>)>,
 }
 
-/// Answer and next input between two turns of a session.
+/// Boundary of two turns of a session: an answer and the next input.
 pub struct Exchange<'a> {
     /// The answer that ended the earlier turn.
     pub answer: Content<'a>,
-    /// The user's input that began the later one.
+    /// The user's input that began the later turn.
     pub user_input: Content<'a>,
 }
 
@@ -101,63 +101,63 @@ impl<T> Default for Deferred<'_, T> {
 }
 
 impl<'a, T> Deferred<'a, T> {
-    /// Returns a list that `read` yields on first use.
+    /// Returns a list that `read` produces on first use.
     pub fn new(read: impl Fn(&WorkBudget) -> Vec<T> + Send + 'a) -> Self {
         Self { known: OnceCell::new(), read: Some(Box::new(read)) }
     }
 
-    /// Returns a list that is read already.
+    /// Returns a list that is already read.
     pub fn ready(list: Vec<T>) -> Self {
         Self { known: OnceCell::from(list), read: None }
     }
 
-    /// Returns all of it; reading it is charged to the trace.
+    /// Returns the whole list; reading is charged to the trace.
     pub fn get(&self, effort: &WorkBudget) -> &[T] {
         self.known.get_or_init(|| self.read.as_ref().map_or_else(Vec::new, |read| read(effort)))
     }
 }
 
-/// Results of calls of other traces by call id, read from the messages of a trace: only the traces
-/// of a session need each other's.
+/// Results of calls of other traces by call id, from the messages of a trace. Only traces of a
+/// session need them.
 pub type ForeignResults<'a> = Deferred<'a, (Cow<'a, str>, Value<'a>)>;
 
-/// Origin of a text that an agent could have known.
+/// Source of a text that was available to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TextOrigin {
-    /// The user, whose counts are meant.
+    /// The user: counts in the text are requirements.
     User,
-    /// The operator: a text, whatever it holds. Objects in it are examples, nothing to add up.
+    /// The operator: objects in the text are examples, so its numbers are not added up.
     Operator,
-    /// A tool, of which the objects are read.
+    /// A tool, whose objects are parsed.
     Tool,
 }
 
-/// Text or value that a model was given.
+/// Text or value that was given to a model.
 #[derive(Clone, Debug)]
 pub struct HeardText<'a> {
-    /// Start of the first span that was given it, or end of the first whose answer holds it, Unix
+    /// Start of the first span that received it, or end of the first whose answer holds it, Unix
     /// nanoseconds.
     pub since_ns: u64,
     /// Author.
     pub origin: TextOrigin,
-    /// Id of the call whose result it is; empty for words, and where none is known.
+    /// Call id of a result; empty for other texts, and if unknown.
     pub id: Cow<'a, str>,
-    /// The text; of a tool the value.
+    /// The text, or a tool's value.
     pub value: Value<'a>,
 }
 
-/// Texts that models were given, each once in a trace: words of users and operators, and results of
-/// calls, also of its own.
+/// Texts given to models, once each per trace: words of users and operators, and results of calls,
+/// including its own.
 pub type HeardTexts<'a> = Deferred<'a, HeardText<'a>>;
 
-/// Words of models while a run went on, each with the end of its span, Unix nanoseconds: the final
-/// output is among them.
+/// Model texts during a run, each with the end of its span in Unix nanoseconds, including the final
+/// output.
 pub type Remarks<'a> = Deferred<'a, (u64, Value<'a>)>;
 
-/// Tool calls of one trace or session in order, with the rest of what is judged.
+/// Tool calls of one trace or session in order, with all other data for evaluators.
 #[derive(Default)]
 pub struct Trajectory<'a> {
-    /// The trace; of a session, its last.
+    /// The trace; for a session its last one.
     pub trace_id: TraceId,
     /// Sender of its first record.
     pub sender: Sender,
@@ -166,70 +166,68 @@ pub struct Trajectory<'a> {
     pub span_id: SpanId,
     /// The name of that span.
     pub span_name: Cow<'a, str>,
-    /// Its attributes, if an evaluator or a `when` reads them.
+    /// Its attributes, if an evaluator or a `when` uses them.
     pub attributes: Vec<(&'a str, AnyValue<'a>)>,
-    /// The id of the model's reply that the span is about, if it is a model's.
+    /// Id of the model reply that a model span describes.
     pub response_id: Option<Cow<'a, str>>,
     /// The resource of that span.
     pub resource: Arc<Resource>,
-    /// The session of the spans, if they name one.
+    /// The session id on the spans, if any.
     pub session_id: Option<Cow<'a, str>>,
-    /// The first agent entered.
+    /// The first entered agent.
     pub agent_name: Option<Cow<'a, str>>,
     /// Earliest start, Unix nanoseconds.
     pub start_ns: u64,
     /// Latest end, Unix nanoseconds.
     pub end_ns: u64,
-    /// Of a session, the starts of its traces, in order, Unix nanoseconds; empty for a trace.
+    /// Starts of a session's traces, in order, Unix nanoseconds; empty for a trace.
     pub turn_starts: Vec<u64>,
-    /// Of a session, the trace of each turn and the span that its evaluations are attached to;
-    /// empty for a trace.
+    /// For each turn of a session, its trace and the span for its evaluations; empty for a trace.
     pub turn_roots: Vec<(TraceId, SpanId)>,
-    /// Of a session, answer and next input where one turn went over into the next: one fewer than
-    /// there are turns. The first input is [`user_input`](Self::user_input), the last answer
+    /// Answer and next input at each boundary of a session's turns: one fewer than there are turns.
+    /// The first input is [`user_input`](Self::user_input), the last answer
     /// [`final_output`](Self::final_output).
     pub exchanges: Vec<Exchange<'a>>,
-    /// The calls in start order. Calls made together ([`ToolCall::group`]) have no order in time:
-    /// they are listed by their content, so that the list never depends on arrival.
+    /// The calls in start order. Parallel calls ([`ToolCall::group`]) have no order in time and are
+    /// listed by content, so the list never depends on arrival.
     pub tool_calls: Vec<ToolCall<'a>>,
-    /// True if a model asked for tools, and no call is recorded.
+    /// True if a model requested tools but no call is recorded.
     pub calls_missing: bool,
-    /// Results of calls of other traces, as the messages of this one repeat them, by call id; only
-    /// for a trace without tool spans.
+    /// Results of other traces' calls that this one's messages repeat, by call id; only for a trace
+    /// without tool spans.
     pub foreign_results: ForeignResults<'a>,
     /// The user's input.
     pub user_input: Content<'a>,
     /// The agent's answer.
     pub final_output: Content<'a>,
-    /// Words of models on the way to it; of a session, a list for each turn.
+    /// Model texts before the final output; for a session, a list for each turn.
     pub remarks: Vec<Remarks<'a>>,
-    /// Texts that models were given; of a session, a list for each turn. Empty unless an evaluator
-    /// asks for them.
+    /// Texts given to models; for a session, a list for each turn. Empty unless an evaluator uses
+    /// them.
     pub heard: Vec<HeardTexts<'a>>,
     /// The tools that the agent was offered.
     pub tool_definitions: Vec<ToolDefinition<'a>>,
-    /// Tokens.
+    /// Token counts.
     pub usage: Usage,
     /// Cost in US dollars.
     pub cost: Option<f64>,
-    /// The model named last.
+    /// The last named model.
     pub model: Option<Cow<'a, str>>,
-    /// Spans with attributes that an evaluator reads as they came
-    /// ([`Facts::attributes`](super::Facts)), in order of their ends; at one instant, inner spans
-    /// before outer ones.
+    /// Spans with raw attributes for an evaluator ([`Facts::attributes`](super::Facts)), by end
+    /// time; at one instant, inner spans before outer ones.
     pub kept_spans: Vec<KeptSpan<'a>>,
-    /// All spans in order of start, each encoded as [`span_parts`](super::span_parts) reads it;
-    /// empty unless an expression reads them.
+    /// All spans by start, each encoded as [`span_parts`](super::span_parts) reads it; empty unless
+    /// an expression uses them.
     pub spans: Vec<&'a [u8]>,
-    /// Bytes of the records that it was read from, without [`spans`](Self::spans).
+    /// Bytes of its records, without [`spans`](Self::spans).
     pub bytes: usize,
-    /// Remaining work budget of judging it; reading it is charged already.
+    /// Remaining work budget of judging it, after the cost of reading.
     pub effort: WorkBudget,
 }
 
 impl<'a> Trajectory<'a> {
-    /// Returns the calls of each turn of a session: a group of calls belongs to the turn that began
-    /// last before it. Nothing for a trace.
+    /// Returns the calls of each turn of a session: a group belongs to the last turn that began
+    /// before it. Empty for a trace.
     pub fn calls_by_turn(&self) -> impl ExactSizeIterator<Item = &[ToolCall<'a>]> {
         let mut groups = groups(&self.tool_calls).peekable();
         let mut from = 0;
@@ -252,7 +250,7 @@ impl<'a> Trajectory<'a> {
         })
     }
 
-    /// Returns `service.name` of the resource; empty if there is none.
+    /// Returns `service.name` of the resource; empty if absent.
     pub fn service_name(&self) -> &str {
         &self.resource.service_name
     }

@@ -1,16 +1,16 @@
-//! Earlier verdicts of a target, to tell which of them a revision takes back.
+//! Earlier verdicts of a target, to determine the ones that a revision replaces.
 
 use super::{Evaluation, GivenVerdict, Level, fingerprint};
 
-/// Most remembered verdicts of one target; a revision takes back no others.
+/// Largest number of remembered verdicts of one target; a revision replaces no others.
 pub const VERDICTS_MAX: usize = 1_000;
 
-/// The last verdict of each evaluator, per call if it judges calls.
+/// The last verdict of each evaluator, and of each call if it judges calls.
 #[derive(Clone, Debug, Default)]
 pub struct GivenVerdicts(Vec<(u64, GivenVerdict)>);
 
 impl GivenVerdicts {
-    /// Returns the bytes held for them.
+    /// Returns the bytes held.
     pub fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<(u64, GivenVerdict)>()
     }
@@ -20,14 +20,14 @@ impl GivenVerdicts {
         self.0.is_empty()
     }
 
-    /// Sets the verdict that each evaluation takes back, and remembers the new one instead.
+    /// Sets the verdict that each evaluation replaces, and remembers the new one.
     pub fn supersede(&mut self, evaluations: &mut [Evaluation]) {
         let before = self.0.len();
         let mut taken = vec![false; before];
         for evaluation in evaluations {
             let key = key(evaluation);
             let verdict = evaluation.verdict();
-            // Several calls of one span are told apart by their order.
+            // Several calls of one span differ by their order.
             let known = self.0[..before].iter().enumerate();
             let mut free = known.filter(|(at, (other, _))| *other == key && !taken[*at]);
             match free.next().map(|(at, _)| at) {

@@ -1,4 +1,4 @@
-//! Bounded occupancy of a queue: a count and bytes, with a limit each, and shares of the senders.
+//! Bounded occupancy of a queue: count and bytes, each with a limit and with shares of the senders.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::memory::MemoryQuota;
 use super::{Sender, SenderShares};
 
-/// Occupancy of a queue now, and its limits.
+/// Occupancy of a queue and its limits.
 #[derive(Debug)]
 pub struct WaitingRoom {
     count: Arc<MemoryQuota>,
@@ -15,7 +15,7 @@ pub struct WaitingRoom {
     by_sender: Mutex<WaitingShares>,
 }
 
-/// Count and bytes of the places of senders.
+/// Count and bytes held by senders.
 #[derive(Debug, Default)]
 struct WaitingShares {
     count: SenderShares,
@@ -23,7 +23,7 @@ struct WaitingShares {
 }
 
 impl WaitingRoom {
-    /// Returns an empty queue's occupancy with these limits.
+    /// Returns the occupancy of an empty queue with these limits.
     pub fn new(count_max: usize, bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             count: MemoryQuota::new("waiting count", count_max),
@@ -32,15 +32,15 @@ impl WaitingRoom {
         })
     }
 
-    /// Changes the limits; what waits already stays.
+    /// Changes the limits; queued items stay.
     pub fn resize(&self, count_max: usize, bytes_max: usize) {
         self.count.resize(count_max);
         self.bytes.resize(bytes_max);
     }
 
-    /// Takes a place for a sender; `None` if there is no room, or the sender has its part already
-    /// ([`SenderShares::has_room`]) and nobody has more. Where somebody has, the place is one
-    /// beyond its part, and whoever has most makes room for it ([`WaitingPlace::displaces`]).
+    /// Takes a place for a sender. Returns `None` without room, or if the sender has its share
+    /// ([`SenderShares::has_room`]) and no other sender has more. If one has, the place exceeds the
+    /// sender's share, and the largest holder makes room for it ([`WaitingPlace::displaces`]).
     pub fn enter(self: &Arc<Self>, sender: Sender, bytes: usize) -> Option<WaitingPlace> {
         let mut shares = self.by_sender.lock();
         let WaitingShares { count, bytes: of_bytes } = &mut *shares;
@@ -67,7 +67,7 @@ impl WaitingRoom {
     }
 }
 
-/// Place in a queue, given back on drop.
+/// Place in a queue, released on drop.
 #[derive(Debug)]
 pub struct WaitingPlace {
     room: Arc<WaitingRoom>,
@@ -77,7 +77,7 @@ pub struct WaitingPlace {
 }
 
 impl WaitingPlace {
-    /// Returns the sender that has most, while this place is beyond its sender's part.
+    /// Returns the largest holder while this place exceeds its sender's share.
     pub fn displaces(&self) -> Option<Sender> {
         if !self.is_beyond {
             return None;
@@ -87,7 +87,7 @@ impl WaitingPlace {
         let WaitingShares { count: counts, bytes: of_bytes } = &mut *shares;
         let is_over = |shares: &SenderShares, quota| !shares.has_room(quota, self.sender, 0);
         let of_count = is_over(counts, count).then(|| counts.richest(self.sender, 0)).flatten();
-        // Nobody may have more in number, and somebody in bytes.
+        // No sender may have more places while one has more bytes.
         of_count.or_else(|| {
             is_over(of_bytes, bytes).then(|| of_bytes.richest(self.sender, 0)).flatten()
         })
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn who_has_less_takes_the_rest_and_says_who_makes_room() {
         let room = WaitingRoom::new(100, 1000);
-        // One connection first, then another: of the same address, or of another.
+        // First one connection, then another of the same or another address.
         for second in [Sender { connection: 2, ..sender(1) }, sender(2)] {
             let first = Sender { connection: 1, ..sender(1) };
             let mut held: Vec<_> = (0..).map_while(|_| room.enter(first, 1)).collect();
@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn who_has_most_bytes_makes_room_where_nobody_has_more_in_number() {
         let room = WaitingRoom::new(1000, 1000);
-        // One has more places, the other all of the bytes.
+        // One sender has more places, the other all of the bytes.
         let small: Vec<_> = (0..8).filter_map(|_| room.enter(sender(2), 0)).collect();
         let mut large: Vec<_> = (0..7).filter_map(|_| room.enter(sender(1), 100)).collect();
         assert_eq!((small.len(), large.len()), (8, 7));
-        // Within its part of the bytes nobody makes room for it, past that whoever has most.
+        // Within its share of bytes no sender makes room for it; beyond it the largest holder does.
         let mut held = small;
         while let Some(place) = room.enter(sender(2), 100) {
             while place.displaces() == Some(sender(1)) {

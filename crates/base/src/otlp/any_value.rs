@@ -12,8 +12,8 @@ use crate::value::{Map, Number, Value};
 pub const DEPTH_MAX: usize = 64;
 
 /// A value that cannot be read whole: an item or entry is malformed at any depth, a key is not
-/// UTF-8, or it has more than [`DEPTH_MAX`] levels. It counts as not recorded: its remains would
-/// look whole, and a list without its broken items empty.
+/// UTF-8, or it exceeds [`DEPTH_MAX`] levels. It counts as not recorded, since its readable part
+/// would look complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a malformed attribute value")]
 pub struct Unreadable;
@@ -116,8 +116,8 @@ impl<'a> AnyValue<'a> {
         })
     }
 
-    /// Converts its readable part, for people: `null` replaces an item or value that cannot be
-    /// read, and an entry without a readable key is left out.
+    /// Converts its readable part, for people. `null` replaces an unreadable item or value, and an
+    /// entry without a readable key is left out.
     pub fn legible(self) -> Value<'a> {
         self.legible_at(0)
     }
@@ -139,7 +139,7 @@ impl<'a> AnyValue<'a> {
         }
     }
 
-    /// Returns true if [`to_value`](Self::to_value) yields a value: a walk that allocates nothing.
+    /// Returns true if [`to_value`](Self::to_value) yields a value, without allocating.
     pub fn is_readable(self) -> bool {
         self.is_readable_at(0)
     }
@@ -171,8 +171,8 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// Iterates over the items of an encoded `ArrayValue`, with an error for each that is malformed.
-/// Nothing can be found behind damage to the array itself: the error is the last item.
+/// Iterates over the items of an encoded `ArrayValue`, with an error for each malformed one. Damage
+/// to the array itself ends the iteration with an error.
 pub fn items(array: &[u8]) -> impl Iterator<Item = Result<AnyValue<'_>, Malformed>> {
     contents(array, 1).map(|encoded| AnyValue::read(encoded?))
 }
@@ -222,7 +222,7 @@ mod tests {
         field
     }
 
-    /// Fields of `AnyValue`: a text, a list, a map.
+    /// Fields of `AnyValue`: string, array, map.
     fn text(text: &str) -> Vec<u8> {
         field(0x0a, text.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! Request body as it came over the wire.
+//! Request body as received.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ pub enum ContentCoding {
 }
 
 impl ContentCoding {
-    /// Recognizes compressed data by its first bytes.
+    /// Recognizes compressed data by its magic number.
     pub fn from_magic(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
@@ -24,7 +24,7 @@ impl ContentCoding {
     }
 }
 
-/// Body as it came: still compressed, in JSON or protobuf.
+/// Received body: possibly compressed, in JSON or protobuf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawBody {
     /// The received bytes.

@@ -1,4 +1,4 @@
-//! Field numbers of the OTLP messages that are read without decoding them whole.
+//! Field numbers of the OTLP messages that are read without full decoding.
 
 /// `ExportTraceServiceRequest.resource_spans`, `ExportLogsServiceRequest.resource_logs`.
 pub const REQUEST_RESOURCES: u32 = 1;
@@ -39,7 +39,7 @@ pub mod span {
     pub const STATUS: u32 = 15;
     /// `fixed32 flags`
     pub const FLAGS: u32 = 16;
-    /// Bits of `flags`: it is known if the parent is remote, and it is.
+    /// Bits of `flags`: the parent is known to be remote.
     pub const FLAGS_REMOTE_PARENT: u32 = 0x300;
     /// `Event.name`
     pub const EVENT_NAME: u32 = 2;

@@ -3,7 +3,7 @@
 use super::wire::{Field, Fields, Malformed, contents};
 use super::{Signal, number};
 
-/// Part of a request that a walk visits.
+/// Part of a visited request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RequestStep<'a> {
     /// An encoded resource, empty if there is none; its scopes follow.
@@ -14,7 +14,7 @@ pub enum RequestStep<'a> {
     Item(&'a [u8]),
 }
 
-/// Place from which a request is not well-formed.
+/// Place from which a request is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "malformed protobuf: what begins at byte {at} of {len} does not end there, or is no field; at \
@@ -30,15 +30,15 @@ pub struct Broken {
 }
 
 impl Broken {
-    /// Returns the break of `request` at the start of `rest`, a part of it. `path` leads from there
-    /// to the items, by the numbers that a field may have at each level.
+    /// Returns the break of `request` at the start of its part `rest`. `path` lists the field
+    /// numbers of each level from there to the items.
     pub(super) fn new(request: &[u8], rest: &[u8], path: &[&[u32]]) -> Self {
         let at = rest.as_ptr().addr().saturating_sub(request.as_ptr().addr());
         Self { items: items_begun(rest, path).max(1), at, len: request.len() }
     }
 }
 
-/// Counts the items that begin in a message that may be cut off.
+/// Counts the items that begin in a possibly truncated message.
 fn items_begun(message: &[u8], path: &[&[u32]]) -> u64 {
     let Some((wanted, below)) = path.split_first() else { return 1 };
     let mut fields = Fields::new(message);
@@ -62,15 +62,14 @@ fn items_begun(message: &[u8], path: &[&[u32]]) -> u64 {
     }
 }
 
-/// Path to the items: the field numbers from each level.
+/// Field numbers of each level down to the items.
 const PATH: [&[u32]; 3] = [&[number::REQUEST_RESOURCES], &[number::SCOPES], &[number::ITEMS]];
 
 /// Visits the parts of an encoded `ExportTraceServiceRequest` or `ExportLogsServiceRequest`: both
 /// have the same field numbers down to the items.
 ///
-/// # Errors
-/// The first place above the items that is not well-formed, and the items lost at all such places;
-/// everything before a break, and whole messages behind a broken one, are visited all the same.
+/// # Errors The first malformed place above the items, and the number of items lost at all such
+/// places. Everything before a break, and whole messages after a broken one, are still visited.
 pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(RequestStep<'a>)) -> Result<(), Broken> {
     let mut broken: Option<Broken> = None;
     let mut note = |whole: Result<(), &'a [u8]>, level: usize| {
@@ -93,8 +92,7 @@ pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(RequestStep<'a>)) -> Re
     broken.map_or(Ok(()), Err)
 }
 
-/// Calls `visit` with each field of that number; if the message is not well-formed, returns the
-/// unread rest.
+/// Calls `visit` with each field of a number; if the message is malformed, returns the unread rest.
 #[inline]
 fn each<'a>(
     message: &'a [u8],
@@ -113,14 +111,13 @@ fn each<'a>(
     }
 }
 
-/// Returns the first field of that number, which encoders write before all others; empty if there
-/// is none.
+/// Returns the first field of a number, which encoders write before all others; empty if absent.
 fn first(message: &[u8], wanted: u32) -> &[u8] {
     contents(message, wanted).map_while(Result::ok).next().unwrap_or_default()
 }
 
-/// Returns the trace id of an encoded span or log record; `None` without one. Of several fields the
-/// last counts, as decoders have it.
+/// Returns the trace id of an encoded span or log record; `None` without one. Of repeated fields
+/// the last counts, as in decoders.
 pub fn trace_id(signal: Signal, item: &[u8]) -> Option<&[u8]> {
     let wanted = match signal {
         Signal::Traces => number::span::TRACE_ID,
@@ -148,7 +145,7 @@ mod tests {
         message
     }
 
-    /// Encodes a request with this many items in each group, of one scope each.
+    /// Encodes a request with this many items per group, each group with one scope.
     fn request(groups: &[usize]) -> Vec<u8> {
         let groups = groups.iter().map(|items| {
             let scope = message(&vec![&b"\x22\x01x"[..]; *items]);
@@ -206,7 +203,7 @@ mod tests {
         broken[second - 4] += 1;
         broken[third - 4] += 1;
         check(&broken, 1 + 2 + 1, Some((2, second - 5)));
-        // And what is no field at all at the end.
+        // A byte that begins no field.
         broken.push(0xff);
         check(&broken, 1 + 2 + 1, Some((3, second - 5)));
     }

@@ -1,4 +1,4 @@
-//! Signals of OTLP, and the words that the protocol has for each.
+//! OTLP signals with their names in the protocol.
 
 use strum::IntoStaticStr;
 
@@ -15,7 +15,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All, in the order of declaration.
+    /// All signals, in the order of declaration.
     pub const ALL: [Self; 3] = [Self::Traces, Self::Logs, Self::Metrics];
 
     /// Returns its name.
@@ -23,7 +23,7 @@ impl Signal {
         self.into()
     }
 
-    /// Returns the path of the gRPC method that takes it.
+    /// Returns its gRPC method path.
     pub fn grpc_path(self) -> &'static str {
         match self {
             Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -32,7 +32,7 @@ impl Signal {
         }
     }
 
-    /// Returns the path that takes it over HTTP, unless a receiver is configured otherwise.
+    /// Returns its default HTTP path.
     pub fn http_path(self) -> &'static str {
         match self {
             Self::Traces => "/v1/traces",
@@ -41,8 +41,8 @@ impl Signal {
         }
     }
 
-    /// Returns the key of the rejected items in a partial success in JSON; in protobuf it is one
-    /// number for all signals.
+    /// Returns the JSON key of the rejected items in a partial success; protobuf has one number for
+    /// all signals.
     pub fn rejected_key(self) -> &'static str {
         match self {
             Self::Traces => "rejectedSpans",

@@ -1,30 +1,29 @@
-//! Answers to exports: `google.rpc.Status` with its retry delay, and the partial success.
+//! Export responses: `google.rpc.Status` with its retry delay, and the partial success.
 //!
-//! The fields that OTLP uses, written by hand: the crates that generate them bring more code than
-//! these few lines. Field numbers are those of `google/rpc/status.proto`,
+//! The fields that OTLP uses, written by hand, since the generating crates bring more code than
+//! these lines. Field numbers are those of `google/rpc/status.proto`,
 //! `google/rpc/error_details.proto` and `opentelemetry/proto/collector/*/v1`.
 
 use std::time::Duration;
 
 use prost::Message;
 
-/// Metadata key under which some clients look for an encoded [`RetryInfo`], beside the details of
-/// the status.
+/// Metadata key of an encoded [`RetryInfo`], which some clients read instead of the status details.
 pub const RETRY_INFO_TRAILER: &str = "google.rpc.retryinfo-bin";
 
-/// Suffix of the type of a [`RetryInfo`] in an [`Any`].
+/// Type suffix of a [`RetryInfo`] in an [`Any`].
 const RETRY_INFO_NAME: &str = "google.rpc.RetryInfo";
 
 /// `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
 pub struct RpcStatus {
-    /// A gRPC code.
+    /// gRPC status code.
     #[prost(int32, tag = "1")]
     pub code: i32,
     /// Error message for people.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// Further messages, such as a [`RetryInfo`].
+    /// Additional messages, such as a [`RetryInfo`].
     #[prost(message, repeated, tag = "3")]
     pub details: Vec<Any>,
 }
@@ -40,7 +39,7 @@ impl RpcStatus {
 /// `google.protobuf.Any`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Any {
-    /// Type of `value`, such as `type.googleapis.com/google.rpc.RetryInfo`.
+    /// Type URL of `value`, such as `type.googleapis.com/google.rpc.RetryInfo`.
     #[prost(string, tag = "1")]
     pub type_url: String,
     /// The encoded message.
@@ -63,7 +62,7 @@ impl RetryInfo {
         Self { retry_delay: Some(ProtoDuration { seconds, nanos }) }
     }
 
-    /// Returns it in the form that the details of a status hold.
+    /// Wraps it for the details of a status.
     pub fn to_any(&self) -> Any {
         let type_url = format!("type.googleapis.com/{RETRY_INFO_NAME}");
         Any { type_url, value: self.encode_to_vec() }
@@ -86,7 +85,7 @@ struct ProtoDuration {
     nanos: i32,
 }
 
-/// `Export{Trace,Logs,Metrics}ServiceResponse`: alike on the wire.
+/// `Export{Trace,Logs,Metrics}ServiceResponse`, equal on the wire.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportResponse {
     /// Unset if all items were accepted.
@@ -94,7 +93,7 @@ pub struct ExportResponse {
     pub partial_success: Option<PartialSuccess>,
 }
 
-/// `Export{Trace,Logs,Metrics}PartialSuccess`: alike on the wire.
+/// `Export{Trace,Logs,Metrics}PartialSuccess`, equal on the wire.
 #[derive(Clone, PartialEq, Message)]
 pub struct PartialSuccess {
     /// Rejected spans, log records or data points.

@@ -1,9 +1,8 @@
-//! Resource tagging: sets an attribute in each resource of an encoded request, in place of the
-//! sender's under that key.
+//! Resource tagging: sets one attribute in each resource of an encoded request, and replaces the
+//! sender's.
 //!
-//! The message is copied once and not decoded. A malformed part is copied as it is, behind the
-//! readable one: a reader of the request finds the break at its place, and the attribute in each
-//! resource before it.
+//! The message is copied once and not decoded. A malformed part is copied unchanged after the
+//! readable one, so readers find the break, and the attribute in each resource before it.
 
 use super::number::{REQUEST_RESOURCES, RESOURCE};
 use super::wire::{Field, Fields, Malformed, contents, put_bytes as put};
@@ -15,8 +14,8 @@ const VALUE: u32 = 2;
 /// `AnyValue.string_value`.
 const STRING: u32 = 1;
 
-/// Returns the request with the text attribute in each resource; all three signals have the same
-/// fields down to there.
+/// Returns the request with the text attribute in each resource; the fields down to it are the same
+/// for all three signals.
 pub fn tag_resources(request: &[u8], key: &str, value: &str) -> Vec<u8> {
     let attribute = key_value(key.as_bytes(), value.as_bytes());
     let mut out = Vec::with_capacity(request.len() + attribute.len() + 16);
@@ -30,7 +29,7 @@ pub fn tag_resources(request: &[u8], key: &str, value: &str) -> Vec<u8> {
     out
 }
 
-/// Returns a group with its resource first: of several, readers take the first.
+/// Returns a group with its resource first, since readers take the first of several.
 fn tag_group(group: &[u8], key: &[u8], attribute: &[u8]) -> Vec<u8> {
     let mut resource = None;
     let mut rest = Vec::with_capacity(group.len());
@@ -77,7 +76,7 @@ fn each<'a>(
 }
 
 fn key_of(pair: &[u8]) -> Option<&[u8]> {
-    // In protobuf the last one counts.
+    // In protobuf the last field counts.
     contents(pair, FIRST).map_while(Result::ok).last()
 }
 

@@ -1,10 +1,10 @@
 //! Protobuf field walker over borrowed bytes.
 //!
-//! Groups (wire types 3 and 4), which OTLP has none of, are skipped as unknown fields. Every length
-//! is checked against the unread rest, so truncated or random input ends in [`Malformed`], never in
-//! a panic.
+//! OTLP has no groups (wire types 3 and 4); they are skipped as unknown fields. Every length is
+//! checked against the unread rest, so truncated or random input ends in [`Malformed`], never in a
+//! panic.
 
-/// Most groups within each other; messages with more are malformed.
+/// Deepest nesting of groups; a message with more levels is malformed.
 const GROUP_DEPTH_MAX: usize = 64;
 
 /// The bytes are not a protobuf message.
@@ -25,8 +25,8 @@ pub enum Field<'a> {
     Fixed32(u32),
 }
 
-/// Returns content and rest of a length-delimited field at the start of a message. A short cut for
-/// the form that encoders write nearly always; `None` only tells that the message has to be walked.
+/// Returns content and rest of a length-delimited field at the start of a message. A fast path for
+/// the usual form; `None` only means that the message must be walked.
 #[inline]
 pub fn leading_bytes(message: &[u8], number: u8) -> Option<(&[u8], &[u8])> {
     let (len, rest) = match message {
@@ -76,8 +76,8 @@ impl<'a> Fields<'a> {
         self.rest.first().map_or(0, |tag| tag >> 3)
     }
 
-    /// Consumes the next field if it is length-delimited and of that number, and returns its
-    /// content: faster than [`next`](Self::next). `None` only tells that `next` has to be called.
+    /// Consumes the next field if it is length-delimited and has this number, and returns its
+    /// content: faster than [`next`](Self::next). `None` only means that `next` must be called.
     #[inline]
     pub fn next_bytes(&mut self, number: u8) -> Option<&'a [u8]> {
         let (bytes, rest) = leading_bytes(self.rest, number)?;
@@ -85,8 +85,7 @@ impl<'a> Fields<'a> {
         Some(bytes)
     }
 
-    /// Does the same as [`next_bytes`](Self::next_bytes) for a field of eight bytes; for numbers
-    /// below 16.
+    /// Variant of [`next_bytes`](Self::next_bytes) for a field of eight bytes and numbers below 16.
     #[inline]
     pub fn next_fixed64(&mut self, number: u8) -> Option<u64> {
         let (tag, rest) = self.rest.split_first()?;
@@ -98,8 +97,7 @@ impl<'a> Fields<'a> {
         Some(u64::from_le_bytes(*bytes))
     }
 
-    /// Does the same as [`next_bytes`](Self::next_bytes) for a varint below 128; for numbers below
-    /// 16.
+    /// Variant of [`next_bytes`](Self::next_bytes) for a varint below 128 and numbers below 16.
     #[inline]
     pub fn next_varint(&mut self, number: u8) -> Option<u8> {
         let [tag, value, rest @ ..] = self.rest else { return None };
@@ -110,8 +108,8 @@ impl<'a> Fields<'a> {
         Some(*value)
     }
 
-    /// Does the same as [`next_bytes`](Self::next_bytes) for a field of four bytes; for numbers
-    /// from 16 to 2047.
+    /// Variant of [`next_bytes`](Self::next_bytes) for a field of four bytes and numbers from 16 to
+    /// 2047.
     #[inline]
     pub fn next_fixed32(&mut self, number: u16) -> Option<u32> {
         let [first, second, rest @ ..] = self.rest else { return None };
@@ -150,7 +148,7 @@ impl<'a> Fields<'a> {
             5 => Field::Fixed32(u32::from_le_bytes(self.array()?)),
             3 => {
                 self.skip_groups(number)?;
-                // What follows is no group.
+                // A field after the group.
                 return self.next();
             }
             _ => return Err(Malformed),
@@ -158,7 +156,7 @@ impl<'a> Fields<'a> {
         Ok(Some((number, field)))
     }
 
-    /// Skips a group whose start was read, with those within it, and the groups right behind it.
+    /// Skips a group whose start was read, its nested groups, and those directly after it.
     #[cold]
     fn skip_groups(&mut self, number: u32) -> Result<(), Malformed> {
         let mut open = [0; GROUP_DEPTH_MAX];
@@ -183,7 +181,7 @@ impl<'a> Fields<'a> {
                 4 if open[depth - 1] == number => depth -= 1,
                 4 => return Err(Malformed),
                 _ => {
-                    // No group: one field.
+                    // A field, not a group.
                     *self = before;
                     self.next()?;
                 }
@@ -191,8 +189,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns number and available content of the next field if its length goes beyond the rest:
-    /// the place where a message is cut off.
+    /// Returns number and available content of the next field if its length exceeds the rest: the
+    /// place of a truncation.
     pub fn cut(mut self) -> Option<(u32, &'a [u8])> {
         let tag = self.varint().ok().filter(|tag| tag & 7 == 2)?;
         let len = self.varint().ok()?;
@@ -238,7 +236,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Iterates over the contents of the length-delimited fields of a number; damage is the last item.
+/// Iterates over the contents of the length-delimited fields of a number; a malformed field ends it
+/// with an error.
 #[inline]
 pub fn contents(message: &[u8], wanted: u32) -> impl Iterator<Item = Result<&[u8], Malformed>> {
     let mut fields = Some(Fields::new(message));
@@ -280,7 +279,7 @@ pub fn put_varint(mut value: u64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Numbers of the fields of a message, or its break.
+    /// Field numbers of a message, or its break.
     fn numbers(message: &[u8]) -> Result<Vec<u32>, Malformed> {
         let mut fields = Fields::new(message);
         let mut numbers = Vec::new();

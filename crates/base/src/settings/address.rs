@@ -1,6 +1,6 @@
-//! Server addresses, and texts that hold some, shown without their secrets.
+//! Server addresses, and texts that contain them, shown without secrets.
 //!
-//! Secret are the user before the `@` and the query behind `?` or `#`: keys are passed there.
+//! The user before `@` and the query after `?` or `#` are secret, since both may hold keys.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,23 +14,23 @@ pub const REDACTED: &str = "[REDACTED]";
 /// Separator between the scheme of an address and the rest.
 const SCHEME_END: &str = "://";
 
-/// Address of a server. Neither errors nor logs nor debug output show its user, password or query.
+/// Address of a server. Errors, logs and debug output never show its user, password or query.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Address(String);
 
 impl Address {
-    /// Returns the address with its secrets, for the code that connects.
+    /// Returns the address with its secrets, for connecting.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Returns its user and password, as written.
+    /// Returns its user and password as written.
     pub fn user(&self) -> Option<&str> {
         user_of(&self.0)
     }
 
-    /// Returns the address without spaces around it and slashes at its end.
+    /// Returns the address without surrounding spaces and trailing slashes.
     #[must_use]
     pub fn trimmed(&self) -> Self {
         Self(self.0.trim().trim_end_matches('/').to_owned())
@@ -71,7 +71,7 @@ impl fmt::Debug for Address {
 }
 
 impl Serialize for Address {
-    /// Serialises it as it is shown: schemas name defaults.
+    /// Serialises the redacted form, since schemas show defaults.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -91,7 +91,7 @@ impl JsonSchema for Address {
     }
 }
 
-/// Returns the user and the password of an address, as written.
+/// Returns the user and password of an address as written.
 pub fn user_of(address: &str) -> Option<&str> {
     let (scheme, rest) = split_scheme(address);
     let user = &rest[..user_end(rest, !scheme.is_empty())];
@@ -104,15 +104,15 @@ fn split_scheme(address: &str) -> (&str, &str) {
     address.split_at(end)
 }
 
-/// Returns the end of the user in the part behind a scheme: the last `@`. An `@` in a path ends no
-/// user if the part before the path is only a host; without a scheme a path cannot be told.
+/// Returns the end of the user in the part after a scheme: the last `@`. An `@` in a path ends no
+/// user if the part before the path is only a host; without a scheme a path cannot be recognised.
 fn user_end(rest: &str, has_scheme: bool) -> usize {
     let Some(last) = rest.rfind('@') else { return 0 };
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     if has_scheme && is_host(authority) { 0 } else { last }
 }
 
-/// Returns true if an authority is only a host, maybe with a port.
+/// Returns true if an authority is only a host, with an optional port.
 fn is_host(authority: &str) -> bool {
     let end = authority.rfind(']').map_or(0, |at| at + 1);
     let port = authority[end..].split_once(':').map_or("", |(_, port)| port);
@@ -143,7 +143,7 @@ fn push_word(shown: &mut String, word: &str) {
     let has_scheme = before.ends_with(SCHEME_END);
     let user = &rest[..user_end(rest, has_scheme)];
     shown.push_str(before);
-    // `user@host` may be anything; with a colon before the `@` there is a password.
+    // `user@host` may be an e-mail address; a colon before the `@` marks a password.
     let is_secret = !user.is_empty() && (has_scheme || user.contains(':'));
     if is_secret {
         shown.push_str(REDACTED);
@@ -156,7 +156,7 @@ fn push_word(shown: &mut String, word: &str) {
     shown.push_str(end);
 }
 
-/// Returns the start of a query: without a scheme, of one that has a name and a value.
+/// Returns the start of a query; without a scheme only one with a name and a value counts.
 fn query_start(rest: &str, has_scheme: bool) -> Option<usize> {
     if has_scheme {
         return rest.find(['?', '#']).map(|at| at + 1).filter(|at| *at < rest.len());

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Reads a number or duration that zero would break.
+/// Reads a number or duration that must not be zero.
 pub fn above_zero<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -15,7 +15,7 @@ where
     if value == T::default() { Err(D::Error::custom("must be above zero")) } else { Ok(value) }
 }
 
-/// Reads an optional number that zero would break.
+/// Reads an optional number that must not be zero.
 pub fn some_above_zero<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -28,14 +28,14 @@ where
     Ok(value)
 }
 
-/// Reads an address to listen on, `host:port`.
+/// Reads a listen address, `host:port`.
 pub fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = on_all_addresses(ListenAddress::deserialize(deserializer)?.0);
     check_address(&text).map_err(D::Error::custom)?;
     Ok(text)
 }
 
-/// Text of an address to listen on, not checked yet.
+/// Unchecked text of a listen address.
 struct ListenAddress(String);
 
 impl<'de> Deserialize<'de> for ListenAddress {
@@ -56,12 +56,12 @@ impl<'de> Deserialize<'de> for ListenAddress {
     }
 }
 
-/// Replaces `:4317` by all addresses, as the OpenTelemetry Collector does.
+/// Expands `:4317` to all addresses, as the OpenTelemetry Collector does.
 fn on_all_addresses(text: String) -> String {
     if text.starts_with(':') { format!("0.0.0.0{text}") } else { text }
 }
 
-/// Reads an optional address to listen on; `null` means none.
+/// Reads an optional listen address; `null` means none.
 pub fn optional_listen_address<'de, D>(deserializer: D) -> Result<Option<String>, D::Error>
 where
     D: Deserializer<'de>,

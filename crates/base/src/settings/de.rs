@@ -1,4 +1,4 @@
-//! `serde` deserializer over a [`Node`], so that errors carry the place of the node they come from.
+//! `serde` deserializer over a [`Node`]; errors carry the node's place.
 
 use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, Expected, MapAccess, SeqAccess, Unexpected,
@@ -79,10 +79,10 @@ impl de::Error for SettingsError {
     }
 }
 
-/// Words of [`Switch`](super::Switch) for what it expects.
+/// Expected forms of a [`Switch`](super::Switch), for its errors.
 const BOOL_OR_MAP: &str = "`true`, `false`, or a map of settings";
 
-/// Names an expected value without the names of our types.
+/// Describes an expected value without our type names.
 fn in_words(expected: &dyn Expected) -> String {
     let expected = expected.to_string();
     match expected.as_str() {
@@ -101,7 +101,7 @@ fn in_words(expected: &dyn Expected) -> String {
 }
 
 impl SettingsError {
-    /// Adds the fraction to write if the text is a percentage.
+    /// Suggests a fraction if the text is a percentage.
     fn or_share(self, text: &str) -> Self {
         let percent = text.strip_suffix('%').and_then(|digits| digits.trim().parse::<f64>().ok());
         let money = text.strip_prefix('$').and_then(|digits| digits.parse::<f64>().ok());
@@ -112,7 +112,7 @@ impl SettingsError {
         }
     }
 
-    /// Adds the list of the numbers in a text such as `1-5`, if they are as many as expected.
+    /// Suggests the list of numbers if a text such as `1-5` holds as many as expected.
     fn or_numbers(self, text: &str, expected: &str) -> Self {
         let digits = text.split(|c: char| !c.is_ascii_digit());
         let numbers: Vec<u64> = digits.filter_map(|digits| digits.parse().ok()).collect();
@@ -120,7 +120,7 @@ impl SettingsError {
         if is_all { self.with_help(format!("write {numbers:?}")) } else { self }
     }
 
-    /// Adds the form of a number if the text is one in quotes, or begins like one.
+    /// Suggests the bare number if the text is one in quotes, or begins with one.
     fn or_bare(self, text: &str, is_number: bool) -> Self {
         if self.help.is_some() || !text.starts_with(|c: char| c.is_ascii_digit()) {
             return self;
@@ -133,7 +133,7 @@ impl SettingsError {
     }
 }
 
-/// Returns the words between commas; a text with spaces in them is one.
+/// Splits a text at commas; a text with spaces inside is one part.
 fn parts_of(text: &str) -> Vec<&str> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     let are_words = parts.iter().all(|part| !part.is_empty() && !part.contains(' '));
@@ -231,8 +231,8 @@ impl<'de> Deserializer<'de> for &'de Node {
         .map_err(|error: SettingsError| error.at(self.place))
     }
 
-    /// Passes an integer beyond 64 bits as its decimal digits to a reader that asks for bytes,
-    /// which is a reader of any value at all, and as its nearest double to any other.
+    /// Passes an integer beyond 64 bits as decimal digits to a visitor that asks for bytes, which
+    /// accepts any value, and as the nearest double to others.
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsError> {
         match &self.kind {
             NodeKind::Scalar(Value::Number(Number::Big(digits))) => {
@@ -250,8 +250,8 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor.visit_newtype_struct(self)
     }
 
-    /// Refuses a list: a struct is written as a map, but serde would take a list of its fields,
-    /// too. Of a text the help names the settings.
+    /// Refuses a list, since serde would accept one for a struct. For a text the help lists the
+    /// settings.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -290,7 +290,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 }
 
-/// Returns true for a port, with or without a path behind it.
+/// Returns true for a port with an optional path.
 fn is_port(text: &str) -> bool {
     text.split('/').next().is_some_and(|port| port.parse::<u16>().is_ok())
 }

@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Durations in human form.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// Longest duration of a setting, 100 years: added to any clock it is still a time.
+/// Longest duration setting, 100 years: still a valid time when added to any clock.
 const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// A length of time such as `200ms`, `2s`, `1m30s`, `1h`, `14d`; never negative.
@@ -53,10 +53,10 @@ impl<'de> Deserialize<'de> for HumanDuration {
     }
 }
 
-/// Seconds of a day: one by the clock, whatever a calendar makes of it.
+/// Seconds of a day, without regard to calendars.
 const DAY_S: u64 = 24 * 60 * 60;
 
-/// Reads a duration, which may begin with days.
+/// Reads a duration with an optional leading number of days.
 fn duration(text: &str) -> Option<Duration> {
     let plain = |text: &str| Duration::try_from(text.parse::<jiff::SignedDuration>().ok()?).ok();
     let days = text

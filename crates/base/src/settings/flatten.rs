@@ -1,7 +1,7 @@
-//! Flattening: two structs read from one map, the shared settings of several kinds and those of
-//! one.
+//! Flattening: one map read as two structs, the settings shared by several kinds and those of one
+//! kind.
 //!
-//! `serde` can flatten one struct into another, but then no longer reports unknown keys.
+//! `serde` can flatten a struct into another, but then no longer reports unknown keys.
 
 use schemars::{JsonSchema, Schema};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Visitor};
@@ -10,10 +10,9 @@ use super::de::unknown;
 use super::{Node, SettingsError};
 
 impl Node {
-    /// Reads a map as two structs that have no key in common, each of which denies unknown keys.
+    /// Reads a map as two structs without a common key, each of which denies unknown keys.
     ///
-    /// # Errors
-    /// As [`read`](Self::read); a key that neither knows is reported with the keys of both.
+    /// # Errors Those of [`read`](Self::read); an unknown key is reported with the keys of both.
     pub fn read_both<A: DeserializeOwned, B: DeserializeOwned>(
         &self,
     ) -> Result<(A, B), SettingsError> {
@@ -29,7 +28,7 @@ impl Node {
     }
 }
 
-/// Returns the keys of a struct with their aliases; none for another type.
+/// Returns the keys of a struct with their aliases; empty for another type.
 pub fn keys_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut keys: &[&str] = &[];
     // Always an error: the keys are recorded before anything is read.
@@ -37,7 +36,7 @@ pub fn keys_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     keys
 }
 
-/// Deserializer that reads nothing and records the keys that a struct names.
+/// Deserializer that only records the keys of a struct.
 struct KeysOf<'k>(&'k mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for KeysOf<'_> {
@@ -63,13 +62,13 @@ impl<'de> Deserializer<'de> for KeysOf<'_> {
     }
 }
 
-/// Returns the JSON Schema of a map that is [read as both](Node::read_both): the keys of the first
-/// stand before those of the second.
+/// Returns the JSON Schema of a map [read as both](Node::read_both), with the keys of the first
+/// before those of the second.
 pub fn schema_of_both<A: JsonSchema, B: JsonSchema>() -> Schema {
     joined(schemars::schema_for!(A), schemars::schema_for!(B))
 }
 
-/// Merges two schemas into that of a map with the keys of both.
+/// Merges two schemas into one with the keys of both.
 pub fn joined(first: Schema, second: Schema) -> Schema {
     let first = first.to_value();
     let mut schema = second.to_value();

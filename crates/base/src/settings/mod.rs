@@ -1,9 +1,9 @@
-//! Settings as a user wrote them, with the place of each value.
+//! Settings as written by a user, with the place of each value.
 //!
-//! Every part of the config is read from a [`Node`]: a tree of values that know their line and
-//! column. `Node::read` turns one into a typed struct through `serde`, so each stage keeps its
-//! settings, defaults and documentation beside its code, and a mistake still names its place and
-//! the nearest valid word.
+//! Each part of the config is read from a [`Node`]: a tree of values with line and column.
+//! `Node::read` turns one into a typed struct through `serde`. So each stage keeps its settings,
+//! defaults and documentation beside its code, and an error names its place and the nearest valid
+//! word.
 
 mod address;
 mod check;
@@ -72,19 +72,19 @@ pub struct Key {
     pub place: Place,
 }
 
-/// Mistake in a setting, with its place and its remedy.
+/// Error in a setting, with its place and remedy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub struct SettingsError {
     /// Description of the mistake.
     pub message: String,
     /// Remedy, such as the nearest valid word.
     pub help: Option<String>,
-    /// Place of the mistake; `None` if the value has no place.
+    /// Place of the error; `None` if the value has none.
     pub place: Option<Place>,
 }
 
 impl SettingsError {
-    /// Returns an error without a place yet.
+    /// Returns an error without a place.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None, place: None }
     }
@@ -96,7 +96,7 @@ impl SettingsError {
         self
     }
 
-    /// Sets the place, unless a more exact one is known.
+    /// Sets the place, unless a more exact one is set.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         if self.place.is_none() && place.line > 0 {
@@ -127,22 +127,22 @@ impl Node {
         self.entries().find(|(k, _)| k.text == key).map(|(_, node)| node)
     }
 
-    /// Returns the place of an entry; that of the map where it is not there.
+    /// Returns the place of an entry, or of the map if it is absent.
     pub fn place_of(&self, key: &str) -> Place {
         self.along([key]).place
     }
 
-    /// Returns the deepest node that is there along these keys.
+    /// Returns the deepest existing node along these keys.
     pub fn along<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> &Self {
         keys.into_iter().try_fold(self, |at, key| at.get(key).ok_or(at)).unwrap_or_else(|at| at)
     }
 
-    /// Returns the node at a place, of those around it and within it at the same place the outer.
+    /// Returns the outermost node at a place, in this node and below.
     pub fn at(&self, place: Place) -> Option<&Self> {
         if self.place == place { Some(self) } else { self.inner().find_map(|node| node.at(place)) }
     }
 
-    /// Returns the values of all entries with a key, at any depth.
+    /// Collects the values of all entries with a key, at any depth.
     pub fn below<'n>(&'n self, key: &str, found: &mut Vec<&'n Self>) {
         found.extend(self.get(key));
         self.inner().for_each(|node| node.below(key, found));
@@ -156,7 +156,7 @@ impl Node {
         }
     }
 
-    /// Returns the entries, if it is a map.
+    /// Returns the entries of a map; empty for others.
     pub fn entries(&self) -> impl Iterator<Item = &(Key, Node)> {
         match &self.kind {
             NodeKind::Map(entries) => entries.as_slice(),
@@ -165,7 +165,7 @@ impl Node {
         .iter()
     }
 
-    /// Splits a map in two by its keys: those that `belongs` names, and the others. Any other node
+    /// Splits a map by its keys into those that `belongs` accepts, and the others. Any other node
     /// stays whole on the right.
     pub fn split(&self, belongs: impl Fn(&str) -> bool) -> (Node, Node) {
         let NodeKind::Map(entries) = &self.kind else {
@@ -176,7 +176,7 @@ impl Node {
         (node(left), node(right))
     }
 
-    /// Replaces, adds or removes the entry of a key; a node that is no map stays as it is.
+    /// Replaces, adds or removes the entry of a key; no effect on a node that is not a map.
     pub fn set(&mut self, key: &str, value: Option<Self>) {
         let NodeKind::Map(entries) = &mut self.kind else { return };
         let at = entries.iter().position(|(known, _)| known.text == key);
@@ -191,7 +191,7 @@ impl Node {
         }
     }
 
-    /// Returns the value without its places.
+    /// Returns the value without places.
     pub fn to_value(&self) -> Value<'static> {
         match &self.kind {
             NodeKind::Null => Value::Null,

@@ -1,11 +1,11 @@
-//! Spelling suggestions: the nearest valid word to a mistyped one.
+//! Spelling suggestions: the nearest valid word.
 
-/// Returns the question for the known word that is probably meant, or all known words.
+/// Returns a "did you mean" question for the nearest known word, or the list of known words.
 pub fn meant_or_known(word: &str, known: &[&str]) -> String {
     meant_or(word, known.iter().copied(), || format!("known are {}", known.join(", ")))
 }
 
-/// Returns the question for the known word that is probably meant, or another hint.
+/// Returns a "did you mean" question for the nearest known word, or another hint.
 pub fn meant_or<'a>(
     word: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -14,8 +14,8 @@ pub fn meant_or<'a>(
     nearest(word, known).map_or_else(other, |meant| format!("did you mean `{meant}`?"))
 }
 
-/// Returns the candidate closest to `word`, if any is close enough to be meant: at most a third of
-/// its length (and at least one) away in edits, case and `-` for `_` not counted.
+/// Returns the candidate closest to `word`, at most a third of its length (and at least one) in
+/// edits away; case and `-` for `_` are ignored.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('-', "_");
     let word = plain(word);
@@ -24,19 +24,19 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|candidate| (strsim::osa_distance(&word, &plain(candidate)), candidate))
         .filter(|(edits, candidate)| {
             let length = candidate.chars().count();
-            // A word that shares no letter was not meant.
+            // A word without a common letter was not meant.
             *edits < length && *edits <= (length / 3).max(1)
         })
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
 }
 
-/// Most words that [`related`] returns; of more none is more likely.
+/// Largest number of related words; with more, none is likely.
 const RELATED_MAX: usize = 2;
 
-/// Returns the candidates that have every part of a word, in whatever order and number:
-/// `match_mode` for `mode`, `tool_call_args` for `tool_arguments`; else the one of which a word has
-/// every part: `reference` for `reference_goal`. None if they are more than two.
+/// Returns the candidates that contain every part of a word, in any order: `match_mode` for `mode`,
+/// `tool_call_args` for `tool_arguments`. Otherwise returns the candidate whose every part is in
+/// the word: `reference` for `reference_goal`. Empty for more than two.
 pub fn related<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let parts = |text: &str| -> Vec<String> {
         let parts = text.split(['_', '-', ' ']).map(|part| part.trim_end_matches('s'));
@@ -57,7 +57,7 @@ pub fn related<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         let within = |name: &&&str| is_whole(&parts(name));
         found.extend(candidates.iter().filter(within).max_by_key(|name| parts(name).len()));
     }
-    // Two spellings of one name are one.
+    // Two spellings of one name count as one.
     let plain = |name: &str| name.to_lowercase().replace('_', "");
     let is_ours = |name: &&&str| name.contains('_');
     let ours: Vec<String> = found.iter().filter(is_ours).map(|name| plain(name)).collect();
@@ -65,20 +65,19 @@ pub fn related<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if found.len() > RELATED_MAX { Vec::new() } else { found }
 }
 
-/// Returns the question for related words; `None` without any.
+/// Returns a "did you mean" question for related words; `None` without any.
 pub fn meant_of(related: &[&str]) -> Option<String> {
     let listed: Vec<String> = related.iter().map(|word| format!("`{word}`")).collect();
     (!listed.is_empty()).then(|| format!("did you mean {}?", listed.join(" or ")))
 }
 
-/// Providers and servers of models that speak OpenAI's interface.
+/// Providers and servers of models with OpenAI's interface.
 const HOSTS: &[&str] = &[
     "azure", "azure_openai", "bedrock", "custom", "deepseek", "gemini", "google", "groq",
     "litellm", "mistral", "ollama", "openrouter", "together", "vertex", "vllm",
 ];
 
-/// Words that other systems, and people, have for our settings: theirs, ours, and what to write
-/// where the value is another, too.
+/// Foreign names of our settings: theirs, ours, and the value to write where it differs.
 const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["endpoint"], "series_max", "telemetry: {metrics: {endpoint: 127.0.0.1:8888}}"),
     (&["port"], "endpoint", "endpoint: 127.0.0.1:PORT"),
@@ -135,7 +134,7 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["model"], "judge", "judge: NAME` beside `judges: {NAME: {model: ...}}"),
 ];
 
-/// Returns our word among the known ones for a word of other systems, with the help that tells it.
+/// Returns the known word for another system's word, with help that explains it.
 pub fn called_here(word: &str, known: &[&str]) -> Option<(&'static str, String)> {
     let is_it =
         |(theirs, ours, _): &&(&[&str], &str, &str)| theirs.contains(&word) && known.contains(ours);
@@ -147,7 +146,7 @@ pub fn called_here(word: &str, known: &[&str]) -> Option<(&'static str, String)>
     Some((ours, help))
 }
 
-/// Returns the key and the value of a text that lacks the space behind its colon: `seats:2`.
+/// Returns key and value of a text without a space after its colon: `seats:2`.
 pub fn joined_key(text: &str) -> Option<(&str, &str)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.split_once(':').filter(|(name, value)| {
@@ -158,7 +157,7 @@ pub fn joined_key(text: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// Remedy for such a text.
+/// Returns the remedy for such a text.
 pub fn space_behind_colon((name, value): (&str, &str)) -> String {
     format!("write a space behind the colon: `{name}: {value}`")
 }

@@ -1,17 +1,17 @@
-//! Secret texts, which are never shown.
+//! Secret texts.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A text that is never printed: no log line, no error and no debug output shows it.
+/// Secret text. No log line, error or debug output shows it.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(pub String);
 
 impl Secret {
-    /// Returns the text, for the one place that needs it.
+    /// Returns the text for its one use.
     pub fn reveal(&self) -> &str {
         &self.0
     }

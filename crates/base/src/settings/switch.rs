@@ -1,4 +1,4 @@
-//! Section of a config that is on unless it says `false`.
+//! Config section that `false` disables.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Settings of a section, or `None` for `false`. Without the section the defaults hold.
+/// Settings of a section, or `None` for `false`. Without the section the defaults apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch<T>(pub Option<T>);
 

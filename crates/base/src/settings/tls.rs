@@ -13,7 +13,7 @@ const RELOAD_INTERVAL: HumanDuration = HumanDuration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListenerTlsSettings {
-    /// PEM file of the listener's certificate, with those between it and its authority.
+    /// PEM file of the listener's certificate, with its intermediate certificates.
     pub cert_file: Option<String>,
     /// The same as text, in place of the file.
     pub cert_pem: Option<String>,
@@ -21,15 +21,15 @@ pub struct ListenerTlsSettings {
     pub key_file: Option<String>,
     /// The same as text, in place of the file; best from the environment.
     pub key_pem: Option<Secret>,
-    /// PEM file of the authorities of senders' certificates. With it only senders with such a
-    /// certificate are let in (mutual TLS).
+    /// PEM file of the authorities of client certificates. With it, only clients with such a
+    /// certificate are accepted (mutual TLS).
     pub client_ca_file: Option<String>,
     /// The same as text, in place of the file.
     pub client_ca_pem: Option<String>,
-    /// Oldest version that is spoken. Default `1.2`.
+    /// Oldest accepted version. Default `1.2`.
     pub min_version: TlsVersion,
-    /// Interval at which the files are read again. Default 1m; 0 reads them at a reload of the
-    /// config alone. Open connections go on.
+    /// Interval at which the files are reloaded. Default 1m; 0 reloads them only with the config.
+    /// Open connections continue.
     #[default(RELOAD_INTERVAL)]
     pub reload_interval: HumanDuration,
 }
@@ -38,17 +38,18 @@ pub struct ListenerTlsSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsSettings {
-    /// True to speak in the clear to a gRPC endpoint without `http://` or `https://`.
+    /// True to use plain text with a gRPC endpoint without `http://` or `https://`.
     pub insecure: bool,
-    /// True to accept any certificate of the backend: everyone on the way can then read all.
+    /// True to accept any certificate of the backend. Anyone on the network path can then read the
+    /// traffic.
     pub insecure_skip_verify: bool,
-    /// PEM file of the authorities to trust in place of the system's.
+    /// PEM file of the authorities trusted instead of the system's.
     pub ca_file: Option<String>,
     /// The same as text, in place of the file.
     pub ca_pem: Option<String>,
-    /// True to trust the system's authorities beside those. Default `false`.
+    /// True to trust the system's authorities as well. Default `false`.
     pub include_system_ca_certs_pool: bool,
-    /// PEM file of the certificate for the backend.
+    /// PEM file of the client's certificate.
     pub cert_file: Option<String>,
     /// The same as text, in place of the file.
     pub cert_pem: Option<String>,
@@ -56,17 +57,17 @@ pub struct TlsSettings {
     pub key_file: Option<String>,
     /// The same as text, in place of the file; best from the environment.
     pub key_pem: Option<Secret>,
-    /// Name that the backend's certificate must hold, if it is not the endpoint's.
+    /// Name expected in the backend's certificate, if it differs from the endpoint's.
     pub server_name_override: Option<String>,
-    /// Oldest version that is spoken. Default `1.2`.
+    /// Oldest accepted version. Default `1.2`.
     pub min_version: TlsVersion,
-    /// Interval at which the files are read again, at a new connection. Default 1m; 0 reads them
-    /// only at the start.
+    /// Interval at which the files are reloaded, at the next new connection. Default 1m; 0 reads
+    /// them only at the start.
     #[default(RELOAD_INTERVAL)]
     pub reload_interval: HumanDuration,
 }
 
-/// Version of TLS. Older ones are broken (RFC 8996) and not spoken.
+/// Version of TLS. Older ones are broken (RFC 8996) and not supported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum TlsVersion {
     /// TLS 1.2.
@@ -79,10 +80,9 @@ pub enum TlsVersion {
 }
 
 impl ListenerTlsSettings {
-    /// Checks the settings themselves; no file is read.
+    /// Checks the settings without reading files.
     ///
-    /// # Errors
-    /// The first mistake.
+    /// # Errors The first error.
     pub fn check(&self) -> Result<(), SettingsError> {
         one_of("cert_file", "cert_pem", self.cert_file.is_some(), self.cert_pem.is_some())?;
         one_of("key_file", "key_pem", self.key_file.is_some(), self.key_pem.is_some())?;
@@ -102,10 +102,9 @@ impl ListenerTlsSettings {
 }
 
 impl TlsSettings {
-    /// Checks the settings themselves; no file is read.
+    /// Checks the settings without reading files.
     ///
-    /// # Errors
-    /// The first mistake.
+    /// # Errors The first error.
     pub fn check(&self) -> Result<(), SettingsError> {
         one_of("ca_file", "ca_pem", self.ca_file.is_some(), self.ca_pem.is_some())?;
         one_of("cert_file", "cert_pem", self.cert_file.is_some(), self.cert_pem.is_some())?;
@@ -127,12 +126,10 @@ fn one_of(file: &str, pem: &str, has_file: bool, has_pem: bool) -> Result<(), Se
     Ok(())
 }
 
-/// Checks the exposure of a listener: beyond the loopback address everyone who can reach it reads
-/// and writes its traffic, unless TLS protects it or its owner states that something else does
-/// (`insecure: true`).
+/// Checks the exposure of a listener. Beyond the loopback address it requires TLS, or the owner's
+/// statement that other means protect it (`insecure: true`).
 ///
-/// # Errors
-/// The mistake with its remedy.
+/// # Errors The exposure with its remedy.
 pub fn check_exposure(endpoint: &str, has_tls: bool, insecure: bool) -> Result<(), SettingsError> {
     if has_tls && insecure {
         let error = SettingsError::new("`insecure: true` contradicts `tls`");
@@ -147,8 +144,8 @@ pub fn check_exposure(endpoint: &str, has_tls: bool, insecure: bool) -> Result<(
     Err(SettingsError::new(text).with_help(help))
 }
 
-/// Returns true if nobody beyond this host reaches an endpoint. A name that is not `localhost` may
-/// stand for any address.
+/// Returns true if only this host can reach an endpoint. Any name other than `localhost` counts as
+/// reachable.
 fn is_loopback(endpoint: &str) -> bool {
     let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');

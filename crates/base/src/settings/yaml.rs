@@ -1,11 +1,11 @@
 //! YAML reader: text to a tree of settings with places.
 //!
-//! The parser's events are gathered into [`Node`]s: plain scalars typed by the core schema of YAML
-//! 1.2, quoted ones text; a repeated key is an error that names both places; aliases are expanded
-//! to copies; `<<` merges maps. JSON is YAML. The place of a map or list that starts below its key
-//! is that of the key, since a reader looks there for an entry that the map lacks.
+//! Parser events become [`Node`]s. Plain scalars are typed by the core schema of YAML 1.2; quoted
+//! ones are text. A repeated key is an error that names both places. Aliases are expanded to
+//! copies, and `<<` merges maps. JSON is YAML. A map or list that starts below its key has the
+//! key's place, where a reader looks for a missing entry.
 //!
-//! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`], [`NODES_MAX`] (after aliases are expanded).
+//! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`], [`NODES_MAX`] (after expansion of aliases).
 
 pub mod scalar;
 mod stand_in;
@@ -17,36 +17,35 @@ use self::scalar::ScalarForm;
 use self::stand_in::StandIns;
 use super::{Key, Node, NodeKind, Place, SettingsError};
 
-/// Longest text that is read, bytes.
+/// Longest accepted text, bytes.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Deepest nesting.
 const DEPTH_MAX: usize = 128;
-/// Most nodes, so that aliases of aliases cannot fill the memory.
+/// Largest number of nodes, which bounds the expansion of aliases.
 const NODES_MAX: usize = 1_000_000;
 
-/// Scalar as the parser found it.
+/// Scalar from the parser.
 pub struct Written<'a> {
-    /// Its text, escapes resolved.
+    /// Its text with resolved escapes.
     pub text: &'a str,
-    /// Origin of its type.
+    /// Source of its type.
     pub form: ScalarForm,
     /// Place of the scalar.
     pub place: Place,
 }
 
-/// Conversion of a scalar to a value: variables are substituted here.
+/// Converts a scalar to a value, and substitutes variables.
 pub(crate) type Resolve<'a> = &'a mut dyn FnMut(Written<'_>) -> Result<NodeKind, SettingsError>;
 
 /// Reads one document without substitutions.
 ///
-/// # Errors
-/// The first mistake, with its place.
+/// # Errors The first error, with its place.
 pub fn read(text: &str) -> Result<Node, SettingsError> {
     parse(text, 0, &mut |written| scalar::typed(written.text, written.form))
         .map_err(|mut errors| errors.swap_remove(0))
 }
 
-/// Remedies of mistakes in the syntax, by the start of the parser's words.
+/// Remedies of syntax errors, by the start of the parser's message.
 const SYNTAX_HELP: &[(&str, &str)] = &[
     ("tabs disallowed", "indent with spaces"),
     ("unclosed bracket", "it has no end: close it"),
@@ -64,8 +63,7 @@ const SYNTAX_HELP: &[(&str, &str)] = &[
 
 /// Reads one document. `line_offset` is added to every line.
 ///
-/// # Errors
-/// All mistakes, at least one.
+/// # Errors All errors, at least one.
 pub fn parse(
     text: &str,
     line_offset: u32,
@@ -114,15 +112,15 @@ struct YamlReader<'a> {
     errors: Vec<SettingsError>,
 }
 
-/// A collection that has not ended.
+/// Open list or map.
 struct OpenCollection {
     node: Node,
     anchor: usize,
-    /// The key whose value comes next, and true if it stood without quotes.
+    /// The key of the next value, and true if it was written without quotes.
     key: Option<(Key, bool)>,
     /// Place of each key.
     keys: HashMap<String, Place>,
-    /// Maps named by `<<`.
+    /// Maps merged by `<<`.
     merged: Vec<Node>,
 }
 
@@ -197,7 +195,7 @@ impl<'a> YamlReader<'a> {
         let text = &*self.stand_ins.restore(text);
         let is_key = self.expects_key();
         let kind = form.and_then(|form| match (is_key, form) {
-            // Keys are texts, whatever they look like.
+            // Keys are always texts.
             (true, ScalarForm::Plain) => scalar::typed(text, ScalarForm::Quoted),
             (true, form) => scalar::typed(text, form),
             (false, form) => (self.resolve)(Written { text, form, place }),
@@ -317,7 +315,7 @@ impl<'a> YamlReader<'a> {
         Ok(())
     }
 
-    /// Adds a whole node to the innermost open collection.
+    /// Adds a complete node to the innermost open collection.
     fn put(&mut self, node: Node, anchor: usize, count: usize) -> Result<(), SettingsError> {
         self.node_count += count;
         if self.node_count > NODES_MAX {
@@ -359,7 +357,7 @@ fn outside_of_quotes(char: char) -> SettingsError {
         .with_help("quote the text")
 }
 
-/// Returns the type that a tag gives a scalar.
+/// Returns the scalar type of a tag.
 fn scalar_form(tag: &Tag) -> Result<ScalarForm, SettingsError> {
     match tag.core_suffix() {
         Some(name) => {

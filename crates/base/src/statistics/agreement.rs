@@ -1,4 +1,5 @@
-//! Agreement of two raters: Cohen's kappa with a bootstrap interval, false answers with Wilson's.
+//! Agreement of two raters: Cohen's kappa with a bootstrap interval, and false answers with
+//! Wilson's.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ const DRAWS: usize = 1_000;
 /// Share of draws below the interval, and above it.
 const TAIL: f64 = 0.025;
 
-/// Label, and the answer of the rater who is measured by it.
+/// Label, and the answer of the assessed rater.
 pub type RatedPair = (&'static str, &'static str);
 
 /// Agreement of two raters.
@@ -17,7 +18,7 @@ pub type RatedPair = (&'static str, &'static str);
 pub struct Agreement {
     /// Share of equal answers, 0 to 1.
     pub accuracy: f64,
-    /// Cohen's kappa, `(po - pe) / (1 - pe)`; `None` where all labels are the same: then any answer
+    /// Cohen's kappa, `(po - pe) / (1 - pe)`; `None` if all labels are equal, where any agreement
     /// may be chance.
     pub kappa: Option<f64>,
     /// Number of answers.
@@ -29,7 +30,7 @@ pub fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Option<Agree
     of_sums(pairs.map(|pair| (*pair, 1.0)))
 }
 
-/// Computes the agreement of answers with their numbers.
+/// Computes the agreement from answers with their counts.
 fn of_sums(answers: impl Iterator<Item = (RatedPair, f64)>) -> Option<Agreement> {
     let mut same = 0.0;
     let mut count = 0.0;
@@ -51,7 +52,7 @@ fn of_sums(answers: impl Iterator<Item = (RatedPair, f64)>) -> Option<Agreement>
     Some(Agreement { accuracy, kappa, count: count as usize })
 }
 
-/// Counts the answers of a run by their kind; new kinds are numbered.
+/// Counts the distinct answers of a run, and numbers new ones.
 fn counts(run: &[RatedPair], kinds: &mut BTreeMap<RatedPair, usize>) -> Vec<(usize, f64)> {
     let mut counts: Vec<(usize, f64)> = Vec::new();
     for pair in run {
@@ -65,7 +66,7 @@ fn counts(run: &[RatedPair], kinds: &mut BTreeMap<RatedPair, usize>) -> Vec<(usi
     counts
 }
 
-/// Counts how often a label was answered by the opposite, among all of its answers.
+/// Counts the answers to a label that are its opposite, among all its answers.
 pub fn false_answers(runs: &[Vec<RatedPair>], label: &str, opposite: &str) -> Share {
     let labelled = runs.iter().flatten().filter(|(of, _)| *of == label);
     let (wrong, count) = labelled.fold((0, 0), |(wrong, count), (_, said)| {
@@ -74,17 +75,17 @@ pub fn false_answers(runs: &[Vec<RatedPair>], label: &str, opposite: &str) -> Sh
     Share::new(wrong, count)
 }
 
-/// Estimates the runs that make an interval so wide, from the width that some runs make: it shrinks
-/// with the square root of their number. `None` without a width.
+/// Estimates the number of runs that narrows an interval to `wanted`: its width shrinks with the
+/// square root of their number. `None` without a width.
 pub fn runs_for_width(runs: usize, interval: (f64, f64), wanted: f64) -> Option<usize> {
     let width = interval.1 - interval.0;
     let is_known = width > 0.0 && wanted > 0.0;
     is_known.then(|| (runs as f64 * (width / wanted).powi(2)).ceil() as usize)
 }
 
-/// Computes the 95 % bootstrap interval of kappa; `None` where no draw has one. Whole runs are
-/// drawn, since the answers of one run depend on each other. The generator is seeded with a
-/// constant: results repeat.
+/// Computes the 95 % bootstrap interval of kappa; `None` if no draw has a kappa. Whole runs are
+/// drawn, since the answers of one run depend on each other. The generator has a constant seed, so
+/// results repeat.
 pub fn interval(runs: &[Vec<RatedPair>]) -> Option<(f64, f64)> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |most: usize| {
@@ -93,7 +94,7 @@ pub fn interval(runs: &[Vec<RatedPair>]) -> Option<(f64, f64)> {
         state ^= state << 17;
         (state % most.max(1) as u64) as usize
     };
-    // Each draw adds counts of the different answers of a run, however many it has.
+    // Each draw adds the counts of a run's distinct answers, however many answers it has.
     let mut kinds: BTreeMap<RatedPair, usize> = BTreeMap::new();
     let counted: Vec<_> = runs.iter().map(|run| counts(run, &mut kinds)).collect();
     let mut kappas: Vec<f64> = (0..DRAWS)

@@ -1,13 +1,13 @@
-//! Differences of scores and of pass rates, with their 95 % intervals.
+//! Differences of scores and of pass rates, with 95 % intervals.
 //!
-//! Student's interval of paired differences, or Welch's of two samples if nothing pairs them; below
-//! [`PAIRS_MIN`] there is no evidence whatever the numbers: four pairs all fall by chance once in
-//! sixteen times. Wilson's interval of a share, and Newcombe's of the difference of two.
+//! Student's interval for paired differences, Welch's for two samples. Below [`PAIRS_MIN`] there is
+//! no evidence whatever the numbers: four pairs all fall by chance once in sixteen times. Wilson's
+//! interval for a share, and Newcombe's for the difference of two.
 
 pub mod agreement;
 
-/// Fewest pairs, or scores on each side, that can be evidence: 2^-5 is the first power below one in
-/// twenty.
+/// Fewest pairs, or scores on each side, that count as evidence: 2^-5 is the first power below one
+/// in twenty.
 pub const PAIRS_MIN: usize = 5;
 
 /// Mean difference and the interval that holds it in 95 of 100 cases.
@@ -33,7 +33,7 @@ pub enum ScoreEvidence {
 }
 
 impl ScoreEvidence {
-    /// Returns the word in reports.
+    /// Returns its name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Worse => "worse",
@@ -112,7 +112,7 @@ impl Moments {
         Self { count, mean, variance: squares / (count - 1.0).max(1.0) }
     }
 
-    /// Computes the moments of values from 0 to 1 from their sum and the sum of their squares.
+    /// Computes moments from the sum and the sum of squares of values from 0 to 1.
     pub fn of_sums(count: f64, sum: f64, squares: f64) -> Self {
         if count < 1.0 {
             return Self::default();
@@ -161,12 +161,12 @@ impl Share {
         let z = NORMAL * NORMAL / self.count;
         let centre = (rate + z / 2.0) / (1.0 + z);
         let half = (z * (rate * (1.0 - rate) + z / 4.0)).sqrt() / (1.0 + z);
-        // At 0 and 1 rounding leaves a bound beyond the range.
+        // At 0 and 1 rounding puts a bound outside of the range.
         Some(((centre - half).max(0.0), (centre + half).min(1.0)))
     }
 
-    /// Computes the difference to a newer share, with the 95 % interval that Newcombe makes of two
-    /// of Wilson's; `None` without trials on a side.
+    /// Computes the difference to a newer share, with Newcombe's 95 % interval; `None` if a side
+    /// has no trials.
     pub fn difference(&self, new: &Self) -> Option<ShareDifference> {
         let old_rate = self.rate()?;
         let new_rate = new.rate()?;
@@ -187,7 +187,7 @@ const STUDENT: [f64; 30] = [
 ];
 
 fn student(freedom: f64) -> f64 {
-    // Rounded down to an entry, which is wider: it never overstates the evidence.
+    // Rounded down to an entry, which is wider, so the evidence is never overstated.
     let place = freedom.floor().max(1.0) as usize;
     match STUDENT.get(place - 1) {
         Some(value) => *value,
@@ -197,8 +197,8 @@ fn student(freedom: f64) -> f64 {
 }
 
 impl ShareDifference {
-    /// Returns the probability of such a difference, or a larger one, between equal shares: below
-    /// 0.05 where the interval leaves out 0.
+    /// Returns the probability of this difference or a larger one between equal shares: below 0.05
+    /// if the interval excludes 0.
     pub fn p_value(&self) -> f64 {
         let nearer = if self.value < 0.0 { self.interval.1 } else { self.interval.0 };
         let half = (self.value - nearer).abs();
@@ -216,8 +216,8 @@ fn two_tails(z: f64) -> f64 {
     sum * (-x * x).exp()
 }
 
-/// Tells which of several differences are evidence, so that on average at most this share of them
-/// is none (Benjamini and Hochberg).
+/// Marks the differences that are evidence, with a false discovery rate of at most `share`
+/// (Benjamini and Hochberg).
 pub fn discoveries(p_values: &[f64], share: f64) -> Vec<bool> {
     let mut sorted = p_values.to_vec();
     sorted.sort_by(f64::total_cmp);

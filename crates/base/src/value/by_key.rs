@@ -4,18 +4,18 @@ use hashbrown::HashMap;
 
 use super::{Map, SEARCHED_MAX, Value};
 
-/// Entries of an object, looked up by the keys of another: a large object is indexed, so that all
-/// lookups together take as long as both objects, not as their product.
+/// Entries of an object for lookups by the keys of another. A large object is indexed, so that all
+/// lookups are linear in both objects.
 #[derive(Debug)]
 pub enum ByKey<'m, 'a> {
     /// Few entries: a lookup scans them.
     Few(&'m Map<'a>),
-    /// By key.
+    /// Many entries, indexed.
     Many(HashMap<&'m str, &'m Value<'a>>),
 }
 
 impl<'a> Map<'a> {
-    /// Returns an index of the entries, for any number of lookups.
+    /// Returns an index of the entries.
     pub fn by_key(&self) -> ByKey<'_, 'a> {
         if self.len() <= SEARCHED_MAX {
             return ByKey::Few(self);
@@ -33,7 +33,7 @@ impl<'m, 'a> ByKey<'m, 'a> {
         }
     }
 
-    /// Returns true if there is an entry of `key`.
+    /// Returns true if `key` has an entry.
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }

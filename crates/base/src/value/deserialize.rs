@@ -1,8 +1,7 @@
-//! Deserialisation of values through `serde`, so that settings can hold literal arguments and
-//! schemas.
+//! Deserialisation of values through `serde`, for literal arguments and schemas in settings.
 //!
-//! `serde` has no integer beyond 128 bits: the settings pass such an integer as the bytes of its
-//! decimal digits to a visitor that asks for bytes, and as its nearest double to any other.
+//! `serde` has no integers beyond 128 bits. The settings pass such an integer as decimal digits to
+//! a visitor that asks for bytes, and as the nearest double to others.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,13 +13,13 @@ use super::{Map, Number, Value};
 
 impl<'de> Deserialize<'de> for Value<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A request for bytes tells the settings that this visitor takes the digits of a large
+        // Asking for bytes tells the settings that this visitor accepts the digits of a large
         // integer.
         deserializer.deserialize_bytes(ValueVisitor)
     }
 }
 
-/// Any value at all.
+/// Any value.
 impl JsonSchema for Value<'_> {
     fn inline_schema() -> bool {
         true
@@ -35,10 +34,9 @@ impl JsonSchema for Value<'_> {
     }
 }
 
-/// Deserializes a scalar by `read`, which gives `None` for a value that is not as `expected`.
+/// Deserializes a scalar by `read`, which returns `None` for a value that is not as `expected`.
 ///
-/// # Errors
-/// Another value, or the message of `read`.
+/// # Errors Another value, or the error of `read`.
 pub fn read_scalar<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &str,

@@ -5,8 +5,8 @@ use std::hash::BuildHasher;
 use super::{Number, Value};
 
 impl Value<'_> {
-    /// Returns a hash that equal values share, whatever the order of their entries and the form of
-    /// their numbers; it looks at all of the value once.
+    /// Returns a hash that equal values share, regardless of the order of entries and the form of
+    /// numbers; linear in the value.
     pub fn hash_with(&self, build: &impl BuildHasher) -> u64 {
         match self {
             Self::Null => 1,
@@ -21,7 +21,7 @@ impl Value<'_> {
     }
 }
 
-/// Returns the bits of the nearest double, which are the same for all equal numbers.
+/// Returns the bits of the nearest double, the same for all equal numbers.
 fn nearest_double(number: &Number) -> u64 {
     let double = number.as_f64();
     if double == 0.0 { 0 } else { double.to_bits() }

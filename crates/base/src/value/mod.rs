@@ -1,8 +1,8 @@
-//! JSON-like values with exact numbers, and readers and writers for them.
+//! JSON-like values with exact numbers, and their readers and writers.
 //!
-//! Arguments and results of tool calls are compared as values: integers are exact at any size, an
-//! integer is told from a fraction, objects keep their order. `serde_json::Value` does neither
-//! beyond 64 bits, refuses more than 128 levels, and copies every string; this one borrows.
+//! Arguments and results of tool calls are compared as values: integers are exact at any size and
+//! differ from fractions, and objects keep their order. `serde_json::Value` is not exact beyond 64
+//! bits, refuses more than 128 levels, and copies every string; this type borrows.
 
 mod by_key;
 mod deserialize;
@@ -18,10 +18,10 @@ pub use by_key::ByKey;
 pub use deserialize::read_scalar;
 pub use number::Number;
 
-/// Most entries of an object that is scanned; larger ones are indexed.
+/// Largest object that is scanned; larger ones are indexed.
 const SEARCHED_MAX: usize = 16;
 
-/// Decoded value. Strings borrow from the text they were read from where they can.
+/// Decoded value. Strings borrow from the source text where possible.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value<'a> {
     /// `null`.
@@ -54,10 +54,10 @@ impl<'a> Map<'a> {
         self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v)
     }
 
-    /// Inserts an entry; an earlier one of that key keeps its place and takes the new value.
+    /// Inserts an entry; an existing key keeps its place and takes the new value.
     ///
-    /// It scans for the key, so only keys that the code names are inserted one by one: entries that
-    /// a stranger named are collected ([`from_entries`](Self::from_entries)).
+    /// Scans all keys, so only keys named in the code are inserted one by one. Entries with
+    /// untrusted keys are collected ([`from_entries`](Self::from_entries)).
     pub fn insert(&mut self, key: &'static str, value: impl Into<Value<'a>>) {
         self.put(Cow::Borrowed(key), value.into());
     }
@@ -133,7 +133,7 @@ impl PartialEq for Map<'_> {
             return false;
         }
         if self.0.iter().zip(&other.0).all(|((a, _), (b, _))| a == b) {
-            // The same keys in the same order, as two calls of one tool mostly have them.
+            // Fast path for equal keys in the same order, as two calls of one tool mostly have.
             return self.0.iter().zip(&other.0).all(|((_, a), (_, b))| a == b);
         }
         let other = other.by_key();
@@ -174,7 +174,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the truth value, if it is one.
+    /// Returns the boolean, if it is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -192,7 +192,7 @@ impl<'a> Value<'a> {
         self.as_map()?.get(key)
     }
 
-    /// Counts the values, this one and all within.
+    /// Counts this value and all nested ones.
     pub fn node_count(&self) -> usize {
         match self {
             Self::List(list) => 1 + list.iter().map(Value::node_count).sum::<usize>(),
@@ -201,8 +201,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns a copy with the entries of all objects ordered by key, so that equal values are
-    /// written the same.
+    /// Returns a copy with all entries sorted by key, so that equal values have equal text.
     #[must_use]
     pub fn in_key_order(&self) -> Self {
         match self {
@@ -218,7 +217,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns a copy that borrows nothing.
+    /// Returns an owned copy.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Self::Null => Value::Null,
@@ -242,7 +241,7 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// Makes values of plain data, one type a line; `Self` is the value.
+/// Implements conversions from plain data, one type a line; `Self` is the value.
 macro_rules! from_data {
     ($($Data:ty: $from:ident => $value:expr;)*) => {$(
         impl<'a> From<$Data> for Value<'a> {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Number as it was written: an integer of any size, or a binary fraction.
+/// Number as written: an integer of any size, or a binary fraction.
 ///
 /// Equality is by exact value: `1` equals `1.0`, 2^53+1 differs from its nearest double, and a NaN
 /// equals nothing.
@@ -13,7 +13,7 @@ pub enum Number {
     Int(i64),
     /// An integer beyond 64 bits: decimal digits without leading zeros, `-` in front if negative.
     Big(Box<str>),
-    /// A number that was written with a fraction or an exponent.
+    /// A number written with a fraction or an exponent.
     Float(f64),
 }
 
@@ -52,7 +52,7 @@ impl Number {
         }
     }
 
-    /// Returns the integer, if it is one of 64 bits (a fraction of zero counts).
+    /// Returns the integer, if it fits 64 bits (a zero fraction is allowed).
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -101,7 +101,7 @@ impl PartialOrd for Number {
     }
 }
 
-/// Returns the order of a number beyond 64 bits against any `i64`.
+/// Returns the order of a number beyond 64 bits relative to any `i64`.
 fn sign_of(big: &str) -> Ordering {
     if big.starts_with('-') { Ordering::Less } else { Ordering::Greater }
 }
@@ -110,8 +110,7 @@ fn compare_int_float(a: i64, b: f64) -> Option<Ordering> {
     if b.is_nan() {
         return None;
     }
-    // ±2^63 are exact doubles, and every double between converts to `i64` without loss once
-    // floored.
+    // ±2^63 are exact doubles, and every floored double between converts to `i64` without loss.
     if b >= 9_223_372_036_854_775_808.0 {
         return Some(Ordering::Less);
     }
@@ -132,7 +131,7 @@ fn compare_big_float(a: &str, b: f64) -> Option<Ordering> {
     if b.is_infinite() {
         return Some(if b > 0.0 { Ordering::Less } else { Ordering::Greater });
     }
-    // `{:.0}` prints every digit of a double that is a whole number; those of this size all are.
+    // `{:.0}` prints every digit of an integral double; all doubles of this size are integral.
     Some(compare_decimal(a, &format!("{b:.0}")))
 }
 
@@ -145,8 +144,8 @@ fn compare_decimal(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Writes the JSON form; a double is printed with the fewest digits that read back as the same
-/// double, and always so that it reads back as a fraction. Infinities and NaN print as `null`.
+/// Writes the JSON form. A double has the fewest digits that read back as the same double, always
+/// with a fraction or an exponent. Infinities and NaN print as `null`.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -162,7 +162,7 @@ impl Starting<'_> {
     /// a log, unless the settings say otherwise.
     pub(crate) fn retries(&self, must_deliver: bool, settings: &RetrySettings) -> RetrySettings {
         if must_deliver && self.has_log() {
-            settings.for_ever_unless_told()
+            settings.without_default_limit()
         } else {
             settings.clone()
         }

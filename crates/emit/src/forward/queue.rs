@@ -23,12 +23,12 @@ use super::select::WantedTraces;
 use super::send::ForwardSender;
 use crate::counters::Loss;
 use crate::queue::{LineReader, SenderLine, lacking};
-use spanscore_base::model::{Claim, DisplacedItem, FairLine, Sender};
+use spanscore_base::model::{Claim, DisplacedItem, FairQueue, Sender};
 use spanscore_base::otlp::Signal;
 
 /// Bytes that a request takes of which only the place is kept: in the line, which grows by
 /// doubling, and among the pending positions.
-const PLACE_BYTES: usize = 2 * FairLine::<ForwardEntry>::ITEM_BYTES + 64;
+const PLACE_BYTES: usize = 2 * FairQueue::<ForwardEntry>::ITEM_BYTES + 64;
 
 /// A request in the line.
 enum ForwardEntry {
@@ -60,15 +60,15 @@ impl ForwardEntry {
 fn freed(gone: &[DisplacedItem<ForwardEntry>]) -> usize {
     let mut found: HashMap<_, usize> = HashMap::new();
     let mut bytes = 0;
-    for DisplacedItem { what, .. } in gone {
-        let Some(room) = what.room() else {
+    for DisplacedItem { content, .. } in gone {
+        let Some(room) = content.room() else {
             bytes += PLACE_BYTES;
             continue;
         };
         let parts = found.entry(Arc::as_ptr(room)).or_default();
         *parts += 1;
         if *parts == Arc::strong_count(room) {
-            let stays = if what.keeps_place() { PLACE_BYTES } else { 0 };
+            let stays = if content.keeps_place() { PLACE_BYTES } else { 0 };
             bytes += room.bytes.saturating_sub(stays);
         }
     }

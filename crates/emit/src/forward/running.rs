@@ -53,7 +53,7 @@ impl ForwardSettings {
         let client = Client::new(&client).map_err(failed)?;
         let mut retries = self.backend.retry_on_failure.clone();
         if has_log {
-            retries = retries.for_ever_unless_told();
+            retries = retries.without_default_limit();
         }
         Ok(ForwardWay { client, compression: self.backend.compression, retries })
     }

@@ -13,7 +13,7 @@ use super::select::{WantedTraces, only};
 use crate::counters::Loss;
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal, json};
 use spanscore_net::client::retry::{RetrySettings, retry_until};
-use spanscore_net::client::{Client, Compression, SendError, Taken};
+use spanscore_net::client::{Client, Compression, ExportOutcome, SendError};
 
 /// Bodies up to this size are packed in place; larger ones beside the network's tasks, as all that
 /// come compressed and must not stay so: what comes out of them is not known.
@@ -171,7 +171,7 @@ impl ForwardSender {
         if sent.as_ref().err().is_none_or(SendError::is_refusal) {
             self.memory.answered();
         }
-        let Taken { rejected, message } = sent?;
+        let ExportOutcome { rejected, message } = sent?;
         if (rejected > 0 || !message.is_empty()) && self.memory.books.partly.may_log() {
             tracing::warn!(forward = %self.memory.books.name, rejected, message,
                 "the backend took a request only in part, or with a warning");

@@ -14,7 +14,7 @@ use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
 use spanscore_net::backoff::chance;
 use spanscore_net::client::retry::{Retries, RetrySettings, retry};
-use spanscore_net::client::{Client, Protocol, SendError, Taken};
+use spanscore_net::client::{Client, ExportOutcome, Protocol, SendError};
 use spanscore_net::metrics::{CounterBy, label};
 
 /// One OTLP backend.
@@ -85,8 +85,8 @@ impl Backend {
                 }
                 Err(error) => error,
             };
-            pass.failed(error.asked_wait());
-            let Some(wait) = retries.next(error.asked_wait(), chance()) else {
+            pass.failed(error.requested_wait());
+            let Some(wait) = retries.next(error.requested_wait(), chance()) else {
                 return Err(error);
             };
             self.tell_of_failure(error.text(), wait);
@@ -184,7 +184,7 @@ impl Backend {
     /// Sends a prepared request once; returns the number of rejected items.
     pub(super) async fn attempt(&self, signal: Signal, body: Bytes) -> Result<u64, SendError> {
         let sent = self.client.send(signal, body).await;
-        let Taken { rejected, message } = SendError::unless_unreadable(sent)?;
+        let ExportOutcome { rejected, message } = SendError::unless_unreadable(sent)?;
         if (rejected > 0 || !message.is_empty()) && self.partly.may_log() {
             tracing::warn!(exporter = %self.name, rejected, message,
                 "the backend took a request only in part, or with a warning");

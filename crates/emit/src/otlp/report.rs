@@ -60,7 +60,7 @@ async fn run(
         let Err(failure) = attempt else { continue };
         let error = failure.text();
         if !failure.is_refusal() {
-            wait = wait.max(heeded(failure.asked_wait()));
+            wait = wait.max(heeded(failure.requested_wait()));
             tracing::debug!(exporter = %backend.name, error, "failed to report metrics");
         } else if backend.trouble.may_log() {
             let signal = backend.signal(Signal::Metrics);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use spanscore_base::model::{DisplacedItem, FairLine, Sender};
+use spanscore_base::model::{DisplacedItem, FairQueue, Sender};
 
 /// Times that more of the line is looked at where what would go frees less than its cost.
 const DISPLACE_ROUNDS: usize = 8;
@@ -18,14 +18,14 @@ pub(crate) struct SenderLine<T> {
 }
 
 struct SenderLineState<T> {
-    entries: FairLine<T>,
+    entries: FairQueue<T>,
     is_closed: bool,
 }
 
 impl<T> SenderLine<T> {
     /// Returns both ends of an empty line.
     pub(crate) fn new() -> (Arc<Self>, LineReader<T>) {
-        let line = Mutex::new(SenderLineState { entries: FairLine::default(), is_closed: false });
+        let line = Mutex::new(SenderLineState { entries: FairQueue::default(), is_closed: false });
         let waiting = Arc::new(Self { line, came: Notify::new() });
         (Arc::clone(&waiting), LineReader(waiting))
     }
@@ -71,10 +71,10 @@ impl<T> SenderLine<T> {
             }
         }
         // The newest were taken first.
-        for DisplacedItem { sender, cost, what } in found.into_iter().rev() {
-            let stays = if left == 0 { gone(what) } else { Some(what) };
-            if let Some(what) = stays {
-                line.entries.put(sender, cost, what);
+        for DisplacedItem { sender, cost, content } in found.into_iter().rev() {
+            let stays = if left == 0 { gone(content) } else { Some(content) };
+            if let Some(content) = stays {
+                line.entries.put(sender, cost, content);
             }
         }
         left == 0

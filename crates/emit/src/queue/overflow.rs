@@ -118,7 +118,7 @@ impl Overflow {
         };
         let disk = Arc::new(Folder::open(folder).map_err(LogOpenError::Write)?);
         let (log, recovered, found) = Log::open(disk, log_limits, system_clock())?;
-        recovered.tell_of_damage();
+        recovered.log_damage();
         let entries = Entries { waiting: VecDeque::new(), claim: Some(found), is_recovered: false };
         let loan = lender.map(|lender| Loan::new(&log, limits.bytes_max, lender));
         Ok(Self {

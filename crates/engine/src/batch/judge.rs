@@ -1,4 +1,4 @@
-//! Second pass: assembles windows of traces and judges them, on all cores.
+//! Second pass: assembles and judges windows of traces on all cores.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,12 +17,12 @@ use spanscore_assemble::{CutTrace, Due, LimitsSettings, Shard, TracesSettings};
 use spanscore_base::model::{Completion, SessionKey, TraceId, TraceSpans, Trajectory, WorkBudget};
 use spanscore_evaluate::engine::run::{Evidence, Skips, when_errors};
 
-/// Limit of a window, bytes of records; a larger trace has a window to itself.
+/// Size limit of a window, bytes of records; a larger trace has its own window.
 const WINDOW_BYTES: u64 = 8 << 20;
 /// Limit of a window, traces.
 const WINDOW_TRACES: usize = 1024;
 
-/// Traces that are judged together, by index.
+/// Traces judged together, by index.
 type Window = Vec<usize>;
 
 /// Results of one window.
@@ -33,7 +33,7 @@ struct WindowAnswer {
     when_errors: Vec<usize>,
     without_agent: Vec<TraceId>,
     cut: Vec<(usize, CutTrace)>,
-    /// Traces that wait for the others of their session, which the second round judges.
+    /// Traces waiting for the rest of their session, which the second round judges.
     waiting: Vec<(SessionKey, usize)>,
 }
 

@@ -1,13 +1,13 @@
-//! Batch judging of recorded requests in two passes: memory stays bounded whatever the size of the
-//! input, and no trace is judged on a part of its spans.
+//! Batch judging of recorded requests in two passes, with bounded memory for any input, and each
+//! trace judged with all its spans.
 //!
 //! 1. [`Batch::add`]: requests are decoded and reduced to the facts that evaluators need;
 //!    the records go to a spool, their positions by trace to an index.
 //! 2. [`judge`]: windows of traces are assembled and judged, on all cores. Traces of a session wait
-//!    for each other, since they know of each other's calls.
+//!    for each other, since each knows about calls of the others.
 //!
-//! In memory at once: the index, a few bytes for each request and trace; one window for each core;
-//! the largest session. There is no clock: all traces are complete at the end of the input.
+//! In memory at once: the index, a few bytes per request and trace; one window per core; the
+//! largest session. There is no clock: all traces are complete at the end of the input.
 
 mod judge;
 mod pieces;
@@ -31,7 +31,7 @@ use pieces::TracePieces;
 pub struct BatchPlan<'a> {
     /// Resolver, compiled from the dialects.
     pub resolver: &'a Resolver,
-    /// Limits; those of one trace hold, and larger traces are judged as far as they were kept.
+    /// Limits; larger traces than those of one trace are judged with their retained part.
     pub limits: LimitsSettings,
     /// Fields that make up the key of a session.
     pub session_key: SessionKeyFields,
@@ -43,16 +43,16 @@ pub struct BatchPlan<'a> {
     pub cores: usize,
 }
 
-/// Results of a batch beside its evaluations.
+/// Results of a batch besides its evaluations.
 #[derive(Default)]
 pub struct BatchCounts {
     /// Number of judged traces.
     pub judged_traces: usize,
-    /// Evaluators whose `when` failed on a trace, by index in the config, once for each trace.
+    /// Evaluators whose `when` failed on a trace, by config index, once per trace.
     pub when_errors: Vec<usize>,
-    /// Traces without a span of a tool, an agent or a model.
+    /// Traces without a tool, agent or model span.
     pub without_agent: Vec<TraceId>,
-    /// Traces that grew beyond a limit.
+    /// Traces that exceeded a limit.
     pub cut: Vec<CutTrace>,
 }
 
@@ -79,16 +79,16 @@ pub enum BatchError {
     Stopped,
 }
 
-/// Progress counters, read by other threads, and their request to stop.
+/// Progress counters and stop request, shared with other threads.
 #[derive(Debug, Default)]
 pub struct BatchProgress {
-    /// Bytes read of the input files, as stored on disk.
+    /// Bytes read from the input files, as stored on disk.
     pub read: AtomicU64,
     /// Number of judged traces.
     pub judged: AtomicU64,
-    /// Number of traces, once all files are read; 0 until then.
+    /// Number of traces after all files are read; 0 before.
     pub traces: AtomicU64,
-    /// True to stop: no further piece is read, no further window judged.
+    /// True to stop before the next piece or window.
     pub stop: AtomicBool,
 }
 
@@ -96,13 +96,13 @@ pub struct BatchProgress {
 pub struct JudgedGroup {
     /// Sort key.
     pub order: BatchOrder,
-    /// Evaluations that are complete.
+    /// Complete evaluations.
     pub evaluations: Vec<Evaluation>,
-    /// Inquiries to judges, whose evaluations belong behind the complete ones.
+    /// Inquiries to judges, whose evaluations follow the complete ones.
     pub asked: Vec<AskedTarget>,
 }
 
-/// Judged trace with its evidence, as a [`BatchWatch`] sees it.
+/// Judged trace with its evidence, for a [`BatchWatch`].
 pub struct WatchedRun<'r, 't> {
     /// Resolved trace.
     pub trajectory: &'r Trajectory<'t>,
@@ -114,11 +114,10 @@ pub struct WatchedRun<'r, 't> {
     pub judged: &'r JudgedGroup,
 }
 
-/// Observer of judged traces, on the threads that judge them, before their evaluations are handed
-/// on.
+/// Observer of judged traces, called on the judging threads before their evaluations are passed on.
 pub type BatchWatch<'a> = &'a (dyn Fn(&WatchedRun<'_, '_>) + Sync);
 
-/// Recorded requests, to be read and then judged.
+/// Recorded requests, read first and judged afterwards.
 pub struct Batch<'a> {
     settings: BatchPlan<'a>,
     watch: Option<BatchWatch<'a>>,
@@ -133,7 +132,7 @@ impl<'a> Batch<'a> {
         Self { settings, watch: None, pieces, cache: ExtractionCache::default() }
     }
 
-    /// Has each judged trace observed.
+    /// Sets the observer of judged traces.
     pub fn watched(self, watch: BatchWatch<'a>) -> Self {
         Self { watch: Some(watch), ..self }
     }
@@ -143,10 +142,9 @@ impl<'a> Batch<'a> {
         self.settings
     }
 
-    /// Adds records that were extracted with the plan's table.
+    /// Adds records extracted with the plan's table.
     ///
-    /// # Errors
-    /// The spool fails.
+    /// # Errors The spool fails.
     pub fn add_records(&mut self, batch: &SpanBatch) -> std::io::Result<()> {
         self.pieces.add(batch)
     }
@@ -164,11 +162,10 @@ impl<'a> Batch<'a> {
         Ok(extracted)
     }
 
-    /// Judges all traces. `visit` receives the evaluations of one trace or session after the other,
-    /// in any order; it returns false to stop.
+    /// Judges all traces. `visit` receives the evaluations of each trace or session, in any order;
+    /// it returns false to stop.
     ///
-    /// # Errors
-    /// The spool fails, or `visit` stops.
+    /// # Errors The spool fails, or `visit` stops.
     pub fn judge(
         self,
         progress: &BatchProgress,
@@ -179,11 +176,10 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Judges all traces, and has `prepare` convert evaluations on the judging threads, so that
-    /// costly conversions run on all cores.
+    /// Judges all traces, with `prepare` converting evaluations on the judging threads, so that
+    /// costly conversions use all cores.
     ///
-    /// # Errors
-    /// The spool fails, or `visit` stops.
+    /// # Errors The spool fails, or `visit` stops.
     pub fn judge_prepared<T: Send>(
         mut self,
         progress: &BatchProgress,

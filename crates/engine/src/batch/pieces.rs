@@ -1,5 +1,5 @@
-//! Index over the spool: the records of each trace, request by request, so that a trace can be
-//! assembled whole by itself, however its spans are spread over the input.
+//! Index over the spool: the records of each trace by request, so that a trace can be assembled
+//! alone, however its spans are spread over the input.
 
 use std::io;
 use std::sync::Arc;

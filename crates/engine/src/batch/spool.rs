@@ -1,11 +1,11 @@
-//! Append-only spool, read back by position: in memory while it is small, then in an unnamed
-//! temporary file that ends with the process.
+//! Append-only spool with reads by position: in memory while small, then in an unnamed temporary
+//! file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
-/// Limit of the spool in memory, bytes.
+/// Size limit of the spool in memory, bytes.
 pub const MEMORY_BYTES_MAX: usize = 64 << 20;
 
 /// Write buffer of the file, bytes.
@@ -30,8 +30,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Creates an empty spool; beyond `memory_max` bytes it moves to a file in the temporary
-    /// folder.
+    /// Returns an empty spool; beyond `memory_max` bytes it moves to a temporary file.
     pub fn new(memory_max: usize) -> Self {
         Self { memory_max, ..Self::default() }
     }
@@ -57,10 +56,9 @@ impl Spool {
         Ok(place)
     }
 
-    /// Flushes the write buffer; entries can be read from then on.
+    /// Flushes the write buffer, after which entries can be read.
     ///
-    /// # Errors
-    /// The file cannot be written.
+    /// # Errors The file cannot be written.
     pub fn finish(&mut self) -> io::Result<()> {
         self.file.as_mut().map_or(Ok(()), Write::flush)
     }

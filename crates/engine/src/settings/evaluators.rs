@@ -1,4 +1,4 @@
-//! The `evaluators:` map: the keys that all kinds share, and those of each kind.
+//! The `evaluators:` map: keys shared by all kinds, and those of each kind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,57 +25,57 @@ use spanscore_evaluate::engine::tool_choice::{ToolChoice, texts_of};
 use spanscore_evaluate::kinds::kind_elsewhere;
 use spanscore_evaluate::{Evaluator, KINDS, Kind, kind};
 
-/// Most evaluators of one config.
+/// Limit on the evaluators of one config.
 const EVALUATORS_MAX: usize = 1_000;
 /// Longest name of an evaluator, bytes.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Settings that every kind of evaluator takes beside those of its kind.
+/// Settings shared by all kinds of evaluators.
 #[derive(Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedSettings {
-    /// Condition on the traces that it judges: a CEL expression over `service_name`, `agent_name`,
+    /// Condition on the judged traces: a CEL expression over `service_name`, `agent_name`,
     /// `session_id`, `trace_id`, `span_name` (texts, of the root span), `resource` and `attributes`
     /// (maps, of the root span), `tool_names` (a list, in call order), `user_input` and
     /// `final_output` (texts), `spans` (a list of maps with `name`, `kind`, `status` and
-    /// `attributes` of every span, in order of start). `json(attributes["metadata"]).case` reads a
-    /// text of JSON. All traces without it.
+    /// `attributes` of every span, by start). `json(attributes["metadata"]).case` parses a JSON
+    /// text. Default: all traces.
     pub when: Option<String>,
-    /// Fraction of those traces, 0 to 1, chosen by trace id: the same traces for every evaluator
-    /// with that fraction.
+    /// Fraction of those traces, 0 to 1, chosen by trace id: evaluators with equal fractions judge
+    /// the same traces.
     #[schemars(range(min = 0.0, max = 1.0))]
     #[default = 1.0]
     pub sample: f64,
-    /// Lowest score that passes, 0 to 1; the default of the kind without it.
+    /// Lowest score that passes, 0 to 1. Default: that of the kind.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub threshold: Option<f64>,
     /// Target of a judgement: each call, each trace, or each session.
     pub level: LevelSetting,
-    /// Source of the criteria, if not `criteria`: a dataset with those of each test case, or an
-    /// attribute of the trace. A trace of which nothing is expected is not evaluable.
+    /// Source of the criteria instead of `criteria`: a dataset with those of each test case, or an
+    /// attribute of the trace. A trace without expectations is not evaluable.
     pub expect: Option<ExpectSettings>,
-    /// True to report a fail that nothing can change any more while the agent still runs. The
-    /// evaluation of the complete trace then revises that verdict. Only `tool_call_count`,
-    /// `tool_policy`, `tool_loop` and `tool_budget` know before the end. Default `false`.
+    /// True to report an irreversible fail while the agent still runs. The evaluation of the
+    /// complete trace then revises that verdict. Only `tool_call_count`, `tool_policy`, `tool_loop`
+    /// and `tool_budget` support it. Default `false`.
     pub early: bool,
-    /// Condition for asking a judge, or an evaluator of another process: a CEL expression over the
-    /// names of `when` and over `scores`, a map of the scores that the other evaluators gave the
-    /// same trace, such as `scores["tool_error"] < 1.0`. A missing score makes it false. Only for
-    /// evaluators that ask a judge or another process.
+    /// Condition for a request to a judge or an external evaluator: a CEL expression over the names
+    /// of `when` and over `scores`, a map of the other evaluators' scores for the trace, such as
+    /// `scores["tool_error"] < 1.0`. A missing score makes it false. Only for evaluators with a
+    /// judge or another process.
     pub run_if: Option<String>,
-    /// Globs of the only tools whose calls it sees, such as `search_*`; all without it.
+    /// Globs of the only visible tools, such as `search_*`. Default: all.
     pub only_tools: Vec<String>,
-    /// Globs of tools whose calls it does not see.
+    /// Globs of hidden tools.
     pub exclude_tools: Vec<String>,
-    /// Globs of the only agents whose calls it sees, by the names that traces give them; all
-    /// without it. A call of which no agent is known is then not seen.
+    /// Globs of the only visible agents, by their names in traces; calls of unknown agents are then
+    /// hidden. Default: all.
     pub only_agents: Vec<String>,
-    /// True to see only the calls that a message of a model lists, and not those that a tool made
-    /// by itself. Default `false`; where no message lists any call, all are seen.
+    /// True to see only calls listed in a model's message, and not those that a tool made itself.
+    /// Default `false`; all are visible if no message lists any call.
     pub only_chosen: bool,
-    /// Further names of tools: `{find_order: [mcp__*__find_order]}` shows the calls and
-    /// definitions of all tools that the globs fit as `find_order`. `only_tools`, `exclude_tools`
-    /// and everything else of the evaluator then name it so.
+    /// Aliases of tools: `{find_order: [mcp__*__find_order]}` shows the calls and definitions of
+    /// all matching tools as `find_order`. `only_tools`, `exclude_tools` and all other settings of
+    /// the evaluator then use that name.
     pub tool_aliases: BTreeMap<String, Vec<String>>,
 }
 
@@ -83,16 +83,16 @@ pub struct SharedSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LevelSetting {
-    /// Each tool call alone; the evaluation sits on the call's span.
+    /// Each tool call; the evaluation is attached to the call's span.
     Call,
-    /// Each trace; the evaluation sits on the root span.
+    /// Each trace; the evaluation is attached to the root span.
     #[default]
     Trace,
-    /// Each session; the evaluation sits on the root span of its last trace.
+    /// Each session; the evaluation is attached to the root span of its last trace.
     Session,
 }
 
-/// Keys that name the kind in a file of UiPath's package.
+/// Keys of the kind in a UiPath definition.
 const TYPE_KEYS: [&str; 2] = ["evaluatorTypeId", "evaluator_type_id"];
 
 /// Returns the keys of [`SharedSettings`].
@@ -100,18 +100,18 @@ fn shared_keys() -> &'static [&'static str] {
     keys_of::<SharedSettings>()
 }
 
-/// Other sections that evaluators are configured with.
+/// Other config sections used by evaluators.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// The section `failures`, for kinds that read it and settings that do not have their own.
+    /// The section `failures`, for kinds that use it without their own settings.
     pub failures: Option<&'a Node>,
-    /// The judges; `None` if they could not be read.
+    /// The judges; `None` if they are unreadable.
     pub judges: Option<&'a JudgeIdentities>,
-    /// Texts that the settings were read from.
+    /// Sources of the settings.
     pub sources: &'a ConfigSources,
 }
 
-/// Reads all entries; mistakes in any of them are added to `errors`.
+/// Reads all entries; adds their errors to `errors`.
 pub fn configure(
     entries: Option<&Node>,
     around: Surroundings<'_>,
@@ -212,14 +212,14 @@ fn configure_one(
     Some(configured)
 }
 
-/// Returns the settings of an evaluator that belong to its kind, as the config writes them.
+/// Returns the kind's own settings of an evaluator, as in the config.
 pub fn own_settings(config: &Node, name: &str) -> Option<Value<'static>> {
     let (_, own) = config.get("evaluators")?.get(name)?.split(|key| shared_keys().contains(&key));
     tools_file::resolve(own).ok().map(|own| own.to_value())
 }
 
-/// Returns the error of a kind whose answer would be the same for each call, and so tell nothing of
-/// any.
+/// Returns the error of a kind that cannot judge single calls, since its answer would be the same
+/// for each.
 fn no_calls(kind: &Kind) -> SettingsError {
     let message = format!("`{}` does not judge calls with these settings", kind.name);
     let schema = kind.schema();
@@ -248,7 +248,7 @@ fn info(
     if judged::asks(kind, own) {
         judged::identify(kind, &mut judged_by, judges);
     }
-    // The choice of tools changes verdicts, so it is part of the identity.
+    // The selection of tools changes verdicts, so it is part of the identity.
     if let Value::Map(map) = &mut judged_by {
         let list = |globs: &[String]| {
             Value::List(globs.iter().map(|glob| Value::from(glob.clone())).collect())
@@ -282,8 +282,8 @@ fn info(
     }
 }
 
-/// Adds the section `failures` of the config to the settings of an evaluator, if its kind reads
-/// failures of calls and the settings do not have their own: so they belong to its identity.
+/// Adds the config's section `failures` to an evaluator's settings, if its kind uses it and they
+/// have none, so that it is part of the identity.
 fn with_failures(kind: &Kind, mut own: Node, failures: Option<&Node>) -> Node {
     const KEY: &str = "failures";
     let schema = kind.schema();
@@ -296,7 +296,7 @@ fn with_failures(kind: &Kind, mut own: Node, failures: Option<&Node>) -> Node {
     own
 }
 
-/// Returns the kind that a key names.
+/// Returns the kind named by a key.
 fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
     let (word, name) = match key.text.split_once('/') {
         Some((word, name)) => (word, Some(name)),
@@ -336,8 +336,8 @@ fn is_setting_of(word: &str, key: &Key) -> bool {
         || schema.get("properties").is_some_and(|properties| properties.get(word).is_some())
 }
 
-/// Returns the error for a file that is one evaluator of UiPath's package, and no config; `None`
-/// for any other.
+/// Returns the error of a file that is a single UiPath definition instead of a config; `None` for
+/// others.
 pub fn bare_definition(node: &Node) -> Option<SettingsError> {
     let (key, type_id) = node.entries().find(|(key, _)| TYPE_KEYS.contains(&key.text.as_str()))?;
     let type_id = type_id.to_value();
@@ -352,8 +352,8 @@ pub fn bare_definition(node: &Node) -> Option<SettingsError> {
     Some(error.with_help(help).at(key.place))
 }
 
-/// Removes mistyped shared keys, for which the kind has no suggestion. Every other key is the
-/// kind's to judge: it may take forms that its schema does not show, such as a pasted definition.
+/// Removes mistyped shared keys without a suggestion from the kind. The kind checks all other keys,
+/// since it may accept forms outside of its schema, such as a pasted definition.
 fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>) -> Node {
     let schema = kind.schema();
     let own = schema.get("properties").and_then(|properties| properties.as_object());
@@ -390,13 +390,13 @@ fn build(kind: &Kind, own: &Node, errors: &mut Vec<SettingsError>) -> Option<Eva
     built
 }
 
-/// Moves an error from the settings as a whole to the one entry in them that it names.
+/// Moves an error of the whole settings to the entry that it names.
 fn placed(mut error: SettingsError, own: &Node) -> SettingsError {
     let around = match error.place {
         None => Some(own),
         Some(place) => own.at(place),
     };
-    // A mistake in a key, or in a single value, has its place.
+    // An error in a key or a single value has its place.
     let is_exact = error.message.starts_with("unknown ");
     let Some(around) = around.filter(|_| !is_exact) else { return error };
     let named = error.message.split('`').skip(1).step_by(2);
@@ -409,8 +409,8 @@ fn placed(mut error: SettingsError, own: &Node) -> SettingsError {
     error
 }
 
-/// Adds to the help for unknown settings of a kind: where they belong if they are criteria, else
-/// what every evaluator takes.
+/// Extends the help for unknown settings of a kind: the place of criteria, otherwise the settings
+/// of all evaluators.
 fn explain_unknown(kind: &Kind, own: &Node, errors: &mut [SettingsError]) {
     let schema = kind.schema();
     let criteria = schema.get("$defs").and_then(|all| all.get("Criteria")?.get("properties"));
@@ -436,8 +436,7 @@ fn explain_unknown(kind: &Kind, own: &Node, errors: &mut [SettingsError]) {
     }
 }
 
-/// Returns the remedy for what other systems write in the settings of an evaluator, and its entry
-/// says here.
+/// Returns the remedy for another system's setting that belongs in the evaluator's entry here.
 fn of_entry(word: &str) -> Option<&'static str> {
     Some(match word {
         "name" | "id" => "write the name in the key: `tool_error/name_of_yours:`",

@@ -1,7 +1,7 @@
-//! `expect`: criteria that differ from trace to trace, from a dataset or from the traces.
+//! `expect`: criteria per trace, from a dataset or from the traces.
 //!
-//! Evaluators do no I/O, so the dataset is read here and each of its rows built into an evaluator:
-//! a mistake in a row is a mistake of the config, shown with the dataset's file and line.
+//! Evaluators do no I/O, so the dataset is read here and an evaluator is built for each row. An
+//! error in a row is an error of the config, with the dataset's file and line.
 
 use std::fs;
 use std::path::Path;
@@ -22,58 +22,56 @@ use spanscore_evaluate::engine::expect::case::Case;
 use spanscore_evaluate::engine::expect::lookup::{CaseKey, CaseRows, words};
 use spanscore_evaluate::engine::expect::{Expectation, Expectations, Template};
 
-/// Most bytes of a dataset.
+/// Size limit of a dataset, bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Most mistakes shown for the rows of one dataset.
+/// Limit on shown errors of one dataset's rows.
 const MISTAKES_MAX: usize = 20;
 
 /// Source of criteria: `file` with `key`, or `attribute`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpectSettings {
-    /// A dataset with the criteria of each test case, read once at the start: JSON Lines, CSV (by
-    /// its name, `.csv`), an eval set of the Agent Development Kit or one of UiPath. A path from
-    /// the folder of the config file.
+    /// Dataset with the criteria of each test case, read at the start: JSON Lines, CSV (by its
+    /// name, `.csv`), an eval set of the Agent Development Kit or of UiPath. A path relative to the
+    /// config file.
     pub file: Option<String>,
     /// Case of a trace: a CEL expression over the names of `when`, such as
-    /// `attributes["eval.case.id"]`, that gives a text or a whole number. `user_input` alone: the
-    /// case whose `user_input` are the user's words.
+    /// `attributes["eval.case.id"]`, with a text or an integer as result. `user_input` alone
+    /// selects the case by its `user_input`.
     pub key: Option<String>,
-    /// In place of `key`: `auto` takes a case id in an attribute or in metadata, else the user's
-    /// words, else the session id.
+    /// Alternative to `key`: `auto` takes a case id from an attribute or metadata, else the user's
+    /// input, else the session id.
     #[serde(rename = "match")]
     pub match_by: Option<MatchBy>,
-    /// JSON Lines and CSV: field of a row with the case's name. Dots lead into objects. Default
-    /// `id`.
+    /// JSON Lines and CSV: field with the case's name. Dots select nested fields. Default `id`.
     #[default = "id"]
     pub id_field: String,
-    /// JSON Lines and CSV: field of a row with the criteria, an object or the JSON text of one; a
-    /// row where it is empty expects nothing. Dots lead into objects. Default `criteria`.
+    /// JSON Lines and CSV: field with the criteria, an object or its JSON text; a row with an empty
+    /// one expects nothing. Dots select nested fields. Default `criteria`.
     #[default = "criteria"]
     pub criteria_field: String,
-    /// JSON Lines and CSV: field of a row with the user's words. Dots lead into objects. Default
+    /// JSON Lines and CSV: field with the user's input. Dots select nested fields. Default
     /// `user_input`.
     #[default = "user_input"]
     pub input_field: String,
-    /// JSON Lines: field of a row with the turns of a conversation, a list of objects with the
-    /// user's words and the criteria of each. Dots lead into objects. Default `turns`.
+    /// JSON Lines: field with the turns of a conversation, a list of objects with the user's input
+    /// and the criteria of each. Dots select nested fields. Default `turns`.
     #[default = "turns"]
     pub turns_field: String,
-    /// UiPath eval sets: the evaluator whose criteria of each evaluation are taken. Needed if the
-    /// file has those of several evaluators.
+    /// UiPath eval sets: the evaluator whose criteria are used. Required if the file has several.
     pub evaluator: Option<String>,
-    /// Eval sets of other systems: true if maps whose only key is `$is` are matchers in them too.
-    /// Default `false`.
+    /// Other systems' eval sets: true to treat maps with the only key `$is` as matchers. Default
+    /// `false`.
     pub matchers: bool,
-    /// The attribute of the root span that holds the criteria, as JSON.
+    /// Attribute of the root span with the criteria, as JSON.
     pub attribute: Option<String>,
 }
 
-/// Way to find the case of a trace without a `key`.
+/// Selection of a trace's case without a `key`.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MatchBy {
-    /// By a case id, else by the user's words, else by the session id.
+    /// By a case id, else by the user's input, else by the session id.
     Auto,
 }
 
@@ -134,7 +132,7 @@ pub(super) fn read(
     }
 }
 
-/// Builds the evaluator once with valid criteria, so that any mistake is one of the settings.
+/// Builds the evaluator once with valid criteria, so that any error is in the settings.
 fn try_out(
     template: &Template,
     sample: &Value<'_>,
@@ -146,10 +144,10 @@ fn try_out(
     template.build(sample, place).ok()
 }
 
-/// Settings by which rows are built.
+/// Settings for building rows.
 struct RowBuild<'a> {
     template: &'a Template,
-    /// True if cases are found by the user's words alone, so that each row must have its own.
+    /// True if only the user's input selects cases, which must then be unique.
     is_by_words: bool,
     /// True if rows of imported files may hold matchers.
     matchers: bool,
@@ -252,7 +250,7 @@ impl RowBuild<'_> {
         built
     }
 
-    /// Adds one turn. Of an imported set what is wrong with a turn is wrong with the whole case.
+    /// Adds one turn. In an imported set an error in a turn concerns the whole case.
     fn turn(
         &self,
         turn: &CaseTurn,

@@ -1,4 +1,4 @@
-//! CEL expressions in settings, with their mistakes shown at their places.
+//! CEL expressions in settings, with errors at their places.
 
 use super::sources::ConfigSources;
 use spanscore_base::settings::{Node, NodeKind, Place, SettingsError, meant_or_known, nearest};
@@ -8,19 +8,19 @@ use spanscore_evaluate::engine::select::{VARIABLES, When, WhenError};
 /// Longest expression, bytes.
 const EXPRESSION_BYTES_MAX: usize = 8_192;
 
-/// Functions and macros that a help names.
+/// Functions and macros listed in a help.
 const FUNCTIONS: &[&str] = &[
     "size", "contains", "startsWith", "endsWith", "matches", "exists", "all", "filter", "map",
     "has", "json", "int", "double", "string",
 ];
-/// Functions of other languages, and what stands for them.
+/// Functions of other languages, and their equivalents.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["len", "length", "count"], "`size(...)`"),
     (&["lower", "upper", "toLower", "toLowerCase", "lowerAscii"], "`matches(\"(?i)...\")`"),
     (&["not"], "`!`"),
     (&["any", "some"], "`exists(it, ...)`"),
 ];
-/// Operators of other languages, and those of CEL.
+/// Operators of other languages, and their equivalents in CEL.
 const OPERATORS: &[(&str, &str)] = &[
     ("and", "&&"),
     ("or", "||"),
@@ -53,7 +53,7 @@ const NAMESPACES: [(&str, &[&str]); 2] = [
     ("resource", &["service", "telemetry", "deployment", "k8s"]),
 ];
 
-/// Compiles the expression of a setting; a mistake is placed at the character within it.
+/// Compiles the expression of a setting; an error is placed at the character within it.
 pub(super) fn compile(
     setting: &str,
     node: &Node,
@@ -94,16 +94,17 @@ pub(super) fn compile(
     None
 }
 
-/// Returns true if an expression calls `contains` of the list of tools: never true, and accepted.
+/// Returns true if an expression calls `contains` on the list of tools, which is valid but never
+/// true.
 fn asks_list_for_text(text: &str) -> bool {
     let text = without_texts(text);
     text.match_indices("tool_names.contains(")
         .any(|(at, _)| !text[..at].ends_with(|it: char| it.is_alphanumeric() || "_.".contains(it)))
 }
 
-/// Finds the name of an attribute whose dots are read as steps into maps, which are never there:
-/// `attributes.gen_ai.system`. Returns its place, it, and what is meant: the attribute, or a part
-/// of a map.
+/// Finds an attribute name whose dots are read as field accesses, which never exist:
+/// `attributes.gen_ai.system`. Returns its place, itself, and the intended access to an attribute
+/// or a map.
 fn dotted_attribute(text: &str) -> Option<(usize, String, String)> {
     let text = without_texts(text);
     let is_part = |it: char| it.is_alphanumeric() || "_.".contains(it);
@@ -124,7 +125,7 @@ fn dotted_attribute(text: &str) -> Option<(usize, String, String)> {
     })
 }
 
-/// Mistake in an expression, with its line and column there, from 0.
+/// Error in an expression, with its line and column there, from 0.
 struct ExpressionMistake {
     message: String,
     help: Option<String>,
@@ -244,11 +245,11 @@ fn remedy_after_in(text: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Quotes as word processors write them.
+/// Quotes of word processors.
 const TYPOGRAPHIC: [char; 4] = ['\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}'];
 
-/// Describes a mistake in the syntax; the parser's own words end with the tokens that it expected,
-/// which are of no use to people.
+/// Describes a syntax error, without the parser's list of expected tokens, which does not help
+/// people.
 fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> ExpressionMistake {
     if let Some(matches) = without_texts(text).find("=~") {
         let message = format!("`{setting}` is not valid CEL: `=~`");
@@ -291,14 +292,14 @@ fn find_word(text: &str, word: &str) -> (usize, usize) {
     line_and_column(text, found.map_or(0, |(at, _)| at))
 }
 
-/// Returns line and column, from 0, of a place in a text.
+/// Returns line and column, from 0, of an index in a text.
 fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     (before.matches('\n').count(), before[line_start..].chars().count())
 }
 
-/// Finds a single `=` outside of texts: in other languages that compares.
+/// Finds a single `=` outside of strings, the comparison of other languages.
 fn single_equals(text: &str) -> Option<usize> {
     let text = without_texts(text);
     let mut places = text.match_indices('=').map(|(at, _)| at);
@@ -306,7 +307,7 @@ fn single_equals(text: &str) -> Option<usize> {
         .find(|at| !text[..*at].ends_with(['=', '!', '<', '>']) && !text[at + 1..].starts_with('='))
 }
 
-/// Returns an expression with spaces in place of its texts, as many as those have bytes.
+/// Returns an expression with its strings replaced by as many spaces as bytes.
 fn without_texts(text: &str) -> String {
     let mut quote = None;
     let mut is_escaped = false;

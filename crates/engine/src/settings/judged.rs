@@ -1,4 +1,4 @@
-//! Checks of evaluators that ask a judge, or an evaluator outside of this process.
+//! Checks of evaluators with a judge or an external evaluator.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use spanscore_evaluate::external::is_external;
 use spanscore_evaluate::inquiry::{PROMPT_VERSION, unknown_judge};
 use spanscore_evaluate::kinds::external::settings::REACHING_KEYS;
 
-/// Identities of judges (model and parameters) by their names.
+/// Identities of judges (model and parameters) by name.
 pub type JudgeIdentities = BTreeMap<String, String>;
 
 /// Settings that name a judge, or a list of them.
 const NAMING: [&str; 3] = ["judge", "jury", "escalate_to"];
 
-/// Returns true if an evaluator of a kind with these settings asks a judge, or an evaluator outside
-/// of this process.
+/// Returns true if an evaluator of a kind with these settings uses a judge or an external
+/// evaluator.
 pub(super) fn asks(kind: &Kind, own: &Node) -> bool {
     is_external(kind.name) || asks_judge(kind, own)
 }
@@ -30,7 +30,7 @@ fn takes_judge(kind: &Kind) -> bool {
     schema.get("properties").is_some_and(|own| own.get("judge").is_some())
 }
 
-/// Returns the mistakes in the settings by which an evaluator asks its judge.
+/// Returns the errors in an evaluator's settings about its judge.
 pub(super) fn mistakes(
     kind: &Kind,
     shared: &Node,
@@ -62,14 +62,14 @@ pub(super) fn mistakes(
     errors
 }
 
-/// Returns the names in a setting that names one judge or several.
+/// Returns the names in a setting that holds one judge or several.
 fn names<'v>(value: &'v Value<'static>) -> impl Iterator<Item = &'v str> {
     let list = value.as_list().unwrap_or_else(|| std::slice::from_ref(value));
     list.iter().filter_map(Value::as_str)
 }
 
-/// Replaces names of judges by model and parameters: an answer depends on those, not on the names
-/// in a config. Nor does it depend on the address of an evaluator outside of this process.
+/// Replaces names of judges by model and parameters, which determine an answer, unlike names in a
+/// config. The address of an external evaluator is left out likewise.
 pub(super) fn identify(
     kind: &Kind,
     settings: &mut Value<'static>,

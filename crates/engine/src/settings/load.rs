@@ -1,8 +1,8 @@
-//! Config loader: files, built-in defaults and single values merged to one tree of settings.
+//! Config loader: merges files, built-in defaults and single values to one tree of settings.
 //!
-//! Files are read in order and merged: maps entry by entry, of anything else the later one stays. A
-//! section that no file has is that of the built-in config. Then each `--set` replaces the value at
-//! its key.
+//! Files are merged in order: maps entry by entry; otherwise the later value wins. A section
+//! missing in all files comes from the built-in config. Then each `--set` replaces the value at its
+//! key.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use spanscore_base::settings::{Key, Node, NodeKind, Place, SettingsError, yaml};
 pub enum ConfigPart {
     /// A file in YAML or JSON.
     File(PathBuf),
-    /// A text with the name that mistakes show.
+    /// A text with the name shown in errors.
     Text {
         /// The name.
         name: String,
@@ -27,7 +27,7 @@ pub enum ConfigPart {
     Set(String),
 }
 
-/// Config as read: merged, references replaced, not checked yet.
+/// Config as read: merged, with references replaced, unchecked.
 #[derive(Debug)]
 pub struct Loaded {
     /// The settings.
@@ -36,8 +36,8 @@ pub struct Loaded {
     pub sources: ConfigSources,
 }
 
-/// Reads and merges the parts: the files in order, then the sections of the `defaults`
-/// that none of them has, then the single values. `lookup` reads an environment variable.
+/// Reads and merges the parts: files in order, then missing sections from `defaults`, then single
+/// values. `lookup` reads an environment variable.
 pub fn load(
     parts: &[ConfigPart],
     defaults: &str,
@@ -57,7 +57,7 @@ pub fn load(
         }
     }
     let mut built_in = Node::default();
-    // After a mistake the built-in sections are of no use.
+    // After an error the built-in sections are useless.
     if reader.problems.is_empty() {
         reader.merge_file(&mut built_in, "<built-in>", defaults);
     }
@@ -80,7 +80,7 @@ pub fn load(
     if problems.is_empty() { Ok(Loaded { node, sources }) } else { Err(ConfigError { problems }) }
 }
 
-/// Reads a file; an error names it, and the place of what is no UTF-8.
+/// Reads a file; an error names it, and the place of invalid UTF-8.
 fn read_text(path: &Path) -> Result<String, String> {
     let name = path.display();
     let bytes = std::fs::read(path).map_err(|error| {
@@ -131,7 +131,7 @@ impl ConfigReader<'_> {
     }
 }
 
-/// Reads an environment variable of the process; a value that is not UTF-8 counts as not set.
+/// Reads an environment variable of the process; a value that is not UTF-8 counts as unset.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -208,8 +208,7 @@ fn shift_node(node: &mut Node, shift: u32) {
     }
 }
 
-/// Merges maps entry by entry down to this many levels; below, and of anything else, the new one
-/// stays.
+/// Merges maps entry by entry down to this many levels; otherwise the new value wins.
 fn merge(into: &mut Node, from: Node, levels: usize) {
     match (&mut into.kind, from.kind) {
         (NodeKind::Map(old), NodeKind::Map(new)) if levels > 0 => {

@@ -1,8 +1,8 @@
-//! Settings as text: YAML with places, references to the environment, and the `evaluators:` map.
+//! Settings as text: YAML with places, environment references, and the `evaluators:` map.
 //!
-//! In: texts of YAML. Out: [`Configured`](spanscore_evaluate::engine::run::Configured) evaluators,
-//! or every mistake with its file, line, column and the nearest valid word. Datasets and files of
-//! tool definitions that the settings name are read here, since evaluators do no I/O.
+//! In: YAML texts. Out: [`Configured`](spanscore_evaluate::engine::run::Configured) evaluators, or
+//! every error with its file, line, column and the nearest valid word. Datasets and tool definition
+//! files named in the settings are read here, since evaluators do no I/O.
 
 mod dataset;
 pub mod evaluators;

@@ -1,13 +1,13 @@
-//! Readers of settings that find every mistake, not only the first.
+//! Readers of settings that report all errors.
 
 use spanscore_base::settings::{Node, NodeKind, Place, SettingsError};
 use spanscore_base::value::Value;
 
-/// Most mistakes that are reported for one part of a config.
+/// Limit on the errors reported for one part of a config.
 const MISTAKES_MAX: usize = 20;
 
-/// Reads a node with `build`. After a mistake the entry at its place is removed and the rest is
-/// read again, so that one run reports all mistakes.
+/// Reads a node with `build`. After an error the entry at its place is removed and the rest is read
+/// again, so that one run reports all errors.
 pub fn read_all<T>(
     node: &Node,
     errors: &mut Vec<SettingsError>,
@@ -18,7 +18,7 @@ pub fn read_all<T>(
         Err(error) => error.at(node.place),
     };
     let mut rest = node.clone();
-    // A collection that lacks a removed entry is no mistake of the user.
+    // The lack of a removed entry is not the user's error.
     let mut reported = Vec::new();
     for _ in 0..MISTAKES_MAX {
         let place = error.place;
@@ -36,14 +36,13 @@ pub fn read_all<T>(
     None
 }
 
-/// Removes the innermost entry or item at a place, and adds the places of the collections around
-/// it.
+/// Removes the innermost entry or item at a place, and collects the places of its containers.
 fn remove(node: &mut Node, place: Place, around: &mut Vec<Place>) -> bool {
     let own = node.place;
     let removed = match &mut node.kind {
         NodeKind::List(items) => {
             items.iter_mut().any(|item| remove(item, place, around)) || {
-                // Of a text with a number each has its place: those behind move up.
+                // In a list of texts and numbers each has its place: later ones move up.
                 if is_mixed(items) {
                     around.extend(items.iter().map(|item| item.place));
                 }

@@ -1,8 +1,7 @@
-//! Masking of secrets of a config, wherever their values come up.
+//! Masking of secrets of a config in all output.
 //!
-//! A secret is known by its key. Its value is masked in mistakes and in the source line that is
-//! shown with one, and left out where the config is printed. So are the user, the password and the
-//! query of an address.
+//! A secret is identified by its key. Its value is masked in errors and their source lines, and
+//! omitted where the config is printed. So are the user, the password and the query of an address.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -12,20 +11,20 @@ use regex::Regex;
 use spanscore_base::settings::{Node, NodeKind, REDACTED, nearest, user_of, without_secrets};
 use spanscore_base::value::Value;
 
-/// Words that mark a key as that of a secret, anywhere in it.
+/// Words that mark a key as secret, anywhere in it.
 const SECRET_WORDS: [&str; 7] =
     ["token", "password", "secret", "api_key", "apikey", "authorization", "credential"];
-/// Keys whose values all are secrets, whatever their names.
+/// Keys whose values are all secret, whatever their names.
 const SECRET_MAPS: [&str; 1] = ["headers"];
-/// Whole keys of secrets: a private key, and words that are no settings but are written for one.
+/// Complete keys of secrets: a private key, and common wrong names for one.
 const SECRET_KEYS: [&str; 5] = ["key_pem", "pass", "bearer", "passwd", "pwd"];
-/// Keys that name a secret, or hold some, except inside of [`KEY_HOLDERS`].
+/// Keys that name a secret, or contain some, except inside of [`KEY_HOLDERS`].
 const PLAIN_KEYS: [&str; 2] = ["key", "env"];
-/// Sections in which `key` identifies something, or names are those of arguments.
+/// Sections in which `key` identifies something, or names belong to arguments.
 const KEY_HOLDERS: [&str; 4] = ["sessions", "expect", "dialects", "criteria"];
 /// Keys whose values are addresses.
 const ADDRESS_KEYS: [&str; 2] = ["endpoint", "base_url"];
-/// Shortest value that is searched for in other texts: a shorter one would be found anywhere.
+/// Shortest value searched for in other texts: a shorter one would be found anywhere.
 const SECRET_BYTES_MIN: usize = 4;
 
 /// Secrecy of the value of a key.
@@ -33,16 +32,16 @@ const SECRET_BYTES_MIN: usize = 4;
 enum Secrecy {
     /// The value may be shown.
     Shown,
-    /// The value is a secret if it is a text: `max_tokens: 100` is none.
+    /// The value is secret if it is a text, unlike `max_tokens: 100`.
     Secret,
 }
 
 /// Secrecy of a place in a config, from the keys above it.
 #[derive(Clone, Copy, Default)]
 pub struct Above {
-    /// True if one of them is that of a secret.
+    /// True if one of them marks a secret.
     pub is_secret: bool,
-    /// True if [`PLAIN_KEYS`] name no secret there.
+    /// True if [`PLAIN_KEYS`] mark no secret there.
     holds_keys: bool,
 }
 
@@ -52,7 +51,7 @@ impl Above {
         self.with(key, secrecy(key) == Secrecy::Secret)
     }
 
-    /// Returns the state below one more key of a config that may hold a mistake.
+    /// Returns the state below one more key of a config with possible errors.
     fn below_mistyped(self, key: &str) -> Self {
         self.with(key, resembles_secret(key))
     }
@@ -67,7 +66,7 @@ impl Above {
     }
 }
 
-/// Returns the secrecy of a key's value, wherever it stands.
+/// Returns the secrecy of a key's value at any place.
 fn secrecy(key: &str) -> Secrecy {
     let words = key.to_lowercase().replace('-', "_");
     let is_secret = SECRET_WORDS.iter().any(|word| words.contains(word))
@@ -76,8 +75,8 @@ fn secrecy(key: &str) -> Secrecy {
     if is_secret { Secrecy::Secret } else { Secrecy::Shown }
 }
 
-/// Returns true if a key is that of a secret, or was meant to be: a mistyped one is shown as a
-/// mistake, with its value beside it.
+/// Returns true if a key marks a secret, or probably was meant to: an error shows a mistyped key
+/// with its value.
 fn resembles_secret(key: &str) -> bool {
     let words = key.to_lowercase();
     let known = SECRET_WORDS.iter().chain(&SECRET_MAPS).chain(&SECRET_KEYS).copied();
@@ -90,7 +89,7 @@ fn resembles_secret(key: &str) -> bool {
 pub(super) fn secrets_of(node: &Node) -> Vec<String> {
     let mut found = Vec::new();
     collect(node, Above::default(), &mut found);
-    // The longest first: one may hold another.
+    // The longest first, since one may contain another.
     found.sort_by_key(|secret| usize::MAX - secret.len());
     found.dedup();
     found
@@ -114,7 +113,8 @@ fn collect(node: &Node, above: Above, found: &mut Vec<String>) {
     }
 }
 
-/// Returns user and password of an address, which is known whole here: there may be spaces in it.
+/// Returns user and password of an address. It is known completely here, so they may contain
+/// spaces.
 fn user_of_address(node: &Node) -> Option<String> {
     let NodeKind::Scalar(Value::String(text)) = &node.kind else { return None };
     user_of(text).filter(|user| user.len() >= SECRET_BYTES_MIN).map(str::to_owned)
@@ -124,7 +124,7 @@ fn user_of_address(node: &Node) -> Option<String> {
 pub(super) fn masked(text: &str, secrets: &[String]) -> String {
     let mut text = text.to_owned();
     for secret in secrets {
-        // A source holds a text of several lines line by line, indented.
+        // A source has a multi-line text line by line, indented.
         for line in secret.lines().map(str::trim).filter(|line| line.len() >= SECRET_BYTES_MIN) {
             if text.contains(line) {
                 text = text.replace(line, REDACTED);
@@ -134,8 +134,7 @@ pub(super) fn masked(text: &str, secrets: &[String]) -> String {
     without_secrets(&text).into_owned()
 }
 
-/// Masks a line of a source whose settings are not known, since it cannot be read: values behind
-/// keys that name a secret are left out.
+/// Masks a line of an unreadable source: values after keys of secrets are omitted.
 pub(super) fn masked_line(line: &str) -> Cow<'_, str> {
     static PAIR: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r#"([A-Za-z0-9_-]+)(["']?\s*:\s*)(["']?[^\s,}\]#].*)"#).ok());
@@ -143,7 +142,7 @@ pub(super) fn masked_line(line: &str) -> Cow<'_, str> {
     let mut at = 0;
     while let Some(found) = pair.captures_at(line, at) {
         let (Some(key), Some(value)) = (found.get(1), found.get(3)) else { break };
-        // `${env:NAME}` names the source of a value, and holds none.
+        // `${env:NAME}` refers to a value without containing it.
         let is_reference = line[..key.start()].ends_with("${");
         if !is_reference && Above::default().below_mistyped(key.as_str()).is_secret {
             let before = without_secrets(&line[..value.start()]);

@@ -1,4 +1,4 @@
-//! Slips: what is valid YAML, and hardly meant.
+//! Warnings about valid YAML that was probably not meant.
 
 use super::load::Loaded;
 use super::sources::ConfigProblem;
@@ -7,8 +7,8 @@ use spanscore_base::settings::{
 };
 
 impl Loaded {
-    /// Returns warnings about files that set nothing, and about keys that lack the space behind
-    /// their colon.
+    /// Returns warnings about files without settings, and about keys without a space after the
+    /// colon.
     pub fn slips(&self) -> Vec<ConfigProblem> {
         let blank = self.sources.blank().map(|name| {
             ConfigProblem::new(format!("{name} sets nothing: the built-in config holds"))

@@ -1,7 +1,7 @@
-//! Sources of settings, and mistakes shown at their places.
+//! Sources of settings, and errors shown at their places.
 //!
-//! Places are only lines and columns. So that one number names a line of one of several files, the
-//! lines of all sources are counted on: the second file starts where the first ends.
+//! Places are only lines and columns. Line numbers continue over all sources, so that one number
+//! identifies the file: the second file starts where the first ends.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use spanscore_base::settings::yaml::scalar::{self, ScalarForm};
 use spanscore_base::settings::{Node, NodeKind, Place, SettingsError};
 use spanscore_base::visible;
 
-/// Longest part of a source line that is shown, characters.
+/// Longest shown part of a source line, characters.
 const LINE_CHARS_MAX: usize = 120;
 
-/// Texts that a config was read from.
+/// Sources of a config.
 #[derive(Debug, Default)]
 pub struct ConfigSources {
     texts: Vec<SourceText>,
     references: Vec<Reference>,
-    /// The secret texts; `None` before all is read.
+    /// The secret texts; `None` until everything is read.
     secrets: Option<Vec<String>>,
 }
 
@@ -34,7 +34,7 @@ struct SourceText {
     is_option: bool,
 }
 
-/// Scalar whose value came from the environment at least in part.
+/// Scalar with at least a part from the environment.
 #[derive(Debug)]
 struct Reference {
     place: Place,
@@ -44,7 +44,7 @@ struct Reference {
 }
 
 impl ConfigSources {
-    /// Adds a text; its lines follow those of the others. Returns the offset of its lines.
+    /// Adds a text; its line numbers follow those of the others. Returns the offset of its lines.
     pub(super) fn add(&mut self, name: &str, text: &str) -> u32 {
         let line_offset = self.texts.last().map_or(0, |last| {
             let lines = last.text.lines().count() + 1;
@@ -77,12 +77,12 @@ impl ConfigSources {
         blank.map(|source| source.name.as_str())
     }
 
-    /// Collects the secrets of the config, to show none of them.
+    /// Collects the secrets of the config, for masking.
     pub fn learn_secrets(&mut self, node: &Node) {
         self.secrets = Some(secrets_of(node));
     }
 
-    /// Returns a line of a source as it may be shown.
+    /// Returns a source line with secrets masked.
     fn shown(&self, line: &str) -> String {
         match &self.secrets {
             Some(secrets) => masked(line, secrets),
@@ -90,7 +90,7 @@ impl ConfigSources {
         }
     }
 
-    /// Types a scalar, its references to the environment replaced and remembered.
+    /// Types a scalar after replacing its environment references, which are recorded.
     pub(super) fn resolve(
         &mut self,
         written: &Written<'_>,
@@ -114,8 +114,8 @@ impl ConfigSources {
         scalar::typed(&found.text, form)
     }
 
-    /// Returns the reference at a place whose value came from the environment, and the origin of
-    /// its type: [`ScalarForm::Plain`] only for a single reference without quotes.
+    /// Returns the environment reference at a place, and the source of its type:
+    /// [`ScalarForm::Plain`] only for a single reference without quotes.
     pub fn reference(&self, place: Place) -> Option<(&str, ScalarForm)> {
         self.reference_at(place).map(|reference| (reference.written.as_str(), reference.form))
     }
@@ -128,15 +128,15 @@ impl ConfigSources {
         self.texts.iter().rev().find(|source| source.line_offset < place.line)
     }
 
-    /// Returns the folder of the file that a place is in; empty, which means the working directory,
-    /// if that is no file or has no folder.
+    /// Returns the folder of a place's file; empty, which means the working directory, without a
+    /// file or folder.
     pub fn folder_of(&self, place: Place) -> PathBuf {
         let folder = self.source_of(place).and_then(|source| Path::new(&source.name).parent());
         folder.map(Path::to_path_buf).unwrap_or_default()
     }
 
-    /// Returns the place of a character inside a scalar: exact if the source shows the scalar as it
-    /// is, else the place of the scalar. `line` and `column` count from 0.
+    /// Returns the place of a character inside a scalar: exact if the source shows the scalar
+    /// unchanged, else the place of the scalar. `line` and `column` count from 0.
     pub fn place_within(&self, scalar: Place, text: &str, line: u32, column: u32) -> Place {
         let Some(source) = self.source_of(scalar) else { return scalar };
         let Some(wanted) = text.lines().nth(line as usize) else { return scalar };
@@ -152,7 +152,7 @@ impl ConfigSources {
                 scalar
             };
         }
-        // A block scalar shows its lines as they are, indented.
+        // A block scalar shows its lines unchanged, indented.
         let indent = |text: &str| (text.chars().count() - text.trim_start().chars().count()) as u32;
         if shown.trim() == wanted.trim() {
             Place {
@@ -164,7 +164,7 @@ impl ConfigSources {
         }
     }
 
-    /// Returns a mistake with its file, line and source text; values from the environment are
+    /// Returns an error with its file, line and source text; values from the environment are
     /// masked.
     pub fn problem(&self, error: SettingsError) -> ConfigProblem {
         let mut problem =
@@ -198,7 +198,7 @@ impl ConfigSources {
     }
 }
 
-/// Shortest value that is masked wherever it occurs; shorter ones are masked only at their places.
+/// Shortest value masked wherever it occurs; shorter ones are masked only at their places.
 const SECRET_CHARS_MIN: usize = 4;
 
 fn mask(message: &mut String, values: &[(String, String)], chars_min: usize) {
@@ -240,22 +240,22 @@ pub struct ConfigProblem {
     pub message: String,
     /// Remedy.
     pub help: Option<String>,
-    /// The line of the source.
+    /// The source line.
     shown: Option<String>,
 }
 
 impl ConfigProblem {
-    /// Returns a mistake without a place.
+    /// Returns an error without a place.
     pub fn new(message: impl Into<String>) -> Self {
         Self { at: None, message: message.into(), help: None, shown: None }
     }
 }
 
-/// Writes `file:line:column: message` or `--set 1: message`, the source line with a caret, and the
-/// help; a config may be a stranger's, so all of it is made [`visible`].
+/// Writes `file:line:column: message`, the source line with a caret, and the help. A config may be
+/// untrusted, so everything is made [`visible`].
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Only our own lines begin at the left: those of a message are indented.
+        // Only our own lines begin at the left; those of a message are indented.
         let message = visible::lines(&self.message).to_string().replace('\n', "\n    ");
         let help = self.help.as_ref().map(visible::line);
         let Some(at) = &self.at else {
@@ -301,10 +301,10 @@ fn excerpt(line: &str, at: usize) -> (String, usize, usize) {
     (format!("{before}{rest}").trim_end().to_owned(), indent, word.max(1))
 }
 
-/// All mistakes in a config.
+/// All errors in a config.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub struct ConfigError {
-    /// The mistakes in the order of the files.
+    /// The errors in the order of the files.
     pub problems: Vec<ConfigProblem>,
 }
 
@@ -317,7 +317,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Returns mistakes in the order of their places, each once, as they are shown.
+/// Returns the distinct errors in the order of their places, as shown.
 pub fn report(mut errors: Vec<SettingsError>, sources: &ConfigSources) -> ConfigError {
     errors.sort_by_key(|error| error.place.map(|place| (place.line, place.column)));
     errors.dedup();

@@ -2,8 +2,8 @@
 //!
 //! The form is that of the OpenTelemetry Collector
 //! (`opentelemetry.io/docs/collector/configuration/#environment-variables`), with two differences:
-//! a variable that is neither set nor given a default is an error, and a value never becomes more
-//! than one scalar.
+//! a variable without value and default is an error, and a value never becomes more than one
+//! scalar.
 
 use spanscore_base::settings::SettingsError;
 
@@ -13,15 +13,15 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Scalar with its variables replaced.
 #[derive(Debug, PartialEq)]
 pub(super) struct Substituted {
-    /// The text that takes the scalar's place.
+    /// The text that replaces the scalar.
     pub(super) text: String,
-    /// True if the scalar was nothing but one reference, so that its value is typed anew.
+    /// True if the scalar was a single reference, whose value is typed.
     pub(super) whole: bool,
-    /// The values that came from the environment, with their references as written.
+    /// The values from the environment, with their references as written.
     pub(super) values: Vec<(String, String)>,
 }
 
-/// Replaces the references of a scalar; `None` if it holds none.
+/// Replaces the references of a scalar; `None` without any.
 pub(super) fn substitute(
     text: &str,
     lookup: Lookup<'_>,

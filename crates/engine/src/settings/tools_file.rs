@@ -1,15 +1,15 @@
 //! `tools_file`: tool definitions in a file beside the config.
 //!
-//! Evaluators do no I/O, so the file is read here and its content takes the place of the setting.
-//! The evaluator's identity then changes with the content, not with the path.
+//! Evaluators do no I/O, so the file is read here and its content replaces the setting. The
+//! evaluator's identity then changes with the content, not with the path.
 
 use spanscore_base::settings::{Node, NodeKind, SettingsError};
 use spanscore_base::value::{Value, json};
 
-/// Most bytes of a file of definitions.
+/// Size limit of a definitions file, bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Replaces the setting `tools_file`, a path from the working directory, by `tools`.
+/// Replaces the setting `tools_file`, a path relative to the working directory, by `tools`.
 pub(super) fn resolve(mut settings: Node) -> Result<Node, SettingsError> {
     let has_tools = settings.get("tools").is_some();
     let NodeKind::Map(entries) = &mut settings.kind else { return Ok(settings) };

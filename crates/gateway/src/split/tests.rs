@@ -8,7 +8,7 @@ use prost::Message;
 
 use super::*;
 
-/// Encodes spans, written as resource, scope, trace and name.
+/// Encodes spans, given as resource, scope, trace and name.
 fn request(spans: &[(u32, &str, u8, &str)]) -> Bytes {
     let groups = spans.chunk_by(|one, next| one.0 == next.0).map(|group| {
         let scopes = group.chunk_by(|one, next| one.1 == next.1).map(|scope| ScopeSpans {
@@ -46,7 +46,7 @@ fn chunks(split: &mut SplitRequest, bytes_max: usize) -> Vec<TraceMessage> {
     }
 }
 
-/// Splits a request; returns each message as its spans in the form of [`request`].
+/// Splits a request; returns the spans of each message in the form of [`request`].
 fn split(request: &Bytes, bytes_max: usize) -> (Vec<String>, [u64; 3]) {
     let mut split = SplitRequest::new(Signal::Traces, request.clone()).expect("small enough");
     let mut messages = Vec::new();

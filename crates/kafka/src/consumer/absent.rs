@@ -1,4 +1,4 @@
-//! The receiver of a build without the client: it does not start.
+//! Receiver of a build without the client, which never starts.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,10 +9,9 @@ use spanscore_base::model::MemoryQuota;
 use spanscore_net::metrics::Meter;
 
 impl KafkaReceiver {
-    /// Refuses to start, if it is to.
+    /// Refuses to start, if enabled.
     ///
-    /// # Errors
-    /// [`KafkaStartError::NotBuiltIn`].
+    /// # Errors [`KafkaStartError::NotBuiltIn`].
     pub async fn start<S: RecordSink>(
         settings: Option<&KafkaReceiverSettings>,
         _has_sessions: bool,
@@ -23,12 +22,12 @@ impl KafkaReceiver {
         settings.map_or(Ok(Self::default()), |_| Err(KafkaStartError::NotBuiltIn))
     }
 
-    /// Returns false: no topic is read.
+    /// Returns false, since no topic is read.
     pub fn is_divided(&self) -> bool {
         false
     }
 
-    /// Returns a probe that is true: nothing is waited for.
+    /// Returns a probe that is always true.
     pub fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         || true
     }

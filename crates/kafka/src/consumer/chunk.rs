@@ -1,7 +1,7 @@
-//! Chunks: records of one partition, end to end, so that they are handed over together.
+//! Chunks: adjacent records of one partition, handed over together.
 //!
-//! Encoded requests joined end to end are one request, which is what protobuf's repeated fields
-//! mean. Each record must be whole for that: one that is cut would swallow the next.
+//! Concatenated encoded requests are one request, by the meaning of protobuf's repeated fields.
+//! Each record must be complete for that: a truncated one would swallow the next.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use spanscore_base::otlp::request::trace_id;
 use spanscore_base::otlp::wire::{Malformed, contents};
 use spanscore_base::otlp::{Signal, number};
 
-/// Bytes from which on a chunk is handed over: what large requests of senders have.
+/// Size at which a chunk is handed over: that of large requests.
 pub(super) const CHUNK_BYTES: usize = 512 << 10;
-/// Records from which on it is.
+/// Number of records at which a chunk is handed over.
 pub(super) const CHUNK_RECORDS: usize = 256;
-/// Records from which on room is made for more than twice of what is there.
+/// Number of records above which capacity more than doubles.
 const ROOMY_RECORDS: usize = 8;
-/// Room that is made for others then, in lengths of those that are there.
+/// Capacity then, as a multiple of the present length.
 const ROOM_FACTOR: usize = 4;
 /// Bytes of a hexadecimal trace id.
 const HEX_BYTES: usize = 32;
@@ -61,7 +61,7 @@ pub(super) struct RecordMark {
     pub(super) key: RecordKey,
 }
 
-/// Origin that all records of a chunk share: one request is made of them.
+/// Common origin of a chunk's records, which form one request.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ChunkOrigin {
     pub(super) partition: Partition,
@@ -69,11 +69,11 @@ pub(super) struct ChunkOrigin {
     pub(super) group: ClientGroup,
 }
 
-/// Records of one origin, in the order in which they were read.
+/// Records of one origin, in the order of reading.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) origin: ChunkOrigin,
-    /// Ownership under which they were read.
+    /// Ownership during their reading.
     pub(super) source: Arc<Source>,
     pub(super) bytes: BytesMut,
     pub(super) records: Vec<RecordMark>,
@@ -92,8 +92,8 @@ impl Chunk {
         self.records.push(RecordMark { offset, claim, end: self.bytes.len(), key });
     }
 
-    /// Makes room for a record. Where many came others do: with room for them, those that are there
-    /// are seldom copied. Before, and of each partition at once, room grows as it is needed.
+    /// Reserves room for a record. After many records more are expected, and generous capacity
+    /// avoids copies. Before, and in each new partition, capacity grows as needed.
     fn make_room(&mut self, bytes: usize) {
         let length = self.bytes.len();
         let is_short = self.bytes.capacity() - length < bytes;
@@ -104,7 +104,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the bytes that it takes, those of its free room among them.
+    /// Returns its bytes, including free capacity.
     pub(super) fn held(&self) -> usize {
         self.bytes.capacity()
     }
@@ -114,18 +114,18 @@ impl Chunk {
     }
 }
 
-/// Records of protobuf that stand one behind the other.
+/// Adjacent protobuf records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct JoinedRecords {
     pub(super) request: Bytes,
-    /// Indexes of the first record and of the one behind the last.
+    /// Range of the records.
     pub(super) records: Range<usize>,
-    /// True if the key of each is its only trace.
+    /// True if each record's key is its only trace.
     pub(super) is_keyed: bool,
 }
 
 impl JoinedRecords {
-    /// Returns the claims on its records, of those of its chunk.
+    /// Returns the claims on its records, among those of its chunk.
     pub(super) fn claims(&self, records: &[RecordMark]) -> Option<RecordClaims> {
         let own = records.get(self.records.clone()).unwrap_or_default();
         if !self.is_keyed {
@@ -139,18 +139,18 @@ impl JoinedRecords {
     }
 }
 
-/// Records of a chunk by what is to be done with them.
+/// Records of a chunk by their handling.
 #[derive(Debug, Default)]
 pub(super) struct SortedRecords {
-    /// Those to be taken.
+    /// Records to hand over.
     pub(super) runs: Vec<JoinedRecords>,
-    /// Indexes of those to be skipped.
+    /// Skipped records.
     pub(super) skipped: Vec<(usize, Skip)>,
-    /// Indexes of those whose key is not their trace.
+    /// Records whose key differs from their trace.
     pub(super) mismatches: Vec<(usize, KeyMismatch)>,
 }
 
-/// Sorts the records of a chunk; each is walked down to its trace ids.
+/// Sorts the records of a chunk, reading each down to its trace ids.
 pub(super) fn sort(signal: Signal, bytes: &Bytes, records: &[RecordMark]) -> SortedRecords {
     let mut sorted = SortedRecords::default();
     let mut start = 0;
@@ -159,7 +159,7 @@ pub(super) fn sort(signal: Signal, bytes: &Bytes, records: &[RecordMark]) -> Sor
         match key_fit(signal, &request, record.key) {
             Ok(fit) => {
                 sorted.mismatches.extend(fit.map(|mismatch| (index, mismatch)));
-                // A record of several traces, or without a key, stands alone.
+                // A record of several traces, or without a key, stays alone.
                 let is_keyed = fit.is_none() && matches!(record.key, RecordKey::Trace(_));
                 let before = sorted.runs.last_mut().filter(|run| is_keyed && run.is_keyed);
                 match before.filter(|run| run.records.end == index) {
@@ -180,7 +180,7 @@ pub(super) fn sort(signal: Signal, bytes: &Bytes, records: &[RecordMark]) -> Sor
     sorted
 }
 
-/// Compares a key with the trace ids of a request. Items without a trace fit any key.
+/// Compares a key with the trace ids of a request. Items without a trace match any key.
 fn key_fit(
     signal: Signal,
     request: &[u8],
@@ -188,7 +188,7 @@ fn key_fit(
 ) -> Result<Option<KeyMismatch>, Malformed> {
     let mut mismatch = None;
     for resource in contents(request, number::REQUEST_RESOURCES) {
-        // Damage inside costs this record alone, which is found where it is read.
+        // Damage inside affects only this record, and is found when it is read.
         let scopes = contents(resource?, number::SCOPES).map_while(Result::ok);
         let items = scopes.flat_map(|scope| contents(scope, number::ITEMS).map_while(Result::ok));
         let mut ids = items.filter_map(|item| trace_id(signal, item));
@@ -209,7 +209,7 @@ fn mismatch_of(key: RecordKey, trace_id: &[u8]) -> Option<KeyMismatch> {
 mod tests {
     use super::*;
 
-    /// Encodes a request whose items have these trace ids, in the field of that number.
+    /// Encodes a request whose items have these trace ids in the field `number`.
     fn request(ids: &[[u8; 16]], number: u8) -> Vec<u8> {
         let message = |number: u8, parts: Vec<Vec<u8>>| {
             parts

@@ -1,4 +1,4 @@
-//! Commits of positions, and what becomes of those that the brokers do not take.
+//! Commits of positions, and refused commits.
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -9,10 +9,10 @@ use super::metrics::CommitFailure;
 use super::ownership::{Partition, Position};
 
 impl GroupContext {
-    /// Commits the positions that have changed, and waits for the answer. Those that the brokers do
-    /// not take are committed with the next.
+    /// Commits the changed positions and waits for the answer. Refused ones are committed with the
+    /// next.
     pub(super) fn commit(&self, consumer: &BaseConsumer<Self>) {
-        // One at a time: none of a partition that goes comes behind its last one.
+        // One at a time, so that no commit of a revoked partition follows its last one.
         let _one = self.committing.lock();
         let (positions, cut) = self.owned.lock().uncommitted();
         if cut > 0 {
@@ -24,7 +24,7 @@ impl GroupContext {
     }
 
     pub(super) fn commit_list(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
-        // The client tells of what becomes of a commit only to whoever waits for it.
+        // The client reports the result of a commit only to a waiting caller.
         match consumer.commit(list, CommitMode::Sync) {
             Ok(()) => self.note_committed(list),
             Err(error) => self.note_failed_commit(&error, list),
@@ -43,7 +43,7 @@ impl GroupContext {
         }
     }
 
-    /// Counts a commit that failed. The client fails all of it where the brokers refuse a part.
+    /// Counts a failed commit. The client fails all of it if the brokers refuse a part.
     fn note_failed_commit(&self, error: &KafkaError, list: &TopicPartitionList) {
         let failure = failure_of(error);
         self.metrics.commit_failures.add(failure.into_str(), 1);
@@ -59,13 +59,13 @@ impl GroupContext {
     }
 }
 
-/// Returns a list of partitions with their positions; `None` if there are none.
+/// Returns a list of partitions with their positions; `None` for none.
 pub(super) fn list_of(positions: Vec<(Partition, Position)>) -> Option<TopicPartitionList> {
     let mut list = TopicPartitionList::with_capacity(positions.len());
     for (Partition { topic, number }, position) in &positions {
         let mut element = list.add_partition(topic, *number);
         element.set_metadata(&position.metadata);
-        // Fails for offsets below zero alone, which no record has.
+        // Fails only for negative offsets, which no record has.
         let _ = element.set_offset(Offset::Offset(position.offset));
     }
     (list.count() > 0).then_some(list)

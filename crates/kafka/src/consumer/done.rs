@@ -1,33 +1,33 @@
-//! Records behind a committed position that are done: they stand in the metadata of the commit.
+//! Finished records after a committed position, listed in the commit's metadata.
 //!
-//! A position alone would have the next owner read the later records of a trace that is done, whose
-//! first stand before the position, and judge those by themselves. So a bit is committed for each
-//! record from the position on; the next owner skips what is done. Most bits stand in long runs:
-//! old ones are done, new ones are not.
+//! With the position alone, the next owner would read later records of a finished trace whose first
+//! records precede the position, and judge them separately. So a bit is committed for each record
+//! from the position on, and the next owner skips finished ones. Most bits form long runs: old
+//! records are finished, new ones are not.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-/// Largest metadata of a commit, bytes: what brokers take by default.
+/// Largest metadata of a commit, bytes: the brokers' default.
 pub(super) const METADATA_BYTES_MAX: usize = 4096;
-/// Most records from a position on that are told of.
+/// Limit on records from a position on with a bit.
 const RECORDS_MAX: usize = 8 << 20;
-/// First word of the metadata: that of others is none of ours.
+/// First word of the metadata, which distinguishes it from that of others.
 const MARK: &str = "spanscore1";
 const COMPRESSION: i32 = 3;
 
-/// Records from an offset on, each done or not.
+/// Records from an offset on, each finished or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DoneRecords {
     start: i64,
-    /// A bit for each record, the first in the lowest bit of the first byte.
+    /// One bit for each record, beginning with the lowest bit of the first byte.
     bits: Vec<u8>,
     len: usize,
 }
 
 impl DoneRecords {
-    /// Returns records from `start` up to `end`, all done but those that `is_needed` names, which
-    /// are in order.
+    /// Returns records from `start` up to `end`, finished except those in `needed`, which is
+    /// sorted.
     pub(super) fn except(start: i64, end: i64, needed: impl Iterator<Item = i64>) -> Self {
         let len = usize::try_from(end - start).unwrap_or(0).min(RECORDS_MAX);
         let mut own = Self { start, bits: vec![0xff; len.div_ceil(8)], len };
@@ -35,12 +35,12 @@ impl DoneRecords {
         own
     }
 
-    /// Returns the offset behind the last record that is told of.
+    /// Returns the offset after the last record with a bit.
     pub(super) fn end(&self) -> i64 {
         self.start + self.len as i64
     }
 
-    /// Returns true if a record is done.
+    /// Returns true if a record is finished.
     pub(super) fn has(&self, offset: i64) -> bool {
         self.place(offset).is_some_and(|(byte, bit)| self.bits[byte] & bit != 0)
     }
@@ -56,13 +56,13 @@ impl DoneRecords {
         (at < self.len).then_some((at / 8, 1 << (at % 8)))
     }
 
-    /// Encodes it as metadata of at most so many bytes, and returns true as well if the last
-    /// records had no room. Without room for any it is empty.
+    /// Encodes it as metadata of at most `bytes_max` bytes; returns true as well if the last
+    /// records were left out. Empty if none fits.
     pub(super) fn encode(&self, bytes_max: usize) -> (String, bool) {
         let mut len = self.len;
         loop {
             let bits = self.bits.get(..len.div_ceil(8)).unwrap_or(&self.bits);
-            // Fails for want of memory alone; then nothing is told.
+            // Fails only for lack of memory; the metadata is then empty.
             let packed = zstd::bulk::compress(bits, COMPRESSION).unwrap_or_default();
             let text = format!("{MARK} {len} {}", STANDARD_NO_PAD.encode(packed));
             if text.len() <= bytes_max {
@@ -75,7 +75,7 @@ impl DoneRecords {
         }
     }
 
-    /// Reads metadata of a commit at an offset; `None` if it is not of this program.
+    /// Reads metadata of a commit at an offset; `None` for that of other programs.
     pub(super) fn decode(start: i64, metadata: &str) -> Option<Self> {
         let mut words = metadata.split(' ');
         let [mark, len, packed] = [words.next()?, words.next()?, words.next()?];
@@ -107,7 +107,7 @@ mod tests {
         let needed = (400_000..500_000).chain([3, 77_000]);
         let (text, is_cut) = DoneRecords::except(0, 500_000, needed).encode(METADATA_BYTES_MAX);
         assert!(text.len() < 200 && !is_cut, "{}", text.len());
-        // Every record by a throw of dice.
+        // A random bit for each record.
         let mut state = 1_u64;
         let dice = (0..1_000_000_i64).filter(|_| {
             state ^= state << 13;

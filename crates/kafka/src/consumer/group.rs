@@ -1,8 +1,8 @@
-//! Membership in the group: what the client calls when partitions come and go.
+//! Group membership: the client's callbacks on assigned and revoked partitions.
 //!
-//! All but the regular commits runs on the poller's thread, so nothing is read while an assignment
-//! changes. A commit carries the generation of the membership: from a member that the group has
-//! given up, the brokers take none.
+//! Everything except the regular commits runs on the poller's thread, so nothing is read while an
+//! assignment changes. A commit carries the generation of the membership; brokers refuse those of
+//! expelled members.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,45 +27,45 @@ use crate::settings::SaslSettings;
 use crate::token;
 use spanscore_base::panics::{Panicked, caught};
 
-/// Longest wait for an answer of the brokers while an assignment changes.
+/// Longest wait for the brokers' answer while an assignment changes.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
-/// Queries of the positions that the group has committed, before they count as untold.
+/// Number of queries of the group's committed positions, after which they count as unknown.
 const QUERIES: u32 = 3;
-/// Pause behind a query that was not answered in full.
+/// Pause after a query without a full answer.
 const QUERY_PAUSE: Duration = Duration::from_millis(500);
 
-/// State that the poller shares with what the client calls.
+/// State shared by the poller and the client's callbacks.
 pub(super) struct GroupContext {
     pub(super) owned: Mutex<Ownership>,
-    /// Held by whoever commits.
+    /// Held during a commit.
     pub(super) committing: Mutex<()>,
     pub(super) metrics: KafkaMetrics,
     pub(super) initial_offset: InitialOffset,
     pub(super) sasl: Option<SaslSettings>,
-    /// Tells that partitions were revoked: their traces are to be dropped.
+    /// Signals that partitions were revoked, so that their traces are dropped.
     pub(super) revoked: Notify,
-    /// True while the group counts this process among its members.
+    /// True while the group counts this process as a member.
     pub(super) is_member: AtomicBool,
-    /// True once the client works no more.
+    /// True after a fatal error of the client.
     pub(super) has_failed: AtomicBool,
-    /// True if the assignment has changed since the poller looked.
+    /// True if the assignment has changed since the poller's last check.
     pub(super) is_changed: AtomicBool,
 }
 
-/// Place from which a group goes on in a partition.
+/// Position of a group in a partition.
 enum GroupPlace {
     /// Its last commit.
     Committed(Position),
-    /// It has never read the partition.
+    /// The group has never read the partition.
     New,
-    /// The brokers did not tell.
-    Untold,
+    /// The brokers did not answer.
+    Unknown,
 }
 
 impl GroupContext {
-    /// Begins to own partitions. One that the group has never read is committed where it begins,
-    /// so that a crash before the next commit skips nothing; one whose position no broker tells is
-    /// read from where the client goes on, and nothing is said of its earlier records.
+    /// Takes ownership of partitions. A partition new to the group is committed at its start, so
+    /// that a crash before the next commit skips nothing. A partition with an unknown position is
+    /// read from where the client continues, and its earlier records stay uncommitted.
     fn assign(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
         self.metrics.rebalances.add("assigned", 1);
         let mut begun = Vec::new();
@@ -78,7 +78,7 @@ impl GroupContext {
                     begun.extend(known.clone().map(|position| (partition.clone(), position)));
                     known
                 }
-                GroupPlace::Untold => None,
+                GroupPlace::Unknown => None,
             };
             self.owned.lock().assign(partition, known);
         }
@@ -89,7 +89,7 @@ impl GroupContext {
         self.changed();
     }
 
-    /// Asks where the group stands in partitions, again where the brokers do not tell.
+    /// Queries the group's positions in partitions, repeatedly if the brokers do not answer.
     fn places(
         &self,
         consumer: &BaseConsumer<Self>,
@@ -97,7 +97,7 @@ impl GroupContext {
     ) -> Vec<(Partition, GroupPlace)> {
         let mut places = HashMap::new();
         for element in list.elements() {
-            places.insert(partition_of(element.topic(), element.partition()), GroupPlace::Untold);
+            places.insert(partition_of(element.topic(), element.partition()), GroupPlace::Unknown);
         }
         for _ in 0..QUERIES {
             let answer = consumer.committed_offsets(list.clone(), ANSWER_WAIT);
@@ -109,7 +109,7 @@ impl GroupContext {
                 };
                 places.insert(partition_of(element.topic(), element.partition()), standing);
             }
-            let untold = places.values().filter(|it| matches!(it, GroupPlace::Untold)).count();
+            let untold = places.values().filter(|it| matches!(it, GroupPlace::Unknown)).count();
             if untold == 0 {
                 break;
             }
@@ -120,8 +120,8 @@ impl GroupContext {
         places.into_iter().collect()
     }
 
-    /// Returns the position of an element. Others may have committed metadata that is no text, over
-    /// which the client panics: then it tells nothing.
+    /// Returns the position of an element. Metadata of others may not be text, on which the client
+    /// panics: it then counts as empty.
     pub(super) fn position(&self, offset: i64, element: &TopicPartitionListElem<'_>) -> Position {
         let metadata = caught(|| element.metadata().to_owned()).unwrap_or_else(|Panicked| {
             self.metrics.foreign_metadata.add(1);
@@ -145,12 +145,13 @@ impl GroupContext {
         })
     }
 
-    /// Ends to own partitions: commits what unfinished work still needs, then drops that work.
+    /// Ends the ownership of partitions: commits the positions of unfinished work, then drops that
+    /// work.
     fn revoke(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
         let is_lost = consumer.assignment_lost();
         self.metrics.rebalances.add(if is_lost { "lost" } else { "revoked" }, 1);
         if is_lost {
-            // Others may be reading already: a commit could only move them.
+            // Other processes may be reading already: a commit would disturb them.
             self.is_member.store(false, Ordering::Release);
             tracing::warn!("the group has given this process's partitions to others");
         } else {
@@ -165,7 +166,7 @@ impl GroupContext {
         self.revoked.notify_one();
     }
 
-    /// Gives up all partitions without a commit: the client works no more.
+    /// Gives up all partitions without a commit after a fatal error of the client.
     pub(super) fn fail(&self, error: &KafkaError) {
         self.metrics.errors.add("fatal", 1);
         self.has_failed.store(true, Ordering::Release);
@@ -238,7 +239,7 @@ impl ClientContext for GroupContext {
     }
 }
 
-/// Context of a client that does nothing but sign in.
+/// Context of a client that only signs in.
 pub(super) struct SignIn(pub(super) Option<SaslSettings>);
 
 impl ConsumerContext for SignIn {}

@@ -1,24 +1,24 @@
-//! Headers of records: the signal, and the group of the clients that sent it.
+//! Headers of records: the signal, and the client group of the sender.
 
 use rdkafka::message::{Headers, Message};
 
 use crate::{GROUP_HEADER, SIGNAL_HEADER};
 use spanscore_base::model::ClientGroup;
 
-/// Returns the name of a record's signal, if it names one.
+/// Returns the name of a record's signal, if present.
 pub(super) fn signal_name<M: Message>(message: &M) -> Option<&[u8]> {
     values(message, SIGNAL_HEADER).flatten().next()
 }
 
-/// Returns the group of a record: everybody's without a header, `None` if the header names none.
+/// Returns the group of a record: the default one without a header, `None` for an invalid header.
 pub(super) fn group<M: Message>(message: &M) -> Option<ClientGroup> {
     let mut named = values(message, GROUP_HEADER);
     let Some(digits) = named.next() else { return Some(ClientGroup::default()) };
-    // Of two headers neither is the right one.
+    // Of two headers neither can be trusted.
     digits.and_then(ClientGroup::from_hex).filter(|_| named.next().is_none())
 }
 
-/// Returns the values of all headers of a name; one may be without.
+/// Returns the values of all headers with a name; a value may be missing.
 fn values<'a, M: Message>(
     message: &'a M,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Lanes: tasks that hand chunks to the sink, side by side; those of one partition in order.
+//! Lanes: parallel tasks that hand chunks to the sink, in order within a partition.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use super::{FetchedRequest, RecordClaims, RecordSink, Untaken};
 use spanscore_base::otlp::{Signal, json};
 use spanscore_base::panics::{Panicked, caught_future};
 
-/// Pause before a request without room is offered again.
+/// Pause before a request without room is retried.
 const ROOM_PAUSE: Duration = Duration::from_millis(50);
-/// Shortest time between two log lines of one kind.
+/// Shortest interval of log lines of one kind.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Counts and log lines of records that are skipped or wrongly keyed: a line a minute of each.
+/// Counts and log lines of records that are skipped or wrongly keyed, one line a minute of each.
 pub(super) struct SkipLog {
     metrics: KafkaMetrics,
     skipped: Mutex<Option<Instant>>,
@@ -33,12 +33,12 @@ impl SkipLog {
         Self { metrics, skipped: Mutex::default(), mismatched: Mutex::default() }
     }
 
-    /// Counts a record that is skipped.
+    /// Counts a skipped record.
     pub(super) fn skip(&self, place: (&Partition, i64), skip: Skip, why: &str) {
         self.skip_all((place, 1), skip, why);
     }
 
-    /// Counts so many records that are skipped, from the one at a place on.
+    /// Counts this many skipped records, from a place on.
     fn skip_all(
         &self,
         ((partition, offset), records): ((&Partition, i64), usize),
@@ -53,7 +53,7 @@ impl SkipLog {
         }
     }
 
-    /// Counts a record whose key is not its trace.
+    /// Counts a record whose key differs from its trace.
     fn mismatch(&self, (partition, offset): (&Partition, i64), mismatch: KeyMismatch) {
         self.metrics.key_mismatches.add(mismatch.into_str(), 1);
         if is_due(&self.mismatched) {
@@ -75,7 +75,7 @@ fn is_due(last: &Mutex<Option<Instant>>) -> bool {
     is_due
 }
 
-/// Task that hands chunks to the sink, one after another.
+/// Task that hands chunks to the sink in turn.
 pub(super) struct Lane<S> {
     pub(super) sink: Arc<S>,
     pub(super) encoding: RecordEncoding,
@@ -85,7 +85,7 @@ pub(super) struct Lane<S> {
 }
 
 impl<S: RecordSink> Lane<S> {
-    /// Runs until the poller has ended and everything is handed over.
+    /// Runs until the poller has ended and all chunks are handed over.
     pub(super) async fn run(self, mut chunks: mpsc::UnboundedReceiver<Chunk>) {
         while let Some(chunk) = chunks.recv().await {
             let bytes = chunk.held();
@@ -134,7 +134,7 @@ impl<S: RecordSink> Lane<S> {
                 self.skip(chunk, run.records.start, Skip::Malformed, &why);
                 continue;
             }
-            // One of them spoils the others: each by itself.
+            // One of them spoils the others, so each is retried alone.
             for index in run.records {
                 let start = index.checked_sub(1).map_or(0, |before| chunk.records[before].end);
                 let request = bytes.slice(start..chunk.records[index].end);
@@ -147,7 +147,7 @@ impl<S: RecordSink> Lane<S> {
         }
     }
 
-    /// Hands over a record in JSON, which tells its signals itself.
+    /// Hands over a JSON record, which states its signals.
     async fn hand_over_json(&self, chunk: &Chunk, record: &RecordMark, text: &[u8]) {
         let place = (&chunk.origin.partition, record.offset);
         let malformed = |why: &str| self.skips.skip(place, Skip::Malformed, why);
@@ -173,7 +173,7 @@ impl<S: RecordSink> Lane<S> {
         }
     }
 
-    /// Offers a request until there is room for it, or others own its partition.
+    /// Offers a request until there is room for it, or another process owns its partition.
     async fn take(
         &self,
         chunk: &Chunk,

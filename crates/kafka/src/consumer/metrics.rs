@@ -1,23 +1,23 @@
-//! Metrics of the receiver; none names a partition or a member, so those of a fleet add up.
+//! Metrics of the receiver, without partition or member labels, so that those of a fleet add up.
 
 use spanscore_net::metrics;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Reason for which a record was skipped.
+/// Reason for skipping a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum Skip {
-    /// It is no OTLP request.
+    /// It is not an OTLP request.
     Malformed,
     /// It is empty.
     Empty,
-    /// Its header names no signal, or it holds two in JSON.
+    /// Its header has no valid signal, or it holds two in JSON.
     UnknownSignal,
-    /// Its header names no group: whose traces it would join is not known.
+    /// Its header has no valid group, so the owner of its traces is unknown.
     MalformedGroup,
 }
 
-/// Deviation of a record's key from its only trace id.
+/// Mismatch of a record's key and its only trace id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
 #[strum(const_into_str)]
 pub(super) enum KeyMismatch {
@@ -29,21 +29,21 @@ pub(super) enum KeyMismatch {
     Other,
 }
 
-/// Reason for which the brokers did not take positions.
+/// Reason that the brokers refused positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum CommitFailure {
-    /// The group goes on without this process; whoever owns its partitions reads them again.
+    /// The group expelled this process; the next owner of its partitions reads them again.
     NoMember,
-    /// The group is dividing its partitions.
+    /// The group is rebalancing.
     Rebalance,
-    /// The broker that keeps the group's positions is away, or does not answer.
+    /// The broker with the group's positions is unavailable.
     NoCoordinator,
-    /// This user may not commit to the topic or the group.
+    /// The user is not authorised for the topic or the group.
     NotAllowed,
-    /// Metadata is larger than the brokers' `offset.metadata.max.bytes`; the next has half of it.
+    /// Metadata exceeds the brokers' `offset.metadata.max.bytes`; the next has half the size.
     MetadataTooLarge,
-    /// Something else.
+    /// Another cause.
     Other,
 }
 

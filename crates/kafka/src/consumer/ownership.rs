@@ -1,4 +1,4 @@
-//! Ownership of partitions: where each stands, and what must not be committed yet.
+//! Ownership of partitions: the position in each, and the unfinished work before it.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ pub(super) struct Partition {
     pub(super) number: i32,
 }
 
-/// Partition for as long as this process owns it.
+/// Partition owned by this process.
 #[derive(Debug, Default)]
 pub(super) struct OwnedPartition {
     pub(super) source: Arc<Source>,
-    /// Offset behind the last record that was read; `None` before the first if that is unknown.
+    /// Offset after the last read record; `None` if still unknown.
     pub(super) next: Option<i64>,
-    /// Last position that was committed.
+    /// Last committed position.
     pub(super) committed: Option<Position>,
-    /// Records that were done before this process owned the partition.
+    /// Records finished before this process owned the partition.
     done_before: Option<DoneRecords>,
-    /// Last record of the partition at the brokers, as far as is known.
+    /// Last known record of the partition at the brokers.
     pub(super) end: i64,
 }
 
-/// Offset to go on from, and what is done behind it.
+/// Offset to resume from, and the finished records after it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Position {
     pub(super) offset: i64,
@@ -36,24 +36,24 @@ pub(super) struct Position {
 }
 
 impl OwnedPartition {
-    /// Returns true if an earlier owner was done with a record.
+    /// Returns true if an earlier owner had finished a record.
     pub(super) fn was_done(&self, offset: i64) -> bool {
         self.done_before.as_ref().is_some_and(|done| done.has(offset))
     }
 }
 
-/// Partitions of this process.
+/// Partitions owned by this process.
 #[derive(Debug, Default)]
 pub(super) struct Ownership {
     owned: HashMap<Partition, OwnedPartition>,
-    /// Sources of earlier ownerships with evaluations that are still on their way.
+    /// Sources of earlier ownerships with undelivered evaluations.
     former: HashMap<Partition, Vec<Arc<Source>>>,
-    /// Times by which the brokers' limit of metadata was found to be less than it is by default.
+    /// Number of halvings of the metadata limit after refusals by the brokers.
     metadata_halvings: u32,
 }
 
 impl Ownership {
-    /// Begins to own a partition, from a position on if that is known.
+    /// Takes ownership of a partition, from a position on if known.
     pub(super) fn assign(&mut self, partition: Partition, committed: Option<Position>) {
         let next = committed.as_ref().map(|position| position.offset);
         let done_before = committed
@@ -90,7 +90,7 @@ impl Ownership {
         self.owned.get_mut(partition)
     }
 
-    /// Returns the partitions that are owned.
+    /// Returns the owned partitions.
     pub(super) fn partitions(&self) -> impl Iterator<Item = &Partition> {
         self.owned.keys()
     }
@@ -99,8 +99,7 @@ impl Ownership {
         self.owned.len()
     }
 
-    /// Returns the positions that may be committed and are not, and the number of those that could
-    /// not tell of all that is done.
+    /// Returns the positions to commit, and the number of those whose finished records did not fit.
     pub(super) fn uncommitted(&mut self) -> (Vec<(Partition, Position)>, u64) {
         self.forget_done();
         let mut cut = 0;
@@ -115,8 +114,8 @@ impl Ownership {
         (positions, cut)
     }
 
-    /// Returns the lowest offset that unfinished work needs, else that of the next record; from it
-    /// on, the records that are done; and true if not all of those could be told of.
+    /// Returns the lowest offset needed by unfinished work, else that of the next record; the
+    /// finished records from it on; and true if some of those did not fit.
     fn position(&self, partition: &Partition, state: &OwnedPartition) -> Option<(Position, bool)> {
         let former = self.former.get(partition).into_iter().flatten();
         let claimed = former.chain([&state.source]).flat_map(|source| {
@@ -125,7 +124,7 @@ impl Ownership {
         });
         let mut needed: Vec<i64> = claimed.collect();
         needed.sort_unstable();
-        // What an earlier ownership still needs may lie behind a position that was reset.
+        // Records needed by an earlier ownership may lie after a position that was reset.
         let next = state.next?;
         let offset = needed.first().map_or(next, |first| *first.min(&next));
         let known = state.done_before.as_ref().filter(|done| done.end() > next);
@@ -136,26 +135,26 @@ impl Ownership {
         Some((Position { offset, metadata }, is_cut))
     }
 
-    /// Notes that a position was committed.
+    /// Notes a committed position.
     pub(super) fn committed(&mut self, partition: &Partition, position: Position) {
         if let Some(state) = self.owned.get_mut(partition) {
             state.committed = Some(position);
         }
     }
 
-    /// Notes that the brokers have not taken a position: it is committed again.
+    /// Notes a refused position, to be committed again.
     pub(super) fn not_committed(&mut self, partition: &Partition) {
         if let Some(state) = self.owned.get_mut(partition) {
             state.committed = None;
         }
     }
 
-    /// Halves the metadata of later positions: the brokers take none as large.
+    /// Halves the metadata of later positions after a refusal.
     pub(super) fn halve_metadata(&mut self) {
         self.metadata_halvings = (self.metadata_halvings + 1).min(METADATA_BYTES_MAX.ilog2() + 1);
     }
 
-    /// Returns the number of records that were not read yet, and of those that would be read again.
+    /// Returns the number of unread records, and of those that would be read again.
     pub(super) fn behind(&self) -> (u64, u64) {
         let between = |from: Option<i64>, to: i64| {
             from.map_or(0, |from| u64::try_from(to.saturating_sub(from)).unwrap_or(0))
@@ -214,7 +213,7 @@ mod tests {
         state.next = Some(10);
         let _open = [3, 7].map(|offset| state.source.claim(offset, 0));
         let mut position = positions(&mut owned).remove(0);
-        // Each of them reads no more than the first records before the next takes over.
+        // Each of them reads only the first records before the next takes over.
         for read in [4, 4, 5] {
             let mut next = Ownership::default();
             next.assign(partition(), Some(position.clone()));
@@ -252,7 +251,7 @@ mod tests {
         owned.assign(partition(), at(0));
         let state = owned.get_mut(&partition()).unwrap();
         state.next = Some(3_000);
-        // Every third, but for a place that no run tells of.
+        // Every third, except for a record without a bit.
         let open: Vec<_> =
             (0..1_000).map(|it| state.source.claim(it * 3 + it * it % 3, 0)).collect();
         let mut lengths = Vec::new();

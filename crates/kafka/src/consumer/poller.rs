@@ -24,24 +24,24 @@ use super::settings::KafkaReceiverSettings;
 use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
 
-/// Bytes of chunks from which on partitions are paused.
+/// Bytes of chunks at which partitions are paused.
 const QUEUED_BYTES_MAX: usize = 16 << 20;
-/// Bytes of chunks below which paused partitions go on.
+/// Bytes of chunks below which paused partitions resume.
 const RESUME_BYTES: usize = QUEUED_BYTES_MAX / 4;
-/// Most chunks that are filled at a time: each group of a partition has its own.
+/// Limit on open chunks: each group of a partition has its own.
 const FILLING_MAX: usize = 1024;
-/// Bytes of chunks that are filled at a time, from which on all are handed over.
+/// Bytes of open chunks at which all are handed over.
 const FILLING_BYTES_MAX: usize = 4 << 20;
 /// Longest wait for records.
 const POLL_WAIT: Duration = Duration::from_millis(100);
-/// Longest time for which a chunk is filled.
+/// Longest time for filling a chunk.
 const FILL_TIME: Duration = Duration::from_millis(50);
-/// Interval at which positions are committed.
+/// Interval of commits.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval at which gauges are shown.
+/// Interval of gauge updates.
 const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Bytes of chunks on their way, over all lanes.
+/// Bytes of queued chunks, over all lanes.
 pub(super) struct ChunkRoom {
     held: AtomicUsize,
     memory: Arc<MemoryQuota>,
@@ -52,7 +52,7 @@ impl ChunkRoom {
         Arc::new(Self { held: AtomicUsize::new(0), memory: Arc::clone(memory) })
     }
 
-    /// Counts bytes that are held already: pausing bounds them.
+    /// Counts bytes already held; pausing bounds them.
     fn take(&self, bytes: usize) {
         self.held.fetch_add(bytes, Ordering::Relaxed);
         self.memory.take(bytes);
@@ -79,7 +79,7 @@ impl Topics {
         Self { traces: named(&settings.traces.topics), logs: named(&settings.logs.topics) }
     }
 
-    /// Returns the partition of a record; its topic shares a known name.
+    /// Returns the partition of a record, sharing the topic's name.
     fn partition(&self, message: &BorrowedMessage<'_>) -> Partition {
         let mut known = self.traces.iter().chain(&self.logs);
         let topic = known.find(|topic| ***topic == *message.topic()).map(Arc::clone);
@@ -87,7 +87,7 @@ impl Topics {
         Partition { topic, number: message.partition() }
     }
 
-    /// Returns the signal of a record: by its header, else by its topic.
+    /// Returns the signal of a record, by its header or its topic.
     fn signal(&self, message: &BorrowedMessage<'_>) -> Option<Signal> {
         if let Some(name) = headers::signal_name(message) {
             let known = [Signal::Traces, Signal::Logs];
@@ -106,7 +106,7 @@ pub(super) struct Poller {
     room: Arc<ChunkRoom>,
     filling: HashMap<ChunkOrigin, Chunk>,
     filling_since: Instant,
-    /// Bytes of the chunks that are filled.
+    /// Bytes of the open chunks.
     filling_bytes: usize,
     skips: Arc<SkipLog>,
     is_paused: bool,
@@ -137,13 +137,13 @@ impl Poller {
         }
     }
 
-    /// Reads until it is stopped; then commits, and leaves the group.
+    /// Reads until stopped, then commits and leaves the group.
     pub(super) fn run(mut self) {
         let consumer = Arc::clone(&self.consumer);
         let context = consumer.context();
         std::thread::scope(|scope| {
             let (_reading, read) = std::sync::mpsc::channel::<()>();
-            // Brokers that are slow to answer hold up no reading.
+            // Slow brokers delay no reading.
             scope.spawn(|| {
                 let read = read;
                 while read.recv_timeout(COMMIT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
@@ -152,14 +152,14 @@ impl Poller {
             });
             while !self.stop.is_cancelled() && self.turn() {}
         });
-        // Before any claim goes: a record that nobody claims is done.
+        // Before any claim is dropped: an unclaimed record counts as finished.
         context.commit(&consumer);
         context.owned.lock().revoke_all();
         context.is_member.store(false, Ordering::Release);
         context.revoked.notify_one();
     }
 
-    /// Reads one record, if one comes; false once the client has failed.
+    /// Reads one record, if available; false after a fatal error of the client.
     fn turn(&mut self) -> bool {
         let wait = if self.filling.is_empty() { POLL_WAIT } else { Duration::ZERO };
         let polled = match self.consumer.poll(wait) {
@@ -199,7 +199,7 @@ impl Poller {
                 self.filling_bytes = 0;
             }
         }
-        self.hold_or_go_on();
+        self.pause_or_resume();
         if self.last_shown.elapsed() >= SHOW_INTERVAL {
             self.last_shown = Instant::now();
             self.show();
@@ -207,23 +207,23 @@ impl Poller {
         true
     }
 
-    /// Hands over the chunks for which this holds.
+    /// Hands over the chunks that are ready.
     fn send_if(&mut self, is_ready: impl Fn(&Chunk) -> bool) {
         for (_, chunk) in self.filling.extract_if(|_, chunk| is_ready(chunk)) {
             self.filling_bytes = self.filling_bytes.saturating_sub(chunk.bytes.len());
             self.room.take(chunk.held());
-            // Chunks of a partition stay in order; both topics of a trace have its number.
+            // Chunks of a partition stay in order; both topics of a trace share its number.
             let number = usize::try_from(chunk.origin.partition.number).unwrap_or(0);
             if let Some(lane) = self.lanes.get(number % self.lanes.len().max(1)) {
-                // Fails only once the lanes have ended, as the process does.
+                // Fails only after the lanes have ended, at shutdown.
                 let _ = lane.send(chunk);
             }
         }
     }
 
-    /// Pauses all partitions while too much is on its way, and lets them go on then; those that
-    /// were assigned since as well: the client remembers how a partition was when it went.
-    fn hold_or_go_on(&mut self) {
+    /// Pauses all partitions while too much is queued, and resumes them afterwards. This includes
+    /// newly assigned ones, since the client remembers a partition's state.
+    fn pause_or_resume(&mut self) {
         let context = Arc::clone(self.consumer.context());
         let held = self.room.held();
         let is_full = held > QUEUED_BYTES_MAX || self.is_paused && held > RESUME_BYTES;
@@ -256,7 +256,7 @@ impl Poller {
     }
 }
 
-/// Adds a record to the chunk of its origin; returns true if that is full now.
+/// Adds a record to the chunk of its origin; returns true if that is full.
 fn take(
     (context, skips): (&GroupContext, &SkipLog),
     (partition, signal): (Partition, Option<Signal>),
@@ -265,7 +265,7 @@ fn take(
 ) -> bool {
     let offset = message.offset();
     let mut owned = context.owned.lock();
-    // None of a partition that was revoked: whoever owns it reads this record.
+    // Not for a revoked partition: its new owner reads this record.
     let Some(state) = owned.get_mut(&partition) else { return false };
     state.next = Some(offset + 1);
     state.end = state.end.max(offset + 1);
@@ -291,7 +291,7 @@ fn take(
     let chunk = match filling.entry(origin.clone()) {
         Entry::Occupied(known) => {
             let chunk = known.into_mut();
-            // That of an ownership that has ended goes: its records come again.
+            // A chunk of an ended ownership is dropped: its records are read again.
             if chunk.source.is_retired() {
                 *chunk = Chunk::new(origin, &state.source);
             }

@@ -1,4 +1,4 @@
-//! The running receiver: started once the topics were looked at, stopped with a last commit.
+//! Running receiver: checks the topics at its start, and commits at its end.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,16 +26,16 @@ use spanscore_net::metrics::Meter;
 
 /// Longest wait for the brokers at the start.
 const START_WAIT: Duration = Duration::from_secs(10);
-/// Kibibytes that the client reads ahead, over all partitions, beside the limits of this process.
+/// Kibibytes that the client reads ahead over all partitions, in addition to this process's limits.
 const READ_AHEAD_KIB: &str = "16384";
-/// Most lanes; more than cores serve nobody.
+/// Limit on lanes; more than cores are useless.
 const LANES_MAX: usize = 8;
-/// Settings of the client that no config changes.
+/// Fixed settings of the client.
 const FIXED: [(&str, &str); 9] = [
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),
-    // The first position of a group is committed when it begins, so this only counts where
-    // records went before they were read: then all that is left.
+    // A group's first position is committed at its start, so this applies only if records were
+    // deleted before they were read: then everything left is read.
     ("auto.offset.reset", "earliest"),
     ("queued.max.messages.kbytes", READ_AHEAD_KIB),
     ("fetch.max.bytes", "16777216"),
@@ -45,7 +45,7 @@ const FIXED: [(&str, &str); 9] = [
     ("statistics.interval.ms", "5000"),
 ];
 
-/// Ends of a receiver that runs.
+/// Handles of a running receiver.
 pub(super) struct RunningReceiver {
     context: Arc<GroupContext>,
     stop: CancellationToken,
@@ -55,11 +55,10 @@ pub(super) struct RunningReceiver {
 }
 
 impl KafkaReceiver {
-    /// Starts it on the current runtime, once the brokers have told of the topics. `has_sessions`
-    /// if evaluators judge sessions; `memory` is the quota of requests.
+    /// Starts it on the current runtime after querying the topics. `has_sessions` is true if
+    /// evaluators judge sessions; `memory` is the quota of requests.
     ///
-    /// # Errors
-    /// No broker answers, or the topics cannot be read so that each trace comes whole.
+    /// # Errors No broker answers, or the topics would split traces.
     pub async fn start<S: RecordSink>(
         settings: Option<&KafkaReceiverSettings>,
         has_sessions: bool,
@@ -112,7 +111,7 @@ impl KafkaReceiver {
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new().name("kafka".to_owned()).spawn(move || {
             poller.run();
-            // Fails only if nobody waits for it.
+            // Fails only if no caller waits for it.
             let _ = end.send(());
         })?;
         let ended = Mutex::new(Some(ended));
@@ -122,12 +121,13 @@ impl KafkaReceiver {
         })
     }
 
-    /// Returns true if a topic has more than one partition: no session is whole in one process.
+    /// Returns true if a topic has several partitions, so that no session is complete in one
+    /// process.
     pub fn is_divided(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.is_divided)
     }
 
-    /// Returns a probe that is true while the group counts this process among its members.
+    /// Returns a probe that is true while the group counts this process as a member.
     pub fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let context = self.running.as_ref().map(|running| Arc::clone(&running.context));
         move || {
@@ -138,8 +138,8 @@ impl KafkaReceiver {
         }
     }
 
-    /// Stops reading, commits and leaves the group, at the latest when there is no more time. What
-    /// is unfinished then is retired: the next owner of its partition does it.
+    /// Stops reading, commits and leaves the group, at the latest when `no_more_time` completes.
+    /// Unfinished work is retired: the next owner of its partition does it.
     pub async fn stop(&self, no_more_time: impl Future<Output = ()>) {
         let Some(running) = &self.running else { return };
         running.stop.cancel();
@@ -153,7 +153,7 @@ impl KafkaReceiver {
     }
 }
 
-/// Drops the traces of partitions as they are revoked.
+/// Drops the traces of revoked partitions.
 async fn drop_revoked<S: RecordSink>(
     context: Arc<GroupContext>,
     sink: Arc<S>,
@@ -184,7 +184,7 @@ fn config_of(settings: &KafkaReceiverSettings, assignor: Assignor) -> ClientConf
     config
 }
 
-/// Looks at the topics, on a thread that may block; returns true as well if one is divided.
+/// Queries the topics on a blocking thread; returns true as well if one has several partitions.
 fn look(
     settings: &KafkaReceiverSettings,
     has_sessions: bool,

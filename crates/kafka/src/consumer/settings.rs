@@ -1,4 +1,4 @@
-//! Settings of the receiver, under the names of the OpenTelemetry Collector's.
+//! Receiver settings, named as in the OpenTelemetry Collector.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,45 +8,45 @@ use crate::settings::{ClusterSettings, SignInSettings};
 use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{HumanDuration, SettingsError, above_zero};
 
-/// Topics of Kafka that spans and log records are read from; off unless named. Each record is one
-/// OTLP request, and its key the trace id.
+/// Kafka topics of spans and log records; disabled unless named. Each record is one OTLP request,
+/// and its key the trace id.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct KafkaReceiverSettings {
-    /// Addresses `host:port` of brokers; the others of the cluster are learnt from them. Default
+    /// Addresses `host:port` of initial brokers, from which the client learns the others. Default
     /// `localhost:9092`.
     #[default(ClusterSettings::default().brokers)]
     pub brokers: Vec<String>,
-    /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    /// Client name in the brokers' logs and quotas. Default `spanscore`.
     #[default(ClusterSettings::default().client_id)]
     pub client_id: String,
-    /// TLS; without it the brokers are spoken to in the clear.
+    /// TLS; without it connections are in plain text.
     pub tls: Option<TlsSettings>,
     /// Sign-in.
     pub auth: SignInSettings,
-    /// Topics of spans. One that is also under `logs` holds both, told by the header
+    /// Topics of spans. One that is also in `logs` holds both, distinguished by the header
     /// `spanscore-signal`.
     #[default(TopicSettings { topics: vec!["otlp_spans".to_owned()] })]
     pub traces: TopicSettings,
     /// Topics of log records.
     #[default(TopicSettings { topics: vec!["otlp_logs".to_owned()] })]
     pub logs: TopicSettings,
-    /// Form of the records.
+    /// Encoding of the records.
     pub encoding: RecordEncoding,
-    /// Group of all processes that share the topics. Default `spanscore`.
+    /// Consumer group of all processes that share the topics. Default `spanscore`.
     #[default = "spanscore"]
     pub group_id: String,
-    /// Name of this process in its group, the same after a restart: its partitions then wait for it
-    /// for `session_timeout`. Such as the name of a pod of a stateful set.
+    /// Static name of this process in its group: after a restart its partitions wait for it for
+    /// `session_timeout`. For example the pod name in a stateful set.
     pub group_instance_id: Option<String>,
-    /// Place from which a partition is read that its group has never read.
+    /// Start position in a partition without a committed position of the group.
     pub initial_offset: InitialOffset,
-    /// Time without a sign of life after which the group gives this process's partitions to others.
-    /// Default 10s.
+    /// Time without a heartbeat after which the group reassigns this process's partitions. Default
+    /// 10s.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_secs(10))]
     pub session_timeout: HumanDuration,
-    /// Interval of the signs of life, at most a third of `session_timeout`. Default 3s.
+    /// Interval of heartbeats, at most a third of `session_timeout`. Default 3s.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_secs(3))]
     pub heartbeat_interval: HumanDuration,
@@ -56,11 +56,12 @@ pub struct KafkaReceiverSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TopicSettings {
-    /// Names of the topics; none turns the signal off. Default `otlp_spans` and `otlp_logs`.
+    /// Names of the topics; an empty list disables the signal. Default `otlp_spans` and
+    /// `otlp_logs`.
     pub topics: Vec<String>,
 }
 
-/// Form of the records.
+/// Encoding of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordEncoding {
@@ -71,11 +72,11 @@ pub enum RecordEncoding {
     OtlpJson,
 }
 
-/// Place from which a partition is read that its group has never read.
+/// Start position in a partition without a committed position of the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InitialOffset {
-    /// Its end: only records that come later.
+    /// Its end: only later records.
     #[default]
     Latest,
     /// Its oldest record.
@@ -89,7 +90,7 @@ impl KafkaReceiverSettings {
         ClusterSettings { brokers, client_id, tls, auth }
     }
 
-    /// Returns the topics, each once.
+    /// Returns the distinct topics.
     pub fn topics(&self) -> Vec<&str> {
         let named = self.traces.topics.iter().chain(&self.logs.topics).map(String::as_str);
         let mut topics: Vec<&str> = named.collect();
@@ -98,11 +99,9 @@ impl KafkaReceiverSettings {
         topics
     }
 
-    /// Checks the settings themselves, nothing is opened; the error comes with the key that it
-    /// stands under.
+    /// Checks the settings without opening anything; the error comes with its key.
     ///
-    /// # Errors
-    /// The first mistake.
+    /// # Errors The first error.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         self.cluster().check()?;
         if self.topics().is_empty() {

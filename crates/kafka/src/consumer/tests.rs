@@ -1,4 +1,4 @@
-//! The receiver against the client's own mock of a cluster.
+//! Tests of the receiver against the client's mock cluster.
 
 mod sink;
 
@@ -23,7 +23,7 @@ use spanscore_base::model::{Claims, ClientGroup, MemoryQuota, SpanBatch};
 use spanscore_base::settings::HumanDuration;
 use spanscore_net::metrics::unread_meter;
 
-/// Longest wait for what must happen; a loaded machine takes its time.
+/// Longest wait for an expected event on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TOPIC: &str = "spans";
 /// Bytes of a request with one item.
@@ -31,7 +31,7 @@ const SMALL_BYTES: usize = 24;
 /// Bytes of a large request.
 const LARGE_BYTES: usize = 800_004;
 
-/// Mock of a cluster with one topic, and a receiver's settings for it.
+/// Mock cluster with one topic, and a receiver's settings for it.
 struct Broker {
     cluster: MockCluster<'static, DefaultProducerContext>,
     settings: KafkaReceiverSettings,
@@ -80,7 +80,7 @@ impl Broker {
         KafkaReceiver::start(settings, false, sink, &memory, &unread_meter()).await.unwrap()
     }
 
-    /// Waits until the group's position of a partition is this.
+    /// Waits until the group's position in a partition has this value.
     fn wait_for_position(&self, partition: i32, position: i64) {
         let config = ClientConfig::new()
             .set("bootstrap.servers", &self.settings.brokers[0])
@@ -203,7 +203,7 @@ async fn records_in_json_tell_their_signal() {
 async fn partitions_pause_without_room_and_go_on_with_it() {
     // The mock holds five megabytes of a partition.
     let broker = Broker::start(6);
-    // Each in a field that nobody knows.
+    // Each in an unknown field.
     let mut large = vec![0x7a, 0x80, 0xea, 0x30];
     large.resize(LARGE_BYTES, 0);
     let count = 36;
@@ -236,7 +236,7 @@ async fn another_member_takes_over_from_the_oldest_unfinished_record() {
     first.wait_for(12).await;
     let second = TestSink::open();
     let other = broker.receiver(&second).await;
-    // Whatever it owns comes from the first record on: nothing of it is finished.
+    // Its partitions are read from the first record on: none is finished.
     second.wait_for(3).await;
     first.wait_for_drop().await;
     let moved = |sink: &TestSink| {
@@ -279,7 +279,7 @@ async fn group_that_reads_from_the_end_begins_there_even_if_it_crashes_at_once()
 #[tokio::test(flavor = "multi_thread")]
 async fn position_that_brokers_do_not_tell_at_first_skips_nothing() {
     let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
-    // Told by a later query, and by none.
+    // Answered by a later query, and by none.
     for refusals in [1, 3] {
         let mut broker = Broker::start(1);
         broker.settings.initial_offset = InitialOffset::Latest;
@@ -299,7 +299,7 @@ async fn position_that_brokers_do_not_tell_at_first_skips_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn positions_that_brokers_refuse_are_committed_again() {
     let not_allowed = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
-    // That of the beginning, and later ones.
+    // The commit at the start, and later ones.
     for (refused, is_begun) in [
         (not_allowed, false),
         (not_allowed, true),
@@ -382,7 +382,7 @@ async fn start_is_refused_with_the_reason() {
         settings.logs.topics = vec![topic.to_owned()];
         let memory = MemoryQuota::new("requests", 1 << 20);
         let sink = TestSink::open();
-        // The mock makes any topic that is asked for, unless it is told not to.
+        // The mock creates any requested topic, unless told not to.
         let unknown = RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
         broker.cluster.topic_error("other", unknown).unwrap();
         let meter = unread_meter();

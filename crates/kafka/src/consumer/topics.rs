@@ -1,26 +1,24 @@
-//! Assignment of topics: a trace's spans and log records must reach one member of the group.
+//! Assignment of topics: a trace's spans and log records must reach the same member of the group.
 
 use strum::IntoStaticStr;
 
 use super::KafkaStartError;
 use super::settings::KafkaReceiverSettings;
 
-/// Way in which the group divides partitions, by its name in the protocol.
+/// Partition assignment strategy, by its name in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub(super) enum Assignor {
-    /// Moves as few partitions as possible, and the others go on meanwhile; knows nothing of topics
-    /// that belong together.
+    /// Moves as few partitions as possible while the others continue; knows no related topics.
     CooperativeSticky,
     /// Gives equal ranges of all topics to one member.
     Range,
 }
 
-/// Chooses the assignor for topics with their partition counts, in the order of
-/// [`KafkaReceiverSettings::topics`]; `has_sessions` if evaluators judge sessions.
+/// Chooses the assignor for topics with these partition counts, in the order of
+/// [`KafkaReceiverSettings::topics`]; `has_sessions` is true if evaluators judge sessions.
 ///
-/// # Errors
-/// The topics cannot be read so that each trace comes whole.
+/// # Errors The topics would split traces.
 pub(super) fn assignor(
     settings: &KafkaReceiverSettings,
     counts: &[(&str, usize)],

@@ -1,4 +1,4 @@
-//! Producer of a build without Kafka: none can start.
+//! Producer of a build without Kafka, which never starts.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{BrokerState, Message, ProduceError, ProducerSettings, ProducerStartError};
 use crate::ClusterSettings;
 
-/// Producer that no build without Kafka has.
+/// Producer that is never constructed.
 #[derive(Debug)]
 pub struct AbsentProducer {
     never: Infallible,

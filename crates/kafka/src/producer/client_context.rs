@@ -1,4 +1,4 @@
-//! Callbacks of the client: its log, its errors, and the token it signs in with.
+//! Client callbacks: log, errors, and the sign-in token.
 
 use std::error::Error;
 use std::sync::mpsc::SyncSender;
@@ -21,7 +21,7 @@ pub(super) struct ProducerCallbacks {
 impl ClientContext for ProducerCallbacks {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
 
-    /// Logs what the client says at a low level: the probe tells of brokers that are away, once.
+    /// Logs the client's messages at a low level: the probe reports unavailable brokers once.
     fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(topic = %self.topic, facility, message, "client of Kafka");
     }
@@ -38,7 +38,7 @@ impl ClientContext for ProducerCallbacks {
             )
         );
         if is_urgent {
-            // A probe that is woken already will see it.
+            // A woken probe sees it anyway.
             let _ = self.wake.try_send(());
         }
     }

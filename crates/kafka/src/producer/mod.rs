@@ -1,7 +1,7 @@
-//! Producer: messages to one topic, each answered once the brokers have it.
+//! Producer: sends messages to one topic, and reports each after the brokers' acknowledgement.
 //!
-//! A send never blocks a thread. It waits for room while the client's queue is full, for the
-//! brokers' answer up to a timeout, and for nothing once they are known to be away.
+//! A send never blocks a thread. It waits for room while the client's queue is full, then for the
+//! acknowledgement up to a timeout. It fails at once while the brokers are known to be unavailable.
 
 #[cfg(not(feature = "client"))]
 mod absent;
@@ -28,7 +28,7 @@ pub use settings::{
 /// Message to the topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Key, whose hash names the partition.
+    /// Key, whose hash determines the partition.
     pub key: Bytes,
     /// Headers: name and value of each.
     pub headers: Vec<(&'static str, String)>,
@@ -41,21 +41,21 @@ pub fn key_of(trace_id: TraceId) -> Bytes {
     trace_id.to_string().into()
 }
 
-/// Reason that the brokers have not taken a message.
+/// Reason that the brokers have not accepted a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProduceError {
-    /// It is larger than the producer or the brokers let a message be.
+    /// It exceeds the size limit of the producer or the brokers.
     #[error("a message of {bytes} bytes is more than may be sent: {limit}")]
     TooLarge {
         /// Bytes of its payload.
         bytes: usize,
-        /// Limit that it exceeds.
+        /// Exceeded limit.
         limit: &'static str,
     },
     /// The client's queue was full for the whole timeout.
     #[error("the messages that wait for the brokers are `queue_mib` already")]
     QueueFull,
-    /// The brokers cannot be reached, do not answer in time, or take nothing now.
+    /// The brokers are unreachable, late, or accept nothing now.
     #[error("the brokers take no messages: {0}")]
     Away(String),
     /// The brokers refuse it for good.
@@ -64,38 +64,38 @@ pub enum ProduceError {
 }
 
 impl ProduceError {
-    /// Returns true if another try may succeed.
+    /// Returns true if a retry may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::QueueFull | Self::Away(_))
     }
 }
 
-/// Reason that a producer cannot start.
+/// Start-up error of a producer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProducerStartError {
     /// This build has no client.
     #[error("{}", crate::NOT_BUILT_IN)]
     NotBuiltIn,
-    /// The client refuses its settings, such as a certificate that cannot be read.
+    /// The client refuses its settings, such as an unreadable certificate.
     #[error("cannot make a client of Kafka: {0}")]
     Client(String),
-    /// The system has no thread to give.
+    /// The system refused a thread.
     #[error("cannot start a thread for the client of Kafka: {0}")]
     Thread(String),
 }
 
-/// State of the brokers as the producer sees them.
+/// State of the brokers as known to the producer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BrokerState {
     /// Nothing is known yet.
     #[default]
     Unknown,
-    /// The topic is there, with so many partitions.
+    /// The topic exists.
     Here {
         /// Number of its partitions.
         partitions: usize,
     },
-    /// They cannot be reached, or the topic cannot be used.
+    /// They are unreachable, or the topic is unusable.
     Away {
         /// Reason.
         why: String,

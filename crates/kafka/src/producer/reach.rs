@@ -1,9 +1,8 @@
-//! Probe of the brokers: a thread that asks for the topic, and for a new client after a fatal
+//! Probe of the brokers: a thread that queries the topic, and replaces the client after a fatal
 //! error.
 //!
-//! It asks at an interval, and at once when the client tells of an error or a message was not
-//! answered in time. While the brokers are away it asks more often, and senders are refused without
-//! waiting.
+//! It queries at an interval, and at once after an error of the client or an overdue message. While
+//! the brokers are unavailable it queries more often, and senders are refused without waiting.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -21,32 +20,32 @@ use crate::settings::SaslSettings;
 
 /// Longest wait for the answer to a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of probes while the brokers are there.
+/// Interval of probes while the brokers are available.
 const LOOK: Duration = Duration::from_secs(15);
-/// Interval of probes while they are away.
+/// Interval of probes while they are unavailable.
 const LOOK_AWAY: Duration = Duration::from_millis(500);
-/// Shortest interval of probes, however often the probe is woken.
+/// Shortest interval of probes, even if woken more often.
 const LOOK_LEAST: Duration = Duration::from_millis(50);
 
 /// Client of librdkafka with our callbacks.
 pub(super) type ProducerClient = FutureProducer<ProducerCallbacks>;
 
-/// Parts that senders and the probe share.
+/// Parts shared by senders and the probe.
 pub(super) struct Shared {
     pub(super) topic: String,
     config: ClientConfig,
     alone_config: ClientConfig,
     sasl: Option<SaslSettings>,
     client: RwLock<ProducerClient>,
-    /// Client that sends each message by itself, once one was needed.
+    /// Client that sends each message alone, after its first use.
     alone: Mutex<Option<ProducerClient>>,
     pub(super) state: watch::Sender<BrokerState>,
     wake: SyncSender<()>,
 }
 
 impl Shared {
-    /// Makes the client, without connecting. The second config is of the one that sends each
-    /// message by itself.
+    /// Creates the client without connecting. The second config is for the client that sends each
+    /// message alone.
     pub(super) fn new(
         [config, alone_config]: [ClientConfig; 2],
         topic: &str,
@@ -66,12 +65,12 @@ impl Shared {
         })
     }
 
-    /// Returns the client in use.
+    /// Returns the current client.
     pub(super) fn client(&self) -> ProducerClient {
         self.client.read().clone()
     }
 
-    /// Returns the client that sends each message by itself, which is made at first use.
+    /// Returns the client that sends each message alone, created at first use.
     pub(super) fn alone_client(&self) -> Result<ProducerClient, ProducerStartError> {
         let mut alone = self.alone.lock();
         if let Some(client) = &*alone {
@@ -81,13 +80,13 @@ impl Shared {
         Ok(alone.insert(client).clone())
     }
 
-    /// Has the probe ask at once.
+    /// Triggers a probe at once.
     pub(super) fn probe(&self) {
-        // One that is woken already will ask.
+        // A woken probe queries anyway.
         let _ = self.wake.try_send(());
     }
 
-    /// Asks for the topic once.
+    /// Queries the topic once.
     fn look(&self) -> BrokerState {
         let client = self.client();
         if let Some((code, why)) = client.client().fatal_error() {
@@ -117,8 +116,8 @@ impl Shared {
         }
     }
 
-    /// Notes the state, and tells of a change. While the brokers are away nothing waits for them:
-    /// its senders have been told so.
+    /// Records the state, and reports a change. While the brokers are unavailable all waiting
+    /// messages are given up, since their senders are refused.
     fn note(&self, now: BrokerState) {
         let before = self.state.send_replace(now.clone());
         match (&before, &now) {
@@ -147,7 +146,7 @@ pub(super) fn run(shared: &Shared, is_closing: &AtomicBool, woken: &Receiver<()>
         let is_here = matches!(state, BrokerState::Here { .. });
         shared.note(state);
         std::thread::sleep(LOOK_LEAST);
-        // Disconnected it cannot be: `shared` holds the other end.
+        // It cannot be disconnected: `shared` holds the other end.
         let _ = woken.recv_timeout(if is_here { LOOK } else { LOOK_AWAY });
     }
 }

@@ -19,24 +19,24 @@ use super::{
 use crate::client_config;
 use crate::settings::ClusterSettings;
 
-/// Wait for room in the client's queue between two tries.
+/// Interval of retries without room in the client's queue.
 const ROOM_LOOK: Duration = Duration::from_millis(10);
-/// Limit of the brokers on the messages of a partition that reach them together.
+/// Broker limit on the messages of a partition in one batch.
 const TOPIC_LIMIT: &str = "`max.message.bytes` of the topic";
-/// Longest wait before the client connects to a broker again.
+/// Longest wait before the client reconnects to a broker.
 const RECONNECT_MAX: Duration = Duration::from_secs(1);
 
-/// Idempotent producer to one topic. Dropped, it gives up what waits; a thread of its own ends the
-/// client, which may take a while.
+/// Idempotent producer for one topic. On drop it gives up waiting messages; a separate thread ends
+/// the client, which may take a while.
 pub struct RunningProducer {
-    /// Dropped before `_end`, so that the client's end is never waited for here.
+    /// Dropped before `_end`, so that this never waits for the client's end.
     pub(super) shared: Arc<Shared>,
     settings: ProducerSettings,
     timeout: Duration,
     _end: ProbeEnd,
 }
 
-/// End of the probe, once it is dropped.
+/// Guard that ends the probe on drop.
 struct ProbeEnd {
     is_closing: Arc<AtomicBool>,
     wake: SyncSender<()>,
@@ -45,7 +45,7 @@ struct ProbeEnd {
 impl Drop for ProbeEnd {
     fn drop(&mut self) {
         self.is_closing.store(true, Ordering::Release);
-        // A probe that is woken already will see it.
+        // A woken probe sees it anyway.
         let _ = self.wake.try_send(());
     }
 }
@@ -57,11 +57,10 @@ impl std::fmt::Debug for RunningProducer {
 }
 
 impl RunningProducer {
-    /// Starts a producer; the brokers need not be reachable yet. A message that they have not
-    /// answered after `timeout` counts as not taken.
+    /// Starts a producer; the brokers need not be reachable. A message without acknowledgement
+    /// after `timeout` counts as failed.
     ///
-    /// # Errors
-    /// The client refuses its settings, or there is no thread for it.
+    /// # Errors The client refuses its settings, or the system a thread.
     pub fn start(
         cluster: &ClusterSettings,
         settings: &ProducerSettings,
@@ -88,11 +87,11 @@ impl RunningProducer {
         self.shared.state.borrow().clone()
     }
 
-    /// Sends messages together, in their order, and returns the outcome of each once the brokers
-    /// have answered. What is dropped or given up while it waits may be written all the same.
+    /// Sends messages together, in order, and returns each outcome after the brokers have answered.
+    /// A message dropped or given up while it waits may still be written.
     ///
-    /// The brokers measure all messages that reach a partition together. Those that they find too
-    /// large are sent once more, each by itself, so that the last answer is of the message alone.
+    /// The brokers' limit applies to all messages in one batch. Those refused as too large are sent
+    /// once more, each alone, so that the last answer applies to the message itself.
     pub async fn send_all(&self, messages: &[Message]) -> Vec<Result<(), ProduceError>> {
         let all: Vec<_> = messages.iter().collect();
         let mut outcomes = self.send_with(&self.shared.client(), &all).await;
@@ -115,7 +114,7 @@ impl RunningProducer {
         outcomes
     }
 
-    /// Sends messages by a client; returns the outcome of each.
+    /// Sends messages by a client; returns each outcome.
     async fn send_with(
         &self,
         client: &ProducerClient,
@@ -136,7 +135,7 @@ impl RunningProducer {
         outcomes
     }
 
-    /// Waits for the brokers' answer to a message of so many bytes.
+    /// Waits for the brokers' answer to a message of this size.
     async fn delivered(&self, delivery: DeliveryFuture, bytes: usize) -> Result<(), ProduceError> {
         tokio::select! {
             biased;
@@ -149,7 +148,7 @@ impl RunningProducer {
         }
     }
 
-    /// Gives a client a message, waiting for room in its queue.
+    /// Queues a message in a client, waiting for room.
     async fn enqueue(
         &self,
         client: &ProducerClient,
@@ -193,7 +192,7 @@ impl RunningProducer {
         record.headers(message.headers.iter().fold(headers, add))
     }
 
-    /// Waits until the brokers are known to be away; returns the reason.
+    /// Waits until the brokers are known to be unavailable; returns the reason.
     async fn away(&self) -> String {
         let mut states = self.shared.state.subscribe();
         loop {
@@ -206,8 +205,7 @@ impl RunningProducer {
         }
     }
 
-    /// Says what an error of the client means for the message, and has the probe look where it may
-    /// concern all messages.
+    /// Converts an error of the client, and triggers the probe if it may concern all messages.
     fn failure(&self, error: &KafkaError, bytes: usize) -> ProduceError {
         use RDKafkaErrorCode as Code;
         let code = error.rdkafka_error_code();
@@ -255,8 +253,7 @@ fn producer_config(
     config
 }
 
-/// Returns the config of a client that sends each message by itself, and once: what it may try
-/// again, its sender tries again.
+/// Returns the config of a client that sends each message alone and once; senders do the retries.
 fn alone_config(config: &ClientConfig, settings: &ProducerSettings) -> ClientConfig {
     let mut config = config.clone();
     let queue_kib = settings.alone_bytes() / 1024;

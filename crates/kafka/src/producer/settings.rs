@@ -1,4 +1,4 @@
-//! Settings of the producer that all its users share.
+//! Producer settings shared by all its users.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,41 +8,40 @@ use strum::IntoStaticStr;
 use crate::settings::ClusterSettings;
 use spanscore_base::settings::{HumanDuration, SettingsError};
 
-/// Bytes beside the payload that one message may take: its key and header.
+/// Largest overhead of a message: its key and header.
 pub const MESSAGE_HEAD_BYTES: usize = 128;
-/// Bytes of `queue_mib` for each message that waits: more are not taken, however small they are.
+/// Bytes of `queue_mib` per waiting message, which limits the number of small messages.
 const QUEUED_MESSAGE_BYTES: usize = 1024;
-/// Bytes that the client needs for a message beside its payload.
+/// Client memory for a message beside its payload.
 const CLIENT_MESSAGE_BYTES: usize = 512;
 
-/// Messages to the brokers. They are always written to all replicas in sync, and once each.
+/// Messages to the brokers, written to all in-sync replicas and once each.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProducerSettings {
-    /// Most bytes of one message, before compression. Default 1000000; the brokers' own limit is
-    /// `message.max.bytes`, of one topic `max.message.bytes`.
+    /// Limit on the bytes of one message before compression. Default 1000000; the brokers' limit is
+    /// `message.max.bytes`, that of a topic `max.message.bytes`.
     #[schemars(range(min = 1024, max = 100_000_000))]
     #[default = 1_000_000]
     pub max_message_bytes: usize,
-    /// Compression of what goes to one partition together. Default `lz4`.
+    /// Compression of batches. Default `lz4`.
     pub compression: ProducerCompression,
     /// Wait for more messages to the same partition. Default 5ms.
     #[default(HumanDuration::from_millis(5))]
     pub linger: HumanDuration,
-    /// Hash of the key that names the partition. All producers of a topic need the same, else
-    /// traces are split. Default `murmur2`.
+    /// Key hash that determines the partition. All producers of a topic need the same one,
+    /// otherwise traces are split. Default `murmur2`.
     pub partitioner: Partitioner,
-    /// Most mebibytes of messages that wait for the brokers, at most 1024 messages for each.
-    /// Default 64.
+    /// Limit on the mebibytes of messages waiting for the brokers, with at most 1024 messages for
+    /// each. Default 64.
     #[schemars(range(min = 1, max = 2047))]
     #[default = 64]
     pub queue_mib: u32,
 }
 
-/// Checks what all who write to one topic set; the error comes with the key that it stands under.
+/// Checks the settings shared by all writers of a topic; the error comes with its key.
 ///
-/// # Errors
-/// The first mistake.
+/// # Errors The first error.
 pub fn check_topic(
     cluster: &ClusterSettings,
     topic: &str,
@@ -61,10 +60,9 @@ pub fn check_topic(
 }
 
 impl ProducerSettings {
-    /// Checks the settings; the error comes with the key that it stands under.
+    /// Checks the settings; the error comes with its key.
     ///
-    /// # Errors
-    /// The first mistake.
+    /// # Errors The first error.
     fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         if !(1024..=100_000_000).contains(&self.max_message_bytes) {
@@ -87,19 +85,18 @@ impl ProducerSettings {
         (self.queue_mib as usize) << 20
     }
 
-    /// Returns the most messages that wait for the brokers.
+    /// Returns the limit on messages waiting for the brokers.
     pub(crate) fn queued_messages_max(&self) -> usize {
         self.queue_bytes() / QUEUED_MESSAGE_BYTES
     }
 
-    /// Returns the bytes of messages that wait to be sent by themselves: room for one of any size,
-    /// in whole kibibytes.
+    /// Returns the queue size for messages sent alone: room for one of any size, in whole
+    /// kibibytes.
     pub(crate) fn alone_bytes(&self) -> usize {
         (self.max_message_bytes + MESSAGE_HEAD_BYTES).next_multiple_of(QUEUED_MESSAGE_BYTES)
     }
 
-    /// Returns the most memory of messages that wait for the brokers: payloads and what is kept
-    /// beside them.
+    /// Returns the limit on memory of waiting messages, including their overhead.
     pub fn memory_bytes(&self) -> usize {
         let alone = self.alone_bytes();
         let messages = self.queued_messages_max() + alone / QUEUED_MESSAGE_BYTES;
@@ -130,10 +127,10 @@ pub enum ProducerCompression {
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Partitioner {
-    /// That of Kafka's own clients.
+    /// The hash of Kafka's own clients.
     #[default]
     Murmur2,
-    /// That of Sarama, and so of the OpenTelemetry Collector.
+    /// The hash of Sarama, and so of the OpenTelemetry Collector.
     Fnv1a,
 }
 

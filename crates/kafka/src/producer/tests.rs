@@ -1,4 +1,4 @@
-//! Producer against the mock brokers of librdkafka.
+//! Tests of the producer against librdkafka's mock brokers.
 #![cfg(feature = "client")]
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::{ClusterSettings, SIGNAL_HEADER, client_config};
 use spanscore_base::settings::HumanDuration;
 
 const TOPIC: &str = "traces";
-/// Longest wait for anything that must come.
+/// Longest wait for an expected event.
 const SOON: Duration = Duration::from_secs(30);
 
 struct Fixture {
@@ -53,7 +53,7 @@ impl Fixture {
         sent
     }
 
-    /// Reads so many messages from the beginning: partition, key, header and size of each.
+    /// Reads this many messages from the beginning: partition, key, header and size of each.
     fn read(&self, count: usize) -> Vec<(i32, Vec<u8>, Option<String>, usize)> {
         let mut config = client_config(&self.settings);
         let consumer: BaseConsumer = config.set("group.id", "test").create().expect("a consumer");
@@ -165,13 +165,13 @@ async fn faults_of_the_brokers_are_told_apart() {
         };
         assert_eq!(found, expected, "{faults:?}: {sent:?}");
     };
-    // The client tries these again by itself.
+    // The client retries these itself.
     check(&[E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION], "taken").await;
     check(&[E::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT], "taken").await;
     check(&[E::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE; 2], "too large").await;
     check(&[E::RD_KAFKA_RESP_ERR_INVALID_RECORD], "refused").await;
     check(&[E::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED], "away").await;
-    // The client holds to that until the probe has asked for the topic again.
+    // The client stays with that until the probe has queried the topic again.
     let trying_again = async { while fixture.send(1, 10).await.is_err() {} };
     timeout(SOON, trying_again).await.expect("taken again");
 }
@@ -190,7 +190,7 @@ async fn messages_that_are_too_large_together_are_sent_by_themselves() {
         assert_eq!(sent.iter().filter(is_lost).count(), lost, "{answers}: {sent:?}");
         assert_eq!(sent.iter().filter(|it| it.is_ok()).count(), 3 - lost, "{answers}: {sent:?}");
     };
-    // The first answer is to all three, each further one to one of them.
+    // The first answer is for all three, each further one for one of them.
     check(0, 0).await;
     check(1, 0).await;
     check(2, 1).await;
@@ -207,8 +207,8 @@ async fn small_messages_fill_the_queue_too() {
             let full = |it: &Result<_, _>| *it == Err(ProduceError::QueueFull);
             fixture.cluster.broker_round_trip_time(1, Duration::ZERO).expect("fast");
             fixture.wait_for(is_here).await;
-            // The brokers answer later than anyone waits. A question that is on its way when that
-            // begins may come back as if they were gone: then it is tried again.
+            // The brokers answer too late for all waits. A query in flight at the change may return
+            // as if they were unavailable: then it is retried.
             fixture.cluster.broker_round_trip_time(1, SOON).expect("slow");
             if fixture.send_all(&vec![message(1, 1); 1100]).await.iter().any(full) {
                 break;
@@ -252,7 +252,7 @@ async fn a_full_queue_is_waited_for_without_blocking_and_then_told() {
     let settings = ProducerSettings { queue_mib: 1, ..ProducerSettings::default() };
     let fixture = Fixture::start(settings, Duration::from_secs(2));
     fixture.wait_for(is_here).await;
-    // The brokers answer later than anyone waits.
+    // The brokers answer too late for all waits.
     fixture.cluster.broker_round_trip_time(1, SOON).expect("slow");
     let send = || fixture.send(1, 400_000);
     let (first, second, third, fourth) = tokio::join!(send(), send(), send(), send());

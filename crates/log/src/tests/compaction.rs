@@ -1,4 +1,4 @@
-//! Tests of compaction: killed, without power and on a full disk, at each call of it.
+//! Tests of compaction that is killed, loses power or meets a full disk at each call.
 
 use super::*;
 use crate::compact::{CompactedLog, Compaction};
@@ -10,7 +10,7 @@ use spanscore_base::model::ClaimedRecords;
 /// Records of a log, with their numbers and the lengths of their payloads.
 type Written = Vec<(u64, u8, usize)>;
 
-/// Writes records into segments of about six, all of them closed.
+/// Writes records into closed segments of about six each.
 fn written(disk: &FakeDisk, lens: &[usize]) -> Written {
     let (log, _, _all) = open(disk, limits(Durability::Disk));
     let written = lens
@@ -28,8 +28,8 @@ fn claims_of(written: &Written, is_claimed: impl Fn(usize) -> bool) -> ClaimedRe
     ClaimedRecords { records: records.collect(), onwards: None }
 }
 
-/// Runs one pass over all segments of a disk, in steps of so many bytes; returns false if the disk
-/// failed.
+/// Runs one pass over all segments of a disk, in steps of this many bytes; returns false if the
+/// disk failed.
 fn pass(disk: &FakeDisk, claimed: &ClaimedRecords, step: u64) -> bool {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let Ok((segments, _)) = recover(&shared) else { return false };
@@ -42,7 +42,7 @@ fn pass(disk: &FakeDisk, claimed: &ClaimedRecords, step: u64) -> bool {
             Ok(freed) if freed.is_over => return true,
             Ok(_) => {}
             Err(_) => {
-                // What cannot be removed goes at the next start.
+                // The next start removes a copy that cannot be removed now.
                 let _ = pass.abandon(disk);
                 return false;
             }
@@ -50,9 +50,8 @@ fn pass(disk: &FakeDisk, claimed: &ClaimedRecords, step: u64) -> bool {
     }
 }
 
-/// Opens a disk after a pass that may have failed: no claimed record is missing, none is invented,
-/// and of those that were there before, the ones without a claim are gone in their order. Returns
-/// the records that are left.
+/// Opens a disk after a pass that may have failed. No claimed record is missing, none is invented,
+/// and earlier records without a claim were removed in order. Returns the remaining records.
 fn check_left(
     disk: &FakeDisk,
     written: &Written,
@@ -65,7 +64,7 @@ fn check_left(
     for record in log.records() {
         let record = record.expect("a hole is no damage");
         let Some((_, number, len)) = written.iter().find(|it| it.0 == record.position) else {
-            // Appended by an earlier look.
+            // Appended by an earlier check.
             continue;
         };
         assert_eq!(record.payload, payload(*number, *len));
@@ -88,8 +87,7 @@ fn check_left(
     left
 }
 
-/// Compacts twice, the second time with fewer claims, and ends each pass at the call of that
-/// number.
+/// Compacts twice, the second time with fewer claims, and ends each pass at each call.
 fn check_passes(lens: &[usize], (first, second): (u64, u64), step: u64, fails: usize, kept: bool) {
     let disk = FakeDisk::default();
     let written = written(&disk, lens);
@@ -110,7 +108,7 @@ fn check_passes(lens: &[usize], (first, second): (u64, u64), step: u64, fails: u
         let left = check_left(&disk, &written, &before, &claimed);
         if is_whole && bits == first {
             let dead = left.len() - claimed.records.len();
-            // The last segment stays as it is, and one with little that is dead may.
+            // The last segment is unchanged, and one with few dead records may be.
             assert!(dead <= written.len() / 2 + 8, "{dead} of {}", written.len());
         }
         before = left;
@@ -126,7 +124,7 @@ fn segment_that_closes_while_a_pass_goes_on_is_left_to_the_next() {
     let mut early = found.closed();
     let late = early.split_off(early.len() / 2);
     let begins = late[0].base;
-    // Of the records at the start every fifth is claimed; the later ones are not yet there.
+    // Every fifth initial record is claimed; the later ones do not exist yet.
     let mut claimed = claims_of(&written, |at| at % 5 == 0);
     claimed.records.retain(|(position, _)| *position < begins);
     let segments = Segments::new(early, Vec::new());
@@ -237,7 +235,7 @@ fn log_that_is_pinned_in_every_segment_takes_ten_times_its_size() {
             pins.push((append(&log, 1, 50).unwrap(), sent));
         }
         let waits = Instant::now();
-        // The compaction looks every tenth of a second.
+        // Compaction checks ten times a second.
         while log.usage().bytes > SMALL.size_max * 3 / 4 {
             assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", log.usage());
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! Fake disk in memory: it forgets unsynced bytes, and fails as planned.
+//! In-memory disk that loses unsynced bytes, and fails by a plan.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -24,11 +24,11 @@ pub(super) enum Call {
 /// Fault of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// Nothing is done, and the call fails with this.
+    /// Nothing is done, and the call fails with this error.
     Error(io::ErrorKind),
-    /// Half of the bytes are written, which is no error.
+    /// Half of the bytes are written, without an error.
     Short,
-    /// Half of the bytes are written, and then the disk is full.
+    /// Half of the bytes are written; then the disk is full.
     Torn,
 }
 
@@ -46,14 +46,14 @@ type Plan = Box<dyn FnMut(Call, usize) -> Option<Fault> + Send>;
 #[derive(Default)]
 struct FakeState {
     files: BTreeMap<String, Content>,
-    /// Removed files, which come back after a loss of power.
+    /// Removed files, restored by a loss of power.
     removed: BTreeMap<String, Content>,
     plan: Option<Plan>,
-    /// Most bytes of all files.
+    /// Limit on the bytes of all files.
     bytes_max: Option<usize>,
 }
 
-/// Disk in memory; clones are the same disk.
+/// In-memory disk; clones share it.
 #[derive(Clone, Default)]
 pub(super) struct FakeDisk(Arc<Mutex<FakeState>>);
 
@@ -67,7 +67,7 @@ impl FakeDisk {
         self.0.lock().unwrap()
     }
 
-    /// Sets the plan that each call asks for its fault.
+    /// Sets the plan that gives each call its fault.
     pub(super) fn plan(&self, mut plan: impl FnMut(Call) -> Option<Fault> + Send + 'static) {
         self.plan_sized(move |call, _| plan(call));
     }
@@ -80,7 +80,7 @@ impl FakeDisk {
         self.lock().plan = Some(Box::new(plan));
     }
 
-    /// Takes no more than so many bytes from now on.
+    /// Limits the bytes of the disk from now on.
     pub(super) fn limit(&self, bytes_max: usize) {
         self.lock().bytes_max = Some(bytes_max);
     }
@@ -91,7 +91,7 @@ impl FakeDisk {
         state.bytes_max.is_some_and(|most| used + more > most)
     }
 
-    /// Returns another disk with the same files, all of them synced.
+    /// Returns another disk with the same files, all synced.
     pub(super) fn copied(&self) -> Self {
         let copy = Self::default();
         for (name, content) in &self.lock().files {
@@ -118,7 +118,7 @@ impl FakeDisk {
         }
     }
 
-    /// Loses power: unsynced bytes are gone, except this many of each file.
+    /// Loses power: unsynced bytes are lost, except this many of each file.
     pub(super) fn lose_power(&self, kept: usize) {
         let mut state = self.lock();
         let removed = std::mem::take(&mut state.removed);
@@ -213,7 +213,7 @@ impl DiskFile for FakeFile {
         let taken = match fault {
             None => all.len(),
             Some(Fault::Error(kind)) => return Err(kind.into()),
-            // A write of nothing is no progress.
+            // A write of nothing would be no progress.
             Some(Fault::Short) => all.len().div_ceil(2),
             Some(Fault::Torn) => all.len() / 2,
         };

@@ -1,8 +1,8 @@
-//! Tests with a disk that fails while a log is opened, or stays full.
+//! Tests of a disk that fails at the opening of a log, or stays full.
 
 use super::*;
 
-/// Returns a disk with a log of some segments, and the numbers of the records in it.
+/// Returns a disk with a log of some segments, and the numbers of its records.
 fn written() -> (FakeDisk, Vec<u8>) {
     let disk = FakeDisk::default();
     let (log, _, _all) = open(&disk, limits(Durability::Disk));
@@ -161,7 +161,7 @@ fn file_goes_on_after_writes_that_failed_and_were_cut() {
 #[test]
 fn disk_with_room_for_little_is_failing_until_it_takes_what_it_refused() {
     let disk = FakeDisk::default();
-    // Room for all that is written below, however quick the machine is.
+    // Space for all records below, however fast the machine is.
     let large = LogLimits { segment: 1024 * MIB, size_max: 1024 * MIB, ..limits(Durability::Os) };
     let (log, _, _all) = open(&disk, large);
     let room = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -171,7 +171,7 @@ fn disk_with_room_for_little_is_failing_until_it_takes_what_it_refused() {
         is_full.then_some(Fault::Torn)
     });
     assert_eq!(append(&log, 1, 5000).err(), Some(AppendError::Failed));
-    // Small ones are taken all the time, also over the looks of the writer itself.
+    // Small ones are always accepted, also during the writer's own checks.
     let waits = Instant::now();
     while waits.elapsed() < Duration::from_millis(1500) {
         append(&log, 2, 10).unwrap();

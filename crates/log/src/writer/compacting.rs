@@ -1,4 +1,4 @@
-//! Compaction of a log by its writer: its moments, its rate and its failures.
+//! Schedule, rate and failures of compaction by the log's writer.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -8,17 +8,17 @@ use super::super::compact::{COPY_BYTES_PER_SECOND, CompactedLog, Compaction};
 use super::super::segments::SegmentFile;
 use super::{IDLE_BYTES, LogWriter, PROBE_INTERVAL, TICK};
 
-/// Inverse of the part of a log's size from which on it is compacted.
+/// Inverse of the fill level at which a log is compacted.
 const COMPACT_PARTS: u64 = 2;
-/// Inverse of the part of a log's size that must be dead for a pass.
+/// Inverse of the dead share of a log that a pass requires.
 const DEAD_PARTS: u64 = 16;
-/// Interval of looks for a segment worth a copy, after one that found none.
+/// Interval of checks for a segment worth a copy, after one without success.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Inverse of the part of a log's size that must have died for a look before that.
+/// Inverse of the share of a log that must have died for an earlier check.
 const MORE_DEAD_PARTS: u64 = 64;
 
 impl LogWriter {
-    /// Compacts a log that is half full, or on a disk that is.
+    /// Compacts a log that is half full, or on a full disk.
     pub(super) fn compact(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return self.abandon_pass();
@@ -26,7 +26,7 @@ impl LogWriter {
         let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
         if !is_failing && self.reserved.is_none_or(|last| last.elapsed() >= PROBE_INTERVAL) {
             self.reserved = Some(Instant::now());
-            self.reserve.hold(&*self.disk, self.limits.reserve);
+            self.reserve.reserve(&*self.disk, self.limits.reserve);
         }
         if self.compaction_failed.is_some_and(|last| last.elapsed() < PROBE_INTERVAL) {
             return;
@@ -57,9 +57,9 @@ impl LogWriter {
                 self.abandon_pass();
                 self.queue.count(|counts| counts.compaction_errors += 1);
                 let is_full = error.kind() == io::ErrorKind::StorageFull;
-                if is_full && self.reserve.is_held() {
-                    // The next attempt has the room.
-                    self.reserve.give_up(&*self.disk);
+                if is_full && self.reserve.is_reserved() {
+                    // The next attempt has the space.
+                    self.reserve.release(&*self.disk);
                     return;
                 }
                 self.compaction_failed = Some(Instant::now());
@@ -68,12 +68,12 @@ impl LogWriter {
         }
     }
 
-    /// Returns the bytes of the log, with those that are lent.
+    /// Returns the bytes of the log, including lent ones.
     fn used(&self) -> u64 {
         self.segments.bytes().saturating_add(self.queue.lent())
     }
 
-    /// Begins a pass if enough bytes are dead in closed segments, and their room is wanted.
+    /// Begins a pass if enough bytes are dead in closed segments, and their space is needed.
     fn begin_pass(&mut self, is_failing: bool) {
         if self.used() < self.limits.size_max / COMPACT_PARTS && !is_failing {
             return;
@@ -90,19 +90,19 @@ impl LogWriter {
             self.pass = Some(Compaction::new(claimed, &self.segments.closed()));
             return;
         }
-        // The claims are copied under the lock that every request takes.
-        let is_in_vain = self.looked_in_vain.is_some_and(|(last, dead_then)| {
+        // Copying the claims takes the lock that every request needs.
+        let is_in_vain = self.last_vain_check.is_some_and(|(last, dead_then)| {
             let more = dead.saturating_sub(dead_then);
             last.elapsed() < LOOK_INTERVAL && more < self.limits.size_max / MORE_DEAD_PARTS
         });
         if !is_in_vain {
             let claimed = self.source.claimed_records();
             self.pass = Compaction::worthwhile(claimed, &self.segments.closed());
-            self.looked_in_vain = self.pass.is_none().then(|| (Instant::now(), dead));
+            self.last_vain_check = self.pass.is_none().then(|| (Instant::now(), dead));
         }
     }
 
-    /// Returns the bytes of closed segments that nobody claims.
+    /// Returns the unclaimed bytes of closed segments.
     fn dead(&self) -> u64 {
         let active = self.active.as_ref().map_or(0, SegmentFile::bytes);
         let closed = match self.source.lowest_onwards() {
@@ -112,7 +112,7 @@ impl LogWriter {
         closed.saturating_sub(self.source.claimed_bytes())
     }
 
-    /// Ends a pass before its time, if one is under way.
+    /// Aborts a running pass.
     pub(super) fn abandon_pass(&mut self) {
         let Some(pass) = self.pass.take() else { return };
         if let Err(error) = pass.abandon(&*self.disk) {

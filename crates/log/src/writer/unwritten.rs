@@ -1,4 +1,4 @@
-//! Notes that could not be written, held until a failed log can be written again.
+//! Unwritten notes, held until a failed log can be written again.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use super::super::queue::WaitingRecord;
 use super::LogWriter;
 use spanscore_base::model::NoteClaim;
 
-/// Most bytes of notes that stay in memory until a failed log can be written again.
+/// Limit on the bytes of notes held for a failed log.
 const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
 
 /// Notes that could not be written.
@@ -18,7 +18,7 @@ pub(super) struct UnwrittenNotes {
 }
 
 impl UnwrittenNotes {
-    /// Keeps a note for later, if there is room.
+    /// Holds a note for later, if the limit allows it.
     pub(super) fn keep(&mut self, note: WaitingRecord) -> bool {
         let bytes = RECORD_HEAD_BYTES + note.payload.len();
         let has_room = self.bytes + bytes <= UNWRITTEN_BYTES_MAX;
@@ -31,8 +31,8 @@ impl UnwrittenNotes {
 }
 
 impl LogWriter {
-    /// Keeps a note until the log can be written again, or counts it.
-    pub(super) fn keep_unwritten(&mut self, note: WaitingRecord) {
+    /// Holds a note until the log can be written again, or counts it as lost.
+    pub(super) fn hold_unwritten(&mut self, note: WaitingRecord) {
         if !self.unwritten.keep(note) {
             self.queue.count(|counts| counts.unwritten_notes += 1);
         }

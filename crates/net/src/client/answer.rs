@@ -1,4 +1,4 @@
-//! Meaning of a backend's answer: taken, partly taken, to be retried, refused for good.
+//! Interpretation of a backend's answer: accepted, partly accepted, retryable, refused.
 //!
 //! Rules: OTLP specification 1.x, `docs/specification.md`, sections on failures and throttling.
 
@@ -16,32 +16,33 @@ use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::status::{ExportResponse, RETRY_INFO_TRAILER, RetryInfo, RpcStatus};
 use spanscore_base::visible;
 
-/// Longest text of a backend that is shown, in characters.
+/// Longest shown text of a backend, in characters.
 const TEXT_CHARS_MAX: usize = 300;
 
-/// Outcome of a request that was taken; by default, all of it.
+/// Outcome of an accepted request; by default all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// Spans, log records or data points of it that were not.
+pub struct ExportOutcome {
+    /// Rejected spans, log records or data points.
     pub rejected: u64,
-    /// Reason for that, or a warning; cut, with control and hidden characters escaped.
+    /// Reason for the rejection, or a warning; truncated, with control and hidden characters
+    /// escaped.
     pub message: String,
 }
 
-impl Taken {
+impl ExportOutcome {
     fn new(rejected: i64, message: &str, withheld: &Withheld) -> Self {
         let message = short(&withheld.without(message));
         Self { rejected: u64::try_from(rejected).unwrap_or(0), message }
     }
 
-    /// Reads `Export*ServiceResponse`, which has the same form for all signals.
+    /// Reads `Export*ServiceResponse`, which has one form for all signals.
     pub(super) fn from_protobuf(response: &[u8], withheld: &Withheld) -> Result<Self, SendError> {
         let response = ExportResponse::decode(response).map_err(unreadable)?;
         let partial = response.partial_success.unwrap_or_default();
         Ok(Self::new(partial.rejected, &partial.error_message, withheld))
     }
 
-    /// The same in JSON. Protobuf's JSON writes numbers of 64 bits as texts; some collectors write
+    /// Reads the JSON form. Protobuf's JSON writes 64-bit numbers as strings; some collectors write
     /// them as numbers.
     pub(super) fn from_json(
         signal: Signal,
@@ -57,21 +58,21 @@ impl Taken {
     }
 }
 
-/// Failure of a request. The texts are cut, with control and hidden characters escaped.
+/// Failure of a request. Texts are truncated, with control and hidden characters escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// No connection was made, so nothing was sent.
     Unreachable(String),
-    /// Another try may help.
+    /// A retry may succeed.
     Retryable {
-        /// The wait that the backend asks for.
+        /// The wait requested by the backend.
         after: Option<Duration>,
         /// Text of the failure.
         error: String,
     },
-    /// It will never be taken.
+    /// No retry can succeed.
     Refused(String),
-    /// It was taken, but the answer cannot be read.
+    /// The request was accepted, but the answer is unreadable.
     Unreadable(String),
 }
 
@@ -86,20 +87,19 @@ impl SendError {
         }
     }
 
-    /// Returns true if no other try can help: the backend is there, and will never take it.
+    /// Returns true if no retry can succeed: the backend is reachable and refuses the request.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_))
     }
 
-    /// Returns the wait that the backend asks for.
-    pub fn asked_wait(&self) -> Option<Duration> {
+    /// Returns the wait requested by the backend.
+    pub fn requested_wait(&self) -> Option<Duration> {
         if let Self::Retryable { after, .. } = self { *after } else { None }
     }
 
-    /// Takes an answer that cannot be read for one that rejects nothing: the request was taken.
+    /// Treats an unreadable answer as a full acceptance.
     ///
-    /// # Errors
-    /// All others.
+    /// # Errors All others.
     pub fn unless_unreadable<T: Default>(sent: Result<T, Self>) -> Result<T, Self> {
         match sent {
             Err(Self::Unreadable(_)) => Ok(T::default()),
@@ -107,8 +107,8 @@ impl SendError {
         }
     }
 
-    /// Reads a gRPC status. Failures of the connection may pass; `RESOURCE_EXHAUSTED` may pass only
-    /// where the backend says when.
+    /// Reads a gRPC status. Connection failures are retryable; `RESOURCE_EXHAUSTED` only with a
+    /// retry delay.
     pub(super) fn from_grpc(status: &Status) -> Self {
         let after = retry_info(status);
         let cause = std::error::Error::source(status);
@@ -150,12 +150,11 @@ impl SendError {
     }
 }
 
-/// Advice for an endpoint that speaks something else.
+/// Advice for an endpoint of another protocol.
 const NO_GRPC: &str = "the endpoint does not seem to speak OTLP/gRPC: it is usually at port 4317; \
      for OTLP/HTTP (port 4318) use `otlp_http` or --protocol http/protobuf";
 
-/// Returns true if no gRPC server answered: HTTP/2 itself failed, or a web server's status came
-/// without gRPC's.
+/// Returns true if no gRPC server answered: HTTP/2 failed, or the status has no gRPC status.
 fn is_no_grpc(status: &Status) -> bool {
     let is_mapped = matches!(
         status.code(),
@@ -168,7 +167,7 @@ fn is_no_grpc(status: &Status) -> bool {
             .any(|sign| text.contains(sign))
 }
 
-/// Returns advice for a status that is about the address or the sender, not about the request.
+/// Returns advice for a status that concerns the address or the sender, not the request.
 pub(super) fn remedy(status: u16) -> Option<&'static str> {
     match status {
         301..=308 | 404 | 405 | 501 => Some(
@@ -189,8 +188,8 @@ fn unreadable(error: impl std::error::Error) -> SendError {
     SendError::Unreadable(error.to_string())
 }
 
-/// The message of an error's body: `google.rpc.Status` in JSON or in protobuf, or plain text. A
-/// text is no such message, as those hold a control character before theirs.
+/// Returns the message of an error's body: `google.rpc.Status` in JSON or protobuf, or plain text.
+/// Plain text never decodes as protobuf, which has a control character before the message.
 fn message_of(body: &[u8], is_json: bool) -> Cow<'_, str> {
     let message = if is_json {
         serde_json::from_slice(body)
@@ -205,7 +204,7 @@ fn message_of(body: &[u8], is_json: bool) -> Cow<'_, str> {
     }
 }
 
-/// The delay of `google.rpc.RetryInfo`: in the status details, or in a trailer of its own.
+/// Returns the delay of `google.rpc.RetryInfo` in the status details or in its trailer.
 fn retry_info(status: &Status) -> Option<Duration> {
     let details = RpcStatus::decode(status.details()).unwrap_or_default();
     details.retry_delay().or_else(|| {
@@ -214,7 +213,7 @@ fn retry_info(status: &Status) -> Option<Duration> {
     })
 }
 
-/// Reads `Retry-After`: seconds, also a fraction of them, or a date, also in the form of RFC 3339.
+/// Reads `Retry-After`: seconds with an optional fraction, or an HTTP or RFC 3339 date.
 pub fn retry_after(value: &str) -> Option<Duration> {
     retry_after_at(value, i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX))
 }
@@ -230,7 +229,7 @@ fn retry_after_at(value: &str, now_s: i64) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// A stranger's text, cut and in one line.
+/// Truncates an untrusted text, and puts it in one line.
 pub fn short(text: &str) -> String {
     visible::line(text.chars().take(TEXT_CHARS_MAX).collect::<String>()).to_string()
 }
@@ -255,8 +254,8 @@ mod tests {
         SendError::from_http(status, None, (body, is_json), &Withheld::default())
     }
 
-    fn from_protobuf(response: &[u8]) -> Result<Taken, SendError> {
-        Taken::from_protobuf(response, &Withheld::default())
+    fn from_protobuf(response: &[u8]) -> Result<ExportOutcome, SendError> {
+        ExportOutcome::from_protobuf(response, &Withheld::default())
     }
 
     #[test]
@@ -325,11 +324,11 @@ mod tests {
 
     #[test]
     fn partial_success_is_read_and_its_absence_is_none() {
-        let some = Taken { rejected: 3, message: "bad".into() };
+        let some = ExportOutcome { rejected: 3, message: "bad".into() };
         let response = [10, 7, 8, 3, 18, 3, b'b', b'a', b'd'];
         assert_eq!(from_protobuf(&response), Ok(some));
         for nothing in [&[][..], &[10, 0]] {
-            assert_eq!(from_protobuf(nothing), Ok(Taken::default()));
+            assert_eq!(from_protobuf(nothing), Ok(ExportOutcome::default()));
         }
         let unreadable = from_protobuf(&[0xff, 0xff]);
         assert!(matches!(unreadable, Err(SendError::Unreadable(_))), "{unreadable:?}");
@@ -338,14 +337,14 @@ mod tests {
     #[test]
     fn what_was_rejected_is_read_as_a_text_and_as_a_number() {
         let none = Withheld::default();
-        let read = |body: &str| Taken::from_json(Signal::Traces, body.as_bytes(), &none);
+        let read = |body: &str| ExportOutcome::from_json(Signal::Traces, body.as_bytes(), &none);
         for (rejected, expected) in [(r#""3""#, 3), ("3", 3), ("-1", 0), ("null", 0)] {
             let body = format!(
                 r#"{{"partialSuccess": {{"rejectedSpans": {rejected}, "errorMessage": "x"}}}}"#
             );
-            assert_eq!(read(&body), Ok(Taken { rejected: expected, message: "x".into() }));
+            assert_eq!(read(&body), Ok(ExportOutcome { rejected: expected, message: "x".into() }));
         }
-        assert_eq!(read("{}"), Ok(Taken::default()));
+        assert_eq!(read("{}"), Ok(ExportOutcome::default()));
         assert!(matches!(read("}"), Err(SendError::Unreadable(_))));
     }
 }

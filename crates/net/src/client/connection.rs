@@ -1,11 +1,11 @@
-//! The connection to a backend: exporters, forwards and our own metrics are set up with it alike.
+//! Connection to a backend, set up alike for exporters, forwards and our own metrics.
 
 use std::collections::BTreeMap;
 
 use super::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 use spanscore_base::settings::{Address, HumanDuration, Secret, SettingsError};
 
-/// Settings of a connection, as any exporter or forward writes them.
+/// Connection settings of an exporter or forward.
 pub struct Connection<'a> {
     /// gRPC or HTTP.
     pub protocol: Protocol,
@@ -22,7 +22,7 @@ pub struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// Checks the settings; an error comes with the key that it is under.
+    /// Checks the settings; an error comes with its key.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         check_endpoint(self.protocol, self.endpoint, self.tls.insecure)
@@ -34,7 +34,7 @@ impl Connection<'_> {
         self.tls.check().map_err(|wrong| ("tls", wrong))
     }
 
-    /// Returns the settings of a client for it; the error is one of the headers.
+    /// Returns the client settings for it; an error is in one of the headers.
     pub fn client(&self) -> Result<ClientSettings, SettingsError> {
         let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
         Ok(ClientSettings {

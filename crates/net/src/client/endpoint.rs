@@ -1,4 +1,4 @@
-//! Addresses of OTLP backends from what users write.
+//! OTLP endpoints as written by users.
 //!
 //! Rules of the OTLP exporter specification (`specification/protocol/exporter.md`) and of the
 //! OpenTelemetry Collector's exporters.
@@ -9,7 +9,7 @@ use super::Protocol;
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::{Address, SettingsError};
 
-/// The addresses that one endpoint stands for.
+/// Addresses derived from an endpoint.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Endpoint {
     /// Scheme and authority, for gRPC.
@@ -34,7 +34,7 @@ pub(super) fn resolve(
     if written.is_empty() {
         return Err(wrong("`endpoint` is missing".to_owned()));
     }
-    // Errors name it without its password.
+    // Errors show it without its password.
     let endpoint = Address::from(written);
     let with_scheme = match (written.contains("://"), protocol) {
         (true, _) => written.to_owned(),
@@ -78,8 +78,8 @@ pub(super) fn resolve(
     }
 }
 
-/// Returns an address without a scheme as it is written with one; `$NAME` at its beginning stands
-/// for a variable of the environment, which alone may hold the scheme.
+/// Adds the scheme to an address without one. `$NAME` at its beginning stands for an environment
+/// variable, which may hold the scheme.
 fn with_http(shown: &str) -> String {
     let Some(variable) = shown.strip_prefix('$') else { return format!("http://{shown}") };
     let is_of_name = |it: char| it.is_ascii_alphanumeric() || it == '_';

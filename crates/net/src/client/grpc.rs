@@ -16,7 +16,7 @@ use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, En
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
 
-use super::answer::{SendError, Taken, short};
+use super::answer::{ExportOutcome, SendError, short};
 use super::http::USER_AGENT;
 use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
 use super::withheld::Withheld;
@@ -24,12 +24,12 @@ use crate::tls::{ClientTls, TlsError, remedy};
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
 
-/// Time between pings while a request waits, so that a peer that is gone is noticed.
+/// Interval of pings while a request waits, to detect a lost peer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// The port of an address under TLS that names none.
+/// Default port of an address with TLS.
 const HTTPS_PORT: u16 = 443;
 
-/// A client of one backend.
+/// OTLP/gRPC client of one backend.
 pub(super) struct GrpcClient {
     grpc: tonic::client::Grpc<Channel>,
     headers: MetadataMap,
@@ -38,12 +38,12 @@ pub(super) struct GrpcClient {
 }
 
 impl GrpcClient {
-    /// Connects with the first request, and again when the connection is lost.
+    /// Returns a client that connects with the first request, and again after a lost connection.
     pub(super) fn new(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
         Ok(Self::over(Dial::new(uri, settings)?.lazily(), settings))
     }
 
-    /// Connects now.
+    /// Returns a client after connecting.
     pub(super) async fn connect(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
         let channel = Dial::new(uri, settings)?.now().await?;
         Ok(Self::over(channel, settings))
@@ -64,7 +64,11 @@ impl GrpcClient {
     }
 
     /// Sends one encoded request.
-    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Taken, SendError> {
+    pub(super) async fn send(
+        &self,
+        signal: Signal,
+        body: Bytes,
+    ) -> Result<ExportOutcome, SendError> {
         let path = PathAndQuery::from_static(signal.grpc_path());
         let mut request = tonic::Request::new(body);
         *request.metadata_mut() = self.headers.clone();
@@ -75,7 +79,9 @@ impl GrpcClient {
             grpc.unary(request, path, RawCodec).await
         };
         match tokio::time::timeout(self.timeout, call).await {
-            Ok(Ok(response)) => Taken::from_protobuf(&response.into_inner(), &self.withheld),
+            Ok(Ok(response)) => {
+                ExportOutcome::from_protobuf(&response.into_inner(), &self.withheld)
+            }
             Ok(Err(status)) => Err(SendError::from_grpc(&self.withheld.without_status(status))),
             Err(_) => Err(SendError::Retryable {
                 after: None,
@@ -85,8 +91,8 @@ impl GrpcClient {
     }
 }
 
-/// A channel that connects with the first request, and again when the connection is lost, for
-/// services beside OTLP. `uri` has a scheme; `https` means TLS.
+/// Returns a channel for services beside OTLP, which connects with the first request and again
+/// after a lost connection. `uri` has a scheme; `https` means TLS.
 pub fn channel(uri: Uri, timeout: Duration, tls: &TlsSettings) -> Result<Channel, String> {
     super::use_cryptography();
     let settings = ClientSettings {
@@ -100,7 +106,7 @@ pub fn channel(uri: Uri, timeout: Duration, tls: &TlsSettings) -> Result<Channel
     Ok(Dial::new(uri, &settings)?.lazily())
 }
 
-/// Target of a connection, and TLS on the way if the address asks for it.
+/// Target of a connection, with TLS if the address asks for it.
 struct Dial {
     endpoint: Endpoint,
     tls: Option<(ClientTls, ServerName<'static>)>,
@@ -109,7 +115,7 @@ struct Dial {
 impl Dial {
     fn new(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
         let is_secure = uri.scheme_str() == Some("https");
-        // Over TLS the channel is told of the stream below it, and of the address that it is for.
+        // Over TLS the channel is given the stream below it, and that stream's address.
         let builder = if is_secure {
             Channel::builder(plain(&uri)).origin(uri.clone())
         } else {
@@ -153,14 +159,14 @@ impl Dial {
     }
 }
 
-/// The same address without TLS.
+/// Returns the address without TLS.
 fn plain(uri: &Uri) -> Uri {
     let host = uri.host().unwrap_or_default();
     let address = format!("http://{host}:{}", uri.port_u16().unwrap_or(HTTPS_PORT));
     address.parse().unwrap_or_default()
 }
 
-/// A stream under TLS to an address.
+/// Opens a TLS stream to an address.
 async fn connect(
     uri: Uri,
     tls: ClientTls,
@@ -173,7 +179,7 @@ async fn connect(
     connector.connect(name, stream).await.map(TokioIo::new)
 }
 
-/// An error with its causes, cut, and with the remedy where a certificate was refused.
+/// Returns an error with its causes, truncated, and with a remedy if a certificate was refused.
 pub fn chain(error: impl std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -188,7 +194,7 @@ pub fn chain(error: impl std::error::Error) -> String {
     }
 }
 
-/// Messages that are encoded already, and answers that stay so.
+/// Codec for messages and answers that stay encoded.
 #[derive(Clone, Copy)]
 struct RawCodec;
 

@@ -9,7 +9,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Method};
 use reqwest::redirect;
 
-use super::answer::{self, SendError, Taken};
+use super::answer::{self, ExportOutcome, SendError};
 use super::grpc::chain;
 use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
 use super::withheld::Withheld;
@@ -23,13 +23,13 @@ pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSIO
 /// The content type of requests in JSON.
 pub(super) const JSON: &str = "application/json";
 
-/// Most bytes of an answer that are read.
+/// Largest part of an answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// A client of one backend.
+/// OTLP/HTTP client of one backend.
 pub(super) struct HttpClient {
     http: reqwest::Client,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     base: String,
     content_type: &'static str,
     compression: Compression,
@@ -50,7 +50,7 @@ impl HttpClient {
         Ok(Self { http, base, content_type, compression, withheld })
     }
 
-    /// The body as it travels.
+    /// Returns the body in the configured compression.
     pub(super) fn compress(&self, body: Bytes) -> Bytes {
         match self.compression {
             Compression::Gzip => {
@@ -65,28 +65,32 @@ impl HttpClient {
     }
 
     /// Sends one encoded and compressed request.
-    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Taken, SendError> {
+    pub(super) async fn send(
+        &self,
+        signal: Signal,
+        body: Bytes,
+    ) -> Result<ExportOutcome, SendError> {
         self.send_as(signal, body, self.content_type).await
     }
 
-    /// The same, encoded as this content type says.
+    /// Sends the request with this content type.
     pub(super) async fn send_as(
         &self,
         signal: Signal,
         body: Bytes,
         content_type: &str,
-    ) -> Result<Taken, SendError> {
+    ) -> Result<ExportOutcome, SendError> {
         let path = signal.http_path();
         let (is_json, body) = self.request(Method::POST, path, body, content_type).await?;
         if is_json {
-            Taken::from_json(signal, &body, &self.withheld)
+            ExportOutcome::from_json(signal, &body, &self.withheld)
         } else {
-            Taken::from_protobuf(&body, &self.withheld)
+            ExportOutcome::from_protobuf(&body, &self.withheld)
         }
     }
 
-    /// Sends a body to a path below the base address; whether the answer is JSON, and its first
-    /// bytes.
+    /// Sends a body to a path below the base address. Returns true if the answer is JSON, and its
+    /// first bytes.
     pub(super) async fn request(
         &self,
         method: Method,
@@ -116,14 +120,14 @@ impl HttpClient {
         if status.is_success() {
             return Ok((is_json, body));
         }
-        // A page for people says nothing that the status does not.
+        // An HTML page adds nothing to the status.
         let is_page = body.trim_ascii_start().starts_with(b"<");
         let body = if is_page { &[][..] } else { &body };
         let error = SendError::from_http(status.as_u16(), after, (body, is_json), &self.withheld);
         Err(self.placed(error, (&method, path), status.as_u16()))
     }
 
-    /// An error with the address that gave it, and what to do, where the address may be wrong.
+    /// Adds the address and a remedy to an error that may come from a wrong address.
     fn placed(&self, error: SendError, (method, path): (&Method, &str), status: u16) -> SendError {
         let Some(remedy) = answer::remedy(status) else { return error };
         let place = self.place(path);
@@ -139,7 +143,7 @@ impl HttpClient {
         }
     }
 
-    /// The address of a path as it may be shown.
+    /// Returns the redacted address of a path.
     fn place(&self, path: &str) -> String {
         answer::short(&format!("{}{path}", Address::from(self.base.as_str())))
     }
@@ -147,8 +151,7 @@ impl HttpClient {
 
 /// Builds a client for one address, which follows no redirect.
 ///
-/// # Errors
-/// A fault of a setting, or of a file that it names.
+/// # Errors A fault of a setting, or of a file that it names.
 pub fn http_client(
     address: &str,
     tls: &TlsSettings,
@@ -184,7 +187,7 @@ pub async fn read_body(
     Ok(Some(body))
 }
 
-/// Reads a failure of the connection.
+/// Converts a connection failure.
 fn broken(error: reqwest::Error) -> SendError {
     let is_unreachable = error.is_connect() || error.is_builder();
     let error = chain(error.without_url());

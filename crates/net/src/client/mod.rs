@@ -1,7 +1,7 @@
-//! The OTLP client: sends an encoded request over gRPC or HTTP, and says what the answer means.
+//! OTLP client: sends an encoded request over gRPC or HTTP, and interprets the answer.
 //!
-//! A call sends once. Whether and when to send again is for the users to say, which differ: an
-//! exporter tries for minutes as its settings say, `spanscore send` a few times.
+//! A call sends once. Callers decide about retries: an exporter retries for minutes by its
+//! settings, `spanscore send` a few times.
 
 mod answer;
 mod connection;
@@ -15,7 +15,7 @@ mod withheld;
 use bytes::Bytes;
 
 pub use self::http::{http_client, read_body};
-pub use answer::{SendError, Taken};
+pub use answer::{ExportOutcome, SendError};
 pub use answer::{retry_after, short};
 pub use connection::Connection;
 pub use grpc::{chain, channel};
@@ -25,7 +25,7 @@ pub use withheld::Withheld;
 use endpoint::Endpoint;
 use spanscore_base::otlp::Signal;
 
-/// A client of one backend.
+/// OTLP client of one backend.
 pub struct Client(Carrier);
 
 enum Carrier {
@@ -46,10 +46,9 @@ impl Client {
         }))
     }
 
-    /// The same, connected already where requests share one connection: over gRPC.
+    /// Returns a client that is connected if requests share one connection, as over gRPC.
     ///
-    /// # Errors
-    /// Those of [`Client::new`], and why there is no connection.
+    /// # Errors Those of [`Client::new`], and the cause of a failed connection.
     pub async fn connect(settings: &ClientSettings) -> Result<Self, String> {
         use_cryptography();
         match settings.resolve().map_err(|error| error.to_string())? {
@@ -60,8 +59,8 @@ impl Client {
         }
     }
 
-    /// An encoded request as [`Client::send`] takes it: compressed, where that is not the
-    /// connection's part.
+    /// Prepares an encoded request for [`Client::send`]: compressed, unless the connection does
+    /// that.
     pub fn prepare(&self, request: impl Into<Bytes>) -> Bytes {
         match &self.0 {
             Carrier::Grpc(_) => request.into(),
@@ -69,28 +68,30 @@ impl Client {
         }
     }
 
-    /// Returns true if the backend takes requests in JSON as well, and bodies that somebody else
-    /// has compressed: over HTTP.
+    /// Returns true if the backend also takes JSON requests and bodies compressed by others, as
+    /// over HTTP.
     pub fn takes_bodies(&self) -> bool {
         matches!(&self.0, Carrier::Http(_))
     }
 
     /// Sends a prepared request once.
     ///
-    /// # Errors
-    /// The reason of the refusal, and if another try may help.
-    pub async fn send(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
+    /// # Errors The reason of the refusal, and if a retry may succeed.
+    pub async fn send(&self, signal: Signal, request: Bytes) -> Result<ExportOutcome, SendError> {
         match &self.0 {
             Carrier::Grpc(client) => client.send(signal, request).await,
             Carrier::Http(client) => client.send(signal, request).await,
         }
     }
 
-    /// Sends a prepared request in JSON once, where the backend [takes](Self::takes_bodies) it.
+    /// Sends a prepared JSON request once, if the backend [takes](Self::takes_bodies) it.
     ///
-    /// # Errors
-    /// The reason of the refusal, and if another try may help.
-    pub async fn send_json(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
+    /// # Errors The reason of the refusal, and if a retry may succeed.
+    pub async fn send_json(
+        &self,
+        signal: Signal,
+        request: Bytes,
+    ) -> Result<ExportOutcome, SendError> {
         match &self.0 {
             Carrier::Grpc(_) => Err(SendError::Refused("gRPC takes no JSON".to_owned())),
             Carrier::Http(client) => client.send_as(signal, request, http::JSON).await,
@@ -98,14 +99,13 @@ impl Client {
     }
 }
 
-/// A client of an HTTP interface that takes JSON.
+/// Client of a JSON interface over HTTP.
 pub struct JsonClient(http::HttpClient);
 
 impl JsonClient {
-    /// Prepares a client without connecting; the protocol of the settings does not matter.
+    /// Prepares a client without connecting; ignores the protocol of the settings.
     ///
-    /// # Errors
-    /// A fault of the settings, or of a file that they name.
+    /// # Errors A fault of the settings, or of a file that they name.
     pub fn new(settings: &ClientSettings) -> Result<Self, String> {
         use_cryptography();
         let settings = ClientSettings { protocol: Protocol::HttpJson, ..settings.clone() };
@@ -115,10 +115,10 @@ impl JsonClient {
         }
     }
 
-    /// Sends a JSON text to a path below the endpoint once; the first bytes of the answer.
+    /// Sends a JSON text to a path below the endpoint once, and returns the first bytes of the
+    /// answer.
     ///
-    /// # Errors
-    /// The reason of the refusal, and if another try may help.
+    /// # Errors The reason of the refusal, and if a retry may succeed.
     pub async fn send(
         &self,
         method: ::http::Method,
@@ -130,7 +130,7 @@ impl JsonClient {
     }
 }
 
-/// Names the cryptography of TLS, once for the process. Whoever has named one before keeps it.
+/// Sets the cryptography of TLS for the process, unless it is set.
 pub fn use_cryptography() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

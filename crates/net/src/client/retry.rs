@@ -1,4 +1,4 @@
-//! Trying again: waits that grow, vary at random, and heed what the backend asks for.
+//! Retries with growing, random waits that respect the backend's retry delay.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,52 +13,51 @@ use super::SendError;
 use crate::backoff::{Backoff, chance};
 use spanscore_base::settings::HumanDuration;
 
-/// Longest wait that a backend may ask for; a longer one counts as this.
+/// Longest accepted retry delay of a backend; a longer one is shortened to it.
 pub const SERVER_DELAY_MAX: Duration = Duration::from_secs(300);
 
 /// Exponential back-off of retries: waits grow from `initial_interval` by `multiplier` up to
-/// `max_interval`, each varied at random, and never shorter than the backend asks for.
+/// `max_interval`, each varied at random, and are never shorter than the backend's retry delay.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrySettings {
-    /// True to try a failed request again.
+    /// True to retry a failed request.
     #[default = true]
     pub enabled: bool,
     /// First wait.
     #[default(HumanDuration::from_secs(1))]
     pub initial_interval: HumanDuration,
-    /// Part of a wait by which it is varied at random, 0 to 1.
+    /// Share of a wait by which it is varied at random, 0 to 1.
     #[default = 0.5]
     pub randomization_factor: f64,
-    /// Growth of the wait from try to try, at least 1.
+    /// Growth of the wait from retry to retry, at least 1.
     #[default = 1.5]
     pub multiplier: f64,
     /// Longest wait.
     #[default(HumanDuration::from_secs(30))]
     pub max_interval: HumanDuration,
-    /// Time after which a request is given up and what it holds is counted as failed; 0 never gives
-    /// up. Where it is left out: 300s, and 0 where what is sent must be delivered and the process
-    /// has a log.
+    /// Time after which retries stop and the request is counted as failed; 0 for no limit. Default
+    /// 300s, and 0 where delivery is required and the process has a log.
     pub max_elapsed_time: Option<HumanDuration>,
 }
 
-/// Time for trying where the settings say none.
+/// Default time limit of retries.
 const MAX_ELAPSED_TIME: HumanDuration = HumanDuration::from_secs(300);
 
 impl RetrySettings {
-    /// The same, without an end of trying unless the settings say one.
-    pub fn for_ever_unless_told(&self) -> Self {
+    /// Returns the settings without a time limit, unless they set one.
+    pub fn without_default_limit(&self) -> Self {
         let told = self.max_elapsed_time.unwrap_or_default();
         Self { max_elapsed_time: Some(told), ..self.clone() }
     }
 
-    /// Time for trying; `None` where it has no end.
+    /// Returns the time limit; `None` for no limit.
     fn time_max(&self) -> Option<Duration> {
         let time = self.max_elapsed_time.unwrap_or(MAX_ELAPSED_TIME).0;
         (!time.is_zero()).then_some(time)
     }
 
-    /// Returns the waits between tries.
+    /// Returns the waits between attempts.
     pub fn backoff(&self) -> Backoff {
         Backoff {
             first: self.initial_interval.0,
@@ -83,7 +82,7 @@ impl RetrySettings {
     }
 }
 
-/// Tries of one request: their number, and the time that is left for more.
+/// Attempts of one request: their number, and the time left.
 #[derive(Debug)]
 pub struct Retries {
     settings: RetrySettings,
@@ -92,18 +91,17 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// Starts the time for trying.
+    /// Starts the time limit.
     pub fn new(settings: &RetrySettings) -> Self {
         Self { settings: settings.clone(), started: Instant::now(), waits: 0 }
     }
 
-    /// Returns the time at which trying ends, if it does.
+    /// Returns the end of the time limit, if there is one.
     pub fn deadline(&self) -> Option<Instant> {
         self.started.checked_add(self.settings.time_max()?)
     }
 
-    /// Returns the next wait; `None` when it would end beyond the time for trying. `chance` is 0 to
-    /// 1.
+    /// Returns the next wait; `None` if it would exceed the time limit. `chance` is 0 to 1.
     pub fn next(&mut self, asked: Option<Duration>, chance: f64) -> Option<Duration> {
         let wait = self.settings.backoff().wait(self.waits, chance).max(heeded(asked));
         self.waits = self.waits.saturating_add(1);
@@ -113,28 +111,28 @@ impl Retries {
     }
 }
 
-/// Returns the wait that a backend asks for, as far as it is heeded.
+/// Returns the backend's retry delay, limited to the longest accepted one.
 pub fn heeded(asked: Option<Duration>) -> Duration {
     asked.unwrap_or_default().min(SERVER_DELAY_MAX)
 }
 
-/// Time that a request under way has to arrive where the way to the backend changes.
+/// Time for a request in flight to complete after the route to the backend has changed.
 pub(crate) const CHANGE_WAIT: Duration = Duration::from_secs(5);
 
-/// Calls `attempt` until it succeeds, fails for good, or the time for trying is over. `failed` is
-/// told of every failure that is followed by another attempt.
+/// Calls `attempt` until it succeeds, fails for good, or the time limit is reached. Calls `failed`
+/// for every failure before another attempt.
 pub async fn retry<T, F: Future<Output = Result<T, SendError>>>(
     settings: &RetrySettings,
     attempt: impl FnMut() -> F,
     failed: impl FnMut(&str, Duration),
 ) -> Result<T, SendError> {
     let sent = retry_until(settings, attempt, failed, std::future::pending()).await;
-    // Nothing changes, so there is an answer.
+    // The route never changes, so there is an answer.
     sent.unwrap_or_else(|| Err(SendError::Unreachable(String::new())))
 }
 
-/// As [`retry`], until the way to the backend has changed: then an attempt that is under way has
-/// [`CHANGE_WAIT`] to succeed, and there is no other one. `None` where nothing has arrived then.
+/// Works as [`retry`] until the route to the backend changes. Then an attempt in flight has
+/// [`CHANGE_WAIT`] to succeed, and no other is made. `None` if it does not.
 pub async fn retry_until<T, F: Future<Output = Result<T, SendError>>>(
     settings: &RetrySettings,
     mut attempt: impl FnMut() -> F,
@@ -157,7 +155,7 @@ pub async fn retry_until<T, F: Future<Output = Result<T, SendError>>>(
             Err(error) if !error.is_refusal() => error,
             done => return Some(done),
         };
-        let Some(wait) = retries.next(error.asked_wait(), chance()) else {
+        let Some(wait) = retries.next(error.requested_wait(), chance()) else {
             return Some(Err(error));
         };
         failed(error.text(), wait);
@@ -247,8 +245,8 @@ mod tests {
         let minute = settings(60);
         let secs = |s| Some(Duration::from_secs(s));
         assert_eq!((unsaid.time_max(), minute.time_max()), (secs(300), secs(60)));
-        assert_eq!(unsaid.for_ever_unless_told().time_max(), None);
-        assert_eq!(minute.for_ever_unless_told().time_max(), secs(60));
+        assert_eq!(unsaid.without_default_limit().time_max(), None);
+        assert_eq!(minute.without_default_limit().time_max(), secs(60));
         assert_eq!(settings(0).time_max(), None);
     }
 

@@ -1,4 +1,4 @@
-//! Settings of a client; exporters and commands derive them from their settings.
+//! Client settings, derived from those of exporters and commands.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::endpoint::{self, Endpoint};
 pub use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{Address, SettingsError};
 
-/// Target of requests, and the way there.
+/// Target and route of requests.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
     /// Encoding and transport of requests.
@@ -23,26 +23,24 @@ pub struct ClientSettings {
     pub headers: HeaderMap,
     /// Compression of requests.
     pub compression: Compression,
-    /// Longest wait for the answer to one request.
+    /// Longest wait for an answer.
     pub timeout: Duration,
     /// TLS to the backend.
     pub tls: TlsSettings,
 }
 
 impl ClientSettings {
-    /// The address that the endpoint stands for.
+    /// Returns the addresses of the endpoint.
     ///
-    /// # Errors
-    /// The endpoint is no address.
+    /// # Errors The endpoint is invalid.
     pub(super) fn resolve(&self) -> Result<Endpoint, SettingsError> {
         endpoint::resolve(self.protocol, &self.endpoint, self.tls.insecure)
     }
 }
 
-/// Checks that an endpoint is an address that the protocol takes; `insecure` as in [`TlsSettings`].
+/// Checks that an endpoint is valid for the protocol; `insecure` as in [`TlsSettings`].
 ///
-/// # Errors
-/// It is none, with the reason.
+/// # Errors The reason that it is invalid.
 pub fn check_endpoint(
     protocol: Protocol,
     endpoint: &Address,
@@ -51,10 +49,9 @@ pub fn check_endpoint(
     endpoint::resolve(protocol, endpoint, insecure).map(|_| ())
 }
 
-/// The headers of these names and values, which no log shows.
+/// Returns the headers, marked as secret.
 ///
-/// # Errors
-/// Names the header that holds what no header may hold.
+/// # Errors Names the invalid header.
 pub fn headers<'a>(
     pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<HeaderMap, SettingsError> {
@@ -85,9 +82,9 @@ pub enum Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
-    /// gzip: every OTLP backend reads it.
+    /// gzip: supported by every OTLP backend.
     Gzip,
-    /// zstd: cheaper, where the backend reads it.
+    /// zstd: cheaper, if the backend supports it.
     Zstd,
     /// None.
     None,

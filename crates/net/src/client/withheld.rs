@@ -1,5 +1,5 @@
-//! Redaction of secrets of a request in the answer's text: some backends echo a request, and some
-//! programs print their environment.
+//! Redaction of a request's secrets in answers, since some backends echo requests and some programs
+//! print their environment.
 
 use std::borrow::Cow;
 
@@ -11,24 +11,24 @@ use tonic::Status;
 
 use spanscore_base::settings::{Address, REDACTED};
 
-/// Shorter texts are not looked for: they would be found anywhere.
+/// Shorter secrets are not searched for: they occur anywhere.
 const BYTES_MIN: usize = 4;
 
-/// Lines of a secret of fewer bytes are not looked for by themselves.
+/// Shorter lines of a secret are not searched for by themselves.
 const LINE_BYTES_MIN: usize = 8;
 
-/// The secrets of a request: values of headers, user and password of the address, in each form in
-/// which they may come back.
+/// Secrets of a request: header values, user and password, in each encoding in which an answer may
+/// repeat them.
 #[derive(Clone, Default)]
 pub struct Withheld(Vec<String>);
 
 impl Withheld {
-    /// Those of requests with these headers to that address.
+    /// Returns the secrets of requests with these headers to this address.
     pub fn of(headers: &HeaderMap, address: &Address) -> Self {
         Self::of_values(headers.values().filter_map(|value| value.to_str().ok()), address)
     }
 
-    /// Those of requests with headers of these values to that address.
+    /// Returns the secrets of requests with these header values to this address.
     pub fn of_values<'a>(values: impl IntoIterator<Item = &'a str>, address: &Address) -> Self {
         let mut all: Vec<String> = values.into_iter().flat_map(forms_of_header).collect();
         if let Some(user) = address.user() {
@@ -40,7 +40,7 @@ impl Withheld {
         Self::of_all(all)
     }
 
-    /// Texts that are secrets themselves, and the lines of those that have some.
+    /// Returns redaction for these texts and for the lines of multi-line ones.
     pub fn of_secrets<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let forms = |secret: &'a str| {
             let lines = secret.lines().map(str::trim);
@@ -53,14 +53,14 @@ impl Withheld {
         let escaped: Vec<_> = all.iter().flat_map(|text| escaped(text)).collect();
         all.extend(escaped);
         all.retain(|text| text.len() >= BYTES_MIN);
-        // The longest first: one may hold another.
+        // The longest first, since one may contain another.
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         all.dedup();
         Self(all)
     }
 
-    /// The end of a text, without what it begins with of a secret that was cut in two.
-    pub fn behind_cut<'t>(&self, end: &'t str) -> &'t str {
+    /// Returns the end of a text without a leading remainder of a truncated secret.
+    pub fn without_cut_secret<'t>(&self, end: &'t str) -> &'t str {
         if self.0.iter().any(|secret| secret.contains(end)) {
             return "";
         }
@@ -72,14 +72,14 @@ impl Withheld {
         &end[longest..]
     }
 
-    /// A text without them.
+    /// Returns a text with the secrets redacted.
     pub fn without<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
         self.0.iter().fold(text.into(), |text, secret| {
             if text.contains(secret) { Cow::Owned(text.replace(secret, REDACTED)) } else { text }
         })
     }
 
-    /// The body of an answer without them, where it is a text.
+    /// Returns a body with the secrets redacted, if it is text.
     pub fn without_bytes(&self, body: Vec<u8>) -> Vec<u8> {
         let found = |secret: &String| memchr::memmem::find(&body, secret.as_bytes()).is_some();
         if !self.0.iter().any(found) {
@@ -88,7 +88,7 @@ impl Withheld {
         self.without(String::from_utf8_lossy(&body)).into_owned().into_bytes()
     }
 
-    /// A status whose message is without them.
+    /// Returns a status with the secrets in its message redacted.
     pub fn without_status(&self, status: Status) -> Status {
         match self.without(status.message()) {
             Cow::Borrowed(_) => status,
@@ -102,7 +102,7 @@ impl Withheld {
     }
 }
 
-/// A text as it stands in JSON, where that differs: some write `/` as it is, some `\/`.
+/// Returns the JSON escapes of a text if different: some writers escape `/`, some do not.
 fn escaped(text: &str) -> Vec<String> {
     let json = serde_json::Value::from(text).to_string();
     let json = json[1..json.len() - 1].to_owned();
@@ -110,7 +110,7 @@ fn escaped(text: &str) -> Vec<String> {
     forms.into_iter().filter(|form| form != text).collect()
 }
 
-/// A header's value, what stands behind its scheme, and what that hides.
+/// Returns a header's value, the part after its scheme, and the decoded part.
 fn forms_of_header(value: &str) -> Vec<String> {
     let mut forms = vec![value.to_owned()];
     if let Some((scheme, rest)) = value.split_once(' ') {
@@ -124,7 +124,7 @@ fn forms_of_header(value: &str) -> Vec<String> {
     forms
 }
 
-/// `user:password`, and the password alone; a user without one is a token.
+/// Returns `user:password` and the password; a user without one is a token.
 fn forms_of_user(user: &str) -> Vec<String> {
     let password = user.split_once(':').map_or(user, |(_, password)| password);
     vec![user.to_owned(), password.to_owned()]
@@ -164,8 +164,8 @@ mod tests {
         let printed = format!("{{'KEY': '{}', 'P': 'hunter22-long'}}", key.replace('\n', "\\n"));
         let shown = withheld.without(&*printed);
         assert!(!shown.contains("MII") && !shown.contains("hunter"), "{shown}");
-        assert_eq!(withheld.behind_cut("er22-long, and more"), ", and more");
-        assert_eq!(withheld.behind_cut("nter22-lo"), "");
-        assert_eq!(withheld.behind_cut("all is well"), "all is well");
+        assert_eq!(withheld.without_cut_secret("er22-long, and more"), ", and more");
+        assert_eq!(withheld.without_cut_secret("nter22-lo"), "");
+        assert_eq!(withheld.without_cut_secret("all is well"), "all is well");
     }
 }

@@ -1,8 +1,8 @@
 //! TLS of a client.
 //!
-//! One `rustls` configuration serves all connections of a client for its life; it looks up the
-//! authorities and the client's certificate for each connection, and they are reloaded when a
-//! connection is made and [`TlsSettings::reload_interval`] has passed.
+//! One `rustls` configuration serves all connections of a client. It looks up the authorities and
+//! the client's certificate for each connection. They are reloaded at a new connection after
+//! [`TlsSettings::reload_interval`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,10 +27,9 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// Reads the files; `alpn` are the protocols that the client speaks.
+    /// Reads the files; `alpn` lists the client's protocols.
     ///
-    /// # Errors
-    /// The first file or setting that cannot be used, and its fault.
+    /// # Errors The first unusable file or setting, and its fault.
     pub fn new(settings: &TlsSettings, alpn: &[&str]) -> Result<Self, TlsError> {
         let provider = super::provider();
         let name = settings.server_name_override.as_deref().map(server_name).transpose()?;
@@ -58,11 +57,10 @@ impl ClientTls {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// Returns the configuration of an HTTP client of one address. For a plain address it trusts
-    /// nobody and reads nothing: so it works also on a machine without authorities.
+    /// Returns the configuration of an HTTP client of one address. For a plain address it trusts no
+    /// authority and reads no file, so it also works on a machine without authorities.
     ///
-    /// # Errors
-    /// Those of [`ClientTls::new`].
+    /// # Errors Those of [`ClientTls::new`].
     pub fn config_for(
         url: &str,
         settings: &TlsSettings,
@@ -77,15 +75,14 @@ impl ClientTls {
         Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
     }
 
-    /// Returns the configuration, for clients that connect themselves.
+    /// Returns the configuration, for clients that open connections themselves.
     pub fn config(&self) -> &Arc<ClientConfig> {
         &self.config
     }
 
-    /// Returns the name that a server's certificate must have if its address is `host`.
+    /// Returns the expected certificate name of a server at `host`.
     ///
-    /// # Errors
-    /// If the host is no name.
+    /// # Errors If the host is not a valid name.
     pub fn name_of(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         match &self.name {
             Some(name) => Ok(name.clone()),
@@ -132,7 +129,7 @@ impl ClientMaterial {
             authorities.add_to(&mut roots)?;
         }
         if self.authorities.is_none() || settings.include_system_ca_certs_pool {
-            // Some of a system's authorities may be unreadable; the others still count.
+            // Some system authorities may be unreadable; the others still count.
             let system = rustls_native_certs::load_native_certs();
             roots.add_parsable_certificates(system.certs);
         }

@@ -1,11 +1,11 @@
-//! TLS of listeners and of clients: one implementation, `rustls` with `ring`.
+//! TLS of listeners and of clients, by `rustls` with `ring`.
 //!
-//! In: settings with the OpenTelemetry Collector's names. Out: a [`ServerTls`] that accepts
-//! connections, a [`ClientTls`] that clients connect with. Both reload their files while they run:
-//! a new connection uses the last content of the files, an open one goes on as it began. Files that
-//! cannot be used leave the content read before in place, with a log line and a counter.
+//! In: settings with the OpenTelemetry Collector's names. Out: a [`ServerTls`] for listeners and a
+//! [`ClientTls`] for clients. Both reload their files at run time. A new connection uses the latest
+//! content, an open one is unaffected. Unusable files leave the previous content in use, with a log
+//! line and a counter.
 //!
-//! Only TLS 1.2 and 1.3 exist here; ciphers are those that `rustls` takes for safe.
+//! Only TLS 1.2 and 1.3 exist here, with the ciphers that `rustls` considers safe.
 
 mod client;
 mod pem;
@@ -23,7 +23,7 @@ pub use remedy::remedy;
 pub use reread::{Changed, Reread, Rereader};
 pub use server::{HandshakeFailure, ServerTls, TlsStream};
 
-/// Returns the cryptography of all TLS of the process.
+/// Returns the cryptography provider of the process.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

@@ -10,10 +10,10 @@ use super::remedy::remedy;
 use spanscore_base::settings::Secret;
 use spanscore_base::settings::tls::TlsVersion;
 
-/// Largest PEM file, bytes: a bundle of all public authorities has a quarter of it.
+/// Largest PEM file, bytes: a bundle of all public authorities is a quarter of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Error of certificates or keys that cannot be used. Its text never shows a key.
+/// Error of unusable certificates or keys. Its text never shows a key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -24,19 +24,19 @@ pub enum TlsError {
         /// Error of the system.
         error: io::Error,
     },
-    /// There is no certificate in it, or it is broken.
+    /// It holds no certificate, or a broken one.
     #[error("{what} holds no certificate in PEM")]
     NoCertificate {
         /// The file or the setting.
         what: String,
     },
-    /// There is no private key in it, or it is broken.
+    /// It holds no private key, or a broken one.
     #[error("{what} holds no private key in PEM that can be used")]
     NoKey {
         /// The file or the setting.
         what: String,
     },
-    /// The certificate is not the key's.
+    /// Certificate and key do not match.
     #[error("{cert} and {key} do not go together: {error}")]
     Pair {
         /// File or setting of the certificate.
@@ -46,15 +46,15 @@ pub enum TlsError {
         /// Fault of the pair.
         error: rustls::Error,
     },
-    /// The certificate is of a form that nobody accepts.
+    /// No peer accepts the certificate's form.
     #[error("{cert} cannot be shown: {remedy}")]
     Form {
         /// File or setting of the certificate.
         cert: String,
-        /// Fault of the certificate, and what to do.
+        /// Fault of the certificate, with its remedy.
         remedy: &'static str,
     },
-    /// The authorities cannot be used.
+    /// The authorities are unusable.
     #[error("{what} holds no authority that can be used: {error}")]
     Authorities {
         /// The file or the setting.
@@ -62,15 +62,15 @@ pub enum TlsError {
         /// Fault of the authorities.
         error: String,
     },
-    /// `server_name_override` is no name.
+    /// `server_name_override` is not a valid name.
     #[error("`{0}` is not a name of a server")]
     ServerName(String),
-    /// The versions or ciphers do not fit together.
+    /// The versions and ciphers are incompatible.
     #[error("cannot set up TLS: {0}")]
     Setup(rustls::Error),
 }
 
-/// PEM as it was read, with its file or setting.
+/// PEM text with its file or setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pem {
     what: String,
@@ -78,7 +78,7 @@ pub(super) struct Pem {
 }
 
 impl Pem {
-    /// Reads the file, or takes the text; `None` if the settings name neither.
+    /// Reads the file or the text; `None` if the settings have neither.
     pub(super) fn read(
         file: Option<&str>,
         text: Option<&str>,
@@ -163,7 +163,7 @@ impl KeyPair {
     }
 }
 
-/// Returns the versions from the oldest supported one on.
+/// Returns the supported versions from the oldest on.
 pub(super) fn versions(min: TlsVersion) -> &'static [&'static rustls::SupportedProtocolVersion] {
     static NEWEST: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
     match min {

@@ -1,10 +1,9 @@
-//! Remedies for connections that TLS ends: certificates that a side refuses, as plain `openssl req
-//! -x509` makes them, and sides of which only one speaks TLS.
+//! Remedies for failed TLS connections: refused certificates, as made by plain `openssl req -x509`,
+//! and peers of which only one speaks TLS.
 //!
-//! The errors of `rustls` name the fault in one word; what to do about it is told here, once for
-//! all clients.
+//! The errors of `rustls` name the fault in one word; the remedies are here, for all clients.
 
-/// Part of an error's text, what it means, and what to do.
+/// Part of an error's text, its meaning, and its remedy.
 const REMEDIES: [(&str, &str); 8] = [
     (
         "CaUsedAsEndEntity",
@@ -40,7 +39,7 @@ const REMEDIES: [(&str, &str); 8] = [
     ("invalid HTTP version parsed", "the port may speak TLS: write `https://` for it"),
 ];
 
-/// Returns the remedy for a connection that TLS ended, from the text of the error.
+/// Returns the remedy for a failed TLS connection, from the error's text.
 pub fn remedy(error: &str) -> Option<&'static str> {
     REMEDIES.iter().find(|(part, _)| error.contains(part)).map(|(_, remedy)| *remedy)
 }

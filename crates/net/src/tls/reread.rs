@@ -1,4 +1,4 @@
-//! Reload of certificates and tokens from their files while the process runs.
+//! Reload of certificates and tokens from their files at run time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{KeyValue, Meter};
 
-/// Interval at which due reloads are looked for.
+/// Interval of checks for due reloads.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Result of a reload.
@@ -21,7 +21,7 @@ pub enum Changed {
     No,
 }
 
-/// Content of files that can be reloaded.
+/// Reloadable content of files.
 pub trait Reread: Send + Sync {
     /// Returns its name, for logs and counters.
     fn name(&self) -> &'static str;
@@ -29,10 +29,9 @@ pub trait Reread: Send + Sync {
     /// Returns the reload interval; at zero only [`Rereader::read_all`] reloads it.
     fn interval(&self) -> Duration;
 
-    /// Reloads it. Content that cannot be used leaves everything as it was. May block on the disk.
+    /// Reloads it. Unusable content leaves the previous one in use. May block on the disk.
     ///
-    /// # Errors
-    /// The fault, without any secret.
+    /// # Errors The fault, without any secret.
     fn reread(&self) -> Result<Changed, String>;
 }
 
@@ -45,7 +44,7 @@ crate::metrics! {
     }
 }
 
-/// Task that reloads its items, each at its interval.
+/// Task that reloads items, each at its interval.
 #[derive(Clone)]
 pub struct Rereader {
     items: Arc<Mutex<Vec<RereadItem>>>,
@@ -108,11 +107,11 @@ impl Rereader {
     async fn read(&self, what: Vec<Arc<dyn Reread>>) -> usize {
         let own = self.clone();
         let reading = move || what.iter().filter(|what| !own.read_one(&***what)).count();
-        // A disk that hangs would hold a thread of the runtime.
+        // A hanging disk would block a thread of the runtime.
         tokio::task::spawn_blocking(reading).await.unwrap_or(0)
     }
 
-    /// Reloads one item; returns false if it cannot be used.
+    /// Reloads one item; returns false if it is unusable.
     fn read_one(&self, what: &dyn Reread) -> bool {
         match what.reread() {
             Ok(Changed::No) => true,

@@ -18,7 +18,7 @@ use spanscore_base::settings::tls::ListenerTlsSettings;
 /// Connection under TLS.
 pub type TlsStream = tokio_rustls::server::TlsStream<TcpStream>;
 
-/// TLS of a listener, with certificates that are reloaded while it listens.
+/// TLS of a listener, with certificates that are reloaded at run time.
 pub struct ServerTls {
     settings: ListenerTlsSettings,
     /// Name of the listener, for people.
@@ -40,11 +40,10 @@ struct ServerMaterial {
 }
 
 impl ServerTls {
-    /// Reads the files. `listener` names it in logs and counters; `alpn` are the protocols that it
-    /// speaks, the preferred one first.
+    /// Reads the files. `listener` names it in logs and counters; `alpn` lists its protocols, the
+    /// preferred one first.
     ///
-    /// # Errors
-    /// The first file or setting that cannot be used, and its fault.
+    /// # Errors The first unusable file or setting, and its fault.
     pub fn new(
         settings: ListenerTlsSettings,
         listener: &'static str,
@@ -57,10 +56,9 @@ impl ServerTls {
         Ok(Self { settings, listener, alpn, current })
     }
 
-    /// Performs the handshake with a peer, without a timeout: that is the caller's.
+    /// Performs the handshake with a peer. The caller sets a timeout.
     ///
-    /// # Errors
-    /// Cause of a failed handshake.
+    /// # Errors Cause of a failed handshake.
     pub async fn accept(&self, stream: TcpStream) -> Result<TlsStream, HandshakeFailure> {
         let config = {
             let current = self.current.read();
@@ -140,7 +138,7 @@ impl ServerMaterial {
         let mut config =
             builder.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)));
         config.alpn_protocols = alpn.to_vec();
-        // A resumed session would outlive a change of the senders' authorities.
+        // A resumed session would outlive a change of the clients' authorities.
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
@@ -151,17 +149,17 @@ impl ServerMaterial {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum HandshakeFailure {
-    /// The peer does not speak TLS: plain text, mostly.
+    /// The peer does not speak TLS, but mostly plain text.
     NotTls,
-    /// No version or cipher is common to both.
+    /// There is no common version or cipher.
     Incompatible,
     /// The peer sent no certificate, but one is required.
     NoCertificate,
     /// Its certificate has expired, or is not yet valid.
     ExpiredCertificate,
-    /// Its certificate is of another authority, or not for this use.
+    /// Its certificate has another authority, or another purpose.
     UnknownCertificate,
-    /// The peer refused our certificate, or ended the handshake with another alert.
+    /// The peer refused our certificate, or sent another alert.
     RefusedByPeer,
     /// The peer closed the connection.
     Gone,

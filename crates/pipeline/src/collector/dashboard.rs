@@ -1,4 +1,4 @@
-//! Listener of the store's query interface and pages: its start, its metrics, counts for it.
+//! Listener of the store's query interface and pages, with its metrics.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,13 +26,13 @@ use spanscore_net::{metrics, readings};
 use spanscore_store::Store;
 use spanscore_telemetry::Telemetry;
 
-/// Most open connections; one more closes the oldest. Streams are up to 64 of them.
+/// Limit on open connections; one more closes the oldest. Up to 64 of them are streams.
 pub const CONNECTIONS_MAX: usize = 256;
 
-/// Error of a listener that cannot start.
+/// Start-up error of the listener.
 #[derive(Debug, thiserror::Error)]
 pub enum DashboardStartError {
-    /// The address cannot be listened on.
+    /// Cannot listen on the address.
     #[error(
         "cannot listen on {endpoint}: {error}; change `dashboard.endpoint`, or write \
          `dashboard: false`"
@@ -43,16 +43,16 @@ pub enum DashboardStartError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The certificates cannot be used.
+    /// The certificates are unusable.
     #[error("cannot set up TLS of `dashboard.tls`: {0}")]
     Tls(Box<TlsError>),
-    /// The system gives no random numbers.
+    /// The system provides no random numbers.
     #[error("cannot make a secret for `dashboard`: {0}")]
     Secret(io::Error),
-    /// The system gives no thread or no temporary folder.
+    /// The system refused a thread or temporary folder.
     #[error("cannot start the store: {0}")]
     Store(io::Error),
-    /// The system gives no thread for the pages.
+    /// The system refused a thread for the pages.
     #[error(
         "cannot start the thread of the pages: {0}; raise the limit of threads, or write \
          `dashboard: false`"
@@ -60,7 +60,7 @@ pub enum DashboardStartError {
     Thread(io::Error),
 }
 
-/// Makes the explanation of pasted requests; its dialects are compiled at the first.
+/// Returns the explainer of pasted requests; it compiles its dialects at first use.
 fn inspect(
     dialects: Vec<Dialect>,
     limits: LimitsSettings,
@@ -75,7 +75,7 @@ fn inspect(
     })
 }
 
-/// Access of commands of the same user, in files if those could be written.
+/// Access for the same user's commands, stored in files if those are writable.
 pub(crate) enum PagesAccess {
     Left(LeftAccess),
     Unwritten(LocalAccess),
@@ -90,7 +90,7 @@ impl PagesAccess {
     }
 }
 
-/// Store of one command with its pages, in a temporary file; both go with this.
+/// Store of one command with its pages, in a temporary file deleted on drop.
 pub struct StorePages {
     store: Arc<Store>,
     access: PagesAccess,
@@ -102,8 +102,7 @@ impl StorePages {
     /// Starts the store and its pages on a free port of the loopback address, on the current
     /// runtime.
     ///
-    /// # Errors
-    /// The system gives no thread, no temporary folder, no port or no random numbers.
+    /// # Errors The system refused a thread, temporary folder, port or random numbers.
     pub async fn start(settings: PagesSettings) -> Result<Self, CollectorStartError> {
         let mut telemetry = Telemetry::without_endpoints()?;
         let own = settings.store.clone();
@@ -124,13 +123,13 @@ impl StorePages {
         &self.store
     }
 
-    /// Returns the way to the pages.
+    /// Returns the access to the pages.
     pub fn access(&self) -> &LocalAccess {
         self.access.get()
     }
 }
 
-/// Starts the store and, where there is one, its listener; `memory` has the quota of what is asked.
+/// Starts the store and its listener, if configured; `memory` has the quota of queries.
 pub(crate) async fn start_store(
     settings: &mut CollectorSettings,
     data_dir: Option<&Path>,
@@ -155,8 +154,7 @@ pub(crate) async fn start_store(
     Ok((store, access))
 }
 
-/// Starts the listener. At the default address it is no error if that is taken: whoever set no
-/// other may not know of it.
+/// Starts the listener. An occupied default address is no error, since the user may not know of it.
 async fn start(
     (settings, pages): (DashboardSettings, PagesSettings),
     (store, bodies): (&Store, Arc<MemoryQuota>),
@@ -208,7 +206,7 @@ async fn start(
     Ok(Some(access))
 }
 
-/// Leaves the access in its folder; without that only the first link leads in.
+/// Stores the access in its folder; without it only the first link works.
 fn leave(access: LocalAccess, folder: PathBuf) -> PagesAccess {
     match access.clone().leave(folder) {
         Ok(left) => PagesAccess::Left(left),

@@ -1,6 +1,6 @@
-//! Idle trimmer: frees caches after a while without requests.
+//! Idle trimmer: frees caches after a period without requests.
 //!
-//! The memory goes back to the system some seconds later, by jemalloc's background thread.
+//! jemalloc's background thread returns the memory to the system some seconds later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::PipelineIntake;
 /// Time without a request after which caches are freed.
 const REST: Duration = Duration::from_secs(5);
 
-/// Starts the trimmer, which ends when the guard is dropped.
+/// Starts the trimmer; dropping the guard ends it.
 pub(super) fn start(intake: Arc<PipelineIntake>) -> DropGuard {
     let stop = CancellationToken::new();
     let stopped = stop.clone();

@@ -1,9 +1,9 @@
-//! Collector: starts every stage in order, and stops them in order.
+//! Collector: starts and stops every stage in order.
 //!
 //! Start: telemetry, exporters, shards, receivers; ready once all run. Stop: not ready, receivers
 //! refuse retryably, shards judge open traces, judges answer open inquiries, exporters drain their
-//! queues, ports close; all within `shutdown_timeout`, of which exporters get the rest, at least a
-//! quarter.
+//! queues, ports close. All steps are within `shutdown_timeout`, of which exporters get the rest,
+//! at least a quarter.
 
 mod dashboard;
 mod idle_trimmer;
@@ -53,10 +53,10 @@ use spanscore_receive::{self, FileReceiver, Receivers};
 use spanscore_store::Store;
 use spanscore_telemetry::{Telemetry, TelemetryError};
 
-/// Time for connections to close once nothing is left to wait for.
+/// Time for connections to close at the end.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 
-/// Opened log with its dependents: all of them, or none.
+/// Opened log with its dependents.
 #[derive(Default)]
 struct OpenedLog {
     journal: Option<Arc<Journal>>,
@@ -83,7 +83,7 @@ impl OpenedLog {
     }
 }
 
-/// Start-up errors of a collector, by the part that fails.
+/// Start-up error of a collector, by component.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectorStartError {
     /// Endpoints for metrics and health.
@@ -104,7 +104,7 @@ pub enum CollectorStartError {
     /// Judge.
     #[error(transparent)]
     Judges(#[from] JudgeStartError),
-    /// Evaluator outside of this process.
+    /// External evaluator.
     #[error(transparent)]
     ExternalEvaluators(#[from] ExternalStartError),
     /// Listener of the store's query interface.
@@ -113,7 +113,7 @@ pub enum CollectorStartError {
     /// Write-ahead log.
     #[error(transparent)]
     Log(#[from] JournalOpenError),
-    /// Receiver of topics of Kafka.
+    /// Kafka receiver.
     #[error(transparent)]
     Kafka(#[from] spanscore_kafka::KafkaStartError),
     /// Receiver.
@@ -242,12 +242,12 @@ impl Collector {
         }
     }
 
-    /// Returns the address of the pages and what opens them to a browser of this host.
+    /// Returns the address of the pages with the access for a browser of this host.
     pub fn pages(&self) -> Option<&LocalAccess> {
         self.access.as_ref().map(PagesAccess::get)
     }
 
-    /// Returns the longest shutdown that the config in use allows.
+    /// Returns the shutdown timeout of the current config.
     pub fn shutdown_timeout(&self) -> Duration {
         *self.shutdown_timeout.lock()
     }
@@ -257,14 +257,13 @@ impl Collector {
         self.telemetry.exposition()
     }
 
-    /// Stops reading topics: positions are committed, and what is unfinished is left to others.
+    /// Stops reading topics: commits positions, and leaves unfinished work to others.
     async fn stop_topics(&self, no_more_time: impl Future<Output = ()>) {
         self.kafka.stop(no_more_time).await;
         self.pipeline.intake().drop_revoked().await;
     }
 
-    /// Stops in order; returns the losses on the way. Once `hurry` is cancelled it waits for
-    /// nothing more.
+    /// Stops in order; returns the losses. After `hurry` is cancelled it waits for nothing.
     pub async fn shutdown(mut self, hurry: &CancellationToken) -> ShutdownReport {
         let all = before_closing(self.shutdown_timeout());
         let deadline = Instant::now() + all;
@@ -315,7 +314,7 @@ impl Collector {
             }
             None => false,
         };
-        // In this order: a trace judged in between counts twice rather than not at all.
+        // In this order a trace judged meanwhile counts twice rather than not at all.
         let unjudged = backlog.unjudged();
         let lost = ShutdownReport {
             unsent: since(&lost_before, self.exporters.lost()),
@@ -336,9 +335,8 @@ impl Collector {
     }
 }
 
-/// Starts everything that takes records in, receivers last: what they acknowledge is lost if a
-/// start that is refused ends the process. Evaluators may judge sessions (`has_sessions`), and
-/// files remember their positions in a folder.
+/// Starts all inputs, receivers last: data acknowledged by them would be lost in a failed start.
+/// `has_sessions` is true if evaluators judge sessions; the folder stores the positions of files.
 async fn start_inputs(
     (settings, has_sessions, data_dir): (&ReceiversSettings, bool, Option<&Path>),
     (pipeline, store, exporters): (&Pipeline, &Option<Arc<Store>>, &Arc<Exporters>),
@@ -354,7 +352,7 @@ async fn start_inputs(
     Ok((receivers, files, kafka))
 }
 
-/// Shows that everything runs, as long as shards move and inputs work.
+/// Reports readiness while shards move and inputs work.
 fn make_ready(
     telemetry: &Telemetry,
     pipeline: &Pipeline,
@@ -365,13 +363,12 @@ fn make_ready(
     telemetry.readiness().set(true);
 }
 
-/// Returns the time of a shutdown without its end: that is for what closes after all have given
-/// up.
+/// Returns the part of a shutdown's time before the connections close.
 fn before_closing(all: Duration) -> Duration {
     all - (2 * CLOSE_TIME).min(all / 8)
 }
 
-/// Returns a probe that is true while the inputs can take what comes.
+/// Returns a probe that is true while the inputs accept data.
 fn works(
     journal: Option<&Arc<Journal>>,
     kafka: &KafkaReceiver,
@@ -386,8 +383,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the losses of each exporter or forward since an earlier count, without those that lost
-/// nothing.
+/// Returns each exporter's or forward's losses since an earlier count, without zeros.
 fn since(before: &[Undelivered], now: Vec<Undelivered>) -> Vec<Undelivered> {
     let pairs = now.into_iter().zip(before);
     let lost = pairs
@@ -395,7 +391,7 @@ fn since(before: &[Undelivered], now: Vec<Undelivered>) -> Vec<Undelivered> {
     lost.filter(|lost| lost.count > 0).collect()
 }
 
-/// Builds the resolver of these dialects and facts.
+/// Builds the resolver for these dialects and facts.
 fn resolver(dialects: Vec<Dialect>, facts: &Facts) -> Result<Arc<Resolver>, TableError> {
     Ok(Arc::new(Resolver::new(Arc::new(Table::compile(dialects, facts)?))))
 }
@@ -413,7 +409,7 @@ fn outlet_of(exporters: &Arc<Exporters>, store: &Option<Arc<Store>>) -> Outlet {
     })
 }
 
-/// Starts the task that re-reads certificates and tokens, until the guard is dropped.
+/// Starts the reload task of certificates and tokens; dropping the guard ends it.
 fn reread(receivers: &Receivers, telemetry: &Telemetry, meter: &Meter) -> (Rereader, DropGuard) {
     let files = receivers.files().iter().chain(telemetry.files());
     let rereader = Rereader::new(meter);
@@ -423,7 +419,7 @@ fn reread(receivers: &Receivers, telemetry: &Telemetry, meter: &Meter) -> (Rerea
     (rereader, stop.drop_guard())
 }
 
-/// Returns the longest times for which a tail-sampling forward holds a trace, and remembers it.
+/// Returns the longest times for which a tail-sampling forward holds and remembers a trace.
 pub(crate) fn hold_times(settings: &CollectorSettings) -> HoldTimes {
     let CollectorSettings { traces, judging, evaluators, .. } = settings;
     let asks = evaluators.iter().any(|configured| configured.asks);

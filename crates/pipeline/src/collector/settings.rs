@@ -1,4 +1,4 @@
-//! Settings of a collector: checked, and as each stage takes them.
+//! Checked settings of a collector, in the form of each stage.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use spanscore_telemetry::{BuildFacts, TelemetrySettings};
 pub struct CollectorSettings {
     /// Receivers.
     pub receivers: ReceiversSettings,
-    /// Dialects: the conventions by which instrumentations record tool calls.
+    /// Dialects: conventions of instrumentations for recording tool calls.
     pub dialects: Vec<Dialect>,
     /// Completion of traces.
     pub traces: TracesSettings,
@@ -31,7 +31,7 @@ pub struct CollectorSettings {
     pub limits: LimitsSettings,
     /// Memory limit of each stage.
     pub memory: MemoryLimits,
-    /// Models that evaluators may ask.
+    /// Models available to evaluators.
     pub judges: BTreeMap<String, JudgeSettings>,
     /// Waiting times and limits of inquiries.
     pub judging: JudgingSettings,
@@ -41,9 +41,9 @@ pub struct CollectorSettings {
     pub exporters: Vec<ExporterSettings>,
     /// Forwards of requests to other backends.
     pub forward: Vec<ForwardSettings>,
-    /// Store of runs and evaluations; `None` if it is off.
+    /// Store of runs and evaluations; `None` if disabled.
     pub store: Option<StoreSettings>,
-    /// Query interface of the store; `None` if it is off.
+    /// Query interface of the store; `None` if disabled.
     pub dashboard: Option<DashboardSettings>,
     /// Our own logs, metrics and health.
     pub telemetry: TelemetrySettings,
@@ -62,16 +62,16 @@ pub struct CollectorSettings {
 pub struct LogFolder {
     /// Folder of all persistent state.
     pub data_dir: PathBuf,
-    /// Size, and the durability at which a record counts as written.
+    /// Size, and durability of an acknowledged record.
     pub limits: LogLimits,
 }
 
-/// Settings of a store and of what its pages explain.
+/// Settings of a store and its pages.
 #[derive(Clone)]
 pub struct PagesSettings {
     /// Store.
     pub store: StoreSettings,
-    /// Dialects by which pasted spans are explained.
+    /// Dialects for pasted spans.
     pub dialects: Vec<Dialect>,
     /// Limits of a pasted request.
     pub limits: LimitsSettings,

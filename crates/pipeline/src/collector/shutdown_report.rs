@@ -8,13 +8,13 @@ use spanscore_emit::Undelivered;
 /// Losses of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
-    /// Undelivered evaluations by exporter, without exporters that lost none.
+    /// Undelivered evaluations by exporter, without zeros.
     pub unsent: Vec<Undelivered>,
-    /// Accepted items that were not forwarded, by forward, without those that lost none.
+    /// Accepted, unforwarded items by forward, without zeros.
     pub unforwarded: Vec<Undelivered>,
-    /// Acknowledged data that was never judged.
+    /// Acknowledged, unjudged data.
     pub unjudged: Unjudged,
-    /// Work that the next process continues; not lost.
+    /// Work continued by the next process; not lost.
     pub kept: CarriedOver,
 }
 
@@ -23,9 +23,9 @@ pub struct ShutdownReport {
 pub struct CarriedOver {
     /// Undelivered evaluations by exporter.
     pub unsent: Vec<Undelivered>,
-    /// Items that were not forwarded, by forward.
+    /// Unforwarded items, by forward.
     pub unforwarded: Vec<Undelivered>,
-    /// Data that was not judged.
+    /// Unjudged data.
     pub unjudged: Unjudged,
 }
 
@@ -43,7 +43,7 @@ impl ShutdownReport {
 }
 
 impl ShutdownReport {
-    /// Adds the remaining work: as kept if it is in the log, else as lost.
+    /// Adds the remaining work: as kept if it is in the log, otherwise as lost.
     pub(super) fn with(mut self, left: CarriedOver, is_kept: bool) -> Self {
         if is_kept {
             return Self { kept: left, ..self };

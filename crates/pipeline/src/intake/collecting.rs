@@ -1,7 +1,7 @@
-//! Collection of what other processes judged: events that named clients send go to the store.
+//! Collection of other processes' evaluations: events from named clients go to the store.
 //!
-//! The requests go on to the shards as all others do, which pass over our own scope. So a request
-//! that is refused behind this comes again, and its evaluations are known by their ids.
+//! The requests also go to the shards, which ignore our own scope. If a later step refuses such a
+//! request, its retry has the same evaluation ids.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use spanscore_evaluate::kind;
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
 use spanscore_store::{Store, read_events};
 
-/// Intake in front of the pipeline's, for receivers that know their clients.
+/// Intake before the pipeline's, for receivers with known clients.
 pub(crate) struct CollectingIntake {
     inner: Arc<PipelineIntake>,
     store: Option<Arc<Store>>,
@@ -25,8 +25,7 @@ impl CollectingIntake {
         Self { inner, store: store.clone() }
     }
 
-    /// Stores the evaluations of a request; returns the number of those for which there was no
-    /// room, or that are none.
+    /// Stores the evaluations of a request; returns the number of those without room, or malformed.
     async fn collect(&self, received: &Received) -> Result<usize, Refused> {
         let sent = received.client.as_ref().zip(self.store.as_ref());
         let Some((client, store)) = sent.filter(|(client, store)| store.accepts(client)) else {
@@ -35,7 +34,7 @@ impl CollectingIntake {
         if received.signal != Signal::Logs {
             return Ok(0);
         }
-        // Not of its group, beside whose other clients it would have no part of its own.
+        // A sender apart from its group, so that it has its own share beside other clients.
         let sender = Sender::of_client(received.sender.group, client);
         if !store.has_room_for(sender) {
             return Err(Refused::StoreFull { retry_after: RETRY_AFTER });
@@ -43,7 +42,7 @@ impl CollectingIntake {
         let client = Arc::clone(client);
         let store = Arc::clone(store);
         let request = received.request.clone();
-        // A large request would hold up others of this thread of the network.
+        // A large request would block a network thread.
         let collecting = tokio::task::spawn_blocking(move || {
             let events = read_events(&request, sender, |name| kind(name).map(|kind| kind.name));
             let malformed = events.malformed;

@@ -1,4 +1,4 @@
-//! Holders of the log: the trace, the session or the backlog that claims most of one that fills.
+//! Largest holders of a filling log: the trace, session or backlog that claims most of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use strum::{IntoStaticStr, VariantArray};
 use spanscore_net::metrics::{KeyValue, Meter, Scraped};
 use spanscore_net::readings;
 
-/// Interval at which each place looks for its largest holder, while the log fills.
+/// Interval of searches for the largest holder while the log fills.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// Inverse of the part of the log that a holder is named from.
+/// Inverse of the share of the log above which a holder is named.
 const NAMED_PARTS: u64 = 16;
 
-/// Kind of work that claims records.
+/// Kind of work with claims on records.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, VariantArray, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum LogHolder {
@@ -24,7 +24,7 @@ pub(crate) enum LogHolder {
     Trace,
     /// Open or remembered session.
     Session,
-    /// Forwards with requests that wait in the log.
+    /// Forwards with requests waiting in the log.
     Forward,
 }
 
@@ -35,7 +35,7 @@ readings! {
     }
 }
 
-/// Largest holders at the last looks.
+/// Largest holders at the last searches.
 #[derive(Clone, Default)]
 pub(super) struct Holders(Arc<Mutex<HashMap<(LogHolder, usize), Look>>>);
 
@@ -46,13 +46,13 @@ struct Look {
 }
 
 impl Holders {
-    /// Returns true if a place has to look for its holders: not more often than now and then.
+    /// Returns true if a place is due to search for its holders.
     pub(super) fn is_due(&self, holder: LogHolder, place: usize) -> bool {
         let looks = self.0.lock();
         looks.get(&(holder, place)).is_none_or(|look| look.at.elapsed() >= LOOK_INTERVAL)
     }
 
-    /// Notes the largest holder of a place, and names it if it has much of the log.
+    /// Records the largest holder of a place, and names it if it has a large share of the log.
     pub(super) fn found(
         &self,
         (holder, place): (LogHolder, usize),

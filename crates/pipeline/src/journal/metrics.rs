@@ -6,15 +6,15 @@ use spanscore_log::{Log, LogUsage, Recovered};
 use spanscore_net::metrics::{Meter, Scraped};
 use spanscore_net::{metrics, readings};
 
-/// Reason why bytes of an earlier process are not read again, a metric label.
+/// Reason that bytes of an earlier process are not read, a metric label.
 #[derive(Clone, Copy, VariantArray, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum UnreadReason {
     /// They were being written when the process ended.
     Torn,
-    /// They are not what was written, or meet a fault.
+    /// They are damaged, or unreadable.
     Damaged,
-    /// They are of a kind that this version does not know.
+    /// Their kind is unknown to this version.
     Unknown,
 }
 
@@ -36,7 +36,7 @@ metrics! {
 }
 
 readings! {
-    /// Size of the log, and what it has written, freed and dropped.
+    /// Size of the log, with written, freed and dropped amounts.
     const USAGE: LogUsage {
         gauge("spanscore.log.size", "By", "Bytes of the log.", |log| log.bytes);
         gauge("spanscore.log.capacity", "By", "Most bytes of the log.", |log| log.bytes_max);
@@ -72,7 +72,7 @@ readings! {
 }
 
 impl JournalMetrics {
-    /// Makes the instruments of a log, and shows it with what could not be read of it.
+    /// Creates the instruments of a log, with its size and unreadable parts.
     pub(super) fn show(meter: &Meter, log: &Log, recovered: &Recovered) -> Self {
         let metrics = Self::new(meter).of(&[]);
         metrics.left_out.add(UnreadReason::Torn.into_str(), recovered.cut_bytes);

@@ -8,13 +8,13 @@
 //! ```
 //!
 //! A request is in the log before it is acknowledged, as `durability` says. A claim keeps its
-//! segment for as long as anything made of it is unfinished. The next process restores the open
-//! traces, and those that were judged and may be revised.
+//! segment as long as any work from it is unfinished. The next process restores open traces, and
+//! judged ones that may be revised.
 //!
-//! Each trace has two notes. The first, before its evaluations leave, tells the next process their
-//! revision, and by that their ids; the second, once they arrived, that they need not be sent
-//! again. Evaluations with the first note alone are sent again under the same ids, by which
-//! consumers can drop duplicates.
+//! Each trace has two notes. The first, written before its evaluations are sent, tells the next
+//! process their revision and thereby their ids. The second, after delivery, says that they need
+//! not be sent again. Evaluations with only the first note are sent again under the same ids, so
+//! that consumers can drop duplicates.
 
 mod holders;
 mod metrics;
@@ -46,7 +46,7 @@ use spanscore_receive::Received;
 
 pub(super) use restore::{EarlierVerdicts, Restore};
 
-/// Errors of opening `data_dir`.
+/// Error of opening `data_dir`.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalOpenError {
     /// Another process has locked it.
@@ -78,25 +78,24 @@ pub(super) struct Journal {
     log: Log,
     clock: Clock,
     metrics: JournalMetrics,
-    /// Claims on the latest answers of judges, oldest first.
+    /// Claims on the latest judge answers, oldest first.
     answers: Mutex<VecDeque<Claim>>,
     holders: Holders,
 }
 
-/// Judged traces: the note on each, with the cell that ties it to the records of the trace.
+/// Judged traces: each note, with the cell that ties it to the trace's records.
 pub(super) type JudgedTraces = Vec<(JudgedNote, NoteCell)>;
 
-/// Most answers of judges that stay in the log; one that is asked for again later costs a request.
+/// Limit on judge answers in the log; a later repeat of the question costs a request.
 const ANSWERS_MAX: usize = 4096;
 
-/// Recovery claim: holds all records of earlier processes until they were read.
+/// Recovery claim: holds all records of earlier processes until they are read.
 pub(super) struct RecoveryClaim(Claim);
 
 impl Journal {
     /// Opens the log in `data_dir`.
     ///
-    /// # Errors
-    /// The folder or the log cannot be used.
+    /// # Errors The folder or the log is unusable.
     pub(super) fn open(
         data_dir: &Path,
         limits: LogLimits,
@@ -121,8 +120,7 @@ impl Journal {
 
     /// Appends a request with the configured durability; returns a claim on its position.
     ///
-    /// # Errors
-    /// The log cannot take it.
+    /// # Errors The log refuses it.
     pub(super) async fn keep(&self, received: &Received) -> Result<Claim, AppendError> {
         let tags = notes::request_tags(received.signal, &received.raw, received.sender);
         let head = RecordHead { arrival_ns: (self.clock)(), tags };
@@ -130,7 +128,7 @@ impl Journal {
         self.log.append_of(Some(received.sender), head, payload).await
     }
 
-    /// Notes that traces were judged, before their evaluations leave.
+    /// Notes that traces were judged, before their evaluations are sent.
     fn judged(&self, traces: &JudgedTraces) {
         let head = [JUDGED_TAG, WITH_RECORDS, 0, 0];
         let payload = notes::encode_judged(traces.iter().map(|(note, _)| note));
@@ -168,7 +166,7 @@ impl Journal {
         }
     }
 
-    /// Holds an answer of a judge in the log, until many others have come.
+    /// Holds a judge's answer in the log, until many others have followed.
     fn hold_answer(&self, claim: Claim) {
         let mut answers = self.answers.lock();
         if answers.len() >= ANSWERS_MAX {
@@ -177,8 +175,8 @@ impl Journal {
         answers.push_back(claim);
     }
 
-    /// Looks for the largest holder of a kind at a place, now and then while the log is three
-    /// quarters full. `largest` returns its name and the bytes that it claims.
+    /// Searches for the largest holder of a kind at a place, at intervals while the log is three
+    /// quarters full. `largest` returns its name and claimed bytes.
     pub(super) fn look_for_holder<N: std::fmt::Display>(
         &self,
         (holder, place): (LogHolder, usize),
@@ -196,18 +194,18 @@ impl Journal {
         }
     }
 
-    /// Returns the bytes of the log that forwards wait for, which claim all from a request on.
+    /// Returns the bytes of the log claimed by forwards, from a request on.
     pub(super) fn held_by_forwards(&self) -> Option<(&'static str, u64)> {
         let onwards = self.log.source().lowest_onwards()?;
         Some(("see spanscore_forward_requests_in_log", self.log.bytes_from(onwards)))
     }
 
-    /// Returns true if all records of a trace are in the log: then it can tell of its judgement.
+    /// Returns true if all records of a trace are in the log, which can then note its judgement.
     pub(super) fn has_all_of(&self, trace: &TraceSpans) -> bool {
         trace.claims.are_of(self.log.source())
     }
 
-    /// Returns a probe that is true while the log takes records. It does not keep the log open.
+    /// Returns a probe that is true while the log accepts records. It does not keep the log open.
     pub(super) fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let log = self.log.downgrade();
         move || {
@@ -223,7 +221,7 @@ impl Journal {
         &self.log
     }
 
-    /// Waits until all records are on disk; returns false if they cannot be.
+    /// Waits until all records are on disk; returns false if that fails.
     pub(super) async fn flush(&self) -> bool {
         self.log.flush().await
     }
@@ -255,7 +253,7 @@ impl ReadBack for Journal {
 
 /// Logs the result of opening: damage, and the size of the log.
 fn tell(recovered: &Recovered) {
-    recovered.tell_of_damage();
+    recovered.log_damage();
     let Recovered { segments, bytes, .. } = *recovered;
     if segments > 0 {
         tracing::info!(segments, bytes, "an earlier process left a log, which is read now");

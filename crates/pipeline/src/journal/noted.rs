@@ -1,9 +1,8 @@
-//! Notes of earlier processes in the log: the last verdict on each trace, and those of which the
-//! evaluations have not arrived.
+//! Notes of earlier processes in the log: the last verdict on each trace, and undelivered verdicts.
 //!
-//! A trace may be forgotten and come again, while evaluations of its first part still wait for an
-//! exporter. So a record is passed over only if it stands before those of every judgement that
-//! waits, not of the last one alone.
+//! A trace may be forgotten and reopened while evaluations of its first part wait for an exporter.
+//! So a record is skipped only if it precedes the records of every waiting judgement, not just of
+//! the last one.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -16,20 +15,20 @@ use spanscore_assemble::PriorTrace;
 use spanscore_base::model::{NoteClaim, NoteKind, TraceId};
 use spanscore_log::{Record, record_bytes};
 
-/// Limit of remembered verdicts, traces; evaluations of others may be sent again, under the same
+/// Limit on remembered verdicts, in traces; evaluations of others may be sent again, under the same
 /// ids.
 const PRIORS_MAX: usize = 1 << 20;
-/// Most judgements of one trace that wait for their delivery; of more, the oldest two count as one.
+/// Limit on undelivered judgements of one trace; beyond it the oldest two count as one.
 const WAITING_MAX: usize = 8;
 
 /// Tags of notes.
 const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG, ANSWER_TAG];
 
-/// Judgement whose evaluations have not arrived.
+/// Judgement with undelivered evaluations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct WaitingVerdict {
     digest: [u8; 16],
-    /// Position of the first record that it was made on.
+    /// Position of the first record behind it.
     first: u64,
 }
 
@@ -38,12 +37,12 @@ struct WaitingVerdict {
 pub(super) struct NotedTraces {
     pub(super) origin_ns: Option<u64>,
     priors: EarlierVerdicts,
-    /// Judgements that wait, oldest first; of traces with one.
+    /// Undelivered judgements of traces, oldest first.
     waiting: HashMap<TraceId, SmallVec<[WaitingVerdict; 1]>>,
 }
 
 impl NotedTraces {
-    /// Reads all notes of a log; answers of judges go to the dispatcher. Blocks on the disk.
+    /// Reads all notes of a log, and passes judge answers to the dispatcher. Blocks on the disk.
     pub(super) fn read(journal: &Journal, dispatcher: Option<&JudgeHandle>) -> Self {
         let mut noted = Self::default();
         // Positions of the requests so far, in order.
@@ -82,7 +81,7 @@ impl NotedTraces {
         noted
     }
 
-    /// Returns what the shards must know of each trace.
+    /// Returns the knowledge of each trace for the shards.
     pub(super) fn into_priors(mut self) -> EarlierVerdicts {
         for (trace_id, waiting) in self.waiting {
             let first = waiting.iter().map(|it| it.first).min();
@@ -93,8 +92,8 @@ impl NotedTraces {
         self.priors
     }
 
-    /// Adds a note of a judged trace, with its position and the positions of the requests before
-    /// it; returns false if there is no room.
+    /// Adds a note of a judged trace, with its position and the positions of earlier requests;
+    /// returns false beyond the limit.
     fn judged(
         &mut self,
         note: &JudgedNote,
@@ -105,12 +104,12 @@ impl NotedTraces {
         if before.is_none() && self.priors.len() >= PRIORS_MAX {
             return false;
         }
-        // A record goes only once the trace is forgotten, and its evaluations have arrived.
+        // A record is removed only after its trace was forgotten and its evaluations delivered.
         let is_whole = note.records.iter().all(|record| requests.binary_search(record).is_ok());
         let first = if is_whole { note.records.first().copied() } else { Some(*position) };
         let first = first.unwrap_or(0);
-        // Notes that waited for a failing disk may stand behind later ones. A forgotten trace that
-        // comes again begins anew.
+        // Notes delayed by a failing disk may follow later ones. A forgotten trace that returns
+        // begins anew.
         let is_outdated = before.is_some_and(|before| {
             let begins_anew = note.records.first().is_some_and(|first| *first > before.first);
             let revision = before.verdict.map_or(0, |verdict| verdict.revision);
@@ -129,7 +128,7 @@ impl NotedTraces {
         true
     }
 
-    /// Adds a judgement that waits for its delivery.
+    /// Adds an undelivered judgement.
     fn wait(&mut self, trace_id: TraceId, verdict: WaitingVerdict) {
         let waiting = self.waiting.entry(trace_id).or_default();
         if waiting.len() >= WAITING_MAX {
@@ -139,8 +138,8 @@ impl NotedTraces {
         waiting.push(verdict);
     }
 
-    /// Adds a note of delivered evaluations. Those of earlier judgements of the same records need
-    /// not arrive any more.
+    /// Adds a note of delivered evaluations. Earlier judgements of the same records then need no
+    /// delivery.
     fn delivered(&mut self, trace_id: TraceId, digest: [u8; 16], claim: &NoteClaim) {
         if let Some(waiting) = self.waiting.get_mut(&trace_id)
             && let Some(at) = waiting.iter().position(|it| it.digest == digest)
@@ -178,8 +177,8 @@ mod tests {
     }
     use Note::{Delivered, Judged};
 
-    /// Reads notes on one trace, of a log that holds the requests at these positions; returns the
-    /// first position that is still of the trace, the last judgement, and if it was delivered.
+    /// Reads notes on one trace, from a log with requests at these positions. Returns the trace's
+    /// first relevant position, the last judgement, and true if it was delivered.
     fn check(requests: &[u64], log: &[Note]) -> (u64, Option<(u8, bool)>) {
         let source = Arc::new(Source::default());
         let trace_id = TraceId([1; 16]);

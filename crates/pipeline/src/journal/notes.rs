@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tags                              payload
-//! 1, form, sender 2                 request: the group 8 where the form says so, then the body;
+//! 1, form, sender 2                 request: the group 8 if the form says so, then the body;
 //!                                   form as in `FormBits`
 //! 1, signal, is JSON, compression   the same without its sender, as earlier versions wrote it
 //! 2, 0, 0, 0                        judged: trace id 16, digest 16, revised 16, has revised 1,
@@ -13,7 +13,7 @@
 //! 4, 0, 0, 0                        answer: digest of the question 16, text
 //! ```
 //!
-//! Lengths are in bytes, numbers big-endian. A cut entry at the end of a note is ignored.
+//! Lengths are in bytes, numbers big-endian. A truncated entry at the end of a note is ignored.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -27,7 +27,7 @@ use spanscore_log::PROBE_TAG;
 pub(super) const REQUEST_TAG: u8 = 1;
 /// Note of judged traces.
 pub(super) const JUDGED_TAG: u8 = 2;
-/// Note of traces whose evaluations were delivered to all exporters that must have them.
+/// Note of traces whose evaluations were delivered to all required exporters.
 pub(super) const DELIVERED_TAG: u8 = 3;
 /// Answer of a judge.
 pub(super) const ANSWER_TAG: u8 = 4;
@@ -35,7 +35,7 @@ pub(super) const ANSWER_TAG: u8 = 4;
 const JUDGED_BYTES: usize = 16 + 16 + 16 + 1 + 4;
 const DELIVERED_BYTES: usize = 16 + 16;
 
-/// Form of a note of judged traces that names their records.
+/// Form of a note of judged traces with their records.
 pub(super) const WITH_RECORDS: u8 = 1;
 
 /// Note of one judged trace.
@@ -45,12 +45,12 @@ pub(crate) struct JudgedNote {
     pub(crate) revision: u32,
     pub(crate) digest: [u8; 16],
     pub(crate) revised: Option<[u8; 16]>,
-    /// Positions of the records that it was judged on.
+    /// Positions of the judged records.
     pub(crate) records: SmallVec<[u64; 1]>,
 }
 
 impl JudgedNote {
-    /// Converts the note to the knowledge of a later process; delivery is not noted here.
+    /// Converts the note to the knowledge of a later process, without the delivery.
     pub(super) fn prior(&self) -> PriorVerdict {
         let Self { revision, digest, revised, .. } = *self;
         PriorVerdict { revision, digest, revised, is_delivered: false }
@@ -61,21 +61,21 @@ impl JudgedNote {
 struct FormBits;
 
 impl FormBits {
-    /// Signal, by its place.
+    /// Signal, by its number.
     const SIGNAL: u8 = 0b0000_0011;
     /// The body is JSON.
     const JSON: u8 = 0b0000_0100;
-    /// Compression, by its place; two bits.
+    /// Shift of the two bits of the compression's number.
     const COMPRESSION_SHIFT: u32 = 3;
-    /// The group of the sender stands before the body.
+    /// The sender's group precedes the body.
     const GROUPED: u8 = 0b0010_0000;
-    /// The sender stands in the other tags, as `sender_tags` gives it.
+    /// The sender is in the other tags, by `sender_tags`.
     const WITH_SENDER: u8 = 0b1000_0000;
 }
 
-/// Returns the tags of a sender. Of a group, whose name tells the peer, its connection; else eight
-/// bits of the peer's hash and one of 255 numbers of the connection, 0 where there is none. Those
-/// with the same tags share a part when they are restored.
+/// Returns the tags of a sender. For a group, whose name identifies the peer, they hold its
+/// connection. Otherwise they hold eight bits of the peer's hash and one of 255 connection numbers,
+/// 0 without one. After a restore, senders with equal tags share a quota.
 fn sender_tags(Sender { group, peer, connection }: Sender) -> [u8; 2] {
     if connection == 0 || !group.is_everybody() {
         return connection.to_be_bytes();
@@ -109,7 +109,7 @@ pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: Sender) -> [u8
     [REQUEST_TAG, form, peer, connection]
 }
 
-/// Returns true for a note of a kind that this version knows.
+/// Returns true for a note of a kind known to this version.
 pub(super) fn is_note(tags: [u8; 4]) -> bool {
     matches!(tags[0], PROBE_TAG | JUDGED_TAG | DELIVERED_TAG | ANSWER_TAG)
 }
@@ -122,7 +122,7 @@ pub(super) fn request_payload(raw: &RawBody, sender: Sender) -> Bytes {
     [&sender.group.to_bytes()[..], &raw.bytes].concat().into()
 }
 
-/// Decodes a request; `None` if the tags are none that this version knows.
+/// Decodes a request; `None` for tags unknown to this version.
 pub(crate) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody, Sender)> {
     let [REQUEST_TAG, form, third, fourth] = tags else { return None };
     let (signal, json, compression, connection) = if form & FormBits::WITH_SENDER == 0 {
@@ -153,8 +153,8 @@ pub(crate) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody,
     } else {
         (ClientGroup::default(), payload)
     };
-    // A group is one peer, as it was when it sent this. Earlier versions wrote the connection
-    // alone: 256 that came one after another are then one peer.
+    // A group is one peer, as when it sent this. Earlier versions wrote only the connection; 256
+    // consecutive ones are then one peer.
     let [peer, _] = connection.to_be_bytes();
     let peer = if is_grouped { fingerprint(&group.to_bytes()) } else { u32::from(peer) };
     let sender = Sender { group, peer, connection };
@@ -177,7 +177,7 @@ pub(super) fn encode_judged<'a>(notes: impl Iterator<Item = &'a JudgedNote>) -> 
     bytes.into()
 }
 
-/// Decodes a note of judged traces of some form; a cut entry ends it.
+/// Decodes a note of judged traces; a truncated entry ends it.
 pub(super) fn decode_judged(form: u8, payload: &[u8]) -> impl Iterator<Item = JudgedNote> {
     let mut at = NoteBytes(payload);
     std::iter::from_fn(move || {
@@ -216,7 +216,7 @@ pub(super) fn decode_delivered(payload: &[u8]) -> impl Iterator<Item = (TraceId,
     })
 }
 
-/// Encodes an answer behind the digest of its question.
+/// Encodes an answer after the digest of its question.
 pub(super) fn encode_answer(key: [u8; 16], text: &str) -> Bytes {
     [&key[..], text.as_bytes()].concat().into()
 }

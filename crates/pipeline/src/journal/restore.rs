@@ -1,9 +1,9 @@
 //! Recovery: replays the log of earlier processes into the shards.
 //!
-//! Requests that come meanwhile are logged and acknowledged, and read from the log like the others:
-//! shards see every record once, in the order of the log. Notes are read first, as a trace must
-//! know its earlier verdict when its first record arrives; then the requests, on the clock of their
-//! arrival, so that traces complete as they would have done.
+//! New requests are logged and acknowledged meanwhile, and read from the log like the others, so
+//! shards see every record once, in the order of the log. Notes are read first, since a trace must
+//! know its earlier verdict before its first record. Then requests follow, on the clock of their
+//! arrival, so that traces complete as before.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use spanscore_log::{Record, RecordReader, Skipped, record_bytes};
 use spanscore_receive::{Received, unpack};
 use spanscore_recordings::REQUEST_BYTES_MAX;
 
-/// Records read before they are handed on, bytes.
+/// Bytes of records read before they are handed on.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Verdicts of earlier processes, by trace.
@@ -33,7 +33,7 @@ pub(crate) struct Restore {
     intake: Arc<PipelineIntake>,
     /// Dispatcher that caches logged answers of judges.
     dispatcher: Option<JudgeHandle>,
-    /// Claim on the whole log, until it was read.
+    /// Claim on the whole log until it is read.
     _all: Claim,
     /// Arrival of the first request, Unix nanoseconds: zero on the shards' clocks.
     origin_ns: u64,
@@ -51,7 +51,7 @@ impl Restore {
         Self { journal, intake, dispatcher, _all: past.0, origin_ns: 0, last_ms: 0, requests: 0 }
     }
 
-    /// Replays the log, then lets requests pass; returns false after a fault: requests are then
+    /// Replays the log, then admits requests. Returns false after a fault: requests are then
     /// refused, and the whole log stays for the next start.
     pub(crate) async fn run(self) -> bool {
         let journal = Arc::clone(&self.journal);
@@ -68,7 +68,7 @@ impl Restore {
         false
     }
 
-    /// Replays the log; `None` after a fault of reading.
+    /// Replays the log; `None` after a read error.
     async fn run_all(mut self) -> Option<()> {
         let started = std::time::Instant::now();
         self.journal.metrics.restoring.record(1);
@@ -78,8 +78,8 @@ impl Restore {
         self.origin_ns = known.origin_ns.unwrap_or_else(|| (self.journal.clock)());
         self.intake.begin_restoring(known.into_priors()).await;
         let mut at = 0;
-        // Each pass finds only the requests that came during the last one. The final pass holds
-        // new requests up, so it must be short.
+        // Each pass finds only the requests that arrived during the previous one. The final pass
+        // blocks new requests, so it must be short.
         for _ in 0..2 {
             at = self.read_from(at).await?;
         }
@@ -123,7 +123,7 @@ impl Restore {
         }
     }
 
-    /// Hands a record on; skips one that panics, which would stop the others at every start.
+    /// Hands a record on; skips one that panics, which would block the others at every start.
     async fn hand_on_safely(&mut self, record: Record) {
         let position = record.position;
         let bytes = record.payload.len() as u64;
@@ -166,7 +166,7 @@ impl Restore {
         }
     }
 
-    /// Converts a time to the clock of the shards, which never goes back.
+    /// Converts a time to the shards' clock, which never goes back.
     fn ms_of(&mut self, unix_ns: u64) -> u64 {
         let ms = unix_ns.saturating_sub(self.origin_ns) / 1_000_000;
         self.last_ms = self.last_ms.max(ms);
@@ -174,7 +174,7 @@ impl Restore {
     }
 }
 
-/// Reads some records; none at the end.
+/// Reads some records; empty at the end.
 fn read_chunk(reader: &mut RecordReader) -> Vec<Result<Record, Skipped>> {
     let mut chunk = Vec::new();
     let mut bytes = 0;
@@ -188,7 +188,7 @@ fn read_chunk(reader: &mut RecordReader) -> Vec<Result<Record, Skipped>> {
     chunk
 }
 
-/// Runs blocking work beside the network; `None` if it panicked, which the panic hook logs.
+/// Runs blocking work off the network's threads; `None` if it panicked, which the panic hook logs.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }

@@ -1,6 +1,6 @@
 //! Spans of our own telemetry for requests to judges, by the semantic conventions for GenAI clients
-//! (<https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/>). They hold prompt and reply
-//! only where the config says so.
+//! (<https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/>). They include prompt and
+//! reply only if configured.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ use spanscore_telemetry::OwnSpans;
 /// Outcome of an answered request.
 const REPLIED: &str = "replied";
 
-/// Returns an observer that records a span of each request.
+/// Returns an observer that records a span for each request.
 pub(super) fn watch(spans: OwnSpans) -> CallWatch {
     let count = AtomicU64::new(0);
     std::sync::Arc::new(move |call| {
@@ -27,7 +27,7 @@ pub(super) fn watch(spans: OwnSpans) -> CallWatch {
 }
 
 /// Builds the span of a request; `number` makes its id unique in this process. All requests for one
-/// evaluation form a trace, whose id is that of the evaluation.
+/// evaluation form a trace with the evaluation's id.
 fn span_of(call: &JudgeCall, number: u64) -> Span {
     let mut hash = Sha256::new();
     hash.update(call.evaluation.0);

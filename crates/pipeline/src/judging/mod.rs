@@ -1,4 +1,4 @@
-//! Dispatchers to judges and external evaluators, joined to the pipeline.
+//! Dispatchers of judges and external evaluators within the pipeline.
 
 mod calls;
 mod outlet;
@@ -53,7 +53,7 @@ pub(super) struct Dispatchers {
 }
 
 impl Dispatchers {
-    /// Sends inquiries about what a sender sent to their dispatchers; never waits.
+    /// Sends inquiries about a sender's data to their dispatchers, without waiting.
     pub(super) fn ask(&self, asked: Vec<AskedTarget>, receipt: Option<&Receipt>, sender: Sender) {
         let (judged, external) = AskedTarget::by_lane(asked);
         if let Some(dispatcher) = &self.judge {
@@ -64,7 +64,7 @@ impl Dispatchers {
         }
     }
 
-    /// Returns the inquiries that have a dispatcher; adds an evaluation to `out` for each other.
+    /// Returns the inquiries with a dispatcher; adds an evaluation to `out` for each other.
     pub(super) fn unless_unasked(
         &self,
         asked: Vec<AskedTarget>,
@@ -100,12 +100,12 @@ pub(super) struct RunningDispatchers {
     external: ExternalDispatcher,
     pending: Arc<PendingTraces>,
     kept: KeptLetters,
-    /// True if there is a log, which takes inquiries that are unanswered at shutdown.
+    /// True if a log stores inquiries that are unanswered at shutdown.
     leaves: bool,
 }
 
 impl RunningDispatchers {
-    /// Starts both dispatchers. They run even if no evaluator asks: a reload may bring one.
+    /// Starts both dispatchers, even without an evaluator for them: a reload may add one.
     pub(super) fn start(
         judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
         places: JudgePlaces<'_>,
@@ -137,7 +137,7 @@ impl RunningDispatchers {
         }
     }
 
-    /// Builds clients for new judges, if an evaluator asks one; sends nothing.
+    /// Builds clients for new judges, if an evaluator uses one; sends nothing.
     pub(super) fn prepare(
         &self,
         (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
@@ -156,13 +156,13 @@ impl RunningDispatchers {
         self.external.limit(&external_settings(judging, self.leaves));
     }
 
-    /// Closes both dispatchers, and waits for requests under way until `no_more_time`.
+    /// Closes both dispatchers, and waits for running requests until `no_more_time`.
     pub(super) async fn shutdown<F: Future<Output = ()>>(self, no_more_time: impl Fn() -> F) {
         tokio::join!(self.judge.shutdown(no_more_time()), self.external.shutdown(no_more_time()));
     }
 }
 
-/// Returns the evaluators known to ask a judge, each with its judge.
+/// Returns the evaluators that use a judge, each with its judge.
 fn asking(evaluators: &Evaluators) -> Vec<(String, String)> {
     evaluators.judges().map(|(by, judge)| (by.to_owned(), judge.to_owned())).collect()
 }

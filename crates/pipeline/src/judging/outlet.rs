@@ -1,5 +1,5 @@
-//! Outlet of a dispatcher: counts its evaluations like all others, marks superseded verdicts, and
-//! informs the forwards and the dead letters.
+//! Outlet of a dispatcher: counts its evaluations, marks superseded verdicts, and informs the
+//! forwards and the dead letters.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::Outlet;
 use crate::metrics::PipelineMetrics;
 use spanscore_base::model::{Evaluation, EvaluationId, GivenVerdict, Outcome, Receipt, Recent};
 
-/// Limit of remembered verdicts, by which a revision names the one that it supersedes.
+/// Limit on remembered verdicts, by which a revision names its predecessor.
 const GIVEN_MAX: usize = 65_536;
 
 pub(super) struct AskedOutlet {
@@ -42,8 +42,8 @@ impl AskedOutlet {
         Arc::new(move |evaluations: Vec<_>, receipt| self.emit(evaluations, receipt))
     }
 
-    /// Passes on the evaluations of one inquiry. One that ended without an answer is not told of if
-    /// others read its records by now: they ask the same, under the same identity.
+    /// Passes on the evaluations of one inquiry. An unanswered inquiry is not reported if another
+    /// process now reads its records and repeats the question under the same identity.
     fn emit(&self, mut evaluations: Vec<Evaluation>, receipt: Option<Receipt>) {
         let left = receipt.as_ref().filter(|receipt| receipt.claims().are_retired());
         let is_answered = evaluations.iter().any(|it| matches!(it.outcome, Outcome::Scored(_)));
@@ -61,7 +61,7 @@ impl AskedOutlet {
         (self.outlet)(evaluations, receipt);
     }
 
-    /// Counts answers of judges on records that another process had read, with their cost.
+    /// Counts judge answers on records that another process had read, with their cost.
     fn count_repeated(&self, evaluations: &[Evaluation], receipt: Option<&Receipt>) {
         if !receipt.is_some_and(|receipt| receipt.claims().were_read_before()) {
             return;

@@ -1,7 +1,7 @@
-//! Traces whose verdict is open for tail-sampling forwards, as judges have not answered yet.
+//! Traces with open judge answers, for tail-sampling forwards.
 //!
-//! A trace that fails by an evaluator without a judge is reported at once. Others are reported when
-//! the last of their judges has answered: before that a `fail` may still come.
+//! A trace that fails by an evaluator without a judge is reported at once. Others are reported
+//! after the last judge's answer, since a `fail` may come before that.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use spanscore_base::model::{Evaluation, TraceId};
 use spanscore_emit::forward::{Forwards, JudgedTrace};
 use spanscore_evaluate::AskedTarget;
 
-/// Limit of pending traces; further ones are reported by what is known at once.
+/// Limit on pending traces; others are reported at once by the known verdicts.
 const TRACES_MAX: usize = 100_000;
 
 /// Open inquiries by trace.
@@ -22,7 +22,7 @@ pub(crate) struct PendingTraces {
     traces: Mutex<HashMap<TraceId, PendingTrace>>,
 }
 
-/// Evaluators whose judges have not answered. A set, as a revision asks the same ones again.
+/// Evaluators with unanswered judges. A set, since a revision asks the same ones again.
 #[derive(Default)]
 struct PendingTrace {
     evaluators: HashSet<String>,
@@ -34,7 +34,7 @@ impl PendingTraces {
         Self { forwards, traces: Mutex::default() }
     }
 
-    /// Registers the inquiries of a trace; returns false if there is no room.
+    /// Registers the inquiries of a trace; returns false beyond the limit.
     pub(crate) fn expect(&self, trace_id: TraceId, asked: &[AskedTarget]) -> bool {
         let mut traces = self.traces.lock();
         if traces.len() >= TRACES_MAX && !traces.contains_key(&trace_id) {

@@ -1,5 +1,5 @@
-//! Dead letters: inquiries without an answer, in a file that `spanscore rejudge` reads. Ids and
-//! errors only.
+//! Dead letters: unanswered inquiries, in a file that `spanscore rejudge` reads. Only ids and
+//! errors.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use spanscore_net::metrics::{CounterBy, Meter};
 /// Path of the file in `data_dir`.
 pub const UNANSWERED_FILE: &str = "dead_letters/judges.jsonl";
 
-/// Limit of lines that wait for the writer; further ones are dropped.
+/// Limit on lines waiting for the writer; others are dropped.
 const WAITING_MAX: usize = 1_024;
 /// Rotation of the file: 80 MiB in all.
 const ROTATION: Rotation = Rotation { bytes_max: 16 << 20, backups_max: 4, is_private: true };
@@ -58,7 +58,7 @@ impl KeptLetters {
     }
 }
 
-/// Writer of dead letters on its own thread, as the dispatcher never waits for the disk.
+/// Writer of dead letters on its own thread, since the dispatcher never waits for the disk.
 pub(super) struct UnansweredLetters {
     kept: KeptLetters,
     lines: Option<SyncSender<String>>,
@@ -67,8 +67,8 @@ pub(super) struct UnansweredLetters {
 }
 
 impl UnansweredLetters {
-    /// Starts the writer; `None` without `data_dir`. Counters appear at once in any case, the file
-    /// with the first letter.
+    /// Starts the writer; `None` without `data_dir`. Counters appear at once, the file with the
+    /// first letter.
     pub(super) fn start(data_dir: Option<&Path>, kept: KeptLetters, meter: &Meter) -> Option<Self> {
         let counter = LetterMetrics::new(meter).of(&[]).letters;
         let path = data_dir?.join(UNANSWERED_FILE);
@@ -100,7 +100,7 @@ impl Drop for UnansweredLetters {
     fn drop(&mut self) {
         drop(self.lines.take());
         if let Some(writer) = self.writer.take() {
-            // The panic hook has logged a panic of it.
+            // The panic hook has logged its panic.
             let _ = writer.join();
         }
     }
@@ -122,7 +122,7 @@ fn write(path: &Path, lines: &Receiver<String>, counter: &CounterBy) {
     }
 }
 
-/// Appends a line; returns the number of older lines that rotation removed.
+/// Appends a line; returns the number of older lines removed by rotation.
 fn append(path: &Path, open: &mut Option<Rotating>, line: &str) -> std::io::Result<u64> {
     let file = match open {
         Some(file) => file,

@@ -1,6 +1,6 @@
 //! Metrics of the pipeline.
 //!
-//! Names are those of the Prometheus exposition without prefix and suffix.
+//! Field names are Prometheus names without prefix and suffix.
 
 mod skipped;
 
@@ -105,8 +105,7 @@ metrics! {
 }
 
 metrics! {
-    /// Targets that an evaluator skipped; the judge is among the labels if it always asks the same
-    /// one.
+    /// Targets skipped by an evaluator; the judge is a label if it always uses the same one.
     struct SkippedMetrics {
         targets: CounterBy("spanscore.evaluate.skipped", "{target}",
             "Traces and sessions that an evaluator passed over as the config says, by reason.",
@@ -114,7 +113,7 @@ metrics! {
     }
 }
 
-/// All metrics of these stages, and what the gauges sum up.
+/// All metrics of these stages, and the values behind the gauges.
 pub(super) struct PipelineMetrics {
     pub(super) stages: StageMetrics,
     outcomes: OutcomeMetrics,
@@ -128,11 +127,11 @@ pub(super) struct PipelineMetrics {
 pub(super) struct JudgedCounts {
     completions: Vec<(Completion, u64)>,
     skips: SkipCounts,
-    /// Traces judged in part, as the rest would have exceeded their work budget.
+    /// Traces judged in part, because of their work budget.
     pub(super) expensive: u64,
-    /// Traces not read, as that could have exceeded the memory for judging.
+    /// Traces not read, because of the memory for judging.
     pub(super) too_large: u64,
-    /// Texts of answers that were cut.
+    /// Shortened texts of answers.
     pub(super) cut_texts: u64,
 }
 
@@ -170,13 +169,13 @@ pub(super) const SESSION_VERDICTS: &str = "session_verdicts";
 /// Reason of [`StageMetrics::dropped_spans`]: an internal error of their shard.
 pub(super) const FAULT: &str = "fault";
 
-/// Reasons for which a request is refused.
+/// Reasons for refusing a request.
 const REFUSALS: [&str; 8] = [
     "queue_full", "reading_full", "shard_full", "log_full", "log_share", "log_behind",
     "log_failed", "restoring",
 ];
 
-/// Returns the spans that were dropped, by reason.
+/// Returns the dropped spans, by reason.
 fn dropped(counts: &SpanCounts) -> [(&'static str, u64); 7] {
     [
         ("duplicate", counts.duplicate),
@@ -189,7 +188,7 @@ fn dropped(counts: &SpanCounts) -> [(&'static str, u64); 7] {
     ]
 }
 
-/// Adds counts, unless they are nothing: adding costs more than looking.
+/// Adds counts other than zero: adding costs more than a check.
 fn add(counter: &CounterBy, counts: &[(&'static str, u64)]) {
     for (value, count) in counts.iter().filter(|(_, count)| *count > 0) {
         counter.add(value, *count);
@@ -292,7 +291,7 @@ impl PipelineMetrics {
             let Some(Evaluation { target, evaluator, revision, .. }) = same.first() else {
                 continue;
             };
-            // A revision comes long after the end, and the end of a session is a time-out.
+            // A revision follows long after the end, and the end of a session is a time-out.
             let is_first = *revision == 0 && evaluator.level != Level::Session;
             if is_first && target.completion == Completion::RootEnded {
                 let ended = Duration::from_nanos(target.ended_ns);

@@ -1,4 +1,4 @@
-//! Counts of targets that evaluators skipped as the config says.
+//! Counts of targets that evaluators skipped by configuration.
 
 use spanscore_evaluate::engine::run::{SkipReason, Skips};
 

@@ -1,8 +1,8 @@
-//! Config reload while the collector runs: evaluators, dialects, exporters, forwards, judges,
-//! limits, clients, certificates and tokens.
+//! Config reload in a running collector: evaluators, dialects, exporters, forwards, judges, limits,
+//! clients, certificates and tokens.
 //!
-//! All of it is built before any of it is used, so a config that cannot be used changes nothing.
-//! Open traces, queues, the log and connections go on; other settings wait for the next start.
+//! Everything is built before it is used, so an unusable config changes nothing. Open traces,
+//! queues, the log and connections continue; other settings apply at the next start.
 
 pub(super) mod setup;
 
@@ -23,10 +23,10 @@ use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table, TableError};
 use spanscore_net::metrics;
 
-/// Reason why a checked config cannot be used now.
+/// Reason that a checked config is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// The dialects cannot be compiled with the facts that the evaluators need.
+    /// The dialects do not compile with the facts that the evaluators need.
     #[error("cannot compile the dialects: {0}")]
     Dialects(#[from] TableError),
     /// An exporter cannot start.
@@ -38,16 +38,16 @@ pub enum ReloadError {
     /// A judge has no key or no client.
     #[error(transparent)]
     Judge(#[from] JudgeStartError),
-    /// The evaluators and dialects broke off while they were built.
+    /// Building the evaluators and dialects was aborted.
     #[error("cannot build the evaluators and dialects: {0}; please report it, with the config")]
     Build(#[from] tokio::task::JoinError),
-    /// Sessions cannot be put together of several partitions.
+    /// Sessions cannot span several partitions.
     #[error(
         "evaluators of `level: session` need all traces of a session in one process, and the \
              topics of `receivers.kafka` have several partitions"
     )]
     Sessions,
-    /// A file of tokens cannot be used.
+    /// A token file is unusable.
     #[error("cannot read the tokens of receivers.otlp.auth: {0}")]
     Tokens(String),
 }
@@ -58,7 +58,7 @@ pub enum ReloadError {
 pub enum ReloadOutcome {
     /// The config is in use.
     Taken,
-    /// The config is wrong, or cannot be used now: the one before stays in use.
+    /// The config is wrong or unusable: the previous one stays in use.
     Refused,
 }
 
@@ -73,11 +73,10 @@ metrics! {
 
 impl Collector {
     /// Applies the reloadable settings of a config: evaluators with their datasets, dialects,
-    /// exporters, forwards, judges, limits, clients; reads certificates and tokens again. On an
+    /// exporters, forwards, judges, limits, clients. Also reloads certificates and tokens. On an
     /// error nothing changes.
     ///
-    /// # Errors
-    /// The config cannot be used now.
+    /// # Errors The config is unusable.
     pub async fn reload(&self, settings: CollectorSettings) -> Result<(), ReloadError> {
         let reloaded = self.try_reload(settings).await;
         let taken = reloaded.is_ok();
@@ -85,7 +84,7 @@ impl Collector {
         reloaded
     }
 
-    /// Counts a reload, such as one whose config has a mistake.
+    /// Counts a reload, including one of a wrong config.
     pub fn count_reload(&self, outcome: ReloadOutcome) {
         self.reloads.add(outcome.into(), 1);
     }
@@ -107,7 +106,7 @@ impl Collector {
         let building = tokio::task::spawn_blocking(move || setup(evaluators, &facts, dialects));
         let setup = building.await??;
         let auth = settings.receivers.otlp.and_then(|otlp| otlp.auth);
-        // Last of the steps that can fail: from here on everything is applied.
+        // The last fallible step: everything after it is applied.
         self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
         self.memory.resize(&settings.memory);
         *self.shutdown_timeout.lock() = settings.shutdown_timeout;
@@ -116,7 +115,7 @@ impl Collector {
             traces: settings.traces,
             sessions: settings.sessions,
             limits: settings.limits,
-            tells_ignored: forwards.wants_judgements(),
+            reports_ignored: forwards.wants_judgements(),
         };
         self.pipeline.update(ConfigUpdate { setup, held }).await;
         self.exporters.take(exporters);

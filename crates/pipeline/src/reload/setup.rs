@@ -1,4 +1,4 @@
-//! Resolver and evaluators, replaced together while traces are open.
+//! Resolver and evaluators, replaced together with open traces.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use spanscore_base::model::{Reported, SpanRecord};
 use spanscore_evaluate::engine::run::Evaluators;
 use spanscore_extract::{Resolver, Table, Translation};
 
-/// Resolver with its evaluators: they must fit, as the table holds the facts that these need.
+/// Resolver with its evaluators, whose facts are in its table.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) resolver: Arc<Resolver>,
@@ -20,8 +20,8 @@ pub(crate) struct HeldSettings {
     pub(crate) traces: TracesSettings,
     pub(crate) sessions: SessionsSettings,
     pub(crate) limits: LimitsSettings,
-    /// True if forwards need a notice of traces that are dropped without an agent.
-    pub(crate) tells_ignored: bool,
+    /// True if forwards need a notice of traces dropped without an agent.
+    pub(crate) reports_ignored: bool,
 }
 
 /// Config update for a shard.
@@ -44,8 +44,8 @@ impl Setup {
         old.facts().clone().union(new.facts()) != *old.facts() || new.dialects() != old.dialects()
     }
 
-    /// Maps the reports of earlier evaluators to their new indexes; drops those of evaluators that
-    /// changed or are gone.
+    /// Maps the reports of earlier evaluators to their new indexes; drops those of changed or
+    /// removed evaluators.
     pub(crate) fn renumber(&self, before: &Self, reported: &mut Vec<Reported>) {
         reported.retain_mut(|said| {
             let Some(old) = before.evaluators.evaluators().get(said.evaluator) else {
@@ -67,7 +67,7 @@ pub(crate) struct Translator {
 }
 
 impl Translator {
-    /// Rewrites records of one table to another; returns false if they are the same.
+    /// Rewrites records of one table to another; returns false if the tables are the same.
     pub(crate) fn translate(
         &mut self,
         from: &Arc<Table>,

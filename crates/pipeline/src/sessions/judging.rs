@@ -1,4 +1,4 @@
-//! Judgement of sessions: by their worker within a slice, or beside it.
+//! Judgement of sessions: by their worker within a slice, or on a separate thread.
 
 use super::SessionWorker;
 use super::long::{SessionJudgement, SessionTask};
@@ -9,9 +9,9 @@ use spanscore_base::model::{Claims, Completion};
 use spanscore_engine::session::SessionAnswer;
 use std::sync::Arc;
 
-/// Inverse of the part of the memory of sessions that evicted ones may have until they were judged.
+/// Inverse of the share of the sessions' memory for evicted, unjudged ones.
 const GOING_PARTS: usize = 8;
-/// Inverse of the part of the memory of sessions that those may have that wait to be judged.
+/// Inverse of the share of the sessions' memory for those waiting to be judged.
 const LONG_PARTS: usize = 2;
 
 impl SessionWorker {
@@ -20,7 +20,7 @@ impl SessionWorker {
         self.judge_due(due);
     }
 
-    /// Judges sessions that are due; those that take more than a slice wait for their thread.
+    /// Judges due sessions; those beyond a slice wait for their thread.
     pub(super) fn judge_due(&mut self, due: &mut Vec<DueSession>) {
         let mut left = self.sessions.open_count() + self.long.len() + due.len();
         for due in due.drain(..) {
@@ -47,11 +47,11 @@ impl SessionWorker {
             Err(task) => *task,
         };
         let going_max = self.memory.limit() / GOING_PARTS;
-        if task.due.completion == Completion::Evicted && self.sessions.going_bytes() > going_max {
+        if task.due.completion == Completion::Evicted && self.sessions.evicted_bytes() > going_max {
             return self.conclude(task.pass_over());
         }
         if !self.long.has_room(self.memory.limit() / LONG_PARTS) {
-            // One that is behind an earlier judgement is not judged before it.
+            // A session is judged only after its earlier judgement.
             return if is_behind { self.conclude(task.pass_over()) } else { self.judge_here(task) };
         }
         self.context.metrics.stages.long_sessions.add(1);
@@ -64,8 +64,8 @@ impl SessionWorker {
         self.conclude(judgement);
     }
 
-    /// Concludes the session that was judged beside; `None` if its thread has ended, and sessions
-    /// are judged here from now on.
+    /// Concludes a session judged on the thread; `None` if the thread has ended, after which
+    /// sessions are judged here.
     pub(super) fn conclude_long(&mut self, judgement: Option<SessionJudgement>) {
         let left = self.long.ended();
         if let Some(judgement) = judgement {
@@ -76,7 +76,7 @@ impl SessionWorker {
         left.into_iter().chain(waiting).for_each(|task| self.judge_here(task));
     }
 
-    /// Waits for the session that is judged beside, then judges those that wait.
+    /// Waits for the session being judged on the thread, then judges the waiting ones.
     pub(super) async fn end_long(&mut self) {
         if self.long.is_running() {
             let judged = self.long.judged().await;
@@ -93,14 +93,14 @@ impl SessionWorker {
         let SessionJudgement { due, setup, answer, was_read } = judgement;
         let Some(answer) = answer else {
             self.context.metrics.stages.panics.add(1);
-            self.sessions.not_judged(&due);
+            self.sessions.undo_judgement(&due);
             self.sessions.done(&due);
             tracing::error!("judging a session panicked; it is lost");
             return;
         };
         if due.traces.iter().any(|trace| trace.claims.are_retired()) {
-            // Others judge it, who own its partition by now.
-            self.sessions.not_judged(&due);
+            // The present owner of its partition judges it.
+            self.sessions.undo_judgement(&due);
             return self.sessions.done(&due);
         }
         let SessionAnswer { mut evaluations, skips, asked, is_spent, cut_texts } = answer;

@@ -1,12 +1,12 @@
-//! Long sessions: those that one slice of steps does not suffice for.
+//! Long sessions: those that exceed one slice of steps.
 //!
-//! As with traces ([`crate::worker::long_traces`]) each session is attempted within a slice; one
-//! that takes more is judged over on a thread beside, by shares of the senders. A due session is
-//! judged by the evaluators of the time when it became due, so a reload need not wait for it.
+//! As with traces ([`crate::worker::long_traces`]) each session is attempted within a slice. A
+//! longer one is judged from its start on a separate thread, in fair turns of the senders. A due
+//! session is judged by the evaluators at the time it became due, so a reload need not wait for it.
 //!
-//! Sessions of a sender that has many of these waiting stay open meanwhile ([`holds_up`]). Those
-//! that a limit evicts cannot: beyond a part of the memory they are not evaluable. Past the limits
-//! of all, sessions are judged on the worker to their end.
+//! Sessions of a sender with many waiting ones stay open ([`holds_up`]). Sessions evicted by a
+//! limit cannot: beyond a share of the memory they are not evaluable. Beyond the common limits,
+//! sessions are judged on the worker.
 
 use std::sync::Arc;
 
@@ -17,24 +17,24 @@ use crate::reading::{ReadingMemory, reserve, try_reserve};
 use crate::reload::setup::Setup;
 use crate::worker::long_traces::{ATTEMPT_STEPS, holds_up};
 use spanscore_assemble::DueSession;
-use spanscore_base::model::{FairLine, MemoryQuota, Sender, SenderShares, SessionKey, TraceSpans};
+use spanscore_base::model::{FairQueue, MemoryQuota, Sender, SenderShares, SessionKey, TraceSpans};
 use spanscore_base::panics::caught;
 use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_extract::reading_steps;
 use spanscore_net::clock::now_ns;
 use spanscore_telemetry::Heartbeats;
 
-/// Long sessions that wait at most.
+/// Limit on waiting long sessions.
 const WAITING_MAX: usize = 256;
-/// Traces of a session above which it is not attempted: each has a slice to be read.
+/// Traces of a session above which it is not attempted: each gets a slice to be read.
 const ATTEMPT_TRACES_MAX: usize = 32;
 
-/// Session that is due, with the evaluators that judge it.
+/// Due session with its evaluators.
 #[derive(Clone)]
 pub(super) struct SessionTask {
     pub(super) due: DueSession,
     pub(super) setup: Setup,
-    /// Steps of the judgement, and of the reading of each trace.
+    /// Steps for the judgement, and for reading each trace.
     pub(super) steps: u64,
 }
 
@@ -53,13 +53,13 @@ impl SessionTask {
         self.due.traces.iter().map(|trace| &**trace)
     }
 
-    /// Returns the bytes that it holds: its traces stay while it waits.
+    /// Returns the bytes that it holds while it waits.
     fn bytes(&self) -> usize {
         let held = |trace: &TraceSpans| size_of::<TraceSpans>() + trace.bytes_with_resources();
         size_of::<Self>() + self.traces().map(held).sum::<usize>()
     }
 
-    /// Judges it within a slice; gives it back if it takes more, or memory that others hold.
+    /// Judges it within a slice; returns it if that does not suffice, or if others hold the memory.
     pub(super) fn attempt(self, judging: &Arc<MemoryQuota>) -> Result<SessionJudgement, Box<Self>> {
         let reading: usize = self.traces().map(reading_steps).sum();
         let is_short = self.due.traces.len() <= ATTEMPT_TRACES_MAX;
@@ -75,14 +75,14 @@ impl SessionTask {
         Ok(self.judged(answer, true))
     }
 
-    /// Judges it to its end. Blocks while others hold the memory, and calls `waits` meanwhile.
+    /// Judges it completely. Blocks while others hold the memory, and calls `waits` meanwhile.
     pub(super) fn judge(self, judging: &Arc<MemoryQuota>, waits: impl Fn()) -> SessionJudgement {
         let memory = reserve(judging, self.traces(), waits);
         let answer = self.answer(memory.as_ref(), self.steps);
         self.judged(answer, memory.is_some())
     }
 
-    /// Judges it without reading it: not evaluable.
+    /// Returns it unread and not evaluable.
     pub(super) fn pass_over(self) -> SessionJudgement {
         let answer = self.answer(None, 0);
         self.judged(answer, true)
@@ -101,22 +101,22 @@ impl SessionTask {
     }
 }
 
-/// Long sessions: those that wait, and the one that is judged.
+/// Long sessions: the waiting ones, and the one being judged.
 #[derive(Default)]
 pub(crate) struct LongSessions {
-    /// Channels to the thread; without them sessions are judged by their worker.
+    /// Channels to the thread; without them the worker judges sessions.
     thread: Option<(mpsc::Sender<SessionTask>, mpsc::Receiver<SessionJudgement>)>,
-    line: FairLine<SessionTask>,
+    line: FairQueue<SessionTask>,
     by_sender: SenderShares,
-    /// Number of those that wait or are judged, by session.
+    /// Number of waiting or judged ones, by session.
     by_key: HashMap<Arc<SessionKey>, usize>,
     running: Option<SessionTask>,
-    /// Bytes of those that wait and of the one that is judged.
+    /// Bytes of all waiting ones and the one being judged.
     bytes: usize,
 }
 
 impl LongSessions {
-    /// Returns no long sessions, with the thread's side, which takes from a memory for judging.
+    /// Returns empty long sessions, and the thread's side, which uses a memory quota for judging.
     pub(crate) fn with_thread(judging: Arc<MemoryQuota>) -> (Self, LongSessionThread) {
         let (tasks, receiver) = mpsc::channel(1);
         let (sender, judgements) = mpsc::channel(1);
@@ -129,37 +129,37 @@ impl LongSessions {
         self.thread.is_some()
     }
 
-    /// Returns true if one more may wait, where all may have so many bytes.
+    /// Returns true if one more may wait within this limit on bytes.
     pub(super) fn has_room(&self, bytes_max: usize) -> bool {
         self.len() < WAITING_MAX && self.bytes < bytes_max
     }
 
-    /// Returns true if sessions of a sender stay open, as many of them wait.
+    /// Returns true if a sender's sessions stay open, because many of them wait.
     pub(super) fn holds(&self, sender: Sender) -> bool {
         holds_up(&self.by_sender, sender)
     }
 
-    /// Returns true if a judgement of a session waits or is under way: the next comes after it.
+    /// Returns true if a judgement of a session waits or is running: the next follows it.
     pub(super) fn has(&self, key: &SessionKey) -> bool {
         self.by_key.contains_key(key)
     }
 
-    /// Returns the number of judgements that wait or are under way.
+    /// Returns the number of waiting or running judgements.
     pub(super) fn len(&self) -> usize {
         self.by_key.values().sum()
     }
 
-    /// Returns the bytes of those that wait and of the one that is judged.
+    /// Returns the bytes of all waiting ones and the one being judged.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns true if one is judged.
+    /// Returns true if one is being judged.
     pub(super) fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Adds a session; what it has to be read is its cost.
+    /// Adds a session; its cost is its size to be read.
     pub(super) fn put(&mut self, task: SessionTask) {
         let sender = task.due.sender;
         self.bytes += task.bytes();
@@ -169,7 +169,7 @@ impl LongSessions {
         self.line.put(sender, cost, task);
     }
 
-    /// Hands the next session to the thread, if that is free.
+    /// Hands the next session to the thread, if it is free.
     pub(super) fn begin(&mut self) {
         let Some((tasks, _)) = self.thread.as_ref().filter(|_| self.running.is_none()) else {
             return;
@@ -181,8 +181,8 @@ impl LongSessions {
         let _ = tasks.try_send(task);
     }
 
-    /// Waits for the session that is judged, `None` if its thread has ended; never ends if there is
-    /// none.
+    /// Waits for the session being judged; `None` if its thread has ended. Pending for ever without
+    /// one.
     pub(super) async fn judged(&mut self) -> Option<SessionJudgement> {
         match &mut self.thread {
             Some((_, judgements)) if self.running.is_some() => judgements.recv().await,
@@ -190,7 +190,7 @@ impl LongSessions {
         }
     }
 
-    /// Notes the end of the judgement under way; returns its session.
+    /// Ends the running judgement; returns its session.
     pub(super) fn ended(&mut self) -> Option<SessionTask> {
         let task = self.running.take()?;
         if let Some(count) = self.by_key.get_mut(&task.due.key).filter(|count| **count > 1) {
@@ -202,7 +202,7 @@ impl LongSessions {
         Some(task)
     }
 
-    /// Goes on without the thread; takes all sessions that wait.
+    /// Continues without the thread; returns all waiting sessions.
     pub(super) fn give_up(&mut self) -> Vec<SessionTask> {
         let waiting: Vec<_> = std::iter::from_fn(|| self.line.take()).collect();
         *self = Self::default();
@@ -218,13 +218,13 @@ pub(crate) struct LongSessionThread {
 }
 
 impl LongSessionThread {
-    /// Judges the session that it was handed, if any.
+    /// Judges the session handed to it, if any.
     #[cfg(test)]
     pub(super) fn judge_one(&mut self) -> Option<SessionJudgement> {
         Some(self.tasks.try_recv().ok()?.judge(&self.judging, || {}))
     }
 
-    /// Judges sessions until their worker ends; moves the heartbeat at `place` meanwhile.
+    /// Judges sessions until their worker ends; updates the heartbeat at `place` meanwhile.
     pub(crate) async fn run(mut self, heartbeats: Arc<Heartbeats>, place: usize) {
         while let Some(task) = self.tasks.recv().await {
             heartbeats.beat(place);

@@ -1,12 +1,12 @@
 //! Session worker: owner of all sessions, one task beside the shards.
 //!
 //! While an evaluator judges sessions, shards hand over a copy of each judged trace. The queue is
-//! bounded; a trace that finds it full is missing from its session, and counted. What takes long is
-//! judged beside it ([`long`]), so no session keeps others from their traces.
+//! bounded; a trace beyond it is missing from its session, and counted. Long judgements run on a
+//! separate thread ([`long`]), so no session delays others.
 
 mod judging;
 mod long;
-mod on_way;
+mod queued_traces;
 mod verdicts;
 
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use spanscore_base::visible;
 use spanscore_extract::Table;
 
 pub(super) use long::{LongSessionThread, LongSessions};
-pub(super) use on_way::OnWay;
+pub(super) use queued_traces::QueuedTraces;
 pub(super) use verdicts::SessionVerdicts;
 
-/// Limit of traces that wait for the session worker.
+/// Limit on traces waiting for the session worker.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
-/// Sessions that are judged before the next traces are taken in.
+/// Sessions judged before the next traces are taken in.
 const JUDGED_MAX: usize = 8;
 
 /// Message to the session worker.
@@ -50,7 +50,7 @@ pub(super) struct SessionTrace {
     pub(super) digest: [u8; 16],
     /// Table that extracted its records.
     table: Arc<Table>,
-    /// Bytes charged while it is on its way.
+    /// Bytes charged while it is queued.
     bytes: usize,
 }
 
@@ -59,19 +59,20 @@ pub(super) struct SessionTrace {
 pub(super) struct SessionSender {
     pub(super) fields: SessionKeyFields,
     pub(super) queue: mpsc::Sender<SessionMessage>,
-    /// Account of traces on their way.
-    pub(super) on_way: Arc<OnWay>,
+    /// Account of queued traces.
+    pub(super) queued_traces: Arc<QueuedTraces>,
 }
 
 impl SessionSender {
-    /// Sends a copy of a trace; returns false if there is no room.
+    /// Sends a copy of a trace; returns false without room.
     pub(super) fn hand_over(
         &self,
         key: SessionKey,
         (trace, digest): (&TraceSpans, [u8; 16]),
         table: &Arc<Table>,
     ) -> bool {
-        let Some(bytes) = self.on_way.take(trace.sender, trace.bytes_with_resources()) else {
+        let Some(bytes) = self.queued_traces.take(trace.sender, trace.bytes_with_resources())
+        else {
             return false;
         };
         let sender = trace.sender;
@@ -80,21 +81,21 @@ impl SessionSender {
         let trace = SessionTrace { key, trace, digest, table, bytes };
         let sent = self.queue.try_send(SessionMessage::Trace(trace)).is_ok();
         if !sent {
-            self.on_way.give_back(sender, bytes);
+            self.queued_traces.give_back(sender, bytes);
         }
         sent
     }
 }
 
-/// Sessions with all that is needed to judge them.
+/// Sessions with the context for judging them.
 pub(super) struct SessionWorker {
     pub(super) context: WorkerContext,
     pub(super) sessions: Sessions,
-    /// Memory quota of sessions and of traces on their way.
+    /// Memory quota of sessions and of queued traces.
     pub(super) memory: Arc<MemoryQuota>,
     /// Bytes of the sessions at the last report to the quota.
     pub(super) held: usize,
-    /// Bytes that long sessions have twice at most: a config update copied what they read.
+    /// Limit on bytes duplicated by long sessions: a config update copied their records.
     pub(super) copied: usize,
     /// Translator of records to the current table.
     pub(super) translator: Translator,
@@ -102,10 +103,10 @@ pub(super) struct SessionWorker {
     pub(super) place: usize,
     /// Verdicts given on sessions, for revisions.
     pub(super) verdicts: SessionVerdicts,
-    /// Sessions that take more than a slice.
+    /// Sessions that exceed a slice.
     pub(super) long: LongSessions,
-    /// Account of traces on their way here.
-    pub(super) on_way: Arc<OnWay>,
+    /// Account of queued traces.
+    pub(super) queued_traces: Arc<QueuedTraces>,
 }
 
 impl SessionWorker {
@@ -154,7 +155,7 @@ impl SessionWorker {
                     own.sessions.add(key, (trace, digest), now_ms, due);
                     own.judge_due(due);
                 });
-                self.on_way.give_back(sender, bytes);
+                self.queued_traces.give_back(sender, bytes);
             }
             SessionMessage::ConfigUpdate(update) => self.update(&update),
             SessionMessage::DropRevoked => {
@@ -163,7 +164,7 @@ impl SessionWorker {
         }
     }
 
-    /// Judges some sessions that are due.
+    /// Judges some due sessions.
     fn pass_time(&mut self, now_ms: u64, due: &mut Vec<DueSession>) {
         self.guarded(now_ms, due, |own, due| {
             own.sessions.pass(now_ms);
@@ -183,7 +184,7 @@ impl SessionWorker {
         }
     }
 
-    /// Names the session that holds most of a log that fills.
+    /// Logs the session that holds most of a filling log.
     fn name_holder(&self) {
         if let Some(journal) = &self.context.journal {
             journal.look_for_holder((LogHolder::Session, 0), || {
@@ -193,7 +194,7 @@ impl SessionWorker {
         }
     }
 
-    /// Applies a config update, to the traces of open sessions too.
+    /// Applies a config update, also to the traces of open sessions.
     fn update(&mut self, ConfigUpdate { setup, held }: &ConfigUpdate) {
         let before = Arc::clone(self.context.resolver.table());
         let translator = &mut self.translator;
@@ -214,7 +215,7 @@ impl SessionWorker {
     }
 }
 
-/// Most characters of a session's id in a log line.
+/// Limit on the characters of a session id in a log line.
 const NAME_CHARS_MAX: usize = 64;
 
 fn visible_name(key: &SessionKey) -> String {
@@ -238,8 +239,8 @@ impl PanicRecovery for SessionWorker {
         self.judge_all(Completion::Evicted, due);
     }
 
-    fn start_anew(&mut self, now_ms: u64) {
-        self.sessions.start_anew(now_ms);
+    fn reset(&mut self, now_ms: u64) {
+        self.sessions.reset(now_ms);
     }
 
     fn report_open(&mut self) {

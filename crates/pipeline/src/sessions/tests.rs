@@ -71,7 +71,7 @@ fn long_sessions_are_judged_beside_the_worker_in_turns_of_their_senders() {
         add(&mut worker, of(1), &format!("flood {n}"), n);
     }
     add(&mut worker, of(2), "other", 10);
-    // A revision while the first judgement waits, by another that sends a turn of it.
+    // A revision while the first judgement waits, by another sender's turn.
     add(&mut worker, of(3), "other", 11);
     assert!(out.lock().unwrap().is_empty() && worker.long.len() == 8);
     let mut order = Vec::new();

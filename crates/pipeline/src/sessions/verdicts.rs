@@ -1,4 +1,4 @@
-//! Verdicts given on sessions, by which a revision names the ones that it supersedes.
+//! Verdicts on sessions, by which a revision names its predecessors.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use spanscore_base::model::{Evaluation, GivenVerdicts, MemoryQuota, Recent, Sess
 
 /// Bytes of an entry in a growing table, beside its key and verdicts.
 const ENTRY_BYTES: usize = 200;
-/// Fraction of the sessions' memory quota for verdicts: a sixteenth.
+/// Inverse of the verdicts' share of the sessions' memory.
 const SHARE_PARTS: usize = 16;
 
-/// Verdicts of the sessions judged last.
+/// Verdicts on the most recently judged sessions.
 pub(crate) struct SessionVerdicts {
     by_key: Recent<Arc<SessionKey>, GivenVerdicts>,
-    /// Smallest charge of an entry, so that there are no more entries than sessions allowed.
+    /// Smallest charge of an entry, which bounds entries by the allowed sessions.
     bytes_min: usize,
 }
 
 impl SessionVerdicts {
-    /// Creates an empty memory; beyond its quota the oldest entries are evicted.
+    /// Returns an empty cache; beyond its quota the oldest entries are evicted.
     pub(crate) fn new(settings: &SessionsSettings, share: &MemoryQuota) -> Self {
         let bytes_max = share.limit() / SHARE_PARTS;
         let bytes_min = bytes_max / (settings.open_sessions_max as usize).max(1);
@@ -42,7 +42,7 @@ impl SessionVerdicts {
         self.by_key.take_forgotten()
     }
 
-    /// Sets the verdicts that evaluations of a session supersede, and remembers the new ones.
+    /// Sets the verdicts superseded by evaluations of a session, and remembers the new ones.
     pub(super) fn supersede(&mut self, due: &DueSession, evaluations: &mut [Evaluation]) {
         let known = self.by_key.remove(&due.key);
         let mut verdicts = known.filter(|_| due.revision > 0).unwrap_or_default();

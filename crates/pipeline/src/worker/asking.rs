@@ -14,7 +14,7 @@ pub(super) struct TraceAnswer<'a> {
 }
 
 impl Worker {
-    /// Passes on the complete evaluations of a trace, and its inquiries. One receipt is for both:
+    /// Passes on the complete evaluations of a trace, and its inquiries. They share one receipt:
     /// the trace is finished when the last of its evaluations is delivered.
     pub(super) fn hand_out_asking(
         &mut self,
@@ -28,7 +28,7 @@ impl Worker {
         self.hand_out_with(sender, evaluations, asked, (claims, notes));
     }
 
-    /// Passes on both with what they claim and note, of a sender.
+    /// Passes on both with their claims and notes, for a sender.
     pub(super) fn hand_out_with(
         &self,
         sender: Sender,

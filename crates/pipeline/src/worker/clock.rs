@@ -1,4 +1,4 @@
-//! Clock of a shard: that of the process, or of a restored log.
+//! Clock of a shard: the process's clock, or that of a restored log.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::elapsed_ms;
 
-/// Settable clock in milliseconds: runs on from the time it was last set to.
+/// Settable clock in milliseconds, which runs on from its last setting.
 pub(crate) struct ShardClock {
     set_at: Instant,
     set_to_ms: u64,
@@ -25,7 +25,7 @@ impl ShardClock {
         *self = Self { set_at: Instant::now(), set_to_ms: now_ms };
     }
 
-    /// Returns true if `now_ms` is at least `more` past the time it was last set to.
+    /// Returns true if `now_ms` is at least `more` past the last setting.
     pub(super) fn has_passed(&self, now_ms: u64, more: Duration) -> bool {
         u128::from(now_ms.saturating_sub(self.set_to_ms)) >= more.as_millis()
     }

@@ -1,4 +1,4 @@
-//! Context of the workers: parts that those of shards and of sessions share.
+//! Context shared by the workers of shards and of sessions.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::metrics::PipelineMetrics;
 use crate::pool::BatchPool;
 use crate::reload::setup::{HeldSettings, Setup, Translator};
 use crate::sessions::{
-    LongSessionThread, LongSessions, OnWay, SessionSender, SessionVerdicts, SessionWorker,
+    LongSessionThread, LongSessions, QueuedTraces, SessionSender, SessionVerdicts, SessionWorker,
 };
 use crate::{Outlet, PipelineSettings};
 use spanscore_assemble::{Sessions, Shard};
@@ -23,10 +23,10 @@ use spanscore_extract::Resolver;
 use spanscore_store::Store;
 use spanscore_telemetry::Heartbeats;
 
-/// Inverse of the part of the memory of traces that waiting long ones may have.
+/// Inverse of the share of the traces' memory for waiting long ones.
 const LONG_PARTS: usize = 4;
 
-/// Parts that all workers share; each has a copy, which a reload changes.
+/// Parts shared by all workers; each has a copy, which a reload changes.
 #[derive(Clone)]
 pub(crate) struct WorkerContext {
     /// Number of shards.
@@ -35,17 +35,17 @@ pub(crate) struct WorkerContext {
     pub(crate) evaluators: Arc<Evaluators>,
     pub(crate) outlet: Outlet,
     pub(crate) metrics: Arc<PipelineMetrics>,
-    /// Pool for batches that have been added.
+    /// Pool for batches after their addition.
     pub(crate) pool: Arc<BatchPool>,
-    /// Counts of data that is not judged.
+    /// Counts of unjudged data.
     pub(crate) backlog: Arc<Backlog>,
-    /// Liveness, reported by each worker at each turn of its loop.
+    /// Liveness, reported by each worker in each turn of its loop.
     pub(crate) heartbeats: Arc<Heartbeats>,
     /// Memory quota for judging.
     pub(crate) judging: Arc<MemoryQuota>,
-    /// Work budget in steps: of one trace over all its judgements, and of a session's judgement.
+    /// Work budget in steps, of one trace over all its judgements and of a session's judgement.
     pub(crate) trace_steps: u64,
-    /// Log that holds requests before they are acknowledged, and notes of judged traces.
+    /// Log of requests before they are acknowledged, and of notes on judged traces.
     pub(crate) journal: Option<Arc<Journal>>,
     /// Dispatchers to judges and external evaluators.
     pub(crate) dispatchers: Dispatchers,
@@ -53,7 +53,7 @@ pub(crate) struct WorkerContext {
     pub(crate) forwards: Arc<Forwards>,
     /// Store of judged runs.
     pub(crate) store: Option<Arc<Store>>,
-    /// Partitions of topics that traces come from, if any do.
+    /// Partitions of the traces' topics, if any.
     pub(crate) partitions: Option<Arc<PartitionMetrics>>,
 }
 
@@ -85,8 +85,8 @@ impl WorkerContext {
         }
     }
 
-    /// Returns the receipt of evaluations: it holds their claims, and notes judgement and delivery
-    /// in the log, if there is one.
+    /// Returns the receipt of evaluations, which holds their claims. It notes judgement and
+    /// delivery in the log, if there is one.
     pub(crate) fn receipt(&self, claims: Claims, notes: JudgedTraces) -> Option<Receipt> {
         match &self.journal {
             Some(journal) => Some(journal.receipt(claims, notes)),
@@ -105,7 +105,7 @@ impl WorkerContext {
             traces: settings.traces,
             sessions: settings.sessions,
             limits: settings.limits,
-            tells_ignored: self.forwards.wants_judgements(),
+            reports_ignored: self.forwards.wants_judgements(),
         };
         let empty = empty_shard(held, self.shard_count, self.evaluators.reports_early());
         Worker {
@@ -152,7 +152,7 @@ impl WorkerContext {
             place: self.shard_count,
             verdicts: SessionVerdicts::new(&settings, memory),
             long: LongSessions::default(),
-            on_way: Arc::new(OnWay::new(Arc::clone(memory))),
+            queued_traces: Arc::new(QueuedTraces::new(Arc::clone(memory))),
         }
     }
 
@@ -167,8 +167,8 @@ impl WorkerContext {
     }
 }
 
-/// Returns the heartbeats of the shards, then of the sessions, then of the threads of long traces
-/// and sessions, which need not move until they have one.
+/// Returns the heartbeats of the shards, the sessions, and the threads of long traces and sessions.
+/// The last ones start without a requirement to move.
 fn heartbeats(shard_count: usize) -> Arc<Heartbeats> {
     let heartbeats = Heartbeats::new(2 * shard_count + 2);
     (shard_count + 1..2 * shard_count + 2).for_each(|place| heartbeats.end(place));
@@ -182,13 +182,13 @@ pub(crate) fn empty_shard(
     shard_count: usize,
     is_watched: bool,
 ) -> impl Fn(u64) -> Shard + Send + 'static {
-    let HeldSettings { traces, limits, tells_ignored, .. } = held;
+    let HeldSettings { traces, limits, reports_ignored, .. } = held;
     move |now_ms| {
         let mut shard = Shard::new(traces, limits, shard_count, now_ms);
         if is_watched {
             shard.watch_running();
         }
-        shard.watch_ignored_if(tells_ignored);
+        shard.watch_ignored_if(reports_ignored);
         shard
     }
 }

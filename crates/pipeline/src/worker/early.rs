@@ -1,19 +1,19 @@
-//! Early verdicts on traces that are still open.
+//! Early verdicts on open traces.
 
 use super::Worker;
-use spanscore_assemble::{RunningTrace, TakenSteps};
+use spanscore_assemble::{ChargedSteps, RunningTrace};
 use spanscore_base::model::{Claims, Completion, Evaluation, Reported, WorkBudget};
 use spanscore_base::panics::caught;
 use spanscore_evaluate::engine::run::Evidence;
 use spanscore_net::clock::now_ns;
 
-/// Fraction of a trace's work budget for early verdicts, beside the budget itself: a quarter. The
-/// final judgement must not depend on the way in which the spans came.
+/// Inverse of the additional share of a trace's work budget for early verdicts. The final judgement
+/// must not depend on the order of arrival.
 const EARLY_SHARE: u64 = 4;
 
 impl Worker {
-    /// Judges the running traces that the last batch extended, if an evaluator gives early
-    /// verdicts; returns the steps taken.
+    /// Judges the running traces extended by the last batch, if an evaluator gives early verdicts;
+    /// returns the steps taken.
     pub(super) fn judge_running(&mut self) -> u64 {
         let running = self.shard.take_running();
         if running.is_empty() {
@@ -29,7 +29,7 @@ impl Worker {
             let (reported, steps) = self.evaluate_early(running, now_ns, &mut evaluations);
             self.supersede(running.handle, &mut evaluations[before..]);
             claims.join(&self.shard.claims(running.handle));
-            self.shard.take_steps(running.handle, TakenSteps { judged: 0, early: steps });
+            self.shard.charge_steps(running.handle, ChargedSteps { judged: 0, early: steps });
             taken += steps;
             said.extend(reported.map(|reported| (running.handle, reported)));
         }

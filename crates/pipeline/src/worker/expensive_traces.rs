@@ -1,4 +1,4 @@
-//! Rate-limited log of traces that are too expensive to judge: their sender may send many.
+//! Rate-limited log of traces that are too expensive to judge, since a sender may send many.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use spanscore_base::model::TraceId;
 
-/// Shortest time between two lines.
+/// Shortest interval of lines.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Time of the last line, and the number of traces since then without one.
+/// Time of the last line, and the number of unlogged traces since then.
 #[derive(Default)]
 pub(crate) struct ExpensiveTraceLog(Cell<(Option<Instant>, u64)>);
 

@@ -1,31 +1,31 @@
-//! Inbox of a shard: decides the order in which waiting requests are worked off.
+//! Inbox of a shard, which orders waiting requests.
 //!
-//! Requests of one sender keep their order; among senders the one goes first that was served least,
-//! by bytes ([`FairLine`]). In the order of arrival a sender of small requests would wait
-//! for all requests of a flood, fill its own part of the queue meanwhile, and then have to wait
-//! with its next request before that is acknowledged.
+//! Requests of one sender keep their order; among senders the least served in bytes goes first
+//! ([`FairQueue`]). In order of arrival a sender of small requests would wait for all requests of a
+//! flood. It would fill its share of the queue meanwhile, and its next request would wait for
+//! acknowledgement.
 //!
-//! Other messages change the shard itself, so they are barriers: all requests before one are worked
-//! off before it, all behind it after it. Requests of senders that have many long traces wait here,
-//! in a queue of which each sender has a share. A config update passes them, since no sender
-//! decides when a config is in use: what waits is translated when its turn comes, and a trace that
-//! is judged meanwhile is as if it had been before. No other message passes long traces, and no
-//! more of those are put while one waits ([`LongTraces::close_if`]).
+//! Other messages change the shard, so they are barriers: earlier requests are handled before them,
+//! later ones after them. Requests of senders with many long traces wait here, each sender within
+//! its share. A config update does not wait for them, since no sender may delay a config. Waiting
+//! records are translated later, and a trace being judged counts as judged before it. No other
+//! message passes long traces, and no more of those are added while one waits
+//! ([`LongTraces::close_if`]).
 
 use std::collections::VecDeque;
 
 use super::ShardMessage;
 use super::long_traces::LongTraces;
-use spanscore_base::model::FairLine;
+use spanscore_base::model::FairQueue;
 
-/// Smallest charge of a request, bytes: none is free.
+/// Smallest charge of a request, bytes.
 const REQUEST_BYTES_MIN: usize = 1024;
 
-/// Waiting messages. Unbounded by itself: each request holds the room that the queue gave it.
+/// Waiting messages. Bounded by the queue's room, which each request holds.
 #[derive(Default)]
 pub(super) struct Inbox {
-    requests: FairLine<ShardMessage>,
-    /// First barrier and all messages behind it.
+    requests: FairQueue<ShardMessage>,
+    /// First barrier and all messages after it.
     behind: VecDeque<ShardMessage>,
 }
 
@@ -42,7 +42,7 @@ impl Inbox {
         }
     }
 
-    /// Takes the next message that long traces do not hold up.
+    /// Takes the next message that no long trace holds up.
     pub(super) fn take(&mut self, long: &LongTraces) -> Option<ShardMessage> {
         let is_held = |message: &ShardMessage| match message {
             ShardMessage::Batch { batch, .. } => long.holds(batch.sender),
@@ -56,20 +56,20 @@ impl Inbox {
             return None;
         }
         let next = self.behind.pop_front();
-        // Requests behind this barrier, up to the next one, enter the fair queue.
+        // Requests after this barrier, up to the next one, enter the fair queue.
         for message in std::mem::take(&mut self.behind) {
             self.put(message);
         }
         next
     }
 
-    /// Returns true if a message waits that no long trace may outlast.
+    /// Returns true if a message waits for the end of all long traces.
     pub(super) fn has_barrier(&self) -> bool {
         let next = self.behind.front();
         next.is_some_and(|next| !matches!(next, ShardMessage::ConfigUpdate(_)))
     }
 
-    /// Returns true if nothing waits.
+    /// Returns true if it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.behind.is_empty()
     }
@@ -82,7 +82,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::room::{RequestQueue, ShardQueue};
+    use crate::request_queue::{RequestQueue, ShardQueue};
     use spanscore_base::model::{Facts, MemoryQuota, Sender, SpanBatch};
     use spanscore_extract::Table;
     use spanscore_extract::dialect::Dialect;

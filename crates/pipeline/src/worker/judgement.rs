@@ -1,4 +1,4 @@
-//! Judgement of one trace: on the thread of its shard, or on the one for long traces.
+//! Judgement of one trace, on its shard's thread or on the one for long traces.
 
 use super::asking::TraceAnswer;
 use super::long_traces::ATTEMPT_STEPS;
@@ -16,19 +16,18 @@ use spanscore_extract::{Table, reading_steps};
 use spanscore_net::clock::now_ns;
 use spanscore_store::{Judgement, TrajectoryRecord};
 
-/// Trace that is due, with all that decides how it is judged.
+/// Due trace with the context of its judgement.
 pub(super) struct JudgingTask<'a> {
     pub(super) due: &'a Due,
     pub(super) trace: &'a TraceSpans,
     pub(super) now_ns: u64,
     /// Fields that name its session, while sessions are judged.
     pub(super) session: Option<SessionKeyFields>,
-    /// True for an attempt within fewer steps than the trace has: one that runs out of them leaves
-    /// nothing.
+    /// True for an attempt with fewer steps than the trace has; if they run out it has no effect.
     pub(super) is_attempt: bool,
 }
 
-/// Result of a judgement beside its evaluations.
+/// Result of a judgement, without its evaluations.
 pub(super) struct JudgedTask {
     pub(super) skips: Skips,
     pub(super) session: Option<SessionKey>,
@@ -39,7 +38,7 @@ pub(super) struct JudgedTask {
 
 impl Worker {
     /// Judges a trace; returns the reports on it, `None` after a panic, and the steps taken.
-    /// Returns `None` if it takes more than a slice, or memory that others hold.
+    /// Returns `None` if it exceeds a slice, or others hold the memory.
     pub(super) fn evaluate_one(
         &self,
         due: &Due,
@@ -63,7 +62,7 @@ impl Worker {
         if is_attempt && reading.is_none() {
             return None;
         }
-        // Without steps nothing of the trace is read, and it is not evaluable.
+        // Without steps the trace is not read, and not evaluable.
         let full = if reading.is_some() { full } else { 0 };
         let steps = if is_attempt { ATTEMPT_STEPS } else { full };
         let session = self.sessions().map(|sessions| sessions.fields);
@@ -83,8 +82,8 @@ impl Worker {
         Some((is_done.then_some(reported), taken))
     }
 
-    /// Counts a judgement, and tells the session of its trace; returns the steps taken, as an error
-    /// after a panic.
+    /// Counts a judgement, and passes its trace to the session; returns the steps taken, as an
+    /// error after a panic.
     pub(super) fn conclude(
         &self,
         (due, trace): (&Due, &TraceSpans),
@@ -155,8 +154,8 @@ impl WorkerContext {
         judged.ok()
     }
 
-    /// Stores a judged run, before its evaluations leave. `done` are those that exist by now, and
-    /// true if no judge is asked for more.
+    /// Stores a judged run, before its evaluations are sent. `done` holds the evaluations so far,
+    /// and true if no judge is asked for more.
     fn store(
         &self,
         due: &Due,

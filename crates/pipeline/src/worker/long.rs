@@ -1,18 +1,18 @@
-//! Long traces from the shard to the thread beside it, and back.
+//! Long traces between the shard and their thread.
 
 use super::long_traces::{LongJudgement, LongTask};
 use super::{JudgedCounts, Worker};
-use spanscore_assemble::{Due, TakenSteps};
+use spanscore_assemble::{ChargedSteps, Due};
 use spanscore_base::model::Reported;
 
 impl Worker {
-    /// Returns true if a trace that takes more than a slice may wait. What an earlier process left
-    /// is judged in its order.
+    /// Returns true if a trace that exceeds a slice may wait. Traces of an earlier process are
+    /// judged in order.
     pub(super) fn may_put_long(&self) -> bool {
         self.long.has_room() && !self.shard.is_restoring()
     }
 
-    /// Has a due trace wait for the thread; one that waits already is judged once, as it is then.
+    /// Queues a due trace for the thread; a waiting one is judged once, in its latest state.
     pub(super) fn put_long(&mut self, mut due: Due) {
         if let Some(before) = self.long.waiting(due.handle) {
             self.shard.join_due(&before, &mut due);
@@ -20,7 +20,7 @@ impl Worker {
         self.put_long_as(due);
     }
 
-    /// Has a trace that waits be judged in the place of an earlier due of it.
+    /// Replaces an earlier due of a waiting trace.
     fn join_long(&mut self, earlier: &Due, mut next: Due) {
         self.shard.join_due(earlier, &mut next);
         self.put_long_as(next);
@@ -33,12 +33,12 @@ impl Worker {
         self.long.put(due, sender, bytes);
     }
 
-    /// Hands the next long trace to the thread, if that is free.
+    /// Hands the next long trace to the thread, if it is free.
     pub(super) fn begin_long(&mut self) {
         while let Some(due) = self.long.next() {
             if !self.shard.is_due(&due) {
                 // It has grown: it will be due again, with all of its spans.
-                self.shard.not_begun(&due);
+                self.shard.take_back(&due);
                 continue;
             }
             let Some(trace) = self.shard.lend(due.handle) else { continue };
@@ -60,7 +60,7 @@ impl Worker {
         }
     }
 
-    /// Judges on the shard what the thread left as it ended: its trace, and all that wait.
+    /// Judges the remaining traces of an ended thread on the shard.
     fn judge_without_thread(&mut self, left: Option<Due>) {
         tracing::error!(
             shard = self.index,
@@ -76,7 +76,7 @@ impl Worker {
         due.retain(|due| {
             let is_due = self.shard.is_due(due);
             if !is_due {
-                self.shard.not_begun(due);
+                self.shard.take_back(due);
             }
             is_due
         });
@@ -84,7 +84,7 @@ impl Worker {
     }
 
     /// Passes on the evaluations of a long trace; `None` if its thread has ended, and the shard
-    /// judges what it left.
+    /// judges the rest.
     pub(super) fn conclude_long(&mut self, judgement: Option<LongJudgement>) {
         let running = self.long.ended();
         let Some(judgement) = judgement else {
@@ -101,7 +101,7 @@ impl Worker {
         let mut judged = JudgedCounts::default();
         let taken = self.conclude((&due, &*trace), done, (was_read, steps), &mut judged);
         let of = (trace.trace_id, trace.sender);
-        self.tell_forwards_of(of, &due, &evaluations, &asked);
+        self.notify_forwards_of(of, &due, &evaluations, &asked);
         if due.is_silent {
             evaluations.clear();
             asked.clear();
@@ -113,7 +113,7 @@ impl Worker {
         let note = self.note_of_trace(&due, &trace).filter(|_| is_ours);
         let claims = trace.claims.clone();
         let sender = trace.sender;
-        // Given back first: what is changed while it is lent is copied.
+        // Returned first: a change while it is lent makes a copy.
         drop(trace);
         if is_ours && self.shard.returned(due.handle) > 0 {
             self.context.metrics.stages.copied_traces.add(1);
@@ -129,15 +129,15 @@ impl Worker {
         }
     }
 
-    /// Notes that a long trace was judged, or lost; one that waits again already is not done.
+    /// Notes that a long trace was judged or lost; one that waits again is not done.
     fn settle_long(&mut self, due: &Due, reported: Option<Vec<Reported>>, steps: u64) {
         let Some(next) = self.long.waiting(due.handle) else {
             return self.settle(due, reported, steps);
         };
-        self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
+        self.shard.charge_steps(due.handle, ChargedSteps { judged: steps, early: 0 });
         match reported {
             Some(reported) => self.shard.keep_reported(due.handle, reported),
-            // The next judgement revises what this one would have.
+            // The next judgement revises the predecessor of this one.
             None => self.join_long(due, next),
         }
     }

@@ -1,13 +1,12 @@
-//! Long traces: those that one slice of steps does not suffice for.
+//! Long traces: those that exceed one slice of steps.
 //!
-//! A shard judges each trace within a slice of steps. What does not end there is done over on a
-//! thread beside the shard, one trace at a time, by shares: of the senders that wait, the one goes
-//! first that was served least. So no trace holds up others for more than a slice, whatever kind of
-//! evaluator or library it keeps busy, and an answer is the same as if nobody had waited: the
-//! attempt leaves nothing.
+//! A shard judges each trace within a slice. A longer one is judged from its start on a separate
+//! thread, one at a time, in fair turns of the senders. So no trace delays others by more than a
+//! slice, with any evaluator or library. Answers do not depend on it, since the attempt has no
+//! effect.
 //!
-//! Requests of a sender that has many long traces waiting stay in the inbox
-//! ([`LongTraces::holds`]). Past the limits of all, traces are judged on the shard to their end.
+//! Requests of a sender with many waiting long traces stay in the inbox ([`LongTraces::holds`]).
+//! Beyond the common limits, traces are judged on the shard.
 
 use std::sync::Arc;
 
@@ -21,49 +20,50 @@ use crate::reading::reserve;
 use crate::reload::setup::Setup;
 use spanscore_assemble::{Due, Handle, SessionKeyFields};
 use spanscore_base::model::{
-    Evaluation, FairLine, Reported, Sender, SenderShares, TraceSpans, WorkBudget,
+    Evaluation, FairQueue, Reported, Sender, SenderShares, TraceSpans, WorkBudget,
 };
 use spanscore_evaluate::AskedTarget;
 use spanscore_net::clock::now_ns;
 use spanscore_telemetry::Heartbeats;
 
-/// Steps of a trace on its shard: about two milliseconds.
+/// Steps of an attempt on the shard: about two milliseconds.
 pub(crate) const ATTEMPT_STEPS: u64 = 1_000_000;
-/// Long traces that wait at most.
+/// Limit on waiting long traces.
 const WAITING_MAX: usize = 256;
-/// Waiting long traces, or sessions, of one connection from which on it is held up.
+/// Waiting long traces, or sessions, of one connection at which it is held up.
 const HOLDING_MAX: usize = 4;
-/// Waiting long traces, or sessions, of one peer from which on each connection with one is held up.
+/// Waiting long traces, or sessions, of one peer at which each of its connections with one is held
+/// up.
 const PEER_HOLDING_MAX: usize = 64;
 
-/// Returns true if more of a sender is held up, as much of it waits. What comes by no connection,
-/// of topics and files, is of many senders: it does not wait for what is long of one.
+/// Returns true if a sender's requests are held up, because much of it waits. Topics and files have
+/// no connection and many senders, so they are never held up.
 pub(crate) fn holds_up(waiting: &SenderShares, sender: Sender) -> bool {
     let (peer, own) = waiting.held(sender);
     sender.connection != 0 && (own >= HOLDING_MAX || own > 0 && peer >= PEER_HOLDING_MAX)
 }
 
-/// Long trace that waits.
+/// Waiting long trace.
 struct WaitingTrace {
     due: Due,
     sender: Sender,
     bytes: usize,
 }
 
-/// Long traces of a shard: those that wait, and the one that is judged.
+/// Long traces of a shard: the waiting ones, and the one being judged.
 #[derive(Default)]
 pub(crate) struct LongTraces {
-    /// Channels to the thread; without them traces are judged on the shard.
+    /// Channels to the thread; without them the shard judges traces.
     thread: Option<(mpsc::Sender<LongTask>, mpsc::Receiver<LongJudgement>)>,
-    line: FairLine<Handle>,
+    line: FairQueue<Handle>,
     waiting: HashMap<Handle, WaitingTrace>,
-    /// Bytes of those that wait and of the one that is judged, and the most that they may have.
+    /// Bytes of all waiting ones and the one being judged, and their limit.
     bytes: usize,
     bytes_max: usize,
     running_bytes: usize,
-    /// Number of those that wait, by sender.
+    /// Number of waiting ones, by sender.
     by_sender: SenderShares,
-    /// The trace that is judged, with the restarts of the shard before it.
+    /// The trace being judged, with the number of earlier restarts of the shard.
     running: Option<(Due, u64)>,
     /// True while all traces are judged on the shard.
     is_off: bool,
@@ -72,7 +72,7 @@ pub(crate) struct LongTraces {
 }
 
 impl LongTraces {
-    /// Returns long traces of so many bytes at most, with the thread's side.
+    /// Returns empty long traces with a limit in bytes, and the thread's side.
     pub(super) fn with_thread(bytes_max: usize) -> (Self, LongTraceThread) {
         let (tasks, receiver) = mpsc::channel(1);
         let (sender, judgements) = mpsc::channel(1);
@@ -81,12 +81,12 @@ impl LongTraces {
         (own, LongTraceThread { tasks: receiver, judgements: sender })
     }
 
-    /// Returns true if none waits and none is judged.
+    /// Returns true if none waits or is being judged.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of those that wait or are judged.
+    /// Returns the number of waiting or judged ones.
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + usize::from(self.running.is_some())
     }
@@ -97,18 +97,18 @@ impl LongTraces {
         self.thread.is_some() && !self.is_off && !self.is_closed && !is_full
     }
 
-    /// Returns true if requests of a sender wait, as many of its traces do.
+    /// Returns true if a sender's requests are held up, because many of its traces wait.
     pub(super) fn holds(&self, sender: Sender) -> bool {
         holds_up(&self.by_sender, sender)
     }
 
-    /// Returns true if a trace waits or is judged: its next judgement comes after that one.
+    /// Returns true if a trace waits or is being judged: its next judgement follows that one.
     pub(super) fn has(&self, handle: Handle) -> bool {
         self.running.is_some_and(|(due, _)| due.handle == handle)
             || self.waiting.contains_key(&handle)
     }
 
-    /// Adds a trace of a sender; one that waits already keeps its place.
+    /// Adds a sender's trace; a waiting one keeps its place.
     pub(super) fn put(&mut self, due: Due, sender: Sender, bytes: usize) {
         self.bytes += bytes;
         let sender = self.waiting.get(&due.handle).map_or(sender, |before| before.sender);
@@ -120,7 +120,7 @@ impl LongTraces {
         self.line.put(sender, 1, due.handle);
     }
 
-    /// Returns the due of a trace that waits.
+    /// Returns the due of a waiting trace.
     pub(super) fn waiting(&self, handle: Handle) -> Option<Due> {
         self.waiting.get(&handle).map(|waiting| waiting.due)
     }
@@ -137,7 +137,7 @@ impl LongTraces {
         Some(due)
     }
 
-    /// Hands a trace to the thread, which is free; false if that has ended.
+    /// Hands a trace to the free thread; false if it has ended.
     pub(super) fn begin(&mut self, task: LongTask) -> bool {
         let running = (task.due, task.epoch);
         let bytes = task.trace.bytes();
@@ -150,7 +150,7 @@ impl LongTraces {
         is_sent
     }
 
-    /// Waits for the trace that is judged; never ends if there is none.
+    /// Waits for the trace being judged; pending for ever without one.
     pub(super) async fn judged(&mut self) -> Option<LongJudgement> {
         match &mut self.thread {
             Some((_, judgements)) if self.running.is_some() => judgements.recv().await,
@@ -158,32 +158,32 @@ impl LongTraces {
         }
     }
 
-    /// Notes the end of the judgement that was running; returns its trace, with its epoch.
+    /// Ends the running judgement; returns its trace and epoch.
     pub(super) fn ended(&mut self) -> Option<(Due, u64)> {
         self.bytes -= std::mem::take(&mut self.running_bytes);
         self.running.take()
     }
 
-    /// Lets no more traces wait, or lets them again.
+    /// Stops or allows further waiting traces.
     pub(super) fn close_if(&mut self, is_closed: bool) {
         self.is_closed = is_closed;
     }
 
-    /// Goes on without the thread, which has ended; takes all traces that wait.
+    /// Continues without the ended thread; returns all waiting traces.
     pub(super) fn lose_thread(&mut self) -> Vec<Due> {
         self.thread = None;
         self.give_up()
     }
 
-    /// Has traces wait again.
+    /// Allows waiting traces again.
     pub(super) fn go_on(&mut self) {
         self.is_off = false;
     }
 
-    /// Takes all traces that wait, and has those to come judged on the shard.
+    /// Returns all waiting traces, and has later ones judged on the shard.
     pub(super) fn give_up(&mut self) -> Vec<Due> {
         self.is_off = true;
-        self.line = FairLine::default();
+        self.line = FairQueue::default();
         self.by_sender = SenderShares::default();
         self.bytes = self.running_bytes;
         self.waiting.drain().map(|(_, waiting)| waiting.due).collect()
@@ -197,9 +197,9 @@ pub(super) struct LongTask {
     pub(super) trace: Arc<TraceSpans>,
     pub(super) reported: Vec<Reported>,
     pub(super) session: Option<SessionKeyFields>,
-    /// Steps that the trace has left.
+    /// Remaining steps of the trace.
     pub(super) steps: u64,
-    /// Number of restarts of the shard, which uses handles again.
+    /// Number of restarts of the shard, which reuses handles.
     pub(super) epoch: u64,
 }
 
@@ -217,7 +217,7 @@ pub(super) struct LongJudgement {
     pub(super) steps: u64,
     pub(super) took: std::time::Duration,
     pub(super) epoch: u64,
-    /// Evaluators that judged it, which a reload may have replaced.
+    /// Its evaluators, which a reload may have replaced.
     pub(super) setup: Setup,
 }
 
@@ -259,13 +259,13 @@ pub(crate) struct LongTraceThread {
 }
 
 impl LongTraceThread {
-    /// Judges the trace that it was handed, if any.
+    /// Judges the trace handed to it, if any.
     #[cfg(test)]
     pub(super) fn judge_one(&mut self) -> Option<LongJudgement> {
         Some(self.tasks.try_recv().ok()?.judge(|| {}))
     }
 
-    /// Judges traces until the shard ends; moves the heartbeat at `place` meanwhile.
+    /// Judges traces until the shard ends; updates the heartbeat at `place` meanwhile.
     pub(crate) async fn run(mut self, heartbeats: Arc<Heartbeats>, place: usize) {
         while let Some(task) = self.tasks.recv().await {
             heartbeats.beat(place);

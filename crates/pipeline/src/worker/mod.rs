@@ -1,10 +1,9 @@
 //! Worker of one shard: assembles, resolves, evaluates, passes evaluations on.
 //!
-//! A panic ends neither the shard nor the process: if it strikes while a trace is judged, that
-//! trace is lost; if it strikes elsewhere, the shard judges its open traces as they stand and
-//! starts anew.
+//! A panic ends neither the shard nor the process. A panic within a judgement loses that trace. Any
+//! other panic makes the shard judge its open traces as they stand and restart.
 //!
-//! **Invariant:** an evaluation is remembered for revisions only once it was passed on.
+//! **Invariant:** an evaluation is remembered for revisions only after it was passed on.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use super::metrics::{FAULT, JudgedCounts};
 use super::panic_recovery::PanicRecovery;
 use super::reading::{ReadingMemory, reserve};
 use super::reload::setup::{ConfigUpdate, Translator};
-use super::room::{QueueRoom, ShardRoom};
+use super::request_queue::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
 use asking::TraceAnswer;
 use clock::ShardClock;
@@ -31,7 +30,7 @@ use long_traces::{ATTEMPT_STEPS, LongTraces};
 use pace::{JudgingPace, SLICE_STEPS};
 use partitions::PartitionWatch;
 
-use spanscore_assemble::{Due, Handle, Shard, TakenSteps};
+use spanscore_assemble::{ChargedSteps, Due, Handle, Shard};
 use spanscore_base::model::{
     Claims, Completion, Evaluation, MemoryQuota, NoteCell, Reported, SessionKey, SpanBatch,
     TraceSpans,
@@ -41,13 +40,13 @@ use spanscore_net::clock::now_ns;
 
 /// Interval at which deadlines are checked.
 pub(super) const TICK: Duration = Duration::from_millis(50);
-/// Limit of traces whose evaluations are passed on together.
+/// Limit on traces whose evaluations are passed on together.
 const JUDGED_MAX: usize = 64;
 /// Message to a shard.
 #[derive(Clone)]
 pub(super) enum ShardMessage {
-    /// Records of one request, with the room that they hold in the queue until they are added.
-    /// `at_ms` is set for restored ones: their arrival on the shard's clock.
+    /// Records of one request, with their room in the queue until they are added. `at_ms` is set
+    /// for restored ones: their arrival on the shard's clock.
     Batch {
         batch: Arc<SpanBatch>,
         /// Table that extracted them.
@@ -63,11 +62,11 @@ pub(super) enum ShardMessage {
     Restore { priors: Arc<EarlierVerdicts> },
     /// End of a restore, with the current time on its clock.
     Resume { now_ms: u64 },
-    /// Shutdown: take requests that have a place in the channel, judge open traces and end.
+    /// Shutdown: handle requests with a place in the channel, judge open traces and end.
     Drain,
 }
 
-/// Shard with all that is needed to judge its traces.
+/// Shard with the context for judging its traces.
 pub(super) struct Worker {
     pub(super) context: WorkerContext,
     pub(super) index: usize,
@@ -86,16 +85,16 @@ pub(super) struct Worker {
     pub(super) clock: ShardClock,
     /// Translator of records to the current table.
     pub(super) translator: Translator,
-    /// Traces that take more than a slice.
+    /// Traces that exceed a slice.
     pub(super) long: LongTraces,
     /// Number of restarts of the shard.
     pub(super) epoch: u64,
-    /// Times of the looks at traces of partitions.
+    /// Times of the checks of partitions.
     pub(super) watch: PartitionWatch,
 }
 
 impl Worker {
-    /// Runs until it is told to drain or every sender is gone.
+    /// Runs until it is told to drain or all senders are dropped.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<ShardMessage>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -103,7 +102,7 @@ impl Worker {
         let mut came = Vec::new();
         let mut due = Vec::new();
         let mut is_open = true;
-        // True while long traces hold up all of the inbox.
+        // True while long traces hold up the whole inbox.
         let mut is_held = false;
         while is_open || !inbox.is_empty() || !self.long.is_empty() {
             self.context.heartbeats.beat(self.index);
@@ -113,7 +112,7 @@ impl Worker {
                 }
                 _ = ticks.tick() => {
                     // During a restore the arrival times of records drive the clock.
-                    if !self.shard.is_restoring() && !self.has_overslept() {
+                    if !self.shard.is_restoring() && !self.may_have_lost_partitions() {
                         self.pass_time(self.clock.now_ms(), self.pace.most(), &mut due);
                         self.name_holder();
                         self.release_aged();
@@ -128,7 +127,7 @@ impl Worker {
                 }
                 () = ready(()), if !inbox.is_empty() && !is_held => {}
             }
-            // The fair queue can only choose among messages that it has.
+            // The fair queue can only order the messages that it holds.
             if !queue.is_empty() {
                 queue.recv_many(&mut came, QUEUED_REQUESTS_MAX).await;
             }
@@ -141,7 +140,7 @@ impl Worker {
         due.extend(self.long.give_up());
         let now_ms = self.clock.now_ms();
         // Traces of an unfinished restore may lack records. All are in the log: the next process
-        // judges them whole.
+        // judges them completely.
         if !self.shard.is_restoring() {
             self.guarded(now_ms, &mut due, |own, due| {
                 own.judge_all(Completion::Shutdown, now_ms, due);
@@ -151,8 +150,8 @@ impl Worker {
         self.context.heartbeats.end(self.index);
     }
 
-    /// Works off some of the inbox, at most one expensive trace, so that new messages have their
-    /// turn; false if all that waits is held.
+    /// Handles part of the inbox, at most one expensive trace, so that new messages get a turn;
+    /// false if everything waiting is held up.
     async fn work_off(
         &mut self,
         inbox: &mut Inbox,
@@ -172,7 +171,7 @@ impl Worker {
                 Some(ShardMessage::DropRevoked) => self.drop_revoked(due).await,
                 Some(ShardMessage::Restore { priors }) => self.restore(priors),
                 Some(ShardMessage::Resume { now_ms }) => self.resume(now_ms, due),
-                // Requests with a reserved place are acknowledged: `close` still lets them in.
+                // Requests with a reserved place are acknowledged: `close` still admits them.
                 Some(ShardMessage::Drain) => queue.close(),
                 None => return false,
             }
@@ -184,8 +183,8 @@ impl Worker {
     }
 
     fn restore(&mut self, priors: Arc<EarlierVerdicts>) {
-        let tells_known = self.sessions().is_some() || self.context.forwards.wants_judgements();
-        self.shard.restore(Arc::unwrap_or_clone(priors), tells_known);
+        let repeats_known = self.sessions().is_some() || self.context.forwards.wants_judgements();
+        self.shard.restore(Arc::unwrap_or_clone(priors), repeats_known);
     }
 
     fn resume(&mut self, now_ms: u64, due: &mut Vec<Due>) {
@@ -222,7 +221,7 @@ impl Worker {
         }
         let now_ms = at_ms.unwrap_or_else(|| self.clock.now_ms());
         let mut steps = 0;
-        // Records of a partition that others read by now are theirs.
+        // Records of a partition owned by others are theirs.
         if !batch.is_retired() {
             self.guarded(now_ms, due, |own, due| steps = own.take_in(batch, is_old, now_ms, due));
         }
@@ -257,7 +256,7 @@ impl Worker {
 
     /// Judges due traces; returns the steps taken.
     fn judge_due(&mut self, due: &mut Vec<Due>) -> u64 {
-        self.tell_ignored();
+        self.notify_ignored();
         if due.is_empty() {
             return 0;
         }
@@ -289,7 +288,7 @@ impl Worker {
                     continue;
                 };
                 let mut asked = out.asked;
-                self.tell_forwards(due, &evaluations[before..], &asked);
+                self.notify_forwards(due, &evaluations[before..], &asked);
                 if due.is_silent {
                     evaluations.truncate(before);
                     asked.clear();
@@ -320,15 +319,15 @@ impl Worker {
 
     /// Notes in the shard that a due trace was judged, or lost.
     fn settle(&mut self, due: &Due, reported: Option<Vec<Reported>>, steps: u64) {
-        self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
+        self.shard.charge_steps(due.handle, ChargedSteps { judged: steps, early: 0 });
         match reported {
             Some(reported) => self.shard.keep_reported(due.handle, reported),
-            None => self.shard.not_judged(due),
+            None => self.shard.undo_judgement(due),
         }
         self.shard.done(due.handle);
     }
 
-    /// Sets the verdicts that evaluations of a trace supersede, and remembers the new ones.
+    /// Sets the verdicts superseded by evaluations of a trace, and remembers the new ones.
     fn supersede(&mut self, handle: Handle, evaluations: &mut [Evaluation]) {
         if !evaluations.is_empty() {
             let mut verdicts = self.shard.verdicts(handle);
@@ -337,7 +336,7 @@ impl Worker {
         }
     }
 
-    /// Names the trace that holds most of a log that fills.
+    /// Logs the trace that holds most of a filling log.
     fn name_holder(&self) {
         let Some(journal) = &self.context.journal else { return };
         journal.look_for_holder((LogHolder::Trace, self.index), || {
@@ -357,14 +356,14 @@ impl Worker {
         Some((note, self.shard.notes(due.handle)))
     }
 
-    /// Returns the same of a trace as it was judged, without its cell.
+    /// Returns the note of a judged trace without its cell.
     fn note_of_trace(&self, due: &Due, trace: &TraceSpans) -> Option<JudgedNote> {
         let journal = self.context.journal.as_ref()?;
         journal.has_all_of(trace).then(|| note(due, trace))
     }
 
     /// Notes the judged traces, then passes their evaluations on; a receipt claims their evidence
-    /// until they are delivered.
+    /// until delivery.
     fn hand_out(&self, evaluations: Vec<Evaluation>, claims: Claims, notes: JudgedTraces) {
         if evaluations.is_empty() {
             return;
@@ -391,7 +390,7 @@ impl Worker {
         }
     }
 
-    /// Takes the memory for reading a trace; `None` if it exceeds the limit by itself.
+    /// Takes the memory for reading a trace; `None` if it alone exceeds the limit.
     fn reserve(&self, trace: &TraceSpans) -> Option<ReadingMemory> {
         reserve(&self.context.judging, std::iter::once(trace), || {
             self.context.heartbeats.beat(self.index)
@@ -418,13 +417,13 @@ impl PanicRecovery for Worker {
         self.judge_all(Completion::Evicted, now_ms, due);
     }
 
-    fn start_anew(&mut self, now_ms: u64) {
+    fn reset(&mut self, now_ms: u64) {
         self.context.metrics.shard(self.index, &mut self.shard);
         let lost = self.shard.open_spans() as u64;
         self.context.metrics.stages.dropped_spans.add(FAULT, lost);
         self.shard = (self.empty)(now_ms);
         self.epoch += 1;
-        // What was put while the open traces were judged is of the shard that is gone.
+        // Traces queued while the open ones were judged belong to the old shard.
         self.long.give_up();
         self.long.go_on();
         self.shard.watch_if(self.context.evaluators.reports_early());

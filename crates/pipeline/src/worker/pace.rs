@@ -1,18 +1,18 @@
 //! Pacing of a shard: the number of traces judged before the next requests are taken in.
 //!
-//! Requests for a shard wait for the traces that it judges, and one trace may take all of
-//! `limits.trace_steps`. Expensive traces are judged one at a time, so that nobody waits for more
-//! than one of them. Between two of them the shard takes in as many bytes as take about as long as
-//! one, however many requests that are: by count, twenty small requests a second could not keep up
-//! behind three expensive traces a second. Pacing changes the order of the work, never a verdict.
+//! Requests for a shard wait for its judgements, and one trace may take all of
+//! `limits.trace_steps`. Expensive traces are judged one at a time, so requests wait for at most
+//! one of them. Between two of them the shard takes in as many bytes as take about as long. A limit
+//! by number failed: twenty small requests a second could not keep up with three expensive traces a
+//! second. Pacing changes the order of the work, never a verdict.
 
-/// Limit of traces judged at once, and of requests taken in while more are due.
+/// Limit on traces judged at once, and on requests taken in while more are due.
 const SLICE: usize = 8;
 
-/// Limit of requests worked off before deadlines are checked, while no trace is due.
+/// Limit on requests handled before deadlines are checked, while no trace is due.
 pub(super) const WORK_MAX: usize = 32;
 
-/// Bytes of requests taken in between two expensive traces: some milliseconds' work.
+/// Bytes of requests taken in between two expensive traces: some milliseconds of work.
 const SLICE_BYTES: usize = 1 << 20;
 
 /// Steps above which a slice of traces counts as expensive: about four milliseconds.
@@ -52,7 +52,7 @@ impl JudgingPace {
         }
     }
 
-    /// Adapts to the steps that the last slice of traces took.
+    /// Adapts to the steps of the last slice of traces.
     pub(super) fn took(&mut self, steps: u64) {
         self.most = if steps > SLICE_STEPS { 1 } else { (self.most * 2).min(SLICE) };
     }

@@ -1,4 +1,4 @@
-//! Traces of partitions: dropped as others come to own them, and released once they are too old.
+//! Traces of partitions: dropped when others own the partition, and released at their maximum age.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::panic_recovery::PanicRecovery;
 use crate::sessions::SessionMessage;
 use spanscore_assemble::Due;
 
-/// Interval at which a shard looks for traces that hold their partition back.
+/// Interval of checks for traces that hold their partition back.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Pause of a shard from which on its process may have been stopped. The group may then have given
-/// its partitions to others, and this process not know it yet.
+/// Pause of a shard after which its process may have been stopped. The group may then have
+/// reassigned its partitions without its knowledge.
 const OVERSLEPT: Duration = Duration::from_secs(1);
-/// Time for which nothing is judged after such a pause: the client hears from the group meanwhile.
+/// Time without judgements after such a pause, while the client hears from the group.
 const WAKING_TIME: Duration = Duration::from_secs(1);
 
-/// Times of a shard's looks.
+/// Times of a shard's checks.
 #[derive(Default)]
 pub(crate) struct PartitionWatch {
     last_tick: Option<Instant>,
@@ -26,8 +26,8 @@ pub(crate) struct PartitionWatch {
 }
 
 impl Worker {
-    /// Returns true while it is unknown what a pause of the process has cost.
-    pub(super) fn has_overslept(&mut self) -> bool {
+    /// Returns true while the effect of a pause is unknown.
+    pub(super) fn may_have_lost_partitions(&mut self) -> bool {
         if self.context.partitions.is_none() {
             return false;
         }
@@ -39,12 +39,12 @@ impl Worker {
         self.watch.wakes_until.is_some_and(|until| now < until)
     }
 
-    /// Returns true if others judge a trace.
+    /// Returns true if another process judges a trace.
     pub(super) fn is_revoked(&self, due: &Due) -> bool {
         self.shard.trace(due.handle).is_some_and(|trace| trace.claims.are_retired())
     }
 
-    /// Drops the traces of partitions that others own.
+    /// Drops the traces of partitions owned by others.
     pub(super) async fn drop_revoked(&mut self, due: &mut Vec<Due>) {
         let now_ms = self.clock.now_ms();
         let mut dropped = 0;
@@ -59,7 +59,7 @@ impl Worker {
         }
     }
 
-    /// Lets go of the records of traces beyond their age, and shows which holds them for longest.
+    /// Releases the records of traces beyond their maximum age, and shows the longest holder.
     pub(super) fn release_aged(&mut self) {
         let Some(partitions) = self.context.partitions.clone() else { return };
         let now = Instant::now();

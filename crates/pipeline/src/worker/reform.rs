@@ -1,4 +1,4 @@
-//! Config update of a shard, while traces are open.
+//! Config update of a shard with open traces.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use spanscore_extract::Table;
 
 impl Worker {
     /// Applies a config update. Records of open traces are translated to the new table; the traces
-    /// are marked as lacking facts that were not retained so far.
+    /// are marked as lacking newly needed facts.
     pub(super) async fn update(&mut self, update: Arc<ConfigUpdate>) {
         let ConfigUpdate { setup, held } = &*update;
         let before = self.setup();
@@ -25,7 +25,7 @@ impl Worker {
             setup.renumber(&before, reported);
         });
         self.shard.watch_if(setup.evaluators.reports_early());
-        self.shard.watch_ignored_if(held.tells_ignored);
+        self.shard.watch_ignored_if(held.reports_ignored);
         self.shard.limit(held.traces, held.limits, self.context.shard_count);
         self.context.trace_steps = u64::from(held.limits.trace_steps);
         let is_watched = setup.evaluators.reports_early();
@@ -42,7 +42,7 @@ impl Worker {
         }
     }
 
-    /// Maps reports of the evaluators before the last updates to those of today.
+    /// Maps reports from before the last updates to the current evaluators.
     pub(super) fn renumber_since(&self, before: &Setup, reported: &mut Vec<Reported>) {
         if !Arc::ptr_eq(&before.evaluators, &self.context.evaluators) {
             self.setup().renumber(before, reported);
@@ -55,7 +55,7 @@ impl Worker {
         Setup { resolver, evaluators }
     }
 
-    /// Translates a batch to the current table; returns true if it came with another one.
+    /// Translates a batch to the current table; returns true if it had another one.
     pub(super) fn bring_up_to_date(&mut self, batch: &mut SpanBatch, table: &Arc<Table>) -> bool {
         let today = self.context.resolver.table();
         self.translator.translate(table, today, &mut batch.arena, &batch.spans)

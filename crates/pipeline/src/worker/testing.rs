@@ -1,4 +1,4 @@
-//! Support of this stage's tests: an evaluator that panics on demand, and the context of one shard.
+//! Test support: an evaluator that panics on demand, and the context of one shard.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +67,7 @@ impl CodeEvaluator for Costly {
     }
 }
 
-/// Builds an evaluator under a name that takes two slices.
+/// Builds an evaluator that takes two slices.
 pub(crate) fn costly_one(name: &str, level: Level) -> Configured {
     Configured {
         against: Against::Settings(Evaluator::code(Costly)),
@@ -75,7 +75,7 @@ pub(crate) fn costly_one(name: &str, level: Level) -> Configured {
     }
 }
 
-/// Builds the evaluator under a name; of level `trace` it gives early verdicts.
+/// Builds the evaluator with a name; at level `trace` it gives early verdicts.
 pub(crate) fn configured(name: &str, level: Level, brittle: Brittle) -> Configured {
     let info = EvaluatorInfo {
         kind: "brittle",
@@ -99,7 +99,7 @@ pub(crate) fn configured(name: &str, level: Level, brittle: Brittle) -> Configur
 }
 
 impl WorkerContext {
-    /// Builds the context of one shard with these evaluators, and the settings that it is for.
+    /// Builds the context of one shard with these evaluators, and its settings.
     pub(crate) fn of(
         telemetry: &Telemetry,
         evaluators: Vec<Configured>,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::pace::WORK_MAX;
 use super::testing::{Brittle, configured};
 use super::*;
-use crate::room::{RequestQueue, ShardQueue};
+use crate::request_queue::{RequestQueue, ShardQueue};
 use crate::{PipelineIntake, PipelineSettings, Unjudged};
 use spanscore_base::model::{EvaluationId, Level};
 use spanscore_base::otlp::{Signal, json};
@@ -45,7 +45,7 @@ fn batch(worker: &Worker, json: &[u8]) -> Arc<SpanBatch> {
     Arc::new(batch)
 }
 
-/// Requests with a place in the channel are acknowledged, though they arrive behind the drain.
+/// Requests with a place in the channel are acknowledged, though they arrive after the drain.
 #[tokio::test(start_paused = true)]
 async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     let telemetry = Telemetry::without_endpoints().unwrap();

@@ -1,4 +1,4 @@
-//! Verdict notices to forwards: what tail sampling decides by.
+//! Verdict notices to forwards, the input of tail sampling.
 
 use super::Worker;
 use spanscore_assemble::Due;
@@ -8,8 +8,8 @@ use spanscore_emit::forward::JudgedTrace;
 use spanscore_evaluate::AskedTarget;
 
 impl Worker {
-    /// Reports the verdict on a trace; if judges may still fail it, that waits for their answers.
-    pub(super) fn tell_forwards(
+    /// Reports the verdict on a trace, after all judges' answers if one may still fail it.
+    pub(super) fn notify_forwards(
         &self,
         due: &Due,
         evaluations: &[Evaluation],
@@ -17,12 +17,12 @@ impl Worker {
     ) {
         let trace = self.shard.trace(due.handle).map(|trace| (trace.trace_id, trace.sender));
         if let Some(trace) = trace {
-            self.tell_forwards_of(trace, due, evaluations, asked);
+            self.notify_forwards_of(trace, due, evaluations, asked);
         }
     }
 
-    /// Reports the verdict on the trace of an id and a sender.
-    pub(super) fn tell_forwards_of(
+    /// Reports the verdict on a sender's trace by id.
+    pub(super) fn notify_forwards_of(
         &self,
         (trace_id, sender): (TraceId, Sender),
         due: &Due,
@@ -42,8 +42,8 @@ impl Worker {
         self.context.forwards.judged(judged);
     }
 
-    /// Reports traces that are dropped without an agent.
-    pub(super) fn tell_ignored(&mut self) {
+    /// Reports traces dropped without an agent.
+    pub(super) fn notify_ignored(&mut self) {
         for (trace_id, sender) in self.shard.take_ignored() {
             self.context.forwards.judged(JudgedTrace {
                 trace_id,

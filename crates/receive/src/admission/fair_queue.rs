@@ -1,70 +1,70 @@
-//! Fair queue of those who wait for a limit.
+//! Fair queue of requests that wait for a limit.
 //!
-//! A pure state machine: join, leave, first. Waiters are ordered by what their holder would hold
-//! with the amount that they ask for, so a sender with little goes before a flood; then by arrival.
-//! The amounts that one holder asks for add up, and are served in the order in which they came:
-//! many waiters of one holder stand behind one of another that holds as much.
+//! A pure state machine: join, leave, first. Waiters are ordered by their holder's total including
+//! the requested amount, then by arrival, so a small sender precedes a flood. The requests of one
+//! holder add up and are served in order of arrival. So many waiters of one holder rank behind one
+//! waiter of another with the same holdings.
 
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use smart_default::SmartDefault;
 
-/// Place in a [`WaitingLine`]; the least is the first.
+/// Place in a [`WaitQueue`]; the least is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LinePlace {
+pub(super) struct WaitPlace {
     would_hold: usize,
     number: u64,
 }
 
-/// Queue of waiters, each with something that wakes it.
-// `SmartDefault` asks no `Default` of `W`, as std's derive would.
+/// Queue of waiters, each with its waker.
+// `SmartDefault` requires no `Default` of `W`, unlike std's derive.
 #[derive(Debug, SmartDefault)]
-pub(super) struct WaitingLine<W> {
-    waiters: BTreeMap<LinePlace, LineWaiter<W>>,
-    holders: HashMap<usize, HolderInLine>,
+pub(super) struct WaitQueue<W> {
+    waiters: BTreeMap<WaitPlace, QueuedWaiter<W>>,
+    holders: HashMap<usize, HolderTotals>,
     joined: u64,
 }
 
 #[derive(Debug)]
-struct LineWaiter<W> {
+struct QueuedWaiter<W> {
     holder: usize,
     amount: usize,
     waker: W,
 }
 
-/// Total of one holder's waiters.
+/// Totals of one holder's waiters.
 #[derive(Debug, Default)]
-struct HolderInLine {
+struct HolderTotals {
     count: usize,
     amount: usize,
-    /// Key of its last waiter: one that comes later stands behind it.
+    /// Key of its last waiter; a later one ranks behind it.
     last: usize,
 }
 
-impl<W> WaitingLine<W> {
-    /// Lets a holder, which has `held` now, wait for an amount.
+impl<W> WaitQueue<W> {
+    /// Adds a waiter of a holder, which now has `held`, for an amount.
     pub(super) fn join(
         &mut self,
         holder: usize,
         held: usize,
         amount: usize,
         waker: W,
-    ) -> LinePlace {
+    ) -> WaitPlace {
         let own = self.holders.entry(holder).or_default();
         own.count += 1;
         own.amount = own.amount.saturating_add(amount);
-        // Never lower than before, though `held` may have fallen meanwhile: else a later waiter of
-        // this holder would overtake its earlier ones.
+        // Never lower than before, though `held` may have fallen: otherwise a later waiter of this
+        // holder would overtake its earlier ones.
         own.last = own.last.max(held.saturating_add(own.amount));
         self.joined += 1;
-        let place = LinePlace { would_hold: own.last, number: self.joined };
-        self.waiters.insert(place, LineWaiter { holder, amount, waker });
+        let place = WaitPlace { would_hold: own.last, number: self.joined };
+        self.waiters.insert(place, QueuedWaiter { holder, amount, waker });
         place
     }
 
     /// Removes a waiter, served or not.
-    pub(super) fn leave(&mut self, place: LinePlace) {
+    pub(super) fn leave(&mut self, place: WaitPlace) {
         let Some(waiter) = self.waiters.remove(&place) else { return };
         let Some(own) = self.holders.get_mut(&waiter.holder) else { return };
         own.count -= 1;
@@ -74,8 +74,8 @@ impl<W> WaitingLine<W> {
         }
     }
 
-    /// Returns the first waiter, with what wakes it.
-    pub(super) fn first(&self) -> Option<(LinePlace, &W)> {
+    /// Returns the first waiter with its waker.
+    pub(super) fn first(&self) -> Option<(WaitPlace, &W)> {
         self.waiters.first_key_value().map(|(place, waiter)| (*place, &waiter.waker))
     }
 
@@ -92,20 +92,20 @@ mod tests {
 
     use super::*;
 
-    /// Serves the whole queue; returns the names of the waiters in that order.
-    fn served(mut line: WaitingLine<&'static str>) -> Vec<&'static str> {
+    /// Serves the whole queue; returns the names of the waiters in order.
+    fn served(mut queue: WaitQueue<&'static str>) -> Vec<&'static str> {
         let mut names = Vec::new();
-        while let Some((place, name)) = line.first() {
+        while let Some((place, name)) = queue.first() {
             names.push(*name);
-            line.leave(place);
+            queue.leave(place);
         }
-        assert!(line.holders.is_empty());
+        assert!(queue.holders.is_empty());
         names
     }
 
     #[test]
     fn who_would_hold_least_is_first_then_who_came_first() {
-        let mut line = WaitingLine::default();
+        let mut queue = WaitQueue::default();
         for (holder, held, amount, name) in [
             (1, 900, 10, "flood 1"),
             (1, 900, 10, "flood 2"),
@@ -115,29 +115,29 @@ mod tests {
             (3, 0, 10, "quiet 2"),
             (5, 0, 5000, "large"),
         ] {
-            line.join(holder, held, amount, name);
+            queue.join(holder, held, amount, name);
         }
         let order = ["quiet 1", "other", "quiet 2", "busy", "flood 1", "flood 2", "large"];
-        assert_eq!(served(line), order);
+        assert_eq!(served(queue), order);
     }
 
     #[test]
     fn one_holder_is_served_in_its_own_order_though_it_holds_less_by_now() {
-        let mut line = WaitingLine::default();
-        line.join(1, 900, 100, "first");
-        line.join(1, 0, 1, "second");
-        line.join(2, 950, 1, "other");
-        assert_eq!(served(line), ["other", "first", "second"]);
+        let mut queue = WaitQueue::default();
+        queue.join(1, 900, 100, "first");
+        queue.join(1, 0, 1, "second");
+        queue.join(2, 950, 1, "other");
+        assert_eq!(served(queue), ["other", "first", "second"]);
     }
 
-    /// One step of a limit that holders share.
+    /// One step of a shared limit.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// A holder asks for an amount.
+        /// A holder requests an amount.
         Ask(usize, usize),
-        /// The holder of the oldest grant gives it back.
+        /// The holder of the oldest grant releases it.
         GiveBack,
-        /// One of those who wait gives up.
+        /// A waiter gives up.
         GiveUp(usize),
     }
 
@@ -150,14 +150,14 @@ mod tests {
         vec(step, 1..200)
     }
 
-    /// A limit of 100 with a queue before it, served as [`super::super::waiters`] does.
+    /// A limit of 100 with a queue, served like [`super::super::waiters`].
     #[derive(Default)]
     struct Limit {
-        line: WaitingLine<usize>,
-        /// Holder, amount and place of each ask, by number.
-        asks: Vec<(usize, usize, LinePlace)>,
+        queue: WaitQueue<usize>,
+        /// Holder, amount and place of each request, by number.
+        asks: Vec<(usize, usize, WaitPlace)>,
         waiting: Vec<usize>,
-        /// Asks that were granted and hold.
+        /// Granted and held requests.
         granted: std::collections::VecDeque<usize>,
     }
 
@@ -172,12 +172,12 @@ mod tests {
         }
 
         fn serve(&mut self) {
-            while let Some((place, ask)) = self.line.first() {
+            while let Some((place, ask)) = self.queue.first() {
                 let ask = *ask;
                 if self.held() + self.asks[ask].1 > 100 {
                     return;
                 }
-                self.line.leave(place);
+                self.queue.leave(place);
                 self.waiting.retain(|other| *other != ask);
                 let earlier = self
                     .waiting
@@ -192,14 +192,14 @@ mod tests {
             match step {
                 Step::Ask(holder, amount) => {
                     let ask = self.asks.len();
-                    let place = self.line.join(holder, self.held_by(holder), amount, ask);
+                    let place = self.queue.join(holder, self.held_by(holder), amount, ask);
                     self.asks.push((holder, amount, place));
                     self.waiting.push(ask);
                 }
                 Step::GiveBack => drop(self.granted.pop_front()),
                 Step::GiveUp(nth) if nth < self.waiting.len() => {
                     let ask = self.waiting.remove(nth);
-                    self.line.leave(self.asks[ask].2);
+                    self.queue.leave(self.asks[ask].2);
                 }
                 Step::GiveUp(_) => {}
             }
@@ -214,28 +214,28 @@ mod tests {
                 limit.step(step);
                 limit.serve();
                 prop_assert!(limit.held() <= 100);
-                prop_assert_eq!(limit.line.len(), limit.waiting.len());
+                prop_assert_eq!(limit.queue.len(), limit.waiting.len());
                 let least = limit.waiting.iter().map(|ask| limit.asks[*ask].2).min();
-                prop_assert_eq!(limit.line.first().map(|(place, _)| place), least);
+                prop_assert_eq!(limit.queue.first().map(|(place, _)| place), least);
             }
-            // A grant given back serves all who wait, however they came.
+            // Releasing all grants serves all waiters, in any order of arrival.
             for _ in 0..limit.asks.len() {
                 limit.step(Step::GiveBack);
                 limit.serve();
             }
-            prop_assert!(limit.waiting.is_empty() && limit.line.holders.is_empty());
+            prop_assert!(limit.waiting.is_empty() && limit.queue.holders.is_empty());
         }
 
         #[test]
         fn who_holds_nothing_stands_behind_no_flood(
             flood in vec(1..=100_usize, 1..50), amount in 1..=100_usize,
         ) {
-            let mut line = WaitingLine::default();
+            let mut queue = WaitQueue::default();
             for asked in flood {
-                line.join(1, 200, asked, "flood");
+                queue.join(1, 200, asked, "flood");
             }
-            line.join(2, 0, amount, "quiet");
-            prop_assert_eq!(line.first().map(|(_, name)| *name), Some("quiet"));
+            queue.join(2, 0, amount, "quiet");
+            prop_assert_eq!(queue.first().map(|(_, name)| *name), Some("quiet"));
         }
     }
 }

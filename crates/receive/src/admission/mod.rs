@@ -1,17 +1,17 @@
-//! Admission control: quotas on requests and bytes at the same time, over all protocols.
+//! Admission control: quotas on concurrent requests and bytes, over all protocols.
 //!
-//! While its body comes, a request holds the bytes that have come and one of [`READING_MAX`]
-//! places, so a slow sender keeps nobody else out. Once the body is whole it needs a turn. Without
-//! one it waits a moment in a fair queue ([`waiters`]), since some senders never try again, and is
-//! then refused as overload. All that it holds is given back when its [`Ticket`] is dropped.
+//! While its body arrives, a request holds the received bytes and one of [`READING_MAX`] places, so
+//! a slow sender blocks no other. A complete request needs a turn. Without one it waits briefly in
+//! a fair queue ([`waiters`]), since some senders never retry, and is then refused as overload. Its
+//! [`Ticket`] releases everything on drop.
 //!
-//! Quotas are shared by a dynamic threshold ([`MemoryQuota`]): a connection may have at most four
-//! times what is left, so a flood leaves room for others, and no quota for each connection has to
-//! be set.
+//! Quotas are shared by a dynamic threshold ([`MemoryQuota`]): a connection may hold at most four
+//! times the free rest. So a flood leaves room for others, without a configured quota for each
+//! connection.
 //!
-//! A refusal that came without waiting is held back for as long as waiting would have taken, while
-//! it holds neither body nor turn: a flood that keeps to so many streams a connection is slowed to
-//! that many requests in that time, and the work of refusing them takes little from others.
+//! An immediate refusal is delayed by the time that waiting would have taken, without holding a
+//! body or turn. A flood with a limited number of streams is thereby slowed down, and refusing it
+//! takes little work from others.
 
 mod fair_queue;
 mod waiters;
@@ -22,23 +22,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use waiters::{AskedRoom, Waiters};
+pub use waiters::{RoomRequest, Waiters};
 
 use super::ConnectionAccount;
 use super::settings::OtlpReceiverSettings;
 use super::status::{RefusalReason, RefusedRequest};
 use spanscore_base::model::MemoryQuota;
 
-/// Requests whose bodies are on their way, over all protocols. Each takes some kilobytes beside the
-/// bytes that have come.
+/// Limit on requests whose bodies are arriving, over all protocols. Each takes some kilobytes
+/// beside the received bytes.
 const READING_MAX: usize = 16_384;
-/// Refusals that are held back at the same time; further ones are told at once. Each takes some
-/// kilobytes.
+/// Limit on concurrently delayed refusals; others are sent at once. Each takes some kilobytes.
 const HELD_BACK_MAX: usize = 4096;
-/// Setting of the bytes in flight.
+/// Setting for the bytes in flight.
 const BYTES_SETTING: &str = "receivers.otlp.max_in_flight_mib";
 
-/// Quotas that all connections share. None of them has nearly all of one.
+/// Quotas shared by all connections. No connection can take nearly all of one.
 pub(super) struct Admission {
     limits: Arc<AdmissionLimits>,
     wait: Duration,
@@ -64,7 +63,7 @@ impl Admission {
         Self { limits: Arc::new(limits), wait: settings.wait_for_room.0 }
     }
 
-    /// Admits the body of a request; does not wait.
+    /// Admits the body of a request without waiting.
     pub(super) fn enter(&self, sender: &Arc<ConnectionAccount>) -> Result<Ticket, RefusedRequest> {
         if !self.limits.bodies.try_take_for(&sender.bodies, 1) {
             let what = "too many requests are being read";
@@ -75,14 +74,13 @@ impl Admission {
         Ok(Ticket { sender, limits, has_turn: false, held: 0 })
     }
 
-    /// Returns the time until which a request that is whole now may wait: for its turn, and for
-    /// whatever follows.
+    /// Returns the time until which a request completed now may wait, for its turn and for later
+    /// stages.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.wait
     }
 
-    /// Gives a request its turn once its body is whole, after waiting for one if there is none;
-    /// then `waits` is called.
+    /// Gives a complete request its turn, and waits for one if needed; calls `waits` in that case.
     pub(super) async fn turn(
         &self,
         mut ticket: Ticket,
@@ -96,7 +94,7 @@ impl Admission {
         let sender = Arc::clone(&ticket.sender);
         if let Some(_waiting) = sender.wait() {
             let held = sender.turns.load(Ordering::Relaxed);
-            let asked = AskedRoom { sender: &sender, held, amount: 1 };
+            let asked = RoomRequest { sender: &sender, held, amount: 1 };
             let is_taken = || ticket.try_turn();
             if limits.waiters.wait(asked, deadline, waits, is_taken).await {
                 return Ok(ticket);
@@ -106,9 +104,9 @@ impl Admission {
         Err(RefusedRequest::overloaded(RefusalReason::TurnsFull, what))
     }
 
-    /// Returns the time until which to hold back a refusal of a request that began then, and a
-    /// place for it to wait: none if it is not for want of room, waited as long already, or too
-    /// many are held back.
+    /// Returns the end of the delay for refusing a request that began at `began`, with a place to
+    /// wait. `None` if the refusal has another cause than lack of room, has waited already, or if
+    /// too many are delayed.
     pub(super) fn hold_back(
         &self,
         refused: &RefusedRequest,
@@ -125,7 +123,7 @@ impl Admission {
     }
 }
 
-/// A refusal that is held back, until dropped.
+/// A delayed refusal, until dropped.
 pub(super) struct DelayedRefusal {
     sender: Arc<ConnectionAccount>,
     share: Arc<MemoryQuota>,
@@ -137,23 +135,22 @@ impl Drop for DelayedRefusal {
     }
 }
 
-/// One request's part of the quotas, given back on drop.
+/// One request's share of the quotas, released on drop.
 pub(super) struct Ticket {
     sender: Arc<ConnectionAccount>,
     limits: Arc<AdmissionLimits>,
-    /// True once it is worked on; before it is read.
+    /// True while it is processed; false before it is read.
     has_turn: bool,
     held: usize,
 }
 
 impl Ticket {
-    /// Returns the connection that it came over.
+    /// Returns its connection.
     pub(super) fn sender(&self) -> &Arc<ConnectionAccount> {
         &self.sender
     }
 
-    /// Takes a part of the bytes in flight; does not wait. A body that nobody could ever hold is
-    /// refused for good.
+    /// Takes bytes of the quota without waiting. A body that could never fit is refused for good.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), RefusedRequest> {
         self.sender.progress();
         let share = &self.limits.bytes;
@@ -171,15 +168,15 @@ impl Ticket {
         Err(RefusedRequest::overloaded(RefusalReason::BytesFull, what))
     }
 
-    /// Returns true if nobody else holds anything, neither on this connection nor on another: bytes
-    /// for which this request has no room now, it would never have room for.
+    /// Returns true if no other request holds anything, on any connection. Bytes without room now
+    /// would then never have room.
     fn is_alone(&self) -> bool {
         let own = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         let ConnectionAccount { bodies, turns, bytes, .. } = &*self.sender;
         own(bodies) + own(turns) <= 1 && self.limits.bytes.held() <= own(bytes)
     }
 
-    /// Gives back some of the bytes that it holds.
+    /// Releases some of its bytes.
     pub(super) fn release(&mut self, bytes: usize) {
         let bytes = bytes.min(self.held);
         self.held -= bytes;
@@ -297,7 +294,7 @@ mod tests {
         let admission = admission(1);
         let sender = Arc::<ConnectionAccount>::default();
         let mut ticket = admission.enter(&sender).unwrap();
-        // Bytes that are read ahead of the body.
+        // Bytes read ahead of the body.
         assert!(admission.limits.bytes.try_take_for(&sender.bytes, 400_000));
         assert!(ticket.hold(400_000).is_ok());
         assert_eq!(reason(ticket.hold(100_000)), Some(RefusalReason::TooLarge));

@@ -1,13 +1,11 @@
 //! Waiting for a limit in the order of a fair queue ([`super::fair_queue`]).
 //!
-//! A request that gives something back wakes the first in the queue, and one that leaves it, served
-//! or not, wakes the next. So the first always looks again after the last change, and nobody
-//! overtakes it who would hold more. A woken waiter takes its part itself: nothing is granted to
-//! one that has gone.
+//! A released grant wakes the first waiter, and a waiter that leaves, served or not, wakes the
+//! next. So the first always checks again after the last change, and no waiter with larger holdings
+//! overtakes it. A woken waiter takes its share itself, so nothing is granted to one that has left.
 //!
-//! The first keeps those behind it waiting while it has no room, though some may be free: else
-//! small requests would keep a large one out for ever. It stands there only as long as all others
-//! would hold more.
+//! A first waiter without room blocks those behind it, even if some room is free: otherwise small
+//! requests could block a large one for ever. It stays first only while all others would hold more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -16,56 +14,56 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::fair_queue::{LinePlace, WaitingLine};
+use super::fair_queue::{WaitPlace, WaitQueue};
 use crate::ConnectionAccount;
 
-/// Queue of those who wait for one limit.
+/// Queue of waiters for one limit.
 #[derive(Debug, Default)]
 pub struct Waiters {
-    line: Mutex<WaitingLine<Arc<Notify>>>,
-    /// Number of waiters, so that it is known without locking the queue.
+    queue: Mutex<WaitQueue<Arc<Notify>>>,
+    /// Number of waiters, readable without the lock.
     count: AtomicUsize,
 }
 
-/// Request for a part of a limit.
+/// Request for a share of a limit.
 #[derive(Clone, Copy, Debug)]
-pub struct AskedRoom<'a> {
-    /// Connection that asks.
+pub struct RoomRequest<'a> {
+    /// Requesting connection.
     pub sender: &'a Arc<ConnectionAccount>,
-    /// Amount of the limit that it holds.
+    /// Amount that it holds.
     pub held: usize,
-    /// Amount that it asks for.
+    /// Requested amount.
     pub amount: usize,
 }
 
 impl Waiters {
-    /// Returns true if nobody waits: then a request takes what there is.
+    /// Returns true if there are no waiters, so that a request may take free room.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Wakes the first: something was given back.
+    /// Wakes the first waiter after a release.
     pub fn wake(&self) {
-        // Pairs with the fence in `join`: either the count is seen here, or the waiter that has
-        // raised it sees what was given back.
+        // Pairs with the fence in `join`: either the count is seen here, or the new waiter sees the
+        // released amount.
         fence(Ordering::SeqCst);
         if !self.is_empty()
-            && let Some((_, first)) = self.line.lock().first()
+            && let Some((_, first)) = self.queue.lock().first()
         {
             first.notify_one();
         }
     }
 
-    /// Waits in the queue until `is_taken`; false at the deadline. `waits` is called where it
-    /// really has to wait. Dropped, it leaves the queue.
+    /// Waits in the queue until `is_taken`; false at the deadline. Calls `waits` if it must wait.
+    /// Dropping it leaves the queue.
     pub async fn wait(
         &self,
-        asked: AskedRoom<'_>,
+        request: RoomRequest<'_>,
         deadline: Instant,
         waits: impl FnOnce(),
         mut is_taken: impl FnMut() -> bool,
     ) -> bool {
-        let waiter = self.join(asked);
+        let waiter = self.join(request);
         let mut waits = Some(waits);
         loop {
             if waiter.is_first() && is_taken() {
@@ -80,13 +78,13 @@ impl Waiters {
         }
     }
 
-    fn join(&self, AskedRoom { sender, held, amount }: AskedRoom<'_>) -> Waiter<'_> {
+    fn join(&self, RoomRequest { sender, held, amount }: RoomRequest<'_>) -> Waiter<'_> {
         let woken = Arc::new(Notify::new());
-        let mut line = self.line.lock();
-        let place = line.join(Arc::as_ptr(sender).addr(), held, amount, Arc::clone(&woken));
-        self.count.store(line.len(), Ordering::Relaxed);
-        drop(line);
-        // Pairs with the fence in `wake`: the count is raised before room is looked for.
+        let mut queue = self.queue.lock();
+        let place = queue.join(Arc::as_ptr(sender).addr(), held, amount, Arc::clone(&woken));
+        self.count.store(queue.len(), Ordering::Relaxed);
+        drop(queue);
+        // Pairs with the fence in `wake`: the count is raised before the check for room.
         fence(Ordering::SeqCst);
         Waiter { waiters: self, place, woken }
     }
@@ -95,22 +93,22 @@ impl Waiters {
 /// One waiter in the queue, until dropped.
 struct Waiter<'a> {
     waiters: &'a Waiters,
-    place: LinePlace,
+    place: WaitPlace,
     woken: Arc<Notify>,
 }
 
 impl Waiter<'_> {
     fn is_first(&self) -> bool {
-        self.waiters.line.lock().first().is_some_and(|(place, _)| place == self.place)
+        self.waiters.queue.lock().first().is_some_and(|(place, _)| place == self.place)
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let mut line = self.waiters.line.lock();
-        line.leave(self.place);
-        self.waiters.count.store(line.len(), Ordering::Relaxed);
-        if let Some((_, next)) = line.first() {
+        let mut queue = self.waiters.queue.lock();
+        queue.leave(self.place);
+        self.waiters.count.store(queue.len(), Ordering::Relaxed);
+        if let Some((_, next)) = queue.first() {
             next.notify_one();
         }
     }
@@ -123,16 +121,16 @@ mod tests {
     use super::*;
     use spanscore_base::model::MemoryQuota;
 
-    /// A limit of some places, and those who wait for one.
+    /// A limit of some places, with its waiters.
     struct Places {
         share: Arc<MemoryQuota>,
         waiters: Waiters,
     }
 
     /// One place, until dropped.
-    struct Taken(Arc<Places>);
+    struct PlaceGuard(Arc<Places>);
 
-    impl Drop for Taken {
+    impl Drop for PlaceGuard {
         fn drop(&mut self) {
             self.0.share.give_back(1);
             self.0.waiters.wake();
@@ -148,15 +146,15 @@ mod tests {
             self: &Arc<Self>,
             sender: &Arc<ConnectionAccount>,
             wait: Duration,
-        ) -> Option<Taken> {
+        ) -> Option<PlaceGuard> {
             let is_taken = || self.share.try_take(1);
             if self.waiters.is_empty() && is_taken() {
-                return Some(Taken(Arc::clone(self)));
+                return Some(PlaceGuard(Arc::clone(self)));
             }
-            let asked = AskedRoom { sender, held: 0, amount: 1 };
+            let request = RoomRequest { sender, held: 0, amount: 1 };
             let deadline = Instant::now() + wait;
-            let taken = self.waiters.wait(asked, deadline, || {}, is_taken).await;
-            taken.then(|| Taken(Arc::clone(self)))
+            let taken = self.waiters.wait(request, deadline, || {}, is_taken).await;
+            taken.then(|| PlaceGuard(Arc::clone(self)))
         }
     }
 
@@ -174,7 +172,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert_eq!(places.waiters.count.load(Ordering::Relaxed), 1);
         drop(held);
-        // It was woken and has not run: free room is its own.
+        // It was woken and has not run: the free room is reserved for it.
         assert!(places.take(&sender, Duration::ZERO).await.is_none());
         let taken = waiting.await.expect("no panic");
         assert!(taken.is_some() && places.waiters.is_empty());

@@ -8,7 +8,7 @@ use spanscore_net::metrics;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum ClientOutcome {
-    /// Accepted, or a part of it.
+    /// Accepted, at least in part.
     Taken,
     /// Refused.
     Refused,
@@ -17,7 +17,7 @@ pub(crate) enum ClientOutcome {
 }
 
 metrics! {
-    /// Instruments of one client; names of clients come from the config alone.
+    /// Instruments of one client; client names come only from the config.
     pub(super) struct ClientMetrics {
         requests: CounterBy("spanscore.receiver.client_requests", "{request}",
             "Requests of each client", "outcome",

@@ -1,9 +1,8 @@
-//! Authentication: a bearer token or a client certificate to the name of a client.
+//! Authentication: a bearer token or a client certificate identifies a client.
 //!
-//! Without settings everybody may send, and nobody has a name. With them a request needs the token
-//! of a client that has not expired, or comes over a connection whose certificate holds the name of
-//! one. A token that is sent is checked even where the certificate would do: a sender of a wrong
-//! one is refused.
+//! Without settings all senders are accepted, without a name. Otherwise a request needs the
+//! unexpired token of a client, or a connection whose certificate holds the name of one. A token is
+//! checked even with a valid certificate, so a wrong token is always refused.
 
 mod counters;
 mod rate;
@@ -31,29 +30,29 @@ use spanscore_base::otlp::Signal;
 use spanscore_net::metrics::{Meter, label};
 use spanscore_net::tls::{Changed, Reread};
 
-/// Scheme of the header, with the space behind it.
+/// Scheme of the header, with its space.
 const SCHEME: &[u8] = b"bearer ";
 
-/// Clients that may send, as config and files list them now.
+/// Accepted clients, as currently listed by config and files.
 pub(crate) struct Authenticator {
     known: RwLock<Arc<KnownClients>>,
     metrics: ClientMetrics,
 }
 
-/// Clients that may send; everybody where there are no settings.
+/// Accepted clients; all senders without settings.
 struct KnownClients {
     settings: Option<AuthSettings>,
     clients: Vec<Arc<KnownClient>>,
 }
 
-/// A client that may send.
+/// Accepted client.
 pub(crate) struct KnownClient {
     /// Its name in the config.
     pub(crate) name: Arc<str>,
     tokens: Vec<TokenHash>,
     expires: Option<Timestamp>,
     certificate: Option<String>,
-    /// True if its resources are tagged with its name.
+    /// True to tag its resources with its name.
     pub(crate) is_tagged: bool,
     pub(crate) group: ClientGroup,
     rate: Arc<Mutex<SenderRate>>,
@@ -63,8 +62,7 @@ pub(crate) struct KnownClient {
 impl Authenticator {
     /// Reads the tokens.
     ///
-    /// # Errors
-    /// The file that cannot be used, and the reason.
+    /// # Errors The unusable file and the reason.
     pub(crate) fn new(settings: Option<AuthSettings>, meter: &Meter) -> Result<Self, String> {
         let metrics = ClientMetrics::new(meter);
         let nobody = KnownClients { settings: None, clients: Vec::new() };
@@ -72,17 +70,16 @@ impl Authenticator {
         Ok(Self { known: RwLock::new(Arc::new(known)), metrics })
     }
 
-    /// Replaces the settings; on an error all stays as it was.
+    /// Replaces the settings; on an error the previous ones stay in use.
     ///
-    /// # Errors
-    /// The file that cannot be used, and the reason.
+    /// # Errors The unusable file and the reason.
     pub(crate) fn replace(&self, settings: Option<AuthSettings>) -> Result<(), String> {
         let known = KnownClients::read(settings, &self.known(), &self.metrics)?;
         *self.known.write() = Arc::new(known);
         Ok(())
     }
 
-    /// Authenticates a request and charges it to its client; `None` where everybody may send.
+    /// Authenticates a request and charges it to its client; `None` without settings.
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
@@ -129,7 +126,7 @@ impl Reread for Authenticator {
             return Ok(Changed::No);
         }
         let mut known = self.known.write();
-        // Settings that were replaced in between have read the files themselves.
+        // Settings that were replaced meanwhile have read the files themselves.
         if Arc::ptr_eq(&known, &before) {
             *known = Arc::new(now);
         }
@@ -138,7 +135,7 @@ impl Reread for Authenticator {
 }
 
 impl KnownClients {
-    /// Reads the tokens. A client that was known before goes on with its buckets as they stand.
+    /// Reads the tokens. A client known before keeps its buckets.
     fn read(
         settings: Option<AuthSettings>,
         before: &Self,
@@ -179,7 +176,7 @@ impl KnownClients {
         let refused = |reason, message: &str| RefusedRequest::new(reason, message);
         if let Some(token) = bearer(headers) {
             let hash = TokenHash::of(token);
-            // All are compared: which one it is does not show in the time that it takes.
+            // All are compared, so the time does not reveal the match.
             let mut found = None;
             for client in &self.clients {
                 if hash.is_among(&client.tokens) {
@@ -213,7 +210,7 @@ impl KnownClients {
 }
 
 impl KnownClient {
-    /// Charges the bytes of a body that has come.
+    /// Charges the bytes of a received body.
     pub(crate) fn charge(&self, bytes: usize) {
         self.rate.lock().charge(bytes);
         self.metrics.received.add(bytes as u64);
@@ -224,14 +221,14 @@ impl KnownClient {
         self.metrics.requests.add(outcome.into_str(), 1);
     }
 
-    /// Counts items that were accepted.
+    /// Counts accepted items.
     pub(crate) fn count_items(&self, signal: Signal, items: u64) {
         self.metrics.items.add(signal.as_str(), items);
     }
 }
 
-/// Returns the bearer token of a request. A header of another scheme counts as none, and of several
-/// the first holds.
+/// Returns the bearer token of a request. A header of another scheme is ignored; of several the
+/// first counts.
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(SCHEME.len())?;

@@ -8,22 +8,22 @@ use super::settings::SenderLimits;
 use spanscore_net::backoff::millis;
 use spanscore_net::rate::TokenBucket;
 
-/// Shortest retry delay: HTTP counts in seconds.
+/// Shortest retry delay: HTTP has whole seconds.
 const DELAY_MIN: Duration = Duration::from_secs(1);
-/// Longest retry delay: some SDKs give up a request at once that is to wait longer.
+/// Longest retry delay: some SDKs drop a request with a longer one.
 const DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// Period of the buckets, milliseconds.
 const SECOND_MS: u64 = 1_000;
 
-/// Bucket that was empty.
+/// The empty bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LimitMet {
     Requests,
     Bytes,
 }
 
-/// Token buckets of a client, each of one second's tokens.
+/// Token buckets of a client, with a capacity of one second each.
 #[derive(Debug)]
 pub(super) struct SenderRate {
     limits: SenderLimits,
@@ -46,8 +46,8 @@ impl SenderRate {
     }
 
     /// Takes one request's token, or returns the empty bucket and the delay until it has one. Bytes
-    /// are charged once they have come ([`charge`](Self::charge)), which may leave a debt: a client
-    /// that has sent too many waits until it is paid.
+    /// are charged on arrival ([`charge`](Self::charge)), which may leave a debt that the client
+    /// must wait for.
     pub(super) fn take_request(&mut self, now: Instant) -> Result<(), (LimitMet, Duration)> {
         let now_ms = millis(now.saturating_duration_since(self.born));
         if self.limits.bytes_per_second.is_some() {
@@ -60,13 +60,13 @@ impl SenderRate {
         Ok(())
     }
 
-    /// Charges the bytes of a request that has come.
+    /// Charges the bytes of a received request.
     pub(super) fn charge(&mut self, bytes: usize) {
         self.bytes.take(bytes as u64);
     }
 }
 
-/// Returns the delay to ask for while a bucket holds nothing.
+/// Returns the retry delay while a bucket is empty.
 fn need_one(bucket: &mut TokenBucket, now_ms: u64) -> Result<(), Duration> {
     match bucket.free_at(now_ms, 1).saturating_sub(now_ms) {
         0 => Ok(()),

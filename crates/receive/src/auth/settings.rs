@@ -1,4 +1,4 @@
-//! Settings of authentication: the clients that may send, and their rate limits.
+//! Authentication settings: accepted clients and their rate limits.
 
 use std::collections::BTreeMap;
 
@@ -11,61 +11,60 @@ use smart_default::SmartDefault;
 use super::tokens;
 use spanscore_base::settings::{HumanDuration, Secret};
 
-/// Most clients: each has series of its own among the metrics.
+/// Limit on clients, since each has its own metric series.
 const CLIENTS_MAX: usize = 1_000;
 /// Longest name of a client, bytes.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Clients that may send. With this section nobody else may.
+/// Accepted clients. With this section all others are refused.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthSettings {
-    /// Clients, by a name of yours, which counters show.
+    /// Clients by a name of your choice, which counters show.
     pub clients: BTreeMap<String, KnownClientSettings>,
-    /// Rate limits of each client that has no `limits` of its own.
+    /// Rate limits of each client without `limits`.
     pub limits: SenderLimits,
-    /// Tags the resources that a client sends with its name, as the attribute `spanscore.client`,
-    /// in place of one that it has written itself. Default `false`.
+    /// Tags a client's resources with its name in the attribute `spanscore.client`, replacing the
+    /// sender's value. Default `false`.
     pub tag_resources: bool,
-    /// Interval at which files of tokens are read again. Default 10s; 0 reads them at a reload of
-    /// the config alone.
+    /// Interval at which token files are reloaded. Default 10s; 0 reloads them only with the
+    /// config.
     #[default(HumanDuration::from_secs(10))]
     pub reload_interval: HumanDuration,
 }
 
-/// A client that may send: known by a bearer token, by a client certificate, or by either.
+/// An accepted client, identified by a bearer token, a client certificate, or either.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KnownClientSettings {
     /// Its bearer token, best from the environment: `${env:TEAM_A_TOKEN}`.
     pub token: Option<Secret>,
-    /// File with its bearer token. Each line that is not empty is one, so that an old and a new
-    /// one hold side by side while they are exchanged.
+    /// File with its bearer tokens, one a line, so that an old and a new one are both valid during
+    /// rotation.
     pub file: Option<String>,
-    /// Expiry of its tokens: a date, at whose first moment in UTC they end, or a moment such as
+    /// Expiry of its tokens: a date, at whose start in UTC they expire, or a time such as
     /// `2027-01-31T12:00:00Z`.
     #[serde(deserialize_with = "moment")]
     #[schemars(with = "Option<String>")]
     pub expires: Option<Timestamp>,
-    /// A name in its certificate, of a host or a URI: `team-a.example`, `spiffe://example/team-a`.
-    /// Needs `tls.client_ca_file` of the protocol.
+    /// A host name or URI in its certificate: `team-a.example`, `spiffe://example/team-a`. Needs
+    /// `tls.client_ca_file` of the protocol.
     pub certificate: Option<String>,
-    /// Group that it belongs to. Traces and sessions of clients of one group are the same where
-    /// their ids are; those of others never are. Its own name when left out.
+    /// Its group. Clients of one group share traces and sessions with equal ids; clients of
+    /// different groups never do. Default: its own name.
     pub group: Option<String>,
     /// Rate limits of this client.
     pub limits: Option<SenderLimits>,
 }
 
-/// Rate limits of a client; requests beyond them are refused with the time after which to come
-/// again.
+/// Rate limits of a client; requests beyond them are refused with a retry delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SenderLimits {
-    /// Requests a second, at least one; without a limit when left out.
+    /// Requests a second, at least one; unlimited by default.
     #[schemars(range(min = 1))]
     pub requests_per_second: Option<u32>,
-    /// Bytes of bodies a second as they come, compressed or not; without a limit when left out.
+    /// Received body bytes a second, compressed or not; unlimited by default.
     #[schemars(range(min = 1))]
     pub bytes_per_second: Option<u64>,
 }
@@ -73,8 +72,7 @@ pub struct SenderLimits {
 impl AuthSettings {
     /// Checks the section.
     ///
-    /// # Errors
-    /// The first mistake, with the keys that lead to it from this section, and its remedy.
+    /// # Errors The first error, with its keys from this section, and its remedy.
     pub fn check(&self, has_client_ca: bool) -> Result<(), (Vec<&str>, String)> {
         let wrong = |keys: &[&'static str], text: &str| Err((keys.to_vec(), text.to_owned()));
         if self.clients.is_empty() {
@@ -98,8 +96,7 @@ impl AuthSettings {
 impl KnownClientSettings {
     /// Reads the file of tokens, if there is one.
     ///
-    /// # Errors
-    /// The file that cannot be used, and the reason.
+    /// # Errors The unusable file and the reason.
     pub fn check_file(&self) -> Result<(), String> {
         tokens::read(self).map(drop)
     }
@@ -135,7 +132,7 @@ impl SenderLimits {
     }
 }
 
-/// Returns true if a text can stand in a header after `Bearer`.
+/// Returns true if a text is valid in a header after `Bearer`.
 pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

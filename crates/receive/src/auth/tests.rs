@@ -1,4 +1,4 @@
-//! Tests of authentication: who is let in, and by what name.
+//! Tests of authentication: accepted clients and their names.
 
 use http::HeaderValue;
 use opentelemetry::metrics::MeterProvider;

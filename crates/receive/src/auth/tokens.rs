@@ -1,4 +1,4 @@
-//! Bearer tokens, of which only hashes are stored.
+//! Bearer tokens, stored as hashes only.
 
 use std::io::Read as _;
 
@@ -9,10 +9,10 @@ use super::settings::{KnownClientSettings, is_token};
 
 /// Largest file of tokens, bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-/// Most tokens of one client.
+/// Limit on the tokens of one client.
 const TOKENS_MAX: usize = 16;
 
-/// Hash of a token (SHA-256): comparing it shows nothing of the token by the time that it takes.
+/// SHA-256 hash of a token: the time of a comparison reveals nothing about the token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct TokenHash([u8; 32]);
 
@@ -21,7 +21,7 @@ impl TokenHash {
         Self(Sha256::digest(token).into())
     }
 
-    /// Returns true if it is among those, in a time that does not depend on where they differ.
+    /// Returns true if the list contains it, in a time independent of the contents.
     pub(super) fn is_among(self, known: &[Self]) -> bool {
         let found =
             known.iter().fold(Choice::from(0), |found, other| found | self.0.ct_eq(&other.0));
@@ -29,7 +29,7 @@ impl TokenHash {
     }
 }
 
-/// Reads the tokens of a client as its settings or its file list them now.
+/// Reads the current tokens of a client from its settings or file.
 pub(super) fn read(client: &KnownClientSettings) -> Result<Vec<TokenHash>, String> {
     if let Some(token) = &client.token {
         return Ok(vec![TokenHash::of(token.reveal().trim().as_bytes())]);

@@ -1,7 +1,7 @@
-//! Decompression of bodies, with a cap on the output.
+//! Decompression of bodies with a limit on the output.
 //!
-//! A bomb is refused by the size that its own header or trailer declares where it has one, and else
-//! when the cap is reached. Memory grows with the real output, in steps that the ticket must grant.
+//! A decompression bomb is refused by its declared size, or at the limit. Memory grows with the
+//! real output, in steps granted by the ticket.
 
 mod unpack;
 mod unpacker;
@@ -16,7 +16,7 @@ use crate::admission::Ticket;
 use crate::status::{RefusalReason, RefusedRequest};
 use spanscore_base::otlp::ContentCoding;
 
-/// Bytes of output that the ticket is asked for at once.
+/// Bytes of output requested from the ticket at once.
 pub(crate) const STEP_BYTES: usize = 1 << 20;
 
 /// Highest compression ratio of deflate.
@@ -44,11 +44,11 @@ pub(crate) fn coding_of_header(name: &[u8]) -> Result<Option<ContentCoding>, Ref
         })
 }
 
-/// Returns the size that the compressed data declares for its content, if it does.
+/// Returns the declared size of the content, if there is one.
 fn declared_bytes(coding: ContentCoding, body: &[u8]) -> Option<usize> {
     match coding {
-        // ISIZE of RFC 1952, modulo 2^32, of the last member. The end of cut data holds
-        // anything, which mostly is more than the data could hold.
+        // ISIZE of RFC 1952, modulo 2^32, of the last member. Truncated data ends in arbitrary
+        // bytes, mostly a larger size than the data could hold.
         ContentCoding::Gzip => {
             let size = body.last_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
             let possible = body.len().saturating_mul(DEFLATE_RATIO_MAX);
@@ -58,7 +58,7 @@ fn declared_bytes(coding: ContentCoding, body: &[u8]) -> Option<usize> {
             let size = zstd::zstd_safe::get_frame_content_size(body).ok().flatten()?;
             Some(usize::try_from(size).unwrap_or(usize::MAX))
         }
-        // Its trailer is a checksum alone.
+        // Its trailer is only a checksum.
         ContentCoding::Deflate => None,
     }
 }
@@ -79,13 +79,13 @@ pub(crate) fn reader<'a>(
     })
 }
 
-/// Returns the largest zstd window that is useful for so many bytes, as a power of two: at least
-/// the 8 MiB that every decoder should support (RFC 8878), at most the library's own 128 MiB.
+/// Returns the useful maximum window of zstd as a power of two: at least the 8 MiB that every
+/// decoder should support (RFC 8878), at most the library's 128 MiB.
 fn window_log_max(bytes_max: usize) -> u32 {
     bytes_max.clamp(1 << 23, 1 << 27).next_power_of_two().ilog2()
 }
 
-/// Returns the bytes of output that a decoder retains beside the output.
+/// Returns the bytes held by a decoder beside its output.
 pub(crate) fn window_bytes(compression: ContentCoding, body: &[u8], bytes_max: usize) -> usize {
     match compression {
         ContentCoding::Gzip | ContentCoding::Deflate => 0,
@@ -97,7 +97,7 @@ fn malformed(error: io::Error) -> RefusedRequest {
     RefusedRequest::new(RefusalReason::Malformed, format!("cannot be decompressed: {error}"))
 }
 
-/// Decompresses a body to at most `bytes_max` bytes. `setting` names the limit for the sender.
+/// Decompresses a body to at most `bytes_max` bytes. `setting` names the limit in errors.
 pub(crate) fn decompress(
     compression: ContentCoding,
     body: &[u8],

@@ -1,4 +1,4 @@
-//! Decoding of a stored body: one that was received before, read again.
+//! Decoding of stored bodies.
 
 use std::io::Read;
 
@@ -7,10 +7,9 @@ use bytes::Bytes;
 use super::reader;
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal, json};
 
-/// Returns the request of a body as it came, in its protobuf form; at most `bytes_max` bytes of it.
+/// Returns the request of a received body in protobuf, at most `bytes_max` bytes.
 ///
-/// # Errors
-/// The fault of the body.
+/// # Errors The fault of the body.
 pub fn unpack(signal: Signal, raw: &RawBody, bytes_max: usize) -> Result<Bytes, String> {
     let body = match raw.compression {
         None => raw.bytes.clone(),

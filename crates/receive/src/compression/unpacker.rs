@@ -1,9 +1,8 @@
-//! Unpacking of bodies to requests: small ones in place, the others beside the network's threads.
+//! Unpacking of bodies to requests: small ones in place, others off the network's threads.
 //!
-//! A kilobyte that came may be a megabyte once it is decompressed, and takes as long. So a body is
-//! small by its output, which stops at a limit: the beginning of one that was not is decompressed
-//! twice. As many bodies as there are cores are unpacked beside the network; others wait for them,
-//! in order, until their deadline.
+//! A received kilobyte may decompress to a megabyte, and take as long. So a body is small by its
+//! output, with a limit; a body that exceeds it is decompressed from its start again. Off the
+//! network as many bodies as cores are unpacked at once. Others wait in order until their deadline.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -19,11 +18,11 @@ use crate::ingest::{BodyLimit, fault};
 use crate::status::{RefusalReason, RefusedRequest};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal, json};
 
-/// Largest body, as protobuf or JSON, that is unpacked in place: that takes less than a
-/// millisecond, in which a thread of the network serves nobody else.
+/// Largest body, as protobuf or JSON, that is unpacked in place. This blocks a network thread for
+/// less than a millisecond.
 const IN_PLACE_BYTES_MAX: usize = 128 << 10;
 
-/// Largest compressed body that is tried in place: larger ones hold more than that.
+/// Largest compressed body that is tried in place: larger ones exceed the limit.
 const TRIED_BYTES_MAX: usize = 64 << 10;
 
 /// A request in protobuf, with the ticket that holds it.
@@ -31,7 +30,7 @@ pub(crate) type Unpacked = Result<(Bytes, Ticket), RefusedRequest>;
 
 /// Unpacker of bodies.
 pub(crate) struct Unpacker {
-    /// Permits to unpack beside the network.
+    /// Permits to unpack off the network's threads.
     beside: Arc<Semaphore>,
 }
 
@@ -46,8 +45,8 @@ impl Unpacker {
         Self { beside: Arc::new(Semaphore::new(at_once)) }
     }
 
-    /// Returns the request of a body, in protobuf, with the ticket that holds it. `waits` is called
-    /// if it has to wait for others.
+    /// Returns the request of a body in protobuf, with its ticket. Calls `waits` if it must wait
+    /// for others.
     pub(crate) async fn unpack(
         &self,
         signal: Signal,
@@ -77,8 +76,8 @@ impl Unpacker {
         self.beside((ticket, deadline), waits, unpack).await
     }
 
-    /// Does other work on a request of so many bytes, in place if it is small. `waits` is called if
-    /// it has to wait for others.
+    /// Does other work on a request of this size, in place if small. Calls `waits` if it must wait
+    /// for others.
     pub(crate) async fn work(
         &self,
         bytes: usize,
@@ -92,7 +91,7 @@ impl Unpacker {
         self.beside((ticket, deadline), waits, work).await
     }
 
-    /// Does work beside the network's threads, when it is its turn.
+    /// Does work off the network's threads, in its turn.
     async fn beside(
         &self,
         (ticket, deadline): (Ticket, Instant),
@@ -109,7 +108,7 @@ impl Unpacker {
             }
         };
         let working = tokio::task::spawn_blocking(move || {
-            // Given back when the work is done, though nobody may wait for it any more.
+            // Held until the work is done, even if its caller has left.
             let _turn = turn;
             work(ticket)
         });
@@ -122,7 +121,7 @@ fn crowded() -> RefusedRequest {
     RefusedRequest::overloaded(RefusalReason::TurnsFull, what)
 }
 
-/// Returns a body without its compression, if it is small; `None` if it is not, or may not be.
+/// Returns a decompressed body if it is small, else `None`.
 fn small_body(
     raw: &RawBody,
     limit: BodyLimit,
@@ -132,10 +131,10 @@ fn small_body(
         return Ok(Some(raw.bytes.clone()).filter(|body| body.len() <= IN_PLACE_BYTES_MAX));
     };
     let most = IN_PLACE_BYTES_MAX.min(limit.bytes_max);
-    // The declared size may be a lie: one too large costs only the short way, and one too small
-    // is met by the cap on the output.
+    // The declared size may be false. If too large, it only skips this fast path; if too small, the
+    // output limit applies.
     let says_more = declared_bytes(compression, &raw.bytes).is_some_and(|bytes| bytes > most);
-    // Its frames are walked one by one, which only small bodies bound.
+    // Its frames are walked one by one, which is bounded only for small bodies.
     if raw.bytes.len() > TRIED_BYTES_MAX || says_more {
         return Ok(None);
     }
@@ -206,7 +205,7 @@ mod tests {
         admission.enter(&Arc::default()).ok().unwrap()
     }
 
-    /// JSON of `{}` and blanks up to so many bytes.
+    /// JSON of `{}` and blanks of this size.
     fn json(bytes: usize) -> Vec<u8> {
         let mut text = b"{}".to_vec();
         text.resize(bytes, b' ');
@@ -217,7 +216,7 @@ mod tests {
     fn bombs() -> [RawBody; 3] {
         let text = json(8 << 20);
         let zstd = zstd::encode_all(&text[..], 1).unwrap();
-        // Its last member declares next to nothing.
+        // Its last member declares a tiny size.
         let lie = [gzip(&text), gzip(b"")].concat();
         let bombs = [(ContentCoding::Gzip, gzip(&text)), (ContentCoding::Gzip, lie)];
         let [gzip, lie] = bombs.map(|(coding, bytes)| body(bytes, Some(coding), true));

@@ -1,10 +1,10 @@
-//! Window sizes of the frames of a zstd body, by which its decoder takes memory: each stands in the
-//! frame's header (RFC 8878, section 3.1.1).
+//! Window sizes of zstd frames, which determine the decoder's memory: each is in the frame's header
+//! (RFC 8878, section 3.1.1).
 
 /// Magic number of a frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Returns the bytes of the largest window of all frames; malformed ones are left to the decoder.
+/// Returns the largest window of all frames in bytes; the decoder handles malformed ones.
 pub(super) fn largest(mut body: &[u8]) -> usize {
     let mut largest = 0;
     while !body.is_empty() {
@@ -17,7 +17,7 @@ pub(super) fn largest(mut body: &[u8]) -> usize {
     largest
 }
 
-/// Returns the bytes of the window of a frame; of one that has none, of its content.
+/// Returns the window of a frame in bytes; without one, the size of its content.
 fn window(frame: &[u8]) -> Option<usize> {
     let rest = frame.strip_prefix(&MAGIC)?;
     let descriptor = rest.first()?;

@@ -1,18 +1,18 @@
-//! Metrics of the file receiver; items that it accepts count like those of other receivers.
+//! Metrics of the file receiver; accepted items count as in other receivers.
 
 use strum::{IntoStaticStr, VariantArray};
 
 use spanscore_net::metrics;
 
-/// Reason for which a record was skipped.
+/// Reason for skipping a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case", const_into_str)]
-pub(super) enum PassedOver {
+pub(super) enum SkippedRecord {
     /// It is larger than `max_record_mib`, before or after decompression.
     TooLarge,
-    /// It is no OTLP request.
+    /// It is not an OTLP request.
     Malformed,
-    /// Its file went before it was whole.
+    /// Its file was deleted before it was complete.
     Cut,
 }
 
@@ -23,7 +23,7 @@ metrics! {
             "Requests that were read from files and taken.");
         passed_over: CounterBy("spanscore.receiver.file.passed_over", "{record}",
             "Requests in files that were not taken, by reason.",
-            "reason", PassedOver::VARIANTS.iter().map(|it| it.into_str()));
+            "reason", SkippedRecord::VARIANTS.iter().map(|it| it.into_str()));
         restarts: Counter("spanscore.receiver.file.restarts", "{restart}",
             "Files that were cut or written anew, and are read from their beginning.");
         waits: Counter("spanscore.receiver.file.waits", "{wait}",

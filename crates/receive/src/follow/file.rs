@@ -1,8 +1,7 @@
-//! A followed file: its new records since the last look, and its position.
+//! A followed file: its new records since the last check, and its position.
 //!
-//! A file is known by its inode and by a fingerprint, the hash of its first bytes, so that it is
-//! the same after it was renamed (rotation), and another after it was replaced or truncated and
-//! written anew.
+//! A file is identified by its inode and a fingerprint, the hash of its first bytes. So it is the
+//! same after a rename (rotation), and another after replacement or truncation.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -19,9 +18,9 @@ use spanscore_base::model::MemoryQuota;
 
 /// Bytes that the fingerprint covers.
 const FINGERPRINT_BYTES: usize = 1024;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
-/// Records that are handed on together.
+/// Records handed over together.
 pub(super) const BATCH_LEN: usize = 16;
 
 /// Identity of a file: inode and fingerprint.
@@ -35,23 +34,23 @@ pub(super) struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Reads the identity of a file that is not opened for it: its inode alone.
+    /// Reads the identity of an unopened file: only its inode.
     pub(super) fn place(path: &Path) -> io::Result<Self> {
         let (device, inode) = place_of(&std::fs::metadata(path)?);
         Ok(Self { device, inode, ..Self::default() })
     }
 
-    /// Returns true if both may be the same file, by the inode.
+    /// Returns true if both have the same inode, and so may be the same file.
     pub(super) fn is_at(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
-/// Read position of a file, as it is stored.
+/// Stored read position of a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct FilePosition {
     pub(super) identity: FileIdentity,
-    /// Path at which it was last seen, for people.
+    /// Path at the last check, for people.
     #[serde(serialize_with = "shown")]
     pub(super) path: PathBuf,
     /// Offset in bytes.
@@ -60,8 +59,8 @@ pub(super) struct FilePosition {
     pub(super) line: u64,
 }
 
-/// Serialises a path as text: one file whose name is none must not keep all positions from being
-/// stored.
+/// Serialises a path as text, lossily: one invalid name must not block the storage of all
+/// positions.
 fn shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
@@ -69,53 +68,53 @@ fn shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
 /// One record.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FileRecord {
-    /// Its line, or its number, from 1.
+    /// Its line or number, from 1.
     pub(super) line: u64,
     pub(super) bytes: Bytes,
-    /// True if it is a line of a text.
+    /// True for a line of text.
     pub(super) is_line: bool,
 }
 
-/// Records that were read at once.
+/// Records read at once.
 #[derive(Debug, Default)]
 pub(super) struct FileBatch {
     pub(super) records: Vec<FileRecord>,
-    /// Lines or numbers of records that are too large.
+    /// Lines or numbers of oversized records.
     pub(super) too_large: Vec<u64>,
-    /// Offset behind it.
+    /// Offset after it.
     end: u64,
     end_line: u64,
-    /// True if anything was read, records or not.
+    /// True if anything was read, even without records.
     pub(super) is_progress: bool,
 }
 
-/// A file that is followed.
+/// Followed file.
 pub(super) struct FollowedFile {
     pub(super) path: PathBuf,
     file: File,
     identity: FileIdentity,
     form: Option<FileDivision>,
-    /// Offset of the buffer: all before it was divided into records.
+    /// Offset of the buffer; everything before it was divided into records.
     read: u64,
     line: u64,
     buffer: Vec<u8>,
-    /// Length and time of the last change, as of the last look.
+    /// Length and modification time at the last check.
     seen: Option<(u64, Option<SystemTime>)>,
-    /// True if the line at `read` is too long, and its end has not come.
+    /// True if the line at `read` is too long, and its end has not been read.
     is_skipping: bool,
-    /// Acknowledged position, from which reading goes on after a restart.
+    /// Acknowledged position, from which reading resumes after a restart.
     pub(super) position: FilePosition,
-    /// Looks since its path was seen the last time.
+    /// Checks since its path was last seen.
     pub(super) absent: u32,
-    /// True if it has had its turns until the next look.
+    /// True if it has no further turn until the next check.
     pub(super) rests: bool,
-    /// Length beyond which it is read again, if the beginning of a record was dropped.
+    /// Length above which it is read again, after the start of a record was dropped.
     waits_beyond: Option<u64>,
-    /// Memory of its buffer, once it is followed.
+    /// Memory of its buffer, while followed.
     room: Option<BufferRoom>,
 }
 
-/// Memory of a share that a buffer is counted in, given back when this is dropped.
+/// Memory of a share for a buffer, released on drop.
 struct BufferRoom {
     share: Arc<MemoryQuota>,
     bytes: usize,
@@ -128,7 +127,7 @@ impl Drop for BufferRoom {
 }
 
 impl FollowedFile {
-    /// Opens a file where it stands.
+    /// Opens a file.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let identity = identify(&mut file, FINGERPRINT_BYTES)?;
@@ -156,30 +155,29 @@ impl FollowedFile {
         &self.identity
     }
 
-    /// Returns true if a stored identity is that of this file: the same inode, and the same first
-    /// bytes.
+    /// Returns true if a stored identity matches: the same inode and first bytes.
     pub(super) fn is_of(&mut self, stored: &FileIdentity) -> bool {
         let now = identify(&mut self.file, stored.start_len);
         now.is_ok_and(|now| FileIdentity { device: stored.device, ..now } == *stored)
     }
 
-    /// Goes on from a place.
+    /// Continues from a place.
     pub(super) fn resume(&mut self, offset: u64, line: u64) {
         (self.read, self.line) = (offset, line);
         (self.position.offset, self.position.line) = (offset, line);
     }
 
-    /// Returns its length in bytes, as of now.
+    /// Returns its current length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.len())
     }
 
-    /// Returns the bytes of it in memory.
+    /// Returns its buffered bytes.
     pub(super) fn held(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// Counts its buffer in a share.
+    /// Charges its buffer to a share.
     pub(super) fn count_buffer(&mut self, share: &Arc<MemoryQuota>) {
         let room =
             self.room.get_or_insert_with(|| BufferRoom { share: Arc::clone(share), bytes: 0 });
@@ -187,8 +185,8 @@ impl FollowedFile {
         share.change(std::mem::replace(&mut room.bytes, now), now);
     }
 
-    /// Drops the beginning of a record if it leaves too little of the share to others; it is read
-    /// again once the file has grown.
+    /// Drops the start of a record if it takes too much of the share; it is read again once the
+    /// file has grown.
     pub(super) fn leave_room(&mut self, share: &Arc<MemoryQuota>) {
         if self.held() > READ_BYTES && share.left() < share.limit() / 2 {
             self.buffer = Vec::new();
@@ -197,7 +195,7 @@ impl FollowedFile {
         self.count_buffer(share);
     }
 
-    /// Starts anew if it was truncated or written anew since the last look; returns true if so.
+    /// Restarts if it was truncated or rewritten since the last check; returns true if so.
     pub(super) fn restart_if_cut(&mut self) -> io::Result<bool> {
         let metadata = self.file.metadata()?;
         let seen = Some((metadata.len(), metadata.modified().ok()));
@@ -214,7 +212,7 @@ impl FollowedFile {
             self.waits_beyond = None;
             self.resume(0, 0);
         }
-        // The fingerprint of a file that was short covers more as it grows.
+        // The fingerprint of a short file covers more as the file grows.
         if is_cut || self.identity.start_len < FINGERPRINT_BYTES {
             self.identity = identify(&mut self.file, FINGERPRINT_BYTES)?;
             self.position.identity = self.identity;
@@ -222,7 +220,7 @@ impl FollowedFile {
         Ok(is_cut)
     }
 
-    /// Reads the next records; empty if there is none yet.
+    /// Reads the next records; empty if there are none yet.
     pub(super) fn next_batch(&mut self, bytes_max: usize) -> io::Result<FileBatch> {
         let mut batch = FileBatch::default();
         self.divide(bytes_max, &mut batch);
@@ -234,12 +232,12 @@ impl FollowedFile {
         Ok(batch)
     }
 
-    /// Takes a batch as acknowledged.
+    /// Marks a batch as acknowledged.
     pub(super) fn acknowledge(&mut self, batch: &FileBatch) {
         (self.position.offset, self.position.line) = (batch.end, batch.end_line);
     }
 
-    /// Returns true if it ends in the midst of a record.
+    /// Returns true if it ends within a record.
     pub(super) fn is_cut(&self) -> bool {
         !self.buffer.is_empty() || self.is_skipping
     }
@@ -308,7 +306,7 @@ impl FollowedFile {
         self.pass(at as u64);
     }
 
-    /// Advances by so many bytes, which may be more than the buffer holds.
+    /// Advances by this many bytes, possibly beyond the buffer.
     fn pass(&mut self, bytes: u64) {
         self.read += bytes;
         let here = usize::try_from(bytes).map_or(self.buffer.len(), |it| it.min(self.buffer.len()));
@@ -319,12 +317,12 @@ impl FollowedFile {
     }
 }
 
-/// Reads the identity of a file; the fingerprint covers `most` of its first bytes.
+/// Reads the identity of a file; the fingerprint covers up to `most` first bytes.
 fn identify(file: &mut File, most: usize) -> io::Result<FileIdentity> {
     let metadata = file.metadata()?;
     let mut start = Vec::new();
     file.seek(SeekFrom::Start(0))?;
-    // No byte beyond its length: some files of the system that have none wait for one.
+    // Never beyond its length: some system files of length zero would block.
     let most = metadata.len().min(most.min(FINGERPRINT_BYTES) as u64);
     file.by_ref().take(most).read_to_end(&mut start)?;
     let digest: [u8; 32] = Sha256::digest(&start).into();
@@ -345,7 +343,7 @@ fn place_of(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Without inodes a file is known by its fingerprint alone.
+/// Without inodes only the fingerprint identifies a file.
 #[cfg(not(unix))]
 fn place_of(_: &Metadata) -> (u64, u64) {
     (0, 0)

@@ -1,12 +1,12 @@
-//! Record framing: the bounds of records in the bytes of a file that grows.
+//! Record framing: the bounds of records in a growing file.
 //!
 //! ```text
 //! lines     a request in JSON, then a line end
 //! lengths   four bytes, the length with its highest byte first, then a request
 //! ```
 //!
-//! The first byte tells them apart: a length of up to 128 MiB begins with a byte of up to eight,
-//! which no text does.
+//! The first byte distinguishes them: a length of up to 128 MiB begins with a byte of at most
+//! eight, which no text does.
 
 /// Framing of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,24 +16,24 @@ pub(super) enum FileDivision {
 }
 
 impl FileDivision {
-    /// Returns the framing that a file's first byte tells.
+    /// Returns the framing for a file's first byte.
     pub(super) fn of(first: u8) -> Self {
         if first <= 8 { Self::Lengths } else { Self::Lines }
     }
 }
 
-/// Parse result at the beginning of some bytes.
+/// Result of parsing at the start of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextRecord {
-    /// A record, and the bytes that it takes with its delimiter.
+    /// A record, with its size including the delimiter.
     Whole { start: usize, end: usize, taken: usize },
-    /// Nothing but a delimiter.
+    /// Only a delimiter.
     Empty { taken: usize },
-    /// A record that is too large: so many bytes are to be skipped, more than are here perhaps.
+    /// An oversized record: bytes to skip, possibly more than are available.
     TooLarge { taken: u64 },
-    /// A line that is too long, and whose end is not here.
+    /// An oversized line without its end.
     TooLong,
-    /// The beginning of a record, or nothing.
+    /// An incomplete record, or nothing.
     Cut,
 }
 

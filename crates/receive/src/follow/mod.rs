@@ -1,17 +1,16 @@
-//! The file receiver: follows files that another process writes.
+//! File receiver: follows files that another process writes.
 //!
 //! ```text
-//! look: find files, see what was cut or renamed -> read records -> intake -> store positions
+//! check: find files, detect truncation and renames -> read records -> intake -> store positions
 //! ```
 //!
-//! Files take turns by bytes, so that one without an end holds up no other. One whose turn held no
-//! record, such as the middle of a line that is too long or a hole, rests until the next look.
+//! Files take turns by bytes, so an endless file blocks no other. A file whose turn held no record,
+//! as within an oversized line or a hole, rests until the next check.
 //!
-//! A record counts as read once the intake has accepted it, and where it has no room the receiver
-//! waits: files do not go away. After a restart reading resumes from the stored positions, so
-//! records of the last second before a crash may come again (at least once). A file that was away
-//! for a while is resumed as after a restart. One task does it all; reading blocks a thread beside
-//! the network's.
+//! A record counts as read once the intake has accepted it. Without room the receiver waits, since
+//! files persist. After a restart reading resumes from the stored positions, so records of the last
+//! second before a crash may be repeated (at least once). A file that was absent is resumed as
+//! after a restart. One task does everything; reads block a thread apart from the network's.
 
 mod counters;
 mod file;
@@ -34,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ConnectionAccount, Intake, Received, Refused};
 use crate::metrics::{AcceptedMetrics, labels};
-use counters::{FollowMetrics, PassedOver};
+use counters::{FollowMetrics, SkippedRecord};
 use file::{FileBatch, FileIdentity, FilePosition, FileRecord, FollowedFile};
 use paths::FILES_MAX;
 use positions::PositionStore;
@@ -45,18 +44,18 @@ use spanscore_net::metrics::Meter;
 
 /// Interval at which positions are stored.
 const STORE_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks after which a file that is read to its end and whose name is gone is closed.
+/// Checks after which a fully read file without a name is closed.
 const ABSENT_LOOKS_MAX: u32 = 5;
-/// Memory that reading one file may take beside its largest record.
+/// Memory for reading one file, beside its largest record.
 const READING_BYTES: usize = 2 << 20;
-/// Bytes of a file in one turn, with the record that goes beyond them.
+/// Bytes of a file per turn, exceeded by the last record.
 const TURN_BYTES: u64 = 1 << 20;
-/// Pause before asking for memory again.
+/// Pause before memory is requested again.
 const MEMORY_WAIT: Duration = Duration::from_millis(100);
-/// Shortest time between two lines in the log about skipped records.
+/// Shortest interval of log lines about skipped records.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A running file receiver; by default none.
+/// Running file receiver; none by default.
 #[derive(Default)]
 pub struct FileReceiver {
     running: Option<(CancellationToken, JoinHandle<()>)>,
@@ -96,8 +95,8 @@ impl FileReceiver {
         Self { running: Some((stop, tokio::spawn(follower.run()))) }
     }
 
-    /// Stops it, at the latest when there is no more time; a record under way is accepted or comes
-    /// again.
+    /// Stops it, at the latest when `no_more_time` completes; a record in progress is accepted or
+    /// read again later.
     pub async fn stop(self, no_more_time: impl Future<Output = ()>) {
         let Some((stop, mut task)) = self.running else { return };
         stop.cancel();
@@ -112,11 +111,11 @@ impl FileReceiver {
 /// End of a file's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// It had its bytes, and more is there.
+    /// It had its bytes, and more are available.
     Over,
-    /// It is read to its end, or held no record: it rests until the next look.
+    /// It is fully read, or held no record: it rests until the next check.
     Done,
-    /// There was no room for it.
+    /// There was no room.
     Waits,
 }
 
@@ -129,10 +128,10 @@ struct Follower<I> {
     memory: Arc<MemoryQuota>,
     stop: CancellationToken,
     files: Vec<FollowedFile>,
-    /// Positions of files that have not been found again, or went; the latest last.
+    /// Positions of missing files; the latest last.
     stored: Vec<FilePosition>,
     store: Option<PositionStore>,
-    /// True if positions were stored before: a file that is not among them has come since.
+    /// True if positions were stored before: an unlisted file is then new.
     knows_files: bool,
     is_first_look: bool,
     last_stored: Instant,
@@ -156,7 +155,7 @@ impl<I: Intake> Follower<I> {
         self.store(true).await;
     }
 
-    /// Gives each file that does not rest a turn; false if all rest now.
+    /// Gives each active file a turn; false if all rest now.
     async fn round(&mut self) -> bool {
         let mut has_moved = false;
         let mut is_behind = false;
@@ -164,7 +163,7 @@ impl<I: Intake> Follower<I> {
         while at < self.files.len() && !self.stop.is_cancelled() {
             if !self.files[at].rests {
                 let turn = self.turn(at).await;
-                // A file at which reading panicked is gone.
+                // A panic during reading removes its file.
                 let Some(file) = self.files.get_mut(at) else { break };
                 file.rests = turn == Turn::Done;
                 is_behind |= turn != Turn::Done;
@@ -174,7 +173,7 @@ impl<I: Intake> Follower<I> {
             at += 1;
         }
         if is_behind && !has_moved {
-            // Its end is seen by the caller.
+            // The caller checks for the end.
             let _ = self.stop.run_until_cancelled(sleep(MEMORY_WAIT)).await;
         }
         is_behind && !self.stop.is_cancelled()
@@ -190,7 +189,7 @@ impl<I: Intake> Follower<I> {
             let mut old = Vec::new();
             let mut new = Vec::new();
             for path in paths::find(&include, &exclude) {
-                // A file that went in between is no file.
+                // A file deleted meanwhile is skipped.
                 let Ok(place) = FileIdentity::place(&path) else { continue };
                 if known.iter().any(|it| it.is_at(&place)) {
                     old.push((place, path));
@@ -220,11 +219,11 @@ impl<I: Intake> Follower<I> {
         }
     }
 
-    /// Begins with a file at its stored position, or as the settings demand.
+    /// Starts a file at its stored position, or as configured.
     fn begin(&mut self, mut file: FollowedFile) {
         let is_at = |it: &FilePosition| it.identity.is_at(file.identity());
         let stored = self.stored.iter().rposition(is_at).or_else(|| {
-            // A file system that is mounted again may be another device.
+            // A remounted file system may have another device number.
             let at = self.stored.iter().rposition(|it| it.path == file.path)?;
             file.is_of(&self.stored[at].identity).then_some(at)
         });
@@ -234,7 +233,7 @@ impl<I: Intake> Follower<I> {
             Some(stored) if file.is_of(&stored.identity) && stored.offset <= file.len() => {
                 file.resume(stored.offset, stored.line);
             }
-            // Another file in its place, or the same one written anew.
+            // Another file in its place, or a rewritten one.
             Some(_) => {}
             None if self.is_first_look && !self.knows_files && is_from_end => {
                 file.resume(file.len(), 0);
@@ -244,7 +243,7 @@ impl<I: Intake> Follower<I> {
         self.files.push(file);
     }
 
-    /// Reads new records of one file and hands them over, until it has had its bytes.
+    /// Reads and hands over new records of one file, until it has had its bytes.
     async fn turn(&mut self, at: usize) -> Turn {
         let Some(restarted) = self.with(at, FollowedFile::restart_if_cut).await else {
             return Turn::Done;
@@ -276,15 +275,14 @@ impl<I: Intake> Follower<I> {
         turn
     }
 
-    /// Reads the next records of one file and hands them over.
+    /// Reads and hands over the next records of one file.
     ///
-    /// # Errors
-    /// The end of its turn: there is no room, it cannot be read, or what was read was not accepted
-    /// and has to come again.
+    /// # Errors The end of its turn: there is no room, it cannot be read, or a batch was not
+    /// accepted and must be read again.
     async fn read(&mut self, at: usize) -> Result<FileBatch, Turn> {
         let bytes_max = self.settings.max_record_mib << 20;
         self.files[at].count_buffer(&self.memory);
-        // Reading goes on while there is any: one record at a time may go beyond it.
+        // Reading continues beyond the limit one record at a time.
         let own: usize = self.files.iter().map(FollowedFile::held).sum();
         if self.memory.left() < READING_BYTES && self.memory.held() > own {
             self.metrics.waits.add(1);
@@ -302,7 +300,7 @@ impl<I: Intake> Follower<I> {
         Ok(batch)
     }
 
-    /// Works on a file beside the network's threads.
+    /// Works on a file off the network's threads.
     async fn with<T: Send + 'static>(
         &mut self,
         at: usize,
@@ -322,12 +320,12 @@ impl<I: Intake> Follower<I> {
         done.inspect_err(|error| self.log(&path, None, &error.to_string())).ok()
     }
 
-    /// Hands a batch to the intake; `false` if it was not accepted and has to come again. `held` is
-    /// the memory that is counted for it and for the buffers of files.
+    /// Hands a batch to the intake; `false` if it was not accepted and must be read again. `held`
+    /// is the memory counted for it and for file buffers.
     async fn take(&mut self, at: usize, batch: &FileBatch, held: usize) -> bool {
         let path = self.files[at].path.clone();
         for line in &batch.too_large {
-            self.pass_over(&path, *line, PassedOver::TooLarge, "larger than `max_record_mib`");
+            self.pass_over(&path, *line, SkippedRecord::TooLarge, "larger than `max_record_mib`");
         }
         let records: Arc<[FileRecord]> = batch.records.as_slice().into();
         let signal = self.settings.signal;
@@ -335,8 +333,8 @@ impl<I: Intake> Follower<I> {
         let settings = RecordSettings { path: path.as_path().into(), signal, bytes_max };
         let mut next = 0;
         while next < records.len() {
-            // If nobody beside this batch holds memory, a large record has to go beyond the limit:
-            // it would wait for ever.
+            // If nothing else holds memory, a large record may exceed the limit: it would wait for
+            // ever.
             let room = ReadRoom::new(&self.memory, self.memory.held() <= held);
             let some = Arc::clone(&records);
             let from = next;
@@ -345,7 +343,12 @@ impl<I: Intake> Follower<I> {
                 tokio::task::spawn_blocking(move || read_records(&some, from, &how, room));
             let Ok(read) = reading.await else {
                 // Reading does not panic; a record at which it did is skipped.
-                self.pass_over(&path, records[next].line, PassedOver::Malformed, "cannot be read");
+                self.pass_over(
+                    &path,
+                    records[next].line,
+                    SkippedRecord::Malformed,
+                    "cannot be read",
+                );
                 next += 1;
                 continue;
             };
@@ -367,12 +370,12 @@ impl<I: Intake> Follower<I> {
         true
     }
 
-    fn pass_over(&mut self, path: &Path, line: u64, reason: PassedOver, error: &str) {
+    fn pass_over(&mut self, path: &Path, line: u64, reason: SkippedRecord, error: &str) {
         self.metrics.passed_over.add(reason.into_str(), 1);
         self.log(path, Some(line), error);
     }
 
-    /// Hands requests over until each was accepted or refused for good.
+    /// Hands requests over until each is accepted or refused for good.
     async fn hand_over(&mut self, path: &Path, mut requests: Vec<(u64, Received)>) -> bool {
         while !requests.is_empty() {
             let mut handing = JoinSet::new();
@@ -387,7 +390,7 @@ impl<I: Intake> Follower<I> {
             let mut wait = None;
             while let Some(handed) = handing.join_next().await {
                 let Ok((line, request, outcome)) = handed else {
-                    self.metrics.passed_over.add(PassedOver::Malformed.into_str(), 1);
+                    self.metrics.passed_over.add(SkippedRecord::Malformed.into_str(), 1);
                     continue;
                 };
                 match outcome {
@@ -396,7 +399,7 @@ impl<I: Intake> Follower<I> {
                         self.accepted.add(request.signal, accepted.accepted);
                     }
                     Err(Refused::Malformed(error)) => {
-                        self.metrics.passed_over.add(PassedOver::Malformed.into_str(), 1);
+                        self.metrics.passed_over.add(SkippedRecord::Malformed.into_str(), 1);
                         self.log(path, Some(line), &error);
                     }
                     Err(
@@ -421,20 +424,20 @@ impl<I: Intake> Follower<I> {
         true
     }
 
-    /// Closes files that are gone and read to their end.
+    /// Closes deleted files that are fully read.
     fn let_go(&mut self) {
         for file in self.files.extract_if(.., |file| file.absent > ABSENT_LOOKS_MAX) {
             if file.is_cut() {
-                self.metrics.passed_over.add(PassedOver::Cut.into_str(), 1);
+                self.metrics.passed_over.add(SkippedRecord::Cut.into_str(), 1);
             }
-            // It may come back, as after a mount.
+            // It may return, as after a mount.
             self.stored.push(file.position);
         }
         let beyond = self.stored.len().saturating_sub(FILES_MAX);
         self.stored.drain(..beyond);
     }
 
-    /// Stores the positions, if the interval has passed or this is the last time.
+    /// Stores the positions after the interval, or at the end.
     async fn store(&mut self, is_last: bool) {
         if !is_last && self.last_stored.elapsed() < STORE_INTERVAL {
             return;
@@ -454,7 +457,7 @@ impl<I: Intake> Follower<I> {
         }
     }
 
-    /// Logs a fault of a file or of one of its records, at most once an interval.
+    /// Logs an error of a file or record, at most once per interval.
     fn log(&mut self, path: &Path, line: Option<u64>, error: &str) {
         if self.last_logged.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
             return;

@@ -1,13 +1,13 @@
-//! Glob expansion: the files that patterns name, with `*` and `?` within the names of a path.
+//! Glob expansion of file patterns, with `*` and `?` within path components.
 
 use std::path::{Path, PathBuf};
 
 use spanscore_base::glob::matches_glob;
 
-/// Most files that are followed at once; the rest waits until one of them is gone.
+/// Limit on followed files; others wait until one is closed.
 pub(super) const FILES_MAX: usize = 1024;
 
-/// Finds the files that some patterns name and others do not, each once, in order of their paths.
+/// Finds the files that match `include` but not `exclude`, without duplicates, sorted by path.
 pub(super) fn find(include: &[String], exclude: &[String]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for pattern in include {
@@ -33,7 +33,7 @@ pub(super) fn find(include: &[String], exclude: &[String]) -> Vec<PathBuf> {
     found
 }
 
-/// Adds the files below a folder that the names lead to.
+/// Adds the matching files below a folder.
 fn descend(folder: &Path, names: &[String], found: &mut Vec<PathBuf>) {
     let Some((name, below)) = names.split_first() else { return };
     let mut visit = |path: PathBuf| {
@@ -49,7 +49,7 @@ fn descend(folder: &Path, names: &[String], found: &mut Vec<PathBuf>) {
         return visit(folder.join(name));
     }
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // A folder that is not there, or not readable, has no files yet.
+    // A missing or unreadable folder has no files yet.
     let Ok(entries) = std::fs::read_dir(listed) else { return };
     for entry in entries.flatten() {
         if matches_glob(name, &entry.file_name().to_string_lossy()) {

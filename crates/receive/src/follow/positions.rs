@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use super::file::FilePosition;
 use spanscore_net::file::write_by_rename;
 
-/// The file of all positions.
+/// File of all positions.
 pub(super) struct PositionStore {
     path: PathBuf,
-    /// Positions in it; `None` if there are none that can be read.
+    /// Its positions; `None` if there are none, or they are unreadable.
     written: Option<Vec<FilePosition>>,
 }
 
 impl PositionStore {
-    /// Reads the positions in a data directory; `None` if none were stored, or they cannot be read.
+    /// Reads the positions in a data directory; `None` if none were stored, or they are unreadable.
     pub(super) fn open(data_dir: &Path) -> (Self, Option<Vec<FilePosition>>) {
         let path = data_dir.join("receivers").join("file.json");
         let read = match std::fs::read(&path) {
@@ -29,8 +29,7 @@ impl PositionStore {
         (Self { path, written: positions.clone() }, positions)
     }
 
-    /// Writes the positions if they have changed; a reader sees the old ones or the new, also after
-    /// a loss of power.
+    /// Writes changed positions atomically, also across a loss of power.
     pub(super) fn write(&mut self, positions: Vec<FilePosition>) -> std::io::Result<()> {
         if self.written.as_ref() == Some(&positions) {
             return Ok(());
@@ -44,7 +43,7 @@ impl PositionStore {
     }
 }
 
-/// Creates a folder that only its owner may look into.
+/// Creates a folder that only its owner can read.
 fn create_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);

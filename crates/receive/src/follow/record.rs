@@ -1,4 +1,4 @@
-//! Decoding of a file's records to requests as they are received over the network.
+//! Decoding of file records to requests, as received over the network.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::counters::PassedOver;
+use super::counters::SkippedRecord;
 use super::file::FileRecord;
 use super::settings::FileSignal;
 use crate::Received;
@@ -16,7 +16,7 @@ use spanscore_base::otlp::json::{self, OtlpJsonError};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 use spanscore_recordings::signal_of_name;
 
-/// Memory of requests from which on they are handed over before more are read.
+/// Memory of requests at which they are handed over before more are read.
 const UNPACKED_BYTES: usize = 1 << 20;
 
 /// Settings for reading records.
@@ -28,7 +28,7 @@ pub(super) struct RecordSettings {
     pub(super) bytes_max: usize,
 }
 
-/// Memory for decoded records, given back when this is dropped.
+/// Memory for decoded records, released on drop.
 pub(super) struct ReadRoom {
     share: Arc<MemoryQuota>,
     held: usize,
@@ -36,7 +36,7 @@ pub(super) struct ReadRoom {
 }
 
 impl ReadRoom {
-    /// Takes memory of a share, which a record may exceed if nobody else holds any of it.
+    /// Takes memory of a share; `may_exceed` allows a record beyond the limit.
     pub(super) fn new(share: &Arc<MemoryQuota>, may_exceed: bool) -> Self {
         Self { share: Arc::clone(share), held: 0, may_exceed }
     }
@@ -65,28 +65,28 @@ impl Drop for ReadRoom {
 
 /// Requests of some records.
 pub(super) struct ReadRecords {
-    /// By the lines of their records.
+    /// By line of their records.
     pub(super) requests: Vec<(u64, Received)>,
-    /// Records that are skipped, with the reasons.
-    pub(super) unusable: Vec<(u64, PassedOver, String)>,
-    /// Index of the first record that was not read.
+    /// Skipped records with the reasons.
+    pub(super) unusable: Vec<(u64, SkippedRecord, String)>,
+    /// Index of the first unread record.
     pub(super) next: usize,
-    /// Memory of the requests, until they are handed over.
+    /// Memory of the requests until they are handed over.
     pub(super) room: ReadRoom,
 }
 
-/// Reason for which a record was not read.
+/// Reason that a record was not read.
 #[derive(Debug)]
 enum UnreadRecord {
-    /// It never will be.
-    Unusable(PassedOver, String),
-    /// There is no memory for it now.
+    /// It is permanently unusable.
+    Unusable(SkippedRecord, String),
+    /// Memory is short.
     NoRoom,
 }
 
 impl From<OtlpJsonError> for UnreadRecord {
     fn from(error: OtlpJsonError) -> Self {
-        Self::Unusable(PassedOver::Malformed, error.to_string())
+        Self::Unusable(SkippedRecord::Malformed, error.to_string())
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn read_records(
     read
 }
 
-/// Decodes the requests of a record: one, or in JSON one for each signal that it holds.
+/// Decodes the requests of a record: one, or in JSON one for each of its signals.
 fn requests_of(
     record: &FileRecord,
     settings: &RecordSettings,
@@ -137,7 +137,7 @@ fn requests_of(
     let signals = json::signals(&body)?;
     if signals.is_empty() {
         let why = "not an OTLP/JSON request".to_owned();
-        return Err(UnreadRecord::Unusable(PassedOver::Malformed, why));
+        return Err(UnreadRecord::Unusable(SkippedRecord::Malformed, why));
     }
     let mut requests = Vec::with_capacity(signals.len());
     for signal in &signals {
@@ -150,7 +150,7 @@ fn requests_of(
             return Err(UnreadRecord::NoRoom);
         }
         let request = request?;
-        // A record of several signals is no request that could be passed on as it is.
+        // A record of several signals cannot be forwarded unchanged.
         requests.push(match signals.len() {
             1 => {
                 let raw = RawBody { bytes: body.clone(), compression: None, is_json: true };
@@ -170,7 +170,7 @@ fn unpack(
 ) -> Result<Bytes, UnreadRecord> {
     let malformed = |error: std::io::Error| {
         let why = format!("cannot be decompressed: {error}");
-        UnreadRecord::Unusable(PassedOver::Malformed, why)
+        UnreadRecord::Unusable(SkippedRecord::Malformed, why)
     };
     let window = window_bytes(coding, bytes, bytes_max);
     if !room.take(window) {
@@ -183,7 +183,7 @@ fn unpack(
         let read = reader.by_ref().take(step as u64).read_to_end(&mut body).map_err(malformed)?;
         if body.len() > bytes_max {
             let why = "larger than `max_record_mib`".to_owned();
-            return Err(UnreadRecord::Unusable(PassedOver::TooLarge, why));
+            return Err(UnreadRecord::Unusable(SkippedRecord::TooLarge, why));
         }
         if !room.take(read) {
             return Err(UnreadRecord::NoRoom);
@@ -239,7 +239,7 @@ mod tests {
             let room = ReadRoom::new(&share, false);
             let read = read_records(&records, from, &settings(), room);
             assert_eq!((read.requests.len(), read.next), (1, from + 1));
-            // JSON takes room for its protobuf ahead.
+            // JSON reserves room for its protobuf in advance.
             assert!((4 * MIB..7 * MIB).contains(&share.held()), "{}", share.held());
             drop(read);
             assert_eq!(share.held(), 0);
@@ -267,7 +267,7 @@ mod tests {
         let read = read_records(&records, 0, &settings(), room);
         let reasons: Vec<_> =
             read.unusable.iter().map(|(line, reason, _)| (*line, *reason)).collect();
-        assert_eq!(reasons, [(7, PassedOver::TooLarge), (7, PassedOver::Malformed)]);
+        assert_eq!(reasons, [(7, SkippedRecord::TooLarge), (7, SkippedRecord::Malformed)]);
         assert_eq!((read.requests.len(), read.next), (0, 2));
     }
 

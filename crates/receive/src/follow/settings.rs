@@ -1,4 +1,4 @@
-//! Settings of the file receiver, by the names of the Collector's `otlp_json_file` receiver.
+//! Settings of the file receiver, named as in the Collector's `otlp_json_file` receiver.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -7,25 +7,25 @@ use smart_default::SmartDefault;
 use super::paths::FILES_MAX;
 use spanscore_base::settings::{HumanDuration, above_zero};
 
-/// Follows files that another process writes, such as the Collector's file exporter: OTLP/JSON, one
-/// request a line, or requests in protobuf or JSON, each behind its length and compressed or not.
+/// Follows files of another process, such as the Collector's file exporter. Formats: OTLP/JSON with
+/// one request a line, or length-prefixed requests in protobuf or JSON, optionally compressed.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileReceiverSettings {
-    /// The files, as patterns: `*` and `?` stand for any characters of one name. Files that are
-    /// rotated away should match as well, so that their last records are not missed.
+    /// The files, as patterns: `*` and `?` stand for characters of one path component. Include
+    /// rotated files, so that their last records are not missed.
     #[schemars(length(min = 1))]
     pub include: Vec<String>,
-    /// Patterns of those files that are left alone.
+    /// Patterns of excluded files.
     pub exclude: Vec<String>,
-    /// Start position in files that are there at the first start. Files that appear later are read
-    /// from their beginning; with stored positions, so are those that appeared while nobody looked.
+    /// Start position in files that exist at the first start. Later files are read from their
+    /// beginning; with stored positions, so are those that appeared while the process was down.
     #[default(StartAt::End)]
     pub start_at: StartAt,
-    /// Signal of requests in protobuf, which do not tell it themselves. By default by the file's
-    /// name (`logs`, `metrics` among its parts), else traces.
+    /// Signal of protobuf requests, which do not state it. Default by the file's name (`logs`,
+    /// `metrics` among its parts), else traces.
     pub signal: Option<FileSignal>,
-    /// Interval at which the files are looked at.
+    /// Interval at which the files are checked.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_millis(200))]
     pub poll_interval: HumanDuration,
@@ -35,22 +35,21 @@ pub struct FileReceiverSettings {
     #[schemars(range(min = 1, max = 128))]
     #[default = 64]
     pub max_record_mib: usize,
-    /// Most files that are followed at once; further ones wait until one is gone. The process takes
-    /// fewer where its limit of open files is small.
+    /// Limit on files followed at once; others wait until one is closed. Fewer if the process's
+    /// limit of open files is small.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1, max = 1024))]
     #[default(FILES_MAX)]
     pub max_concurrent_files: usize,
 }
 
-/// Signs of patterns in other programs.
+/// Pattern characters of other programs.
 const FOREIGN_SIGNS: [char; 2] = ['[', '{'];
 
 impl FileReceiverSettings {
     /// Checks the section.
     ///
-    /// # Errors
-    /// A text for the config's user.
+    /// # Errors An error text for the user.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.include.iter().all(|pattern| pattern.trim().is_empty()) {
             return Err("`include` names no files");
@@ -84,7 +83,7 @@ pub enum StartAt {
     End,
 }
 
-/// Signal of requests in protobuf.
+/// Signal of protobuf requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileSignal {

@@ -10,11 +10,11 @@ use super::*;
 use crate::Accepted;
 use spanscore_base::otlp::Signal;
 
-/// Intake that remembers the names of the first spans of its requests.
+/// Intake that records the names of its requests' first spans.
 #[derive(Default)]
 struct Named {
     seen: Mutex<Vec<(Signal, String)>>,
-    /// Number of requests that it has no room for.
+    /// Number of requests to refuse for lack of room.
     refuses: Mutex<u32>,
 }
 
@@ -98,7 +98,7 @@ impl Followed {
         FileReceiver::start(Some(&settings), Arc::clone(&self.intake), &memory, &meter, data_dir)
     }
 
-    /// Waits until these were accepted since the last call, in any order.
+    /// Waits until these names were accepted since the last call, in any order.
     async fn taken(&self, expected: &[&str]) {
         let mut seen = Vec::new();
         for _ in 0..200 {
@@ -128,7 +128,7 @@ async fn end_after_a_look(receiver: FileReceiver) {
     end(receiver).await;
 }
 
-/// Builds a request in JSON whose protobuf shows this name.
+/// Builds a JSON request whose protobuf contains this name.
 fn line(name: &str) -> String {
     format!(
         "{{\"resourceSpans\": [{{\"scopeSpans\": [{{\"spans\": [{{\"name\": \"{name}\"}}]}}]}}]}}\n"
@@ -223,7 +223,7 @@ async fn files_that_are_rotated_lose_nothing() {
     followed.append("a.json", line("one"));
     followed.taken(&["one"]).await;
     followed.append("a.json", line("two"));
-    // Outside of what is followed: only the open file leads to what was written last.
+    // Outside of the followed folder, only the open file leads to the last records.
     std::fs::rename(followed.path("a.json"), followed.folder.path().join("gone")).unwrap();
     followed.append("a.json", line("three"));
     followed.taken(&["three", "two"]).await;
@@ -238,7 +238,7 @@ async fn files_that_are_cut_or_written_anew_are_read_anew() {
     followed.taken(&["one", "two"]).await;
     std::fs::write(followed.path("a.json"), line("three")).unwrap();
     followed.taken(&["three"]).await;
-    // Longer than before, so that its length does not tell.
+    // Longer than before, so that its length does not reveal it.
     std::fs::write(followed.path("a.json"), [line("four"), line("five")].concat()).unwrap();
     followed.taken(&["five", "four"]).await;
     followed.counted("spanscore_receiver_file_restarts_total 2");

@@ -1,7 +1,7 @@
-//! CORS: cross-origin resource sharing, for pages of other origins that send from a browser.
+//! CORS: cross-origin resource sharing, for browser pages of other origins.
 //!
 //! Rules: the Fetch standard, "CORS protocol". A browser asks before it sends (the preflight,
-//! without credentials), and shows a page the answer only if it names the page's origin.
+//! without credentials), and shows the answer to a page only if it names the page's origin.
 
 use bytes::Bytes;
 use http::header::{
@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::answer::Answer;
 
-/// Headers that a page may always send: those that OTLP needs.
+/// Headers that are always allowed, since OTLP needs them.
 const OWN_HEADERS: [&str; 5] =
     ["content-type", "content-encoding", "x-requested-with", "accept", "user-agent"];
 
@@ -23,15 +23,14 @@ const OWN_HEADERS: [&str; 5] =
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorsSettings {
-    /// Origins such as `https://app.example.com`; one `*` in each stands for any text, and alone
-    /// for every origin.
+    /// Origins such as `https://app.example.com`. A `*` in one stands for any text; alone it allows
+    /// every origin.
     pub allowed_origins: Vec<String>,
-    /// Headers that pages may send beside those that OTLP needs, such as `authorization`; `*` for
-    /// any.
+    /// Further allowed headers, such as `authorization`; `*` for any.
     pub allowed_headers: Vec<String>,
-    /// Headers of the answer that pages may read.
+    /// Response headers that pages may read.
     pub exposed_headers: Vec<String>,
-    /// Seconds that a browser may cache the answer to a preflight; left to the browser when 0.
+    /// Seconds for which a browser may cache a preflight answer; 0 leaves it to the browser.
     pub max_age: u32,
 }
 
@@ -48,7 +47,7 @@ impl Cors {
         Self { exposed: exposed.and_then(|names| names.try_into().ok()), settings }
     }
 
-    /// Returns the origin of a request, if its page may send.
+    /// Returns the origin of a request, if allowed.
     pub(crate) fn allowed(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(ORIGIN)?;
         let text = origin.to_str().ok()?;
@@ -86,7 +85,7 @@ impl Cors {
         Some(response)
     }
 
-    /// Lets the page of an origin read an answer.
+    /// Allows the page of an origin to read an answer.
     pub(crate) fn show(&self, origin: HeaderValue, answer: &mut HeaderMap) {
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         answer.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
@@ -96,7 +95,7 @@ impl Cors {
         }
     }
 
-    /// Returns true if a page may send all the headers that it asks for.
+    /// Returns true if all requested headers are allowed.
     fn takes_headers(&self, headers: &HeaderMap) -> bool {
         let asked = headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter();
         let mut asked = asked.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));

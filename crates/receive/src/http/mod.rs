@@ -1,9 +1,9 @@
-//! OTLP/HTTP: protobuf and JSON posted to a path for each signal, answered in kind.
+//! OTLP/HTTP: protobuf and JSON posted to a path for each signal, with answers in the same
+//! encoding.
 //!
-//! In: `POST` to `/v1/traces`, `/v1/logs`, `/v1/metrics`, other paths that the settings name, or a
-//! longer path that ends so (some SDKs write the path of their own product before it), over
-//! HTTP/1.1 or HTTP/2. Out: requests for the intake. Errors carry a `google.rpc.Status` in the
-//! request's encoding.
+//! In: `POST` to `/v1/traces`, `/v1/logs`, `/v1/metrics`, other configured paths, or a longer path
+//! with such an end (some SDKs prefix a path of their product), over HTTP/1.1 or HTTP/2. Out:
+//! requests for the intake. Errors carry a `google.rpc.Status` in the request's encoding.
 
 pub(crate) mod cors;
 pub(crate) mod url_paths;
@@ -26,7 +26,7 @@ use super::answer::Answer;
 use super::body::{BodyOwner, BodyReader, drain};
 use super::compression::coding_of_header;
 use super::grpc::{is_grpc, refuse_call};
-use super::head::check_size;
+use super::header_limit::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::listen::{Admitted, Serve};
 use super::metrics::Transport;
@@ -36,7 +36,7 @@ use super::status::{RefusalReason, RefusedRequest, response_json, response_proto
 use super::{Accepted, ConnectionAccount, Intake};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 
-/// Most bytes that are drained of a body of a sender that may not send.
+/// Largest part of an unauthenticated sender's body that is drained.
 const STRANGER_BYTES_MAX: usize = 256 << 10;
 
 /// Encoding of a message.
@@ -64,7 +64,7 @@ pub(crate) fn paths(settings: &HttpSettings) -> [(UrlPaths, Signal); 3] {
 }
 
 impl<I: Intake> Serve for HttpService<I> {
-    /// Refuses gRPC calls and too large headers, and answers preflights.
+    /// Refuses gRPC calls and oversized headers, and answers preflights.
     fn admit(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) {
             let metrics = &self.ingest.metrics;
@@ -104,7 +104,7 @@ impl<I: Intake> Serve for HttpService<I> {
                 let since = (began, None);
                 self.ingest.hold_back(Transport::Http, &failure, sender, since).await;
                 let mut response = self.refused(encoding, &failure);
-                // The sender should not wait on a connection that goes soon.
+                // The sender should not wait on a connection that is about to close.
                 if failure.reason == RefusalReason::ShuttingDown && version < Version::HTTP_2 {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -136,7 +136,7 @@ impl<I: Intake> HttpService<I> {
         let client = match self.ingest.auth.admit(&head.headers, sender) {
             Ok(client) => client,
             Err(refused) => {
-                // A sender that is in the middle of its body would not see the answer.
+                // A sender in the middle of its body would not see the answer.
                 if head.version < Version::HTTP_2 && !head.headers.contains_key(EXPECT) {
                     let owner = BodyOwner { sender, client: None };
                     drain(&mut body, STRANGER_BYTES_MAX, owner).await;
@@ -159,7 +159,7 @@ impl<I: Intake> HttpService<I> {
         let mut ticket = match self.ingest.admission.enter(sender) {
             Ok(ticket) => ticket,
             Err(refused) => {
-                // A connection of HTTP/2 goes on without the rest of a body.
+                // An HTTP/2 connection continues without the rest of a body.
                 if head.version < Version::HTTP_2 {
                     self.drain_sent(&head.headers, &mut body, owner).await;
                 }
@@ -201,8 +201,7 @@ impl<I: Intake> HttpService<I> {
             })
     }
 
-    /// Returns the length that the headers declare, 0 if none; refuses a body that declares too
-    /// much.
+    /// Returns the declared length, 0 if absent; refuses an oversized one.
     async fn declared_bytes(
         &self,
         headers: &HeaderMap,
@@ -218,7 +217,7 @@ impl<I: Intake> HttpService<I> {
         Err(self.limit.exceeded())
     }
 
-    /// Lets a request in, unless the process ends.
+    /// Admits a request, unless the process shuts down.
     async fn enter(
         &self,
         headers: &HeaderMap,
@@ -232,8 +231,7 @@ impl<I: Intake> HttpService<I> {
         entered
     }
 
-    /// Drains a body that is refused before it was read, if its sender has begun with it: one that
-    /// waits for `100 Continue` has not.
+    /// Drains a refused, unread body, unless its sender waits for `100 Continue`.
     async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming, owner: BodyOwner<'_>) {
         if !headers.contains_key(EXPECT) {
             drain(body, self.limit.bytes_max.saturating_mul(2), owner).await;

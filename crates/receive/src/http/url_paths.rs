@@ -1,4 +1,4 @@
-//! Setting of the paths of a signal: one, or a list.
+//! Setting for the paths of a signal: one, or a list.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,17 +7,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Paths that one signal is posted to; at least one.
+/// Paths of one signal; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlPaths(Vec<String>);
 
 impl UrlPaths {
-    /// Returns the paths of a setting that names one.
+    /// Returns the setting with one path.
     pub(crate) fn one(path: &str) -> Self {
         Self(vec![path.to_owned()])
     }
 
-    /// Returns the paths in the order of the config.
+    /// Returns the paths in configured order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! One connection: served until its peer leaves, it idles too long, or the process ends.
+//! One connection, served until its peer closes it, it idles too long, or the process ends.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -28,10 +28,10 @@ use crate::settings::EnforcementPolicy;
 use crate::shutdown_phases::ShutdownPhases;
 use spanscore_net::tls::TlsStream;
 
-/// Longest time that a connection may take to close once it was told to.
+/// Longest time for a connection to close after being told to.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
 
-/// A request to be served, or its answer.
+/// A request to serve, or its answer.
 pub(crate) type Admitted = ControlFlow<Response<Answer>, Request<Incoming>>;
 
 /// Future of an answer.
@@ -41,7 +41,7 @@ impl<T: Future<Output = Response<Answer>> + Send> Answering for T {}
 
 /// Service of a port.
 pub(crate) trait Serve: Send + Sync + 'static {
-    /// Answers a request by its head alone, if that is all that it needs; else hands it back.
+    /// Answers a request by its head, if possible; otherwise returns it.
     fn admit(&self, request: Request<Incoming>) -> Admitted;
 
     /// Answers one request.
@@ -55,14 +55,14 @@ pub(crate) struct ConnectionLimits {
     pub(crate) first_request: Duration,
     /// Longest time without a request.
     pub(crate) idle: Duration,
-    /// Limit on the peer's pings, if there is one.
+    /// Limit on the peer's pings, if any.
     pub(crate) pings: Option<EnforcementPolicy>,
 }
 
-/// Stream of a connection, as it carries HTTP: in the clear, or under TLS.
+/// Stream of a connection that carries HTTP, in plain text or over TLS.
 pub(super) type Transported = Either<TcpStream, Box<TlsStream>>;
 
-/// Returns the names in the peer's certificate: of hosts, and URIs.
+/// Returns the host names and URIs in the peer's certificate.
 pub(super) fn names_of_peer(stream: &Transported) -> Vec<String> {
     let Either::Right(stream) = stream else { return Vec::new() };
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
@@ -100,7 +100,7 @@ pub(super) async fn serve_connection<S: Serve>(
             }
             () = refused.as_mut(), if !refusing => {
                 refusing = true;
-                // HTTP/2 can tell its peer to go elsewhere (GOAWAY); HTTP/1.1 can only answer so.
+                // HTTP/2 can send its peer elsewhere (GOAWAY); HTTP/1.1 can only answer so.
                 if activity.is_http2.load(Ordering::Relaxed) {
                     connection.as_mut().graceful_shutdown();
                 }
@@ -157,7 +157,7 @@ fn answer<S: Serve>(
     }
 }
 
-/// Returns the reason for which this side ended a connection with an error; `None` if the peer did.
+/// Returns the reason for an error of this side; `None` if the peer ended the connection.
 fn why(error: Box<dyn Error + Send + Sync>) -> Option<Closed> {
     let error = error.downcast::<hyper::Error>().ok()?;
     let breach = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
@@ -179,21 +179,21 @@ pub(super) struct Activity {
     opened: Instant,
     started: AtomicU64,
     running: AtomicU64,
-    /// Time of the end of the last request, milliseconds from the opening.
+    /// End of the last request, milliseconds from the opening.
     ended_ms: AtomicU64,
     is_http2: AtomicBool,
-    /// Cancelled when another connection has its place.
+    /// Cancelled when another connection takes its place.
     pub(super) displaced: CancellationToken,
 }
 
 impl Activity {
-    /// Returns true if no request ever came.
+    /// Returns true if it never had a request.
     pub(super) fn is_unused(&self) -> bool {
         self.started.load(Ordering::Relaxed) == 0
     }
 
-    /// Waits until another connection has its place, if it had no request by then: of others the
-    /// protocol ends in order.
+    /// Waits until an unused connection loses its place; in other cases the protocol ends it in
+    /// order.
     pub(super) async fn displaced_unused(&self) {
         self.displaced.cancelled().await;
         if !self.is_unused() {
@@ -201,15 +201,15 @@ impl Activity {
         }
     }
 
-    /// Returns the time since the last request, or since the opening; `None` while one runs.
+    /// Returns the time since the last request or the opening; `None` during a request.
     pub(super) fn quiet(&self) -> Option<Duration> {
         let ended = Duration::from_millis(self.ended_ms.load(Ordering::Relaxed));
         let is_running = self.running.load(Ordering::Relaxed) > 0;
         (!is_running).then(|| self.opened.elapsed().saturating_sub(ended))
     }
 
-    /// Returns the reason for which the connection should close, if any: no request at all, or none
-    /// since the last check.
+    /// Returns the reason to close the connection, if any: no request at all, or none since the
+    /// last check.
     fn verdict(&self, requests_before: &mut u64) -> Option<Closed> {
         let started = self.started.load(Ordering::Relaxed);
         let before = std::mem::replace(requests_before, started);
@@ -224,7 +224,7 @@ impl Activity {
     }
 }
 
-/// A request that runs, until dropped.
+/// A running request, until dropped.
 pub(super) struct RunningRequest(Arc<Activity>);
 
 impl RunningRequest {

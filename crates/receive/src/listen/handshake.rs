@@ -1,8 +1,7 @@
-//! TLS handshakes: bounded in time, and in number at the same time.
+//! TLS handshakes, bounded in time and number.
 //!
-//! A stranger can begin a handshake without ever ending it. So one takes no longer than
-//! [`HANDSHAKE_TIME`], and where [`HANDSHAKES_MAX`] are under way one more ends the oldest: an
-//! honest sender is done in milliseconds.
+//! A peer can begin a handshake without ever ending it. So each is limited to [`HANDSHAKE_TIME`].
+//! Beyond [`HANDSHAKES_MAX`] the oldest is ended, since an honest sender takes milliseconds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,15 +17,15 @@ use spanscore_net::tls::{HandshakeFailure, ServerTls};
 
 /// Longest time of a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Handshakes at the same time, over all ports.
+/// Limit on concurrent handshakes, over all ports.
 const HANDSHAKES_MAX: usize = 512;
 
-/// Handshakes that are under way, the oldest first.
+/// Running handshakes, oldest first.
 #[derive(Clone, Default)]
 pub(crate) struct Handshakes(Arc<Mutex<VecDeque<CancellationToken>>>);
 
 impl Handshakes {
-    /// Does the handshake with a peer, within that time and [`HANDSHAKE_TIME`].
+    /// Performs the handshake with a peer, within the given time and [`HANDSHAKE_TIME`].
     pub(super) async fn greet(
         &self,
         tls: &ServerTls,
@@ -46,7 +45,7 @@ impl Handshakes {
         greeted.map(|stream| Either::Right(Box::new(stream)))
     }
 
-    /// Returns a place among those that are under way; cancelled when it is taken away.
+    /// Returns a place among the running handshakes, cancelled when it is taken away.
     fn enter(&self, most: usize) -> CancellationToken {
         let place = CancellationToken::new();
         let mut open = self.0.lock();

@@ -1,4 +1,4 @@
-//! A listening port: binds, accepts within the limit on connections, does TLS handshakes, ends when
+//! Listening port: binds, accepts connections within the limit, performs TLS handshakes, ends when
 //! told.
 
 mod connection;
@@ -26,18 +26,18 @@ use spanscore_base::model::{MemoryQuota, Sender};
 use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{ServerTls, TlsError};
 
-/// Pause after a failed `accept` (out of file descriptors, mostly).
+/// Pause after a failed `accept` (mostly out of file descriptors).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// Connections that are refused in one pause.
+/// Connections refused in one pause.
 const REFUSALS_MAX: usize = 128;
 
-/// Error of starting the receivers.
+/// Start-up error of the receivers.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiverStartError {
-    /// An address cannot be listened on.
+    /// Cannot listen on an address.
     #[error("cannot listen on {endpoint}: {error}; {remedy} {setting}")]
     Bind {
-        /// The address as it stands in the settings.
+        /// The address in the settings.
         endpoint: String,
         /// The setting that holds it.
         setting: &'static str,
@@ -46,7 +46,7 @@ pub enum ReceiverStartError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The certificates of a port cannot be used.
+    /// The certificates of a port are unusable.
     #[error("cannot set up TLS of {setting}: {error}")]
     Tls {
         /// The setting.
@@ -54,13 +54,13 @@ pub enum ReceiverStartError {
         /// Error of the file or setting.
         error: Box<TlsError>,
     },
-    /// The tokens of senders cannot be read.
+    /// The client tokens cannot be read.
     #[error("cannot read the tokens of receivers.otlp.auth: {0}")]
     Tokens(String),
 }
 
 impl ReceiverStartError {
-    /// Makes the error of binding an endpoint, with a remedy.
+    /// Returns the error of binding an endpoint, with a remedy.
     pub fn bind(endpoint: &str, setting: &'static str, error: io::Error) -> Self {
         let remedy = match error.kind() {
             io::ErrorKind::AddrInUse => "is another collector running? stop it or change",
@@ -73,7 +73,7 @@ impl ReceiverStartError {
     }
 }
 
-/// Binds an endpoint of the settings.
+/// Binds a configured endpoint.
 pub(crate) async fn bind(
     endpoint: &str,
     setting: &'static str,
@@ -84,11 +84,11 @@ pub(crate) async fn bind(
     Ok((listener, address))
 }
 
-/// Limits and services that all ports share.
+/// Limits and services shared by all ports.
 #[derive(Clone)]
 pub(crate) struct PortContext {
     pub(crate) places: ConnectionPlaces,
-    /// Memory of requests, and of bytes that have not become one.
+    /// Memory of requests, and of bytes not yet part of one.
     pub(crate) request_bytes: Arc<MemoryQuota>,
     pub(crate) metrics: Arc<ReceiverMetrics>,
     /// Tracker of the tasks of ports and their connections.
@@ -107,7 +107,7 @@ pub(crate) struct Port<S> {
 }
 
 impl<S: Serve> Port<S> {
-    /// Accepts connections until told to stop; the port is closed when this returns.
+    /// Accepts connections until told to stop; the port is closed on return.
     pub(crate) async fn run(self, shared: PortContext) {
         let mut spare = SpareDescriptor::new();
         loop {
@@ -127,8 +127,8 @@ impl<S: Serve> Port<S> {
         }
     }
 
-    /// Closes connections that wait at a port without descriptors: their peers go elsewhere instead
-    /// of waiting.
+    /// Closes connections waiting at a port without descriptors, so that their peers go elsewhere
+    /// instead of waiting.
     async fn refuse_next(&self, spare: &mut SpareDescriptor, shared: &PortContext) {
         for _ in 0..REFUSALS_MAX {
             spare.release();
@@ -150,7 +150,7 @@ impl<S: Serve> Port<S> {
             Ok(place) => place,
             Err(full) => return metrics.of(self.transport).closed.add(full.into_str(), 1),
         };
-        // Only latency depends on it, and a connection that just broke fails when read.
+        // Only latency depends on it, and a broken connection fails when read.
         let _ = stream.set_nodelay(true);
         let connected = Connected {
             transport: self.transport,
@@ -179,13 +179,13 @@ impl<S: Serve> Port<S> {
         });
     }
 
-    /// Returns the bytes that a connection takes by itself.
+    /// Returns the fixed memory of a connection.
     fn connection_bytes(&self) -> usize {
         CONNECTION_BYTES + if self.tls.is_some() { TLS_BYTES } else { 0 }
     }
 }
 
-/// A connection with all that it needs.
+/// A connection with its context.
 struct Connected<S> {
     transport: Transport,
     service: Arc<S>,
@@ -197,7 +197,7 @@ struct Connected<S> {
 }
 
 impl<S: Serve> Connected<S> {
-    /// Does the handshake and serves; returns the reason if this side closed the connection.
+    /// Performs the handshake and serves; returns the reason if this side closed the connection.
     async fn serve(self, stream: TcpStream) -> Option<Closed> {
         let Self { transport, service, limits, tls, shared, address, activity } = self;
         let metrics = Arc::clone(&shared.metrics);

@@ -1,9 +1,8 @@
-//! Places of open connections: where all are taken, a new one gets that of a quiet one.
+//! Places of open connections: when all are taken, a new connection takes that of a quiet one.
 //!
-//! A connection costs its peer little, so whoever opened as many as there may be would keep all
-//! others out for as long as it likes. So one without a request goes: of the address that has most,
-//! one that never had any, else the one that was quiet longest. Its peer opens another for its next
-//! request.
+//! A connection costs its peer little, so one peer could occupy all places for ever. So a
+//! connection without a request is closed: of the address with most connections, first one that
+//! never had a request, otherwise the longest quiet. Its peer reconnects for its next request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +15,11 @@ use super::connection::Activity;
 use crate::metrics::Closed;
 use spanscore_base::model::MemoryQuota;
 
-/// Time without a request from which on a connection may lose its place.
+/// Time without a request after which a connection may lose its place.
 const QUIET_MIN: Duration = Duration::from_millis(250);
-/// The same before its first request: a TLS handshake over a slow line takes some of it.
+/// The same before its first request, since a TLS handshake over a slow line takes time.
 const UNUSED_MIN: Duration = Duration::from_secs(2);
-/// Connections that are looked at for the one to go; the next time others are.
+/// Connections examined for the one to close; the next time others are.
 const LOOKED_AT_MAX: usize = 64;
 
 /// Places of the connections of all ports.
@@ -32,7 +31,7 @@ struct PlaceTable {
     bytes: Arc<MemoryQuota>,
     /// Places by number.
     taken: BTreeMap<u64, TakenPlace>,
-    /// Connections of each peer.
+    /// Connections per peer.
     peers: HashMap<u32, usize>,
     next: u64,
     looked_at: u64,
@@ -51,7 +50,7 @@ pub(super) struct ConnectionPlace {
 }
 
 impl ConnectionPlaces {
-    /// Makes so many places, within a quota of the memory of connections.
+    /// Returns this many places, within the memory quota of connections.
     pub(crate) fn new(most: usize, bytes: Arc<MemoryQuota>) -> Self {
         let table = PlaceTable {
             most: most.max(1),
@@ -64,10 +63,9 @@ impl ConnectionPlaces {
         Self(Arc::new(Mutex::new(table)))
     }
 
-    /// Takes a place for a connection of so many bytes, if need be that of a quiet one.
+    /// Takes a place for a connection of this size, if necessary that of a quiet one.
     ///
-    /// # Errors
-    /// The limit that has no room.
+    /// # Errors The exceeded limit.
     pub(super) fn take(
         &self,
         peer: u32,
@@ -98,7 +96,7 @@ impl PlaceTable {
         if self.bytes.try_take(bytes) { Ok(()) } else { Err(Closed::Memory) }
     }
 
-    /// Returns the number of the place to go, of those looked at now.
+    /// Returns the number of the place to close, among those examined now.
     fn quiet(&mut self) -> Option<u64> {
         let behind = self.taken.range(self.looked_at..);
         let all = behind.chain(self.taken.range(..self.looked_at)).take(LOOKED_AT_MAX);
@@ -113,7 +111,7 @@ impl PlaceTable {
             (quiet >= least).then_some((of_peer, is_unused, quiet, *number))
         });
         let quietest = quiet.max();
-        // Many that are opened at once do not take the places of those that had requests.
+        // Many connections opened at once do not displace those that had requests.
         let quietest = quietest.filter(|(_, is_unused, ..)| *is_unused || !is_one_new);
         let quietest = quietest.map(|(_, _, _, number)| number);
         self.looked_at = last;
@@ -146,8 +144,8 @@ mod tests {
 
     const BYTES: usize = 10;
 
-    /// Opens connections of these peers, two seconds after each other; one more finds no place
-    /// free. Those of `used` had a request, those of `busy` have one.
+    /// Opens connections of these peers, two seconds apart; one more finds no free place. Those in
+    /// `used` had a request, those in `busy` have one.
     async fn check(peers: &[u32], (used, busy): (&[usize], &[usize]), expected: Option<usize>) {
         for (most, bytes) in [(peers.len(), usize::MAX), (usize::MAX, BYTES * peers.len())] {
             let quota = MemoryQuota::new("connections", bytes);

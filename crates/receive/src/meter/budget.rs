@@ -1,16 +1,16 @@
-//! Token bucket for HTTP/2 frames without data: pings, settings, window updates and such.
+//! Token bucket for HTTP/2 frames without data: pings, settings, window updates and others.
 //!
-//! Each of them is work for this side, and asks for nothing that a sender of spans needs often.
+//! Each costs work here, and honest senders need few.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Capacity of the bucket: frames that a connection may send at once.
+/// Capacity of the bucket: frames allowed at once.
 const BURST: u32 = 1_000;
-/// Frames that fill the bucket in each second.
+/// Frames added per second.
 const PER_SECOND: u64 = 100;
-/// Frames that each request adds.
+/// Frames added by each request.
 const PER_REQUEST: u32 = 8;
 
 /// Frame bucket of one connection.
@@ -25,12 +25,12 @@ impl FrameBudget {
         Self { left: BURST, filled: Instant::now() }
     }
 
-    /// Adds the frames of a request that came.
+    /// Adds the frames of a request.
     pub(super) fn request(&mut self) {
         self.left = self.left.saturating_add(PER_REQUEST).min(BURST);
     }
 
-    /// Charges a frame without data; false if it is one too many.
+    /// Charges a frame without data; false if the bucket is empty.
     pub(super) fn control(&mut self) -> bool {
         // Filled only when empty, so that most frames do not read the clock.
         if self.left == 0 {

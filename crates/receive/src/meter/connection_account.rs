@@ -1,7 +1,7 @@
-//! Connection account: one connection, with its part of the limits that all share.
+//! Account of one connection, with its share of the common limits.
 //!
-//! Behind a proxy, or on one machine, all senders have one address: a connection is the least that
-//! tells them apart.
+//! Behind a proxy or on one machine all senders have one address; only connections distinguish
+//! them.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
@@ -10,43 +10,43 @@ use std::sync::{Arc, OnceLock};
 use crate::metrics::Closed;
 use spanscore_base::model::{ClientGroup, Sender};
 
-/// Requests of one connection that may wait for room; further ones are refused at once. Waiting is
-/// for shortages of a moment: a sender with so many waiting sends more than can be done.
+/// Limit on a connection's requests that wait for room; others are refused at once. Waiting bridges
+/// short shortages, and a sender with this many waiting requests exceeds the capacity.
 const WAITING_MAX: usize = 8;
 
 /// Account of one connection.
 #[derive(Debug, Default)]
 pub struct ConnectionAccount {
-    /// Bodies that are on their way.
+    /// Number of arriving bodies.
     pub(crate) bodies: AtomicUsize,
-    /// Bytes of bodies, and of data that has not become one.
+    /// Bytes of bodies, and of data not yet part of one.
     pub(crate) bytes: AtomicUsize,
-    /// Requests that are worked on.
+    /// Requests being processed.
     pub(crate) turns: AtomicUsize,
-    /// True if a request, or a part of its body, was read since the last check.
+    /// True if a request, or part of its body, was read since the last check.
     pub(crate) progressed: AtomicBool,
-    /// Bodies that are being read or drained.
+    /// Bodies being read or drained.
     taking: AtomicUsize,
-    /// Refusals that are held back.
+    /// Delayed refusals.
     pub(crate) held_back: AtomicUsize,
-    /// Requests that wait for room.
+    /// Requests waiting for room.
     waiting: AtomicUsize,
     queued: AtomicUsize,
     closed: OnceLock<Closed>,
-    /// Names in the certificate of the peer.
+    /// Names in the peer's certificate.
     names: Vec<String>,
     id: Sender,
 }
 
 impl ConnectionAccount {
-    /// Opens the account of a connection whose certificate has these names.
+    /// Opens the account of a connection with these certificate names.
     pub(crate) fn named(names: Vec<String>) -> Self {
         Self { names, ..Self::default() }
     }
 
     /// Opens the account of a connection from an address.
     pub(crate) fn from(self, address: Option<IpAddr>) -> Self {
-        /// Number of the next connection: those at hand differ, and none is 0.
+        /// Number of the next connection: open ones have distinct numbers, none of them 0.
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let connection = NEXT.fetch_add(1, Ordering::Relaxed) % u16::MAX + 1;
         Self { id: Sender { connection, ..Sender::of_address(address) }, ..self }
@@ -57,52 +57,52 @@ impl ConnectionAccount {
         self.id
     }
 
-    /// Returns it as a connection of a group, which is one peer.
+    /// Returns it as a connection of a group, which counts as one peer.
     pub(crate) fn id_of(&self, group: ClientGroup) -> Sender {
         Sender { connection: self.id.connection, ..Sender::of_group(group) }
     }
 
-    /// Returns the names in the certificate of the peer; none without one.
+    /// Returns the names in the peer's certificate; empty without one.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns the amount that the intake holds of it, in whatever the intake counts.
+    /// Returns the amount held by the intake, in the intake's unit.
     pub fn queued(&self) -> &AtomicUsize {
         &self.queued
     }
 
-    /// Marks that a request, or a part of its body, was read.
+    /// Records that a request, or part of its body, was read.
     pub(crate) fn progress(&self) {
         self.progressed.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true while a body is read or drained: bytes that come of it are read at once.
+    /// Returns true while a body is read or drained, so that its bytes are read at once.
     pub(crate) fn is_taken_from(&self) -> bool {
         self.taking.load(Ordering::Relaxed) > 0
     }
 
-    /// Lets a request of it wait for room until dropped; `None` if enough of them do.
+    /// Returns a guard for a request that waits for room; `None` if enough of them wait.
     pub fn wait(self: &Arc<Self>) -> Option<WaitingRequest> {
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Made before the check: dropped, it no longer waits.
+        // Created before the check: on drop it no longer waits.
         let waiting = WaitingRequest(Arc::clone(self));
         (before < WAITING_MAX).then_some(waiting)
     }
 
-    /// Sets the reason for which this side closes it.
+    /// Sets the reason for closing it.
     pub(crate) fn close(&self, why: Closed) {
         // The first reason counts.
         let _ = self.closed.set(why);
     }
 
-    /// Returns the reason for which this side closed it, if for one of the limits that are shared.
+    /// Returns the reason for closing it, if due to a shared limit.
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.closed.get().copied()
     }
 }
 
-/// A request that waits for room, until dropped.
+/// A request waiting for room, until dropped.
 pub struct WaitingRequest(Arc<ConnectionAccount>);
 
 impl Drop for WaitingRequest {
@@ -111,7 +111,7 @@ impl Drop for WaitingRequest {
     }
 }
 
-/// A body that is being read or drained, until dropped.
+/// A body being read or drained, until dropped.
 pub(crate) struct BodyTaking(Arc<ConnectionAccount>);
 
 impl BodyTaking {

@@ -1,10 +1,9 @@
-//! Incremental parser of the heads of HTTP/2 frames in bytes that come in pieces (RFC 9113, section
-//! 4.1).
+//! Incremental parser of HTTP/2 frame heads in chunks of bytes (RFC 9113, section 4.1).
 
 /// Bytes of a frame's head.
 const HEAD_BYTES: usize = 9;
 
-/// Kinds of frames, as they are numbered in RFC 9113, section 6.
+/// Frame types, as numbered in RFC 9113, section 6.
 pub(super) mod kind {
     pub(crate) const DATA: u8 = 0;
     pub(crate) const HEADERS: u8 = 1;
@@ -28,26 +27,26 @@ impl FrameHead {
         self.flags & 0x1 != 0
     }
 
-    /// Returns true if this frame ends the headers that it belongs to.
+    /// Returns true if this frame ends its headers.
     fn ends_headers(self) -> bool {
         self.flags & 0x4 != 0
     }
 }
 
-/// Parser state: the frame and its head as far as they have come.
+/// Parser state: the current frame and its partial head.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; HEAD_BYTES],
     head_bytes: usize,
     frame: FrameHead,
-    /// Bytes of the frame that have not come.
+    /// Bytes of the frame still to come.
     left: usize,
-    /// Bytes of headers whose last frame has not come.
+    /// Bytes of headers whose last frame is still to come.
     headers: usize,
 }
 
 impl Frames {
-    /// Reads on; `see` gets the head of each frame that begins.
+    /// Reads on; `see` receives the head of each new frame.
     pub(super) fn read(&mut self, mut bytes: &[u8], mut see: impl FnMut(FrameHead)) {
         while !bytes.is_empty() {
             let taken = self.left.min(bytes.len());
@@ -66,7 +65,7 @@ impl Frames {
         }
     }
 
-    /// Completes the frame whose successor begins.
+    /// Completes the frame before the next one.
     fn end(&mut self) {
         if matches!(self.frame.kind, kind::HEADERS | kind::CONTINUATION) {
             self.headers += self.frame.bytes;
@@ -83,7 +82,7 @@ impl Frames {
         (self.left, self.head_bytes) = (bytes, 0);
     }
 
-    /// Returns the bytes that wait for the rest of their frame, or of their headers.
+    /// Returns the bytes waiting for the rest of their frame or headers.
     pub(super) fn waiting(&self) -> usize {
         let is_whole = self.left == 0;
         let ends = is_whole && (self.frame.kind == kind::DATA || self.frame.ends_headers());

@@ -1,9 +1,9 @@
-//! HTTP/2 frame guard: flood, ping and memory limits of a connection, from outside of HTTP.
+//! HTTP/2 frame guard: limits on floods, pings and memory of a connection, outside of the HTTP
+//! layer.
 //!
-//! The HTTP layer buffers bytes that wait for the rest of their frame or headers, and counts them
-//! nowhere. Here they are counted among those of the requests, and a connection that would have
-//! more than its part is closed; so is one that floods with frames or pings. Streams that are reset
-//! and connections that are told to end are counted.
+//! The HTTP layer buffers bytes until their frame or headers are complete, and does not count them.
+//! Here they count as request bytes. A connection beyond its share is closed, as is one that floods
+//! with frames or pings. Reset streams and connections told to end are counted.
 
 mod budget;
 mod connection_account;
@@ -27,18 +27,18 @@ use super::metrics::{By, Closed, ReceiverMetrics, Transport};
 use super::settings::EnforcementPolicy;
 use spanscore_base::model::MemoryQuota;
 
-/// Bytes that an open connection takes by itself: buffers, tables of headers, its task.
+/// Fixed memory of an open connection: buffers, header tables, its task.
 pub(super) const CONNECTION_BYTES: usize = 12 << 10;
-/// Bytes that TLS takes beside that: keys, and records that have not come whole.
+/// Additional memory of TLS: keys, and incomplete records.
 pub(super) const TLS_BYTES: usize = 12 << 10;
-/// Bytes that may wait on a connection uncounted, and the steps in which more are counted.
+/// Uncounted bytes that may wait on a connection, and the step in which more are counted.
 const STEP_BYTES: usize = 16 << 10;
-/// Free bytes below which reading is sparing.
+/// Free bytes below which reads are small.
 const TIGHT_BYTES: usize = 1 << 20;
-/// Bytes that one connection may read before the others of its thread have their turn.
+/// Bytes that one connection may read before others of its thread get a turn.
 const TURN_BYTES: usize = 64 << 10;
-/// Bytes of a turn that each frame counts for beside its own: 64 KiB hold 6,500 frames of one byte,
-/// each with work of its own for the HTTP layer.
+/// Additional bytes charged to a turn for each frame: 64 KiB hold 6,500 one-byte frames, and each
+/// costs the HTTP layer work.
 const FRAME_BYTES: usize = 512;
 
 /// Preface of an HTTP/2 connection (RFC 9113, section 3.4).
@@ -47,19 +47,19 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// HTTP version of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HttpVersion {
-    /// So many bytes of the preface came.
+    /// This many bytes of the preface have arrived.
     Unknown(usize),
     Http1,
     Http2,
 }
 
-/// A connection that is guarded.
+/// Guarded connection.
 pub(super) struct Metered<S> {
     stream: S,
     watch: FrameGuard,
 }
 
-/// Guard of one connection: the state of its limits.
+/// State of the limits of one connection.
 pub(super) struct FrameGuard {
     sender: Arc<ConnectionAccount>,
     requests: Arc<MemoryQuota>,
@@ -70,11 +70,11 @@ pub(super) struct FrameGuard {
     went: Frames,
     budget: FrameBudget,
     pings: Option<PingPolicy>,
-    /// Over HTTP/1.1, bytes since a request or a part of its body was taken.
+    /// Over HTTP/1.1, bytes since a request or part of its body was read.
     waiting: usize,
-    /// Bytes that are counted of those that wait.
+    /// Counted ones among the waiting bytes.
     counted: usize,
-    /// Work read in this turn, bytes: [`FRAME_BYTES`] for each frame beside what it holds.
+    /// Work of this turn in bytes: the data and [`FRAME_BYTES`] for each frame.
     turn: usize,
 }
 
@@ -103,7 +103,7 @@ impl<S> Metered<S> {
         Self { stream, watch }
     }
 
-    /// Limits how often the peer may ping.
+    /// Limits the rate of the peer's pings.
     pub(super) fn enforcing(mut self, policy: Option<EnforcementPolicy>) -> Self {
         self.watch.pings = policy.map(PingPolicy::new);
         self
@@ -111,8 +111,8 @@ impl<S> Metered<S> {
 }
 
 impl FrameGuard {
-    /// Inspects bytes that came; errors with the reason if the connection must close.
-    fn came(&mut self, mut bytes: &[u8]) -> Result<(), Closed> {
+    /// Inspects received bytes; fails with the reason if the connection must close.
+    fn received(&mut self, mut bytes: &[u8]) -> Result<(), Closed> {
         self.turn += bytes.len();
         if let HttpVersion::Unknown(known) = self.protocol {
             let (begin, rest) = bytes.split_at(bytes.len().min(PREFACE.len() - known));
@@ -128,7 +128,7 @@ impl FrameGuard {
         }
         match self.protocol {
             HttpVersion::Http2 => {
-                self.frames_came(bytes)?;
+                self.frames_received(bytes)?;
                 self.count(self.came.waiting())
             }
             HttpVersion::Http1 | HttpVersion::Unknown(_) => {
@@ -141,7 +141,7 @@ impl FrameGuard {
         }
     }
 
-    fn frames_came(&mut self, bytes: &[u8]) -> Result<(), Closed> {
+    fn frames_received(&mut self, bytes: &[u8]) -> Result<(), Closed> {
         let metrics = &self.metrics;
         let transport = self.transport;
         let budget = &mut self.budget;
@@ -152,11 +152,11 @@ impl FrameGuard {
             *turn += FRAME_BYTES;
             count(metrics, transport, By::Sender, head);
             if let Some(pings) = pings {
-                is_within &= pings.came(head);
+                is_within &= pings.received(head);
             }
             match head.kind {
                 kind::HEADERS => budget.request(),
-                // Others bring nothing; on these the HTTP layer has limits of its own.
+                // Others bring no data; the HTTP layer has limits for these.
                 kind::DATA if head.bytes > 0 => {}
                 kind::CONTINUATION | kind::RST_STREAM => {}
                 _ => is_within &= budget.control(),
@@ -165,7 +165,7 @@ impl FrameGuard {
         if is_within { Ok(()) } else { Err(Closed::Flood) }
     }
 
-    fn went(&mut self, bytes: &[u8]) {
+    fn sent(&mut self, bytes: &[u8]) {
         if self.protocol == HttpVersion::Http2 {
             let metrics = &self.metrics;
             let transport = self.transport;
@@ -173,14 +173,14 @@ impl FrameGuard {
             self.went.read(bytes, |head| {
                 count(metrics, transport, By::Receiver, head);
                 if let Some(pings) = pings {
-                    pings.went(head);
+                    pings.sent(head);
                 }
             });
         }
     }
 
-    /// Returns the most bytes to read now. If there is little room, the head of a request of
-    /// HTTP/1.1 is read alone, with what may wait uncounted, so that it is answered and not cut
+    /// Returns the largest number of bytes to read now. If room is short, only the head of an
+    /// HTTP/1.1 request and the uncounted allowance are read, so that it is answered and not cut
     /// off.
     fn read_max(&self) -> usize {
         let is_tight = self.requests.left() < TIGHT_BYTES;
@@ -191,7 +191,7 @@ impl FrameGuard {
         }
     }
 
-    /// Counts so many bytes as waiting.
+    /// Counts this many bytes as waiting.
     fn count(&mut self, waiting: usize) -> Result<(), Closed> {
         let wanted = waiting.saturating_sub(STEP_BYTES).next_multiple_of(STEP_BYTES);
         if wanted > self.counted {
@@ -228,8 +228,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let own = self.get_mut();
-        // The runtime counts reads, not bytes: by its measure a fast sender reads some MiB at once,
-        // and a hundred of them let an ordinary request wait for a hundred times as long.
+        // The runtime counts reads, not bytes: a fast sender would read some MiB at once, and a
+        // hundred of them would delay an ordinary request a hundredfold.
         if own.watch.turn >= TURN_BYTES {
             own.watch.turn = 0;
             context.waker().wake_by_ref();
@@ -251,7 +251,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         }
         ready!(read)?;
         let came = buffer.filled().get(before..).unwrap_or_default();
-        Poll::Ready(own.watch.came(came).map_err(|why| {
+        Poll::Ready(own.watch.received(came).map_err(|why| {
             own.watch.sender.close(why);
             io::Error::other("the connection is more than its part of a limit")
         }))
@@ -266,7 +266,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     ) -> Poll<io::Result<usize>> {
         let own = self.get_mut();
         let written = ready!(Pin::new(&mut own.stream).poll_write(context, bytes))?;
-        own.watch.went(bytes.get(..written).unwrap_or_default());
+        own.watch.sent(bytes.get(..written).unwrap_or_default());
         Poll::Ready(Ok(written))
     }
 
@@ -280,7 +280,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         let mut left = written;
         for part in parts {
             let taken = left.min(part.len());
-            own.watch.went(part.get(..taken).unwrap_or_default());
+            own.watch.sent(part.get(..taken).unwrap_or_default());
             left -= taken;
         }
         Poll::Ready(Ok(written))

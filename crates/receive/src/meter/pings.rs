@@ -1,7 +1,7 @@
 //! Enforcement of the ping policy of a connection (`keepalive.enforcement_policy`).
 //!
-//! Rules: gRPC, "Client-side Keepalive" (proposal A8): a ping that comes too soon is a strike, the
-//! third strike ends the connection, and an answer of ours forgives all.
+//! Rules: gRPC, "Client-side Keepalive" (proposal A8). A ping that comes too soon is a strike, the
+//! third strike ends the connection, and an answer resets the count.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use super::frames::{FrameHead, kind};
 use crate::settings::EnforcementPolicy;
 
-/// Pings that may come too soon.
+/// Allowed number of early pings.
 const STRIKES_MAX: u32 = 2;
-/// Shortest time between two pings while no call is under way, if they are not permitted then.
+/// Shortest interval of pings without a running call, if the policy does not permit them.
 const IDLE_TIME: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Ping state of one connection.
@@ -20,7 +20,7 @@ pub(super) struct PingPolicy {
     policy: EnforcementPolicy,
     last: Option<Instant>,
     strikes: u32,
-    /// Calls that are under way.
+    /// Running calls.
     calls: usize,
 }
 
@@ -29,8 +29,8 @@ impl PingPolicy {
         Self { policy, last: None, strikes: 0, calls: 0 }
     }
 
-    /// Inspects a frame that came; false if it is a ping too many.
-    pub(super) fn came(&mut self, head: FrameHead) -> bool {
+    /// Inspects a received frame; false for a ping too many.
+    pub(super) fn received(&mut self, head: FrameHead) -> bool {
         match head.kind {
             kind::HEADERS => self.calls += 1,
             kind::RST_STREAM => self.calls = self.calls.saturating_sub(1),
@@ -40,8 +40,8 @@ impl PingPolicy {
         true
     }
 
-    /// Inspects a frame that went out.
-    pub(super) fn went(&mut self, head: FrameHead) {
+    /// Inspects a sent frame.
+    pub(super) fn sent(&mut self, head: FrameHead) {
         let ends = match head.kind {
             kind::HEADERS | kind::DATA => {
                 (self.strikes, self.last) = (0, None);

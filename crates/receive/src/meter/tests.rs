@@ -31,7 +31,7 @@ impl Wake for Woken {
     }
 }
 
-/// Checks that turns of a sender of these bytes end, and go on, after so many of them at most.
+/// Checks that turns of a sender of these bytes end after at most this many, and continue.
 fn check(bytes: impl Iterator<Item = u8> + Unpin, bytes_max: usize) {
     const READ_BYTES: usize = 1 << 10;
     let metrics = ReceiverMetrics::new(&SdkMeterProvider::default().meter("test"));

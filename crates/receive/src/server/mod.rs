@@ -1,6 +1,6 @@
-//! The network receivers as a whole: start, addresses, orderly shutdown.
+//! Network receivers as a whole: start, addresses, orderly shutdown.
 
-mod both;
+mod one_port;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::admission::Admission;
 use super::auth::Authenticator;
 use super::compression::Unpacker;
 use super::grpc::GrpcService;
-use super::head::HEADER_BYTES_READ;
+use super::header_limit::HEADER_BYTES_READ;
 use super::http::cors::Cors;
 use super::http::{HttpService, paths};
 use super::ingest::{BodyLimit, Ingest};
@@ -38,16 +38,16 @@ use spanscore_net::tls::{Reread, ServerTls};
 /// Bytes in a mebibyte, in the width of HTTP/2 windows.
 const MIB: u32 = 1 << 20;
 
-/// Stream windows that a peer may send ahead on the whole connection.
+/// Stream windows that a peer may send ahead on one connection.
 const CONNECTION_WINDOWS: u32 = 4;
 
-/// Bytes that HTTP/1.1 reads ahead, and largest size of its headers.
+/// HTTP/1.1 read-ahead, and largest size of its headers.
 const HTTP1_BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// Largest window that HTTP/2 allows, bytes.
 const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 
-/// The running receivers.
+/// Running receivers.
 pub struct Receivers {
     grpc_address: Option<SocketAddr>,
     http_address: Option<SocketAddr>,
@@ -57,10 +57,10 @@ pub struct Receivers {
 }
 
 impl Receivers {
-    /// Binds all protocols that are on and serves them on the current runtime. Nothing runs if one
-    /// of them cannot be bound.
+    /// Binds all enabled protocols and serves them on the current runtime. Nothing runs if one of
+    /// them cannot be bound.
     ///
-    /// A request whose sender goes away is dropped where it waits, also within `accept`.
+    /// A request whose sender disconnects is dropped at any wait, including `accept`.
     pub async fn start<I: Intake>(
         settings: &ReceiversSettings,
         intake: I,
@@ -94,11 +94,10 @@ impl Receivers {
         Ok(receivers)
     }
 
-    /// Serves both protocols on one free port of the loopback address, told apart by each request's
-    /// content type. For a sender that is told one address and chooses the protocol itself.
+    /// Serves both protocols on one free port of the loopback address, selected by content type,
+    /// for a sender that is given one address.
     ///
-    /// # Errors
-    /// If the system gives no port.
+    /// # Errors If the system gives no port.
     pub async fn start_on_one_port<I: Intake>(
         intake: I,
         memory: &Memory,
@@ -106,7 +105,7 @@ impl Receivers {
     ) -> Result<Self, ReceiverStartError> {
         let (ingest, shared) = parts(&OtlpReceiverSettings::default(), intake, memory, meter)?;
         let auth = Arc::clone(&ingest.auth);
-        let (port, address) = both::port(ingest).await?;
+        let (port, address) = one_port::port(ingest).await?;
         let receivers = Self {
             grpc_address: Some(address),
             http_address: Some(address),
@@ -118,51 +117,48 @@ impl Receivers {
         Ok(receivers)
     }
 
-    /// Returns the address of OTLP/gRPC, if it is on.
+    /// Returns the address of OTLP/gRPC, if enabled.
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc_address
     }
 
-    /// Returns the address of OTLP/HTTP, if it is on.
+    /// Returns the address of OTLP/HTTP, if enabled.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
 
-    /// Returns the sources that were read from files and may be read again: certificates and
-    /// tokens.
+    /// Returns the reloadable files: certificates and tokens.
     pub fn files(&self) -> &[Arc<dyn Reread>] {
         &self.files
     }
 
-    /// Replaces the settings of authentication; on an error all stays as it was.
+    /// Replaces the authentication settings; on an error the previous ones stay in use.
     ///
-    /// # Errors
-    /// The file of tokens that cannot be used, and the reason.
+    /// # Errors The unusable token file and the reason.
     pub fn replace_auth(&self, settings: Option<AuthSettings>) -> Result<(), String> {
         self.auth.replace(settings)
     }
 
-    /// Answers every request as shutting down from now on; those under way go on.
+    /// Answers every new request as shutting down; running ones continue.
     pub fn refuse(&self) {
         self.shared.closing.refuse.cancel();
     }
 
-    /// Refuses, and waits until no request is under way; once there is no more time requests that
-    /// their senders have not sent whole are answered as shutting down too. True when all have
-    /// ended by themselves.
+    /// Refuses new requests, and waits for running ones. Once `no_more_time` completes, incomplete
+    /// requests are answered as shutting down, too. True if all have ended by themselves.
     pub async fn settle(&self, no_more_time: impl Future<Output = ()>) -> bool {
         self.refuse();
         self.shared.closing.settle(no_more_time).await
     }
 
-    /// Closes the ports; open connections end once they have answered their requests.
+    /// Closes the ports; open connections end after answering their requests.
     pub fn stop_accepting(&self) {
         self.shared.closing.stop.cancel();
         self.shared.tasks.close();
     }
 
-    /// Stops accepting, then waits for the running requests; closes connections that are still open
-    /// at the deadline. True if there were none.
+    /// Stops accepting, then waits for running requests; closes connections still open at the
+    /// deadline. True if there were none.
     pub async fn drain(self, deadline: Duration) -> bool {
         self.stop_accepting();
         if tokio::time::timeout(deadline, self.shared.tasks.wait()).await.is_ok() {
@@ -179,7 +175,7 @@ impl Receivers {
     }
 }
 
-/// Builds the parts that all ports share, and the path that every request takes.
+/// Builds the shared parts of all ports, and the common request path.
 fn parts<I: Intake>(
     otlp: &OtlpReceiverSettings,
     intake: I,
@@ -276,20 +272,20 @@ async fn http_port<I: Intake>(
     Ok((port, address))
 }
 
-/// Returns TLS of a port, if its settings ask for it.
+/// Returns TLS of a port, if configured.
 fn server_tls(
     settings: Option<&ListenerTlsSettings>,
     setting: &'static str,
 ) -> Result<Option<Arc<ServerTls>>, ReceiverStartError> {
     let Some(settings) = settings else { return Ok(None) };
-    // Both, so that a sender at the wrong port is told so.
+    // Both, so that a sender at the wrong port gets a clear error.
     let tls = ServerTls::new(settings.clone(), setting, &["h2", "http/1.1"]);
     let tls = tls.map_err(|error| ReceiverStartError::Tls { setting, error: Box::new(error) })?;
     Ok(Some(Arc::new(tls)))
 }
 
-/// Configures HTTP. Both ports speak HTTP/1.1 and HTTP/2, so that a sender at the wrong port is
-/// told so.
+/// Configures HTTP. Both ports speak HTTP/1.1 and HTTP/2, so that a sender at the wrong port gets a
+/// clear error.
 fn builder(settings: &GrpcSettings, read_header_timeout: Duration) -> Builder<TokioExecutor> {
     let KeepaliveSettings { server_parameters, .. } = &settings.keepalive;
     let stream_window = settings.initial_window_mib.saturating_mul(MIB).min(WINDOW_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! Annotations: a person's verdict on a run, a call of it, or an evaluation.
+//! Annotations: a person's verdict on a run, a call, a session or an evaluation.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Deserialize;
@@ -9,33 +9,34 @@ use crate::query::trajectory::{bytes_of, row_of};
 use crate::store::StoreView;
 use crate::writer::now_ms;
 
-/// Most annotations of one run.
+/// Limit on annotations of one run.
 const OF_RUN_MAX: i64 = 100;
-/// Most annotations in all: each keeps its run.
+/// Limit on all annotations, since each retains its run.
 const ALL_MAX: i64 = 100_000;
 /// Longest name and author, bytes.
 const NAME_BYTES_MAX: usize = 100;
 /// Longest comment, bytes.
 const COMMENT_BYTES_MAX: usize = 4_096;
-/// Name that an annotation has without another.
+/// Default name of an annotation.
 const NAME: &str = "review";
 
-/// Verdict of a person that is to be stored.
+/// New verdict of a person.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewAnnotation {
-    /// Identity: the same annotation again changes nothing, and another is refused.
+    /// Identity: repeating the annotation changes nothing; a different one is refused.
     pub id: [u8; 16],
-    /// Run, by the first digits of its trace id; of a session one of its runs, `None` for the last.
+    /// Run, by the first digits of its trace id; for a session one of its runs, `None` for the
+    /// last.
     pub trace_id: Option<String>,
-    /// Session that it is about, if it is one.
+    /// Judged session, if any.
     pub session_id: Option<String>,
-    /// Evaluation that it is about, if it is one.
+    /// Judged evaluation, if any.
     pub evaluation_id: Option<String>,
-    /// Call that it is about, from 1, if it is one.
+    /// Judged call, from 1, if any.
     pub call: Option<i64>,
-    /// Name of what is judged. Default `review`.
+    /// Name of the judged aspect. Default `review`.
     pub name: Option<String>,
-    /// Person.
+    /// Author.
     pub author: String,
     /// The verdict.
     pub verdict: AnnotationChange,
@@ -46,7 +47,7 @@ impl NewAnnotation {
         self.name.as_deref().filter(|name| !name.trim().is_empty()).unwrap_or(NAME)
     }
 
-    /// Returns true if a stored annotation says the same of the same thing.
+    /// Returns true if a stored annotation has the same subject and verdict.
     fn is(&self, known: &StoredAnnotation) -> bool {
         let evaluation = |id: &Option<String>| id.as_deref().map(bytes_of);
         let verdict = AnnotationChange {
@@ -63,15 +64,15 @@ impl NewAnnotation {
     }
 }
 
-/// Verdict, of which nothing that is missing changes.
+/// Verdict; missing parts stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnnotationChange {
-    /// `pass` or `fail`; an empty text takes it away.
+    /// `pass` or `fail`; an empty text removes it.
     pub label: Option<String>,
     /// 0 to 1.
     pub score: Option<f64>,
-    /// Words.
+    /// Comment.
     pub comment: Option<String>,
 }
 
@@ -87,7 +88,7 @@ impl AnnotationChange {
         check_text("comment", self.comment.as_deref().unwrap_or_default(), COMMENT_BYTES_MAX)
     }
 
-    /// Puts what is missing in from before.
+    /// Fills missing parts from the previous verdict.
     fn over(self, before: &StoredAnnotation) -> Self {
         Self {
             label: self.label.or_else(|| before.label.clone()),
@@ -96,7 +97,7 @@ impl AnnotationChange {
         }
     }
 
-    /// Takes empty texts away; what says nothing is an error.
+    /// Removes empty texts; an empty verdict is an error.
     fn tidied(self) -> Result<Self, StoreEditError> {
         let full = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
         let tidied =
@@ -110,10 +111,9 @@ impl AnnotationChange {
 }
 
 impl StoreView {
-    /// Stores an annotation; returns it as it is stored, and true if it is new.
+    /// Stores an annotation; returns it, and true if it is new.
     ///
-    /// # Errors
-    /// Its subject is not there, a value cannot be, a limit is reached, or the store cannot
+    /// # Errors Its subject is missing, a value is invalid, a limit is reached, or the store cannot
     /// be written.
     pub fn annotate(&self, new: NewAnnotation) -> Result<(StoredAnnotation, bool), StoreEditError> {
         new.verdict.check()?;
@@ -132,10 +132,9 @@ impl StoreView {
         })
     }
 
-    /// Changes the verdict of an annotation; with a revision only if it still has that.
+    /// Changes the verdict of an annotation; with a revision only if it is unchanged.
     ///
-    /// # Errors
-    /// There is none, it was changed, a value cannot be, or the store cannot be written.
+    /// # Errors It is missing or was changed, a value is invalid, or the store cannot be written.
     pub fn change_annotation(
         &self,
         id: &str,
@@ -158,10 +157,9 @@ impl StoreView {
         })
     }
 
-    /// Deletes an annotation; with a revision only if it still has that.
+    /// Deletes an annotation; with a revision only if it is unchanged.
     ///
-    /// # Errors
-    /// There is none, it was changed, or the store cannot be written.
+    /// # Errors It is missing or was changed, or the store cannot be written.
     pub fn delete_annotation(&self, id: &str, revision: Option<i64>) -> Result<(), StoreEditError> {
         let id = id.to_owned();
         self.edit(move |connection| {
@@ -216,22 +214,22 @@ fn insert(
     by_id(connection, &new.id)?.ok_or(StoreEditError::Unavailable)
 }
 
-/// Returns the time of a change, later than that of every other: who follows them knows by it what
-/// is new.
+/// Returns the time of a change, later than that of all others, so that followers can detect new
+/// ones.
 fn time_of_change(connection: &Connection) -> rusqlite::Result<i64> {
     let query = "SELECT max(?1, 1 + ifnull((SELECT max(changed) FROM annotations), 0))";
     connection.query_row(query, [now_ms()], |row| row.get(0))
 }
 
-/// Run that an annotation keeps, and the session that it is about.
+/// Run retained by an annotation, and the judged session.
 struct AnnotatedRow {
     run: i64,
     trace_id: String,
     session: Option<i64>,
 }
 
-/// Finds the run of an annotation, and its session if that is what it is about. Several clients may
-/// have sessions of one id: the one of the named run is meant, without a run the last one with its
+/// Finds the run of an annotation, and its session if that is the subject. Clients may have
+/// sessions with the same id: the named run's session is meant, otherwise the last one with its
 /// last run.
 fn annotated(connection: &Connection, new: &NewAnnotation) -> Result<AnnotatedRow, StoreEditError> {
     let bad = |name, what: &str| Err(StoreEditError::Value { name, what: what.to_owned() });
@@ -258,7 +256,7 @@ fn annotated(connection: &Connection, new: &NewAnnotation) -> Result<AnnotatedRo
     found.optional()?.ok_or_else(|| StoreEditError::Missing { what: what() })
 }
 
-/// Returns the word of what an annotation is about, once that is there.
+/// Returns the kind of an annotation's subject, if the subject exists.
 fn check_target(
     connection: &Connection,
     run: i64,

@@ -1,4 +1,4 @@
-//! Items of datasets: what is expected of a run, made of one that was seen, then edited.
+//! Dataset items: expectations for a run, derived from a stored one and edited.
 
 use rusqlite::{Connection, params};
 use serde::Deserialize;
@@ -9,9 +9,9 @@ use crate::query::dataset::{DatasetItem, expected_of, item_of};
 use crate::query::trajectory::{StoredTrajectory, bytes_of, find, row_of};
 use crate::store::StoreView;
 
-/// Most datasets.
+/// Limit on datasets.
 const DATASETS_MAX: i64 = 100;
-/// Most items of a dataset: each keeps its run.
+/// Limit on the items of a dataset, since each retains its run.
 pub(crate) const ITEMS_MAX: i64 = 1_000;
 /// Longest name of a dataset or an item, bytes.
 const NAME_BYTES_MAX: usize = 200;
@@ -19,35 +19,35 @@ const NAME_BYTES_MAX: usize = 200;
 const CRITERIA_BYTES_MAX: usize = 64 << 10;
 /// Longest note, bytes.
 const NOTE_BYTES_MAX: usize = 4_096;
-/// Digits of a trace id that name an item without a case.
+/// Digits of the trace id that name an item without a case.
 const KEY_DIGITS: usize = 12;
 
-/// Item that is to be made of a run.
+/// New item, derived from a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewDatasetItem {
-    /// Dataset; it is begun by its first item.
+    /// Dataset; its first item creates it.
     pub dataset: String,
     /// Run, by the first digits of its trace id.
     pub trace_id: String,
-    /// Name of the item; without one the case of the run, or the first digits of its trace id where
-    /// it has none, or another run has that name.
+    /// Name of the item. Default: the case of the run, or the first digits of its trace id if it
+    /// has none or another run has that name.
     pub key: Option<String>,
-    /// Note for people, and criteria in place of those made of the calls.
+    /// Note for people, and criteria instead of derived ones.
     pub change: DatasetItemChange,
 }
 
-/// Part of an item that people write; nothing that is missing changes.
+/// Editable part of an item; missing parts stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetItemChange {
-    /// Expectations, as the config takes them.
+    /// Expectations, as in the config.
     pub criteria: Option<Value>,
-    /// Words.
+    /// Note.
     pub note: Option<String>,
 }
 
 impl DatasetItemChange {
-    /// Returns the criteria as text, once all is checked.
+    /// Returns the criteria as text, after all checks.
     fn checked(&self) -> Result<Option<String>, StoreEditError> {
         check_text("note", self.note.as_deref().unwrap_or_default(), NOTE_BYTES_MAX)?;
         let Some(criteria) = &self.criteria else { return Ok(None) };
@@ -62,11 +62,10 @@ impl DatasetItemChange {
 }
 
 impl StoreView {
-    /// Makes an item of a run.
+    /// Creates an item from a run.
     ///
-    /// # Errors
-    /// The run is not there, the name is taken, a value cannot be, a limit is reached, or the
-    /// store cannot be written.
+    /// # Errors The run is missing, the name is taken, a value is invalid, a limit is reached, or
+    /// the store cannot be written.
     pub fn add_item(&self, new: NewDatasetItem) -> Result<DatasetItem, StoreEditError> {
         check_name("dataset", &new.dataset)?;
         let criteria = new.change.checked()?;
@@ -77,10 +76,9 @@ impl StoreView {
         })
     }
 
-    /// Changes an item; with a revision only if it still has that.
+    /// Changes an item; with a revision only if it is unchanged.
     ///
-    /// # Errors
-    /// There is none, it was changed, a value cannot be, or the store cannot be written.
+    /// # Errors It is missing or was changed, a value is invalid, or the store cannot be written.
     pub fn change_item(
         &self,
         (dataset, key): (&str, &str),
@@ -103,10 +101,9 @@ impl StoreView {
         })
     }
 
-    /// Deletes an item; with a revision only if it still has that.
+    /// Deletes an item; with a revision only if it is unchanged.
     ///
-    /// # Errors
-    /// There is none, it was changed, or the store cannot be written.
+    /// # Errors It is missing or was changed, or the store cannot be written.
     pub fn delete_item(
         &self,
         (dataset, key): (&str, &str),
@@ -166,7 +163,7 @@ fn insert(
     found(connection, dataset, &key)
 }
 
-/// Names the item of a run: its case, or digits of its trace id where another run has that name.
+/// Names the item of a run: its case, or digits of its trace id if another run has that name.
 fn key_of(
     connection: &Connection,
     dataset: &str,
@@ -181,7 +178,7 @@ fn key_of(
     Ok(run.trace_id[..KEY_DIGITS].to_owned())
 }
 
-/// Checks a name: it stands in addresses and files, so nothing in it may be invisible.
+/// Checks a name. It appears in addresses and files, so it must not have invisible characters.
 fn check_name(name: &'static str, text: &str) -> Result<(), StoreEditError> {
     check_text(name, text, NAME_BYTES_MAX)?;
     if text.trim().is_empty() || text.contains(char::is_control) {

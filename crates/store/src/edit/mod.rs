@@ -1,7 +1,7 @@
-//! Edits by people: annotations and items of datasets.
+//! Edits by people: annotations and dataset items.
 //!
-//! The writer carries them out between its batches, each in a transaction of its own. Whoever asks
-//! waits for that, within a limit; an edit that nobody waits for any more is not begun.
+//! The writer makes them between its batches, each in its own transaction. The caller waits for
+//! that, within a limit; an edit without a waiting caller is skipped.
 
 mod annotation;
 mod dataset;
@@ -22,9 +22,9 @@ use crate::store::StoreView;
 /// Longest wait for the writer.
 pub const EDIT_MAX: Duration = Duration::from_secs(5);
 
-/// Bytes of a run in the file, about: rows and their indexes, content, definitions (a set that runs
-/// share counts with each of them), evaluations, and what people wrote of it. Lengths are read
-/// without the texts.
+/// Approximate bytes of a run in the file: rows and their indexes, content, definitions (a shared
+/// set counts with each run), evaluations, annotations and items. Lengths are read without the
+/// texts.
 const RUN_BYTES: &str = "4096
     + (SELECT count(*) * 128 FROM calls c WHERE c.trajectory = t.seq)
     + ifnull((SELECT length(content) FROM trajectory_contents c WHERE c.seq = t.seq), 0)
@@ -37,39 +37,39 @@ const RUN_BYTES: &str = "4096
     + ifnull((SELECT sum(octet_length(criteria)) FROM dataset_items d
         WHERE d.trace_id = t.trace_id), 0)";
 
-/// Reason that an edit was not made.
+/// Reason for a refused edit.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreEditError {
-    /// Its run cannot be found.
+    /// Its run is missing.
     #[error(transparent)]
     Run(#[from] StoreQueryError),
-    /// A value that cannot be.
+    /// An invalid value.
     #[error("{what}")]
     Value {
-        /// Name of the value.
+        /// Name of the parameter.
         name: &'static str,
         /// Description, with the remedy.
         what: String,
     },
-    /// No such thing.
+    /// Missing subject.
     #[error("there is no {what}")]
     Missing {
         /// Description.
         what: String,
     },
-    /// It is there already.
+    /// It already exists.
     #[error("there is {what} already: change it, or choose another name")]
     Exists {
         /// Description.
         what: String,
     },
-    /// Somebody else changed it.
+    /// It was changed meanwhile.
     #[error("it was changed meanwhile, to revision {revision}: read it again")]
     Changed {
         /// Revision in the store.
         revision: i64,
     },
-    /// A limit.
+    /// A limit was reached.
     #[error("there are {most} {what}, the most that are kept: delete some")]
     Full {
         /// Description.
@@ -77,10 +77,10 @@ pub enum StoreEditError {
         /// Limit.
         most: i64,
     },
-    /// Too many edits wait.
+    /// Too many edits are waiting.
     #[error("too many changes wait for the store: try again in a second")]
     Busy,
-    /// The writer has ended, or does not come to it.
+    /// The writer has ended, or does not answer in time.
     #[error("the store cannot be written now: see its state at `/status`")]
     Unavailable,
 }
@@ -91,11 +91,11 @@ impl From<rusqlite::Error> for StoreEditError {
     }
 }
 
-/// Edit that waits for the writer.
+/// Edit waiting for the writer.
 pub(crate) type QueuedEdit = Box<dyn FnOnce(&mut Connection) + Send>;
 
 impl StoreView {
-    /// Has the writer make an edit, and waits for it: not on a thread of the network.
+    /// Sends an edit to the writer and waits for it; must not run on a network thread.
     fn edit<T: Send + 'static>(
         &self,
         edit: impl FnOnce(&Transaction<'_>) -> Result<T, StoreEditError> + Send + 'static,
@@ -105,7 +105,7 @@ impl StoreView {
         let goes_on = Arc::clone(&is_awaited);
         let queued: QueuedEdit = Box::new(move |connection| {
             if goes_on.load(Ordering::Acquire) {
-                // Fails only if nobody waits.
+                // Fails only without a waiting caller.
                 let _ = sender.send(committed(connection, edit));
             }
         });
@@ -127,7 +127,7 @@ fn committed<T>(
     Ok(done)
 }
 
-/// Refuses to keep more runs while those that are kept take so many bytes: the rest of the file is
+/// Refuses to retain more runs while retained ones take this many bytes: the rest of the file is
 /// for others.
 fn check_pinned(connection: &Connection, bytes_max: i64) -> Result<(), StoreEditError> {
     let query = "SELECT ifnull(sum(count), 0) FROM counts WHERE name = 'pinned_bytes'";
@@ -138,7 +138,7 @@ fn check_pinned(connection: &Connection, bytes_max: i64) -> Result<(), StoreEdit
     Err(StoreEditError::Full { what, most: bytes_max >> 20 })
 }
 
-/// Keeps a run for as long as an annotation or an item hangs on it, and counts its bytes.
+/// Retains a run while an annotation or an item refers to it, and counts its bytes.
 fn pin(connection: &Connection, trace_id: &[u8]) -> rusqlite::Result<()> {
     let pinned = "SELECT ifnull(sum(pinned), 0) FROM trajectories WHERE trace_id = ?1";
     let pinned = || connection.query_row(pinned, [trace_id], |row| row.get::<_, i64>(0));
@@ -158,7 +158,7 @@ fn pin(connection: &Connection, trace_id: &[u8]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Checks that a revision is the one that was read.
+/// Checks that a revision is the expected one.
 fn check_revision(found: i64, expected: Option<i64>) -> Result<(), StoreEditError> {
     match expected {
         Some(expected) if expected != found => Err(StoreEditError::Changed { revision: found }),

@@ -1,4 +1,4 @@
-//! Labels that people gave, beside the verdicts of the evaluators that they are about.
+//! Labels of people, with the verdicts of the evaluators on the same subject.
 
 use rusqlite::params_from_iter;
 
@@ -9,7 +9,7 @@ use super::row::{all, stored_row};
 use super::{StoreQueryError, StoreReader};
 use spanscore_base::model::Level;
 
-/// Most labels of an answer, the newest.
+/// Limit on labels in an answer, newest first.
 pub const LABELS_MAX: usize = 20_000;
 
 stored_row! {
@@ -18,19 +18,19 @@ stored_row! {
     pub struct PersonLabel: LABEL_COLUMNS {
         /// Trace, 32 digits.
         pub trace_id: String = "lower(hex(t.trace_id))";
-        /// Subject, the same for all people who judge it.
+        /// Judged subject, the same for all people.
         pub subject: String =
             "printf('%s %d %s %d %s', a.target, ifnull(a.session, a.trajectory),
                 ifnull(hex(a.evaluation), ''), ifnull(a.position, -1), a.name) AS subject";
-        /// Evaluation that it is about.
+        /// Judged evaluation.
         pub evaluation_id: Option<String> = "lower(hex(x.id))";
-        /// Evaluator of that.
+        /// Its evaluator.
         pub evaluator: Option<String> = "w.name";
-        /// Kind of target that it judged.
+        /// Its kind of target.
         pub level: Option<Level> = "w.level" => level_of;
-        /// `pass`, `fail`, `not_evaluable` or `failed`: verdict of that evaluator.
+        /// `pass`, `fail`, `not_evaluable` or `failed`: that evaluator's verdict.
         pub verdict: Option<&'static str> = "x.outcome" => known_verdict;
-        /// Person.
+        /// Author.
         pub author: String = "a.author";
         /// `pass` or `fail`.
         pub label: &'static str = "a.label" => label_of;
@@ -50,11 +50,10 @@ fn label_of(label: String) -> &'static str {
 }
 
 impl StoreReader {
-    /// Lists the labels of people on runs that fit, the newest first; of each person the last on a
+    /// Lists people's labels on matching runs, newest first; for each person the last one on a
     /// subject.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn labels(&self, filter: &StoreFilter) -> Result<Vec<PersonLabel>, StoreQueryError> {
         let connection = self.begin();
         let (condition, mut values) = filter.of_runs(CALLED);

@@ -1,4 +1,4 @@
-//! Annotations as they are stored, listed the newest first.
+//! Stored annotations, newest first.
 
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension};
@@ -8,41 +8,41 @@ use super::page::{Page, PagePlace, StoredPage, first_count};
 use super::row::{all, stored_row};
 use super::{StoreQueryError, StoreReader};
 
-/// Annotations with the runs that they are of.
+/// Annotations with their runs.
 const ANNOTATIONS: &str = "annotations a JOIN trajectories t ON t.seq = a.trajectory";
 
 stored_row! {
-    /// Verdict of a person.
+    /// Stored verdict of a person.
     #[derive(Clone, Debug, PartialEq, Serialize)]
     pub struct StoredAnnotation: COLUMNS {
         /// Identity.
         pub annotation_id: String = "lower(hex(a.id))";
         /// `trace`, `call`, `evaluation` or `session`.
         pub target: String = "a.target";
-        /// Trace, 32 digits; of a session the named one, else the last one when it was judged.
+        /// Trace, 32 digits; for a session the named one, else the last one at the time.
         pub trace_id: String = "lower(hex(t.trace_id))";
-        /// Session that it is about.
+        /// Judged session.
         pub session_id: Option<String> =
             "(SELECT n.session_id FROM sessions n WHERE n.seq = a.session)";
-        /// Evaluation that it is about.
+        /// Judged evaluation.
         pub evaluation_id: Option<String> = "nullif(lower(hex(a.evaluation)), '')";
-        /// Evaluator of that.
+        /// Its evaluator.
         pub evaluator: Option<String> =
             "(SELECT v.name FROM evaluations e JOIN evaluators v ON v.id = e.evaluator
              WHERE e.trajectory = a.trajectory AND e.id = a.evaluation LIMIT 1)";
-        /// Call that it is about, from 1.
+        /// Judged call, from 1.
         pub call: Option<i64> = "a.position + 1";
-        /// Name of what is judged.
+        /// Name of the judged aspect.
         pub name: String = "a.name";
         /// `pass` or `fail`.
         pub label: Option<String> = "a.label";
         /// 0 to 1.
         pub score: Option<f64> = "a.score";
-        /// Words.
+        /// Comment.
         pub comment: Option<String> = "a.comment";
-        /// Person.
+        /// Author.
         pub author: String = "a.author";
-        /// Time of the first version, RFC 3339.
+        /// Creation time, RFC 3339.
         pub created: String = "strftime('%Y-%m-%dT%H:%M:%fZ', a.created / 1000.0, 'unixepoch')";
         /// Time of the last change.
         pub changed: String = "strftime('%Y-%m-%dT%H:%M:%fZ', a.changed / 1000.0, 'unixepoch')";
@@ -51,20 +51,20 @@ stored_row! {
     }
 }
 
-/// Filter of annotations: what is missing is not asked for.
+/// Filter of annotations; `None` matches all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnnotationFilter {
     /// First digits of the trace id.
     pub trace_id: Option<String>,
     /// `pass` or `fail`.
     pub label: Option<String>,
-    /// Person.
+    /// Author.
     pub author: Option<String>,
-    /// Name of what is judged.
+    /// Name of the judged aspect.
     pub name: Option<String>,
-    /// Evaluator of the evaluation that it is about.
+    /// Evaluator of the judged evaluation.
     pub evaluator: Option<String>,
-    /// Session that it is about.
+    /// Judged session.
     pub session_id: Option<String>,
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn by_id(
     connection.query_row(&query, [id], StoredAnnotation::read).optional()
 }
 
-/// Lists the annotations of one run, and of its session, in the order in which they were made.
-/// Those of a session are found by its runs, which have an index.
+/// Lists the annotations of one run and of its session, by creation. Those of a session are found
+/// by its runs, which have an index.
 pub(super) fn of_run(connection: &Connection, run: i64) -> rusqlite::Result<Vec<StoredAnnotation>> {
     let query = format!(
         "SELECT {COLUMNS} FROM {ANNOTATIONS} WHERE a.seq IN (

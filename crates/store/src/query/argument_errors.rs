@@ -1,4 +1,4 @@
-//! Argument errors of tools: faults that `tool_call_validity` found in calls, by tool and words.
+//! Argument errors of tools, found by `tool_call_validity`, by tool and text.
 
 use hashbrown::{HashMap, HashSet};
 use rusqlite::params_from_iter;
@@ -10,32 +10,31 @@ use super::filter::StoreFilter;
 use super::list::ROWS;
 use super::{StoreQueryError, StoreReader};
 
-/// Kind of evaluator whose evidence names them.
+/// Evaluator kind that finds them.
 const KIND: &str = "tool_call_validity";
-/// Most evaluations below 1 that are read, the newest.
+/// Limit on evaluations below 1 that are read, newest first.
 const READ_MAX: usize = 2_000;
-/// Most errors of an answer.
+/// Limit on errors in an answer.
 const ERRORS_MAX: usize = 50;
 
-/// Fault of arguments, counted over calls.
+/// Argument error, counted over calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ArgumentError {
     /// Tool.
     pub tool: String,
-    /// Fault with the path of the argument, without its value.
+    /// Error with the path of the argument, without its value.
     pub error: String,
     /// Calls with it.
     pub count: u64,
-    /// Newest run with one.
+    /// Newest affected run.
     pub trace_id: String,
 }
 
 impl StoreReader {
-    /// Counts argument errors by tool and fault, the most frequent first: those that
-    /// `tool_call_validity` found in the newest failing evaluations.
+    /// Counts argument errors by tool and text, the most frequent first, in the newest failing
+    /// evaluations of `tool_call_validity`.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn argument_errors(
         &self,
         filter: &StoreFilter,
@@ -84,7 +83,7 @@ impl StoreReader {
     }
 }
 
-/// Returns true if a filter lets a tool through.
+/// Returns true if a filter matches a tool.
 fn asks_for(filter: &StoreFilter, tool: &str) -> bool {
     let (excluded, asked): (Vec<&str>, Vec<&str>) =
         filter.values(StoreField::Tool).partition(|value| value.starts_with('!'));

@@ -1,5 +1,5 @@
-//! Comparison of two sides, such as versions or times: intervals of differences, and verdicts in
-//! words. One for the API and the command line, of a store and of files.
+//! Comparison of two sides, such as versions or periods: intervals of differences, and verdicts.
+//! Shared by the API and the command line, for a store and for files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use super::group::{GroupFigures, IntervalDifference};
 use super::list::StoredGroup;
 use super::{StoreQueryError, StoreReader};
 
-/// Fewest passes and fails, or calls, of a side that can be evidence.
+/// Fewest passes and fails, or calls, of a side that count as evidence.
 const COUNT_MIN: f64 = 30.0;
-/// Share of rows that are called better or worse by chance, at most.
+/// Largest false discovery rate of the rows called better or worse.
 const FALSE_SHARE: f64 = 0.05;
-/// Most new failures that are named.
+/// Limit on listed new failures.
 const NEW_FAILURES_MAX: usize = 100;
 
 /// Figures of one side of a comparison.
@@ -25,7 +25,7 @@ const NEW_FAILURES_MAX: usize = 100;
 pub struct ComparedSide {
     /// Figures by evaluator and level.
     pub evaluators: Vec<StoredGroup>,
-    /// Evaluators with the versions that judged.
+    /// Evaluators with their judging versions.
     pub versions: BTreeSet<(String, String)>,
     /// Figures by tool.
     pub tools: Vec<ToolFigures>,
@@ -55,22 +55,22 @@ pub struct EvaluatorComparison {
     pub a: GroupFigures,
     /// Figures of side b.
     pub b: GroupFigures,
-    /// True if other settings judged on each side.
+    /// True if the sides were judged with different settings.
     pub definitions_differ: bool,
-    /// Difference of the pass rates, Newcombe's interval.
+    /// Difference of the pass rates, with Newcombe's interval.
     pub pass_rate_difference: Option<IntervalDifference>,
-    /// Difference of the means, Welch's interval.
+    /// Difference of the means, with Welch's interval.
     pub mean_difference: Option<IntervalDifference>,
     /// `better`, `worse`, `no_evidence` or `too_few`.
     pub verdict: &'static str,
-    /// Cases that both sides have.
+    /// Cases of both sides.
     pub cases: CaseCounts,
 }
 
-/// Cases that both sides have.
+/// Counts of cases of both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CaseCounts {
-    /// All of them.
+    /// All.
     pub compared: i64,
     /// Those that only passed on side a and fail on side b.
     pub newly_failing: i64,
@@ -83,9 +83,9 @@ pub struct CaseCounts {
 pub struct ToolSide {
     /// Calls.
     pub calls: i64,
-    /// Those that failed.
+    /// Failed calls.
     pub errors: i64,
-    /// Share of them.
+    /// Share of failed calls.
     pub error_rate: Option<f64>,
 }
 
@@ -98,9 +98,9 @@ pub struct ToolComparison {
     pub a: ToolSide,
     /// Figures of side b.
     pub b: ToolSide,
-    /// Difference of the shares of errors, Newcombe's interval.
+    /// Difference of the error rates, with Newcombe's interval.
     pub error_rate_difference: Option<IntervalDifference>,
-    /// As of an evaluator.
+    /// Verdict as for an evaluator.
     pub verdict: &'static str,
 }
 
@@ -223,10 +223,10 @@ impl ToolComparison {
     }
 }
 
-/// The same thing on both sides, where they have it.
+/// Matching items of both sides, if present.
 type Pair<'s, T> = (Option<&'s T>, Option<&'s T>);
 
-/// Pairs what both sides have under one key.
+/// Pairs the items of both sides by key.
 fn paired<'s, T>(
     a: &'s [T],
     b: &'s [T],
@@ -247,7 +247,7 @@ fn paired<'s, T>(
 struct ShareRow {
     a: Share,
     b: Share,
-    /// 1 where more is better, else -1.
+    /// 1 if more is better, else -1.
     sign: f64,
 }
 
@@ -266,14 +266,14 @@ impl ShareRow {
         Self { a: share(a), b: share(b), sign: -1.0 }
     }
 
-    /// Returns the difference, if there is enough for evidence.
+    /// Returns the difference, if there is enough evidence.
     fn difference(&self) -> Option<ShareDifference> {
         let is_enough = self.a.count >= COUNT_MIN && self.b.count >= COUNT_MIN;
         self.a.difference(&self.b).filter(|_| is_enough)
     }
 }
 
-/// Tells in words of each row what its difference says, with a common share of chance.
+/// Returns the verdict of each row's difference, with a common false discovery rate.
 fn verdicts(rows: &[ShareRow]) -> Vec<&'static str> {
     let differences: Vec<ShareDifference> = rows.iter().filter_map(ShareRow::difference).collect();
     let p_values: Vec<f64> = differences.iter().map(ShareDifference::p_value).collect();

@@ -1,4 +1,4 @@
-//! Datasets: items with what is expected of a run, in the form that `expect.file` reads.
+//! Datasets: items with a run's expectations, in the form that `expect.file` reads.
 
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -32,13 +32,13 @@ pub struct DatasetItem {
     pub dataset: String,
     /// Name of the item, the case of its run.
     pub key: String,
-    /// Run that it was made of.
+    /// Run that it was derived from.
     pub trace_id: String,
-    /// Words of the user, if they are stored as they came.
+    /// User's input, if stored completely.
     pub user_input: Option<String>,
-    /// Expectations, as the config takes them.
+    /// Expectations, as in the config.
     pub criteria: Value,
-    /// Words for people.
+    /// Note for people.
     pub note: Option<String>,
     /// 1, then counting up.
     pub revision: i64,
@@ -87,10 +87,9 @@ impl StoreReader {
         Ok(all(connection, &query, [], DatasetRow::read)?)
     }
 
-    /// Lists the items of a dataset page by page, in the order in which they were made.
+    /// Lists the items of a dataset page by page, by creation.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn dataset_items(
         &self,
         dataset: &str,
@@ -119,12 +118,12 @@ pub(crate) fn item_of(
     connection.query_row(&query, [dataset, key], read).optional()
 }
 
-/// Makes the criteria of a run: the calls that it made.
+/// Derives the criteria of a run: its calls.
 pub(crate) fn expected_of(run: &StoredTrajectory) -> Value {
     json!({ "tool_calls": run.calls.iter().map(expected_call).collect::<Vec<_>>() })
 }
 
-/// Makes an expected call. Arguments that are not stored as they came are left open.
+/// Derives an expected call. Arguments that are not stored completely are left open.
 fn expected_call(call: &StoredCall) -> Value {
     let given = call.arguments.as_ref().filter(|it| it.get("truncated").is_none());
     match given.and_then(|it| it.get("value")?.as_object()).filter(|map| !is_rekeyed(map)) {
@@ -133,8 +132,8 @@ fn expected_call(call: &StoredCall) -> Value {
     }
 }
 
-/// Makes an expected value: a replaced one may be anything, and what only looks like a matcher is
-/// none.
+/// Derives an expected value: a redacted one may be anything, and a value that resembles a matcher
+/// is escaped.
 fn expected(value: &Value) -> Value {
     match value {
         Value::String(text) if is_redacted(text) => json!({ "$is": "any" }),
@@ -152,14 +151,14 @@ fn expected_entries(map: &Map<String, Value>) -> Map<String, Value> {
     map.iter().map(|(key, it)| (key.clone(), expected(it))).collect()
 }
 
-/// Returns true if a key of an object was replaced: nobody knows which one it was.
+/// Returns true if a key of an object was redacted, so that the original key is unknown.
 fn is_rekeyed(map: &Map<String, Value>) -> bool {
     map.keys().any(|key| is_redacted(key))
 }
 
-/// Returns true if a text holds a name that stands for something replaced: `[EMAIL_1]`, `[EMAIL]`
-/// of a sender that gives no numbers, `[WITHHELD]`. Anything in capitals is taken for one: what is
-/// left open is easily closed, and what was replaced never comes again.
+/// Returns true if a text holds a redaction mark: `[EMAIL_1]`, `[EMAIL]` of a sender without
+/// numbers, `[WITHHELD]`. Any bracketed capitals count: a value left open can be closed by hand,
+/// but a redacted one never matches again.
 fn is_redacted(text: &str) -> bool {
     text.split('[').skip(1).any(|rest| {
         let is_name = |name: &str| {

@@ -1,4 +1,4 @@
-//! Fields of evaluations and runs: their words, and the columns that tell them.
+//! Fields of evaluations and runs: their names and columns.
 
 use spanscore_base::model::Completion;
 use spanscore_base::settings::meant_or_known;
@@ -6,7 +6,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use super::StoreQueryError;
 
-/// Field of an evaluation that can be filtered and grouped by.
+/// Field of an evaluation for filters and groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum StoreField {
@@ -14,7 +14,7 @@ pub enum StoreField {
     Evaluator,
     /// Its kind.
     Kind,
-    /// Its version: a change of its settings changes it.
+    /// Its version, which changes with its settings.
     EvaluatorVersion,
     /// `call`, `trace` or `session`.
     Level,
@@ -34,7 +34,7 @@ pub enum StoreField {
     Outcome,
     /// `pass` or `fail`.
     Label,
-    /// Reason of what is not evaluable, type of an error.
+    /// Reason that it is not evaluable, or type of the error.
     Reason,
     /// Tool of the judged call.
     Tool,
@@ -51,10 +51,9 @@ pub enum StoreField {
 }
 
 impl StoreField {
-    /// Reads the word of a field.
+    /// Parses the name of a field.
     ///
-    /// # Errors
-    /// There is no such field; names the nearest.
+    /// # Errors There is no such field; suggests the nearest.
     pub fn from_word(word: &str) -> Result<Self, StoreQueryError> {
         word.parse().map_err(|_| {
             let names: Vec<&str> = Self::all().map(Self::as_str).collect();
@@ -62,10 +61,9 @@ impl StoreField {
         })
     }
 
-    /// Checks a value to filter by, with or without the `!` that excludes it.
+    /// Checks a filter value, with or without the excluding `!`.
     ///
-    /// # Errors
-    /// The field has a fixed set of words and this is none of them, or a trace id has other digits.
+    /// # Errors The value is none of the field's fixed set, or a trace id has other digits.
     pub fn check(self, value: &str) -> Result<(), StoreQueryError> {
         let word = value.strip_prefix('!').unwrap_or(value);
         let words: &[&str] = match self {
@@ -91,12 +89,12 @@ impl StoreField {
         Self::VARIANTS.iter().copied()
     }
 
-    /// Returns the word of the field.
+    /// Returns the name of the field.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the expression of it over the rows of [`ROWS`](super::list::ROWS).
+    /// Returns its expression over the rows of [`ROWS`](super::list::ROWS).
     pub(super) fn column(self) -> &'static str {
         match self {
             Self::Evaluator => "v.name",
@@ -129,7 +127,7 @@ impl StoreField {
         }
     }
 
-    /// Returns the expression of it over sums; `None` if sums do not tell it.
+    /// Returns its expression over sums; `None` if sums do not contain it.
     pub(super) fn sums_column(self) -> Option<&'static str> {
         match self {
             Self::Day => Some("strftime('%Y-%m-%d', r.bucket * r.span, 'unixepoch')"),
@@ -146,7 +144,7 @@ impl StoreField {
         }
     }
 
-    /// Returns the expression of it over sums of tools; `None` if those do not tell it.
+    /// Returns its expression over sums of tools; `None` if those do not contain it.
     pub(super) fn tool_sums_column(self) -> Option<&'static str> {
         match self {
             Self::Tool => Some("l.name"),
@@ -156,7 +154,7 @@ impl StoreField {
         }
     }
 
-    /// Returns the expression of it over the evaluations of a run; `None` if it is the run's.
+    /// Returns its expression over the evaluations of a run; `None` for a field of the run.
     pub(super) fn verdict_column(self) -> Option<&'static str> {
         match self {
             Self::Evaluator
@@ -170,7 +168,7 @@ impl StoreField {
         }
     }
 
-    /// Returns the expression of it over runs; `None` if it is one of their evaluations'.
+    /// Returns its expression over runs; `None` for a field of evaluations.
     pub(super) fn run_column(self, tool: &'static str) -> Option<&'static str> {
         match self {
             Self::Tool => Some(tool),

@@ -1,4 +1,4 @@
-//! Figures beside groups: histograms, tools, versions, reasons, cases.
+//! Histograms, and figures by tool, version, reason and case.
 
 use hashbrown::HashMap;
 use rusqlite::params_from_iter;
@@ -14,9 +14,9 @@ use crate::histogram::{
     DURATION_BINS, SCORE_BINS, add_packed, duration_bin, duration_bound, score_bin,
 };
 
-/// Most tools of an answer: those with most calls.
+/// Limit on tools in an answer, those with most calls.
 pub const TOOLS_MAX: usize = 500;
-/// Most reasons of an answer.
+/// Limit on reasons in an answer.
 const REASONS_MAX: usize = 50;
 
 /// Figures of a tool.
@@ -26,9 +26,9 @@ pub struct ToolFigures {
     pub tool: String,
     /// Calls.
     pub calls: i64,
-    /// Those that failed.
+    /// Failed calls.
     pub errors: i64,
-    /// Those of a tool that was not offered.
+    /// Calls of a tool that was not offered.
     pub undeclared: i64,
     bins: [i64; DURATION_BINS],
 }
@@ -38,8 +38,8 @@ impl ToolFigures {
         Self { tool, calls: 0, errors: 0, undeclared: 0, bins: [0; DURATION_BINS] }
     }
 
-    /// Returns the duration below which this share of the calls stays, seconds: the upper bound of
-    /// its bin. `None` without durations, or beyond an hour.
+    /// Returns the duration that this share of the calls does not exceed, seconds: the upper bound
+    /// of its bin. `None` without durations, or beyond an hour.
     pub fn percentile(&self, share: f64) -> Option<f64> {
         let all: i64 = self.bins.iter().sum();
         let rank = (all as f64 * share).ceil().max(1.0) as i64;
@@ -60,9 +60,9 @@ stored_row! {
         pub kind: String = "kind";
         /// `call`, `trace` or `session`.
         pub level: String = "level";
-        /// Version: a change of its settings changes it.
+        /// Version, which changes with its settings.
         pub version: String = "lower(hex(version))";
-        /// Version that an external evaluator tells.
+        /// Version reported by an external evaluator.
         pub own_version: Option<String> = "own_version";
         /// Lowest score that passes.
         pub threshold: f64 = "threshold";
@@ -70,7 +70,7 @@ stored_row! {
 }
 
 stored_row! {
-    /// Reason why something was not judged.
+    /// Reason that targets were not judged.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
     pub struct ReasonCount: REASON_COLUMNS {
         /// `not_evaluable` or `failed`.
@@ -93,7 +93,7 @@ pub struct CaseFigures {
     pub passed: i64,
     /// Fails.
     pub failed: i64,
-    /// Newest run that fails.
+    /// Newest failing run.
     pub failed_trace: Option<String>,
 }
 
@@ -174,10 +174,9 @@ impl StoreReader {
         Ok(tools)
     }
 
-    /// Counts tool calls, and those of them that failed.
+    /// Counts tool calls, and failed ones.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn count_calls(&self, filter: &StoreFilter) -> Result<(i64, i64), StoreQueryError> {
         let connection = self.begin();
         let (query, values) = if filter.fits_tool_sums() {
@@ -220,10 +219,9 @@ impl StoreReader {
         Ok(all(connection, &query, [name], EvaluatorVersionRow::read)?)
     }
 
-    /// Counts the reasons why something was not judged, the most frequent first.
+    /// Counts the reasons that targets were not judged, the most frequent first.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn reasons(&self, filter: &StoreFilter) -> Result<Vec<ReasonCount>, StoreQueryError> {
         let connection = self.begin();
         let (condition, values) = filter.within(connection)?.of_rows();
@@ -235,16 +233,15 @@ impl StoreReader {
         Ok(all(connection, &query, params_from_iter(values), ReasonCount::read)?)
     }
 
-    /// Returns the figures of each case and evaluator: the keys are the two names.
+    /// Returns the figures of each case and evaluator; the keys are both names.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn cases(&self, filter: &StoreFilter) -> Result<Vec<CaseFigures>, StoreQueryError> {
         let connection = self.begin();
         let (condition, values) = filter.within(connection)?.of_rows();
         let case = StoreField::Case.column();
-        // Runs with a case are few beside all others: they lead. With max() the trace is that of
-        // the row that has the maximum.
+        // Runs with a case are few, so they lead the join. With max() the trace is that of the row
+        // with the maximum.
         let mut query = connection.prepare(&format!(
             "SELECT {case}, v.name, sum(e.outcome = 0), sum(e.outcome = 1), lower(hex(t.trace_id)),
              max(CASE e.outcome WHEN 1 THEN e.seq END) FROM {ROWS}

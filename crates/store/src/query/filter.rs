@@ -1,6 +1,6 @@
-//! Filter of evaluations: one for lists, figures and pages.
+//! Filter of evaluations, shared by lists, figures and pages.
 //!
-//! Values of one field are alternatives, fields must all hold, and a value that begins with `!`
+//! Values of one field are alternatives, fields must all match, and a value with a leading `!`
 //! excludes.
 
 use rusqlite::Connection;
@@ -9,7 +9,7 @@ use rusqlite::types::Value as SqlValue;
 use super::StoreQueryError;
 use super::field::StoreField;
 
-/// Most bytes of a text that is searched for.
+/// Longest text to search for, bytes.
 pub const TEXT_BYTES_MAX: usize = 200;
 
 /// Conditions on evaluations.
@@ -21,13 +21,13 @@ pub struct StoreFilter {
     pub to_ms: Option<i64>,
     /// Lowest score.
     pub score_gte: Option<f64>,
-    /// Score that all are below.
+    /// Upper bound of the score, exclusive.
     pub score_lt: Option<f64>,
-    /// True if superseded revisions are shown, too.
+    /// True to include superseded revisions.
     pub with_superseded: bool,
-    /// Part of the title of the run, or of an explanation.
+    /// Part of the run's title, or of an explanation.
     pub text: Option<String>,
-    /// Rows before which none fits, found by [`StoreFilter::within`].
+    /// Rows before which none matches, found by [`StoreFilter::within`].
     first: Option<FirstRows>,
     fields: Vec<(StoreField, String)>,
 }
@@ -58,8 +58,7 @@ impl StoreFilter {
 
     /// Asks for a part of the title or of an explanation; an empty one asks for nothing.
     ///
-    /// # Errors
-    /// The text is too long.
+    /// # Errors The text is too long.
     pub fn ask_text(&mut self, text: &str) -> Result<(), StoreQueryError> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(StoreQueryError::Text { bytes: text.len() });
@@ -68,7 +67,7 @@ impl StoreFilter {
         Ok(())
     }
 
-    /// Returns the values of a field, as they were added.
+    /// Returns the values of a field, as added.
     pub fn values(&self, field: StoreField) -> impl Iterator<Item = &str> {
         self.fields.iter().filter(move |(it, _)| *it == field).map(|(_, value)| value.as_str())
     }
@@ -80,9 +79,9 @@ impl StoreFilter {
         filter
     }
 
-    /// Returns the filter with the rows at which a search may begin: `time` is at most a minute
-    /// ahead of `stored`, in whose order rows are numbered. A run may end later than it was first
-    /// stored: by a day at most.
+    /// Returns the filter with the rows at which a search may begin. `time` is at most a minute
+    /// ahead of `stored`, which orders the row numbers. A run may end up to a day after it was
+    /// first stored.
     pub(super) fn within(&self, connection: &Connection) -> rusqlite::Result<Self> {
         let mut filter = self.clone();
         if let Some(from) = self.from_ms {
@@ -94,12 +93,12 @@ impl StoreFilter {
         Ok(filter)
     }
 
-    /// Returns true if sums of evaluations tell all fields.
+    /// Returns true if sums of evaluations contain all its fields.
     pub(super) fn fits_sums(&self) -> bool {
         self.fits(StoreField::sums_column)
     }
 
-    /// Returns true if sums of tools tell all fields.
+    /// Returns true if sums of tools contain all its fields.
     pub(super) fn fits_tool_sums(&self) -> bool {
         self.fits(StoreField::tool_sums_column)
     }
@@ -120,7 +119,7 @@ impl StoreFilter {
         parts.bound("e.time < ?", self.to_ms);
         parts.bound("e.seq >= ?", self.first.map(|first| first.evaluation));
         if self.is_failing() {
-            // As the index of failing ones has it: SQLite takes it for no other words.
+            // As in the index of failing ones: SQLite recognises no other wording.
             parts.sql.push("e.outcome IN (1, 3)".to_owned());
             parts.bound("e.stored >= ?", self.from_ms.map(|from| from - FUTURE_MAX_MS));
         }
@@ -131,8 +130,8 @@ impl StoreFilter {
         parts.joined()
     }
 
-    /// Returns the condition over rows of runs: one of its evaluations fits what is asked of
-    /// evaluations, and the run fits the rest. `tool` is tested by the template.
+    /// Returns the condition over rows of runs: one of its evaluations matches the fields of
+    /// evaluations, and the run matches the others. `tool` is the template of the tool test.
     pub(super) fn of_runs(&self, tool: &'static str) -> SqlCondition {
         let mut parts = ConditionParts::default();
         parts.bound("t.time >= ?", self.from_ms);
@@ -190,9 +189,9 @@ impl StoreFilter {
         self.of_any_sums("tool_rollups", StoreField::tool_sums_column)
     }
 
-    /// Returns sums within the bounds of time, with the values of both texts. A bucket counts whole
-    /// if it begins in the minute of the bound. Minutes and hours are read one after the other: for
-    /// an OR, SQLite would look up each row by its key, in nearly twice the time.
+    /// Returns sums within the time bounds, with the values of both texts. A bucket counts
+    /// completely if it begins in the minute of a bound. Minutes and hours are read one after the
+    /// other: with an OR, SQLite would look up each row by key, in nearly twice the time.
     fn of_any_sums(
         &self,
         table: &str,
@@ -216,7 +215,7 @@ impl StoreFilter {
         (from, parts.joined())
     }
 
-    /// Returns true if only evaluations fit that failed, or whose evaluator did.
+    /// Returns true if it matches only failing or broken evaluations.
     pub(super) fn is_failing(&self) -> bool {
         let is_all = |field, word: &str| {
             let mut values = self.values(field).peekable();
@@ -254,26 +253,26 @@ impl StoreFilter {
     }
 }
 
-/// First rows that may fit.
+/// First possibly matching rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FirstRows {
     evaluation: i64,
     run: i64,
 }
 
-/// Condition over evaluations that no revision has replaced.
+/// Condition for evaluations without a later revision.
 const CURRENT: &str = "e.current = 1";
 /// Evaluations of the run `t`.
 const VERDICTS: &str =
     "FROM evaluations e JOIN evaluators v ON v.id = e.evaluator WHERE e.trajectory = t.seq";
-/// Test for a part of a text.
+/// Substring test.
 const LIKE: &str = "LIKE ? ESCAPE '\\'";
-/// Longest time by which an end is ahead of its storing, milliseconds.
+/// Longest time by which an end may precede its storing time in the future, milliseconds.
 const FUTURE_MAX_MS: i64 = 60_000;
-/// Longest time by which a run may go on after it was first stored, milliseconds.
+/// Longest time for which a run may continue after it was first stored, milliseconds.
 const RUN_GROWTH_MAX_MS: i64 = 24 * 3_600_000;
 
-/// Tests that must all hold, with their values.
+/// Conjunction of tests, with their values.
 #[derive(Default)]
 struct ConditionParts {
     sql: Vec<String>,
@@ -298,20 +297,20 @@ impl ConditionParts {
     }
 }
 
-/// Puts a test into the place that a template has for it, or after a plain column.
+/// Inserts a test into its template, or appends it to a plain column.
 fn tested(column: &str, test: &str) -> String {
     if column.contains("{}") { column.replace("{}", test) } else { format!("{column} {test}") }
 }
 
-/// Makes the pattern of a part of a text.
+/// Returns the pattern of a substring.
 fn like(text: &str) -> SqlValue {
     let text = text.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
     SqlValue::Text(format!("%{text}%"))
 }
 
-/// Finds the first row that was stored at a time or later: `stored` never falls as `seq` grows.
+/// Finds the first row stored at a time or later: `stored` never falls as `seq` grows.
 fn first_since(connection: &Connection, table: &str, since_ms: i64) -> rusqlite::Result<i64> {
-    // Each bound by itself: asked for both at once, SQLite would read the whole table.
+    // Each bound separately: asked for both at once, SQLite would read the whole table.
     let bounds = format!(
         "SELECT ifnull((SELECT min(seq) FROM {table}), 0),
          ifnull((SELECT max(seq) FROM {table}), 0)"

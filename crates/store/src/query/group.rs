@@ -1,4 +1,4 @@
-//! Figures of a group of evaluations with their intervals, as answers tell them.
+//! Figures of a group of evaluations with their intervals, for answers.
 
 use serde::Serialize;
 use spanscore_base::statistics::{Share, ShareDifference};
@@ -19,20 +19,20 @@ pub struct GroupFigures {
     pub failed: i64,
     /// Not evaluable ones.
     pub not_evaluable: i64,
-    /// Those whose evaluator broke.
+    /// Evaluations whose evaluator broke.
     pub broken: i64,
     /// Share of passes among passes and fails.
     pub pass_rate: Option<f64>,
-    /// Wilson's interval of it.
+    /// Its Wilson interval.
     pub pass_interval: FigureInterval,
-    /// Mean of the scores.
+    /// Mean score.
     pub mean: Option<f64>,
     /// Cost of judges, US dollars.
     pub cost_usd: f64,
 }
 
 impl GroupFigures {
-    /// Makes the figures of a group.
+    /// Computes the figures of a group.
     pub fn new(group: &StoredGroup) -> Self {
         Self {
             count: group.count(),
@@ -47,7 +47,7 @@ impl GroupFigures {
         }
     }
 
-    /// Makes the figures of all that was found: one group, or none.
+    /// Computes the figures of the only group, or of none.
     pub fn of_all(groups: &[StoredGroup]) -> Self {
         groups.first().map(Self::new).unwrap_or_default()
     }

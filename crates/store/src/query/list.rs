@@ -11,23 +11,23 @@ use super::filter::{SqlCondition, StoreFilter};
 use super::row::{all, stored_row};
 use super::{StoreQueryError, StoreReader};
 
-/// Most rows of one answer.
+/// Limit on rows in an answer.
 pub const ROWS_MAX: usize = 10_000;
 
-/// Most groups: 300 buckets of time, a hundred times.
+/// Limit on groups: 300 time buckets, a hundred times.
 const GROUPS_MAX: usize = 30_000;
 
-/// Rows of evaluations with all that they refer to.
+/// Rows of evaluations with all referenced rows.
 pub(super) const ROWS: &str = "evaluations e JOIN trajectories t ON t.seq = e.trajectory
     JOIN evaluators v ON v.id = e.evaluator JOIN sources s ON s.id = e.source
     LEFT JOIN sessions n ON n.seq = t.session LEFT JOIN tools l ON l.id = e.tool";
 
-/// Returns the verdict of a number in the file.
+/// Returns the verdict for a number in the file.
 pub(super) fn verdict_of(number: usize) -> GivenVerdict {
     GivenVerdict::numbered(number).unwrap_or(GivenVerdict::Failed)
 }
 
-/// Returns the word of the verdict of a number in the file.
+/// Returns the verdict's name for a number in the file.
 pub(super) fn verdict_word(number: usize) -> &'static str {
     verdict_of(number).as_str()
 }
@@ -51,20 +51,20 @@ pub enum StoreOrder {
     /// Last stored first.
     #[default]
     Newest,
-    /// Of each run its worst evaluation, the worst run first: fails before passes, low scores
-    /// before high ones. What was not judged is left out.
+    /// The worst evaluation of each run, the worst run first: fails before passes, low scores
+    /// before high ones. Unjudged ones are left out.
     Worst,
 }
 
 stored_row! {
-    /// Evaluation as it is stored.
+    /// Stored evaluation.
     #[derive(Clone, Debug, PartialEq, Serialize)]
     pub struct EvaluationRow: COLUMNS {
         /// End of the judged target, RFC 3339.
         pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', e.time / 1000.0, 'unixepoch')";
         /// Trace, 32 digits.
         pub trace_id: String = "lower(hex(t.trace_id))";
-        /// Span that it is attached to.
+        /// Span with the evaluation.
         pub span_id: String = "lower(hex(e.span_id))";
         /// Session of the trace.
         pub session_id: Option<String> = "n.session_id";
@@ -97,32 +97,32 @@ stored_row! {
         pub score: Option<f64> = "e.score";
         /// Lowest score that passes.
         pub threshold: f64 = "v.threshold";
-        /// Reason of what is not evaluable, type of an error.
+        /// Reason that it is not evaluable, or type of the error.
         pub reason: Option<String> = "e.reason";
         /// Cause that completed the trace.
         pub completion: String = "e.completion";
-        /// True if part of the trace is missing.
+        /// True if parts of the trace are missing.
         pub partial: bool = "e.partial";
         /// 0 for the first verdict on the target.
         pub revision: i64 = "e.revision";
-        /// True unless a later revision replaces it.
+        /// True without a later revision.
         pub current: bool = "e.current";
-        /// True for a verdict on a trace that was still open.
+        /// True for a verdict on an open trace.
         pub early: bool = "e.early";
         /// Cost of judges, US dollars.
         pub cost_usd: Option<f64> = "e.cost";
         /// Model whose answer counted.
         pub judge: Option<String> = "e.judge";
-        /// Sentence for a person.
+        /// Explanation for a person.
         pub explanation: Option<String> = "e.explanation";
-        /// Error of an evaluator that broke.
+        /// Error of a broken evaluator.
         pub error: Option<String> = "e.error";
         /// Identity.
         pub evaluation_id: String = "lower(hex(e.id))";
         /// Evidence, if it is stored.
         pub details: Option<serde_json::Value> =
             "(SELECT d.details FROM evaluation_details d WHERE d.seq = e.seq)" => parsed;
-        /// Client whose process gave the verdict; `None` if this one did.
+        /// Client whose process judged; `None` for this process.
         pub client: Option<String> = "e.client";
     }
 }
@@ -146,7 +146,7 @@ impl StoreReader {
                     "SELECT {COLUMNS} FROM {ROWS} WHERE {condition} ORDER BY e.seq DESC LIMIT ?"
                 )
             }
-            // With min() the other columns are those of the row that has the minimum.
+            // With min() the other columns are those of the row with the minimum.
             StoreOrder::Worst => format!(
                 "SELECT {COLUMNS} FROM (SELECT e.seq AS row,
                  min(e.score + CASE e.outcome WHEN 0 THEN 2 ELSE 0 END) AS rank
@@ -160,7 +160,7 @@ impl StoreReader {
     }
 }
 
-/// Lists the evaluations of one trajectory, all revisions, in the order of storing.
+/// Lists all revisions of one trajectory's evaluations, in storing order.
 pub(super) fn of_trajectory(
     connection: &Connection,
     trajectory: i64,
@@ -169,10 +169,10 @@ pub(super) fn of_trajectory(
     all(connection, &query, [trajectory], EvaluationRow::read)
 }
 
-/// Figures of evaluations that have some values in common.
+/// Figures of evaluations with common field values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredGroup {
-    /// Values of the fields grouped by, in their order.
+    /// Values of the grouped fields, in order.
     pub keys: Vec<String>,
     /// Passes.
     pub passed: i64,
@@ -180,7 +180,7 @@ pub struct StoredGroup {
     pub failed: i64,
     /// Not evaluable ones.
     pub not_evaluable: i64,
-    /// Those whose evaluator broke.
+    /// Evaluations whose evaluator broke.
     pub broken: i64,
     /// Mean of the scores.
     pub mean: Option<f64>,
@@ -220,11 +220,11 @@ impl StoredGroup {
     }
 }
 
-/// Buckets of time that figures are split by: the start and the width, milliseconds.
+/// Time buckets of figures: start and width, milliseconds.
 pub(super) type TimeBuckets = Option<(i64, i64)>;
 
-/// Figures by group, and by bucket as the last key; from sums, which lack nothing, where they tell
-/// all fields.
+/// Returns figures by group, with the bucket as the last key; from sums, which are complete, if
+/// they contain all fields.
 pub(super) fn groups(
     connection: &Connection,
     filter: &StoreFilter,
@@ -236,7 +236,7 @@ pub(super) fn groups(
         Some(columns) => {
             let columns = with_bucket(columns, "r.bucket * r.span * 1000", buckets);
             let (sums, condition) = filter.of_sums();
-            // Left, so that tables which nothing names are not read.
+            // Left joins, so that unused tables are not read.
             let source = format!(
                 "{sums} LEFT JOIN evaluators v ON v.id = r.evaluator
                  LEFT JOIN sources s ON s.id = r.source"
@@ -273,7 +273,7 @@ fn grouped(
 ) -> rusqlite::Result<Vec<StoredGroup>> {
     let keys: String = columns.iter().map(|column| format!("{column}, ")).collect();
     let places: Vec<String> = (1..=columns.len()).map(|place| place.to_string()).collect();
-    // Without columns there is one group, or none; told so, SQLite need not sort for it.
+    // Without columns there is one group, or none; without GROUP BY, SQLite need not sort for it.
     let by = places.join(", ");
     let by = if places.is_empty() {
         "HAVING count(*) > 0".to_owned()

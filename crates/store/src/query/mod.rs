@@ -1,7 +1,7 @@
-//! Questions to a store: lists, figures by group, one run. For commands, an API and pages alike.
+//! Queries of a store: lists, figures by group, one run; for commands, the API and pages.
 //!
-//! A reader never changes the file, and never holds it open for long: a query that takes more than
-//! [`QUERY_MAX`] is ended, since the write-ahead file cannot shrink meanwhile.
+//! A reader never changes the file, and holds it open only briefly: a query that exceeds
+//! [`QUERY_MAX`] is aborted, since the write-ahead file cannot shrink meanwhile.
 
 mod agreement;
 pub(crate) mod annotation;
@@ -58,10 +58,10 @@ use crate::schema;
 
 /// Longest query.
 pub const QUERY_MAX: Duration = Duration::from_secs(5);
-/// Steps of SQLite's machine between two looks at the clock.
+/// SQLite virtual machine steps between two checks of the time.
 const STEPS_PER_LOOK: i32 = 10_000;
 
-/// Error of a question.
+/// Error of a query.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreQueryError {
     /// The file cannot be opened.
@@ -73,57 +73,57 @@ pub enum StoreQueryError {
     /// The query took too long.
     #[error("the query took over 5 s: ask for a shorter time, or for fewer fields")]
     TooLong,
-    /// No such field.
+    /// Unknown field.
     #[error("unknown field `{word}` ({help})")]
     Field {
-        /// The word.
+        /// The given name.
         word: String,
         /// Nearest field, or all.
         help: String,
     },
-    /// Value that a field never has.
+    /// Value outside of a field's set.
     #[error("`{field}` cannot be `{word}`: {}", meant_or_known(word, words))]
     Word {
-        /// Word of the field.
+        /// Name of the field.
         field: &'static str,
         /// The value.
         word: String,
-        /// Values that it has.
+        /// Allowed values.
         words: &'static [&'static str],
     },
-    /// No time.
+    /// Invalid time.
     #[error("`{0}` is no time: write 1h, 7d, yesterday, 2026-11-27 or 2026-11-27T10:00:00Z")]
     Time(String),
-    /// Text to search for that is too long.
+    /// Search text beyond the limit.
     #[error("`text` has {bytes} bytes: at most {TEXT_BYTES_MAX}")]
     Text {
-        /// Bytes that it has.
+        /// Its bytes.
         bytes: usize,
     },
-    /// No trace id.
+    /// Invalid trace id.
     #[error("`{id}` is no trace id: write at least 4 of its hexadecimal digits")]
     TraceId {
         /// The text.
         id: String,
     },
-    /// No digits to filter trace ids by.
+    /// Invalid digits in a filter of trace ids.
     #[error("`{id}` is no beginning of a trace id: write its hexadecimal digits")]
     TraceStart {
         /// The text.
         id: String,
     },
-    /// No such trace.
+    /// Unknown trace.
     #[error("the store holds no trace that begins with `{id}`")]
     NoTrace {
         /// The digits.
         id: String,
     },
-    /// Several traces.
+    /// Several matching traces.
     #[error("several traces begin with `{id}`: {candidates}")]
     Ambiguous {
         /// The digits.
         id: String,
-        /// First digits of some.
+        /// First digits of some of them.
         candidates: String,
     },
 }
@@ -137,32 +137,31 @@ impl From<rusqlite::Error> for StoreQueryError {
     }
 }
 
-/// Numbers that say how far lists and sums can be relied on.
+/// Numbers that qualify lists and sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StoreLosses {
-    /// Evaluations that only sums hold.
+    /// Evaluations only in sums.
     pub shed_evaluations: i64,
-    /// Runs that are not stored.
+    /// Unstored runs.
     pub shed_trajectories: i64,
-    /// Revised evaluations that sums still hold.
+    /// Revised evaluations still in sums.
     pub uncorrected: i64,
-    /// Evaluations that sums may hold twice.
+    /// Evaluations possibly counted twice in sums.
     pub repeated_unseen: i64,
 }
 
-/// Connection that reads a store, beside a collector that writes it or without one.
+/// Read connection to a store, with or without a collector that writes it.
 pub struct StoreReader {
     connection: Connection,
     until: Arc<Mutex<Option<Instant>>>,
-    /// Device and number of the file.
+    /// Device and inode of the file.
     file: Option<(u64, u64)>,
 }
 
 impl StoreReader {
     /// Opens a file.
     ///
-    /// # Errors
-    /// There is none, or it is of a newer program.
+    /// # Errors It is missing, or has a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreOpenError> {
         if !path.is_file() {
             return Err(StoreOpenError::Missing { path: path.to_owned() });
@@ -176,7 +175,7 @@ impl StoreReader {
             let known = schema::VERSION;
             return Err(StoreOpenError::Newer { path: path.to_owned(), found, known });
         }
-        // A new file that nobody has prepared yet has no version; its tables come.
+        // A new, unprepared file has no version; its tables follow.
         if (1..schema::VERSION).contains(&found) {
             let known = schema::VERSION;
             return Err(StoreOpenError::Older { path: path.to_owned(), found, known });
@@ -202,10 +201,9 @@ impl StoreReader {
         Ok(page::count(connection, page::RUNS, &condition)?)
     }
 
-    /// Returns the figures of each group in each bucket of time, whose number is the last key.
+    /// Returns the figures of each group in each time bucket, whose number is the last key.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn series(
         &self,
         filter: &StoreFilter,
@@ -215,22 +213,20 @@ impl StoreReader {
         Ok(list::groups(self.begin(), filter, by, Some((start_ms, width_ms.max(1))))?)
     }
 
-    /// Returns true if figures of this filter and these fields come from sums.
+    /// Returns true if figures for this filter and these fields come from sums.
     pub fn has_sums(&self, filter: &StoreFilter, by: &[StoreField]) -> bool {
         filter.fits_sums() && by.iter().all(|field| field.sums_column().is_some())
     }
 
-    /// Returns true if the path leads to the file that was opened: a damaged one is replaced.
+    /// Returns true if the path still leads to the opened file, which is replaced after damage.
     pub fn is_of(&self, path: &Path) -> bool {
         file_id(path).is_some_and(|id| self.file == Some(id))
     }
 
-    /// Returns the figures of each group. From sums if they tell all fields: then nothing that was
-    /// left out of the lists is missing, and the bounds of the time are whole minutes, beyond 48
-    /// hours whole hours.
+    /// Returns the figures of each group, from sums if these contain all fields. Sums include shed
+    /// evaluations, but round time bounds to minutes, and beyond 48 hours to hours.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn groups(
         &self,
         filter: &StoreFilter,
@@ -239,18 +235,16 @@ impl StoreReader {
         Ok(list::groups(self.begin(), filter, by, None)?)
     }
 
-    /// Finds a run by its trace id, or the first digits of it.
+    /// Finds a run by its trace id, or its first digits.
     ///
-    /// # Errors
-    /// There is none, or there are several.
+    /// # Errors There is none, or several match.
     pub fn trajectory(&self, id: &str) -> Result<StoredTrajectory, StoreQueryError> {
         trajectory::find(self.begin(), id)
     }
 
-    /// Returns what was left out of lists and sums since the file was begun.
+    /// Returns the losses of lists and sums since the file was created.
     ///
-    /// # Errors
-    /// The file cannot be read.
+    /// # Errors The file cannot be read.
     pub fn losses(&self) -> Result<StoreLosses, StoreQueryError> {
         let connection = self.begin();
         let mut losses = StoreLosses::default();
@@ -269,7 +263,7 @@ impl StoreReader {
         Ok(losses)
     }
 
-    /// Starts the time of a query.
+    /// Starts the time limit of a query.
     fn begin(&self) -> &Connection {
         let until = Some(Instant::now() + QUERY_MAX);
         *self.until.lock() = until;
@@ -277,7 +271,7 @@ impl StoreReader {
     }
 }
 
-/// Returns device and number of a file.
+/// Returns device and inode of a file.
 fn file_id(path: &Path) -> Option<(u64, u64)> {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino()))

@@ -1,4 +1,4 @@
-//! Tools that a run was offered, as they are stored.
+//! Stored definitions of the tools that a run was offered.
 
 use spanscore_base::model::ToolDefinition;
 use spanscore_base::value::{Value, json};
@@ -10,13 +10,13 @@ use crate::part::StoredGap;
 pub(super) struct OfferedTools(Value<'static>);
 
 impl OfferedTools {
-    /// Reads packed definitions; `None` if they are none.
+    /// Reads packed definitions; `None` if malformed.
     pub(super) fn read(packed: &[u8]) -> Option<Self> {
         let text = String::from_utf8(unpacked(packed)?).ok()?;
         Some(Self(json::parse(&text).ok()?.into_owned()))
     }
 
-    /// Returns the reason why they are not as they were.
+    /// Returns the reason that they are incomplete.
     pub(super) fn gap(&self) -> Option<StoredGap> {
         self.0.get("gap").and_then(Value::as_str)?.parse().ok()
     }

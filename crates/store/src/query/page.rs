@@ -1,5 +1,5 @@
-//! Lists page by page: runs, evaluations, sessions. A page begins after the last row of the one
-//! before, so rows that come meanwhile neither repeat nor hide others.
+//! Paged lists of runs, evaluations and sessions. A page begins after the last row of its
+//! predecessor, so new rows neither repeat nor hide others.
 
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -12,12 +12,12 @@ use super::row::stored_row;
 use super::run::{RUN_COLUMNS, RunRow, SESSION_COLUMNS, SessionRow, add_runs, add_verdicts};
 use super::{StoreQueryError, StoreReader};
 
-/// Number at which counts stop.
+/// Limit at which counting stops.
 const COUNT_MAX: i64 = 10_000;
-/// Runs with all that they refer to.
+/// Runs with all referenced rows.
 pub(super) const RUNS: &str = "trajectories t CROSS JOIN sources s ON s.id = t.source
     LEFT JOIN sessions n ON n.seq = t.session";
-/// Test of the tools that a run called.
+/// Test of a run's called tools.
 pub(super) const CALLED: &str = "EXISTS (SELECT 1 FROM calls c JOIN tools l ON l.id = c.tool
     WHERE c.trajectory = t.seq AND l.name {})";
 /// Order of runs.
@@ -27,7 +27,7 @@ pub enum RunOrder {
     /// Last stored first.
     #[default]
     Newest,
-    /// By the worst evaluation that fits: fails before passes, low scores before high ones.
+    /// By the worst matching evaluation: fails before passes, low scores before high ones.
     Worst,
     /// Longest first.
     Slowest,
@@ -35,21 +35,21 @@ pub enum RunOrder {
     Costliest,
 }
 
-/// Place after which a page begins: the value by which rows are sorted, and the row.
+/// Place after which a page begins: the sort value and the row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PagePlace {
-    /// Value.
+    /// Sort value.
     pub rank: f64,
     /// Row.
     pub seq: i64,
 }
 
-/// Number that stops at 10,000.
+/// Count up to 10,000.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct CappedCount {
-    /// Number.
+    /// Count.
     pub count: i64,
-    /// True if there are more.
+    /// True if the count stopped at the limit.
     pub capped: bool,
 }
 
@@ -58,10 +58,10 @@ pub struct CappedCount {
 pub struct StoredPage<T> {
     /// Rows.
     pub items: Vec<T>,
-    /// Place of the last row, if there are more.
+    /// Place of the last row, if more rows follow.
     #[serde(skip)]
     pub next: Option<PagePlace>,
-    /// Rows of all pages, on the first.
+    /// Rows of all pages, only on the first.
     pub count: Option<CappedCount>,
 }
 
@@ -98,7 +98,7 @@ impl StoreReader {
     }
 }
 
-/// Returns the value by which runs are sorted, highest first.
+/// Returns the sort value of runs, highest first.
 fn rank(filter: &StoreFilter, order: RunOrder) -> SqlCondition {
     match order {
         RunOrder::Newest => ("t.seq".to_owned(), Vec::new()),
@@ -136,7 +136,7 @@ impl StoreReader {
             let page = page.read(connection, condition, after, limit, EvaluationRow::read)?;
             return Ok(StoredPage { count, ..page });
         }
-        // Fails are rare, and have an index by the time of storing, which grows with the number.
+        // Fails are rare, and have an index by storing time, which grows with the number.
         let rows =
             ROWS.replacen("evaluations e", "evaluations e INDEXED BY evaluations_failing", 1);
         let count = first_count(connection, &rows, &condition, after)?;
@@ -146,10 +146,9 @@ impl StoreReader {
         Ok(StoredPage { count, ..page })
     }
 
-    /// Lists sessions with a run that fits page by page, the last active first.
+    /// Lists sessions with a matching run page by page, the most recently active first.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn sessions(
         &self,
         filter: &StoreFilter,
@@ -181,7 +180,7 @@ stored_row! {
         pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', k.time / 1000.0, 'unixepoch')";
         /// Trace, 32 digits.
         pub trace_id: String = "lower(hex(t.trace_id))";
-        /// Place in the run, from 1.
+        /// Index in the run, from 1.
         pub place: i64 = "k.position + 1";
         /// Span.
         pub span_id: String = "lower(hex(k.span_id))";
@@ -204,15 +203,14 @@ stored_row! {
     }
 }
 
-/// Most calls of one run, for the number of a call among all.
+/// Limit on the calls of one run, for a call's global number.
 const CALLS_PER_RUN: usize = crate::record::CALLS_MAX;
 
 impl StoreReader {
-    /// Lists calls of the runs that fit page by page, those of the last stored run first; `tool`
-    /// narrows the calls.
+    /// Lists calls of matching runs page by page, those of the last stored run first; `tool`
+    /// filters the calls.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn call_page(
         &self,
         filter: &StoreFilter,
@@ -229,7 +227,7 @@ impl StoreReader {
         let (condition, mut values) = condition;
         let condition = match after {
             None => condition,
-            // Runs are found by their number, so that a page does not read those before it.
+            // Runs are found by their number, so that a page does not read earlier ones.
             Some(place) => {
                 values.push(SqlValue::Integer(place.seq / CALLS_PER_RUN as i64));
                 format!("{condition} AND t.seq <= ?")
@@ -267,15 +265,15 @@ pub(super) fn count(
     Ok(CappedCount { count: count.min(COUNT_MAX), capped: count > COUNT_MAX })
 }
 
-/// Question for a page.
+/// Query for a page.
 pub(super) struct Page<'a> {
     pub(super) columns: &'a str,
-    /// Value by which rows are sorted, highest first. Its values come before the condition's.
+    /// Sort value, highest first. Its parameters precede the condition's.
     pub(super) rank: &'a str,
-    /// Number of the row.
+    /// Row number.
     pub(super) seq: &'a str,
     pub(super) from: &'a str,
-    /// Order of rows that come from the tables in it; else that of their number.
+    /// Order of rows by columns of the tables; by default by row number.
     pub(super) order: Option<&'a str>,
 }
 
@@ -289,7 +287,7 @@ impl Page<'_> {
         read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<StoredPage<T>> {
         let Self { columns, rank, seq, from, order } = *self;
-        // Rows that are sorted by their number come in that order from the table itself.
+        // Rows sorted by number come in that order from the table itself.
         let is_plain = rank == seq;
         let of_rows =
             || if is_plain { format!("{seq} DESC") } else { "rank DESC, row DESC".to_owned() };

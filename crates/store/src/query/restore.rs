@@ -1,5 +1,4 @@
-//! Stored runs as trajectories again, with the verdicts on them, so that other evaluators can judge
-//! them.
+//! Stored runs restored as trajectories with their verdicts, for judgement by other evaluators.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use spanscore_base::model::{
     WorkBudget,
 };
 
-/// Name under which the store gathers tools beyond its limit.
+/// Store's name for tools beyond its limit.
 const OTHER_TOOL: &str = "other";
 
 /// Columns of [`RestoredRun`].
@@ -31,7 +30,7 @@ const COLUMNS: &str = "t.trace_id, t.client_group, t.span_id, n.session_id, s.se
     (SELECT c.content FROM trajectory_contents c WHERE c.seq = t.seq),
     t.definitions";
 
-/// Stored run, with what is needed to judge it again.
+/// Stored run with the data for judging it again.
 pub struct RestoredRun {
     seq: i64,
     /// Trace.
@@ -40,7 +39,7 @@ pub struct RestoredRun {
     pub group: ClientGroup,
     /// Beginning of the input.
     pub title: Option<String>,
-    /// Current verdicts on the run and its calls, in the order of storing; none on sessions.
+    /// Current verdicts on the run and its calls, in storing order; without those on sessions.
     pub verdicts: Vec<KnownVerdict>,
     span_id: SpanId,
     session_id: Option<String>,
@@ -49,9 +48,9 @@ pub struct RestoredRun {
     call_count: usize,
     calls: Vec<RestoredCall>,
     content: Option<UnpackedContent>,
-    /// Id of the set that it was offered.
+    /// Id of its set of offered tools.
     definitions: Option<i64>,
-    /// That set, which runs of a page share.
+    /// That set, shared by runs of a page.
     offered: Option<Arc<OfferedTools>>,
     gaps: HashMap<StoredPart, StoredGap>,
     resource_gaps: Vec<&'static str>,
@@ -71,7 +70,7 @@ stored_row! {
     pub struct KnownVerdict: VERDICT_COLUMNS {
         /// Evaluation.
         pub id: EvaluationId = "e.id" => EvaluationId;
-        /// Number of those that it revises, one after the other.
+        /// Number of its predecessors.
         pub revision: u32 = "e.revision" => revision_of;
         /// Full name of the evaluator.
         pub evaluator: String = "v.name";
@@ -79,13 +78,13 @@ stored_row! {
         pub version: [u8; 16] = "v.version";
         /// True for a verdict on one call.
         pub is_of_call: bool = "v.level = 'call'";
-        /// Span that it is attached to.
+        /// Span with the evaluation.
         pub span_id: SpanId = "e.span_id" => SpanId;
         /// `pass`, `fail`, `not_evaluable` or `failed`.
         pub verdict: &'static str = "e.outcome" => verdict_word;
         /// 0 to 1.
         pub score: Option<f64> = "e.score";
-        /// Reason, of what was not evaluable.
+        /// Reason that it was not evaluable.
         pub reason: Option<String> = "e.reason";
     }
 }
@@ -133,11 +132,10 @@ impl RestoredRun {
         })
     }
 
-    /// Returns the trajectory, to be judged within so many steps; `None` if nothing can judge it.
-    /// Its resource has [`RESOURCE_KEYS`] alone, without [gaps](Self::resource_gaps).
+    /// Returns the trajectory with a work budget of `steps`; `None` if nothing can judge it. Its
+    /// resource has only [`RESOURCE_KEYS`], without [gaps](Self::resource_gaps).
     ///
-    /// # Errors
-    /// The reason, as words.
+    /// # Errors The reason, as text.
     pub fn trajectory(&self, steps: u64) -> Result<Trajectory<'_>, &'static str> {
         let Some(content) = &self.content else {
             return Err("the content of the run is not stored");
@@ -166,27 +164,26 @@ impl RestoredRun {
         content.fill(base, &self.calls).ok_or("it was stored by an older version")
     }
 
-    /// Returns the reason why a part is not as it was; `None` if it is.
+    /// Returns the reason that a part is incomplete; `None` if it is complete.
     pub fn gap(&self, part: StoredPart) -> Option<StoredGap> {
         self.gaps.get(&part).copied()
     }
 
-    /// Returns those of [`RESOURCE_KEYS`] whose value is not stored as it was.
+    /// Returns the [`RESOURCE_KEYS`] without a complete stored value.
     pub fn resource_gaps(&self) -> &[&'static str] {
         &self.resource_gaps
     }
 
-    /// Returns the keys of attributes of the root span whose value is not as it was.
+    /// Returns the keys of root span attributes without a complete stored value.
     pub fn attribute_gaps(&self) -> impl Iterator<Item = (&str, StoredGap)> {
         self.content.iter().flat_map(UnpackedContent::attribute_gaps)
     }
 }
 
 impl StoreReader {
-    /// Lists runs with all that is needed to judge them again, newest first, page by page.
+    /// Lists runs with the data for judging them again, newest first, page by page.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn restored_runs(
         &self,
         filter: &StoreFilter,
@@ -216,7 +213,7 @@ fn has_other_tools(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(tools >= crate::TOOLS_MAX as i64)
 }
 
-/// Adds the tools that runs were offered; a set is unpacked once.
+/// Adds the offered tools of runs; each set is unpacked once.
 fn add_offered(connection: &Connection, runs: &mut [RestoredRun]) -> rusqlite::Result<()> {
     let mut sets: HashMap<i64, Option<Arc<OfferedTools>>> = HashMap::new();
     let mut content = connection.prepare_cached("SELECT content FROM definitions WHERE id = ?1")?;
@@ -262,7 +259,7 @@ fn add_verdicts(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Res
     ))?;
     let verdicts: Vec<KnownVerdict> =
         verdicts.query_map([run.seq], KnownVerdict::read)?.collect::<rusqlite::Result<_>>()?;
-    // An early verdict stays beside the final one where nothing revised it.
+    // An early verdict remains beside the final one unless revised.
     let mut seen = HashSet::new();
     let mut last: Vec<KnownVerdict> = Vec::new();
     for it in verdicts.into_iter().rev() {

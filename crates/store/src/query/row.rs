@@ -8,7 +8,7 @@ use rusqlite::{Connection, Params, Row};
 ///
 /// ```text
 /// agent: String = "s.agent";                              value of the column
-/// left_out: Option<&'static str> = "t.shed" => left_out;  made of that value by a function
+/// left_out: Option<&'static str> = "t.shed" => left_out;  that value mapped by a function
 /// verdicts: Vec<RunVerdict> = later;                      default until another query fills it
 /// ```
 macro_rules! stored_row {

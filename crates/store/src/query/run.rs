@@ -1,13 +1,13 @@
-//! Runs and sessions as lists show them, with the verdicts on them.
+//! Runs and sessions in lists, with their verdicts.
 
 use rusqlite::Connection;
 use serde::Serialize;
 
 use super::row::stored_row;
 
-/// Most evaluators that are told of one run.
+/// Limit on evaluators shown for one run.
 const VERDICTS_MAX: usize = 50;
-/// Most runs that are told of one session.
+/// Limit on runs shown for one session.
 const SESSION_RUNS_MAX: usize = 50;
 
 stored_row! {
@@ -36,17 +36,17 @@ stored_row! {
         pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0, 'unixepoch')";
         /// Time from first start to last end.
         pub duration_s: f64 = "t.duration_us / 1e6";
-        /// Number of judgements before; `None` while evaluations await the run.
+        /// Number of earlier judgements; `None` while evaluations await the run.
         pub revision: Option<i64> = "CASE WHEN t.revision >= 0 THEN t.revision END";
         /// Cause that completed the trace.
         pub completion: String = "t.completion";
-        /// True if part of the trace is missing.
+        /// True if parts of the trace are missing.
         pub partial: bool = "t.partial";
         /// Spans.
         pub spans: i64 = "t.spans";
         /// Tool calls.
         pub calls: i64 = "t.calls";
-        /// Those that failed.
+        /// Failed calls.
         pub errors: i64 = "t.errors";
         /// Passes.
         pub passed: i64 = "t.passed";
@@ -54,7 +54,7 @@ stored_row! {
         pub failed: i64 = "t.failed";
         /// Not evaluable ones.
         pub not_evaluable: i64 = "t.not_evaluable";
-        /// Those whose evaluator broke.
+        /// Evaluations whose evaluator broke.
         pub broken: i64 = "t.broken";
         /// Tokens of prompts.
         pub input_tokens: Option<i64> = "t.input_tokens";
@@ -62,7 +62,7 @@ stored_row! {
         pub output_tokens: Option<i64> = "t.output_tokens";
         /// Cost, US dollars.
         pub cost_usd: Option<f64> = "t.cost";
-        /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
+        /// Parts omitted because of a full queue: nothing, `content`, or `calls`.
         pub left_out: Option<&'static str> = "t.shed" => left_out;
         /// Verdicts by evaluator, the worst first.
         pub verdicts: Vec<RunVerdict> = later;
@@ -74,7 +74,7 @@ stored_row! {
 pub struct RunVerdict {
     /// Full name of the evaluator.
     pub evaluator: String,
-    /// Worst of them: `fail`, `failed`, `not_evaluable`, `pass`.
+    /// The worst: `fail`, `failed`, `not_evaluable`, `pass`.
     pub verdict: &'static str,
     /// Lowest score.
     pub score: Option<f64>,
@@ -110,7 +110,7 @@ stored_row! {
         pub failed: i64 = later;
         /// Not evaluable ones.
         pub not_evaluable: i64 = later;
-        /// Those whose evaluator broke.
+        /// Evaluations whose evaluator broke.
         pub broken: i64 = later;
         /// Last runs, oldest first.
         pub runs: Vec<SessionRun> = later;
@@ -130,7 +130,7 @@ pub struct SessionRun {
     pub title: Option<String>,
 }
 
-/// Returns the word of the part of a run that was not stored.
+/// Returns the name of the omitted part of a run.
 pub(super) fn left_out(shed: i64) -> Option<&'static str> {
     match shed {
         0 => None,

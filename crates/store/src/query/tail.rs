@@ -1,4 +1,4 @@
-//! Rows as they come: those after a row, in order, for readers that follow the store.
+//! New rows after a given one, in order, for readers that follow the store.
 
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -10,7 +10,7 @@ use super::page::{CALLED, RUNS};
 use super::run::{RUN_COLUMNS, RunRow, add_verdicts};
 use super::{StoreQueryError, StoreReader};
 
-/// Last rows of the tables that grow.
+/// Last rows of the growing tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LastRows {
     /// Evaluations.
@@ -38,8 +38,8 @@ impl StoreReader {
     }
 }
 
-/// Returns the newest `limit` rows of a range in order, each with its number, and the number of
-/// all that fit.
+/// Returns the newest `limit` rows of a range in order, each with its number, and the number of all
+/// matching ones.
 fn between<T>(
     connection: &Connection,
     (columns, seq, from): (&str, &str, &str),
@@ -66,8 +66,7 @@ impl StoreReader {
     /// Returns the runs after one row up to another, the newest `limit` of them, and the number of
     /// all.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn runs_between(
         &self,
         filter: &StoreFilter,
@@ -84,8 +83,7 @@ impl StoreReader {
 
     /// Returns the evaluations after one row up to another, in the same way.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn evaluations_between(
         &self,
         filter: &StoreFilter,
@@ -97,11 +95,10 @@ impl StoreReader {
         Ok(between(connection, source, filter.of_rows(), range, limit, EvaluationRow::read)?)
     }
 
-    /// Returns the annotations on runs that fit which were made or changed after one time up to
-    /// another, in the same way.
+    /// Returns the annotations on matching runs changed after one time up to another, in the same
+    /// way.
     ///
-    /// # Errors
-    /// The query takes too long, or the file cannot be read.
+    /// # Errors The query takes too long, or the file cannot be read.
     pub fn annotations_between(
         &self,
         filter: &StoreFilter,

@@ -1,4 +1,4 @@
-//! Points in time as people write them: `1h`, `-7d`, `yesterday`, RFC 3339.
+//! Points in time in human form: `1h`, `-7d`, `yesterday`, RFC 3339.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -11,8 +11,7 @@ const DAY_MS: i64 = 24 * 3_600_000;
 
 /// Reads a point in time, Unix milliseconds; days begin at midnight UTC.
 ///
-/// # Errors
-/// It is none.
+/// # Errors The text is not a time.
 pub fn point_in_time(text: &str, now_ms: i64) -> Result<i64, StoreQueryError> {
     let today = now_ms.div_euclid(DAY_MS) * DAY_MS;
     match text.trim() {
@@ -25,7 +24,7 @@ pub fn point_in_time(text: &str, now_ms: i64) -> Result<i64, StoreQueryError> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time.as_millisecond());
     }
-    // Without a zone it is UTC, as days are.
+    // UTC without a zone, as for days.
     if let Some(time) = text.parse::<DateTime>().ok().and_then(|it| it.to_zoned(TimeZone::UTC).ok())
     {
         return Ok(time.timestamp().as_millisecond());

@@ -1,4 +1,4 @@
-//! One stored run: its calls with content, and its evaluations of all revisions.
+//! One stored run: its calls with content, and all revisions of its evaluations.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -13,7 +13,7 @@ use super::row::{all, stored_row};
 use super::run::left_out;
 use super::unpack::{unpacked, unpacked_input};
 
-/// Most candidates that are named for a short id.
+/// Limit on candidates listed for a short id.
 const CANDIDATES_MAX: usize = 5;
 /// Fewest digits of a short id.
 const DIGITS_MIN: usize = 4;
@@ -40,11 +40,11 @@ stored_row! {
         pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0, 'unixepoch')";
         /// Time from first start to last end.
         pub duration_s: f64 = "t.duration_us / 1e6";
-        /// Number of judgements before; `None` while evaluations await the run.
+        /// Number of earlier judgements; `None` while evaluations await the run.
         pub revision: Option<i64> = "CASE WHEN t.revision >= 0 THEN t.revision END";
         /// Cause that completed the trace.
         pub completion: String = "t.completion";
-        /// True if part of the trace is missing.
+        /// True if parts of the trace are missing.
         pub partial: bool = "t.partial";
         /// Number of spans.
         pub spans: i64 = "t.spans";
@@ -56,20 +56,20 @@ stored_row! {
         pub cost_usd: Option<f64> = "t.cost";
         /// Cases of datasets.
         pub cases: Vec<String> = later;
-        /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
+        /// Parts omitted because of a full queue: nothing, `content`, or `calls`.
         pub left_out: Option<&'static str> = "t.shed" => left_out;
         /// User's input: an object with its `value`, or the reason that it is `absent`.
         pub input: Option<serde_json::Value> = later;
         /// Answer, in the same form.
         pub output: Option<serde_json::Value> = later;
-        /// Definitions of the tools that were offered; `None` if they are not stored.
+        /// Definitions of the offered tools; `None` if unknown.
         pub offered: Option<serde_json::Value> =
             "(SELECT d.content FROM definitions d WHERE d.id = t.definitions)" => offered_in;
         /// Calls in order.
         pub calls: Vec<StoredCall> = later;
         /// Evaluations of all revisions.
         pub evaluations: Vec<EvaluationRow> = later;
-        /// Verdicts of people, in the order in which they were made.
+        /// Verdicts of people, by creation.
         pub annotations: Vec<StoredAnnotation> = later;
     }
 }
@@ -88,7 +88,7 @@ stored_row! {
         pub duration_s: Option<f64> = "c.duration_us / 1e6";
         /// `ok`, `error` or `unknown`.
         pub status: String = "c.status";
-        /// True if the tool was not among those offered.
+        /// True if the tool was not offered.
         pub undeclared: bool = "c.undeclared";
         /// True if only the history of a request records it.
         pub repeated: bool = "c.repeated";
@@ -96,7 +96,7 @@ stored_row! {
         pub arguments: Option<serde_json::Value> = later;
         /// Result, in the same form.
         pub result: Option<serde_json::Value> = later;
-        /// Error's text.
+        /// Error text.
         pub error: Option<serde_json::Value> = later;
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn find(connection: &Connection, id: &str) -> Result<StoredTrajectory
     Ok(read(connection, seq)?)
 }
 
-/// Finds the row of a run, and its whole trace id, by the first digits of that.
+/// Finds the row of a run and its whole trace id, by first digits.
 pub(crate) fn row_of(connection: &Connection, id: &str) -> Result<(i64, String), StoreQueryError> {
     let (low, high) = bounds(id)?;
     let mut query = connection.prepare(
@@ -119,7 +119,7 @@ pub(crate) fn row_of(connection: &Connection, id: &str) -> Result<(i64, String),
     let found: Vec<(i64, String)> = found.collect::<rusqlite::Result<_>>()?;
     match &found[..] {
         [] => Err(StoreQueryError::NoTrace { id: id.to_owned() }),
-        // Groups of clients may have sent one id: the newest of them.
+        // Client groups may have sent one id: the newest run is meant.
         [first, others @ ..] if others.iter().all(|(_, other)| *other == first.1) => {
             Ok(first.clone())
         }
@@ -130,7 +130,7 @@ pub(crate) fn row_of(connection: &Connection, id: &str) -> Result<(i64, String),
     }
 }
 
-/// Returns the bytes of an id in hexadecimal digits; none of what is no id.
+/// Returns the bytes of a hexadecimal id; empty for an invalid one.
 pub(crate) fn bytes_of(id: &str) -> Vec<u8> {
     HEXLOWER_PERMISSIVE.decode(id.as_bytes()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Content of a run, unpacked: values for people, and a trajectory for evaluators.
+//! Unpacked content of a run: values for people, and a trajectory for evaluators.
 
 use std::io::{BufReader, Read};
 
@@ -12,10 +12,10 @@ use spanscore_base::model::{Content, Origin, ToolCall, Trajectory};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::{Number, Value, json};
 
-/// Largest content that is unpacked.
+/// Largest unpacked content.
 const CONTENT_BYTES_MAX: usize = 16 << 20;
 
-/// Fields that show whether a part of a run is whole, and one of a call.
+/// Fields of a run that show its completeness.
 const RUN_FIELDS: [(&str, StoredPart); 4] = [
     ("input", StoredPart::Input),
     ("output", StoredPart::Output),
@@ -38,7 +38,7 @@ pub(super) fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
     zstd::bulk::decompress(packed, CONTENT_BYTES_MAX).ok()
 }
 
-/// Returns the input of a packed content, which stands first: no more of it is unpacked.
+/// Returns the input, the first part of a packed content, without unpacking the rest.
 pub(super) fn unpacked_input(packed: &[u8]) -> Option<serde_json::Value> {
     const BEGIN: &[u8] = br#"{"input":"#;
     let mut text = BufReader::new(zstd::Decoder::with_buffer(packed).ok()?);
@@ -49,14 +49,14 @@ pub(super) fn unpacked_input(packed: &[u8]) -> Option<serde_json::Value> {
 }
 
 impl UnpackedContent {
-    /// Reads a packed content; `None` if it is none, or empty.
+    /// Reads a packed content; `None` if malformed or empty.
     pub(super) fn read(packed: &[u8]) -> Option<Self> {
         let text = String::from_utf8(unpacked(packed)?).ok()?;
         let value = json::parse(&text).ok()?.into_owned();
         value.get("calls").is_some().then_some(Self(value))
     }
 
-    /// Returns the parts that are not as they were.
+    /// Returns the incomplete parts.
     pub(super) fn gaps(&self) -> HashMap<StoredPart, StoredGap> {
         let mut gaps = HashMap::new();
         for part in self.texts("replaced").filter_map(|word| word.parse::<StoredPart>().ok()) {
@@ -79,7 +79,7 @@ impl UnpackedContent {
         gaps
     }
 
-    /// Returns the keys of attributes whose value is not as it was.
+    /// Returns the keys of incomplete attributes.
     pub(super) fn attribute_gaps(&self) -> impl Iterator<Item = (&str, StoredGap)> {
         let all = self.0.get("attributes").and_then(Value::as_map);
         let cut = all.into_iter().flat_map(|all| all.iter()).filter(|(_, it)| it.is_null());
@@ -87,7 +87,7 @@ impl UnpackedContent {
         cut.chain(self.texts("replaced_attributes").map(|key| (key, StoredGap::Redacted)))
     }
 
-    /// Returns the sums of the resource; of a run that was stored without, those of no text.
+    /// Returns the sums of the resource; for a run stored without them, those of no text.
     pub(super) fn resource_sums(&self) -> ResourceSums {
         let sums = self.0.get("facts").and_then(|facts| facts.get("resource"));
         let Some([a, b, c]) = sums.and_then(Value::as_list) else { return [Some(OTHER_SUM); 3] };
@@ -100,7 +100,7 @@ impl UnpackedContent {
         list.unwrap_or_default().iter().filter_map(Value::as_str)
     }
 
-    /// Completes a trajectory; `None` if what is stored is of another version.
+    /// Completes a trajectory; `None` if the stored content has another version.
     pub(super) fn fill<'c>(
         &'c self,
         base: Trajectory<'c>,
@@ -156,7 +156,7 @@ fn scalar<'v>(value: &'v Value<'_>) -> Option<AnyValue<'v>> {
     }
 }
 
-/// Builds a call of its row, its content and its facts.
+/// Builds a call from its row, content and facts.
 fn call<'c>(
     row: &'c RestoredCall,
     fields: &'c Value<'_>,
@@ -188,7 +188,7 @@ fn call<'c>(
     })
 }
 
-/// Returns the agent of a call: that of the run unless the content tells another, or none.
+/// Returns the agent of a call: the run's, unless the content has another, or none.
 fn agent_of<'c>(fields: &'c Value<'_>, of_run: Option<&'c str>) -> Option<&'c str> {
     fields.get("agent").map_or(of_run, Value::as_str)
 }
@@ -212,7 +212,7 @@ fn absent<'c>(field: &'c Value<'_>) -> Option<&'c str> {
     field.get("absent").and_then(Value::as_str)
 }
 
-/// Returns true for a field that is not whole, and for the mark of one.
+/// Returns true for an incomplete field, and for the mark of one.
 fn is_cut(field: &Value<'_>) -> bool {
     let is_marked = matches!(field, Value::Bool(true)) || field.get("truncated").is_some();
     is_marked || absent(field) == Some("left_out")
@@ -261,7 +261,7 @@ mod tests {
             &Trajectory { span_name: long.clone().into(), ..of(Vec::new()) },
             &[StoredPart::SpanName],
         );
-        // The last result takes the room of what follows it, with its quotes.
+        // The last result takes the room of the fields after it, including its quotes.
         let result = || Content::ready(Value::from("r".repeat(FIELD_BYTES_MAX - 2)));
         let full = || ToolCall { result: result(), ..ToolCall::default() };
         let calls = |last| {

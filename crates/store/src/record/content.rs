@@ -1,4 +1,4 @@
-//! Content of a run as JSON: input, output, calls, and what evaluators read of the root span.
+//! Content of a run as JSON: input, output, calls, and the root span's data for evaluators.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use spanscore_base::model::{Content, ToolCall, Trajectory};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::{Value, json};
 
-/// Mark of a field of which the beginning alone is stored.
+/// Mark of a truncated field.
 const TRUNCATED: &str = r#","truncated":true"#;
 
 /// Writes input, output, calls, names and attributes as one JSON object.
@@ -33,7 +33,7 @@ pub(super) fn content_of(trajectory: &Trajectory<'_>) -> String {
     out
 }
 
-/// Writes error, id and agent of a call; the agent only if it is not that of the run.
+/// Writes error, id and agent of a call; the agent only if it differs from the run's.
 fn names(call: &ToolCall<'_>, agent_of_run: Option<&str>, out: &mut String) {
     named("error", call.error.as_deref(), out);
     named("id", call.id.as_deref(), out);
@@ -44,7 +44,7 @@ fn names(call: &ToolCall<'_>, agent_of_run: Option<&str>, out: &mut String) {
     }
 }
 
-/// Writes a text under a name, after other fields; under `<name>_cut` that it is not whole.
+/// Writes a text under a name, after other fields; a truncated one under `<name>_cut`.
 fn named(name: &str, value: Option<&str>, out: &mut String) {
     let Some(value) = value else { return };
     let has_room = out.len() <= CONTENT_BYTES_MAX;
@@ -61,8 +61,8 @@ fn named(name: &str, value: Option<&str>, out: &mut String) {
     }
 }
 
-/// Writes the attributes of the root span; `null` stands for a value that is long or no scalar.
-/// Without attributes, with too many or with a long key, none are known.
+/// Writes the attributes of the root span; `null` replaces a value that is long or not a scalar.
+/// Nothing is written without attributes, with too many or with a long key.
 fn attributes(all: &[(&str, AnyValue<'_>)], out: &mut String) {
     let is_over = all.len() > ATTRIBUTES_MAX || out.len() > CONTENT_BYTES_MAX;
     if all.is_empty() || is_over || all.iter().any(|(key, _)| key.len() > ATTRIBUTE_BYTES_MAX) {
@@ -89,7 +89,7 @@ fn attributes(all: &[(&str, AnyValue<'_>)], out: &mut String) {
     out.push('}');
 }
 
-/// Writes one field: its value under `value`, or the reason that there is none under `absent`.
+/// Writes one field: its value under `value`, or the reason that it is `absent`.
 fn field(content: &Content<'_>, out: &mut String) {
     if out.len() > CONTENT_BYTES_MAX {
         out.push_str(r#"{"absent":"left_out"}"#);
@@ -112,7 +112,7 @@ fn field(content: &Content<'_>, out: &mut String) {
     }
 }
 
-/// Writes a value, or as a text of the same beginning if it is too long.
+/// Writes a value; one that is too long becomes a text of its beginning.
 fn recorded(value: &Value<'_>, out: &mut String) {
     let start = out.len();
     let mut limited = LimitedWriter { out, left: FIELD_BYTES_MAX };
@@ -123,10 +123,10 @@ fn recorded(value: &Value<'_>, out: &mut String) {
     }
 }
 
-/// Writer that fails at its limit, so that no more of a long value is read.
+/// Writer that fails at its limit, so that the rest of a long value is not read.
 pub(super) struct LimitedWriter<'a> {
     pub(super) out: &'a mut String,
-    /// Bytes that there is room for.
+    /// Remaining bytes.
     pub(super) left: usize,
 }
 

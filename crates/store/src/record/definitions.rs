@@ -1,10 +1,10 @@
-//! Definitions of the tools that a run was offered, as one JSON object.
+//! Definitions of a run's offered tools, as one JSON object.
 //!
 //! ```text
 //! {"tools":[{"name":"refund","description":"..","input_schema":{..},"agent":".."},..]}
 //! ```
 //!
-//! If they are not as they were, `gap` stands before `tools` and says why.
+//! If they are incomplete, `gap` precedes `tools` with the reason.
 
 use std::fmt::{self, Write};
 
@@ -14,21 +14,20 @@ use crate::part::StoredGap;
 use spanscore_base::model::ToolDefinition;
 use spanscore_base::value::json;
 
-/// Longest definitions of a run, bytes; of longer ones the names are stored, and not even these
-/// if they are longer.
+/// Longest definitions of a run, bytes. Of longer ones only the names are stored, if these fit.
 pub(crate) const DEFINITIONS_BYTES_MAX: usize = 4 * FIELD_BYTES_MAX;
 
-/// Definitions of the tools of a run, as far as they may be stored.
+/// Storable definitions of a run's tools.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedDefinitions {
     pub(crate) text: String,
-    /// True if they are longer than is stored.
+    /// True if they exceed the limit.
     pub(crate) is_cut: bool,
 }
 
 impl RecordedDefinitions {
-    /// Writes definitions, without content the names alone: these only where an evaluator had them
-    /// read, so none may mean that nobody looked.
+    /// Writes definitions, or only the names without content. Names are written only if an
+    /// evaluator reads definitions, so an empty list may mean that none were read.
     pub(crate) fn of(tools: &[ToolDefinition<'_>], with_content: bool) -> Option<Self> {
         if !with_content && tools.is_empty() {
             return None;
@@ -42,7 +41,7 @@ impl RecordedDefinitions {
     }
 }
 
-/// Writes tools, with a gap their names alone; `None` if they are too long.
+/// Writes tools, only their names with a gap; `None` if they are too long.
 fn written(tools: &[ToolDefinition<'_>], gap: Option<StoredGap>) -> Option<String> {
     let mut out = String::new();
     let mut limited = LimitedWriter { out: &mut out, left: DEFINITIONS_BYTES_MAX };
@@ -70,7 +69,7 @@ fn write_all(
     out.write_str("]}")
 }
 
-/// Writes what there is of a definition beside its name.
+/// Writes the parts of a definition after its name.
 fn write_rest(tool: &ToolDefinition<'_>, out: &mut LimitedWriter<'_>) -> fmt::Result {
     if !tool.description.is_empty() {
         out.write_str(r#","description":"#)?;

@@ -1,4 +1,4 @@
-//! Facts of a run as numbers, by which it can be judged again.
+//! Numeric facts of a run for judging it again.
 //!
 //! ```text
 //! {"version":1,"start":1700000000000000000,"end":..,"bytes":..,"usage":[..],"resource":[..],
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Times of calls are nanoseconds after the start of the run; an unknown end, place or count is
-//! `null`. Of the resource there are [sums](resource_sums).
+//! `null`. The resource is represented by [sums](resource_sums).
 
 use std::fmt::Write;
 
@@ -14,11 +14,11 @@ use super::CALLS_MAX;
 use crate::source::resource_sums;
 use spanscore_base::model::{Origin, ToolCall, Trajectory, Usage};
 
-/// Version of the form.
+/// Version of the format.
 pub(crate) const FACTS_VERSION: i64 = 1;
-/// Flag of a call by which the agent gave its answer.
+/// Flag of the call with the agent's answer.
 pub(crate) const IS_OUTPUT: i64 = 1;
-/// Flag of a call that stands in a model's messages alone.
+/// Flag of a call that only a model's messages record.
 pub(crate) const IS_OF_MODEL: i64 = 2;
 
 /// Writes the facts of a run.
@@ -76,7 +76,7 @@ fn number(at: usize, value: Option<impl std::fmt::Display>, out: &mut String) ->
     }
 }
 
-/// Returns the counts of a usage, in the order in which they are stored.
+/// Returns the counts of a usage, in storing order.
 fn counts(usage: &Usage) -> [Option<u64>; 6] {
     [
         usage.model_calls, usage.input_tokens, usage.output_tokens, usage.cache_read_tokens,
@@ -84,7 +84,7 @@ fn counts(usage: &Usage) -> [Option<u64>; 6] {
     ]
 }
 
-/// Builds a usage of its stored counts.
+/// Builds a usage from its stored counts.
 pub(crate) fn usage_of(counts: &[Option<u64>]) -> Usage {
     let count = |at: usize| counts.get(at).copied().flatten();
     Usage {

@@ -1,4 +1,4 @@
-//! Record of a judged trajectory: an owned excerpt, made on the shard, read by the writer.
+//! Record of a judged trajectory: an owned excerpt, built on the shard, read by the writer.
 
 mod content;
 mod definitions;
@@ -22,16 +22,16 @@ pub(crate) use facts::{FACTS_VERSION, IS_OF_MODEL, IS_OUTPUT, usage_of};
 
 /// Longest JSON text of one argument, result, input or output; longer ones are cut.
 pub(crate) const FIELD_BYTES_MAX: usize = 64 << 10;
-/// Bytes of content beyond which further fields of a trajectory are left out.
+/// Bytes of content after which further fields of a trajectory are omitted.
 pub(crate) const CONTENT_BYTES_MAX: usize = 1 << 20;
-/// Most attributes of the root span; of a span with more none is stored.
+/// Limit on the attributes of the root span; with more, none is stored.
 pub(crate) const ATTRIBUTES_MAX: usize = 64;
-/// Longest text of such an attribute; a longer one is left out.
+/// Longest text of such an attribute; a longer one is omitted.
 pub(crate) const ATTRIBUTE_BYTES_MAX: usize = 200;
-/// Most calls of a trajectory that are stored each by itself.
+/// Limit on individually stored calls of a trajectory.
 pub(crate) const CALLS_MAX: usize = 10_000;
 
-/// Facts of a judgement that the trajectory does not hold.
+/// Facts of a judgement that are not in the trajectory.
 #[derive(Clone, Copy, Debug)]
 pub struct Judgement {
     /// Cause that completed the trace.
@@ -48,10 +48,10 @@ pub struct Judgement {
     pub is_passing: bool,
 }
 
-/// Trace as its senders name it, and their group: other clients may send the same id.
+/// Trace id as sent, with the client group: other clients may send the same id.
 pub(crate) type TraceKey = (TraceId, ClientGroup);
 
-/// Judged trajectory as it is stored.
+/// Judged trajectory to store.
 #[derive(Clone, Debug)]
 pub struct TrajectoryRecord {
     pub(crate) trace: TraceKey,
@@ -68,18 +68,18 @@ pub struct TrajectoryRecord {
     pub(crate) error_count: usize,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<f64>,
-    /// Texts and numbers to judge it again by; `None` if no content is stored.
+    /// Texts and numbers for judging it again; `None` without content.
     pub(crate) content: Option<RecordedContent>,
-    /// Tools that it was offered; `None` if that is not stored.
+    /// Offered tools; `None` if they are not stored.
     pub(crate) definitions: Option<RecordedDefinitions>,
 }
 
 /// Content of a run, as two JSON objects.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedContent {
-    /// Texts of strangers: input, output, calls, names, attributes.
+    /// Untrusted texts: input, output, calls, names, attributes.
     pub(crate) texts: String,
-    /// Numbers and flags alone, which no detector need look at.
+    /// Only numbers and flags, which need no redaction.
     pub(crate) facts: String,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct CallRecord {
 }
 
 impl TrajectoryRecord {
-    /// Copies a trajectory, its content too if `with_content`.
+    /// Copies a trajectory, including its content if `with_content`.
     pub fn new(trajectory: &Trajectory<'_>, judgement: Judgement, with_content: bool) -> Self {
         let calls = &trajectory.tool_calls;
         let is_error = |call: &&ToolCall<'_>| call.status == CallStatus::Error;
@@ -124,7 +124,7 @@ impl TrajectoryRecord {
         }
     }
 
-    /// Returns the bytes held in memory, about.
+    /// Returns the approximate bytes held in memory.
     pub(crate) fn bytes(&self) -> usize {
         let content = self.content.as_ref().map_or(0, |it| it.texts.len() + it.facts.len());
         let definitions = self.definitions.as_ref().map_or(0, |it| it.text.len());

@@ -1,11 +1,11 @@
-//! Schema of the file: tables, views, and the steps from one version to the next.
+//! Schema of the file: tables, views, and migrations.
 //!
-//! `user_version` is the number of steps that a file has seen. Each step is one transaction. A file
-//! of a newer program is refused. Views are made anew after every step.
+//! `user_version` is the number of migrations applied. Each is one transaction. A file of a newer
+//! program is refused. Views are recreated after every migration.
 
 use rusqlite::Connection;
 
-/// Steps, the first of which makes an empty file one of version 1.
+/// Migrations, the first of which makes an empty file one of version 1.
 const STEPS: [&str; 3] =
     [include_str!("tables.sql"), include_str!("clients.sql"), include_str!("definitions.sql")];
 /// Views for readers.
@@ -14,7 +14,7 @@ const VIEWS: &str = include_str!("views.sql");
 const VIEW_NAMES: [&str; 5] =
     ["v_trajectories", "v_evaluations", "v_calls", "v_sessions", "v_annotations"];
 
-/// Version of files that this program writes.
+/// Version of files written by this program.
 pub const VERSION: u32 = STEPS.len() as u32;
 
 /// Reads the version of a file.
@@ -22,7 +22,7 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Brings a file of an older version, or an empty one, to [`VERSION`].
+/// Migrates an older or empty file to [`VERSION`].
 pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let found = version(connection)?;
     for (at, step) in STEPS.iter().enumerate().skip(found as usize) {

@@ -1,4 +1,4 @@
-//! Evaluations of other processes beside own ones.
+//! Tests of evaluations of other processes beside own ones.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::*;
 use crate::CollectedEvents;
 use crate::queue::{StoreQueue, StoreWork};
 
-/// Verdict that comes: number of its id, score, what it revises, and the client, if not this
-/// process gave it.
+/// Incoming verdict: number of its id, score, revised id, and the client, if another process
+/// judged.
 type Coming = (u8, f64, Option<u8>, Option<&'static str>);
 
 fn bring(store: &Store, (id, score, revises, client): Coming) {
@@ -23,8 +23,8 @@ fn bring(store: &Store, (id, score, revises, client): Coming) {
     }
 }
 
-/// Brings verdicts on one trace in this order, and again after a restart, and expects those stored:
-/// score, client, and true for one that counts now, by score.
+/// Stores verdicts on one trace in this order, and again after a restart. Expects these stored ones
+/// by score: score, client, and true for a current one.
 fn check(coming: &[Coming], expected: &[(f64, Option<&str>, bool)]) {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {

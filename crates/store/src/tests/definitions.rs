@@ -1,4 +1,4 @@
-//! Definitions of tools: each set once, as far as it may be stored, as long as a run has it.
+//! Tests of tool definitions: each set stored once, within limits, while a run has it.
 
 use rusqlite::Connection;
 use serde_json::{Value as Json, json};
@@ -53,7 +53,7 @@ fn tools_offered_are_shown_as_far_as_their_content_may_be() {
         json!([{"name": "refund", "description": "Pays.", "input_schema": {"type": "object"}}]);
     check(&[refund("Pays.", schema)], true, whole, None);
     check(&[refund("Pays.", schema)], false, name(), Some(StoredGap::NotStored));
-    // Words for the model are judged by nobody; a schema is.
+    // No evaluator judges the words for the model, but the schema.
     let told = json!([{"name": "refund", "description": "As [SECRET_1]."}]);
     check(&[refund("As secret.", "null")], true, told, None);
     let schema = json!([{"name": "refund", "input_schema": {"default": "[SECRET_1]"}}]);
@@ -74,7 +74,7 @@ fn runs_share_a_set_that_goes_with_the_last_of_them() {
     }
     store.trajectory(offering(3, &[refund("Pays back.", "null")], true));
     store.close();
-    // After a restart sets are known from the file.
+    // After a restart sets are found in the file.
     let store = start(folder.path());
     store.trajectory(offering(4, &[refund("Pays.", "null")], true));
     store.close();

@@ -1,4 +1,4 @@
-//! Annotations and dataset items, against the runs that they are of.
+//! Tests of annotations and dataset items with their runs.
 
 use super::*;
 use crate::query::{AnnotationFilter, StoreField, StoreQueryError};
@@ -31,7 +31,7 @@ fn item(number: u64, key: Option<&str>) -> NewDatasetItem {
     }
 }
 
-/// Starts a store with runs, and waits until they are in its file.
+/// Starts a store with runs, and waits until they are written.
 fn filled(folder: &Path, runs: u64) -> (Store, StoreView) {
     let store = start(folder);
     (0..runs).for_each(|number| {
@@ -317,7 +317,7 @@ fn runs_without_content_become_items_and_those_without_calls_need_criteria() {
     check(2, None);
 }
 
-/// Builds a run whose content hardly shrinks.
+/// Builds a run with nearly incompressible content.
 fn large_run(number: u64) -> TrajectoryRecord {
     let mut state = number + 1;
     let word = |_| {

@@ -279,7 +279,7 @@ fn content_none_stores_no_word_of_a_trace() {
 
 #[test]
 fn secrets_that_a_key_tells_are_hidden_also_where_details_are_dropped() {
-    // Learns what stands under `token`, as the detectors do.
+    // Detects the value of `token`, as the detectors do.
     let redact: RedactValues = Arc::new(|_, values| {
         let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
         let mut parts = texts.iter().flat_map(|text| text.split(r#""token":""#).nth(1));
@@ -310,7 +310,7 @@ fn of_two_parts_of_a_run_the_one_with_more_spans_is_shown() {
         record.judgement.spans = spans;
         store.trajectory(record);
     };
-    // Late spans of a forgotten trace come as its first revision, and as later ones.
+    // Late spans of a forgotten trace arrive as its first revision, and as later ones.
     [(0, 9), (0, 2), (1, 3)].into_iter().for_each(|(revision, spans)| part(1, revision, spans));
     [(0, 2), (0, 9), (1, 10)].into_iter().for_each(|(revision, spans)| part(2, revision, spans));
     store.close();

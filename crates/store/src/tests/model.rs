@@ -19,7 +19,7 @@ fn outcome_of(score: Option<u8>) -> Outcome {
     score.map_or_else(not_evaluable, |twentieths| scored(f64::from(twentieths) / 20.0))
 }
 
-/// Computes passed, failed, not evaluable and the sum of scores plainly.
+/// Computes passed, failed, not evaluable and the sum of scores directly.
 fn plain(steps: &[Step]) -> (i64, i64, i64, f64) {
     let mut first = HashMap::new();
     for (trace, id, score, revises) in steps {
@@ -72,7 +72,7 @@ fn feed(store: &Store, steps: &[Step]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Also across a restart: then traces are read back from the file.
+    /// Also across a restart, after which traces are read from the file.
     #[test]
     fn rows_and_sums_equal_a_plain_computation(steps in steps(), cut in 0_usize..60) {
         let folder = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ proptest! {
             .groups(&StoreFilter::default(), &[crate::query::StoreField::Label])
             .unwrap();
         prop_assert_eq!(by_label.iter().map(|it| it.passed).sum::<i64>(), passed);
-        // Rows, added up, say what the sums say.
+        // Rows add up to the sums.
         if let Some(merged) = StoredGroup::merged(&by_label) {
             prop_assert!((merged.squares - sums.squares).abs() < 1e-6);
             prop_assert!((merged.mean.unwrap_or(0.0) - sums.mean.unwrap_or(0.0)).abs() < 1e-6);
@@ -116,7 +116,7 @@ fn full_queue_leaves_out_rows_and_keeps_the_sums() {
     while second.view().state() == crate::StoreState::Opening {
         std::thread::yield_now();
     }
-    // Waits for the lock, so its queue fills.
+    // Its writer waits for the lock, so its queue fills.
     let store = start_small(folder.path(), 40);
     for number in 0..100 {
         store.trajectory(run(number, 0, number % 4 != 0));

@@ -34,7 +34,7 @@ fn a_million_evaluations() {
         while store.view().counters().get(StoreCount::Trajectories) + 2_000 < number {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        // Spread over the week that the overview shows.
+        // Spread over the week of the overview.
         let ended_ns = now_ns() - WEEK_NS / RUNS * (RUNS - number);
         let mut record = run(number, 0, false);
         record.start_ns = ended_ns - 3_000_000_000;
@@ -80,7 +80,7 @@ fn a_million_evaluations() {
     overview(&reader);
 }
 
-/// Prints the processor time of a question, the best of three.
+/// Prints the processor time of a query, the best of three.
 fn timed<T>(what: &str, ask: impl Fn() -> T) -> f64 {
     let own = Path::new("/proc/thread-self");
     let mut best = f64::INFINITY;
@@ -93,7 +93,7 @@ fn timed<T>(what: &str, ask: impl Fn() -> T) -> f64 {
     best
 }
 
-/// Asks what the overview of seven days asks.
+/// Runs the queries of a seven-day overview.
 fn overview(reader: &StoreReader) {
     use crate::query::StoreField;
     const DAY_MS: i64 = 24 * 3_600_000;

@@ -1,4 +1,4 @@
-//! Evaluations of other processes beside own ones: marked by their client, never current over them.
+//! Evaluations of other processes beside own ones: marked by client, never current in their place.
 
 use hashbrown::HashMap;
 use rusqlite::{Connection, params};
@@ -11,17 +11,17 @@ use super::statements::run;
 use super::traces::{KnownEvaluation, KnownTrace};
 use crate::counters::StoreCount;
 
-/// Most evaluations of a trace that the process of a client gives.
+/// Limit on a client's evaluations of a trace.
 const CLIENT_COLLECTED_MAX: usize = 1_000;
-/// Most evaluations of a trace that the processes of all clients give.
+/// Limit on all clients' evaluations of a trace.
 const COLLECTED_MAX: usize = 10_000;
 
-/// Process that gave an evaluation.
+/// Process that judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Bringer<'a> {
-    /// This one; true if passes are only counted, for want of room.
+    /// This one; true if passes are only counted, for lack of room.
     This(bool),
-    /// That of a client.
+    /// A client's process.
     Client(&'a str),
 }
 
@@ -34,10 +34,10 @@ impl<'a> Bringer<'a> {
     }
 }
 
-/// Numbers of the evaluations of a trace that other processes gave.
+/// Number of a trace's evaluations from other processes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CollectedNumbers {
-    /// By the hash of the client.
+    /// By hash of the client.
     of_clients: HashMap<u32, usize>,
     all: usize,
 }
@@ -49,7 +49,7 @@ impl CollectedNumbers {
         self.all += 1;
     }
 
-    /// Counts an evaluation of a client no more.
+    /// Removes an evaluation of a client from the count.
     fn remove(&mut self, client: u32) {
         if let Some(own) = self.of_clients.get_mut(&client) {
             *own -= 1;
@@ -57,7 +57,7 @@ impl CollectedNumbers {
         }
     }
 
-    /// Returns true if a client, or all of them, have given as many as they may.
+    /// Returns true if a client, or all together, have reached the limit.
     pub(super) fn is_full_of(&self, client: u32) -> bool {
         let own = self.of_clients.get(&client).copied().unwrap_or(0);
         own >= CLIENT_COLLECTED_MAX || self.all >= COLLECTED_MAX
@@ -65,9 +65,9 @@ impl CollectedNumbers {
 }
 
 impl RowWriter {
-    /// Returns true if an evaluation of another process counts now: no own one of that evaluator
-    /// is known of the trace, nor one that revises it. What it revises itself is retired then,
-    /// unless this process gave it.
+    /// Returns true if an evaluation of another process is current: no own one of that evaluator is
+    /// known for the trace, nor one that revises it. Its predecessor is then retired, unless this
+    /// process judged it.
     pub(super) fn stands_collected(
         &mut self,
         connection: &Connection,
@@ -88,7 +88,7 @@ impl RowWriter {
         Ok(!has_own && !is_revised)
     }
 
-    /// Retires what other processes said by an evaluator of this name.
+    /// Retires other processes' evaluations by an evaluator of this name.
     pub(super) fn retire_collected(
         &mut self,
         connection: &Connection,
@@ -104,7 +104,7 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Removes what another process gave under the id of an own evaluation.
+    /// Removes another process's evaluation with the id of an own one.
     pub(super) fn take_over(
         &mut self,
         connection: &Connection,
@@ -121,7 +121,7 @@ impl RowWriter {
     }
 }
 
-/// Returns the evaluations of a trace by evaluators of a name, of other processes or of this one.
+/// Returns a trace's evaluations by evaluators of a name, of other processes or of this one.
 fn ids_of(
     connection: &Connection,
     trajectory: i64,

@@ -1,4 +1,4 @@
-//! Texts of a trace as they may be stored: withheld, redacted, cut.
+//! Storable texts of a trace: withheld, redacted, truncated.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,17 +15,16 @@ use crate::source::RunSource;
 
 /// Longest explanation or error, bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
-/// Longest details, bytes; longer ones are left out.
+/// Longest details, bytes; longer ones are omitted.
 const DETAILS_BYTES_MAX: usize = 64 << 10;
 /// Longest title of a run, bytes.
 const TITLE_BYTES_MAX: usize = 160;
 
-/// Replaces secrets and personal data in values of a trace that are shown together; `None` where
-/// all of them may be stored as they are.
+/// Redacts values of a trace that are shown together; `None` if all may be stored unchanged.
 pub type RedactValues =
     Arc<dyn Fn(TraceId, &[&Value<'_>]) -> Option<Vec<Value<'static>>> + Send + Sync>;
 
-/// Texts of one evaluation as they are stored.
+/// Storable texts of one evaluation.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct StoredTexts {
     pub(super) reason: Option<&'static str>,
@@ -61,7 +60,7 @@ impl ContentPolicy {
                 } else {
                     Cow::Borrowed(score.explanation.as_str())
                 };
-                // Also details that are dropped tell secrets by their keys.
+                // Omitted details also reveal secrets by their keys.
                 let (explanation, details) = self.shown(trace, &words, Some(&score.details));
                 let details = details.filter(|_| self.is_kept(&score.details, figures));
                 let details = details.map(|details| sized(&details));
@@ -79,7 +78,7 @@ impl ContentPolicy {
         }
     }
 
-    /// Returns the content of a run, and its title: the beginning of the input.
+    /// Returns the content of a run and its title, the beginning of the input.
     pub(super) fn content(
         &self,
         trace: TraceId,
@@ -99,8 +98,8 @@ impl ContentPolicy {
         (with_facts(&read, shown.as_ref(), content), title)
     }
 
-    /// Returns a source as it may be stored: the name of an agent may hold a person's. All traces
-    /// share the names of what was replaced, as agents are compared across traces.
+    /// Returns a storable source: an agent's name may hold a person's. All traces share the
+    /// redaction names, since agents are compared across traces.
     pub(super) fn source<'s>(&self, source: &'s RunSource) -> Cow<'s, RunSource> {
         let shown = self.redacted(TraceId::default(), &[&Value::from(&*source.agent)]);
         let Some(shown) = shown else { return Cow::Borrowed(source) };
@@ -127,8 +126,8 @@ impl ContentPolicy {
         is_wanted && !details.is_null() && self.content != StoredContent::None
     }
 
-    /// Returns words and details as they are shown. They are redacted together: a secret that is
-    /// known by its key in the details is hidden in the words, too.
+    /// Returns storable words and details. They are redacted together: a secret identified by its
+    /// key in the details is hidden in the words, too.
     fn shown<'v>(
         &self,
         trace: TraceId,
@@ -146,7 +145,7 @@ impl ContentPolicy {
     }
 }
 
-/// Returns a text within its limit; `None` if it is empty.
+/// Truncates a text to its limit; `None` if it is empty.
 fn cut(text: &str) -> Option<String> {
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     Some(text[..end].to_owned()).filter(|text| !text.is_empty())

@@ -1,4 +1,4 @@
-//! Definitions of tools: each distinct set is stored once, under the hash of its text.
+//! Tool definitions: each distinct set is stored once, by the hash of its text.
 
 use std::borrow::Cow;
 
@@ -15,15 +15,14 @@ use crate::counters::StoreCount;
 use crate::part::StoredGap;
 use crate::record::TrajectoryRecord;
 
-/// Most sets of definitions, of which each sender has a part; of runs with another one none are
-/// stored.
+/// Limit on sets of definitions, of which each sender has a share; others are not stored.
 pub(super) const DEFINITIONS_MAX: usize = 10_000;
 
 /// SHA-256 of a set.
 pub(super) type DefinitionsDigest = [u8; 32];
 
 impl RowWriter {
-    /// Returns the row of the definitions of a run; `None` if they are not stored.
+    /// Returns the row of a run's definitions; `None` if they are not stored.
     pub(super) fn definitions(
         &mut self,
         connection: &Connection,
@@ -50,7 +49,7 @@ impl RowWriter {
             return Ok(Some(*id));
         }
         let shown = policy.definitions(text);
-        // Of what is shown: the hash of a secret would let one guess it.
+        // Of the redacted text: the hash of a secret could be guessed from.
         let digest = digest(&shown);
         let table = ("definitions", DEFINITIONS_MAX);
         let sender = Some(sender);
@@ -69,8 +68,7 @@ impl RowWriter {
 }
 
 impl ContentPolicy {
-    /// Returns definitions as they may be stored. Runs share them, and so the names of what was
-    /// replaced.
+    /// Returns storable definitions. Runs share them, and so the redaction names.
     fn definitions<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Ok(read) = json::parse(text) else {
             self.counters.add(StoreCount::Withheld, 1);
@@ -88,8 +86,8 @@ impl ContentPolicy {
     }
 }
 
-/// Returns true if two values differ in descriptions alone, which tell a model what to write, and
-/// by which no call is judged.
+/// Returns true if two values differ only in descriptions, which instruct a model and judge no
+/// call.
 fn is_same(read: &Value<'_>, shown: &Value<'_>) -> bool {
     match (read, shown) {
         (Value::List(a), Value::List(b)) => {

@@ -1,7 +1,7 @@
-//! Writer: the one thread that changes the file.
+//! Writer: the only thread that changes the file.
 //!
-//! It opens the file, writes batches of rows in transactions, deletes what is too old, and goes on
-//! trying while the file cannot be written: meanwhile the queue fills, and sheds.
+//! It opens the file, writes batches of rows in transactions, and deletes old data. While the file
+//! is unwritable it retries, and the queue fills and sheds.
 
 mod collected;
 mod content;
@@ -35,15 +35,15 @@ use crate::edit::QueuedEdit;
 use crate::open::{OpenStore, StoreOpenError, beside, is_damage};
 use crate::queue::{StoreBatch, StoreQueue, StoreWork};
 
-/// Rows that are committed together.
+/// Rows committed together.
 pub(crate) const BATCH_ROWS: usize = 1_000;
-/// Longest time for which rows wait for others.
+/// Longest wait of rows for others.
 const GATHER: Duration = Duration::from_millis(100);
-/// Longest time without a look at limits.
+/// Longest time without a check of limits.
 const IDLE: Duration = Duration::from_secs(1);
-/// Time between two attempts with a file that cannot be used.
+/// Interval of retries with an unusable file.
 const RETRY: Duration = Duration::from_secs(2);
-/// Time between two looks at age and size.
+/// Interval of checks of age and size.
 const HOUSEKEEPING: Duration = Duration::from_secs(10);
 /// Attempts with a batch that fails for a reason of its own.
 const ATTEMPTS_MAX: usize = 3;
@@ -55,9 +55,9 @@ pub enum StoreState {
     Opening,
     /// Rows are written.
     Working,
-    /// The file cannot be written now; the writer goes on trying.
+    /// The file is currently unwritable; the writer retries.
     Failing(String),
-    /// The file will not be used by this process.
+    /// The file is unusable for this process.
     Refused(String),
     /// The writer has ended.
     Closed,
@@ -132,7 +132,7 @@ impl WriterParts {
         writer.run();
     }
 
-    /// Opens the file; goes on trying unless a newer program wrote it.
+    /// Opens the file; retries unless a newer program wrote it.
     fn open(&self) -> Option<OpenStore> {
         loop {
             match OpenStore::open(&self.path) {
@@ -153,7 +153,7 @@ impl WriterParts {
         }
     }
 
-    /// Counts what still waits as lost.
+    /// Counts all waiting work as lost.
     fn discard_all(&self) {
         loop {
             let batch = self.queue.take(BATCH_ROWS, Duration::ZERO, Duration::ZERO);
@@ -182,7 +182,7 @@ struct StoreWriter {
     parts: WriterParts,
     store: OpenStore,
     rows: RowWriter,
-    /// Counts that the file has, of [`PERSISTED`].
+    /// Counts in the file, of [`PERSISTED`].
     persisted: [u64; 6],
     /// True if nothing was written since the last checkpoint.
     rested: bool,
@@ -190,7 +190,7 @@ struct StoreWriter {
     panicked: bool,
 }
 
-/// Counts that belong to the figures of a file, with their names in it.
+/// Counts stored with the figures of a file, by name.
 const PERSISTED: [(&str, StoreCount); 6] = [
     ("uncorrected", StoreCount::Uncorrected),
     ("repeated_unseen", StoreCount::RepeatedUnseen),
@@ -228,7 +228,7 @@ impl StoreWriter {
         self.parts.state.set(StoreState::Closed);
     }
 
-    /// Makes the edits of people; one that panics is rolled back.
+    /// Makes the waiting edits; one that panics is rolled back.
     fn edit(&mut self, edits: Vec<QueuedEdit>) {
         for edit in edits {
             self.rested = false;
@@ -238,7 +238,7 @@ impl StoreWriter {
         }
     }
 
-    /// Writes a batch; while the file cannot be written it tries again.
+    /// Writes a batch; retries while the file is unwritable.
     fn write(&mut self, batch: &StoreBatch) {
         let mut attempts = 0;
         loop {
@@ -269,7 +269,7 @@ impl StoreWriter {
         self.rested = false;
     }
 
-    /// Goes on without a batch that panicked: its transaction is rolled back.
+    /// Continues without a batch that panicked, whose transaction is rolled back.
     fn give_up(&mut self, batch: &StoreBatch) {
         self.rows.forget();
         self.parts.counters.add(StoreCount::Failures, 1);
@@ -288,7 +288,7 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Holds the limits of age and size; returns true if there is more to do at once.
+    /// Enforces the limits of age and size; returns true if more remains.
     fn housekeep(&mut self) -> bool {
         let now_ms = self.rows.now_ms().max(now_ms());
         let counters = Arc::clone(&self.parts.counters);
@@ -297,7 +297,7 @@ impl StoreWriter {
         let before = deleted();
         let done = retain(&mut self.store.connection, &self.parts.limits, now_ms, &counters)
             .and_then(|more| self.persist().map(|()| more));
-        // Ids of rows that may be gone go to others.
+        // Ids of deleted rows are reused.
         if done.is_err() || deleted() != before {
             self.rows.forget();
         }
@@ -309,7 +309,7 @@ impl StoreWriter {
         })
     }
 
-    /// Adds the counts since the last time to those in the file.
+    /// Adds the new counts to those in the file.
     fn persist(&mut self) -> rusqlite::Result<()> {
         for ((name, count), known) in PERSISTED.iter().zip(&mut self.persisted) {
             let now = self.parts.counters.get(*count);
@@ -325,12 +325,12 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Brings all rows into the file itself, once after each time of work.
+    /// Checkpoints all rows into the file, once after each period of work.
     fn rest(&mut self) {
         if std::mem::replace(&mut self.rested, true) {
             return;
         }
-        // A reader may hold it up; the next rest tries again.
+        // A reader may block it; the next rest retries.
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         let _ = self.store.connection.query_row(checkpoint, [], |_| Ok(()));
         self.measure();
@@ -344,7 +344,7 @@ impl StoreWriter {
     }
 }
 
-/// Returns true if an error is of disk or locks, not of the rows.
+/// Returns true for an error of disk or locks, rather than of the rows.
 fn is_of_the_system(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),

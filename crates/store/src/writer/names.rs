@@ -1,7 +1,7 @@
-//! Row numbers of evaluators, sources and tools, by their names.
+//! Row numbers of evaluators, sources and tools, by name.
 //!
-//! Tables of names are small, and whoever invents names would fill them for all: of what a table
-//! still takes each sender has a part, as in the queues. Beyond it its new names share a row.
+//! Tables of names are small, and a sender that invents names could fill them. So each sender has a
+//! share of the free rows, as in the queues. Beyond it new names share a row.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use super::definitions::DefinitionsDigest;
 use super::statements::{find, insert};
 use crate::source::RunSource;
 
-/// Most evaluators, each version of one counted; those beyond share a row.
+/// Limit on evaluators, counting each version; others share a row.
 const EVALUATORS_MAX: usize = 10_000;
-/// Most sources; those beyond share a row.
+/// Limit on sources; others share a row.
 const SOURCES_MAX: usize = 2_000;
-/// Most tools; those beyond share a row.
+/// Limit on tools; others share a row.
 pub(crate) const TOOLS_MAX: usize = 5_000;
-/// Most names of a table that are remembered as left out.
+/// Limit on remembered names of a table without a row.
 const LEFT_OUT_MAX: usize = 10_000;
 /// Longest name, bytes.
 const NAME_BYTES_MAX: usize = 200;
-/// Name of the row that those beyond a limit share.
+/// Name of the shared row.
 const OTHER: &str = "other";
 
-/// Known row numbers, as they are in the file.
+/// Known row numbers in the file.
 #[derive(Default)]
 pub(super) struct KnownNames {
     evaluators: KnownRows<[u8; 16]>,
@@ -40,7 +40,7 @@ pub(super) struct KnownNames {
 }
 
 impl KnownNames {
-    /// Forgets what may have changed in the file; who added which row is known on.
+    /// Forgets rows that may have changed in the file, but not their senders.
     pub(super) fn forget(&mut self) {
         self.evaluators.forget();
         self.sources.forget();
@@ -48,7 +48,7 @@ impl KnownNames {
         self.definitions.forget();
     }
 
-    /// Takes the number of names that were newly left out: that share a row with others.
+    /// Takes the number of names newly sharing a row.
     pub(super) fn take_left_out(&mut self) -> usize {
         let Self { evaluators, sources, tools, .. } = self;
         let new =
@@ -57,32 +57,32 @@ impl KnownNames {
     }
 }
 
-/// Name of a sender, or of this process, by a hash.
+/// Name from a sender, or from this process, by hash.
 type NameOf = (Option<Sender>, u64);
 
 /// Rows of one table.
-// `SmartDefault` asks no `Default` of `K`, as std's derive would.
+// `SmartDefault` requires no `Default` of `K`, unlike std's derive.
 #[derive(SmartDefault)]
 pub(super) struct KnownRows<K> {
     pub(super) ids: HashMap<K, i64>,
-    /// Rows in the file, once they were counted.
+    /// Rows in the file, after counting them.
     count: Option<usize>,
-    /// Senders of the rows that this process added.
+    /// Senders of rows added by this process.
     owners: HashMap<i64, Sender>,
     shares: SenderShares,
-    /// Rows that were added, since what was known was last forgotten.
+    /// Rows added since the cache was last cleared.
     changes: u64,
-    /// Row that names beyond the limit share.
+    /// Row shared by names beyond the limit.
     other: Option<i64>,
-    /// Names that share it, with the changes up to which they are known to.
+    /// Names that share it, with the number of changes at that time.
     left_out: HashMap<NameOf, u64>,
-    /// Names that were added to these and are not counted yet.
+    /// New ones among these that are not counted yet.
     new_left_out: usize,
 }
 
 impl<K: Eq + Hash> KnownRows<K> {
-    /// Returns true if a table of so many rows at most takes one more of a sender; this process
-    /// has all that is left. Asks the file once.
+    /// Returns true if a table with this limit has room for a row of a sender; this process may use
+    /// all free rows. Queries the file once.
     pub(super) fn has_room(
         &mut self,
         connection: &Connection,
@@ -97,7 +97,7 @@ impl<K: Eq + Hash> KnownRows<K> {
         Ok(sender.map_or(left > 0, |sender| self.shares.fits(left, sender, 1)))
     }
 
-    /// Counts the rows in the file; those that are gone are nobody's any more.
+    /// Counts the rows in the file; deleted ones no longer belong to a sender.
     fn count_anew(&mut self, connection: &Connection, table: &str) -> rusqlite::Result<usize> {
         let mut query = connection.prepare(&format!("SELECT id FROM {table}"))?;
         let ids = query.query_map([], |row| row.get(0))?;
@@ -109,11 +109,11 @@ impl<K: Eq + Hash> KnownRows<K> {
         Ok(ids.len())
     }
 
-    /// Counts a row that was added for a sender, or for this process.
+    /// Counts a row added for a sender, or for this process.
     pub(super) fn added(&mut self, id: i64, sender: Option<Sender>) {
         self.count = self.count.map(|count| count + 1);
         self.changes += 1;
-        // A row of a transaction that failed may have had the number.
+        // A row of a failed transaction may have had the number.
         if let Some(before) = self.owners.remove(&id) {
             self.shares.remove(before, 1);
         }
@@ -128,16 +128,16 @@ impl<K: Eq + Hash> KnownRows<K> {
         self.count = None;
         self.other = None;
         self.left_out.clear();
-        // Those of a transaction that failed are left out again.
+        // Those of a failed transaction will be counted again.
         self.new_left_out = 0;
     }
 
-    /// Returns the name of a sender, or of this process.
+    /// Returns the name from a sender, or from this process.
     fn name_of(&self, name: impl Hash, sender: Option<Sender>) -> NameOf {
         (sender.map(Sender::without_group), self.left_out.hasher().hash_one(name))
     }
 
-    /// Returns the row that all others share, if a name is known to have no other.
+    /// Returns the shared row, if a name is known to have no other.
     fn shared(&self, name: &NameOf) -> Option<i64> {
         self.other.filter(|_| self.left_out.get(name) == Some(&self.changes))
     }
@@ -151,7 +151,7 @@ impl<K: Eq + Hash> KnownRows<K> {
         self.new_left_out += usize::from(is_new);
     }
 
-    /// Remembers a row, at most as many as the table may have.
+    /// Remembers a row, up to the table's limit.
     pub(super) fn keep(&mut self, key: K, id: i64, most: usize) -> i64 {
         if self.ids.len() >= most {
             self.ids.clear();
@@ -160,9 +160,9 @@ impl<K: Eq + Hash> KnownRows<K> {
         id
     }
 
-    /// Returns the row of a name and true: that which is there, or a new one while there is room
-    /// for one of the sender. Else that which all others share, which the name has only until
-    /// there is room: another sender may have some.
+    /// Returns the row of a name and true: the existing one, or a new one if the sender has room.
+    /// Otherwise returns the shared row and false; the name is retried later, since another sender
+    /// may have room.
     fn row<T: Copy>(
         &mut self,
         connection: &Connection,
@@ -191,7 +191,7 @@ impl<K: Eq + Hash> KnownRows<K> {
 }
 
 impl KnownNames {
-    /// Returns the row of an evaluator of this process.
+    /// Returns the row of an evaluator in this process.
     pub(super) fn evaluator(
         &mut self,
         connection: &Connection,
@@ -207,8 +207,8 @@ impl KnownNames {
         Ok(id)
     }
 
-    /// Returns the row of an evaluator of a sender's process, which may have said any digest: it is
-    /// not remembered under that.
+    /// Returns the row of an evaluator in a sender's process. Its digest is untrusted, so the row
+    /// is not remembered by it.
     pub(super) fn evaluator_elsewhere(
         &mut self,
         connection: &Connection,
@@ -239,7 +239,7 @@ impl KnownNames {
         )
     }
 
-    /// Returns the row of a source that a sender says.
+    /// Returns the row of a sender's source.
     pub(super) fn source(
         &mut self,
         connection: &Connection,
@@ -271,7 +271,7 @@ impl KnownNames {
         Ok(id)
     }
 
-    /// Returns the row of a tool that a sender says.
+    /// Returns the row of a sender's tool.
     pub(super) fn tool(
         &mut self,
         connection: &Connection,
@@ -319,13 +319,13 @@ fn add_source(connection: &Connection, source: &RunSource) -> rusqlite::Result<i
     insert(connection, query, params![service, agent, version, environment])
 }
 
-/// Cuts a name to its limit.
+/// Truncates a name to its limit.
 pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
-/// Returns true if a stored name may be the beginning of a longer one: a cut leaves out whole
-/// characters, of up to four bytes.
+/// Returns true if a stored name may be truncated: truncation removes whole characters, of up to
+/// four bytes.
 pub(crate) fn may_be_cut(name: &str) -> bool {
     name.len() > NAME_BYTES_MAX - 4
 }
@@ -360,7 +360,7 @@ mod tests {
         let own = tool(last, 2, &mut names);
         assert_ne!(own, shared, "another sender has room for it");
         assert_eq!(tool(last, 1, &mut names), own);
-        // After a failed transaction the parts are as the file has them.
+        // After a failed transaction the shares are as in the file.
         names.forget();
         for _ in 0..3 {
             assert_eq!(shared, tool(TOOLS_MAX, 1, &mut names));

@@ -1,12 +1,12 @@
-//! Marks of what redaction replaced, beside the facts of a run: who judges it again must not take a
-//! replaced value for the real one.
+//! Marks of redacted values beside the facts of a run, so that a later judgement never takes one
+//! for the real value.
 
 use spanscore_base::value::Value;
 
 use crate::part::StoredPart;
 use crate::record::RecordedContent;
 
-/// Parts of a run, and those of each call, by the names of their fields.
+/// Parts of a run and of each call, by field name.
 const RUN_FIELDS: [(&str, StoredPart); 5] = [
     ("input", StoredPart::Input),
     ("output", StoredPart::Output),
@@ -22,16 +22,15 @@ const CALL_FIELDS: [(&str, StoredPart); 5] = [
     ("agent", StoredPart::Agents),
 ];
 
-/// Joins the texts of a run, as they are shown, and its facts into one JSON object; the facts name
-/// the parts in which a value was replaced, and the attributes.
-/// Without `shown` nothing was replaced.
+/// Joins the texts of a run, as shown, and its facts into one JSON object. The facts list the parts
+/// and attributes with redacted values. Without `shown` nothing was redacted.
 pub(super) fn with_facts(
     read: &Value<'_>,
     shown: Option<&Value<'_>>,
     content: &RecordedContent,
 ) -> String {
     let mut out = shown.map_or_else(|| content.texts.clone(), ToString::to_string);
-    // Both end their object, which goes on.
+    // Removes both objects' closing braces.
     out.pop();
     out.push_str(r#","facts":"#);
     out.push_str(content.facts.trim_end_matches('}'));
@@ -47,7 +46,7 @@ pub(super) fn with_facts(
     out
 }
 
-/// Returns the parts in which a value was replaced. Of attributes, those whose key was.
+/// Returns the parts with a redacted value; attributes count if a key was redacted.
 fn replaced(read: &Value<'_>, shown: &Value<'_>) -> Vec<StoredPart> {
     let differs = |read: &Value<'_>, shown: &Value<'_>, name: &str| match name {
         "attributes" => keys(read).ne(keys(shown)),
@@ -71,7 +70,7 @@ fn keys<'v>(content: &'v Value<'_>) -> impl Iterator<Item = &'v str> {
     map.into_iter().flat_map(|map| map.iter().map(|(key, _)| key))
 }
 
-/// Returns the keys of attributes whose value was replaced.
+/// Returns the keys of attributes with a redacted value.
 fn replaced_attributes<'v>(read: &'v Value<'_>, shown: &'v Value<'_>) -> Vec<&'v str> {
     let of = |it: &'v Value<'_>| it.get("attributes").and_then(Value::as_map);
     let (Some(read), Some(shown)) = (of(read), of(shown)) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Retention: the oldest runs go when they are too old, or the file too large.
+//! Retention: deletes the oldest runs beyond the limits of age and size.
 
 use rusqlite::{Connection, params};
 
@@ -7,21 +7,21 @@ use super::sums::compact;
 use crate::counters::{StoreCount, StoreCounters};
 use crate::settings::RetentionSettings;
 
-/// Runs that are deleted in one transaction.
+/// Runs deleted in one transaction.
 const RUNS_MAX: usize = 500;
-/// Rows of sums that are merged in one transaction.
+/// Rows of sums merged in one transaction.
 const SUMS_MAX: usize = 5_000;
-/// Bytes of a row of sums, about.
+/// Approximate bytes of a row of sums.
 const SUMS_ROW_BYTES: u64 = 128;
-/// Part of the size limit that sums may take: a quarter.
+/// Inverse of the sums' share of the size limit.
 const SUMS_SHARE: u64 = 4;
-/// Hours of sums that are deleted in one transaction.
+/// Hours of sums deleted in one transaction.
 const SUMS_HOURS_MAX: i64 = 24;
-/// Time for which sums are held by the minute, milliseconds: 48 hours.
+/// Age up to which sums have minute resolution, milliseconds: 48 hours.
 pub(super) const MINUTES_KEPT_MS: i64 = 48 * 3_600_000;
 /// The same while the file is too large: an hour.
 const MINUTES_LARGE_MS: i64 = 3_600_000;
-/// Pages that are given back to the system at once.
+/// Pages released to the system at once.
 const VACUUM_PAGES: usize = 10_000;
 
 /// Limits in the units of the file.
@@ -42,13 +42,13 @@ impl RetentionLimits {
         }
     }
 
-    /// Returns the bytes that runs may take which people keep: half of the size.
+    /// Returns the limit on bytes of runs retained by people: half of the size.
     pub(crate) fn pinned(&self) -> i64 {
         i64::try_from(self.size / 2).unwrap_or(i64::MAX)
     }
 }
 
-/// Deletes some of what is past the limits; returns true if there may be more.
+/// Deletes some data beyond the limits; returns true if more may remain.
 pub(super) fn retain(
     connection: &mut Connection,
     limits: &RetentionLimits,
@@ -56,7 +56,7 @@ pub(super) fn retain(
     counters: &StoreCounters,
 ) -> rusqlite::Result<bool> {
     let is_large = used_bytes(connection)? > limits.size;
-    // Past the size only the last minutes are held by the minute.
+    // In a file that is too large only the last minutes keep minute resolution.
     let minutes_ms = if is_large { MINUTES_LARGE_MS } else { MINUTES_KEPT_MS };
     let before = now_ms.saturating_sub(limits.age_ms);
     let transaction = connection.transaction()?;
@@ -72,7 +72,7 @@ pub(super) fn retain(
     let large = if is_run_due { delete_runs(&transaction, i64::MAX)? } else { 0 };
     transaction.commit()?;
     let freed = aged + merged + cut + large;
-    // Gone even if the vacuum fails.
+    // Deleted even if the vacuum fails.
     counters.add(StoreCount::DeletedForAge, aged);
     counters.add(StoreCount::DeletedForSize, large);
     if freed > 0 {
@@ -81,7 +81,7 @@ pub(super) fn retain(
     Ok(aged == RUNS_MAX || merged >= SUMS_MAX || (is_large && freed > 0))
 }
 
-/// Deletes the oldest runs stored before a time, with all that hangs on them.
+/// Deletes the oldest runs stored before a time, with all their rows.
 fn delete_runs(connection: &Connection, before: i64) -> rusqlite::Result<usize> {
     let mut oldest = connection.prepare_cached(
         "SELECT seq, session FROM trajectories WHERE stored < ?1 AND pinned = 0
@@ -114,7 +114,7 @@ fn delete_runs(connection: &Connection, before: i64) -> rusqlite::Result<usize> 
     Ok(runs.len())
 }
 
-/// Deletes the oldest hours of sums if they take more than so many bytes; returns the rows.
+/// Deletes the oldest hours of sums if they take more than `bytes_max`; returns the rows.
 fn cut_sums(connection: &Connection, bytes_max: u64) -> rusqlite::Result<usize> {
     let rows_max = bytes_max / SUMS_ROW_BYTES;
     let mut deleted = 0;
@@ -132,7 +132,7 @@ fn cut_sums(connection: &Connection, bytes_max: u64) -> rusqlite::Result<usize> 
     Ok(deleted)
 }
 
-/// Gives free pages back to the system: one for each step of the statement.
+/// Releases free pages to the system, one for each step of the statement.
 fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
     let mut pages = connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?;
     let mut pages = pages.query([])?;
@@ -140,7 +140,7 @@ fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of the file that hold something.
+/// Returns the used bytes of the file.
 pub(super) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
     let free: u64 = read("freelist_count")?;

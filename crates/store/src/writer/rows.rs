@@ -25,14 +25,14 @@ use crate::record::{CallRecord, TraceKey, TrajectoryRecord};
 use crate::rollup::{EvaluationFigures, clamp};
 use crate::source::RunSource;
 
-/// Weight of all known traces: evaluations, and one for each trace.
+/// Limit on the weight of known traces: evaluations, and one for each trace.
 const KNOWN_MAX: usize = 100_000;
-/// Row of which the content was left out.
+/// Row without content.
 const SHED_CONTENT: i64 = 1;
-/// Row of which calls and passing evaluations were left out, too.
+/// Row without content, calls and passing evaluations.
 pub(super) const SHED_ALL: i64 = 2;
 
-/// State beside the file: a failed transaction empties it.
+/// Cached state of the file, cleared by a failed transaction.
 pub(super) struct RowWriter {
     pub(super) names: KnownNames,
     traces: Recent<TraceKey, KnownTrace>,
@@ -42,7 +42,7 @@ pub(super) struct RowWriter {
     pub(super) counts: StoreCounters,
 }
 
-/// Facts that the row of a trace begins with.
+/// Initial facts of a trace's row.
 struct NewTrace<'a> {
     trace: TraceKey,
     span_id: &'a [u8; 8],
@@ -136,7 +136,7 @@ impl RowWriter {
         let size = (record.judgement.spans as i64, record.call_count as i64, time_ms);
         let was_stored = trace.revision != AWAITED;
         let is_same = trace.revision == revision && trace.size == size;
-        // A trace that was forgotten begins anew with its late spans: the larger part stays.
+        // A forgotten trace begins anew with its late spans: the larger part stays.
         let is_fragment = was_stored && trace.revision <= revision && size.0 < trace.size.0;
         let is_other_part = was_stored && trace.revision == revision && !is_same;
         self.counts.add(StoreCount::Fragments, usize::from(is_fragment || is_other_part));
@@ -167,8 +167,7 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Sets the source and the session of a trace: evaluations that came before the run may have
-    /// known less of them.
+    /// Sets the source and the session of a trace: evaluations before the run may have known less.
     fn place(
         &mut self,
         connection: &Connection,
@@ -339,7 +338,7 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Takes the evaluation that this one replaces off the sums, by its own values.
+    /// Subtracts the evaluation replaced by this one from the sums, by its own values.
     fn supersede(
         &mut self,
         connection: &Connection,
@@ -354,7 +353,7 @@ impl RowWriter {
         self.retire(connection, revised, trace)
     }
 
-    /// Takes an evaluation off the sums and those that count now.
+    /// Subtracts an evaluation from the sums and the current counts.
     pub(super) fn retire(
         &mut self,
         connection: &Connection,
@@ -415,14 +414,14 @@ impl RowWriter {
         self.traces.keep(id, trace, weight);
     }
 
-    /// Forgets all known rows: some of them were deleted, or never committed.
+    /// Forgets all known rows: some were deleted, or never committed.
     pub(super) fn forget(&mut self) {
         let mut names = std::mem::take(&mut self.names);
         names.forget();
         *self = Self { names, ..Self::new(self.now_ms) };
     }
 
-    /// Sets the storing time to a later one.
+    /// Advances the storing time.
     pub(super) fn not_before(&mut self, ms: i64) {
         self.now_ms = self.now_ms.max(ms);
     }

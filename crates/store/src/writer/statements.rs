@@ -1,4 +1,4 @@
-//! Statements of the writer: one function for each row that it inserts or changes.
+//! Statements of the writer: one function for each inserted or changed row.
 
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
@@ -10,10 +10,10 @@ use super::traces::KnownTrace;
 use crate::record::{CallRecord, TrajectoryRecord};
 use crate::rollup::EvaluationFigures;
 
-/// Level of zstd: the lowest, for JSON a third of the size at a tenth of the time of the default.
+/// Level of zstd: the lowest, with a third of the size for JSON and a tenth of the default's time.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Runs a cached statement; returns the number of rows that it changed.
+/// Runs a cached statement; returns the number of changed rows.
 pub(super) fn run(
     connection: &Connection,
     query: &str,
@@ -31,7 +31,7 @@ pub(super) fn insert(
     connection.prepare_cached(query)?.insert(values)
 }
 
-/// Returns the number that a cached query finds first.
+/// Returns the first number found by a cached query.
 pub(super) fn find(
     connection: &Connection,
     query: &str,
@@ -55,8 +55,8 @@ pub(super) fn add_turn(
         .query_row(params![session_id, source, group.to_bytes(), time_ms], |row| row.get(0))
 }
 
-/// Takes a run with its evaluations, and the verdicts on the session that it is kept for, out of a
-/// session, which goes with its last run.
+/// Removes a run from its session, with its evaluations and any retained verdicts on the session.
+/// The session is deleted with its last run.
 pub(super) fn leave_session(
     connection: &Connection,
     trajectory: i64,
@@ -114,7 +114,7 @@ pub(super) fn update_trajectory(
     Ok(())
 }
 
-/// Replaces the content of a run: that of a revision before is not that of these calls.
+/// Replaces the content of a run: that of an earlier revision belongs to other calls.
 pub(super) fn replace_content(
     connection: &Connection,
     seq: i64,
@@ -170,7 +170,7 @@ pub(super) struct EvaluationPlace<'a> {
     pub(super) tool: Option<i64>,
     pub(super) is_current: bool,
     pub(super) stored: i64,
-    /// Client whose process gave it.
+    /// Client whose process judged.
     pub(super) client: Option<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! Pending changes of sums, added to those in the file at the end of a transaction.
+//! Pending changes of sums, added to the file at the end of a transaction.
 
 use hashbrown::HashMap;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -6,9 +6,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::histogram::{DURATION_BINS, SCORE_BINS, add_packed, duration_bin, pack};
 use crate::rollup::{EvaluationFigures, RollupSums};
 
-/// Seconds of a bucket of the first resolution.
+/// Seconds of a bucket at minute resolution.
 pub(super) const MINUTE: i64 = 60;
-/// Seconds of a bucket of the second.
+/// Seconds of a bucket at hour resolution.
 pub(super) const HOUR: i64 = 3600;
 
 /// Sums of the calls of one tool.
@@ -24,7 +24,7 @@ impl ToolSums {
     const NONE: Self = Self { calls: 0, errors: 0, undeclared: 0, bins: [0; DURATION_BINS] };
 }
 
-/// Figures of a call that sums hold.
+/// Figures of a call for sums.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallFigures {
     pub(super) tool: i64,
@@ -35,20 +35,20 @@ pub(super) struct CallFigures {
     pub(super) is_undeclared: bool,
 }
 
-/// Place of sums: seconds of a bucket, bucket, evaluator or tool, source.
+/// Key of sums: seconds of a bucket, bucket, evaluator or tool, source.
 pub(super) type SumsPlace = (i64, i64, i64, i64);
 
-/// Changes that are not written yet.
+/// Unwritten changes.
 #[derive(Default)]
 pub(super) struct PendingSums {
     evaluations: HashMap<SumsPlace, RollupSums>,
     tools: HashMap<SumsPlace, ToolSums>,
-    /// First minute that has sums of its own; those before are merged into hours.
+    /// First minute with its own sums; earlier ones are merged into hours.
     first_minute: i64,
 }
 
 impl PendingSums {
-    /// Merges minutes before a time into hours from now on, whole hours of them.
+    /// Merges whole hours before a time from now on.
     pub(super) fn hours_before(&mut self, until_ms: i64) {
         self.first_minute = self.first_minute.max(first_minute(until_ms));
     }
@@ -62,7 +62,7 @@ impl PendingSums {
         }
     }
 
-    /// Counts an evaluation, or takes it off if `sign` is -1.
+    /// Counts an evaluation, or subtracts it if `sign` is -1.
     pub(super) fn count(
         &mut self,
         (evaluator, source): (i64, i64),
@@ -85,12 +85,12 @@ impl PendingSums {
         self.add((span, bucket, evaluator, source), sums);
     }
 
-    /// Adds sums of a place.
+    /// Adds sums of a key.
     fn add(&mut self, place: SumsPlace, sums: &RollupSums) {
         self.evaluations.entry(place).or_default().add(sums);
     }
 
-    /// Counts a call, or takes it off if `sign` is -1.
+    /// Counts a call, or subtracts it if `sign` is -1.
     pub(super) fn count_call(&mut self, call: &CallFigures, sign: i64) {
         let (span, bucket) = self.bucket(call.time_ms.div_euclid(60_000));
         let place = (span, bucket, call.tool, call.source);

@@ -1,4 +1,4 @@
-//! Traces that the writer knows: their rows, counts and evaluations, from memory or the file.
+//! Traces known to the writer: their rows, counts and evaluations, from memory or the file.
 
 use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -9,7 +9,7 @@ use super::collected::CollectedNumbers;
 use crate::record::TraceKey;
 use crate::rollup::EvaluationFigures;
 
-/// Revision of a row made for evaluations that came before their run.
+/// Revision of a row for evaluations before their run.
 pub(super) const AWAITED: i64 = -1;
 
 /// Stored evaluation of a trace.
@@ -17,7 +17,7 @@ pub(super) const AWAITED: i64 = -1;
 pub(super) struct KnownEvaluation {
     pub(super) seq: i64,
     pub(super) is_current: bool,
-    /// Client whose process gave it, by a hash; `None` is this one.
+    /// Hash of the client whose process judged; `None` for this one.
     pub(super) client: Option<u32>,
     pub(super) evaluator: i64,
     pub(super) source: i64,
@@ -25,38 +25,38 @@ pub(super) struct KnownEvaluation {
 }
 
 impl KnownEvaluation {
-    /// Returns true if another process gave it.
+    /// Returns true if another process judged.
     pub(super) fn is_collected(&self) -> bool {
         self.client.is_some()
     }
 }
 
-/// Row of a trace, with what later messages about it need.
+/// Row of a trace, with the data for later messages about it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownTrace {
     pub(super) seq: i64,
     pub(super) source: i64,
     pub(super) session: Option<i64>,
     pub(super) revision: i64,
-    /// Spans, calls and end of the stored judgement: the same again is a repeat.
+    /// Spans, calls and end of the stored judgement, which identify a repeat.
     pub(super) size: (i64, i64, i64),
     pub(super) shed: i64,
-    /// True if its run came again.
+    /// True if its run was repeated.
     pub(super) is_repeat: bool,
     /// Current evaluations by verdict.
     pub(super) counts: [i64; 4],
     pub(super) evaluations: HashMap<EvaluationId, KnownEvaluation>,
-    /// Those of other processes, in numbers.
+    /// Number of evaluations from other processes.
     pub(super) collected: CollectedNumbers,
-    /// Evaluations that stored ones replace, be they stored or not.
+    /// Evaluations revised by stored ones, stored or not.
     pub(super) revised: HashSet<EvaluationId>,
-    /// Those that the stored ones of other processes replace.
+    /// Evaluations revised by stored ones of other processes.
     pub(super) revised_elsewhere: HashSet<EvaluationId>,
-    /// Tools of its stored calls by span, once they were asked for.
+    /// Tools of its stored calls by span, loaded on demand.
     pub(super) tools: Option<HashMap<SpanId, i64>>,
 }
 
-/// Columns that [`KnownTrace::find`] reads.
+/// Columns read by [`KnownTrace::find`].
 const COLUMNS: &str = "seq, source, session, revision, spans, calls, time, shed,
     passed, failed, not_evaluable, broken";
 
@@ -101,7 +101,7 @@ impl KnownTrace {
         self.evaluations.insert(id, evaluation);
     }
 
-    /// Returns the tool that a span called, of the stored calls.
+    /// Returns the tool of a span's stored call.
     pub(super) fn tool(
         &mut self,
         connection: &Connection,
@@ -114,7 +114,7 @@ impl KnownTrace {
         Ok(self.tools.insert(tools).get(&span).copied())
     }
 
-    /// Forgets the tools of spans: the calls change.
+    /// Forgets the tools of spans, since the calls change.
     pub(super) fn forget_tools(&mut self) {
         self.tools = None;
     }

@@ -1,4 +1,4 @@
-//! Channel of an external evaluator: its description, and back-off while it cannot be reached.
+//! Channel of an external evaluator: its description, and back-off while it is unreachable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,42 +8,42 @@ use spanscore_base::model::{Outcome, Reason};
 use spanscore_evaluate::external::{ExternalPlan, ExternalTransport};
 use spanscore_net::backoff::{Backoff, millis};
 
-/// Waits before an evaluator is looked for again.
+/// Back-off between queries of an evaluator's description.
 const LOOKS: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(10));
-/// Time before an evaluator that refused our settings is asked again, milliseconds.
+/// Wait before an evaluator that refused our settings is queried again, milliseconds.
 const REFUSED_MS: u64 = 60_000;
 
 /// One evaluator, reached by one plan.
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// Name in the config; empty once it is replaced.
+    /// Name in the config; empty after its replacement.
     pub(super) name: String,
     pub(super) plan: Arc<ExternalPlan>,
     pub(super) in_flight: u32,
     pub(super) state: ChannelState,
-    /// Times in a row that it could not be reached.
+    /// Consecutive failures to reach it.
     pub(super) failures: u32,
-    /// It was there once.
+    /// True if it was reachable before.
     pub(super) was_ready: bool,
-    /// Time before which none of its tasks has waited too long for it, milliseconds.
+    /// Time before which none of its tasks has waited too long, milliseconds.
     pub(super) late_ms: u64,
 }
 
 /// Readiness of an evaluator.
 #[derive(Debug)]
 pub(super) enum ChannelState {
-    /// Not described; it is asked for that at a time.
+    /// Not described; it will be queried at a time.
     Unknown { next_ms: u64, why: String },
-    /// Being asked for its description.
+    /// Being queried for its description.
     Asked,
     /// Described.
     Ready(Arc<Description>),
-    /// It cannot do what the config wants; it is asked again at a time.
+    /// It does not support the config; it will be queried again at a time.
     Refused { next_ms: u64, error_type: &'static str, error: String },
 }
 
 impl Channel {
-    /// Creates a channel. A process needs no description.
+    /// Returns a channel. A process needs no description.
     pub(super) fn new(name: String, plan: Arc<ExternalPlan>) -> Self {
         let is_process = matches!(plan.transport, ExternalTransport::Process(_));
         let state = if is_process {
@@ -54,7 +54,7 @@ impl Channel {
         Self { name, plan, in_flight: 0, state, failures: 0, was_ready: is_process, late_ms: 0 }
     }
 
-    /// Returns true if it is due to be asked for its description; then it counts as asked.
+    /// Returns true if it is due to be queried for its description; it then counts as queried.
     pub(super) fn begin_describing(&mut self, now_ms: u64, is_wanted: bool) -> bool {
         let is_due = match &self.state {
             ChannelState::Unknown { next_ms, .. } => *next_ms <= now_ms,
@@ -67,7 +67,7 @@ impl Channel {
         is_due
     }
 
-    /// Takes its description, or the fault of asking for it.
+    /// Takes its description, or the fault of the query.
     pub(super) fn described(&mut self, now_ms: u64, said: Result<Description, ExternalFault>) {
         match said {
             Ok(description) => {
@@ -85,14 +85,14 @@ impl Channel {
         }
     }
 
-    /// Notes that it could not be reached.
+    /// Notes that it is unreachable.
     pub(super) fn lost(&mut self, now_ms: u64, why: String) {
         let wait = millis(LOOKS.wait(self.failures, 0.5));
         self.failures += 1;
         self.state = ChannelState::Unknown { next_ms: now_ms.saturating_add(wait), why };
     }
 
-    /// Returns the reason why nothing is sent.
+    /// Returns the reason that nothing is sent.
     pub(super) fn why(&self) -> &str {
         match &self.state {
             ChannelState::Unknown { why, .. } => why,
@@ -101,13 +101,13 @@ impl Channel {
         }
     }
 
-    /// Returns the outcome of a task whose evaluator is not there.
+    /// Returns the outcome of a task whose evaluator is unavailable.
     pub(super) fn unavailable(&self) -> Outcome {
         let explanation = format!("the evaluator cannot be asked: {}", self.why());
         Outcome::NotEvaluable { reason: Reason::EvaluatorUnavailable, explanation }
     }
 
-    /// Returns the time of the next look, milliseconds.
+    /// Returns the time of the next query, milliseconds.
     pub(super) fn next_ms(&self) -> Option<u64> {
         match &self.state {
             ChannelState::Unknown { next_ms, .. } => Some(*next_ms),
@@ -120,7 +120,7 @@ impl Channel {
         self.in_flight < self.plan.concurrency
     }
 
-    /// Returns the limit of tasks in one request.
+    /// Returns the limit on tasks in one request.
     pub(super) fn batch(&self) -> u32 {
         let asked = match &self.plan.transport {
             ExternalTransport::Process(_) => 1,

@@ -1,7 +1,7 @@
 //! External evaluators as targets of the scheduler: their descriptions, concurrency and batches.
 //!
-//! Pure, as the scheduler: a task waits for its evaluator to be described and to have room, is
-//! sent, and comes out as evaluations. A target is the [`Channel`] of an evaluator.
+//! Pure, like the scheduler. A task waits for its evaluator's description and for room, is sent,
+//! and ends as evaluations. A target is the [`Channel`] of an evaluator.
 
 mod channel;
 mod sending;
@@ -20,11 +20,11 @@ use spanscore_evaluate::ExternalRequest;
 use spanscore_evaluate::external::ExternalPlan;
 use spanscore_evaluate::external::answer::IgnoredAnswers;
 
-/// Wait of a task for an evaluator that was never there, milliseconds.
+/// Wait of a task for an evaluator that was never reachable, milliseconds.
 const NEVER_THERE_MS: u64 = 10_000;
-/// Least time between two looks at all tasks for those that waited so long, milliseconds.
+/// Shortest interval of checks for tasks that waited too long, milliseconds.
 const LATE_LOOK_MS: u64 = 100;
-/// Times that an evaluator is looked for in a batch run.
+/// Number of queries for an evaluator in a batch run.
 const LOOKS_MAX: u32 = 3;
 
 /// Scheduler of tasks to external evaluators.
@@ -33,13 +33,13 @@ pub(super) type ExternalScheduler = Scheduler<ExternalBackend>;
 /// Instruction to the executor.
 #[derive(Debug)]
 pub(super) enum ExternalEffect {
-    /// Prepare a client for a new channel.
+    /// Creates a client for a new channel.
     Open(usize, Arc<ExternalPlan>),
-    /// Drop the client of a channel that was replaced.
+    /// Drops the client of a replaced channel.
     Close(usize),
-    /// Ask an evaluator what it evaluates.
+    /// Queries an evaluator's description.
     Describe(usize),
-    /// Send a request and report the answer.
+    /// Sends a request and reports the answer.
     Send {
         /// Channel.
         channel: usize,
@@ -48,22 +48,22 @@ pub(super) enum ExternalEffect {
         /// Message.
         request: ExternalPayload,
     },
-    /// Count an event of a channel.
+    /// Counts an event of a channel.
     Count(usize, ExternalCount),
 }
 
 /// Counted events of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExternalCount {
-    /// An evaluator was asked what it evaluates: the outcome.
+    /// A description was queried: the outcome.
     Described(&'static str),
     /// A request ended: the outcome.
     Request(&'static str),
-    /// A task is tried again.
+    /// A task is retried.
     Retry,
-    /// Answers that fit no task.
+    /// Answers that match no task.
     Ignored(IgnoredAnswers),
-    /// Wait of a task before it was sent, milliseconds.
+    /// Wait of a task before its request, milliseconds.
     Waited(u64),
 }
 
@@ -71,24 +71,24 @@ pub(super) enum ExternalCount {
 #[derive(Debug)]
 struct SentRequest {
     channel: usize,
-    /// Its tasks, with their names in it.
+    /// Its tasks, with their names in the request.
     tasks: Vec<(u64, String)>,
     version: String,
 }
 
-/// All channels by index, replaced ones included.
+/// All channels by index, including replaced ones.
 #[derive(Debug)]
 pub(super) struct ExternalBackend {
     channels: Vec<Channel>,
     requests: HashMap<u64, SentRequest>,
     next_request: u64,
-    /// True if tasks wait for an evaluator that is away, false if they are given up after a few
-    /// looks.
+    /// True if tasks wait for an unavailable evaluator, false if they are given up after a few
+    /// queries.
     waits: bool,
 }
 
 impl ExternalBackend {
-    /// Creates a backend without channels.
+    /// Returns a backend without channels.
     pub(super) fn new(waits: bool) -> Self {
         Self { channels: Vec::new(), requests: HashMap::new(), next_request: 0, waits }
     }
@@ -182,7 +182,7 @@ impl SchedulerBackend for ExternalBackend {
 }
 
 impl ExternalScheduler {
-    /// Returns the channel of an evaluator; a new one if its plan is new.
+    /// Returns the channel of an evaluator, a new one for a new plan.
     pub(super) fn channel(&mut self, name: &str, plan: &Arc<ExternalPlan>) -> usize {
         let channels = &mut self.backend.channels;
         let known = channels.iter().rposition(|channel| channel.name == name);
@@ -200,7 +200,7 @@ impl ExternalScheduler {
         channel
     }
 
-    /// Closes a channel that was replaced, once no task needs it.
+    /// Closes a replaced channel without tasks.
     fn close_if_idle(&mut self, channel: usize) {
         let is_replaced = self.backend.channels[channel].name.is_empty();
         if is_replaced && !self.entries.values().any(|task| task.progress == channel) {
@@ -208,7 +208,7 @@ impl ExternalScheduler {
         }
     }
 
-    /// Takes in the description of an evaluator, or the reason why there is none.
+    /// Takes in the description of an evaluator, or the reason that there is none.
     pub(super) fn described(
         &mut self,
         now_ms: u64,
@@ -254,7 +254,7 @@ impl ExternalScheduler {
                 let outcome = known.unavailable();
                 self.stop_queue(channel, &outcome, |_| true);
             }
-            // Nobody waits for long for what was never there.
+            // Tasks do not wait long for an evaluator that was never reachable.
             ChannelState::Unknown { .. } | ChannelState::Asked
                 if self.backend.waits && !known.was_ready && is_wanted =>
             {
@@ -264,7 +264,7 @@ impl ExternalScheduler {
         }
     }
 
-    /// Stops the tasks of a queue that waited long enough, if there can be any.
+    /// Stops the tasks of a queue that waited long enough.
     fn stop_late(&mut self, now_ms: u64, channel: usize) {
         let known = &self.backend.channels[channel];
         if now_ms < known.late_ms {
@@ -273,14 +273,14 @@ impl ExternalScheduler {
         let outcome = known.unavailable();
         let late_ms = |arrived_ms: u64| arrived_ms.saturating_add(NEVER_THERE_MS);
         self.stop_queue(channel, &outcome, |arrived_ms| late_ms(arrived_ms) <= now_ms);
-        // Those that are not in the queue yet may have arrived before those that are.
+        // Tasks not yet in the queue may have arrived before queued ones.
         let left = self.entries.values().filter(|task| task.progress == channel);
         let oldest_ms = left.map(|task| task.arrived_ms).min().unwrap_or(now_ms);
         self.backend.channels[channel].late_ms =
             late_ms(oldest_ms).max(now_ms.saturating_add(LATE_LOOK_MS));
     }
 
-    /// Stops the tasks of a queue whose time of arrival says so.
+    /// Stops the tasks of a queue whose arrival time matches.
     fn stop_queue(&mut self, channel: usize, outcome: &Outcome, stops: impl Fn(u64) -> bool) {
         let queued: Vec<u64> = self.queue(channel).iter().copied().collect();
         for id in queued {

@@ -17,11 +17,12 @@ use spanscore_evaluate::external::answer::{ExternalVerdict, by_task, of_output};
 use spanscore_evaluate::external::proto::{EvaluateRequest, TaskMessage};
 use spanscore_evaluate::external::{ExternalBody, ExternalTransport, invocations, prune};
 
-/// Limit of the tasks of one request, bytes; a larger task goes alone. Servers mostly take 4 MiB.
+/// Size limit on the tasks of one request, bytes; a larger task goes alone. Servers mostly accept 4
+/// MiB.
 const REQUEST_BYTES_MAX: usize = 3 << 20;
 
 impl ExternalScheduler {
-    /// Sends as many requests as the channel has room for.
+    /// Sends as many requests as the channel admits.
     pub(super) fn send_ready(&mut self, now_ms: u64, channel: usize) {
         while self.backend.channels[channel].has_room()
             && let Some(ids) = self.take_batch(channel)
@@ -168,7 +169,7 @@ impl ExternalScheduler {
                 tracing::warn!(%evaluator, %error, "an external evaluator went away");
                 known.lost(now_ms, error.clone());
             }
-            // Nothing was evaluated: they wait for it to come back.
+            // Nothing was evaluated: they wait for its return.
             for (id, _) in tasks.iter().rev() {
                 if !self.leave_if_untouched(*id) {
                     self.requeue_first(*id);
@@ -188,10 +189,10 @@ impl ExternalScheduler {
         }
     }
 
-    /// Has a task sent again later; false if it was tried often enough, or there is no time.
+    /// Schedules a retry of a task; false after the last attempt, or without time.
     fn try_again(&mut self, now_ms: u64, id: u64, after: Option<Duration>) -> bool {
         let is_retried = self.retry(now_ms, id, after);
-        // Gone if it is left to the next process.
+        // Absent if it is left to the next process.
         if let Some(channel) = self.target(id).filter(|_| is_retried) {
             self.count(channel, ExternalCount::Retry);
         }
@@ -199,7 +200,7 @@ impl ExternalScheduler {
     }
 }
 
-/// Returns the name of a task in a request: the id of its evaluation, if it has one.
+/// Returns the name of a task in a request: the id of its evaluation, if present.
 fn name_of(task: &ExternalRequest, id: u64, version: &str) -> String {
     let of_evaluation = task.versioned_id(version);
     if of_evaluation == EvaluationId::default() {

@@ -1,4 +1,4 @@
-//! Description that an evaluator gives of itself, checked against the config.
+//! Description provided by an evaluator, checked against the config.
 
 use spanscore_base::model::Level;
 use spanscore_evaluate::external::RemotePlan;
@@ -8,32 +8,31 @@ use spanscore_evaluate::external::proto::{DescribeResponse, ServedKind, TaskLeve
 
 use super::ExternalFault;
 
-/// Kinds that an error names.
+/// Limit on kinds listed in an error.
 const NAMED_MAX: usize = 8;
 
-/// Description that an evaluator gives of itself.
+/// Description provided by an evaluator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::external) struct Description {
-    /// The name of its kind.
+    /// Name of its kind.
     pub(in crate::external) kind: String,
-    /// Its version; empty where it has none.
+    /// Its version; may be empty.
     pub(in crate::external) version: String,
-    /// Facts that it needs.
+    /// Facts that it requires.
     pub(in crate::external) needs: Vec<i32>,
-    /// Levels that it evaluates; empty means all.
+    /// Supported levels; empty means all.
     pub(in crate::external) levels: Vec<i32>,
-    /// Most tasks of a request, where it says so.
+    /// Largest number of tasks in a request, if stated.
     pub(in crate::external) batch_max: Option<u32>,
 }
 
 impl Description {
-    /// A process says nothing of itself.
+    /// Returns the empty description of a process.
     pub(super) fn of_process() -> Self {
         Self::default()
     }
 
-    /// Reads the description of the kind that the config wants; `None`: the server does not
-    /// describe itself.
+    /// Reads the description of the configured kind; `None` if the server does not describe itself.
     pub(super) fn of(
         response: Option<DescribeResponse>,
         remote: &RemotePlan,
@@ -61,10 +60,9 @@ impl Description {
         })
     }
 
-    /// Checks that it evaluates targets of a level.
+    /// Checks that it supports a level.
     ///
-    /// # Errors
-    /// That it does not.
+    /// # Errors It does not.
     pub(in crate::external) fn check_level(&self, level: Level) -> Result<(), ExternalFault> {
         if self.takes(level) {
             return Ok(());
@@ -73,7 +71,7 @@ impl Description {
         Err(unfit("external_level_unsupported", error, ["level"]))
     }
 
-    /// Returns true if it evaluates targets of a level.
+    /// Returns true if it supports a level.
     pub(in crate::external) fn takes(&self, level: Level) -> bool {
         self.levels.is_empty() || self.levels.contains(&(task_level(level) as i32))
     }
@@ -119,7 +117,7 @@ fn unfit<I: Into<String>>(
     ExternalFault::Unfit { error_type, error, at: at.into_iter().map(Into::into).collect() }
 }
 
-/// A level as a task names it.
+/// Returns the level as in a task.
 pub(in crate::external) fn task_level(level: Level) -> TaskLevel {
     match level {
         Level::Call => TaskLevel::Call,

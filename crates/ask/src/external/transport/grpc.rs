@@ -1,4 +1,4 @@
-//! Evaluator servers over gRPC.
+//! gRPC transport to evaluator servers.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ use spanscore_evaluate::external::proto::{
 };
 use spanscore_net::client::{self, Withheld};
 
-/// The service, as health checks name it.
+/// Name of the service in health checks.
 const SERVICE: &str = "spanscore.evaluator.v1.Evaluator";
 const DESCRIBE: &str = "/spanscore.evaluator.v1.Evaluator/Describe";
 const EVALUATE: &str = "/spanscore.evaluator.v1.Evaluator/Evaluate";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 /// `grpc.health.v1.HealthCheckResponse.ServingStatus.SERVING`.
 const SERVING: i32 = 1;
-/// Words of the transport for a request that took too long.
+/// Error text of the transport for a timeout.
 const TIMEOUT_WORDS: &str = "Timeout expired";
-/// Most bytes of an answer that are read.
+/// Largest part of an answer that is read.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// Longest wait that a server may ask for.
+/// Longest retry delay accepted from a server.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// `grpc.health.v1.HealthCheckRequest`.
@@ -48,7 +48,7 @@ struct HealthCheckResponse {
     status: i32,
 }
 
-/// A client of one server.
+/// gRPC client of one server.
 pub(in crate::external) struct GrpcEvaluator {
     grpc: tonic::client::Grpc<Channel>,
     headers: MetadataMap,
@@ -57,7 +57,7 @@ pub(in crate::external) struct GrpcEvaluator {
 }
 
 impl GrpcEvaluator {
-    /// Prepares a client without connecting.
+    /// Returns a client without connecting.
     pub(super) fn new(remote: &RemotePlan, timeout: Duration) -> Result<Self, String> {
         let channel = match remote.endpoint.reveal().strip_prefix("unix:") {
             Some(path) => over_socket(path.trim_start_matches("//").to_owned(), timeout)?,
@@ -76,7 +76,7 @@ impl GrpcEvaluator {
         Ok(Self { grpc, headers: MetadataMap::from_headers(headers), timeout, withheld })
     }
 
-    /// Asks a server that is well what it evaluates.
+    /// Queries the description of a healthy server.
     pub(super) async fn describe(
         &self,
         request: &DescribeRequest,
@@ -86,7 +86,7 @@ impl GrpcEvaluator {
         described.map_err(|status| fault(&status).of_describing())
     }
 
-    /// A server that does not speak of its health is well.
+    /// Checks the server's health; one without health checks is healthy.
     async fn check_health(&self) -> Result<(), ExternalFault> {
         let check = |service: &str| HealthCheckRequest { service: service.to_owned() };
         let mut checked = self.call(HEALTH, &check(SERVICE)).await;
@@ -132,7 +132,7 @@ impl GrpcEvaluator {
     }
 }
 
-/// A channel over a socket of this machine.
+/// Returns a channel over a local socket.
 fn over_socket(path: String, timeout: Duration) -> Result<Channel, String> {
     let endpoint = Endpoint::try_from("http://localhost").map_err(|error| error.to_string())?;
     let connect = move |_: http::Uri| {
@@ -143,7 +143,7 @@ fn over_socket(path: String, timeout: Duration) -> Result<Channel, String> {
     Ok(endpoint.connect_with_connector_lazy(tower::service_fn(connect)))
 }
 
-/// Maps a status to a fault.
+/// Converts a status to a fault.
 fn fault(status: &Status) -> ExternalFault {
     let after = RpcStatus::decode(status.details()).ok().and_then(|status| status.retry_delay());
     let trailer = status.metadata().get_bin(spanscore_base::otlp::status::RETRY_INFO_TRAILER);
@@ -155,7 +155,7 @@ fn fault(status: &Status) -> ExternalFault {
     let is_broken = std::error::Error::source(status).is_some();
     let is_late = status.message().contains(TIMEOUT_WORDS);
     match status.code() {
-        // The time that stands in the request ends it on either side with this code.
+        // Either side ends the request at its deadline with this code.
         Code::Cancelled if is_late => retryable("external_timeout"),
         Code::Unavailable if after.is_some() => retryable("external_overloaded"),
         Code::Unavailable => ExternalFault::Unavailable(words(status)),

@@ -1,6 +1,6 @@
-//! Evaluator servers over HTTP: the same messages as proto3 JSON.
+//! HTTP transport to evaluator servers: the same messages as proto3 JSON.
 //!
-//! Requests may be signed as Standard Webhooks says
+//! Requests may be signed by Standard Webhooks
 //! (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,14 +21,14 @@ use spanscore_evaluate::external::proto::{
 use spanscore_net::client::{self, Withheld};
 use spanscore_net::clock::since_1970;
 
-/// Most bytes of an answer that are read.
+/// Largest part of an answer that is read.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// Longest wait that a server may ask for.
+/// Longest retry delay accepted from a server.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// Prefix of a key of Standard Webhooks.
+/// Prefix of a Standard Webhooks key.
 const KEY_PREFIX: &str = "whsec_";
 
-/// A client of one server.
+/// HTTP client of one server.
 pub(in crate::external) struct HttpEvaluator {
     http: reqwest::Client,
     endpoint: String,
@@ -37,7 +37,7 @@ pub(in crate::external) struct HttpEvaluator {
     requests: AtomicU64,
 }
 
-/// A status with what came under it.
+/// Status and body of a reply.
 struct HttpReply {
     status: u16,
     after: Option<Duration>,
@@ -45,7 +45,7 @@ struct HttpReply {
 }
 
 impl HttpEvaluator {
-    /// Prepares a client without connecting.
+    /// Returns a client without connecting.
     pub(super) fn new(remote: &RemotePlan, timeout: Duration) -> Result<Self, String> {
         client::use_cryptography();
         let headers = client::headers(
@@ -63,7 +63,7 @@ impl HttpEvaluator {
         })
     }
 
-    /// Asks what the server evaluates; `None` where it does not say.
+    /// Queries the server's description; `None` if it has none.
     pub(super) async fn describe(
         &self,
         request: &DescribeRequest,
@@ -112,7 +112,7 @@ impl HttpEvaluator {
     }
 }
 
-/// The key that a variable of the environment holds.
+/// Returns the key in an environment variable.
 fn read_key(variable: &str) -> Result<Vec<u8>, String> {
     let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
     let key = key.ok_or_else(|| {
@@ -126,15 +126,15 @@ fn read_key(variable: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The value of `webhook-signature`.
+/// Returns the value of `webhook-signature`.
 fn sign(key: &[u8], id: &str, time: &str, body: &str) -> String {
-    // Keys of any length are taken.
+    // Keys of any length are valid.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return String::new() };
     mac.update(format!("{id}.{time}.{body}").as_bytes());
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-/// Maps a status other than success to a fault.
+/// Converts an error status to a fault.
 fn fault(reply: &HttpReply) -> ExternalFault {
     let text = String::from_utf8_lossy(&reply.body);
     let status = reply.status;
@@ -154,7 +154,7 @@ fn invalid(error: impl std::fmt::Display) -> ExternalFault {
     ExternalFault::Final("external_output_invalid", shown(&error.to_string()))
 }
 
-/// Maps a failure of the connection to a fault, without the address, which may hold a secret.
+/// Converts a connection failure to a fault, without the address, which may hold a secret.
 fn broken(error: reqwest::Error) -> ExternalFault {
     let is_late = error.is_timeout() && !error.is_connect();
     let error = client::chain(error.without_url());

@@ -31,8 +31,8 @@ pub(super) enum ExternalPayload {
 }
 
 impl ExternalPayload {
-    /// Makes of it what leaves: secrets replaced, what is too long cut; with what redaction
-    /// could not do as it should. Takes the longer the more there is.
+    /// Prepares the message: redacts secrets and truncates long texts; returns the gaps of
+    /// redaction. Takes time proportional to the content.
     pub(super) fn ready(
         mut self,
         plan: &ExternalPlan,
@@ -65,27 +65,27 @@ pub(super) enum ExternalReply {
 /// Fault of an exchange without a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ExternalFault {
-    /// Nobody is there: nothing was evaluated.
+    /// Unreachable: nothing was evaluated.
     Unavailable(String),
-    /// Another try may help.
+    /// A retry may succeed.
     Retryable {
-        /// The wait that is asked for.
+        /// The requested retry delay.
         after: Option<Duration>,
-        /// `error.type` of the evaluation, once there are no more tries.
+        /// `error.type` of the evaluation after the last attempt.
         error_type: &'static str,
-        /// Error in words.
+        /// Error text.
         error: String,
     },
-    /// The evaluator cannot do what the config wants of it.
+    /// The evaluator does not support the config.
     Unfit {
         /// `error.type` of the evaluation.
         error_type: &'static str,
-        /// Demand that it cannot meet, in words.
+        /// Unsupported demand.
         error: String,
-        /// The setting in question: keys below the entry of the evaluator.
+        /// The setting in question: keys below the evaluator's entry.
         at: Vec<String>,
     },
-    /// It will never be answered: `error.type` of the evaluation, and the error in words.
+    /// Permanent failure: `error.type` of the evaluation, and the error text.
     Final(&'static str, String),
 }
 
@@ -96,8 +96,8 @@ impl ExternalFault {
         Outcome::Failed { error_type, error: error.to_owned() }
     }
 
-    /// Returns the same as the fault of asking for a description: without one nobody is there,
-    /// unless the server refuses for good.
+    /// Converts it to the fault of a description query: the evaluator counts as unreachable, unless
+    /// the server refuses for good.
     fn of_describing(self) -> Self {
         match self {
             Self::Final(..) => self,
@@ -105,7 +105,7 @@ impl ExternalFault {
         }
     }
 
-    /// Returns `error.type` and words of an evaluation that fails by it.
+    /// Returns `error.type` and text of the failed evaluation.
     pub(super) fn told(&self) -> (&'static str, &str) {
         match self {
             Self::Unavailable(error) => ("external_unreachable", error),
@@ -121,7 +121,7 @@ pub(super) fn own_name(evaluator: &str) -> &str {
     evaluator.split_once('/').map_or(evaluator, |(_, name)| name)
 }
 
-/// One evaluator, reached.
+/// Client of one evaluator.
 pub(super) enum ExternalClient {
     Process(ProcessEvaluator),
     Grpc(GrpcEvaluator),
@@ -129,10 +129,9 @@ pub(super) enum ExternalClient {
 }
 
 impl ExternalClient {
-    /// Prepares a client; processes that wait are started.
+    /// Creates a client and starts its spare processes.
     ///
-    /// # Errors
-    /// A setting that cannot be used, such as a file that cannot be read.
+    /// # Errors An unusable setting, such as an unreadable file.
     pub(super) fn new(plan: &ExternalPlan) -> Result<Arc<Self>, String> {
         Ok(Arc::new(match &plan.transport {
             ExternalTransport::Process(process) => {
@@ -147,7 +146,7 @@ impl ExternalClient {
         }))
     }
 
-    /// Asks an evaluator to describe itself; where no setting names its kind, its own name does.
+    /// Queries an evaluator's description; if no setting names its kind, its own name does.
     pub(super) async fn describe(
         &self,
         plan: &ExternalPlan,

@@ -1,7 +1,7 @@
-//! Processes that evaluate: one for each evaluation, some started ahead.
+//! Evaluator processes: one per evaluation, some started ahead.
 //!
-//! A process leads a group of its own. Whatever comes of it, the group is killed in the end: what
-//! it has started goes with it, but for what put itself into a session or a group of its own.
+//! Each process leads its own group, which is always killed at the end. So its children end with
+//! it, except those that moved to another session or group.
 
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -17,31 +17,31 @@ use spanscore_evaluate::external::ProcessPlan;
 use spanscore_evaluate::external::answer::shown;
 use spanscore_net::client::Withheld;
 
-/// Most bytes that a process may write to its output.
+/// Limit on a process's output.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Bytes of its standard error that are kept: the last ones.
+/// Retained end of its standard error.
 const STDERR_BYTES_MAX: usize = 2 << 10;
-/// Shorter values of variables may be words of an answer.
+/// Shortest variable value hidden in an output; shorter ones may be words of an answer.
 const HIDDEN_IN_OUTPUT_MIN: usize = 8;
 /// Time limit for the end of a killed process.
 const REAP_TIME: Duration = Duration::from_secs(1);
-/// Variables that a process gets beside those of its settings, where we have them ourselves.
+/// Our own variables that a process inherits.
 const PASSED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
-/// A program that is run once for each evaluation.
+/// Program that is run once per evaluation.
 pub(in crate::external) struct ProcessEvaluator {
     plan: ProcessPlan,
     timeout: Duration,
     hidden: HiddenValues,
-    /// Started, and waiting for their input.
+    /// Started processes that wait for input.
     spares: Mutex<VecDeque<Running>>,
 }
 
-/// The values of its variables, which are not shown where it prints them.
+/// Values of its variables, hidden in its output.
 struct HiddenValues {
-    /// In what it writes to its standard error.
+    /// Hidden in its standard error.
     errors: Withheld,
-    /// In its output, where words of the protocol stand: the longer ones.
+    /// Hidden in its output: only longer values, since it holds words of the protocol.
     output: Withheld,
 }
 
@@ -52,12 +52,12 @@ impl HiddenValues {
         Self { errors: Withheld::of_secrets(values()), output: Withheld::of_secrets(long) }
     }
 
-    /// Returns the end of a standard error as it is shown.
+    /// Returns the shown end of a standard error.
     fn shown(&self, end: &[u8], is_cut: bool) -> String {
         let end = String::from_utf8_lossy(end);
         let end = if is_cut {
-            // The rest of a character says nothing.
-            self.errors.behind_cut(end.trim_start_matches(char::REPLACEMENT_CHARACTER))
+            // The rest of a truncated character is useless.
+            self.errors.without_cut_secret(end.trim_start_matches(char::REPLACEMENT_CHARACTER))
         } else {
             &end
         };
@@ -65,7 +65,7 @@ impl HiddenValues {
     }
 }
 
-/// A process with its group.
+/// Process with its group.
 struct Running {
     child: Child,
     group: Option<Pid>,
@@ -78,17 +78,17 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Kills it, and all that it has started.
+    /// Kills it and its group.
     fn kill(&mut self) {
         if let Some(group) = self.group.take() {
-            // It may have ended, with all that it had started.
+            // The group may have ended already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
 impl ProcessEvaluator {
-    /// Starts those that wait.
+    /// Starts the spare processes.
     pub(super) fn new(plan: ProcessPlan, timeout: Duration) -> Self {
         let hidden = HiddenValues::of(&plan);
         let own = Self { plan, timeout, hidden, spares: Mutex::default() };
@@ -96,7 +96,7 @@ impl ProcessEvaluator {
         own
     }
 
-    /// Evaluates once.
+    /// Runs one evaluation.
     pub(super) async fn run(&self, input: &str) -> Result<ExternalReply, ExternalFault> {
         let mut running = self.take()?;
         self.refill();
@@ -120,7 +120,7 @@ impl ProcessEvaluator {
         }
     }
 
-    /// One that waits, or a new one.
+    /// Takes a spare process, or starts one.
     fn take(&self) -> Result<Running, ExternalFault> {
         let mut spares = self.spares.lock();
         while let Some(mut spare) = spares.pop_front() {
@@ -136,8 +136,7 @@ impl ProcessEvaluator {
         })
     }
 
-    /// Starts what is missing of those that wait; one that cannot be started is told by the
-    /// evaluation that would have needed it.
+    /// Starts missing spare processes. Failures are reported by the evaluation that needs one.
     fn refill(&self) {
         let mut spares = self.spares.lock();
         while spares.len() < self.plan.spares as usize {
@@ -160,7 +159,7 @@ impl ProcessEvaluator {
     }
 }
 
-/// Writes the input, reads what comes back, and waits for the end.
+/// Writes the input, reads the output, and waits for the end.
 async fn talk(
     running: &mut Running,
     input: &str,
@@ -171,7 +170,7 @@ async fn talk(
     let stderr = running.child.stderr.take();
     let writing = async {
         if let Some(mut stdin) = stdin {
-            // One that does not read its input may still have an answer.
+            // A process that does not read its input may still answer.
             let _ = stdin.write_all(input.as_bytes()).await;
             let _ = stdin.shutdown().await;
         }
@@ -187,7 +186,7 @@ async fn talk(
         is_cut = read_end(stderr, &mut errors).await;
         Ok(())
     };
-    // The first that fails ends it.
+    // The first failure ends all.
     tokio::try_join!(writing, read_output(stdout, &mut output), errors_read)?;
     let status = running.child.wait().await;
     running.kill();
@@ -203,7 +202,7 @@ async fn talk(
     Err(ExternalFault::Final("external_process_failed", error))
 }
 
-/// Reads all of an output, unless there is too much of it.
+/// Reads an output up to the limit.
 async fn read_output(
     from: Option<impl AsyncRead + Unpin>,
     into: &mut Vec<u8>,
@@ -218,7 +217,7 @@ async fn read_output(
     Err(ExternalFault::Final("external_output_too_long", error))
 }
 
-/// Reads all of it and keeps the end; whether there was more.
+/// Reads everything and retains the end; returns true if it was longer.
 async fn read_end(from: Option<impl AsyncRead + Unpin>, into: &mut VecDeque<u8>) -> bool {
     let Some(mut from) = from else { return false };
     let mut chunk = [0; 4096];

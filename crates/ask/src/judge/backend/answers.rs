@@ -13,11 +13,11 @@ use spanscore_base::settings::Address;
 use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::{JudgePrompt, RedactionGaps};
 
-/// Limit of adaptations of one question to parameters and shapes that the judge refused.
+/// Limit on the adaptations of one question to refused parameters and shapes.
 const ADAPTATIONS_MAX: u32 = 12;
 
 impl JudgeScheduler {
-    /// Answers the open question of a request from the cache; false if it is not there.
+    /// Answers the open question of a request from the cache; false if absent.
     pub(super) fn answer_from_cache(&mut self, id: u64) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let JudgeProgress { session, question: open, .. } = &mut entry.progress;
@@ -34,7 +34,7 @@ impl JudgeScheduler {
         true
     }
 
-    /// Takes in the prompt of an inquiry, or the reason why it has none.
+    /// Takes in the prompt of an inquiry, or the reason that there is none.
     pub(in crate::judge) fn rendered(
         &mut self,
         id: u64,
@@ -43,7 +43,7 @@ impl JudgeScheduler {
     ) {
         self.backend.judges[judge].rendering -= 1;
         let gaps = prompt.as_ref().map_or_else(|_| RedactionGaps::default(), |it| it.gaps);
-        // Gone if it was replaced or expired meanwhile.
+        // Absent if it was replaced or expired meanwhile.
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.progress.session.rendered(prompt);
         if gaps != RedactionGaps::default() {
@@ -77,7 +77,7 @@ impl JudgeScheduler {
         }
     }
 
-    /// Settles a request at its gate and records the call; returns the shape that it asked for.
+    /// Settles a request at its gate and records the call; returns the requested shape.
     fn settle(
         &mut self,
         now_ms: u64,
@@ -148,7 +148,7 @@ impl JudgeScheduler {
         entry.attempts = 0;
         let is_unreadable = session.is_unreadable();
         if !(is_unreadable && self.move_to_fallback(now_ms, id)) {
-            // Also if the session escalates: its next step is due now, at the judge that answered.
+            // Also if the session escalates: its next step is due at the judge that answered.
             self.requeue_first_at(judge, id);
         }
     }
@@ -179,7 +179,7 @@ impl JudgeScheduler {
         self.stop(id, outcome);
     }
 
-    /// Adapts the next message to what the judge refused; false if there is nothing to adapt.
+    /// Adapts the next message to the refusal; false if nothing can be adapted.
     fn adapt(&mut self, id: u64, fault: &Fault, shape: Shape) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let progress = &mut entry.progress;
@@ -191,7 +191,7 @@ impl JudgeScheduler {
                 refused = Some(*name).filter(|name| capabilities.refuse(name));
                 true
             }
-            // Of requests in flight in one mode only the first steps down: each would skip one.
+            // Of concurrent requests in one mode only the first steps down: each would skip one.
             Fault::RefusedShape(_) => capabilities.current() != shape || capabilities.step_down(),
             Fault::Overflow => {
                 progress.session.overflowed();
@@ -208,8 +208,7 @@ impl JudgeScheduler {
         is_adapted && is_within
     }
 
-    /// Moves a request to the `fallback` of its judge, if that one exists and its circuit is not
-    /// open.
+    /// Moves a request to the `fallback` of its judge, if there is one with a closed circuit.
     pub(super) fn move_to_fallback(&mut self, now_ms: u64, id: u64) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let session = &mut entry.progress.session;
@@ -228,7 +227,7 @@ impl JudgeScheduler {
     }
 }
 
-/// Builds the outcome of a request that a filter of the judge refused.
+/// Returns the outcome of a request refused by a filter of the judge.
 fn refused(text: &str) -> Outcome {
     let explanation = format!("the judge refused to answer: {text}");
     Outcome::NotEvaluable { reason: Reason::JudgeRefused, explanation }

@@ -1,4 +1,4 @@
-//! Forecast of what inquiries cost, before anybody is asked.
+//! Cost forecast of inquiries, without a request.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use spanscore_evaluate::inquiry::MarkKey;
 /// Nano-dollars per dollar.
 const NANO: f64 = 1e9;
 
-/// Cost of the first requests of inquiries: repairs, rechecks and further votes come on top.
+/// Cost of the first requests of inquiries; repairs, rechecks and further votes are additional.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CostForecast {
     /// Requests.
     pub requests: u64,
-    /// Tokens of the prompts, estimated.
+    /// Estimated tokens of the prompts.
     pub input_tokens: u64,
     /// Cost of the prompts alone, US dollars.
     pub usd_min: f64,
-    /// Cost with every answer at its longest, US dollars.
+    /// Cost with the longest answers, US dollars.
     pub usd_max: f64,
 }
 
@@ -35,20 +35,19 @@ impl CostForecast {
     }
 }
 
-/// Forecaster of what inquiries cost with the judges of a config.
+/// Cost forecaster for the judges of a config.
 #[derive(Debug)]
 pub struct CostForecaster(JudgeBackend);
 
 impl CostForecaster {
-    /// Creates the forecaster; nobody is asked.
+    /// Returns a forecaster; no request is sent.
     pub fn new(judges: &BTreeMap<String, JudgeSettings>) -> Self {
         let judges = judges.iter().map(|(name, judge)| (name.clone(), judge.clone())).collect();
-        // Nothing that is rendered here is sent, so its mark needs no secret.
+        // Its rendered prompts are never sent, so the mark needs no secret.
         Self(JudgeBackend::new(judges, MarkKey([0; 32]), false))
     }
 
-    /// Forecasts the cost of inquiries; those that code or a limit ends without a judge cost
-    /// nothing.
+    /// Forecasts the cost of inquiries; those that code or a limit ends without a judge are free.
     pub fn forecast(&self, asked: &[JudgeRequest]) -> CostForecast {
         let Self(backend) = self;
         let mut all = CostForecast::default();
@@ -70,8 +69,8 @@ impl CostForecaster {
 }
 
 impl JudgeBackend {
-    /// Returns the judges that are asked first, each with the number of its requests and the
-    /// estimate of one; none where no request is made.
+    /// Returns the first judges, each with its number of requests and the estimate of one; empty
+    /// without a request.
     fn first_requests(&self, asked: &JudgeRequest) -> Vec<(usize, u64, TokenUsage)> {
         let Ok(mut session) = self.session(&asked.plan) else { return Vec::new() };
         let first = &self.judges[session.judge].settings;

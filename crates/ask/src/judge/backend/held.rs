@@ -1,15 +1,14 @@
-//! Senders that a judge passes by, as their shares of its budget are reserved.
+//! Senders skipped by a judge because their shares of its budget are reserved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::gate::ShareHolder;
 use spanscore_base::model::Sender;
 
-/// Connections of a peer that are tried in one walk, though others of it had no room.
+/// Limit on a peer's connections tried in one pass.
 const TRIED_MAX: usize = 16;
 
-/// Senders whose requests wait for the settlement of others of theirs, as a walk over the queue
-/// found them.
+/// Senders whose requests wait for the settlement of their earlier ones.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct HeldSenders {
     peers: BTreeMap<u32, HeldPeer>,

@@ -1,7 +1,7 @@
 //! Judges as targets of the scheduler: sampling sessions, admission by gates, and the answer cache.
 //!
-//! Pure, as the scheduler: a request is rendered, goes through the questions of its
-//! [`SamplingSession`], each admitted by the gate of its judge, and is concluded.
+//! Pure, like the scheduler. A request is rendered, passes through the questions of its
+//! [`SamplingSession`], each admitted by its judge's gate, and is concluded.
 
 mod answers;
 mod forecast;
@@ -35,7 +35,7 @@ use spanscore_base::model::{Evaluation, Outcome, Reason};
 use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::{Inquiry, JudgePlan, MarkKey, PromptRoom};
 
-/// Limit of inquiries rendered at once for one judge; its others wait.
+/// Limit on inquiries rendered at once for one judge.
 const RENDERED_AT_ONCE: u32 = 4;
 
 /// Scheduler of requests to judges.
@@ -44,18 +44,18 @@ pub(super) type JudgeScheduler = Scheduler<JudgeBackend>;
 /// Instruction to the executor.
 #[derive(Debug)]
 pub(super) enum JudgeEffect {
-    /// Render an inquiry and report the prompt; takes long for large records.
+    /// Renders an inquiry and reports the prompt; slow for large records.
     Render {
         /// Request.
         id: u64,
-        /// Index of the judge that it is rendered for.
+        /// Index of the judge of the prompt.
         judge: usize,
         /// Inquiry that renders itself.
         inquiry: Arc<dyn Inquiry>,
         /// Limits of the prompt.
         room: PromptRoom,
     },
-    /// Ask a judge and report the answer.
+    /// Asks a judge and reports the answer.
     Send {
         /// Request.
         id: u64,
@@ -68,9 +68,9 @@ pub(super) enum JudgeEffect {
         /// Question.
         question: Box<JudgeQuestion>,
     },
-    /// Record a finished call; its times begin at 0.
+    /// Records a finished call; its times begin at 0.
     Called(Box<JudgeCall>),
-    /// Count another event: names of judge and evaluator, and the event.
+    /// Counts another event: names of judge and evaluator, and the event.
     Count(String, String, JudgeCount),
 }
 
@@ -89,23 +89,23 @@ struct OpenQuestion {
     estimate: TokenUsage,
 }
 
-/// All judges by index, replaced ones included.
+/// All judges by index, including replaced ones.
 #[derive(Debug)]
 pub(super) struct JudgeBackend {
     pub(super) judges: Vec<JudgeState>,
     cache: AnswerCache,
     /// Secret for the marks that frame records in prompts.
     mark_key: MarkKey,
-    /// True if an inquiry waits for an open circuit, false if it is given up at once.
+    /// True if inquiries wait for an open circuit, false if they are given up at once.
     waits_for_circuit: bool,
-    /// Budget that all judges share, nano-dollars.
+    /// Budget shared by all judges, nano-dollars.
     pub(super) shared_nano: Option<u64>,
     /// True if calls are recorded with prompt and reply.
     pub(super) keeps_content: bool,
 }
 
 impl JudgeBackend {
-    /// Creates a backend of these judges, with an empty cache.
+    /// Returns a backend of these judges, with an empty cache.
     pub(super) fn new(
         judges: Vec<(String, JudgeSettings)>,
         mark_key: MarkKey,
@@ -123,7 +123,7 @@ impl JudgeBackend {
         }
     }
 
-    /// Caches an answer from an earlier process.
+    /// Caches an earlier process's answer.
     pub(super) fn remember(&mut self, key: QuestionKey, text: String) {
         self.cache.keep(key, text);
     }
@@ -142,7 +142,7 @@ impl JudgeBackend {
         self.judges.iter().rposition(|judge| judge.name == name)
     }
 
-    /// Starts a session by a plan.
+    /// Starts a session for a plan.
     fn session(&self, plan: &JudgePlan) -> Result<SamplingSession, Outcome> {
         let judge = self.find(&plan.judge).ok_or_else(|| Outcome::Failed {
             error_type: "judge_unknown",
@@ -198,7 +198,7 @@ impl SchedulerBackend for JudgeBackend {
     }
 
     fn dispatch(scheduler: &mut JudgeScheduler, now_ms: u64) {
-        // A fallback with a lower index has had its turn when an inquiry moves to it.
+        // A fallback with a lower index was dispatched before an inquiry moves to it.
         for _ in 0..2 {
             let judges = 0..scheduler.backend.judges.len();
             judges.for_each(|judge| scheduler.ask_queued(now_ms, judge));
@@ -245,8 +245,8 @@ impl JudgeScheduler {
         self.backend.judges[judge].held = held;
     }
 
-    /// Asks what is queued, until a limit is in the way of all of it. `passed` gets requests that
-    /// wait for others of their senders, which are `held` from then on.
+    /// Sends queued requests until a limit stops all of them. `passed` collects requests that wait
+    /// for others of their senders, which are held from then on.
     fn ask_unless_held(
         &mut self,
         now_ms: u64,
@@ -297,8 +297,7 @@ impl JudgeScheduler {
         self.requeue_first(id);
     }
 
-    /// Advances a request to its next question, or to its end; returns the limit that is in its
-    /// way.
+    /// Advances a request to its next question or end; returns the limit that stops it.
     fn advance(&mut self, now_ms: u64, id: u64) -> Option<GateBlock> {
         loop {
             if self.leave_if_untouched(id) {

@@ -1,26 +1,26 @@
-//! Reload of judges while inquiries wait.
+//! Reload of judges with waiting inquiries.
 //!
-//! A judge that gives the same answers by another way (address, key, limits, budget) is changed in
-//! place, and its backlog goes the new way. One that gives other answers (model, parameters) is
-//! added beside the old one, which answers the inquiries that it has: an evaluation names its judge
-//! before that judge is asked. A judge that the config has no more stays for the same reason.
+//! A judge with the same answers by another route (address, key, limits, budget) is changed in
+//! place with its backlog. One with other answers (model, parameters) is added beside the old one,
+//! which answers its backlog: an evaluation names its judge before the request. A removed judge
+//! stays for the same reason.
 //!
-//! A budget is one of a name: all judges that bore it spend by the meters of the newest, or a
-//! reload would double the budget for as long as the backlog of the old one lasts.
+//! A budget belongs to a name. All judges that had it use the newest one's meters; otherwise a
+//! reload would double the budget until the old backlog is done.
 
 use super::{HeldSenders, JudgeBackend, JudgeState};
 use crate::judge::gate::JudgeGate;
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::ProviderCapabilities;
 
-/// Returns true if two judges give the same answers: protocol, model and parameters.
+/// Returns true if two judges have equal answers: protocol, model and parameters.
 pub(in crate::judge) fn is_alike(one: &JudgeSettings, other: &JudgeSettings) -> bool {
     one.api == other.api && one.identity() == other.identity()
 }
 
 impl JudgeBackend {
-    /// Changes or appends a judge; returns its index. One that is appended takes over spending and
-    /// reservations of its predecessor.
+    /// Changes or appends a judge; returns its index. An appended one takes over its predecessor's
+    /// spending and reservations.
     pub(in crate::judge) fn change(&mut self, name: &str, settings: JudgeSettings) -> usize {
         let before = self.find(name);
         if let Some(place) = before

@@ -1,9 +1,9 @@
 //! Sampling session of one inquiry: majority vote, recheck of suspected injections, escalation.
 //!
 //! ```text
-//! samples, as many as needed ─► again without what seems an injection ─► another judge ─► done
+//! samples, as many as needed ─► again without a suspected injection ─► another judge ─► done
 //!    the other suspects one, too: again without it
-//!    each: question ─► reply ─► read; not readable: one repair
+//!    each: question ─► reply ─► read; if unreadable: one repair
 //! ```
 //!
 //! `voting` decides by the answers, `moving` takes a session to another judge.
@@ -22,7 +22,7 @@ use spanscore_evaluate::inquiry::{
 
 /// Temperature of votes. At a temperature of 0 each vote would repeat the first.
 const VOTE_TEMPERATURE: f64 = 0.7;
-/// Factor of `max_tokens` for the second try of an answer that was cut.
+/// Factor of `max_tokens` for the retry after a truncated answer.
 const LONGER: u32 = 4;
 /// `error.type` of an evaluation without a readable reply.
 const REPLY_INVALID: &str = "judge_reply_invalid";
@@ -36,7 +36,7 @@ pub(super) enum SamplingStep {
     Ask {
         /// Question.
         question: Box<JudgeQuestion>,
-        /// Sample number, so that votes do not share a cache entry.
+        /// Sample number, so that votes have distinct cache entries.
         sample: u32,
     },
     /// End the inquiry.
@@ -46,7 +46,7 @@ pub(super) enum SamplingStep {
 /// Result of a session.
 #[derive(Debug)]
 pub(super) enum SamplingEnd {
-    /// Conclusion from the votes.
+    /// Conclusion of the votes.
     Concluded(Conclusion),
     /// No conclusion.
     GivenUp(Outcome),
@@ -55,8 +55,8 @@ pub(super) enum SamplingEnd {
 #[derive(Debug, PartialEq)]
 enum Phase {
     Sampling,
-    /// Asked again with strings withheld, after these votes: of each judge of a jury, or the
-    /// majority of one judge's.
+    /// Repeats the question with strings withheld, after these votes: of each judge of a jury, or
+    /// the majority of one judge.
     Rechecking(Vec<JudgeAnswers>),
     Escalated,
 }
@@ -65,25 +65,25 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct SamplingSession {
     plan: JudgePlan,
-    /// Judges asked before, which failed.
+    /// Failed judges.
     given_up: Vec<usize>,
-    /// Judges with a vote of their own, in order: one, or a jury.
+    /// Judges with a vote, in order: one, or a jury.
     seats: Vec<usize>,
-    /// Judge that is asked now, and the one that decides unsure cases.
+    /// Current judge, and the one for unsure cases.
     pub(super) judge: usize,
     escalate_to: Option<usize>,
     room: PromptRoom,
     prompt: Option<JudgePrompt>,
-    /// Answers to earlier windows of a vote that has several.
+    /// Answers to earlier windows of a vote.
     part: Option<JudgeAnswers>,
-    /// Bytes cut from the rendered record.
+    /// Bytes omitted from the rendered record.
     cut_bytes: u64,
     /// True if our detectors found an injection in the rendered record.
     injection_found: bool,
     phase: Phase,
     is_escalated: bool,
     votes: Vec<JudgeAnswers>,
-    /// Readable answers of the current judge, votes that were discarded included.
+    /// Readable answers of the current judge, including discarded votes.
     answers: u32,
     remark: Option<String>,
     is_longer: bool,
@@ -93,8 +93,8 @@ pub(super) struct SamplingSession {
 }
 
 impl SamplingSession {
-    /// Starts a session of judges with these settings, which all see the same record.
-    /// `bytes_per_token` is the current estimate for the first.
+    /// Starts a session of judges with these settings, for one common record. `bytes_per_token` is
+    /// the current estimate for the first.
     pub(super) fn new(
         plan: JudgePlan,
         seats: Vec<usize>,
@@ -148,7 +148,7 @@ impl SamplingSession {
         SamplingStep::Ask { question, sample }
     }
 
-    /// Takes in the prompt, or the reason why there is none.
+    /// Takes in the prompt, or the reason that there is none.
     pub(super) fn rendered(&mut self, prompt: Result<JudgePrompt, Outcome>) {
         match prompt {
             Ok(prompt) => {
@@ -237,7 +237,7 @@ impl SamplingSession {
         }
     }
 
-    /// Joins the answers to windows; returns them after the last window, before it `None`.
+    /// Joins the answers to windows; returns them after the last window, otherwise `None`.
     fn whole(&mut self, answers: JudgeAnswers) -> Option<JudgeAnswers> {
         let windows = self.prompt.as_ref().map_or(1, |prompt| prompt.windows);
         let whole = match self.part.take() {
@@ -252,7 +252,7 @@ impl SamplingSession {
         if windows <= 1 {
             return Some(whole);
         }
-        // The prompt is of one window: the next one, or the first of another vote, is rendered.
+        // The prompt covers one window: the next one, or the first of another vote, is rendered.
         self.prompt = None;
         if self.room.window + 1 < windows {
             self.room.window += 1;
@@ -268,7 +268,7 @@ impl SamplingSession {
         self.give_up(Outcome::Failed { error_type: REPLY_INVALID, error });
     }
 
-    /// Returns true if the session ends for want of a readable reply: another judge may give one.
+    /// Returns true if the session ends without a readable reply: another judge may give one.
     pub(super) fn is_unreadable(&self) -> bool {
         matches!(
             &self.end,
@@ -281,7 +281,7 @@ impl SamplingSession {
     }
 
     /// Returns the end without another answer: by the votes so far if they reach `samples_min`,
-    /// else, and at shutdown, with `outcome`.
+    /// otherwise, and at shutdown, with `outcome`.
     pub(super) fn stop(&self, inquiry: &dyn Inquiry, outcome: Outcome) -> SamplingEnd {
         let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
         let is_shutdown = matches!(outcome, Outcome::NotEvaluable { reason: Reason::Shutdown, .. });
@@ -291,7 +291,7 @@ impl SamplingSession {
         SamplingEnd::Concluded(inquiry.conclude(&self.room, &self.votes))
     }
 
-    /// Handles a request that did not fit: asks again with half of the record, once.
+    /// Handles a request beyond the context: repeats it once with half of the record.
     pub(super) fn overflowed(&mut self) {
         if std::mem::replace(&mut self.is_halved, true) {
             let explanation = "the record does not fit into the judge".to_owned();
@@ -311,18 +311,18 @@ impl SamplingSession {
         self.seats.len() > 1
     }
 
-    /// Returns true if the votes are those of a jury, and not of the judge that decides in its
+    /// Returns true if the votes come from a jury, and not from the judge that decides in its
     /// place.
     fn is_jury_asked(&self) -> bool {
         self.is_jury() && !self.is_escalated
     }
 
-    /// Returns the judges whose answers count: the jury, or the one that was asked last.
+    /// Returns the judges whose answers count: the jury, or the last judge.
     pub(super) fn counted(&self) -> &[usize] {
         if self.is_jury_asked() { &self.seats } else { std::slice::from_ref(&self.judge) }
     }
 
-    /// Returns true if nothing was answered yet, so that another process can take over for free.
+    /// Returns true without any answer, so that another process can take over for free.
     pub(super) fn is_untouched(&self) -> bool {
         self.votes.is_empty() && self.part.is_none() && self.phase == Phase::Sampling
     }

@@ -1,11 +1,11 @@
-//! Budget that all judges share: of a command, for all that it asks.
+//! Budget shared by all judges of a command.
 
 use super::JudgeBackend;
 use crate::judge::gate::BudgetRoom;
 use crate::judge::wire::TokenUsage;
 
 impl JudgeBackend {
-    /// Returns the room for a request within the budget that all judges share.
+    /// Returns the room for a request within the shared budget.
     pub(super) fn shared_room(
         &self,
         now_ms: u64,

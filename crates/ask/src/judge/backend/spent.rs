@@ -1,6 +1,6 @@
-//! Spending file: a budget of an hour or a day holds across restarts.
+//! Spending file, by which hourly and daily budgets survive restarts.
 //!
-//! It holds lines of JSON. The first is whole; each later one has what changed since, so that
+//! It holds lines of JSON. The first is complete; each later one has the changes since, so that
 //! booking a request takes one short write and one sync.
 
 use std::collections::BTreeMap;
@@ -15,25 +15,25 @@ use serde::{Deserialize, Serialize};
 use super::{JudgeBackend, JudgeState};
 use spanscore_net::file::write_by_rename;
 
-/// Bytes of changes from which on the file is written anew.
+/// Size of changes at which the file is rewritten.
 pub(super) const CHANGES_BYTES_MAX: usize = 256 << 10;
 
 /// Spending by minute since 1970, ascending.
 type Minutes = Vec<(u64, u64)>;
 
-/// Spending on one judge: all of it, or from the minute on that was the last before.
+/// Spending on one judge: complete, or from the last known minute on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct SpentOnJudge {
     nano_usd: Minutes,
     tokens: Minutes,
-    /// Reservations of requests under way, nano-dollars and tokens: a process that was killed may
-    /// have to pay them.
+    /// Reservations of requests in flight, nano-dollars and tokens: a killed process may have to
+    /// pay them.
     #[serde(default)]
     open: (u64, u64),
 }
 
 impl SpentOnJudge {
-    /// Takes over a change.
+    /// Applies a change.
     fn follow(&mut self, change: Self) {
         for (all, newer) in
             [(&mut self.nano_usd, change.nano_usd), (&mut self.tokens, change.tokens)]
@@ -45,7 +45,7 @@ impl SpentOnJudge {
         self.open = change.open;
     }
 
-    /// Leaves of the spending the last minute, the only one that may still grow.
+    /// Drops all spending except the last minute, the only one that may still grow.
     fn keep_last(&mut self) {
         for all in [&mut self.nano_usd, &mut self.tokens] {
             let last = last(all);
@@ -62,16 +62,16 @@ fn last(minutes: &[(u64, u64)]) -> u64 {
 pub(in crate::judge) struct SpentFile {
     /// Path of the file.
     pub(in crate::judge) path: PathBuf,
-    /// File behind whose end changes are written; `None` if it must be written anew.
+    /// File to append changes to; `None` if it must be rewritten.
     changes: Option<Arc<File>>,
     changes_bytes: usize,
-    /// Spending of the last minute as the file has it.
+    /// Spending of the last minute in the file.
     written: BTreeMap<String, SpentOnJudge>,
 }
 
 impl SpentFile {
-    /// Restores the spending of an earlier process. What was under way when that was killed counts
-    /// as spent now, since nobody knows what it cost.
+    /// Restores an earlier process's spending. Requests in flight when it was killed count as spent
+    /// now, since their cost is unknown.
     pub(in crate::judge) fn restore(
         path: PathBuf,
         backend: &mut JudgeBackend,
@@ -88,27 +88,25 @@ impl SpentFile {
         Self { path, changes: None, changes_bytes: 0, written: BTreeMap::new() }
     }
 
-    /// Writes what changed since the last time, or all of it by a new file renamed over the old.
+    /// Writes the changes since the last call, or a complete new file renamed over the old.
     ///
-    /// # Errors
-    /// Those of the file system; the next time all is written.
+    /// # Errors Those of the file system; the next write is complete.
     pub(in crate::judge) async fn keep(&mut self, backend: &JudgeBackend) -> io::Result<()> {
-        // Without the file that changes belong behind, the second time all is written.
+        // Without the file that the changes extend, the second write is complete.
         if !self.try_keep(backend).await? {
             self.try_keep(backend).await?;
         }
         Ok(())
     }
 
-    /// Writes once; returns false if another file, or none, stands at the path, and nothing was
-    /// written.
+    /// Writes once; returns false without writing if another file, or none, is at the path.
     async fn try_keep(&mut self, backend: &JudgeBackend) -> io::Result<bool> {
         let changes = self.changes.take().filter(|_| self.changes_bytes < CHANGES_BYTES_MAX);
         if changes.is_none() {
             self.changes_bytes = 0;
             self.written.clear();
         }
-        // Of judges of one name the last has the meters.
+        // Of judges with one name the last has the meters.
         let spent: BTreeMap<&String, SpentOnJudge> =
             backend.judges.iter().map(|judge| (&judge.name, self.spent_on(judge))).collect();
         let mut spent: Vec<_> =
@@ -138,8 +136,7 @@ impl SpentFile {
     }
 }
 
-/// Writes a line behind the changes, or as a new file; returns none if the changes are no longer
-/// at the path.
+/// Appends a line, or writes a new file; returns `None` if the path has another file.
 fn write(path: &Path, changes: Option<Arc<File>>, line: &[u8]) -> io::Result<Option<Arc<File>>> {
     let Some(file) = changes else {
         write_by_rename(path, line)?;
@@ -155,7 +152,7 @@ fn write(path: &Path, changes: Option<Arc<File>>, line: &[u8]) -> io::Result<Opt
     Ok(Some(file))
 }
 
-/// Reads the file, up to what cannot be read.
+/// Reads the file, up to an unreadable line.
 fn read(path: &Path) -> BTreeMap<String, SpentOnJudge> {
     let tell = |error: &dyn std::fmt::Display| {
         tracing::error!(file = %path.display(), %error, "not all that judges cost before is known");
@@ -172,7 +169,7 @@ fn read(path: &Path) -> BTreeMap<String, SpentOnJudge> {
     for line in serde_json::Deserializer::from_slice(&bytes).into_iter() {
         let line: BTreeMap<String, SpentOnJudge> = match line {
             Ok(line) => line,
-            // No request left on a line that was not written to its end.
+            // No request was sent by a line that is incomplete.
             Err(error) if error.is_eof() => break,
             Err(error) => {
                 tell(&error);

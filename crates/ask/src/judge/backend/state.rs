@@ -1,4 +1,4 @@
-//! State of one judge: its settings, its gate, and what its answers have taught.
+//! State of one judge: settings, gate, and findings from its answers.
 
 use super::held::HeldSenders;
 use super::usage;
@@ -10,7 +10,7 @@ use spanscore_base::model::Reason;
 /// Assumed bytes per token, before a judge has reported its count.
 const BYTES_PER_TOKEN: f64 = 3.5;
 
-/// Range of the learnt bytes per token.
+/// Range of learnt bytes per token.
 const BYTES_PER_TOKEN_RANGE: (f64, f64) = (2.0, 5.0);
 
 /// One judge.
@@ -23,15 +23,15 @@ pub(in crate::judge) struct JudgeState {
     pub(super) bytes_per_token: f64,
     /// Inquiries being rendered for it.
     pub(super) rendering: u32,
-    /// Earliest time at which its gate may open, and the limit that keeps it closed.
+    /// Earliest time at which its gate may open, and the limit that blocks it.
     pub(super) wake_ms: Option<u64>,
     pub(super) blocked: Option<Reason>,
-    /// Senders that the last walk over the queue passed by.
+    /// Senders skipped because only their shares blocked them.
     pub(super) held: HeldSenders,
 }
 
 impl JudgeState {
-    /// Creates the state of a judge that was not asked yet.
+    /// Returns the state of a judge without requests.
     pub(super) fn new(name: String, settings: JudgeSettings) -> Self {
         Self {
             name,

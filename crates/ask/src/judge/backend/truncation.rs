@@ -1,20 +1,21 @@
-//! Silent truncation: servers that cut a request to their context without a word, and answer.
+//! Silent truncation: servers that truncate a request to their context without an error, and
+//! answer.
 //!
-//! Ollama does, unless told otherwise. The count of tokens that such a server reports is its limit,
-//! and less than any tokenizer makes of the text. Either sign alone misleads: tokenizers differ by
-//! a factor of ten in some scripts, and a count near a limit may be chance.
+//! Ollama does by default. Such a server reports a token count at its limit and below any
+//! tokenizer's count of the text. Either sign alone misleads: tokenizers differ by a factor of ten
+//! in some scripts, and a count near a limit may be chance.
 
 use crate::judge::wire::JudgeQuestion;
 use spanscore_base::model::Outcome;
 
-/// Smallest and largest context that servers cut to; those between are twice the one before.
+/// Smallest and largest truncation limit of servers; the ones between are powers of two.
 const LIMITS: (u64, u64) = (2_048, 131_072);
-/// Distance from a limit within which a count stands at it: one part of so many.
+/// Inverse of the relative distance at which a count is near a limit.
 const NEAR_PARTS: u64 = 50;
-/// Parts that a token is divided into, to add up shares of it.
+/// Parts of a token, for sums of shares.
 const TOKEN_PARTS: u64 = 60;
 
-/// Returns true if a judge that reports so many tokens of a request cannot have read all of it.
+/// Returns true if a judge that reports this many tokens cannot have read the whole request.
 pub(super) fn is_cut(question: &JudgeQuestion, reported: u64) -> bool {
     let limits = std::iter::successors(Some(LIMITS.0), |limit| Some(limit * 2));
     let is_near = limits
@@ -27,7 +28,7 @@ pub(super) fn is_cut(question: &JudgeQuestion, reported: u64) -> bool {
     }
 }
 
-/// Builds the outcome of a request that was cut.
+/// Returns the outcome of a truncated request.
 pub(super) fn outcome(estimate: u64, reported: u64) -> Outcome {
     let error = format!(
         "about {estimate} tokens were sent and {reported} were read: the judge cuts what does \
@@ -36,11 +37,11 @@ pub(super) fn outcome(estimate: u64, reported: u64) -> Outcome {
     Outcome::Failed { error_type: "judge_context_truncated", error }
 }
 
-/// Counts the tokens that a text takes at least.
+/// Returns the least number of tokens of a text.
 ///
-/// Tokenizers split at spaces, between letters and digits, and before all punctuation but one
-/// character, which may belong to the word behind it; within a word a token holds so many letters
-/// of a script at most. Runs of one character may be one token.
+/// Tokenizers split at spaces, between letters and digits, and before all punctuation except one
+/// character, which may belong to the next word. Within a word a token has a limited number of a
+/// script's letters. A run of one character may be one token.
 fn least_tokens(text: &str) -> u64 {
     let mut pieces = TextPieces::default();
     let mut last = None;
@@ -63,12 +64,12 @@ enum PieceKind {
     Punctuation,
 }
 
-/// Pieces of a text, counted one after the other.
+/// Pieces of a text, counted in turn.
 #[derive(Debug, Default)]
 struct TextPieces {
     tokens: u64,
     piece: PieceKind,
-    /// Parts of tokens of the word so far, or the length of the punctuation.
+    /// Parts of tokens in the present word, or the length of the punctuation.
     size: u64,
 }
 
@@ -99,8 +100,8 @@ impl TextPieces {
     }
 }
 
-/// Returns the share of a token that a character of a word takes at least: measured with five
-/// tokenizers (`tests/fixtures/judges/scripts.jsonl`), with room for better ones.
+/// Returns the least share of a token for a character of a word: measured with five tokenizers
+/// (`tests/fixtures/judges/scripts.jsonl`), with a margin for better ones.
 fn least_parts(c: char) -> u64 {
     let characters = match c {
         // Latin.
@@ -139,7 +140,7 @@ mod tests {
         check(english, 1_000, 2_100, false);
         check(english, 1_000, 0, false);
         check(english, 20_000, 65_536, true);
-        // A record of 21 kB, cut to the context that Ollama has by itself.
+        // A record of 21 kB, truncated to Ollama's default context.
         check(english, 460, 4_096, true);
         check(english, 400, 4_096, false);
     }
@@ -151,9 +152,9 @@ mod tests {
         check("AAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", 2_000, 2_048, false);
     }
 
-    /// Texts of 30 scripts and forms with the counts of five tokenizers: none that was read as a
-    /// whole is taken for a cut one, even where its count stands at a limit, and servers that keep
-    /// 2,048 or 4,096 are found out at three sizes.
+    /// Texts of 30 scripts and forms with the counts of five tokenizers. No complete one is
+    /// reported as truncated, even with a count at a limit; servers that keep 2,048 or 4,096 tokens
+    /// are detected at three sizes.
     #[test]
     fn scripts_are_complete_where_all_was_read_and_cut_where_it_was_not() {
         let file = include_str!("../../../../../tests/fixtures/judges/scripts.jsonl");

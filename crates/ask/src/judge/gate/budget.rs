@@ -1,13 +1,13 @@
 //! Spending budget of a judge over rolling windows of an hour and a day: cost is reserved before a
 //! request and settled after it.
 //!
-//! Spending is summed by the minute, and counts for an hour and for a day after the end of its
-//! minute. So the spending of any hour exceeds its budget at most by requests under way that cost
-//! more than was reserved for them.
+//! Spending is summed by the minute, and counts for an hour and a day after the end of its minute.
+//! So the spending of any hour exceeds its budget only by requests in flight that cost more than
+//! their reservation.
 //!
-//! With an even pace a token bucket stands before the windows: an hour's budget is its rate, five
-//! minutes' worth its size. Without it a burst spends the hour in its first minutes, and traces of
-//! the rest of the hour are not evaluated at all.
+//! With an even pace a token bucket precedes the windows: an hour's budget is its rate, five
+//! minutes of that its size. Without it a burst would spend the hour's budget in its first minutes,
+//! and later traces would not be evaluated at all.
 
 use std::collections::VecDeque;
 
@@ -18,26 +18,26 @@ use spanscore_base::model::Sender;
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MINUTES: u64 = 60;
 const DAY_MINUTES: u64 = 24 * HOUR_MINUTES;
-/// Size of the pace bucket, as a fraction of the hour's budget: a twelfth, five minutes' worth.
+/// Inverse of the pace bucket's share of the hour's budget: a twelfth, five minutes.
 const AHEAD_PARTS: u64 = 12;
 
 /// Room of a budget for a request, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::judge) enum BudgetRoom {
-    /// It is spent.
+    /// The budget is spent.
     Spent,
-    /// The rest of it is for other senders.
+    /// The rest is for other senders.
     OthersShare,
-    /// Open requests have reserved it: their settlement may free it.
+    /// Requests in flight have reserved it: their settlement may free it.
     Reserved,
-    /// The settlement of open requests may leave the sender more, whose share this is.
+    /// The settlement of requests in flight may free the share of this holder.
     ShareReserved(ShareHolder),
     /// There is room.
     Free,
 }
 
 impl BudgetRoom {
-    /// Returns the reason why a request is not admitted, if there is one.
+    /// Returns the reason that a request is not admitted, if any.
     pub(in crate::judge) fn block(self) -> Option<GateBlock> {
         match self {
             Self::Spent => Some(GateBlock::Budget),
@@ -49,12 +49,12 @@ impl BudgetRoom {
     }
 }
 
-/// Amount that a sender asks for.
+/// Requested amount of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::judge) struct BudgetRequest {
     /// Worst case of the request.
     pub(in crate::judge) amount: u64,
-    /// Part of that for an answer as long as the settings allow, whatever is asked.
+    /// Part of that for an answer of the configured maximum length.
     pub(in crate::judge) answer: u64,
     /// Sender.
     pub(in crate::judge) sender: Sender,
@@ -78,15 +78,15 @@ pub(in crate::judge) struct SpendMeter {
     /// Spending by minute since 1970, ascending, none older than a day.
     spent: VecDeque<(u64, u64)>,
     reserved: u64,
-    /// Level of the pace bucket, and the time of its last refill. Negative after a request that
-    /// cost more than its reservation.
+    /// Level of the pace bucket, and the time of its last refill. Negative after a request beyond
+    /// its reservation.
     ready: f64,
     ready_ms: Option<u64>,
     shares: SpendShares,
 }
 
 impl SpendMeter {
-    /// Creates a meter with nothing spent; `None` is no limit.
+    /// Returns an unused meter; `None` is no limit.
     pub(in crate::judge) fn new(
         per_hour: Option<u64>,
         per_day: Option<u64>,
@@ -95,7 +95,7 @@ impl SpendMeter {
         Self { per_hour, per_day, is_even, ..Self::default() }
     }
 
-    /// Takes over the limits of `other`; spending and reservations stay.
+    /// Takes the limits of `other`; spending and reservations stay.
     pub(in crate::judge) fn change(&mut self, other: Self) {
         let is_paced_alike = (self.per_hour, self.is_even) == (other.per_hour, other.is_even);
         (self.per_hour, self.per_day, self.is_even) =
@@ -105,8 +105,7 @@ impl SpendMeter {
         }
     }
 
-    /// Continues with the spending of an earlier process, and with what it had reserved at its
-    /// end.
+    /// Continues with an earlier process's spending and its last reservations.
     pub(in crate::judge) fn restore(&mut self, spent: Vec<(u64, u64)>, open: u64, now_ms: u64) {
         self.spent = spent.into();
         if open > 0 {
@@ -154,7 +153,7 @@ impl SpendMeter {
         }
     }
 
-    /// Returns the fit of a request beside those under way, or with these settled for nothing.
+    /// Returns the fit of a request beside those in flight, or as if these were free.
     fn fit(&self, now_ms: u64, request: &BudgetRequest, is_open: bool) -> BudgetFit {
         let reserved = if is_open { self.reserved } else { 0 };
         let (hour, day) = self.sums(now_ms);
@@ -169,7 +168,7 @@ impl SpendMeter {
                 fit = fit.min(BudgetFit::BeyondShare(holder));
             }
         }
-        // The unused part of open requests returns to the bucket of the pace, too.
+        // The unused part of reservations returns to the pace bucket, too.
         let ready = self.ready + (self.reserved - reserved) as f64;
         fit.min(self.fit_of_pace(now_ms, request, ready, is_open))
     }
@@ -196,17 +195,17 @@ impl SpendMeter {
         exceeded.map_or(BudgetFit::Fits, BudgetFit::BeyondPace)
     }
 
-    /// Returns the reservations of requests under way.
+    /// Returns the reservations of requests in flight.
     pub(in crate::judge) fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// Returns the spending of the last day, and what is reserved.
+    /// Returns the last day's spending, and the reserved amount.
     pub(in crate::judge) fn booked(&self, now_ms: u64) -> (u64, u64) {
         (self.sums(now_ms).1, self.reserved)
     }
 
-    /// Reserves what a request asks for.
+    /// Reserves the requested amount.
     pub(in crate::judge) fn reserve(&mut self, sender: Sender, some: u64) {
         self.reserved = self.reserved.saturating_add(some);
         self.ready -= some as f64;
@@ -249,8 +248,8 @@ impl SpendMeter {
 
     /// Refills the pace bucket for the time since the last call.
     ///
-    /// It always has room for one request: one larger than five minutes' worth would never pass
-    /// else.
+    /// It always has room for one request, since one larger than five minutes' worth would never
+    /// pass otherwise.
     fn refill(&mut self, now_ms: u64, some: u64) {
         let Some(hour) = self.pace() else { return };
         let most = (hour / AHEAD_PARTS).max(some.min(hour)) as f64;
@@ -280,7 +279,7 @@ mod tests {
     }
 
     proptest! {
-        /// Random requests at random times: no hour or day spends more than its budget.
+        /// Random requests at random times: no hour or day exceeds its budget.
         #[test]
         fn no_hour_costs_more_than_its_budget(
             steps in prop::collection::vec(

@@ -1,6 +1,6 @@
-//! Concurrency limit of a judge that adapts: additive increase, multiplicative decrease.
+//! Adaptive concurrency limit of a judge: additive increase, multiplicative decrease.
 
-/// Replies without a 429 after which one more request may be under way.
+/// Replies without a 429 after which the limit grows by one.
 const GOOD_RUN: u32 = 20;
 
 /// Concurrency limit: halved by a 429, raised by one after [`GOOD_RUN`] replies.
@@ -17,7 +17,7 @@ impl Concurrency {
         Self { most, now: most, under_way: 0, good: 0 }
     }
 
-    /// Changes the maximum, and forgets what the judge's 429s made of the old one.
+    /// Changes the maximum, and discards the adaptation.
     pub(super) fn change(&mut self, most: u32) {
         if self.most != most {
             (self.most, self.now, self.good) = (most, most, 0);
@@ -32,7 +32,7 @@ impl Concurrency {
         self.under_way += 1;
     }
 
-    /// Notes the end of a request; `is_good` is `None` if it says nothing about the load.
+    /// Notes the end of a request; `is_good` is `None` if it reveals nothing about the load.
     pub(super) fn end(&mut self, is_good: Option<bool>) {
         self.under_way = self.under_way.saturating_sub(1);
         match is_good {

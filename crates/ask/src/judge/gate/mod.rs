@@ -1,7 +1,7 @@
 //! Admission of requests to a judge: circuit breaker, concurrency, rates and budget, in this order.
 //! Pure: `(state, question, now) -> answer`.
 //!
-//! The budget is asked last, as it ends an inquiry, where the others mostly make it wait.
+//! The budget is last, since it ends an inquiry, while the others mostly delay it.
 
 mod budget;
 mod concurrency;
@@ -25,17 +25,17 @@ use spanscore_net::rate::TokenBucket;
 /// Nano-dollars per dollar.
 const NANO: f64 = 1e9;
 const MINUTE_MS: u64 = 60_000;
-/// Burst of a bucket: the inflow of this time, milliseconds.
+/// Burst of a bucket: the refill of this time, milliseconds.
 const BURST_MS: u64 = 10_000;
 
-/// Faults in a row, or in the last answers of a minute, that open the circuit.
+/// Consecutive faults, or faults in the last minute's answers, that open the circuit.
 const CIRCUIT: CircuitRules = CircuitRules {
     row: 5,
     window: Some((20, Duration::from_secs(60))),
     waits: Backoff::doubling(Duration::from_secs(30), Duration::from_secs(600)),
 };
-/// Wait after a refused key or an exhausted quota, which only a person can mend. Does not grow: it
-/// bounds the delay after the mending.
+/// Wait after a refused key or an exhausted quota, which need a person. Constant, so that it bounds
+/// the delay after the repair.
 const LOCKED: Duration = Duration::from_secs(300);
 
 /// Tokens and nano-dollars reserved for a request.
@@ -46,7 +46,7 @@ pub(in crate::judge) struct Reservation {
     sender: Sender,
 }
 
-/// Reason why a request is not admitted now.
+/// Reason that a request is not admitted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::judge) enum GateBlock {
     /// Circuit breaker.
@@ -56,20 +56,20 @@ pub(in crate::judge) enum GateBlock {
         /// True if only a person can help: key or quota.
         is_locked: bool,
     },
-    /// Concurrency limit: retry when a request has ended.
+    /// Concurrency limit: retry after the end of a request.
     Busy,
-    /// Rate limit, ours or one that the judge demanded.
+    /// Rate limit, ours or the judge's.
     Rate {
         /// Earliest time of a retry, Unix milliseconds.
         until_ms: u64,
     },
-    /// Budget that open requests have reserved: retry when one has ended.
+    /// Budget reserved by requests in flight: retry after the end of one.
     Reserved,
-    /// Budget of a holder that its open requests have reserved: others need not wait for them.
+    /// Share of a holder reserved by its requests in flight: others need not wait.
     ShareReserved(ShareHolder),
-    /// Budget that is left for other senders.
+    /// Budget reserved for other senders.
     OthersShare,
-    /// Budget that is spent: no use in waiting here.
+    /// Spent budget: no use in waiting.
     Budget,
 }
 
@@ -86,23 +86,23 @@ pub(in crate::judge) enum Ended<'a> {
 #[derive(Clone, Debug)]
 pub(in crate::judge) struct JudgeGate {
     circuit: Circuit,
-    /// True if the circuit opened last by a refused key or an exhausted quota.
+    /// True if the circuit was opened by a refused key or an exhausted quota.
     is_locked: bool,
     concurrency: Concurrency,
     requests: TokenBucket,
     tokens: TokenBucket,
-    /// End of the pause that a 429 asked for, Unix milliseconds.
+    /// End of the pause requested by a 429, Unix milliseconds.
     paused_until_ms: u64,
     /// Budget in money, nano-dollars.
     pub(in crate::judge) money: SpendMeter,
     pub(in crate::judge) spent_tokens: SpendMeter,
     price: Option<JudgePrice>,
-    /// An answer as long as the settings allow.
+    /// Answer of the configured maximum length.
     answer: TokenUsage,
 }
 
 impl JudgeGate {
-    /// Creates a gate with nothing spent and nothing under way.
+    /// Returns a gate without spending and requests.
     pub(in crate::judge) fn new(judge: &JudgeSettings) -> Self {
         let limits = judge.limits;
         let budget = judge.budget;
@@ -124,8 +124,8 @@ impl JudgeGate {
         }
     }
 
-    /// Takes over new settings of the same judge. Spending and requests under way carry over; the
-    /// circuit starts closed, as the change may be the repair.
+    /// Takes new settings of the same judge. Spending and requests in flight carry over; the
+    /// circuit is closed, since the change may be the repair.
     pub(in crate::judge) fn change(&mut self, judge: &JudgeSettings) {
         let new = Self::new(judge);
         self.circuit = new.circuit;
@@ -137,7 +137,7 @@ impl JudgeGate {
         self.spent_tokens.change(new.spent_tokens);
     }
 
-    /// Takes over the meters of a predecessor, with its own limits.
+    /// Takes the meters of a predecessor, with its own limits.
     pub(in crate::judge) fn take_over(&mut self, before: &mut Self) {
         self.swap_meters(before);
         self.money.change(std::mem::take(&mut before.money));
@@ -168,8 +168,7 @@ impl JudgeGate {
 
     /// Admits a request of a sender and reserves its worst case: `estimate` tokens in and out.
     ///
-    /// # Errors
-    /// The limit that is in the way.
+    /// # Errors The blocking limit.
     pub(in crate::judge) fn begin(
         &mut self,
         now_ms: u64,
@@ -205,7 +204,7 @@ impl JudgeGate {
         Ok(reservation)
     }
 
-    /// Returns the room of the budget in money and in tokens, the lesser.
+    /// Returns the smaller room of the budgets in money and in tokens.
     fn budget_room(&mut self, now_ms: u64, reservation: Reservation) -> BudgetRoom {
         let Reservation { tokens, nano, sender } = reservation;
         let money = BudgetRequest { amount: nano, answer: self.cost(self.answer), sender };
@@ -222,7 +221,7 @@ impl JudgeGate {
     ) -> u64 {
         let (tokens, nano) = match ended {
             Ended::Replied(usage) if usage.total() > 0 => (usage.total(), self.cost(usage)),
-            // Without a count the worst case is booked: a budget errs on the safe side.
+            // Without a count the worst case is booked, so that the budget holds.
             Ended::Replied(_) => (reservation.tokens, reservation.nano),
             Ended::Fault(fault) if fault.may_cost() => (reservation.tokens, reservation.nano),
             Ended::Fault(_) => (0, 0),
@@ -254,7 +253,7 @@ impl JudgeGate {
                 self.is_locked = true;
             }
             _ if fault.is_sickness() => {
-                // Any answer that comes while a probe is on its way counts as the probe's.
+                // Any answer during a probe counts as the probe's.
                 let is_probe = self.circuit.state() == CircuitState::HalfOpen;
                 let opened = self.circuit.fail(now_ms, is_probe, 0.5, Duration::ZERO);
                 self.is_locked &= !opened;

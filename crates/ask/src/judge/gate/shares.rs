@@ -1,7 +1,7 @@
-//! Parts of a judge's budget that its senders have spent: none spends what is left for the others.
+//! Shares of a judge's budget by sender, so that none spends the part for others.
 //!
-//! As in queues, shares are those of peers first, then of the connections of one. Spending that
-//! nobody is known to have caused, such as that of an earlier process, is nobody's.
+//! As in queues, shares have two levels: peers, then the connections of a peer. Spending without a
+//! known sender, such as that of an earlier process, belongs to no sender.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,17 +10,17 @@ use super::budget::BudgetRequest;
 use spanscore_base::model::Sender;
 
 const MINUTE_MS: u64 = 60_000;
-/// Time that the spending of a sender is summed over, minutes.
+/// Period over which a sender's spending is summed, minutes.
 const SLOT_MINUTES: u64 = 5;
 const DAY_SLOTS: u64 = 24 * 60 / SLOT_MINUTES;
-/// Sums that are remembered, 32 bytes each: all are read at each request. More are merged.
+/// Limit on remembered sums of 32 bytes, all of which are read at each request. More are merged.
 const PARTS_MAX: usize = 512;
-/// Parts of a budget of which its only peer leaves one, its only connection two.
+/// Inverse of the reserve left by a single peer; a single connection leaves two.
 const RESERVE_PARTS: u64 = 32;
-/// Most that one of several senders may have, in times of what it leaves.
+/// Largest share of one of several senders, as a multiple of the rest.
 const HOLDER_TIMES: u64 = 8;
 
-/// Holder of a share that a request goes beyond.
+/// Holder whose share a request exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::judge) enum ShareHolder {
     /// Peer: none of its connections has room.
@@ -29,7 +29,7 @@ pub(in crate::judge) enum ShareHolder {
     Connection,
 }
 
-/// Spending of a connection in some minutes, or of several of a peer: that is of connection 0.
+/// Spending of a connection in some minutes, or merged spending of a peer with connection 0.
 #[derive(Clone, Copy, Debug)]
 struct SpentPart {
     slot: u64,
@@ -37,14 +37,14 @@ struct SpentPart {
     amount: u64,
 }
 
-/// Window of a budget, as a request finds it.
+/// Window of a budget at a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BudgetWindow {
     /// Its length, minutes.
     pub(super) minutes: u64,
-    /// Budget of it.
+    /// Its budget.
     pub(super) limit: u64,
-    /// Budget that the request would leave.
+    /// Budget left after the request.
     pub(super) left: u64,
 }
 
@@ -53,18 +53,18 @@ pub(super) struct BudgetWindow {
 pub(super) struct SpendShares {
     /// Ascending by slot.
     spent: VecDeque<SpentPart>,
-    /// Reservations of requests under way.
+    /// Reservations of requests in flight.
     open: Vec<(Sender, u64)>,
 }
 
-/// Amounts that a sender has in a window, and its rivals there.
+/// A sender's amounts in a window, and its rivals there.
 #[derive(Debug, Default)]
 struct PartsInWindow {
     peer: u64,
     connection: u64,
-    /// True if other peers have some.
+    /// True if other peers have amounts.
     has_rivals: bool,
-    /// True if other connections of its peer have some.
+    /// True if other connections of its peer have amounts.
     has_siblings: bool,
 }
 
@@ -74,7 +74,7 @@ impl SpendShares {
         self.open.push((sender.without_group(), amount));
     }
 
-    /// Takes a reservation back, and counts what was spent of it.
+    /// Releases a reservation, and counts the spending.
     pub(super) fn settle(&mut self, now_ms: u64, sender: Sender, reserved: u64, amount: u64) {
         let sender = sender.without_group();
         if let Some(place) = self.open.iter().position(|open| *open == (sender, reserved)) {
@@ -98,9 +98,9 @@ impl SpendShares {
         }
     }
 
-    /// Merges two parts of whoever has most of them, so that nobody's spending is lost among many:
-    /// the least of connections in one slot, else those of a peer in two slots that are least,
-    /// which count as long as the later. Of more peers than are remembered the least is nobody's.
+    /// Merges two parts of the peer with most, so that no spending is lost: the least connections
+    /// in one slot, otherwise the peer's parts in the two least slots, which count as the later
+    /// one. With more peers than remembered, the least belongs to no sender.
     fn merge(&mut self) {
         let mut places = self.most_parts(|part| Some(part.slot));
         if places.len() > 1 {
@@ -129,8 +129,8 @@ impl SpendShares {
         gone.and_then(|gone| self.spent.remove(gone));
     }
 
-    /// Returns the places of the parts of the peer that has most of them, in one slot or in all; of
-    /// equal numbers the oldest.
+    /// Returns the indexes of the parts of the peer with most, in one slot or in all; the oldest
+    /// peer of equal ones.
     fn most_parts(&self, slot: impl Fn(&SpentPart) -> Option<u64>) -> Vec<usize> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for (at, part) in self.spent.iter().enumerate() {
@@ -140,12 +140,12 @@ impl SpendShares {
         most.unwrap_or_default()
     }
 
-    /// Returns the holder of the share that a request goes beyond in a window, if there is one;
-    /// `is_open` counts reservations.
+    /// Returns the holder whose share a request exceeds in a window, if any; `is_open` counts
+    /// reservations.
     ///
-    /// A peer with nothing may take all there is. The only peer leaves a reserve, of several
-    /// each has at most `HOLDER_TIMES` what it leaves; a connection that of its peer. A window
-    /// whose reserve holds no answer has no shares.
+    /// A peer without spending may take everything. A single peer leaves a reserve; each of several
+    /// has at most `HOLDER_TIMES` the rest; a connection likewise within its peer's share. A window
+    /// with a reserve smaller than an answer has no shares.
     pub(super) fn exceeded(
         &self,
         now_ms: u64,
@@ -227,7 +227,7 @@ impl SpendShares {
         held
     }
 
-    /// Returns senders with what they have spent in the last minutes, the reserved with it.
+    /// Returns senders with their spending of the last minutes, including reservations.
     fn parts(
         &self,
         now_ms: u64,
@@ -254,7 +254,7 @@ mod tests {
         Sender { peer, connection, ..Sender::default() }
     }
 
-    /// Has a sender spend so much, if it may; returns what it has of that.
+    /// Spends a sender's amount if admitted; returns the spent amount.
     fn spend_once(meter: &mut SpendMeter, amount: u64, sender: Sender) -> u64 {
         let request = BudgetRequest { amount, answer: 4, sender };
         if meter.room(0, &request) != BudgetRoom::Free {
@@ -265,8 +265,8 @@ mod tests {
         amount
     }
 
-    /// Has senders spend in order, each as much as it may of a budget of 1,000 in requests of
-    /// `amount`; returns what each has.
+    /// Lets senders spend in order, each as much as it may of a budget of 1,000 in requests of
+    /// `amount`; returns each one's spending.
     fn spend(meter: &mut SpendMeter, amount: u64, senders: &[Sender]) -> Vec<u64> {
         let mut had = Vec::new();
         for sender in senders {

@@ -1,4 +1,4 @@
-//! Admission of a judge against its limits.
+//! Tests of a judge's admission against its limits.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ const ASKED: TokenUsage = TokenUsage { input: 1_000, cached: 0, output: 500 };
 #[test]
 fn usage_costs_what_the_prices_say() {
     let usage = TokenUsage { input: 1_000_000, cached: 500_000, output: 1_000_000 };
-    // 0.125 for what is new, 0.015 for what was cached, 2 for the answer.
+    // 0.125 for new input, 0.015 for cached input, 2 for the answer.
     assert_eq!(gate(json!({})).cost(usage), 2_140_000_000);
 }
 

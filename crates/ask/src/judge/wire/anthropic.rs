@@ -1,4 +1,4 @@
-//! Wire format of Anthropic's messages. <https://docs.anthropic.com/en/api/messages>
+//! Wire format of Anthropic's Messages API. <https://docs.anthropic.com/en/api/messages>
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::judge::settings::JudgeSettings;
 
-/// Shortest text that the provider caches, 1,024 tokens, at 3.5 bytes each.
+/// Shortest text cached by the provider, 1,024 tokens, at 3.5 bytes each.
 const CACHED_BYTES_MIN: usize = 3_584;
 
 pub(super) fn body(
@@ -39,8 +39,8 @@ pub(super) fn body(
     body
 }
 
-/// Builds the user content. The record is a part with a cache mark: other questions about the same
-/// run share it.
+/// Builds the user content. The record is a separate part with a cache mark, shared by other
+/// questions about the same run.
 fn content(capabilities: &ProviderCapabilities, question: &JudgeQuestion) -> Value {
     let text = user_text(question);
     let end = record_end(&text).filter(|end| *end >= CACHED_BYTES_MIN);
@@ -53,7 +53,7 @@ fn content(capabilities: &ProviderCapabilities, question: &JudgeQuestion) -> Val
     }
 }
 
-/// Returns the end of the record, behind its closing line.
+/// Returns the end of the record, after its closing line.
 fn record_end(text: &str) -> Option<usize> {
     let at = text.find("\nend ")? + 1;
     text[at..].find('\n').map(|line| at + line + 1)
@@ -78,12 +78,12 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
             _ => {}
         }
     }
-    // A guardrail of Bedrock writes its own words as the answer, or masks some of those in it.
+    // A Bedrock guardrail replaces the answer or masks parts of it.
     let intervened = text(body, "/amazon-bedrock-guardrailAction") == Some("INTERVENED");
     if intervened && !words.contains('{') {
         finish = Finish::Refused;
     }
-    // `input_tokens` excludes tokens read from the cache and written to it.
+    // `input_tokens` excludes tokens read from and written to the cache.
     let cached = count(body, "/usage/cache_read_input_tokens");
     let written = count(body, "/usage/cache_creation_input_tokens");
     let usage = TokenUsage {

@@ -1,5 +1,5 @@
-//! Capabilities of a judge, learnt from its refusals: parameters are not universal, and models
-//! refuse ones that others need. Remembered for the life of the process.
+//! Capabilities of a judge, learnt from its refusals, since models refuse parameters that others
+//! require. Remembered for the life of the process.
 
 use super::JudgeQuestion;
 use crate::judge::settings::{JudgeSettings, StructuredOutput};
@@ -17,13 +17,13 @@ pub(in crate::judge) enum Shape {
     Free,
 }
 
-/// Parameters that can be left out or renamed.
+/// Parameters that can be omitted or renamed.
 pub(super) const PARAMETERS: [&str; 7] = [
     "temperature", "seed", "max_tokens", "max_completion_tokens", "reasoning_effort", "store",
     "cache_control",
 ];
 
-/// Words for structured output in error messages of servers.
+/// Terms for structured output in servers' error messages.
 pub(super) const SHAPE_WORDS: [&str; 9] = [
     "response_format", "json_schema", "output_config", "output_format", "text.format",
     "tool_choice", "tools", "structured", "schema",
@@ -34,14 +34,14 @@ pub(super) const SHAPE_WORDS: [&str; 9] = [
 pub(in crate::judge) struct ProviderCapabilities {
     refused: Vec<&'static str>,
     shape: Shape,
-    /// True if the config names the mode: it does not step down.
+    /// True if the config sets the mode, which then never steps down.
     is_fixed: bool,
-    /// True once a request in this mode succeeded: an unexplained refusal then has another cause.
+    /// True after a successful request in this mode: an unexplained refusal then has another cause.
     is_proven: bool,
 }
 
 impl ProviderCapabilities {
-    /// Starts without refusals, in the mode that the config asks for.
+    /// Returns capabilities without refusals, in the configured mode.
     pub(in crate::judge) fn new(wish: StructuredOutput) -> Self {
         let shape = match wish {
             StructuredOutput::Auto | StructuredOutput::Schema => Shape::Schema,
@@ -58,7 +58,7 @@ impl ProviderCapabilities {
         !self.refused.contains(&parameter)
     }
 
-    /// Returns the effort of a reasoning model, if the config names one and the judge takes it.
+    /// Returns the effort of a reasoning model, if configured and supported.
     pub(super) fn effort<'j>(&self, judge: &'j JudgeSettings) -> Option<&'j str> {
         judge.reasoning_effort.as_deref().filter(|_| self.takes("reasoning_effort"))
     }
@@ -89,17 +89,17 @@ impl ProviderCapabilities {
         self.shape
     }
 
-    /// Returns true if a weaker mode is left to try.
+    /// Returns true if a weaker mode remains.
     pub(in crate::judge) fn may_step_down(&self) -> bool {
         !self.is_fixed && self.shape != Shape::Free
     }
 
-    /// Returns true if no request succeeded in this mode yet, and a weaker one is left.
+    /// Returns true if no request has succeeded in this mode yet, and a weaker one remains.
     pub(super) fn is_unproven(&self) -> bool {
         !self.is_proven && self.may_step_down()
     }
 
-    /// Steps down to the next weaker mode; returns false if there is none.
+    /// Steps down to the next weaker mode; returns false if none remains.
     pub(in crate::judge) fn step_down(&mut self) -> bool {
         if !self.may_step_down() {
             return false;
@@ -113,7 +113,7 @@ impl ProviderCapabilities {
         true
     }
 
-    /// Notes that a request in this mode succeeded.
+    /// Notes a successful request in this mode.
     pub(in crate::judge) fn proven(&mut self) {
         self.is_proven = true;
     }

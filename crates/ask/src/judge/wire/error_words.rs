@@ -1,6 +1,6 @@
-//! Words of providers' errors, in lower case, by what they mean for us.
+//! Phrases of providers' errors, in lower case, by meaning.
 //!
-//! Each stands in a body of `tests/fixtures/judges/errors.jsonl`, which names its source.
+//! Each occurs in a body of `tests/fixtures/judges/errors.jsonl`, which names its source.
 
 /// Exhausted quota, unpaid bills.
 pub(super) const MONEY: [&str; 33] = [
@@ -39,7 +39,7 @@ pub(super) const MONEY: [&str; 33] = [
     "free-models-per-day",
 ];
 
-/// Exhausted quota and unpaid bills in everyday words, which a request that is quoted may hold too.
+/// Exhausted quota and unpaid bills in everyday words, which may also occur in a quoted request.
 pub(super) const MONEY_PROSE: [&str; 11] = [
     "credit balance",
     "insufficient balance",
@@ -54,7 +54,7 @@ pub(super) const MONEY_PROSE: [&str; 11] = [
     "valid credit card",
 ];
 
-/// Content that a filter or a guardrail refused.
+/// Content refused by a filter or a guardrail.
 pub(super) const CONTENT: [&str; 27] = [
     "content_filter",
     "content filtering",
@@ -85,13 +85,13 @@ pub(super) const CONTENT: [&str; 27] = [
     "riskdetection",
 ];
 
-/// Refused key, with a status that does not say so.
+/// Refused key, with an unspecific status.
 pub(super) const KEY: [&str; 7] = [
     "api key not valid", "api_key_invalid", "invalid_api_key", "invalid api key",
     "incorrect api key", "authentication_error", "access token invalid",
 ];
 
-/// Access that only a person can give, in a 403; some are of AWS' signatures.
+/// Missing access in a 403, which needs a person; some for AWS signatures.
 pub(super) const NO_ACCESS: [&str; 10] = [
     "permission",
     "accessdenied",
@@ -105,14 +105,14 @@ pub(super) const NO_ACCESS: [&str; 10] = [
     "not allowed to access",
 ];
 
-/// Signature whose time is not that of the provider's clock.
+/// Signature with a time that differs from the provider's clock.
 pub(super) const CLOCK: [&str; 2] = ["signature expired", "signature not yet current"];
 
-/// Words for a key, in a 403.
+/// Terms for a key, in a 403.
 pub(super) const KEY_WORDS: [&str; 6] =
     ["key", "keys", "api_key", "apikey", "access token", "api token"];
 
-/// Model that does not exist, or is not offered any more.
+/// Model that does not exist or is no longer offered.
 pub(super) const NO_MODEL: [&str; 28] = [
     "model_not_found",
     "unknown_model",
@@ -176,14 +176,14 @@ pub(super) const OVERFLOW: [&str; 28] = [
     "exceed n_ctx",
 ];
 
-/// Request that exceeds what a limit by the minute allows at once.
+/// Request that exceeds a per-minute limit by itself.
 pub(super) const OVERFLOW_OF_RATE: [&str; 1] = ["request too large for"];
 
-/// Answer whose JSON the server found to be broken.
+/// Answer with JSON that the server found invalid.
 pub(super) const BROKEN_JSON: [&str; 1] = ["json_validate_failed"];
 
-/// Limit of rate, in an answer without its status.
+/// Rate limit, in an answer without its status.
 pub(super) const TOO_MANY: [&str; 3] = ["rate_limit", "rate limit", "request limit"];
 
-/// Trouble of the server, in an answer without its status.
+/// Server trouble, in an answer without its status.
 pub(super) const UNWELL: [&str; 3] = ["server_error", "overloaded", "api_error"];

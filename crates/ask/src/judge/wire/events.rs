@@ -1,8 +1,7 @@
-//! Bodies of success in the forms of servers and relays: in envelopes, and as events although none
-//! were asked for.
+//! Success bodies of servers and relays: in envelopes, and as unrequested events.
 //!
-//! The events of one answer are put together to the body that its protocol has without them. One
-//! that breaks off before its end is no answer.
+//! The events of one answer are joined to the body that its protocol has without them. An
+//! incomplete one is no answer.
 
 use serde_json::{Value, json};
 
@@ -11,10 +10,9 @@ use super::text;
 use crate::judge::settings::JudgeApi;
 
 /// Reads the body of a success: JSON, alone in a list or as the `data` of a gateway's envelope, or
-/// events. True beside it for an error that ended an answer which had begun.
+/// events. Returns true as well for an error that ended a begun answer.
 ///
-/// # Errors
-/// It is neither, or one of its events is not JSON.
+/// # Errors It is neither, or one of its events is not JSON.
 pub(super) fn whole(api: JudgeApi, raw: &[u8]) -> Result<(Value, bool), Fault> {
     let raw = raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw);
     let body: Value = match serde_json::from_slice(raw) {
@@ -29,8 +27,8 @@ pub(super) fn whole(api: JudgeApi, raw: &[u8]) -> Result<(Value, bool), Fault> {
     Ok((inner.unwrap_or(body), false))
 }
 
-/// Joins server-sent events to the whole answer, or finds the error among them; `None` if they are
-/// none, or one cannot be read: the answer would lack its part.
+/// Joins server-sent events to the whole answer, or finds the error among them. `None` for other
+/// texts, or if an event is unreadable, since the answer would be incomplete.
 fn joined(api: JudgeApi, raw: &[u8]) -> Option<(Value, bool)> {
     let events = parsed(std::str::from_utf8(raw).ok()?)?;
     let is_error = |event: &Value| event.get("error").is_some_and(Value::is_object);
@@ -48,7 +46,7 @@ fn joined(api: JudgeApi, raw: &[u8]) -> Option<(Value, bool)> {
     whole.map(|whole| (whole, false))
 }
 
-/// Parses the data of events, which may take several lines each; `None` if one is not JSON.
+/// Parses the data of events, of one or several lines each; `None` if one is not JSON.
 fn parsed(text: &str) -> Option<Vec<Value>> {
     let text = text.replace("\r\n", "\n");
     let mut events = Vec::new();
@@ -62,7 +60,7 @@ fn parsed(text: &str) -> Option<Vec<Value>> {
     Some(events)
 }
 
-/// Returns true for an event that carries a part of an answer beside its role, or its usage.
+/// Returns true for an event with a part of an answer besides its role, or its usage.
 fn has_begun(event: &Value) -> bool {
     let is_filled = |part: &Value| match part {
         Value::Null => false,

@@ -1,6 +1,6 @@
 //! Faults of requests to judges, and their classification: retry, adapt, lock or reject.
 //!
-//! Providers agree on statuses and differ in their words: OpenAI's error codes
+//! Providers agree on statuses and differ in texts: OpenAI's error codes
 //! (<https://platform.openai.com/docs/guides/error-codes>), Anthropic's
 //! (<https://docs.anthropic.com/en/api/errors>), and those of local servers.
 
@@ -14,33 +14,33 @@ use super::error_words::{
 };
 use super::provider_error::ProviderError;
 
-/// Longest wait that a judge may demand. Longer ones are cut to this; one for its rate is a quota
-/// by the day.
+/// Longest wait accepted from a judge; longer ones are shortened to it, and one for its rate counts
+/// as a daily quota.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// HTTP answer, reduced to the parts that matter.
+/// HTTP answer, reduced to the relevant parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::judge) struct HttpAnswer {
     /// Status code.
     pub(in crate::judge) status: u16,
-    /// Wait that its headers demand.
+    /// Wait requested by its headers.
     pub(in crate::judge) after: Option<Duration>,
     /// Value of `x-should-retry`.
     pub(in crate::judge) should_retry: Option<bool>,
-    /// Body, with echoes of our key removed.
+    /// Body, with our key redacted.
     pub(in crate::judge) body: Vec<u8>,
 }
 
 /// Reason for a missing reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::judge) enum Fault {
-    /// No connection: nothing was sent, nothing is to be paid.
+    /// No connection: nothing was sent or must be paid.
     Unreachable(String),
-    /// The connection broke or timed out after sending: the request may have to be paid.
+    /// The connection failed after sending: the request may have to be paid.
     Broken(String),
     /// Status 429.
     TooMany {
-        /// Wait that it demands.
+        /// Requested wait.
         after: Option<Duration>,
         /// Message.
         text: String,
@@ -49,7 +49,7 @@ pub(in crate::judge) enum Fault {
     Unwell {
         /// Status code.
         status: u16,
-        /// Wait that it demands.
+        /// Requested wait.
         after: Option<Duration>,
         /// Message.
         text: String,
@@ -73,16 +73,16 @@ pub(in crate::judge) enum Fault {
         /// Message.
         text: String,
     },
-    /// The replayed folder holds no reply to this question.
+    /// The replayed folder has no reply to this question.
     NotRecorded,
     /// The process ends before the answer.
     CutOff,
-    /// Not sent: what is reserved for it could not be saved, for this reason.
+    /// Not sent because its reservation could not be saved, with the reason.
     Unsaved(String),
 }
 
 impl Fault {
-    /// Returns true if another try may succeed.
+    /// Returns true if a retry may succeed.
     pub(in crate::judge) fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -112,7 +112,7 @@ impl Fault {
         )
     }
 
-    /// Returns the fault of an answer that had begun, and may have to be paid, under that status.
+    /// Returns the fault of a begun answer, which may have to be paid, with that status.
     pub(super) fn of_begun(self, status: u16) -> Self {
         if self.may_cost() {
             return self;
@@ -121,7 +121,7 @@ impl Fault {
         Self::Unwell { status, after: self.after(), text }
     }
 
-    /// Returns the wait that the judge demands.
+    /// Returns the wait requested by the judge.
     pub(in crate::judge) fn after(&self) -> Option<Duration> {
         match self {
             Self::TooMany { after, .. } | Self::Unwell { after, .. } => *after,
@@ -129,7 +129,7 @@ impl Fault {
         }
     }
 
-    /// Returns `error.type` and message for the failed evaluation.
+    /// Returns `error.type` and message of the failed evaluation.
     pub(in crate::judge) fn told(&self) -> (&'static str, String) {
         match self {
             Self::Unreachable(error) => ("judge_unreachable", error.clone()),
@@ -168,8 +168,7 @@ pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities, asked
     classify(answer, answer.status, &said, capabilities)
 }
 
-/// Classifies a success whose body holds no message: gateways and servers that began to answer
-/// tell their errors so.
+/// Classifies a success without a message: gateways and servers report errors in begun answers so.
 pub(super) fn of_success(
     answer: &HttpAnswer,
     body: &Value,
@@ -206,10 +205,10 @@ pub(super) fn of_success(
     }
 }
 
-/// Classifies an error by its status and words.
+/// Classifies an error by status and text.
 ///
-/// Order matters: providers report an exhausted quota with 429, which would be retried in vain, and
-/// refused content with the 400 of a request in the wrong form, which would be changed in vain.
+/// Order matters. Providers report an exhausted quota with 429, where a retry is useless, and
+/// refused content with the 400 of a malformed request, where a change is useless.
 fn classify(
     answer: &HttpAnswer,
     status: u16,
@@ -221,7 +220,7 @@ fn classify(
     if said.is_of_content(status) {
         return Fault::Refused(said.shown());
     }
-    // Elsewhere such words are those of a request that is quoted.
+    // Elsewhere such words belong to a quoted request.
     let may_be_prose = answer.status == 200 || matches!(status, 402 | 403 | 412 | 429);
     let is_of_money = said.says(status, &MONEY) || (may_be_prose && said.is_about(&MONEY_PROSE));
     if is_of_money || status == 402 || is_by_day {

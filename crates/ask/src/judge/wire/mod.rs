@@ -21,7 +21,7 @@ pub(in crate::judge) use fault::{Fault, HttpAnswer};
 use super::settings::{JudgeApi, JudgeSettings};
 use spanscore_evaluate::inquiry::JudgePrompt;
 
-/// Name of the schema, and of the tool that a judge is made to call.
+/// Name of the schema, and of the forced tool call.
 const ANSWER_NAME: &str = "verdicts";
 
 /// One question to one judge.
@@ -31,7 +31,7 @@ pub(in crate::judge) struct JudgeQuestion {
     pub(in crate::judge) prompt: JudgePrompt,
     /// Request for a repair, appended to the user message.
     pub(in crate::judge) remark: Option<String>,
-    /// Sampling temperature; not sent to a model that refuses it.
+    /// Sampling temperature; omitted for a model that refuses it.
     pub(in crate::judge) temperature: f64,
     /// Limit of the answer, tokens.
     pub(in crate::judge) max_tokens: u32,
@@ -62,13 +62,13 @@ impl JudgeQuestion {
 pub(in crate::judge) struct WireRequest {
     /// Full URL.
     pub(in crate::judge) url: String,
-    /// Headers except content type and length; the key is among them.
+    /// Headers except content type and length, including the key.
     pub(in crate::judge) headers: Vec<(&'static str, String)>,
     /// JSON body.
     pub(in crate::judge) body: Value,
 }
 
-/// Reason for which a judge ended its answer.
+/// Reason that a judge ended its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::judge) enum Finish {
     /// Complete.
@@ -81,10 +81,10 @@ pub(in crate::judge) enum Finish {
     Overflow,
 }
 
-/// Token counts, as the provider reports them.
+/// Token counts reported by the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::judge) struct TokenUsage {
-    /// Tokens of the request, cached ones included.
+    /// Tokens of the request, including cached ones.
     pub(in crate::judge) input: u64,
     /// Tokens of the request from the provider's prompt cache.
     pub(in crate::judge) cached: u64,
@@ -104,9 +104,9 @@ impl TokenUsage {
 pub(in crate::judge) struct Reply {
     /// Text, or the arguments of the tool call.
     pub(in crate::judge) text: String,
-    /// Reason for which it ended.
+    /// Finish reason.
     pub(in crate::judge) finish: Finish,
-    /// Token counts; zero if the provider reports none.
+    /// Token counts; zero if not reported.
     pub(in crate::judge) usage: TokenUsage,
 }
 
@@ -160,8 +160,7 @@ fn headers(judge: &JudgeSettings, key: Option<&str>) -> Vec<(&'static str, Strin
 
 /// Reads the answer to a question.
 ///
-/// # Errors
-/// The fault, for a status other than success and for a body without a message.
+/// # Errors The fault, for an error status and for a body without a message.
 pub(in crate::judge) fn reply(
     judge: &JudgeSettings,
     capabilities: &ProviderCapabilities,
@@ -184,7 +183,7 @@ pub(in crate::judge) fn reply(
     })
 }
 
-/// Returns the user message, with the request for a repair behind it.
+/// Returns the user message, followed by any request for a repair.
 pub(in crate::judge) fn user_text(question: &JudgeQuestion) -> String {
     match &question.remark {
         Some(remark) => format!("{}\n\n{remark}", question.prompt.user),
@@ -197,8 +196,8 @@ fn schema(question: &JudgeQuestion) -> Option<Value> {
     question.prompt.schema.and_then(|schema| serde_json::from_str(schema).ok())
 }
 
-/// Reads token counts in the words of either protocol of OpenAI; those of the request include
-/// cached ones.
+/// Reads token counts in the terms of either OpenAI protocol; those of the request include cached
+/// ones.
 fn usage(body: &Value) -> TokenUsage {
     let first = |places: &[&str]| {
         let counts = places.iter().map(|place| count(body, &format!("/usage/{place}")));
@@ -206,7 +205,7 @@ fn usage(body: &Value) -> TokenUsage {
     };
     let input = first(&["prompt_tokens", "input_tokens"]);
     let output = first(&["completion_tokens", "output_tokens"]);
-    // Gemini and xAI count thoughts in the total alone, and charge them as output.
+    // Gemini and xAI count thoughts only in the total, and charge them as output.
     let rest = count(body, "/usage/total_tokens").saturating_sub(input);
     let is_counted = input > 0 && output > 0;
     TokenUsage {
@@ -221,7 +220,7 @@ fn usage(body: &Value) -> TokenUsage {
     }
 }
 
-/// Reads a count, also one that gateways write as a text or with a fraction.
+/// Reads a count, including text and fractions from gateways.
 fn count(value: &Value, pointer: &str) -> u64 {
     match value.pointer(pointer) {
         Some(Value::String(text)) => text.trim().parse().unwrap_or(0),
@@ -234,7 +233,7 @@ fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer).and_then(Value::as_str)
 }
 
-/// Converts a number to JSON; whole ones lose their fraction.
+/// Converts a number to JSON; whole numbers lose their fraction.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
 }

@@ -1,4 +1,4 @@
-//! Wire format of chat completions, OpenAI's first protocol, which most servers speak.
+//! Wire format of OpenAI's Chat Completions API, which most servers support.
 //! <https://platform.openai.com/docs/api-reference/chat>
 
 use serde_json::{Value, json};
@@ -9,17 +9,17 @@ use super::{
 };
 use crate::judge::settings::JudgeSettings;
 
-/// Address of the provider itself, which stores requests unless told not to.
+/// Address of the provider, which stores requests unless told not to.
 pub(super) const OWN_HOST: &str = "https://api.openai.com/";
 
-/// Ends of an answer that a filter wrote, in lower case: OpenAI's, Gemini's and Z.AI's.
+/// Finish reasons of filters, in lower case: OpenAI's, Gemini's and Z.AI's.
 const FILTERED: [&str; 10] = [
     "content_filter", "safety", "prohibited_content", "blocklist", "spii", "recitation",
     "sensitive", "refusal", "toxic", "guardrail",
 ];
-/// Ends of an answer that its server broke off.
+/// Finish reasons of answers aborted by the server.
 const BROKEN_OFF: [&str; 4] = ["error", "abort", "cancel", "insufficient_system_resource"];
-/// Ends of an answer at its own limit, and at that of the model's context.
+/// Finish reasons at the answer's limit, and at that of the model's context.
 const AT_LIMIT: [&str; 5] =
     ["length", "max_tokens", "max_output_tokens", "max_new_tokens", "token_limit"];
 const AT_CONTEXT: [&str; 2] = ["model_length", "model_context_window_exceeded"];
@@ -67,7 +67,8 @@ pub(super) fn body(
 
 pub(super) fn reply(body: &Value) -> Option<Reply> {
     let choices = body.get("choices")?.as_array()?;
-    // Relays of other protocols tell a remark and the call, or nothing and the answer, as two.
+    // Relays of other protocols return a remark and the call, or nothing and the answer, as two
+    // choices.
     let is_said = |choice: &&Value| !said(choice).is_empty();
     let called = choices.iter().find(|choice| called(choice).is_some());
     let choice = called.or_else(|| choices.iter().find(is_said)).or(choices.first())?;
@@ -75,7 +76,7 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
     Some(Reply { text: said(choice), finish: finish(choice)?, usage: usage(body) })
 }
 
-/// Returns how an answer ended; `None` if its server broke it off.
+/// Returns the finish reason; `None` if the server aborted the answer.
 fn finish(choice: &Value) -> Option<Finish> {
     let ending = text(choice, "/finish_reason").unwrap_or_default().to_lowercase();
     let is_among = |words: &[&str]| words.iter().any(|word| ending.contains(word));
@@ -91,12 +92,12 @@ fn finish(choice: &Value) -> Option<Finish> {
     })
 }
 
-/// Returns the message of a choice, or what a single event has in its place.
+/// Returns the message of a choice, or its equivalent in a single event.
 fn message(choice: &Value) -> &Value {
     choice.get("message").or(choice.get("delta")).unwrap_or(&Value::Null)
 }
 
-/// Returns the arguments of the call, unless they are empty.
+/// Returns the arguments of the call, unless empty.
 fn called(choice: &Value) -> Option<&Value> {
     let places = ["/tool_calls/0/function/arguments", "/function_call/arguments"];
     let is_told = |it: &&Value| match it {
@@ -116,8 +117,8 @@ fn said(choice: &Value) -> String {
     }
 }
 
-/// Joins the parts of a content of one type, `text` or `refusal`; `output_text` is a text, too, and
-/// so is a part without a type.
+/// Joins the parts of a content of one type, `text` or `refusal`; `output_text` and parts without a
+/// type count as text.
 fn parts(message: &Value, key: &str) -> String {
     let parts = message.get("content").and_then(Value::as_array).into_iter().flatten();
     let own = parts.filter(|part| {

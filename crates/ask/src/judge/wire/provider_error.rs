@@ -1,5 +1,4 @@
-//! Error of a provider as its body tells it, whatever it is wrapped in: objects, lists, and texts
-//! of JSON that gateways pass on.
+//! Error in a provider's body, within objects, lists, and JSON texts passed on by gateways.
 
 use std::time::Duration;
 
@@ -9,7 +8,8 @@ use super::error_words::{CONTENT, KEY, KEY_WORDS, NO_ACCESS, NO_MODEL};
 use super::wait;
 use spanscore_net::client;
 
-/// Keys that lead to an error, and those that tell it. No others: validators quote the request.
+/// Keys on the path to an error, and those with its text. No others, since validators quote the
+/// request.
 const LEADING: [&str; 8] =
     ["error", "errors", "details", "metadata", "innererror", "reasons", "param", "base_resp"];
 const MESSAGES: [&str; 10] = [
@@ -35,11 +35,11 @@ const QUOTING: [&str; 8] = [
 const DEPTH_MAX: usize = 12;
 const PARTS_MAX: usize = 64;
 
-/// Error of a provider, searched by words.
+/// Error of a provider, for searches by phrase.
 #[derive(Default)]
 pub(super) struct ProviderError {
-    /// Messages and codes in lower case. Nothing of a body that tells none: pages of proxies speak
-    /// of keys.
+    /// Messages and codes in lower case. Empty for a body without an error, since proxies' pages
+    /// mention keys.
     pub(super) text: String,
     /// Codes alone, and the messages without what they quote, both in lower case.
     codes: String,
@@ -48,12 +48,12 @@ pub(super) struct ProviderError {
     asked: String,
     /// Status that the body tells, with its depth: that of an answer whose own is success.
     status: Option<(usize, u16)>,
-    /// Wait that the body demands.
+    /// Wait requested by the body.
     pub(super) after: Option<Duration>,
-    /// Value of `param`: the refused parameter by name.
+    /// Value of `param`: the name of the refused parameter.
     parameter: String,
     messages: Vec<String>,
-    /// True if the error lists reasons of moderation.
+    /// True if the error lists moderation reasons.
     has_reasons: bool,
     parts: usize,
 }
@@ -70,7 +70,7 @@ impl ProviderError {
         told
     }
 
-    /// Reads the value of a key; what is no text is looked through for such keys.
+    /// Reads the value of a key; a value that is not a text is searched for such keys.
     fn read(&mut self, key: &str, value: &Value, depth: usize) {
         self.parts += 1;
         if depth > DEPTH_MAX || self.parts > PARTS_MAX {
@@ -123,12 +123,12 @@ impl ProviderError {
         self.text.push(' ');
     }
 
-    /// Returns true if the body tells an error.
+    /// Returns true if the body has an error.
     pub(super) fn is_told(&self) -> bool {
         !self.text.is_empty()
     }
 
-    /// Returns the status that the body tells.
+    /// Returns the status in the body.
     pub(super) fn status(&self) -> Option<u16> {
         self.status.map(|(_, status)| status)
     }
@@ -139,7 +139,7 @@ impl ProviderError {
             && (self.has_reasons || self.is_about(&CONTENT))
     }
 
-    /// Returns true if the key is refused, or may not do what is asked.
+    /// Returns true if the key is refused, or lacks permission.
     pub(super) fn is_of_key(&self, status: u16) -> bool {
         match status {
             401 => true,
@@ -150,7 +150,7 @@ impl ProviderError {
         }
     }
 
-    /// Returns true if there is no such model at this address.
+    /// Returns true if the model does not exist at this address.
     pub(super) fn is_of_model(&self, status: u16) -> bool {
         let is_told = matches!(status, 400 | 403 | 404 | 410) && self.says(status, &NO_MODEL);
         let is_all_told = || self.text.trim_end_matches(['.', ' ']).ends_with("invalid model");
@@ -159,7 +159,7 @@ impl ProviderError {
             || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
     }
 
-    /// Returns true if the error holds one of these words.
+    /// Returns true if the error contains one of these phrases.
     pub(super) fn is_about(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.text.contains(word))
     }
@@ -190,7 +190,7 @@ impl ProviderError {
         })
     }
 
-    /// Returns its messages on one line, cut.
+    /// Returns its messages on one line, truncated.
     pub(super) fn shown(&self) -> String {
         client::short(&self.messages.join(": "))
     }
@@ -231,7 +231,7 @@ fn embedded(text: &str) -> Option<Value> {
     text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())?
 }
 
-/// Returns the title of a page, or a text that is none.
+/// Returns the title of a page, or another text unchanged.
 fn of_page(raw: &str) -> String {
     if raw.trim().is_empty() {
         return "an empty answer".to_owned();

@@ -1,4 +1,5 @@
-//! Wire format of OpenAI's responses. <https://platform.openai.com/docs/api-reference/responses>
+//! Wire format of OpenAI's Responses API.
+//! <https://platform.openai.com/docs/api-reference/responses>
 
 use serde_json::{Value, json};
 
@@ -47,7 +48,7 @@ pub(super) fn body(
 }
 
 pub(super) fn reply(body: &Value) -> Option<Reply> {
-    // The caller reads the cause from `error`; one in the background has not ended.
+    // The caller reads the cause from `error`; a background one has not ended.
     if matches!(text(body, "/status"), Some("failed" | "cancelled" | "queued" | "in_progress")) {
         return None;
     }
@@ -87,7 +88,7 @@ mod tests {
     use super::super::TokenUsage;
     use super::*;
 
-    /// Response of a reasoning model, with all fields of the reference.
+    /// Returns a reasoning model's response with all fields of the reference.
     fn response(status: &str, output: &Value) -> Value {
         json!({
             "id": "resp_01", "object": "response", "created_at": 1_741_476_777, "status": status,

@@ -1,4 +1,4 @@
-//! Requests and answers of the three protocols, by their providers' published examples.
+//! Tests of requests and answers of the three protocols, by their providers' published examples.
 
 use std::time::Duration;
 
@@ -281,7 +281,7 @@ fn error_bodies_of_providers_refuse_lock_or_reject() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Answers a judge before its first success with the body of a case.
+/// Answers a judge's first request with the body of a case.
 fn answered(case: &Value, status: u16) -> Result<Reply, Fault> {
     let body = match &case["body"] {
         Value::String(text) => text.clone(),
@@ -293,7 +293,7 @@ fn answered(case: &Value, status: u16) -> Result<Reply, Fault> {
     read(&judge, &ProviderCapabilities::new(StructuredOutput::Auto), &answer)
 }
 
-/// Successes in the forms of servers and gateways, with text, end and counts of each.
+/// Successes in the forms of servers and gateways, with text, finish reason and counts of each.
 #[test]
 fn bodies_of_success_are_read_in_the_forms_of_servers() {
     let file = include_str!("../../../../../tests/fixtures/judges/answers.jsonl");

@@ -1,10 +1,10 @@
-//! Waits that providers demand, in headers and in words.
+//! Waits requested by providers, in headers and in texts.
 
 use std::time::{Duration, SystemTime};
 
 use spanscore_net::client;
 
-/// Headers of limits: what remains of each, and when it is whole again.
+/// Headers of limits: the remainder of each, and its reset time.
 /// <https://platform.openai.com/docs/guides/rate-limits>,
 /// <https://docs.anthropic.com/en/api/rate-limits>
 const LIMITS: [(&str, &str); 8] = [
@@ -17,14 +17,14 @@ const LIMITS: [(&str, &str); 8] = [
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
     ("ratelimit-remaining", "ratelimit-reset"),
 ];
-/// Numbers from which a reset is seconds of Unix time, and from which milliseconds of it.
+/// Thresholds from which a reset is Unix time in seconds, or in milliseconds.
 const UNIX_SECONDS: f64 = 1e9;
 const UNIX_MILLIS: f64 = 1e12;
-/// Words before a wait, in lower case.
+/// Phrases before a wait, in lower case.
 const BEFORE: [&str; 4] = ["try again in ", "retry after ", "retry in ", "please wait "];
 
-/// Returns the wait that the headers of an answer demand: `retry-after-ms`, `retry-after`, or the
-/// latest reset of a limit that is used up, if it refuses for that.
+/// Returns the wait requested by an answer's headers: `retry-after-ms`, `retry-after`, or the
+/// latest reset of an exhausted limit, if it refuses for that.
 pub(in crate::judge) fn in_headers<'h>(
     status: u16,
     header: impl Fn(&str) -> Option<&'h str>,
@@ -54,7 +54,7 @@ fn until(value: &str, now: SystemTime) -> Option<Duration> {
     }
 }
 
-/// Finds the wait that an error asks for in its words, which are in lower case.
+/// Finds the wait requested in an error's text, which is in lower case.
 pub(super) fn in_words(text: &str) -> Option<Duration> {
     BEFORE.iter().find_map(|words| leading(text.split_once(words)?.1).map(|(wait, _)| wait))
 }
@@ -64,7 +64,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     leading(text.trim()).filter(|(_, rest)| rest.is_empty()).map(|(wait, _)| wait)
 }
 
-/// Reads the duration that a text begins with; returns it with the rest.
+/// Reads the duration at the start of a text; returns it with the rest.
 fn leading(text: &str) -> Option<(Duration, &str)> {
     let mut seconds = None;
     let mut rest = text;

@@ -1,10 +1,10 @@
 use super::*;
 
-/// Forms of one tool span: end (0 while it has not ended), content and resource.
+/// Version of one tool span: end (0 while it has not ended), content and resource.
 type Form = (u64, u32, u8);
 
-/// Returns the result of a shard for a trace with these forms of one of its spans, each in a
-/// request of its own: the digest, the form that counts, and the number of conflicts counted.
+/// Returns the state of a trace after these versions of one of its spans, each in its own request:
+/// the digest, the chosen version, and the number of conflicts.
 fn settled(forms: &[Form]) -> ([u8; 16], Form, u64) {
     let mut shard = shard(|_, _| {});
     let mut due = Vec::new();

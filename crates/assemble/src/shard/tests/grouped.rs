@@ -1,10 +1,10 @@
-//! Identity of traces of groups.
+//! Tests of trace identity across groups.
 
 use super::*;
 use spanscore_base::model::{ClientGroup, Sender};
 
-/// Returns the digests of the traces of one id that these groups send a span of each over a
-/// connection, 0 for a topic.
+/// Returns the digests of traces with one id, of which each group sends a span over a connection, 0
+/// for a topic.
 fn digests(sent: &[(&str, u16, u16)]) -> Vec<[u8; 16]> {
     let mut shard = shard(|_, _| {});
     let mut due = Vec::new();

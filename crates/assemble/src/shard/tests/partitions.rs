@@ -1,7 +1,7 @@
 use super::*;
 use spanscore_base::model::{Claims, Source};
 
-/// Adds records of a partition; returns what a limit made due.
+/// Adds records of a partition; returns the traces made due by a limit.
 fn add_of(shard: &mut Shard, source: &Arc<Source>, now_ms: u64, records: &[(u8, u16, u16)]) {
     let mut due = Vec::new();
     let claims = Claims::from(source.claim(now_ms, 0));
@@ -15,7 +15,7 @@ fn traces_of_a_revoked_partition_go_unjudged_and_others_stay() {
     let mut shard = shard(|_, _| {});
     add_of(&mut shard, &theirs, 0, &[(1, 1, ROOT), (1, 2, TOOL)]);
     add_of(&mut shard, &mine, 1, &[(2, 1, ROOT)]);
-    // A trace of both partitions is judged on what this process has of it.
+    // A trace of both partitions is judged with this process's part of it.
     add_of(&mut shard, &mine, 2, &[(3, 1, ROOT)]);
     add_of(&mut shard, &theirs, 3, &[(3, 2, TOOL)]);
     add(&mut shard, 4, &[(4, 1, ROOT)]);

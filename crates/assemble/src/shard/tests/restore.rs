@@ -1,11 +1,11 @@
-//! Tests of recovery: traces of an earlier process, brought back.
+//! Tests of recovery of an earlier process's traces.
 
 use hashbrown::HashMap;
 
 use super::*;
 use spanscore_base::model::{NoteCell, NoteKind};
 
-/// Returns trace 1, due by its ended root, of a shard with some records.
+/// Returns trace 1, due by its ended root, of a shard with these records.
 fn said_of(records: &[(u8, u16, u16)]) -> Due {
     let mut shard = shard(|_, _| {});
     let mut due = Vec::new();
@@ -104,8 +104,8 @@ fn silent_trace_that_was_not_judged_is_revised_as_what_was_delivered() {
         assert!(silent.is_silent && !due[0].is_silent);
         assert_eq!((due[0].revision, due[0].revised), (1, Some(said.digest)));
     };
-    check(Shard::not_judged, |_, _, _| {});
-    check(Shard::not_begun, |_, _, _| {});
+    check(Shard::undo_judgement, |_, _, _| {});
+    check(Shard::take_back, |_, _, _| {});
     check(|_, _| {}, Shard::join_due);
 }
 

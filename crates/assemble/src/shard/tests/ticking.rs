@@ -1,4 +1,4 @@
-//! Tests of ticks: due traces, a few at a time.
+//! Tests of ticks with a bounded number of due traces.
 
 use super::*;
 

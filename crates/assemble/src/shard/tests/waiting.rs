@@ -3,7 +3,7 @@
 use super::*;
 use crate::completion_policy::{PEERS_MAX, SERVICES_MAX};
 
-/// Returns a span as one process sends it.
+/// Span as sent by one process.
 #[derive(Clone, Copy)]
 struct Sent {
     trace: u8,
@@ -69,7 +69,7 @@ fn run(shard: &mut Shard, arrivals: &[(u64, &str, &[Sent])], until_ms: u64) -> V
     out
 }
 
-/// Returns when the only trace is judged first, and true if it is partial.
+/// Returns the time of the trace's first judgement, and true if it is partial.
 fn first(shard: &mut Shard, arrivals: &[(u64, &str, &[Sent])]) -> (u64, bool) {
     let last_ms = arrivals.last().map_or(0, |(at, ..)| *at);
     let judged = run(shard, arrivals, last_ms + 40_000);
@@ -120,8 +120,7 @@ fn parent_that_a_service_never_sends_is_not_waited_for_again() {
     assert_eq!(waits, [10_000, 10_000, 10_000, 1_000, 1_000]);
 }
 
-/// Judges traces of a service one after another, each 100 s after the one before; returns which of
-/// them are partial.
+/// Judges traces of a service, each 100 s after its predecessor; returns true for partial ones.
 fn partial(shard: &mut Shard, from: u8, traces: &[&[Sent]]) -> Vec<bool> {
     let each = |(trace, spans): (u8, &&[Sent])| {
         let own: Vec<Sent> = spans.iter().map(|span| Sent { trace, ..*span }).collect();
@@ -172,13 +171,13 @@ fn idle_trace_of_a_service_whose_parents_never_come_is_not_partial() {
 fn idle_trace_whose_parent_may_be_of_another_service_is_not_partial() {
     let mut shard = auto();
     assert_eq!(partial(&mut shard, 1, &[&WHOLE]), [false]);
-    // A caller whose flags do not say that it is remote.
+    // A remote caller without the remote flag.
     let (caller, called) = ([sent(2, 1, 0, AGENT)], [sent(2, 3, 1, TOOL)]);
     let arrivals: [(u64, &str, &[Sent]); 2] =
         [(200_000, "desk", &caller), (200_000, "shop", &called)];
     assert!(!first(&mut shard, &arrivals).1);
     assert_eq!(partial(&mut shard, 3, &[&WHOLE, &ROOTLESS]), [false, false]);
-    // Forgotten after so many without one.
+    // Forgotten after this many without one.
     let traces: Vec<&[Sent]> = (0..64).map(|_| &WHOLE[..]).chain([&ROOTLESS[..]]).collect();
     assert_eq!(partial(&mut shard, 5, &traces)[64..], [true]);
 }
@@ -194,13 +193,13 @@ fn call_of_another_process_is_waited_for_only_where_it_sends() {
         waits.push(first(&mut shard, &[(u64::from(trace) * 100_000, "shop", &spans)]).0);
     }
     assert_eq!(waits, [10_000, 10_000, 10_000, 1_000, 1_000]);
-    // Another side is another matter.
+    // Another peer is independent.
     let here = of(6, 8);
     let there = [sent(6, 3, 2, TOOL | REMOTE)];
     let at = 600_000;
     let arrivals: [(u64, &str, &[Sent]); 2] = [(at, "shop", &here), (at + 4_000, "bank", &there)];
     assert_eq!(first(&mut shard, &arrivals), (5_000, false));
-    // It is known to send, and how late: 4 s, a quarter more and a margin.
+    // It is known to send, with a lateness of 4 s, a quarter more and a margin.
     let spans = of(7, 8);
     assert_eq!(first(&mut shard, &[(700_000, "shop", &spans)]), (5_500, true));
 }
@@ -224,7 +223,7 @@ fn spans_of_others_that_followed_once_are_waited_for() {
             [(at, "shop", &here), (at + 3_000, "bank", &there)];
         waits.push(first(&mut shard, &arrivals));
     }
-    // Spans that nothing announces are learnt from the first revision.
+    // Unannounced spans are learnt from the first revision.
     assert_eq!(waits, [(1_000, false), (4_000, false), (4_000, false)]);
 }
 
@@ -243,13 +242,13 @@ fn what_was_learnt_is_bounded() {
         due.iter().for_each(|due| shard.done(due.handle));
         shard.tick(at + 99_000, &mut Vec::new());
     }
-    assert!(shard.patience.sizes() <= (SERVICES_MAX, PEERS_MAX));
-    assert!(shard.patience.sizes().1 > 0);
+    assert!(shard.completion_policy.sizes() <= (SERVICES_MAX, PEERS_MAX));
+    assert!(shard.completion_policy.sizes().1 > 0);
 }
 
 /// Runs two processes that export every 5 s, out of step: an agent and a tool that it calls.
 /// Returns the delays from the end of the root to the first verdict, and the number of verdicts on
-/// half the evidence that are not marked as partial.
+/// half the evidence without a mark as partial.
 fn two_processes(is_announced: bool, runs: u8) -> (Vec<u64>, usize) {
     const EXPORT_MS: u64 = 5_000;
     let mut shard = auto();
@@ -295,7 +294,7 @@ fn two_processes_with_five_second_batches_are_judged_whole() {
     let most = delays[49];
     println!("announced: p50 {half} ms, p99 {most} ms from the end of the root");
     assert!(half <= 6_000 && most <= 12_000, "{delays:?}");
-    // Without an announcement of the other process, the first late arrival is learnt from.
+    // Without an announcement the first late arrival teaches the policy.
     let (delays, unmarked) = two_processes(false, 50);
     assert!(unmarked <= 1, "{unmarked}");
     println!("learnt: p50 {} ms, p99 {} ms from the end of the root", delays[25], delays[49]);
@@ -303,7 +302,7 @@ fn two_processes_with_five_second_batches_are_judged_whole() {
 
 proptest! {
     /// Checks for any arrivals: a trace whose root has ended is judged within the longest wait
-    /// after its last record, never within a second of it, and judged on all that came.
+    /// after its last record, never within a second of it, and with all its records.
     #[test]
     fn no_trace_waits_longer_than_the_longest(
         steps in prop::collection::vec(

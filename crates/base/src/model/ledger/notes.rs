@@ -1,16 +1,16 @@
 //! Notes on traces: claims that live as long as any record of their trace.
 //!
 //! ```text
-//! trace, receipts ──► NoteCell ──► its notes        while the trace is at hand, or undelivered
+//! trace, receipts ──► NoteCell ──► its notes        while the trace is held, or undelivered
 //!                        │ dropped
 //!                        ▼
 //!       each of its records that others claim ──► its notes, each once
 //! ```
 //!
-//! A record may hold thousands of traces that are long forgotten, while one that goes on claims it.
-//! Traces that are judged together share a note, so a record holds few notes for them. Beyond
-//! [`TIED_MAX`] in all, notes are let go and counted: a restart may then tell again what they said
-//! had been told.
+//! A record may hold thousands of forgotten traces while one running trace still claims it. Traces
+//! judged together share a note, so a record holds few notes for them. Beyond [`TIED_MAX`] in all,
+//! notes are dropped and counted. After a restart the evaluations that they cover may then be
+//! repeated.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,12 +21,12 @@ use smallvec::SmallVec;
 
 use super::{Claim, ClaimedPlace};
 
-/// Notes of one kind that a cell holds: those of the last two judgements of a trace.
+/// Notes of one kind in a cell: those of the last two judgements of a trace.
 const NOTES_MAX: usize = 2;
-/// Most notes that are tied to records of one source, counted once for each record.
+/// Largest number of notes tied to records of one source, counted once per record.
 const TIED_MAX: usize = 1 << 18;
 
-/// Claim on a note, which has no position before it is written.
+/// Claim on a note, which has no position until it is written.
 #[derive(Clone, Debug, Default)]
 pub struct NoteClaim(Arc<Mutex<Option<Claim>>>);
 
@@ -43,8 +43,7 @@ impl From<Claim> for NoteClaim {
     }
 }
 
-/// Notes on forgotten traces of one record, by their identity: traces that were judged together
-/// have the same.
+/// Notes on forgotten traces of one record, by identity: traces judged together share one.
 #[derive(Debug, Default)]
 pub(super) struct TiedNotes(BTreeMap<usize, NoteClaim>);
 
@@ -54,7 +53,7 @@ impl TiedNotes {
     }
 }
 
-/// Count of the tied notes of a source, and of those that had no room.
+/// Count of the tied notes of a source, and of those refused by the limit.
 #[derive(Debug, Default)]
 pub(super) struct TiedCount {
     count: AtomicUsize,
@@ -62,9 +61,9 @@ pub(super) struct TiedCount {
 }
 
 impl TiedCount {
-    /// Counts one more, if there is room.
+    /// Counts one more, if the limit allows it.
     fn take(&self) -> bool {
-        // Two that tie at once may pass the limit together, by one.
+        // Two concurrent calls may exceed the limit by one.
         let has_room = self.count.load(Ordering::Relaxed) < TIED_MAX;
         if has_room {
             self.count.fetch_add(1, Ordering::Relaxed);
@@ -88,24 +87,24 @@ impl TiedCount {
 pub enum NoteKind {
     /// It was judged.
     Judged,
-    /// Evaluations of a judgement have arrived.
+    /// Evaluations of a judgement were delivered.
     Delivered,
 }
 
-/// Latest notes on one trace. Clones are the same cell: it holds the notes for whoever has the
-/// trace, and leaves them to its records when the last clone is dropped.
+/// Latest notes on one trace. Clones share the cell. It holds the notes for users of the trace, and
+/// hands them to its records when the last clone is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct NoteCell(Arc<Mutex<CellParts>>);
 
 #[derive(Debug, Default)]
 struct CellParts {
-    /// By kind: many late deliveries take no place of a judgement.
+    /// By kind, so that many late deliveries displace no judgement.
     notes: [SmallVec<[NoteClaim; 2]>; 2],
     records: SmallVec<[Weak<ClaimedPlace>; 1]>,
 }
 
 impl NoteCell {
-    /// Adds a note; the oldest of too many of its kind is let go.
+    /// Adds a note and drops the oldest beyond the limit of its kind.
     pub fn add(&self, kind: NoteKind, note: NoteClaim) {
         let notes = &mut self.0.lock().notes[kind as usize];
         if notes.len() >= NOTES_MAX {
@@ -180,7 +179,7 @@ mod tests {
     fn notes_beyond_the_limit_are_let_go_and_counted() {
         let log = Arc::new(Source::default());
         let record = log.claim(0, 1);
-        // As many are tied to other records.
+        // Other records hold this many.
         let others = TIED_MAX - 3;
         log.tied.count.store(others, Ordering::Relaxed);
         for position in 1..=5 {

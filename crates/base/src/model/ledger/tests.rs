@@ -1,4 +1,4 @@
-//! Claims, receipts and what they tell.
+//! Tests of claims and receipts.
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! Transcoder of OTLP/JSON to protobuf, so that everything after it knows one form.
+//! Transcoder of OTLP/JSON to protobuf, the only form that later code reads.
 //!
-//! In: one request in JSON. Out: its encoded protobuf bytes. Strict where the specification is
-//! (JSON Protobuf Encoding): one value and nothing after it, UTF-8, numbers for enumerations,
-//! lowerCamelCase names. Lenient where it says so: unknown fields are skipped, `null` is a default,
-//! ids are hexadecimal in any case, integers may be strings. An id of a wrong length is passed on,
-//! so that it costs its span and not the batch. Limits: [`DEPTH_MAX`].
+//! In: one request in JSON. Out: its encoded protobuf bytes. As the specification (JSON Protobuf
+//! Encoding) demands, it accepts one value and nothing after it, UTF-8, numbers for enumerations,
+//! lowerCamelCase names. As it allows, unknown fields are skipped, `null` is a default, ids are
+//! hexadecimal in any case, and integers may be strings. An id of a wrong length is passed on, so
+//! that only its span is rejected. Limits: [`DEPTH_MAX`].
 
 mod reader;
 mod scalar;
@@ -37,8 +37,8 @@ pub fn transcode(signal: Signal, text: &[u8]) -> Result<Bytes, OtlpJsonError> {
     transcode_within(signal, text, &mut |_| true)
 }
 
-/// Does the same for texts of strangers: numbers take up to 4.5 times as many bytes as their
-/// digits, so `hold` is asked for the output as it grows, and a refusal ends it.
+/// Transcodes untrusted text. Numbers take up to 4.5 times as many bytes as their digits, so `hold`
+/// is asked for room as the output grows, and its refusal ends the work.
 pub fn transcode_within(
     signal: Signal,
     text: &[u8],
@@ -47,7 +47,7 @@ pub fn transcode_within(
     transcode::transcode(schema::request(signal), text, hold)
 }
 
-/// Returns the signals that a request in JSON holds, by the keys of its top object; each once.
+/// Returns the distinct signals of a JSON request, by the keys of its top object.
 pub fn signals(text: &[u8]) -> Result<Vec<Signal>, OtlpJsonError> {
     let mut reader = OtlpJsonReader::new(text)?;
     let mut found = Vec::new();
@@ -66,7 +66,7 @@ pub fn signals(text: &[u8]) -> Result<Vec<Signal>, OtlpJsonError> {
     Ok(found)
 }
 
-/// Skips one value; only its brackets and strings are looked at.
+/// Skips one value, checking only its brackets and strings.
 fn skip_value(reader: &mut OtlpJsonReader<'_>) -> Result<(), OtlpJsonError> {
     let mut depth = 0usize;
     loop {

@@ -1,8 +1,8 @@
 //! Token reader of a request, with errors that name the expected token.
 //!
-//! [`JsonLexer`] reads the tokens; this adds bytes as input, white space skipped before every
-//! token, and the place of an error as senders are told it: before the four digits of an escape,
-//! behind the whole of a number.
+//! It adds to [`JsonLexer`]: bytes as input, white space skipped before each token, and the places
+//! of errors as reported to senders. Those are before the four digits of an escape, and after a
+//! whole number.
 
 use std::borrow::Cow;
 
@@ -47,7 +47,7 @@ impl<'a> OtlpJsonReader<'a> {
         self.lexer.peek_token()
     }
 
-    /// Consumes a byte that has been peeked.
+    /// Consumes a peeked byte.
     #[inline]
     pub(super) fn bump(&mut self) {
         self.lexer.bump();
@@ -83,7 +83,7 @@ impl<'a> OtlpJsonReader<'a> {
         match number {
             Ok(number) if !is_digit(self.lexer.peek()) => Ok(number.text),
             _ => {
-                // Behind a leading zero the lexer sees another number.
+                // After a leading zero the lexer sees another number.
                 while is_digit(self.lexer.peek()) {
                     let _ = self.lexer.number();
                 }

@@ -1,4 +1,4 @@
-//! Scalar values: read from JSON, written as protobuf fields.
+//! Scalars: read from JSON, written as protobuf fields.
 
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -16,7 +16,8 @@ const WIRE_VARINT: u32 = 0;
 const WIRE_FIXED64: u32 = 1;
 const WIRE_FIXED32: u32 = 5;
 
-/// Replacement of an id that is not hexadecimal: no valid length, so that only its span is refused.
+/// Replacement of an id that is not hexadecimal: an invalid length, so that only its span is
+/// rejected.
 const NOT_AN_ID: &[u8] = &[0];
 
 /// Base64 with or without padding, as protobuf's JSON form allows.
@@ -33,7 +34,7 @@ pub(super) fn tag(out: &mut Vec<u8>, number: u32, wire_type: u32) {
     put_varint(u64::from(number << 3 | wire_type), out);
 }
 
-/// Returns the bytes that [`put_varint`] takes for a value.
+/// Returns the length of a value as [`put_varint`] writes it.
 pub(super) fn varint_bytes(value: u64) -> usize {
     let bits = u64::BITS - value.leading_zeros();
     bits.div_ceil(7).max(1) as usize
@@ -121,7 +122,7 @@ fn boolean(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<bool,
     }
 }
 
-/// Reads an integer of 64 bits, written as a number or a string; negative ones in two's complement.
+/// Reads a 64-bit integer, written as a number or a string; a negative one in two's complement.
 fn integer(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
     let parsed = any_integer(reader)?;
     let signed = |value| i64::try_from(value).map(i64::cast_unsigned);
@@ -129,7 +130,7 @@ fn integer(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<u64, 
     value.ok_or_else(|| wrong(reader, field, "an integer of 64 bits"))
 }
 
-/// Reads an unsigned integer of 64 bits, written as a number or a string.
+/// Reads an unsigned 64-bit integer, written as a number or a string.
 fn unsigned(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
     let value = any_integer(reader)?.and_then(|value| u64::try_from(value).ok());
     value.ok_or_else(|| wrong(reader, field, "a number from 0 to 2^64 - 1"))
@@ -150,7 +151,7 @@ fn parse_integer(text: &str) -> Option<i128> {
     if let Ok(value) = text.parse::<i64>() {
         return Some(value.into());
     }
-    // `1e9` and `1.0` are integers to JSON, and some writers put times as `1.7e18`.
+    // `1e9` and `1.0` are integers in JSON, and some writers send times as `1.7e18`.
     let value = text.parse::<f64>().ok()?;
     let is_integer = value.fract() == 0.0 && value.abs() < 9.2e18;
     is_integer.then_some(value as i128)

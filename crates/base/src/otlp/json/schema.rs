@@ -1,7 +1,6 @@
-//! Schemas of the messages of OTLP: JSON names, field numbers and kinds, from `opentelemetry-proto`
-//! 1.x.
+//! Schemas of OTLP messages: JSON names, field numbers and kinds, from `opentelemetry-proto` 1.x.
 //!
-//! Only the fields of OTLP/JSON, in lowerCamelCase. Others are unknown and skipped.
+//! Only lowerCamelCase fields of OTLP/JSON. Others are unknown and skipped.
 
 use super::super::Signal;
 
@@ -225,7 +224,7 @@ static METRIC: MessageSchema = MessageSchema(&[
     list("metadata", 12, FieldKind::Message(&KEY_VALUE)),
 ]);
 
-/// Schema of `Gauge`, and of `Sum` with its two further fields.
+/// Schema of `Gauge`, and of `Sum` with its two additional fields.
 static NUMBERS: MessageSchema = MessageSchema(&[
     list("dataPoints", 1, FieldKind::Message(&NUMBER_POINT)),
     one("aggregationTemporality", 2, Enum),

@@ -150,7 +150,7 @@ fn what_the_specification_forbids_is_refused() {
     assert!(transcode(Signal::Traces, b"{\"a\": \"\xff\"}").is_err());
 }
 
-/// Returns the result of transcoding a text with a prefix before it: bytes, or the error.
+/// Returns the transcoded bytes of a text with a prefix, or the error.
 fn outcome(before: &str, text: &str, after: &str) -> String {
     let text = format!("{before}{text}{after}");
     let request = transcode(Signal::Metrics, text.as_bytes());
@@ -216,7 +216,7 @@ fn deep_nesting_is_taken_up_to_the_limit() {
 
 #[test]
 fn nested_lengths_are_right_at_every_depth() {
-    // Decoding by the reference stops at 100 levels of messages.
+    // The reference decoder stops at 100 levels of messages.
     for levels in 1..40 {
         let request = traces(&nested(levels)).unwrap();
         let mut value =
@@ -285,7 +285,7 @@ fn what_is_made_is_held_as_it_grows() {
     });
     let made = whole.unwrap().len();
     assert!(made > 3 * text.len() && held >= made && held <= 2 * made, "{held} for {made}");
-    // Without room it ends where it is, not behind all that it would have made.
+    // Without room it stops at once, not after producing all output.
     let mut held = 0;
     let mut asked = 0;
     let cut = transcode_within(Signal::Metrics, text.as_bytes(), &mut |more| {

@@ -1,9 +1,9 @@
-//! Transcoding walk: JSON in, protobuf out, without recursion and in one pass.
+//! Transcoding walk from JSON to protobuf, in one pass and without recursion.
 //!
-//! A nested message needs its length before its bytes. Near the top one byte is reserved for it,
-//! and a message of 128 bytes or more, as most spans are, is moved to make room: a byte once for
-//! each level, so at most [`EXACT_DEPTH_MAX`] times. Deeper down moving could cost the square of
-//! the input, so there the length is written padded, which every decoder reads.
+//! A nested message is preceded by its length. Near the top one byte is reserved for it, and a
+//! message of 128 bytes or more, as most spans are, is moved to make room. So a byte moves at most
+//! [`EXACT_DEPTH_MAX`] times. Deeper down moves could cost the square of the input, so the length
+//! is written padded there, which every decoder reads.
 
 use bytes::Bytes;
 
@@ -17,7 +17,7 @@ const EXACT_DEPTH_MAX: usize = 24;
 /// Bytes of a padded length: enough for 2^28 bytes.
 const PADDED_LENGTH_BYTES: usize = 4;
 
-/// Bytes that are free before an entry is written; longer texts reserve their room themselves.
+/// Bytes reserved before an entry is written; longer texts reserve their room themselves.
 const SPARE_BYTES: usize = 256;
 
 /// Smallest growth of the output in bytes.
@@ -26,7 +26,7 @@ const GROWTH_BYTES: usize = 1024;
 /// Largest padded length.
 const PADDED_LENGTH_MAX: usize = (1 << 28) - 1;
 
-/// Object or list that is open at a point of the text.
+/// Open object or list in the text.
 enum JsonFrame {
     /// An object that is a message; `length_at` is the place of its length.
     Message { message: &'static MessageSchema, length_at: Option<usize> },
@@ -71,13 +71,13 @@ struct Transcoder<'a, 'h> {
     open: Vec<JsonFrame>,
     /// True before the first entry of the innermost object or list.
     is_first: bool,
-    /// Bytes of output that `hold` granted.
+    /// Bytes of output granted by `hold`.
     held: usize,
     hold: &'h mut dyn FnMut(usize) -> bool,
 }
 
 impl Transcoder<'_, '_> {
-    /// Reserves room for the next entry, a quarter at once, and has all room granted.
+    /// Reserves room for the next entry, in steps of a quarter that `hold` must grant.
     fn make_room(&mut self) -> Result<(), OtlpJsonError> {
         if self.out.capacity() - self.out.len() < SPARE_BYTES {
             self.out.reserve_exact((self.out.len() / 4).max(GROWTH_BYTES));
@@ -208,7 +208,7 @@ impl Transcoder<'_, '_> {
         Ok(())
     }
 
-    /// Returns true if a message that opens or has just closed here has an exact length.
+    /// Returns true if the message that opens or closes here has an exact length.
     fn is_exact(&self) -> bool {
         self.open.len() <= EXACT_DEPTH_MAX
     }

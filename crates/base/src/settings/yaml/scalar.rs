@@ -1,20 +1,20 @@
-//! YAML scalars to typed values: the core schema of YAML 1.2.2, section 10.3.2.
+//! YAML scalars as typed values, by the core schema of YAML 1.2.2, section 10.3.2.
 //!
-//! Integers beyond 64 bits stay exact. `yes`, `no`, `on` and `off` are text, as YAML 1.2 has it. A
-//! tag states the type, and a text that is not of it is a mistake.
+//! Integers beyond 64 bits stay exact. `yes`, `no`, `on` and `off` are text in YAML 1.2. A tag sets
+//! the type, and a text that does not fit it is an error.
 
 use super::super::{NodeKind, SettingsError};
 use crate::value::{Number, Value};
 use strum::{EnumString, IntoStaticStr};
 
-/// Origin of the type of a scalar.
+/// Source of a scalar's type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScalarForm {
-    /// Its text: it stood without quotes.
+    /// Its text, written without quotes.
     Plain,
-    /// Its quotes: it is text.
+    /// Its quotes: always text.
     Quoted,
-    /// A tag, on a quoted text or another.
+    /// A tag, with or without quotes.
     Tagged(ScalarTag),
 }
 
@@ -41,7 +41,7 @@ impl ScalarTag {
     }
 }
 
-/// Types a scalar. The error does not show the text, which may be a secret.
+/// Types a scalar. The error omits the text, which may be a secret.
 pub fn typed(text: &str, form: ScalarForm) -> Result<NodeKind, SettingsError> {
     let tag = match form {
         ScalarForm::Plain => return plain(text),
@@ -68,7 +68,7 @@ pub fn typed(text: &str, form: ScalarForm) -> Result<NodeKind, SettingsError> {
     })
 }
 
-/// Types a scalar that stood without quotes.
+/// Types a scalar without quotes.
 pub fn plain(text: &str) -> Result<NodeKind, SettingsError> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => NodeKind::Null,
@@ -111,7 +111,7 @@ fn decimal(text: &str) -> Option<Number> {
     is_float(unsigned).then(|| text.parse().ok().map(Number::Float)).flatten()
 }
 
-/// Reads a number in hexadecimal or octal digits; `None` if there are other characters.
+/// Reads a hexadecimal or octal number; `None` if there are other characters.
 fn radix(digits: &str, radix: u32) -> Result<Option<Number>, SettingsError> {
     if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix)) {
         return Ok(None);

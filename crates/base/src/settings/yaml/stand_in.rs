@@ -1,9 +1,9 @@
 //! Placeholders for characters that YAML allows only in quotes.
 //!
 //! Every JSON text is YAML, so a quoted scalar may hold DEL, C1 control characters, U+FFFE and
-//! U+FFFF (YAML 1.2.2, section 5.1, `nb-json`). The parser takes them nowhere. So each is replaced,
-//! before the parser sees it, by a private-use character that the text does not hold, and put back
-//! where it was quoted. One character replaces one: places stay as they are.
+//! U+FFFF (YAML 1.2.2, section 5.1, `nb-json`). The parser accepts them nowhere. So each is
+//! replaced before parsing by a private-use character that the text does not hold, and restored in
+//! quoted scalars. One character replaces one, so places stay the same.
 
 use std::borrow::Cow;
 
@@ -12,12 +12,12 @@ use hashbrown::HashSet;
 /// Pairs of a character and its placeholder in one text.
 pub(super) struct StandIns(Vec<(char, char)>);
 
-/// First placeholder: two whole planes of private use.
+/// First placeholder, in two planes of private use.
 const FIRST: char = '\u{f0000}';
 
 impl StandIns {
-    /// Replaces the characters that the parser does not know; a text that holds every character of
-    /// private use keeps them, and the parser reports it.
+    /// Replaces the unsupported characters. A text that holds every private-use character is
+    /// unchanged, and the parser reports the error.
     pub(super) fn replace(text: &str) -> (Cow<'_, str>, Self) {
         let mut needed: Vec<char> = text.chars().filter(|char| is_quoted_only(*char)).collect();
         if needed.is_empty() {
@@ -32,7 +32,7 @@ impl StandIns {
         (Cow::Owned(replaced), pairs)
     }
 
-    /// Puts the replaced characters back.
+    /// Restores the replaced characters.
     pub(super) fn restore<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.first_in(text) {
             Some(_) => text.chars().map(|char| self.real(char).unwrap_or(char)).collect(),
@@ -40,7 +40,7 @@ impl StandIns {
         }
     }
 
-    /// Returns the first character that a placeholder replaces in this text.
+    /// Returns the first replaced character in this text.
     pub(super) fn first_in(&self, text: &str) -> Option<char> {
         if self.0.is_empty() { None } else { text.chars().find_map(|char| self.real(char)) }
     }

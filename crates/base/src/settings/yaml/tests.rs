@@ -4,7 +4,7 @@ fn read(text: &str) -> Result<Node, Vec<SettingsError>> {
     parse(text, 0, &mut |written| scalar::typed(written.text, written.form))
 }
 
-/// Checks the JSON of the tree, or the first mistake with its place.
+/// Checks the JSON of the tree, or the first error with its place.
 fn check(text: &str, expected: &str) {
     let found = match read(text) {
         Ok(node) => node.to_value().to_string(),

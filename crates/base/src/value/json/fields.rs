@@ -1,8 +1,8 @@
-//! Top-level fields of a JSON object, found in one pass that builds no value.
+//! Top-level fields of a JSON object, found in one pass without building values.
 //!
-//! For long texts of which a few fields matter. Only the first value of the text is read; the rest
-//! is not looked at. Strict as RFC 8259, and with the limits of the reader that Dokimos uses:
-//! [`DEPTH_MAX`] levels, numbers of [`NUMBER_BYTES_MAX`] characters.
+//! For long texts of which few fields matter. Only the first value of the text is read. As strict
+//! as RFC 8259, with the limits of the reader in Dokimos: [`DEPTH_MAX`] levels, and numbers of
+//! [`NUMBER_BYTES_MAX`] characters.
 
 use super::lexer::JsonLexer;
 use super::skip::{SkipLimits, skip_value};
@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 1000;
 /// Longest number; a text with a longer one is not JSON.
 const NUMBER_BYTES_MAX: usize = 1000;
 
-/// Limits of a field's value: the object around it is one level.
+/// Limits of a field's value, one level below its object.
 const VALUE_LIMITS: SkipLimits =
     SkipLimits { depth_max: DEPTH_MAX - 1, number_bytes_max: NUMBER_BYTES_MAX };
 

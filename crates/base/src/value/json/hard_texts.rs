@@ -1,4 +1,5 @@
-//! Texts on which JSON readers break or differ. The tests of each reader pin its results.
+//! Texts that break JSON readers or are read differently by them. The tests of each reader pin its
+//! results.
 
 use std::fmt::Write;
 
@@ -137,7 +138,7 @@ const TEXTS: &[&str] = &[
     "// c\n1",
 ];
 
-/// Returns the texts, and some that are too long to be written out.
+/// Returns the texts, and generated long ones.
 fn texts() -> impl Iterator<Item = String> {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
@@ -149,7 +150,7 @@ fn texts() -> impl Iterator<Item = String> {
     short.chain(long).chain(deep).chain(digits).chain(fractions)
 }
 
-/// Returns the result of a reader for each text, alone and as the value of an object's entry, with
+/// Returns a reader's result for each text, alone and as the value of an object's entry, with
 /// control characters escaped.
 pub(crate) fn table(read: impl Fn(&str) -> String) -> String {
     let mut out = String::new();

@@ -1,10 +1,10 @@
-//! JSON lexer (RFC 8259), shared by every reader of the project.
+//! JSON lexer (RFC 8259), shared by all readers.
 //!
-//! A [`JsonLexer`] passes over a text once and yields its white space, strings, numbers and words;
-//! the reader that calls it knows lists, objects, depth and extensions of the grammar. Strict, in
-//! constant stack, and linear in the text. A string without escapes is borrowed. A `\u` escape may
-//! name half of a surrogate pair, which no `str` can hold: each reader chooses its replacement, by
-//! where the string goes ([`Unescape`]). Errors name the byte.
+//! A [`JsonLexer`] passes over a text once and yields white space, strings, numbers and words. The
+//! calling reader handles lists, objects, depth and extensions of the grammar. Strict, in constant
+//! stack, and linear in the text. A string without escapes is borrowed. A `\u` escape may be half
+//! of a surrogate pair, which no `str` can hold; each reader chooses the replacement
+//! ([`Unescape`]). Errors name the byte.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ pub enum JsonLexErrorKind {
     /// A string has no end.
     #[error("the text ends within a string")]
     OpenString,
-    /// A backslash with a character that makes no escape.
+    /// A backslash before a character that forms no escape.
     #[error("unknown escape in a string")]
     UnknownEscape,
     /// One of the four digits of a `\u` escape is not a hexadecimal digit.
@@ -42,7 +42,7 @@ pub enum JsonLexErrorKind {
     /// No number, or digits are missing here.
     #[error("expected a value")]
     NoNumber,
-    /// Another text than this word stands here.
+    /// This word was expected here.
     #[error("expected `{0}`")]
     NoWord(&'static str),
 }
@@ -57,8 +57,8 @@ pub trait Unescape {
     fn push_code_point(&mut self, code: u32);
 }
 
-/// Replaces a lone surrogate by U+FFFD: texts that were cut hold them, and one bad character should
-/// not cost the rest.
+/// Replaces a lone surrogate by U+FFFD: truncated texts contain them, and one bad character should
+/// not lose the rest.
 impl Unescape for String {
     fn push_plain(&mut self, text: &str) {
         self.push_str(text);
@@ -69,7 +69,7 @@ impl Unescape for String {
     }
 }
 
-/// Output that discards the content: the string is only checked.
+/// Output that discards the content, for checking only.
 struct Unkept;
 
 impl Unescape for Unkept {
@@ -78,7 +78,7 @@ impl Unescape for Unkept {
     fn push_code_point(&mut self, _: u32) {}
 }
 
-/// Number as it is written.
+/// Number as written.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonNumber<'a> {
     /// Its whole text.
@@ -87,8 +87,8 @@ pub struct JsonNumber<'a> {
     pub is_integer: bool,
 }
 
-/// Bytes reserved behind the first plain part of a string that has escapes: most such strings are
-/// JSON in JSON.
+/// Bytes reserved after the first plain part of a string with escapes: most such strings are JSON
+/// in JSON.
 const ESCAPED_GUESS: usize = 128;
 
 /// Lexer over a text.
@@ -109,7 +109,7 @@ impl<'a> JsonLexer<'a> {
         self.at
     }
 
-    /// Returns the text from a place that [`at`](Self::at) returned to here.
+    /// Returns the text from a place returned by [`at`](Self::at) to here.
     pub fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.at]
     }
@@ -135,7 +135,7 @@ impl<'a> JsonLexer<'a> {
         }
     }
 
-    /// Consumes this ASCII byte if it stands here; returns true if it did.
+    /// Consumes this ASCII byte if it is next; returns true if it was.
     #[inline]
     pub fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
@@ -143,13 +143,13 @@ impl<'a> JsonLexer<'a> {
         found
     }
 
-    /// Consumes an ASCII byte that has been peeked.
+    /// Consumes a peeked ASCII byte.
     #[inline]
     pub fn bump(&mut self) {
         self.at += 1;
     }
 
-    /// Consumes this text if it stands here; returns true if it did.
+    /// Consumes this text if it is next; returns true if it was.
     pub fn take_text(&mut self, text: &str) -> bool {
         let found = self.rest().starts_with(text.as_bytes());
         self.at += if found { text.len() } else { 0 };
@@ -162,15 +162,15 @@ impl<'a> JsonLexer<'a> {
         if self.take_text(word) { Ok(()) } else { Err(self.error(JsonLexErrorKind::NoWord(word))) }
     }
 
-    /// Consumes a number; after an error, all that looks like one.
+    /// Consumes a number; after an error, everything that resembles one.
     #[inline]
     pub fn number(&mut self) -> Result<JsonNumber<'a>, JsonLexError> {
-        // After an error the rest of the number is consumed all the same: lenient readers go on
-        // behind it, and strict ones name the place where a digit is missing.
+        // After an error the rest of the number is consumed, too: lenient readers continue after
+        // it, and strict ones report the missing digit's place.
         let start = self.at;
         let mut lacks = None;
         self.take(b'-');
-        // A leading zero stands alone: digits after it are no part of the number.
+        // A leading zero stands alone; digits after it are not part of the number.
         if !self.take(b'0') && self.digits() == 0 {
             lacks = Some(self.at);
         }
@@ -190,7 +190,7 @@ impl<'a> JsonLexer<'a> {
         }
     }
 
-    /// Consumes a string; borrowed unless it has escapes, lone surrogates replaced by U+FFFD.
+    /// Consumes a string, borrowed unless it has escapes; lone surrogates become U+FFFD.
     #[inline]
     pub fn string(&mut self) -> Result<Cow<'a, str>, JsonLexError> {
         let (plain, is_all) = self.begin_string()?;
@@ -208,7 +208,7 @@ impl<'a> JsonLexer<'a> {
         self.string_into(&mut Unkept).map(drop)
     }
 
-    /// Consumes a string. One without escapes is returned; the content of another goes to `out`.
+    /// Consumes a string. One without escapes is returned; otherwise the content goes to `out`.
     #[inline]
     pub fn string_into(
         &mut self,
@@ -221,7 +221,7 @@ impl<'a> JsonLexer<'a> {
         self.escaped_string(plain, out).map(|()| None)
     }
 
-    /// Consumes the first plain part of a string, and its end if this is all of it.
+    /// Consumes the first plain part of a string, and the end if no escape follows.
     #[inline]
     fn begin_string(&mut self) -> Result<(&'a str, bool), JsonLexError> {
         if !self.take(b'"') {
@@ -279,7 +279,7 @@ impl<'a> JsonLexer<'a> {
         Ok(())
     }
 
-    /// Consumes from behind `\u` one code point, of one escape or of the two of a surrogate pair.
+    /// Consumes one code point after `\u`, from one escape or a surrogate pair.
     fn unicode_escape(&mut self) -> Result<u32, JsonLexError> {
         let first = self.hexadecimal()?;
         let back = self.at;
@@ -322,13 +322,13 @@ impl<'a> JsonLexer<'a> {
     }
 }
 
-/// Bytes of a string that are scanned eight at a time before wider steps pay.
+/// Bytes of a string scanned eight at a time before wider steps pay.
 const SHORT: usize = 64;
 
 /// Returns the number of bytes before the next quote, backslash or control character.
 ///
-/// Keys and words are short, and a search that must first be set up costs more than they do; an
-/// answer of a model is long, and there wide steps are several times as fast.
+/// Keys and words are short and cost less than the setup of a search. A model's answer is long, and
+/// wide steps are several times as fast there.
 #[inline]
 fn plain_length(bytes: &[u8]) -> usize {
     let mut at = 0;
@@ -349,8 +349,8 @@ fn is_stop(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | 0..0x20)
 }
 
-/// Returns the highest bit of each byte that ends plain text: eight bytes compared at once in a
-/// word. Only the lowest such bit is sure, since a subtraction borrows from the bytes above.
+/// Returns the highest bit of each byte that ends plain text, comparing eight bytes in one word.
+/// Only the lowest such bit is certain, since a subtraction borrows from the bytes above.
 #[inline]
 fn stops(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
@@ -363,7 +363,7 @@ fn stops(word: u64) -> u64 {
 #[inline(never)]
 fn long_plain_length(bytes: &[u8]) -> usize {
     let plain = memchr::memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len());
-    // The smallest byte of all is found many at once; most texts hold no control character.
+    // The minimum is computed on many bytes at once; most texts hold no control character.
     let lowest = bytes[..plain].iter().fold(u8::MAX, |lowest, byte| lowest.min(*byte));
     let is_control = |byte: &u8| *byte < 0x20;
     if is_control(&lowest) { bytes.iter().position(is_control).unwrap_or(plain) } else { plain }

@@ -1,13 +1,12 @@
 //! JSON: one lexer, and readers and a writer of values.
 //!
-//! RFC 8259, strict, with these limits: [`DEPTH_MAX`] levels; lone surrogates in `\u` escapes
-//! become U+FFFD. Numbers stay exact ([`Number`](super::Number)); one written with a fraction or an
-//! exponent is a double, and may overflow to infinity.
+//! Strict RFC 8259 with these limits: [`DEPTH_MAX`] levels; lone surrogates in `\u` escapes become
+//! U+FFFD. Numbers stay exact ([`Number`](super::Number)); one with a fraction or an exponent is a
+//! double, and may overflow to infinity.
 //!
-//! All readers of the project take their tokens from [`lexer`]: this one, Python's
+//! All readers take their tokens from [`lexer`]: this one, Python's
 //! ([`python::json`](super::python::json)), the transcoder of OTLP/JSON
-//! ([`otlp::json`](crate::otlp::json)), and those that look for the end of a value, only check it
-//! ([`skip`]) or need some fields of an object ([`fields`]).
+//! ([`otlp::json`](crate::otlp::json)), the checker ([`skip`]) and the field finder ([`fields`]).
 
 pub mod fields;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::lexer::{JsonLexError, JsonLexer};
 use crate::value::{Map, Number, Value};
 
-/// Deepest nesting that is read; deeper text is refused.
+/// Deepest accepted nesting.
 pub const DEPTH_MAX: usize = 512;
 
 /// Error of a text that is not JSON.
@@ -40,7 +40,7 @@ pub fn parse_prefix(text: &str) -> Result<(Value<'_>, usize), JsonError> {
     Ok((value, reader.lexer.at()))
 }
 
-/// Entries reserved at once for an object.
+/// Entries initially reserved for an object.
 const ENTRIES_GUESS: usize = 4;
 
 struct JsonReader<'a> {

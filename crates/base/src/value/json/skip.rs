@@ -1,10 +1,10 @@
-//! JSON values that are skipped, not built: to check them, or to find their ends.
+//! Skipping of JSON values without building them, to check them or find their ends.
 
 use smallvec::SmallVec;
 
 use super::lexer::JsonLexer;
 
-/// Open brackets that need no memory from the heap.
+/// Open brackets stored without heap memory.
 const OPEN_INLINE: usize = 64;
 
 /// Limits on a value beside the grammar.
@@ -17,7 +17,7 @@ pub struct SkipLimits {
 }
 
 impl SkipLimits {
-    /// No limit but the grammar.
+    /// Only the grammar.
     pub const NONE: Self = Self { depth_max: usize::MAX, number_bytes_max: usize::MAX };
 }
 
@@ -26,8 +26,8 @@ impl SkipLimits {
 pub fn skip_value<'a>(lexer: &mut JsonLexer<'a>, limits: SkipLimits) -> Option<&'a str> {
     lexer.white_space();
     let start = lexer.at();
-    // An explicit stack and no recursion: a sender decides how deep its JSON is, and the room on
-    // the thread's stack is not known here. One byte a level, true for an object.
+    // An explicit stack instead of recursion: the sender controls the depth, and the thread's free
+    // stack is unknown here. One byte a level, true for an object.
     let mut open = SmallVec::<[bool; OPEN_INLINE]>::new();
     loop {
         match lexer.peek_token()? {

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use super::{PyError, PyValue};
 use crate::value::Number;
 
-/// Most entries of a dict that is scanned; larger ones are indexed.
+/// Largest dict that is scanned; larger ones are indexed.
 const SMALL: usize = 16;
 
 impl PartialEq<PyValue<'_>> for PyValue<'_> {
@@ -62,7 +62,7 @@ fn same_entries(a: &[DictEntry<'_>], b: &[DictEntry<'_>]) -> bool {
     a.iter().all(|(key, value)| index.get(&key_of(key)).is_some_and(|found| *found == value))
 }
 
-/// Removes repeated keys: the first place and the last value stay.
+/// Removes repeated keys, keeping the first place and the last value.
 pub(super) fn unique_entries(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntry<'_>>, PyError> {
     if let Some(is_repeated) = repeats_text(&entries) {
         return Ok(if is_repeated { merge(entries)? } else { entries });
@@ -70,12 +70,12 @@ pub(super) fn unique_entries(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntr
     merge(entries)
 }
 
-/// Returns the bytes of a key that is a text.
+/// Returns the bytes of a text key.
 fn text<'e>(entry: &'e DictEntry<'_>) -> &'e [u8] {
     if let PyValue::Str(key) = &entry.0 { key.as_bytes() } else { &[] }
 }
 
-/// Returns true if a dict of texts has a repeated key; `None` for any other dict.
+/// Returns true if a dict with only text keys repeats one; `None` for other dicts.
 fn repeats_text(entries: &[DictEntry<'_>]) -> Option<bool> {
     let text_of = |entry: &DictEntry<'_>| matches!(entry.0, PyValue::Str(_));
     if !entries.iter().all(text_of) {
@@ -103,7 +103,7 @@ fn merge(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntry<'_>>, PyError> {
     Ok(kept)
 }
 
-/// Returns an encoding that is equal for equal values; `None` for values that Python cannot hash.
+/// Returns an encoding that equal values share; `None` for unhashable values.
 fn key_of(value: &PyValue<'_>) -> Option<Vec<u8>> {
     let mut key = Vec::new();
     write_key(value, &mut key).then_some(key)

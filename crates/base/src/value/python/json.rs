@@ -9,7 +9,7 @@ use super::{PyError, PyStr, PyValue};
 use crate::value::Number;
 use crate::value::json::lexer::{JsonLexError, JsonLexer, Unescape};
 
-/// Deepest nesting that is read: about where CPython's default recursion limit of 1,000 stops.
+/// Deepest accepted nesting, approximately CPython's default recursion limit of 1,000.
 pub const DEPTH_MAX: usize = 990;
 
 /// Reads one JSON text; nothing but white space may follow.
@@ -19,8 +19,8 @@ pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
     reader.end().map(|()| value)
 }
 
-/// Reads the value of one key of a JSON object: `None` if the text is no object. All of the text is
-/// checked, but nothing else is built.
+/// Reads the value of one key of a JSON object: `None` if the text is no object. The whole text is
+/// checked, but no other value is built.
 pub fn entry<'a>(text: &'a str, key: &str) -> Result<Option<Option<PyValue<'a>>>, PyError> {
     let mut reader = PythonJsonReader { keep: false, ..PythonJsonReader::new(text) };
     reader.lexer.white_space();
@@ -32,13 +32,13 @@ pub fn entry<'a>(text: &'a str, key: &str) -> Result<Option<Option<PyValue<'a>>>
     reader.end().map(|()| found)
 }
 
-/// List or object that has not closed yet.
+/// Open list or object.
 enum OpenContainer<'a> {
     List(Vec<PyValue<'a>>),
     Dict(Vec<(PyValue<'a>, PyValue<'a>)>, PyStr<'a>),
 }
 
-/// Content of a string with escapes: lone surrogates are kept, as in every Python `str`.
+/// Content of a string with escapes; lone surrogates are kept, as in Python's `str`.
 #[derive(Default)]
 struct Encoded(Vec<u8>);
 
@@ -61,7 +61,7 @@ struct PythonJsonReader<'a> {
     lexer: JsonLexer<'a>,
     /// True if values are built, not only checked.
     keep: bool,
-    /// Open objects around the value that is read.
+    /// Open objects around the current value.
     depth: usize,
 }
 
@@ -75,7 +75,7 @@ impl<'a> PythonJsonReader<'a> {
         if self.lexer.peek_token().is_none() { Ok(()) } else { Err(PyError::Invalid) }
     }
 
-    /// Reads the object that stands here for the last entry of a key.
+    /// Reads the last entry of a key in the object that starts here.
     fn entry(&mut self, wanted: &str) -> Result<Option<PyValue<'a>>, PyError> {
         self.lexer.bump();
         self.depth = 1;

@@ -9,17 +9,17 @@ use super::strings::{self, StringContent};
 use super::{PyError, PyValue};
 use crate::value::Number;
 
-/// Deepest nesting of brackets that is read: CPython's limit.
+/// Deepest accepted nesting of brackets: CPython's limit.
 pub const DEPTH_MAX: usize = 200;
 
-/// Reads one literal; only white space, line ends and comments may stand around it.
+/// Reads one literal, with optional white space, line ends and comments around it.
 pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
     read(text, false)
 }
 
-/// Reads one literal that is plain data. It stops at the first part that has no form in JSON (sets,
-/// bytes, complex numbers, keys that are no texts) or that Python refuses: the rest of a long text
-/// is not read for nothing.
+/// Reads one literal that is plain data. Stops at the first part that Python refuses or that has no
+/// JSON form (sets, bytes, complex numbers, keys that are not texts), so that the rest of a long
+/// text is not read in vain.
 pub(super) fn parse_plain(text: &str) -> Result<PyValue<'_>, PyError> {
     read(text, true)
 }
@@ -41,7 +41,7 @@ fn read(text: &str, is_plain: bool) -> Result<PyValue<'_>, PyError> {
     reader.document()
 }
 
-/// Kind of the expression behind a value: signs and sums take only some kinds.
+/// Kind of the expression of a value: signs and sums accept only some kinds.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum ExpressionKind {
     /// A number without a sign.
@@ -55,19 +55,19 @@ enum ExpressionKind {
 
 type Operand<'a> = (PyValue<'a>, ExpressionKind);
 
-/// Bracket that has not closed yet, or the whole text (`b' '`).
+/// Open bracket, or the whole text (`b' '`).
 #[derive(Default)]
 struct OpenBracket<'a> {
     bracket: u8,
     items: Vec<PyValue<'a>>,
-    /// Kind of the first operand, which may turn out to be merely parenthesised.
+    /// Kind of the first operand, which may be in parentheses.
     single: ExpressionKind,
     commas: usize,
     keys: Vec<PyValue<'a>>,
     is_dict: bool,
     sign: Option<u8>,
     left: Option<(PyValue<'a>, u8)>,
-    /// Fault found before the current operand.
+    /// Error found before the current operand.
     earlier_fault: Option<PyError>,
 }
 
@@ -76,7 +76,7 @@ impl OpenBracket<'_> {
         Self { bracket, ..Self::default() }
     }
 
-    /// Returns true if an item, or the end, may come: nothing is half read.
+    /// Returns true if an item or the end may follow.
     fn is_between(&self) -> bool {
         self.sign.is_none() && self.left.is_none() && self.keys.len() == self.value_count()
     }
@@ -91,20 +91,20 @@ struct PythonLiteralReader<'a> {
     bytes: &'a [u8],
     at: usize,
     open: Vec<OpenBracket<'a>>,
-    /// Fault that only evaluation finds; a syntax error further on goes before it.
+    /// Error that only evaluation finds; a later syntax error takes precedence.
     fault: Option<PyError>,
-    /// True if only plain data is of use, so that the first fault ends the reading.
+    /// True to accept only plain data, so that the first such error ends the reading.
     is_plain: bool,
 }
 
 impl<'a> PythonLiteralReader<'a> {
-    /// Records a fault that only evaluation finds, or fails if only plain data is of use.
+    /// Records an evaluation error, or fails if only plain data is accepted.
     fn found_fault(&mut self, fault: PyError) -> Result<(), PyError> {
         self.fault.get_or_insert(fault);
         if self.is_plain { Err(fault) } else { Ok(()) }
     }
 
-    /// Passes on a value that plain data does not have, or fails if only plain data is of use.
+    /// Passes on a value that is not plain data, or fails if only plain data is accepted.
     fn only_python(&self, value: PyValue<'a>) -> Result<PyValue<'a>, PyError> {
         if self.is_plain { Err(PyError::Invalid) } else { Ok(value) }
     }
@@ -117,7 +117,7 @@ impl<'a> PythonLiteralReader<'a> {
         self.open.last_mut().ok_or(PyError::Invalid)
     }
 
-    /// Consumes a line end (`\n`, `\r\n` or `\r`), if one stands here.
+    /// Consumes a line end (`\n`, `\r\n` or `\r`), if one is next.
     fn line_end(&mut self) -> bool {
         let rest = &self.bytes[self.at..];
         let len = match rest {
@@ -215,12 +215,12 @@ impl<'a> PythonLiteralReader<'a> {
         }
     }
 
-    /// Returns true if the expression ends here: at the end of the text, or of its line.
+    /// Returns true at the end of the expression: of the text, or of its line.
     fn at_end(&self) -> bool {
         self.open.len() == 1 && matches!(self.peek(), None | Some(b'\n' | b'\r'))
     }
 
-    /// Returns the value of the whole text, once only blank lines follow.
+    /// Returns the value of the whole text, if only blank lines follow.
     fn finish(&mut self) -> Result<PyValue<'a>, PyError> {
         self.line_end();
         self.blank_lines()?;
@@ -234,7 +234,7 @@ impl<'a> PythonLiteralReader<'a> {
         }
     }
 
-    /// Applies the sign before an operand and the sum it is part of.
+    /// Applies the preceding sign and sum to an operand.
     fn combine(&mut self, (value, shape): Operand<'a>) -> Result<Operand<'a>, PyError> {
         let frame = self.frame()?;
         let sign = frame.sign.take();
@@ -267,7 +267,7 @@ impl<'a> PythonLiteralReader<'a> {
         }
     }
 
-    /// Replaces an operation that Python reads but refuses before it looks into the operands.
+    /// Replaces an operation that Python parses but refuses before evaluating its operands.
     fn malformed(&mut self) -> Result<PyValue<'a>, PyError> {
         let earlier = self.frame()?.earlier_fault;
         self.fault = earlier.or(Some(PyError::Invalid));
@@ -316,7 +316,7 @@ impl<'a> PythonLiteralReader<'a> {
         }
     }
 
-    /// Puts a finished operand into its bracket.
+    /// Adds a finished operand to its bracket.
     fn put(&mut self, value: PyValue<'a>, shape: ExpressionKind) -> Result<(), PyError> {
         let frame = self.frame()?;
         if frame.is_dict && frame.keys.len() != frame.items.len() + 1 {
@@ -332,7 +332,7 @@ impl<'a> PythonLiteralReader<'a> {
         Ok(())
     }
 
-    /// Closes the innermost bracket with the one that stands here.
+    /// Closes the innermost bracket.
     fn close(&mut self) -> Result<Operand<'a>, PyError> {
         let closer = self.peek();
         self.at += 1;
@@ -387,7 +387,7 @@ impl<'a> PythonLiteralReader<'a> {
         let word = &rest[..len];
         let is_letter = |c: char| c == '_' || c.is_alphanumeric();
         if !word.is_ascii() && !self.text[self.at..self.at + len].chars().all(is_letter) {
-            // Not a name: Python finds that before it looks at any value.
+            // Not a name: Python finds that before it evaluates any value.
             return Err(PyError::Invalid);
         }
         self.at += len;
@@ -416,7 +416,7 @@ impl<'a> PythonLiteralReader<'a> {
         }
     }
 
-    /// Reads string literals that stand side by side as one.
+    /// Reads adjacent string literals as one.
     fn strings(&mut self) -> Result<Option<PyValue<'a>>, PyError> {
         let Some(first) = strings::read(self.text, self.at)? else { return Ok(None) };
         self.at = first.end;
@@ -441,11 +441,11 @@ impl<'a> PythonLiteralReader<'a> {
 }
 
 enum Next<'a> {
-    /// Another operand must follow, or a bracket may close after a comma.
+    /// Another operand must follow, or a closing bracket after a comma.
     Operand,
     /// A bracket closed.
     Closed(Operand<'a>),
-    /// The expression is over.
+    /// The expression ended.
     End,
 }
 

@@ -1,10 +1,9 @@
-//! Values as Python sees them: literals, its JSON reader, its equality and its printed forms.
+//! Python values: literals, `json.loads`, equality and printed forms.
 //!
-//! Instrumentations of Python programs write arguments as the text of a literal (`{'a': True}`),
-//! and evaluators that follow a Python program must compare and print as Python does. Texts come
-//! in; [`PyValue`]s or plain [`Value`]s go out. Readers are linear in the text, do not recurse, and
-//! refuse deeper nesting than CPython reads: [`literal::DEPTH_MAX`] for literals,
-//! [`json::DEPTH_MAX`] for JSON.
+//! Instrumentations of Python programs write arguments as literals (`{'a': True}`), and evaluators
+//! ported from Python must compare and print as Python does. Texts come in; [`PyValue`]s or plain
+//! [`Value`]s go out. Readers are linear in the text, do not recurse, and refuse deeper nesting
+//! than CPython: [`literal::DEPTH_MAX`] for literals, [`json::DEPTH_MAX`] for JSON.
 //!
 //! The rules are those of CPython 3.11: its lexical reference, `ast.literal_eval`, `json.loads` and
 //! `repr`.
@@ -24,7 +23,7 @@ pub use text::PyStr;
 
 use super::{Number, Value};
 
-/// Python value, as literals and JSON texts can hold it.
+/// Python value of a literal or JSON text.
 ///
 /// `==` is Python's: `1 == 1.0 == True`, a NaN equals nothing, a tuple never equals a list.
 #[derive(Clone, Debug, Default)]
@@ -54,34 +53,34 @@ pub enum PyValue<'a> {
     Ellipsis,
 }
 
-/// Error of a text that has no value.
+/// Error of a text without a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PyError {
     /// Python refuses the text as a `SyntaxError` or a `ValueError`.
     #[error("not a Python value")]
     Invalid,
-    /// A list, set or dict stands where only hashable values may: Python's `TypeError`.
+    /// A list, set or dict where Python requires a hashable value: `TypeError`.
     #[error("unhashable value as a dict key or set member")]
     Unhashable,
-    /// Nested deeper than the reader goes: Python's `RecursionError`.
+    /// Nested deeper than the limit: Python's `RecursionError`.
     #[error("nested too deeply")]
     TooDeep,
-    /// An integer that Python reads but refuses to print or convert: more than 4,300 digits.
+    /// An integer of more than 4,300 digits, which Python reads but refuses to print or convert.
     #[error("integer too large to print")]
     TooLarge,
-    /// An attribute that no telemetry library writes: Python never sees one.
+    /// An attribute in a form that no telemetry library writes.
     #[error("malformed attribute value")]
     Malformed,
-    /// A dict has a key that is no text where only texts may be: Pydantic's validation error.
+    /// A dict with a key that is not a text where Pydantic requires one.
     #[error("a key is not a text")]
     KeyNotText,
 }
 
 /// Reads the text of a Python literal that is plain data: `None`, booleans, numbers, texts, lists
-/// and tuples (both become lists), and dicts whose keys are texts. `None` for any other text.
+/// and tuples (both become lists), and dicts with text keys. `None` for any other text.
 ///
-/// Linear in the text; deeper nesting than Python itself reads (200 levels) is refused. Lone
-/// surrogates become U+FFFD.
+/// Linear in the text; deeper nesting than 200 levels, Python's limit, is refused. Lone surrogates
+/// become U+FFFD.
 pub fn parse_literal(text: &str) -> Option<Value<'_>> {
     literal::parse_plain(text).ok()?.into_value()
 }
@@ -104,7 +103,7 @@ impl<'a> PyValue<'a> {
         entries.iter().find(|(k, _)| is_key(k)).map(|(_, value)| value)
     }
 
-    /// Returns Python's truth: false for `None`, zero and everything empty.
+    /// Returns Python's truth value: false for `None`, zero and empty values.
     pub fn is_true(&self) -> bool {
         match self {
             Self::None => false,
@@ -119,7 +118,7 @@ impl<'a> PyValue<'a> {
         }
     }
 
-    /// Returns true if Python takes it as a dict key or a set member.
+    /// Returns true if Python accepts it as a dict key or a set member.
     pub fn is_hashable(&self) -> bool {
         match self {
             Self::List(_) | Self::Set(_) | Self::Dict(_) => false,
@@ -151,12 +150,12 @@ impl<'a> PyValue<'a> {
         })
     }
 
-    /// Builds a dict from entries: a repeated key has its first place and its last value.
+    /// Builds a dict from entries; a repeated key has its first place and its last value.
     pub fn dict(entries: Vec<(PyValue<'a>, PyValue<'a>)>) -> Result<Self, PyError> {
         equal::unique_entries(entries).map(Self::Dict)
     }
 
-    /// Builds a set from members: the first of equal ones stays.
+    /// Builds a set from members; the first of equal ones stays.
     pub(crate) fn set(members: Vec<PyValue<'a>>) -> Result<Self, PyError> {
         let entries = members.into_iter().map(|member| (member, PyValue::None)).collect();
         let unique = equal::unique_entries(entries)?;
@@ -164,7 +163,7 @@ impl<'a> PyValue<'a> {
     }
 }
 
-/// Plain data as Python sees it: objects are dicts, lists are lists.
+/// Converts plain data: objects become dicts, lists stay lists.
 impl<'a> From<Value<'a>> for PyValue<'a> {
     fn from(value: Value<'a>) -> Self {
         match value {

@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 use super::PyError;
 use crate::value::Number;
 
-/// Most decimal digits of an integer that Python reads from or prints as text.
+/// Largest number of decimal digits that Python converts from or to text.
 pub(super) const DIGITS_MAX: usize = 4300;
 
 /// A number literal.
@@ -20,7 +20,7 @@ pub(super) struct NumberLiteral {
     pub(super) len: usize,
 }
 
-/// Reads the number at the start of a text that starts with a digit or with `.` and a digit.
+/// Reads the number at the start of a text, which starts with a digit or with `.` and a digit.
 pub(super) fn read(text: &str) -> Result<NumberLiteral, PyError> {
     let bytes = text.as_bytes();
     if let [b'0', kind, ..] = bytes
@@ -61,7 +61,7 @@ pub(super) fn read(text: &str) -> Result<NumberLiteral, PyError> {
     Ok(NumberLiteral { value, imaginary, too_large: false, len })
 }
 
-/// Returns the bits of a digit in the radix that the letter after `0` names.
+/// Returns the bits per digit of the radix letter after `0`.
 fn radix_bits(letter: u8) -> Option<u32> {
     match letter {
         b'x' | b'X' => Some(4),

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 
-/// Characters beyond ASCII that `repr` prints as they are: what Unicode 14.0, the version of
-/// CPython 3.11, has assigned, but for separators, controls, formats, surrogates and private use.
+/// Characters beyond ASCII that `repr` prints unescaped: those assigned in Unicode 14.0, the
+/// version of CPython 3.11, except separators, controls, formats, surrogates and private use.
 const PATTERN: &str = r"[\p{age=14.0}--[\p{C}\p{Z}]]";
 
 static PRINTABLE: LazyLock<Option<ClassUnicode>> =
@@ -14,7 +14,7 @@ static PRINTABLE: LazyLock<Option<ClassUnicode>> =
         _ => None,
     });
 
-/// Returns true if `repr` prints the character as it is.
+/// Returns true if `repr` prints the character unescaped.
 pub(super) fn is_printable(char: char) -> bool {
     if char.is_ascii() {
         return (' '..='~').contains(&char);

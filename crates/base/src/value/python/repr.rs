@@ -15,7 +15,7 @@ impl PyValue<'_> {
         out
     }
 
-    /// Returns Python's `str`: a text as it is, anything else as its `repr`. Lone surrogates of a
+    /// Returns Python's `str`: a text unchanged, anything else as its `repr`. Lone surrogates of a
     /// text become U+FFFD.
     pub fn to_text(&self) -> String {
         match self {
@@ -73,8 +73,8 @@ fn write_items(
     out.write_str(close)
 }
 
-/// Writes the shortest digits; with an exponent below 1e-4 and from 1e16 on. `point` adds `.0` to a
-/// number that would read as an integer.
+/// Writes the shortest digits, with an exponent below 1e-4 and from 1e16 on. `point` adds `.0`
+/// where the text would read as an integer.
 fn write_float(value: f64, point: bool, out: &mut impl Write) -> fmt::Result {
     if value.is_nan() {
         return out.write_str("nan");
@@ -113,7 +113,7 @@ fn quote_for(bytes: &[u8]) -> char {
     if bytes.contains(&b'\'') && !bytes.contains(&b'"') { '"' } else { '\'' }
 }
 
-/// Returns the escape that texts and bytes share; `None` for other characters.
+/// Returns the escape shared by texts and bytes; `None` for other characters.
 fn short_escape(code: u32, quote: char) -> Option<&'static str> {
     match code {
         0x5c => Some("\\\\"),

@@ -24,7 +24,7 @@ struct StringSyntax {
     triple: bool,
 }
 
-/// Reads the string literal at `at`: optional prefix, then a quote. `None` if none stands there.
+/// Reads the string literal at `at`: optional prefix, then a quote. `None` without one.
 pub(super) fn read(text: &str, at: usize) -> Result<Option<StringLiteral<'_>>, PyError> {
     let bytes = text.as_bytes();
     let prefix = bytes[at..].iter().take(3).take_while(|b| b.is_ascii_alphabetic()).count();
@@ -55,7 +55,7 @@ pub(super) fn read(text: &str, at: usize) -> Result<Option<StringLiteral<'_>>, P
     Ok(Some(StringLiteral { content, end }))
 }
 
-/// Returns the place of the closing quote, and true if the body before it has no escapes.
+/// Returns the place of the closing quote, and true if the body has no escapes.
 fn find_end(bytes: &[u8], start: usize, form: &StringSyntax) -> Result<(usize, bool), PyError> {
     let mut at = start;
     let mut plain = true;
@@ -64,7 +64,7 @@ fn find_end(bytes: &[u8], start: usize, form: &StringSyntax) -> Result<(usize, b
             None => return Err(PyError::Invalid),
             Some(b'\\') => {
                 plain &= form.raw;
-                // A line end after a backslash is one character, however it is written.
+                // A line end after a backslash is one character in any encoding.
                 let line_end = bytes[at + 1..].starts_with(b"\r\n");
                 plain &= !matches!(bytes.get(at + 1), Some(b'\r'));
                 at += if line_end { 3 } else { 2 };
@@ -104,7 +104,7 @@ fn decode(body: &str, form: &StringSyntax) -> Result<Vec<u8>, PyError> {
     Ok(out)
 }
 
-/// Resolves the escape after the backslash before `at`; returns the byte after it.
+/// Resolves the escape after the backslash before `at`; returns the place after it.
 fn escape(body: &str, at: usize, form: &StringSyntax, out: &mut Vec<u8>) -> Result<usize, PyError> {
     let bytes = body.as_bytes();
     let Some(kind) = bytes.get(at).copied() else { return Err(PyError::Invalid) };
@@ -123,10 +123,10 @@ fn escape(body: &str, at: usize, form: &StringSyntax, out: &mut Vec<u8>) -> Resu
         b'x' => return hex(bytes, at + 1, 2, form, out),
         b'u' if !form.bytes => return hex(bytes, at + 1, 4, form, out),
         b'U' if !form.bytes => return hex(bytes, at + 1, 8, form, out),
-        // Character names need the Unicode name table, which is not worth its size here.
+        // Character names need the Unicode name table, too large for this use.
         b'N' if !form.bytes => return Err(PyError::Invalid),
         _ => {
-            // An escape that Python does not know stands for itself.
+            // An unknown escape stays as written.
             out.push(b'\\');
             return Ok(at);
         }

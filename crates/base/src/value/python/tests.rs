@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::value::json::hard_texts;
 
-/// Returns what CPython prints for the value of a text, or the kind of error it raises.
+/// Returns CPython's printed value of a text, or the kind of its error.
 fn shown(result: Result<PyValue<'_>, PyError>) -> String {
     result.map_or_else(|error| error.to_string(), |value| value.repr())
 }

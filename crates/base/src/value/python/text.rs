@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-/// A `str` in generalized UTF-8: UTF-8, with each surrogate as the three bytes that it would have.
+/// A `str` in generalized UTF-8: UTF-8, with each surrogate as three bytes.
 ///
-/// Two are equal when their code points are; no normalization.
+/// Two are equal if their code points are; no normalization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PyStr<'a>(Cow<'a, [u8]>);
 
@@ -35,12 +35,12 @@ impl<'a> PyStr<'a> {
         &self.0
     }
 
-    /// Wraps text that [`push_code_point`] wrote.
+    /// Wraps text written by [`push_code_point`].
     pub(super) fn from_encoded(bytes: Vec<u8>) -> Self {
         Self(Cow::Owned(bytes))
     }
 
-    /// Appends another.
+    /// Appends another text.
     pub(super) fn append(&mut self, other: &PyStr<'_>) {
         self.0.to_mut().extend_from_slice(&other.0);
     }
@@ -91,7 +91,7 @@ fn code_points(bytes: &[u8]) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Appends one code point, a surrogate or not; beyond U+10FFFF it becomes U+FFFD.
+/// Appends one code point, including surrogates; beyond U+10FFFF it becomes U+FFFD.
 pub(super) fn push_code_point(code: u32, out: &mut Vec<u8>) {
     if (0xd800..0xe000).contains(&code) {
         let tail = |shift: u32| 0x80 | (code >> shift & 0x3f) as u8;

@@ -1,4 +1,4 @@
-//! Eval sets of the Agent Development Kit, in the current format and the one before.
+//! Eval sets of the Agent Development Kit, in the current and the previous format.
 
 use super::{CaseTurn, Lines, Mistake, NamedCase, ROWS_MAX, Row, field, list, name_of, push};
 use spanscore_base::value::{Map, Value};
@@ -6,7 +6,7 @@ use spanscore_evaluate::Kind;
 use spanscore_evaluate::engine::expect::case::Case;
 
 /// Reads the eval set of the Agent Development Kit: `google/adk-python`, `evaluation/eval_case.py`.
-/// The calls of all turns of a case are expected in order; the answer is that of the last turn.
+/// The calls of all turns of a case are expected in order, and the answer of the last turn.
 pub(super) fn rows(
     set: &Value<'_>,
     text: &str,
@@ -57,8 +57,8 @@ pub(super) fn rows_of_list(
     rows
 }
 
-/// Returns a case with the criteria of all its turns, and with those of each where there are
-/// several. `said` finds the user's words in a turn, `add` adds what it expects.
+/// Returns a case with the criteria of all its turns together, and of each if there are several.
+/// `said` finds the user's input in a turn, `add` adds its expectations.
 fn named(
     name: String,
     turns: &[Value<'_>],
@@ -96,7 +96,7 @@ fn add_old_turn(turn: &Value<'_>, case: &mut Case) {
     }
 }
 
-/// Returns the arguments, an empty object if there are none.
+/// Returns the arguments, by default an empty object.
 fn object(arguments: Option<&Value<'_>>) -> Value<'static> {
     let arguments = arguments.filter(|arguments| !arguments.is_null()).cloned();
     arguments.map_or_else(|| Value::Map(Map::new()), Value::into_owned)
@@ -127,7 +127,7 @@ fn add_turn(turn: &Value<'_>, case: &mut Case) {
     }
 }
 
-/// Returns the texts of a content, one after the other; `None` where there are none.
+/// Returns the joined texts of a content; `None` without any.
 fn texts(content: &Value<'_>) -> Option<String> {
     let texts = list(content, "parts").iter().filter_map(|part| part.get("text")?.as_str());
     Some(texts.collect::<String>()).filter(|text| !text.is_empty())

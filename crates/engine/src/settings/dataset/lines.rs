@@ -1,4 +1,4 @@
-//! JSON Lines: a case each line, with the turns of a conversation where it has several.
+//! JSON Lines: one case per line, with the turns of a conversation if there are several.
 
 use super::super::expect::ExpectSettings;
 use super::{
@@ -9,7 +9,7 @@ use spanscore_base::visible;
 use spanscore_evaluate::Kind;
 use spanscore_evaluate::engine::expect::case::takes_turns;
 
-/// Reads a case of each line that is not empty.
+/// Reads a case from each non-empty line.
 pub(super) fn rows(
     text: &str,
     settings: &ExpectSettings,
@@ -44,7 +44,7 @@ pub(super) fn rows_of_list(
     rows
 }
 
-/// Reads a case and the criteria of the whole of it.
+/// Reads a case and its overall criteria.
 fn case(
     row: &Value<'_>,
     settings: &ExpectSettings,
@@ -52,7 +52,7 @@ fn case(
 ) -> Result<(NamedCase, Option<Value<'static>>), String> {
     let names = vec![name_at(row, &settings.id_field)?];
     let criteria = at_path(row, &settings.criteria_field);
-    // A row that says what it expects may have a list of that name for something else.
+    // A row with criteria may have another list of that name.
     let is_of_turns = |list: &&[Value<'_>]| {
         criteria.is_none() || list.iter().all(|turn| words(turn, settings).is_some())
     };
@@ -104,8 +104,8 @@ fn case_turn(
     Ok(CaseTurn { number, user_input, criteria })
 }
 
-/// Returns criteria of a whole conversation, for kinds that compare turn by turn; `None` where a
-/// turn expects something else than calls, or nothing.
+/// Returns criteria of a whole conversation, for kinds that compare turn by turn; `None` if a turn
+/// expects nothing, or something other than calls.
 fn turn_by_turn(turns: &[CaseTurn], kind: &Kind) -> Option<Value<'static>> {
     let calls = |turn: &CaseTurn| {
         let expected = turn.criteria.as_ref()?.as_map().filter(|only| only.len() == 1)?;

@@ -22,56 +22,56 @@ use spanscore_base::value::{Map, Value, json};
 use spanscore_evaluate::Kind;
 use spanscore_evaluate::engine::expect::criteria;
 
-/// Most rows of a dataset.
+/// Limit on the rows of a dataset.
 const ROWS_MAX: usize = 100_000;
 
 /// Expectation of one case.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// Its names; traces may give any of them.
+    /// Its names, any of which a trace may give.
     pub(super) names: Vec<String>,
-    /// The user's words, the first of a conversation.
+    /// The user's input, the first one of a conversation.
     pub(super) user_input: Option<String>,
-    /// The criteria; nothing where single turns alone expect something, or nothing does.
+    /// The criteria; `None` if only turns have some, or nothing does.
     pub(super) criteria: Option<Value<'static>>,
-    /// Turns of a conversation of several, for traces that hold one turn each.
+    /// Turns of a conversation, for traces with one turn each.
     pub(super) turns: Vec<CaseTurn>,
     /// Line of the row, from 1, if known.
     pub(super) line: Option<usize>,
-    /// True if it comes from the eval set of another system, which knows no matchers.
+    /// True for another system's eval set, which has no matchers.
     pub(super) is_imported: bool,
 }
 
 /// One turn of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CaseTurn {
-    /// Its place in the conversation, from 1.
+    /// Its number in the conversation, from 1.
     pub(super) number: usize,
-    /// The user's words.
+    /// The user's input.
     pub(super) user_input: String,
-    /// The criteria of this turn alone; nothing where it expects nothing.
+    /// The criteria of this turn; `None` without expectations.
     pub(super) criteria: Option<Value<'static>>,
 }
 
-/// Mistake in a dataset.
+/// Error in a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mistake {
-    /// Line of the mistake, from 1, if known.
+    /// Line of the error, from 1, if known.
     pub(super) line: Option<usize>,
-    /// Description of the mistake.
+    /// Description of the error.
     pub(super) what: String,
     /// Remedy.
     pub(super) help: Option<String>,
 }
 
 impl Mistake {
-    /// Returns a mistake whose description tells the remedy.
+    /// Returns an error whose description includes the remedy.
     pub(super) fn new(line: Option<usize>, what: impl Into<String>) -> Self {
         Self { line, what: what.into(), help: None }
     }
 }
 
-/// Reads the rows of a dataset in its format; mistakes are added to `mistakes`.
+/// Reads the rows of a dataset in its format; adds errors to `mistakes`.
 pub(super) fn read(
     path: &Path,
     text: &str,
@@ -183,16 +183,15 @@ fn csv_rows(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) 
     rows
 }
 
-/// Returns the line of a record. After a line that ends with CR LF the reader stands between the
-/// two.
+/// Returns the line of a record. After a CR LF line end the reader's position is between the two.
 fn csv_line(text: &str, position: &csv::Position) -> Option<usize> {
     let byte = usize::try_from(position.byte()).ok()?;
     let is_between = text.as_bytes().get(byte) == Some(&b'\n');
     Some(usize::try_from(position.line()).ok()? + usize::from(is_between))
 }
 
-/// Reads the eval set of UiPath: `UiPath/uipath-python`, `eval/models`. Null criteria stand for the
-/// evaluator's default ones.
+/// Reads the eval set of UiPath: `UiPath/uipath-python`, `eval/models`. Null criteria mean the
+/// evaluator's defaults.
 fn uipath_rows(
     set: &Value<'_>,
     text: &str,
@@ -243,10 +242,10 @@ fn uipath_rows(
     rows
 }
 
-/// Most evaluators that a mistake names, or one more.
+/// Limit on evaluators listed in an error, plus one.
 const EVALUATORS_SHOWN: usize = 20;
 
-/// Names of a case, the user's words, and its turns if there are several.
+/// Names of a case, the user's input, and its turns if there are several.
 #[derive(Default)]
 struct NamedCase {
     names: Vec<String>,
@@ -254,7 +253,7 @@ struct NamedCase {
     turns: Vec<CaseTurn>,
 }
 
-/// Adds a row, or a mistake.
+/// Adds a row, or an error.
 fn push(
     row: Result<(NamedCase, Option<Value<'static>>), String>,
     line: Option<usize>,
@@ -278,7 +277,7 @@ fn criteria_or_none(value: &Value<'_>) -> Result<Option<Value<'static>>, String>
     }
 }
 
-/// Most keys of a case that a mistake names, and characters of each.
+/// Limits on the listed keys of a case, and on the characters of each.
 const KEYS_SHOWN: usize = 10;
 const KEY_CHARS_SHOWN: usize = 40;
 
@@ -304,7 +303,7 @@ fn name_of(value: &Value<'_>) -> Option<String> {
     }
 }
 
-/// Returns the value at a path, whose dots may also be part of a key.
+/// Returns the value at a path; a dot may also be part of a key.
 fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
     value.get(path).or_else(|| {
         path.match_indices('.').find_map(|(at, _)| {
@@ -313,7 +312,7 @@ fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
     })
 }
 
-/// Returns a field by its name in snake case or in camel case.
+/// Returns a field by its name in snake case or camel case.
 fn field<'v, 'a>(value: &'v Value<'a>, snake: &str) -> Option<&'v Value<'a>> {
     let found = value.get(snake).or_else(|| {
         let mut words = snake.split('_');
@@ -332,7 +331,7 @@ fn list<'v, 'a>(value: &'v Value<'a>, snake: &str) -> &'v [Value<'a>] {
     field(value, snake).and_then(Value::as_list).unwrap_or_default()
 }
 
-/// Finder of the lines of names that stand in a text as JSON strings, in order.
+/// Finder of the lines of names that appear in a text as JSON strings, in order.
 struct Lines<'t> {
     rest: Option<&'t str>,
     line: usize,
@@ -343,8 +342,7 @@ impl<'t> Lines<'t> {
         Self { rest: Some(text), line: 1 }
     }
 
-    /// Returns the line, from 1. After a name that is not found, since it is written otherwise, no
-    /// line is found.
+    /// Returns the line, from 1; `None` for a name in another notation.
     fn of(&mut self, name: &str) -> Option<usize> {
         let rest = self.rest?;
         let found = rest.find(&Value::from(name).to_string());

@@ -1,7 +1,7 @@
 use super::*;
 use spanscore_evaluate::kind;
 
-/// Returns the rows of a dataset as `names: criteria @ line`, then its mistakes.
+/// Returns the rows of a dataset as `names: criteria @ line`, then its errors.
 fn check(name: &str, kind_name: &str, change: &[(&str, &str)], text: &str, expected: &[&str]) {
     let mut settings = ExpectSettings::default();
     for (key, value) in change {

@@ -5,7 +5,7 @@ use super::super::{ConfigError, ConfigPart, Loaded, load, report};
 use spanscore_base::model::Facts;
 use spanscore_evaluate::engine::run::Configured;
 
-/// Returns the facts of an evaluator whose folder holds these files, or its mistakes.
+/// Returns the facts of an evaluator with these files in its folder, or its errors.
 fn said(files: &[(&str, &str)], evaluator: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {

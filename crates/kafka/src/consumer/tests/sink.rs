@@ -1,4 +1,4 @@
-//! A sink that holds what it took, and tells whoever waits.
+//! Sink that holds received requests, and wakes waiting tests.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::{LARGE_BYTES, PATIENCE, SMALL_BYTES};
 use crate::{FetchedRequest, RecordSink, Untaken};
 
-/// State that is waited for.
+/// Awaited state.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     records: usize,
@@ -63,7 +63,7 @@ impl TestSink {
         self.wait_until(|seen| seen.records >= records).await;
     }
 
-    /// Waits for a request with these last bytes.
+    /// Waits for a request that ends in these bytes.
     pub(super) async fn wait_for_end(&self, end: &[u8]) {
         self.wait_until(|_| self.taken().iter().any(|it| it.request.ends_with(end))).await;
     }
@@ -77,7 +77,7 @@ impl TestSink {
     }
 }
 
-/// Counts the records of a request: those of a test are small or large, and equally long.
+/// Counts the records of a request: those of a test are small or large, with equal lengths.
 pub(super) fn records_of(request: &[u8]) -> usize {
     let bytes = if request.len() < LARGE_BYTES { SMALL_BYTES } else { LARGE_BYTES };
     (request.len() / bytes).max(1)

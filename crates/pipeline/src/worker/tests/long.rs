@@ -1,4 +1,4 @@
-//! Traces that take more than a slice.
+//! Tests of traces that exceed a slice.
 
 use super::*;
 use crate::reload::setup::HeldSettings;
@@ -18,17 +18,17 @@ fn costly(telemetry: &Telemetry) -> (Worker, LongTraceThread, Kept) {
 
 #[derive(Clone, Copy)]
 enum Step {
-    /// A span of this id comes, with all others.
+    /// A span with this id arrives, with all others.
     Add(&'static str),
     /// Open traces are complete.
     Judge,
-    /// The thread begins with what waits.
+    /// The thread begins with the waiting traces.
     Begin,
     /// The thread has judged.
     End,
 }
 
-/// Evaluations by id, revision and what they revise.
+/// Evaluations by id and revision, with their predecessors.
 fn identities(
     telemetry: &Telemetry,
     steps: &[Step],
@@ -60,7 +60,7 @@ fn identities(
     kept.iter().map(|it| (it.id, it.revision, it.revises)).collect()
 }
 
-/// Checks that steps with a thread give what the other steps give on the shard alone.
+/// Checks that steps with a thread have the results of other steps on the shard alone.
 fn check(beside: &[Step], alone: &[Step]) {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let found = identities(&telemetry, beside, true);
@@ -72,11 +72,11 @@ fn check(beside: &[Step], alone: &[Step]) {
 fn long_trace_is_judged_beside_the_shard_as_it_would_be_on_it() {
     use Step::{Add, Begin, End, Judge};
     check(&[Add("0a05"), Judge, Begin, End], &[Add("0a05"), Judge]);
-    // What comes while it waits is judged with it, once.
+    // Spans that arrive while it waits are judged with it, once.
     let once = [Add("0a05"), Add("0a06"), Judge];
     check(&[Add("0a05"), Judge, Add("0a06"), Judge, Begin, End], &once);
     check(&[Add("0a05"), Judge, Add("0a06"), Begin, Judge, Begin, End], &once);
-    // What comes while it is judged revises it.
+    // Spans that arrive while it is judged revise it.
     let revised = [Add("0a05"), Judge, Add("0a06"), Judge];
     check(&[Add("0a05"), Judge, Begin, Add("0a06"), End, Judge, Begin, End], &revised);
     check(&[Add("0a05"), Judge, Begin, Add("0a06"), Judge, Begin, End, Begin, End], &revised);
@@ -187,7 +187,7 @@ fn update_to(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Arc<ConfigUp
     let WorkerContext { resolver, evaluators, .. } = context;
     let setup = crate::reload::setup::Setup { resolver, evaluators };
     let PipelineSettings { traces, sessions, limits, .. } = settings;
-    let held = HeldSettings { traces, sessions, limits, tells_ignored: false };
+    let held = HeldSettings { traces, sessions, limits, reports_ignored: false };
     Arc::new(ConfigUpdate { setup, held })
 }
 
@@ -222,7 +222,7 @@ async fn update_waits_neither_for_long_traces_nor_for_requests_that_they_hold_up
     };
     worker.update(update).await;
     assert!(inbox.has_barrier() && inbox.take(&worker.long).is_none(), "the request is held");
-    // The one that was judged already is as it was before, the others are of the new evaluators.
+    // The trace that was judged already is as before, the others have the new evaluators.
     let mut judged: Vec<Vec<String>> = Vec::new();
     while let Some(judgement) = thread.judge_one() {
         worker.conclude_long(Some(judgement));

@@ -1,4 +1,4 @@
-//! Traces of partitions on a shard: held until delivered, and dropped with their partition.
+//! Tests of partitions' traces on a shard: held until delivered, and dropped with their partition.
 
 use super::*;
 use spanscore_base::model::{ClaimsByTrace, Receipt, Source, TraceId};
@@ -26,7 +26,7 @@ async fn trace_of_a_revoked_partition_is_never_judged_here() {
         let source = Arc::<Source>::default();
         let mut worker = worker(&telemetry, Vec::new());
         let batch = record(&worker, &source);
-        // Once it waits in the shard, and once it is still on its way there.
+        // After it waits in the shard, and while it is still queued for it.
         if is_open {
             take_in(&mut worker, batch);
             source.retire();
@@ -59,7 +59,7 @@ fn record_is_needed_until_its_evaluations_have_arrived() {
     let batch = record(&worker, &source);
     take_in(&mut worker, batch);
     worker.judge_all(Completion::RootEnded, 0, &mut Vec::new());
-    // The trace is forgotten, and a delivery is under way.
+    // The trace is forgotten, and a delivery is in flight.
     worker.shard.tick(u64::MAX / 2, &mut Vec::new());
     assert_eq!((worker.shard.trace_count(), source.lowest()), (0, Some(7)));
     receipts.lock().unwrap().clear();

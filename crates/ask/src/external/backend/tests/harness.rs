@@ -43,7 +43,7 @@ fn plan() -> Arc<ExternalPlan> {
     })
 }
 
-/// A task about a target, as it is for the `revision`th time.
+/// Returns a task about a target, at this revision.
 pub(super) fn asked(n: u64, revision: u32) -> ExternalRequest {
     let mut id = [1; 16];
     id[..8].copy_from_slice(&n.to_be_bytes());
@@ -79,17 +79,17 @@ pub(super) fn asked(n: u64, revision: u32) -> ExternalRequest {
     ExternalRequest { inquiry, evaluation, calls: Vec::new(), subject }
 }
 
-/// A description of version 1.
+/// Returns a description of version 1.
 pub(super) fn described() -> Result<Description, ExternalFault> {
     Ok(Description { version: "1".to_owned(), ..Description::default() })
 }
 
-/// Nobody is there.
+/// Returns the fault of an unreachable evaluator.
 pub(super) fn gone() -> ExternalFault {
     ExternalFault::Unavailable("nobody is there".to_owned())
 }
 
-/// The same score for all tasks of a request.
+/// Returns the same score for all tasks of a request.
 pub(super) fn answer(request: &ExternalPayload, value: f64) -> ExternalReply {
     let ExternalPayload::Tasks(request) = request else { panic!("tasks are sent") };
     let answer = |task: &TaskMessage| EvaluationMessage {
@@ -138,7 +138,7 @@ impl ExternalHarness {
         self.core.arrive(self.now_ms, asked, None, place);
     }
 
-    /// Looks what is to be done; how many requests are under way.
+    /// Polls the scheduler; returns the number of requests in flight.
     pub(super) fn poll(&mut self) -> usize {
         let actions = self.core.poll(self.now_ms);
         self.take(actions);
@@ -163,7 +163,7 @@ impl ExternalHarness {
         }
     }
 
-    /// Answers all that is under way.
+    /// Answers all requests in flight.
     pub(super) fn answer_all(
         &mut self,
         mut answer: impl FnMut(&ExternalPayload) -> Result<ExternalReply, ExternalFault>,
@@ -175,7 +175,7 @@ impl ExternalHarness {
         self.poll();
     }
 
-    /// Lets time pass, with an evaluator that answers a step later.
+    /// Advances the clock, with an evaluator that answers a step later.
     pub(super) fn run(
         &mut self,
         ms: u64,

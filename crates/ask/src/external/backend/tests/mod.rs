@@ -1,4 +1,4 @@
-//! Scheduler against scripted evaluators, on a fake clock.
+//! Tests of the scheduler with scripted evaluators, on a fake clock.
 
 mod harness;
 
@@ -11,7 +11,7 @@ use self::harness::{ExternalHarness, answer, asked, described, gone};
 use crate::external::transport::ExternalFault;
 use crate::scheduler::SilentEnd;
 
-/// Deadline in milliseconds, and true if tasks wait for an evaluator that is away.
+/// Deadline in milliseconds, and true if tasks wait for an unavailable evaluator.
 const LIVE: (u64, bool) = (300_000, true);
 const RECORDED: (u64, bool) = (u64::MAX, false);
 
@@ -143,7 +143,7 @@ fn at_the_end_what_is_not_answered_is_left_where_there_is_a_log() {
 }
 
 proptest! {
-    /// Whatever evaluators do: each target is told of once for its last revision, nothing stays.
+    /// Whatever evaluators do, each target has one result for its last revision, and nothing stays.
     #[test]
     fn every_target_is_told_of_once(
         arrivals in prop::collection::vec((0..12u64, 0..3_000u64), 1..40),

@@ -1,7 +1,7 @@
 //! Votes of a session: majority, recheck of suspected injections, escalation, conclusion.
 //!
-//! Sampling is sequential: after `samples_min` votes it goes on, up to `samples_max`, only while
-//! the conclusion is unsure or an injection is suspected. A clear case is paid once.
+//! Sampling is sequential. After `samples_min` votes it continues, up to `samples_max`, only while
+//! the conclusion is unsure or an injection is suspected, so a clear case costs the minimum.
 
 use super::{Phase, SamplingEnd, SamplingSession};
 use spanscore_base::model::{JudgeUse, Outcome, Reason};
@@ -24,7 +24,7 @@ impl SamplingSession {
         }
     }
 
-    /// Takes in a vote on the record without the suspected injection: one for each before it.
+    /// Takes in a vote on the record without the suspected injection, one for each earlier vote.
     fn rechecked(&mut self, inquiry: &dyn Inquiry, first: Vec<JudgeAnswers>, again: JudgeAnswers) {
         self.votes.push(again);
         if self.votes.len() < first.len() {
@@ -69,9 +69,9 @@ impl SamplingSession {
         self.end = Some(SamplingEnd::Concluded(conclusion));
     }
 
-    /// Asks again without the suspected injection: without the strings that our detectors found, or
-    /// without the lines cited by a judge that suspects one. If neither is left to withhold, its
-    /// answer is not believed.
+    /// Repeats the question without the suspected injection: without the strings found by our
+    /// detectors, or without the lines cited by a suspecting judge. If neither can be withheld, its
+    /// answer is discarded.
     fn recheck(&mut self, inquiry: &dyn Inquiry) {
         if self.injection_found && !self.room.withholds_injections {
             self.room.withholds_injections = true;
@@ -105,7 +105,7 @@ impl SamplingSession {
         cited
     }
 
-    /// Concludes without a score, as the judge itself says that it may have been swayed.
+    /// Concludes without a score, since the judge itself suspects an influence.
     fn disbelieve(&mut self, inquiry: &dyn Inquiry) {
         let mut conclusion = inquiry.conclude(&self.room, &self.votes);
         let calls = conclusion.calls.iter_mut().map(|(_, _, outcome)| outcome);
@@ -121,7 +121,7 @@ impl SamplingSession {
         self.end = Some(SamplingEnd::Concluded(conclusion));
     }
 
-    /// Returns the first vote, with items that lack a majority set to unclear.
+    /// Returns the first vote, with items without a majority set to unclear.
     fn majority(&self) -> JudgeAnswers {
         let mut first = self.votes.first().cloned().unwrap_or_default();
         for (at, item) in first.items.iter_mut().enumerate() {
@@ -134,8 +134,8 @@ impl SamplingSession {
         first
     }
 
-    /// Returns the part of a model, or of several, in the evaluation; `None` if nothing was
-    /// answered or paid.
+    /// Returns the share of one or several models in the evaluation; `None` without answers or
+    /// cost.
     pub(in crate::judge::backend) fn used(
         &self,
         model: String,
@@ -162,8 +162,7 @@ impl SamplingSession {
     }
 }
 
-/// Keeps the answers that are the same with the suspected injection withheld; others become
-/// unclear.
+/// Returns the answers that are the same without the suspected injection; others become unclear.
 fn surviving(first: &JudgeAnswers, again: JudgeAnswers) -> JudgeAnswers {
     let items = again.items.into_iter().enumerate().map(|(at, item)| {
         let before = first.items.get(at).map(|item| item.answer);

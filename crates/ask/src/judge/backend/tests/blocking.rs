@@ -1,4 +1,4 @@
-//! Scheduler on a runtime with one thread, with records that take long to render.
+//! Tests of the scheduler on a single-threaded runtime, with records that are slow to render.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -19,7 +19,7 @@ use spanscore_evaluate::inquiry::{
 };
 use spanscore_net::metrics::unread_meter;
 
-/// Inquiry that renders once it is told to, or after a time limit.
+/// Inquiry that renders on a signal, or after a time limit.
 #[derive(Debug)]
 struct Slow(Mutex<Receiver<()>>);
 
@@ -67,7 +67,7 @@ async fn a_record_that_takes_long_to_render_holds_up_no_other_inquiry() {
     let outlet: EmissionOutlet = Arc::new(move |emission| {
         let Outcome::Failed { error_type, .. } = emission.evaluations[0].outcome else { return };
         kept.lock().expect("nobody panics").push(error_type);
-        // The receiver is gone if the other inquiry ran into its time limit.
+        // The receiver is gone if the other inquiry reached its time limit.
         let _ = goes_on.send(());
     });
     let room = JudgingSettings::default().room();

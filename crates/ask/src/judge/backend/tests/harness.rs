@@ -23,12 +23,12 @@ use spanscore_evaluate::inquiry::{
 
 const LIMITS: WaitLimits = WaitLimits { settle_ms: 10_000, deadline_ms: 300_000 };
 
-/// One statement; a reply is the word for its answer, or no answer. `!` behind it suspects an
-/// injection, a number behind that cites a line.
+/// One statement. A reply is the word for its answer, or no answer; a following `!` suspects an
+/// injection, and a number after that cites a line.
 #[derive(Debug)]
 pub(super) struct OneStatement {
     pub(super) text: String,
-    /// Requests that it is divided into.
+    /// Number of its requests.
     pub(super) windows: usize,
     /// True if our detectors find an injection.
     pub(super) is_injected: bool,
@@ -205,7 +205,7 @@ impl Harness {
         self.core.arrive(self.now_ms, asked, receipt, place);
     }
 
-    /// Takes in the next inquiries of a sender, as long as they find room; returns their number.
+    /// Adds the next inquiries of a sender while they find room; returns their number.
     pub(super) fn fill(&mut self, sender: Sender, first: u64) -> u64 {
         for n in first.. {
             let asked = asked(n, 0, plan(json!({})));

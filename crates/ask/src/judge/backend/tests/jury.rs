@@ -1,4 +1,4 @@
-//! Juries: each judge votes once, and where they differ the answer is unsure.
+//! Tests of juries: each judge votes once, and a disagreement is unsure.
 
 use serde_json::{Value as Json, json};
 
@@ -13,7 +13,7 @@ fn judges() -> Json {
     judges
 }
 
-/// Runs one inquiry by the jury of `small` and `medium`; returns who was asked, the reason or
+/// Runs one inquiry by the jury of `small` and `medium`; returns the judges, the reason or
 /// `scored`, the models, the votes and the agreement.
 fn check(more: Json, judge: impl Fn(usize) -> Result<Reply, Fault>, expected: (&[usize], &str)) {
     let mut harness = Harness::new(judges());
@@ -55,7 +55,7 @@ fn a_third_judge_decides_where_the_jury_differs() {
     check(json!({"min": 3, "max": 3, "jury": ["medium", "large"]}), judge, majority);
 }
 
-/// A smaller jury would be another one: nobody takes the place of a judge that fails.
+/// A smaller jury would be another one: a failing judge is not replaced.
 #[test]
 fn a_jury_that_lacks_a_vote_gives_no_answer() {
     let fails = |at| match at {
@@ -68,8 +68,8 @@ fn a_jury_that_lacks_a_vote_gives_no_answer() {
     check(json!({"jury": ["other"]}), |_| reply("yes"), unknown);
 }
 
-/// The record is asked about anew by all, where one of them has too little room for it; what the
-/// first says to the same words is known.
+/// All judges see the halved record if it exceeds one judge's context; the first one's answer to an
+/// unchanged part is cached.
 #[test]
 fn a_record_that_does_not_fit_one_judge_is_halved_for_all() {
     let overflows = std::cell::Cell::new(true);
@@ -80,7 +80,7 @@ fn a_record_that_does_not_fit_one_judge_is_halved_for_all() {
     check(json!({}), judge, (&[2, 1, 1], "scored by m, m2: 3 votes, 1"));
 }
 
-/// The agreement of a recheck is that of the whole jury, not of the judge that was asked last.
+/// The agreement of a recheck is that of the whole jury, not of the last judge.
 #[test]
 fn a_suspected_injection_is_asked_about_again_by_all_seats() {
     let judge = |answers: [&'static str; 4]| {

@@ -1,4 +1,4 @@
-//! Scheduler against scripted judges, on a fake clock.
+//! Tests of the scheduler with scripted judges, on a fake clock.
 
 mod blocking;
 mod harness;
@@ -197,7 +197,7 @@ fn what_only_the_judge_suspects_is_asked_about_again_without_what_it_cites() {
     check_suspicion(true, &["yes!3", "yes!"], "injection_suspected");
 }
 
-/// Asks a judge twice what is equal, the second time another one that may be alike.
+/// Asks equal questions twice, the second time of another judge that may be alike.
 #[track_caller]
 fn check_equal(other: Json, requests: usize) {
     let mut judges = small();
@@ -401,7 +401,7 @@ fn any_answer() -> impl Strategy<Value = Result<Reply, Fault>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Random answers: every inquiry comes out once, and nothing is held after it.
+    /// Random answers: every inquiry ends once, and nothing is held after it.
     #[test]
     fn what_goes_in_comes_out_once(
         answers in prop::collection::vec(any_answer(), 1..40),

@@ -1,4 +1,4 @@
-//! Budgets of judges: reservations that wait for others, and counts that are not believed.
+//! Tests of judges' budgets: reservations that block others, and implausible counts.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::judge::backend::{CostForecast, CostForecaster, JudgeCount};
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{Reply, TokenUsage};
 
-/// Forty inquiries at once for a budget of twelve reservations, in judges that take their time.
+/// Forty concurrent inquiries for a budget of twelve reservations, with slow judges.
 fn check_budget(cost_parts: u64, least: f64, scored: std::ops::RangeInclusive<usize>) {
-    // A request reserves 1,000 tokens of output at a dollar a million, and next to no input.
+    // A request reserves 1,000 tokens of output at a dollar a million, and almost no input.
     let budget = json!({"budget": {"usd_per_hour": 0.01206, "pace": "any"}, "max_tokens": 1_000,
         "limits": {"concurrency": 16, "requests_per_minute": 6_000,
             "tokens_per_minute": 9_000_000}});

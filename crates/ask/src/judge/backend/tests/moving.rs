@@ -1,4 +1,4 @@
-//! Failing judges and their fallbacks.
+//! Tests of failing judges and their fallbacks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

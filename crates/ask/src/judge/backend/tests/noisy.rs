@@ -1,4 +1,4 @@
-//! Judges that err at random: votes and escalation against their formulas.
+//! Tests of randomly erring judges: votes and escalation against their formulas.
 
 use serde_json::{Value as Json, json};
 
@@ -22,7 +22,7 @@ fn limits() -> Json {
         "tokens_per_minute": 1_000_000_000}})
 }
 
-/// Share of inquiries scored 0, where 1 is right.
+/// Returns the share of inquiries scored 0, where 1 is correct.
 fn errors(harness: &Harness) -> f64 {
     let wrong = harness.emitted.iter().filter(|it| it.outcome == score(0.0)).count();
     wrong as f64 / INQUIRIES as f64

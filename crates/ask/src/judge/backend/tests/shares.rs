@@ -1,4 +1,4 @@
-//! A full queue, and a budget, of which several senders have a part.
+//! Tests of shares of senders in a full queue and a budget.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use spanscore_base::model::{Evaluation, Outcome, Sender, WaitingRoom};
 use super::harness::{Harness, asked, plan, reply, small, with};
 use crate::judge::wire::{Reply, TokenUsage};
 
-/// Has senders ask in turn, each as much as it may; each gets about as many answers as expected,
-/// and the rest is not evaluable. `since_ms`: the time that the first has waited.
+/// Lets senders ask in turn, as much as each may. Each gets about as many answers as expected, and
+/// the rest is not evaluable. `since_ms` is the wait of the first.
 fn check(senders: &[(u32, u16)], since_ms: u64, expected: &[u64]) {
     let mut harness = Harness::new(small());
     harness.load = WaitingRoom::new(100, 1 << 20);
@@ -48,8 +48,8 @@ fn who_comes_later_with_less_has_as_much_in_the_end() {
     }
 }
 
-/// Has a flood and another sender ask of a budget of some hundred requests, together or one after
-/// the other: the other is answered, and seven eighths are spent.
+/// Lets a flood and another sender use a budget of some hundred requests, concurrently or in turn:
+/// the other is answered, and seven eighths are spent.
 fn check_budget(other: Sender, is_later: bool) {
     let mut harness = Harness::new(with(json!({
         "budget": {"usd_per_hour": 0.1206, "pace": "any"}, "max_tokens": 1_000,

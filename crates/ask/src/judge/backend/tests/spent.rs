@@ -1,4 +1,4 @@
-//! Spending file: changes behind a whole, and what is read of it after a crash.
+//! Tests of the spending file: changes after a complete line, and its content after a crash.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ async fn a_file_torn_anywhere_holds_what_was_written_before() {
     for step in 0..30 {
         spend(backend, step);
         spent.keep(backend).await.expect("written");
-        // A line counts without its end, too.
+        // A line without its end counts, too.
         let bytes = std::fs::metadata(&path).expect("a file").len() as usize - 1;
         states.push((bytes, booked(backend)));
     }

@@ -1,4 +1,4 @@
-//! Spending file that cannot be written.
+//! Tests of an unwritable spending file.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Both protocols on one port: a gRPC call is told by its content type, all else is OTLP/HTTP.
+//! Both protocols on one port: the content type selects gRPC, anything else is OTLP/HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::{ConnectionAccount, Intake};
 /// Free port of the loopback address.
 const ENDPOINT: &str = "127.0.0.1:0";
 
-/// Largest body in bytes: both protocols have one limit here.
+/// Largest body in bytes, for both protocols.
 const BODY_LIMIT: BodyLimit = BodyLimit { bytes_max: 64 << 20, setting: "the limit of 64 MiB" };
 
-/// Service for calls and posts.
-pub(super) struct BothService<I> {
+/// Service for both protocols.
+pub(super) struct OnePortService<I> {
     grpc: GrpcService<I>,
     http: HttpService<I>,
 }
 
-impl<I: Intake> Serve for BothService<I> {
+impl<I: Intake> Serve for OnePortService<I> {
     fn admit(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) { self.grpc.admit(request) } else { self.http.admit(request) }
     }
@@ -49,10 +49,10 @@ impl<I: Intake> Serve for BothService<I> {
 /// Binds the port.
 pub(super) async fn port<I: Intake>(
     ingest: Arc<Ingest<I>>,
-) -> Result<(Port<BothService<I>>, SocketAddr), ReceiverStartError> {
+) -> Result<(Port<OnePortService<I>>, SocketAddr), ReceiverStartError> {
     let (listener, address) = bind(ENDPOINT, "the loopback address").await?;
     let http = HttpSettings::default();
-    let service = BothService {
+    let service = OnePortService {
         grpc: GrpcService { ingest: Arc::clone(&ingest), limit: BODY_LIMIT },
         http: HttpService { ingest, limit: BODY_LIMIT, paths: paths(&http), cors: None },
     };

@@ -4,34 +4,33 @@ use super::{Handle, Shard};
 use spanscore_base::model::{GivenVerdicts, Reported, Sender, TraceId};
 
 impl Shard {
-    /// Returns the last evaluations of a trace that evaluators must know again.
+    /// Returns the last evaluations of a trace that evaluators need again.
     pub fn reported(&self, handle: Handle) -> &[Reported] {
-        self.get(handle).map_or(&[], |trace| trace.said.reported())
+        self.get(handle).map_or(&[], |trace| trace.remembered.reported())
     }
 
-    /// Remembers evaluations of a trace, once they have left, for as long as the trace is
-    /// remembered.
+    /// Remembers sent evaluations of a trace, as long as the trace is remembered.
     pub fn keep_reported(&mut self, handle: Handle, reported: Vec<Reported>) {
         if let Some(trace) = self.get_mut(handle) {
-            trace.said.keep_reported(reported);
+            trace.remembered.keep_reported(reported);
         }
         self.recount(handle);
     }
 
     /// Returns the verdicts of a trace.
     pub fn verdicts(&self, handle: Handle) -> GivenVerdicts {
-        self.get(handle).map(|trace| trace.said.verdicts()).unwrap_or_default()
+        self.get(handle).map(|trace| trace.remembered.verdicts()).unwrap_or_default()
     }
 
-    /// Remembers the verdicts of a trace, for as long as the trace is remembered.
+    /// Remembers the verdicts of a trace, as long as the trace is remembered.
     pub fn keep_verdicts(&mut self, handle: Handle, verdicts: GivenVerdicts) {
         if let Some(trace) = self.get_mut(handle) {
-            trace.said.keep_verdicts(verdicts);
+            trace.remembered.keep_verdicts(verdicts);
         }
         self.recount(handle);
     }
 
-    /// Starts or stops to record the ids of traces that are dropped without a span of an agent.
+    /// Enables or disables the record of traces dropped without an agent span.
     pub fn watch_ignored_if(&mut self, is_watched: bool) {
         if !is_watched {
             self.ignored = None;
@@ -40,8 +39,7 @@ impl Shard {
         }
     }
 
-    /// Returns the traces dropped without a span of an agent since the last call, with their
-    /// senders.
+    /// Returns the traces dropped without an agent span since the last call, with their senders.
     pub fn take_ignored(&mut self) -> Vec<(TraceId, Sender)> {
         self.ignored.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Memory accounting of a shard: its traces one by one, and each shared resource once.
+//! Memory accounting of a shard: each trace separately, and each shared resource once.
 
 use std::sync::Arc;
 
@@ -11,12 +11,10 @@ use spanscore_base::model::Resource;
 /// Capacity in entries below which tables and queues are not shrunk.
 const KEPT_ENTRIES: usize = 1024;
 
-/// Resources that the traces of a shard name, by reference count. Most are those of many traces,
-/// and counted once.
+/// Resources of a shard's traces, by reference count. Most are shared and counted once.
 #[derive(Default)]
 pub(super) struct HeldResources {
-    /// Number of traces with the resource at an address: while there is one, no other resource has
-    /// that address.
+    /// Number of traces by resource address: while there is one, the address stays unique.
     counts: HashMap<usize, u32>,
     bytes: usize,
 }
@@ -31,7 +29,7 @@ impl HeldResources {
         self.bytes
     }
 
-    /// Counts a resource of one more trace; returns the bytes that are new by it.
+    /// Counts a resource of one more trace; returns the added bytes.
     fn add(&mut self, resource: &Arc<Resource>) -> usize {
         let count = self.counts.entry(address(resource)).or_default();
         *count += 1;
@@ -51,7 +49,7 @@ impl HeldResources {
         }
     }
 
-    /// Returns the bytes of those that only this trace has.
+    /// Returns the bytes of the resources that only this trace has.
     pub(super) fn alone(&self, trace: &OpenTrace) -> usize {
         let counted = trace.spans.resources.iter().take(trace.counted.resources);
         let alone = counted.filter(|resource| self.counts.get(&address(resource)) == Some(&1));
@@ -65,11 +63,11 @@ impl Shard {
         self.bytes
             + self.resources.bytes()
             + self.shares.bytes()
-            + self.severed.bytes()
+            + self.forgotten_traces.bytes()
             + self.grouped.bytes()
     }
 
-    /// Counts the memory that a trace holds now in place of what was counted before.
+    /// Updates the counted memory of a trace.
     pub(super) fn recount(&mut self, handle: Handle) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
         let trace = place.trace.as_deref_mut().filter(|_| place.generation == handle.generation);
@@ -79,7 +77,7 @@ impl Shard {
         let new_bytes: usize = new.map(|resource| self.resources.add(resource)).sum();
         let counted = CountedTrace { bytes: trace.bytes(), resources: resources.len() };
         self.bytes = self.bytes + counted.bytes - trace.counted.bytes;
-        // Who brings a resource holds it.
+        // The sender of a resource holds it.
         let held = self.shares.bytes_of(handle.index).max(TRACE_BYTES);
         let held = held + new_bytes + counted.bytes - trace.counted.bytes;
         trace.counted = counted;
@@ -88,14 +86,14 @@ impl Shard {
         self.shares.set(handle.index, class, held);
     }
 
-    /// Takes a trace out of the count.
+    /// Removes a trace from the count.
     pub(super) fn uncount(&mut self, trace: &OpenTrace) {
         let counted = trace.spans.resources.iter().take(trace.counted.resources);
         counted.for_each(|resource| self.resources.remove(resource));
         self.bytes -= trace.counted.bytes;
     }
 
-    /// Gives back the memory of tables and queues that a flood has left mostly empty.
+    /// Shrinks tables and queues after a flood.
     pub(super) fn shrink(&mut self) {
         macro_rules! shrink {
             ($($of:expr),+) => {

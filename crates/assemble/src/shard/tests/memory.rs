@@ -1,4 +1,4 @@
-//! Tests of memory accounting: each trace with all it takes, each resource once.
+//! Tests of memory accounting: each trace in full, each resource once.
 
 use super::*;
 use spanscore_base::model::verdicts::VERDICTS_MAX;

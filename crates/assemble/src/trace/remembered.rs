@@ -1,28 +1,28 @@
-//! Evaluations remembered of a trace: none of most open ones, so they are held beside them.
+//! Evaluations remembered for a trace, boxed since most open traces have none.
 
 use spanscore_base::model::{GivenVerdicts, Reported};
 
-/// Evaluations of one trace, remembered for as long as it may be revised.
+/// Evaluations of one trace, remembered while it may be revised.
 #[derive(Debug, Default)]
-pub(crate) struct SaidOfTrace(Option<Box<SaidParts>>);
+pub(crate) struct RememberedResults(Option<Box<ResultParts>>);
 
 #[derive(Debug, Default)]
-struct SaidParts {
-    /// Last evaluations that evaluators must know again.
+struct ResultParts {
+    /// Last evaluations that evaluators need again.
     reported: Vec<Reported>,
     /// Verdicts of the trace.
     verdicts: GivenVerdicts,
 }
 
-impl SaidOfTrace {
-    /// Returns the last evaluations that evaluators must know again.
+impl RememberedResults {
+    /// Returns the last evaluations that evaluators need again.
     pub(crate) fn reported(&self) -> &[Reported] {
-        self.0.as_ref().map_or(&[], |said| &said.reported)
+        self.0.as_ref().map_or(&[], |results| &results.reported)
     }
 
     /// Returns the verdicts of the trace.
     pub(crate) fn verdicts(&self) -> GivenVerdicts {
-        self.0.as_ref().map(|said| said.verdicts.clone()).unwrap_or_default()
+        self.0.as_ref().map(|results| results.verdicts.clone()).unwrap_or_default()
     }
 
     /// Remembers evaluations.
@@ -42,7 +42,7 @@ impl SaidOfTrace {
     /// Rewrites the remembered evaluations.
     pub(crate) fn change_reported(&mut self, change: impl FnOnce(&mut Vec<Reported>)) {
         match &mut self.0 {
-            Some(said) => change(&mut said.reported),
+            Some(results) => change(&mut results.reported),
             None => {
                 let mut reported = Vec::new();
                 change(&mut reported);
@@ -53,9 +53,11 @@ impl SaidOfTrace {
 
     /// Returns the bytes held for it.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |said| {
-            let SaidParts { reported, verdicts } = &**said;
-            size_of::<SaidParts>() + reported.capacity() * size_of::<Reported>() + verdicts.bytes()
+        self.0.as_ref().map_or(0, |results| {
+            let ResultParts { reported, verdicts } = &**results;
+            size_of::<ResultParts>()
+                + reported.capacity() * size_of::<Reported>()
+                + verdicts.bytes()
         })
     }
 }

@@ -1,9 +1,8 @@
-//! Traces that are forgotten, by their judgements: later parts of them are revisions. A run may
-//! pause for longer than a trace is remembered (a slow model, a person who approves), and room may
-//! be made before that.
+//! Judgements of forgotten traces, so that later parts revise them. A run may pause for longer than
+//! a trace is remembered (a slow model, a person's approval), or the trace may be evicted before.
 //!
-//! An entry is small, so that hours of them fit. Room is made from the peer with most of them, its
-//! oldest first, so that a flood of one peer takes the place of itself.
+//! Entries are small, so that hours of them fit. Eviction takes the oldest of the peer with most
+//! entries, so a flood displaces itself.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -12,33 +11,33 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use spanscore_base::model::TraceId;
 
-/// Time for which a judged trace is known so, seconds.
+/// Time for which a judgement is known, seconds.
 const KNOWN_SECS: u32 = 6 * 60 * 60;
-/// As many may be known so under any limit.
+/// Number of entries allowed under any limit.
 const COUNT_MIN: usize = 64;
-/// Part of the limit on bytes of traces that they may take.
+/// Inverse of their share of the byte limit of traces.
 const BYTES_SHARE: usize = 16;
-/// Bytes of an entry with its place in the table, at 7 of 16 to 7 of 8 places.
-const ENTRY_BYTES: usize = size_of::<Severed>() + 12;
-/// Bytes of a peer with any: its list, and its entries by key and by size.
+/// Bytes of an entry in the table, at 7/16 to 7/8 occupancy.
+const ENTRY_BYTES: usize = size_of::<ForgottenTrace>() + 12;
+/// Bytes of a peer: its list, and its entries by key and by size.
 const PEER_BYTES: usize = 160;
-/// Entries that are allocated together: a vector that doubles would hold as many again in vain.
+/// Entries allocated together: a doubling vector would waste as many again.
 const CHUNK: usize = 256;
 const NONE: u32 = u32::MAX;
 
 const _: () = assert!(ENTRY_BYTES <= 64, "hours of judged traces must fit");
 
-/// A trace that went.
+/// Forgotten trace.
 #[derive(Clone, Copy, Default)]
-struct Severed {
-    /// Hash of its id: two of a million have the same once in ten million times.
+struct ForgottenTrace {
+    /// Hash of its id: two of a million collide once in ten million cases.
     id: [u32; 2],
     /// Digest of its last judgement.
     digest: [u32; 4],
     /// Number of its judgements.
     count: u32,
     peer: u32,
-    /// Second in which it went.
+    /// Second of its removal.
     at_s: u32,
     /// Entries of its peer before and after it.
     before: u32,
@@ -53,30 +52,30 @@ struct PeerList {
     count: usize,
 }
 
-/// Number of judgements and digest of the last, by trace.
+/// Number of judgements and last digest, by trace.
 #[derive(Default)]
-pub(super) struct SeveredTraces {
+pub(super) struct ForgottenTraces {
     hasher: DefaultHashBuilder,
-    chunks: Vec<Box<[Severed]>>,
+    chunks: Vec<Box<[ForgottenTrace]>>,
     free: Vec<u32>,
     places: HashTable<u32>,
     by_peer: HashMap<u32, PeerList>,
     /// Peers by the number of their traces.
     sizes: BTreeSet<(usize, u32)>,
     count_max: usize,
-    /// Number of those that went for others of their peer since the last call.
+    /// Number evicted by others of their peer since the last call.
     lost: u64,
 }
 
-impl SeveredTraces {
-    /// Returns a memory of so many traces, within its part of the bytes.
+impl ForgottenTraces {
+    /// Returns a store for this many traces, within its share of the bytes.
     pub(super) fn new(count_max: usize, bytes_max: usize) -> Self {
         let mut own = Self::default();
         own.limit(count_max, bytes_max);
         own
     }
 
-    /// Changes the limits; traces beyond them go.
+    /// Changes the limits; traces beyond them are removed.
     pub(super) fn limit(&mut self, count_max: usize, bytes_max: usize) {
         self.count_max = count_max.min(bytes_max / BYTES_SHARE / ENTRY_BYTES).max(COUNT_MIN);
         self.make_room();
@@ -87,12 +86,12 @@ impl SeveredTraces {
         self.places.len() * ENTRY_BYTES + self.by_peer.len() * PEER_BYTES
     }
 
-    /// Returns the number of traces that went before their time since the last call.
+    /// Returns the number of early removals since the last call.
     pub(super) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
-    /// Remembers the judgements of a trace of a peer.
+    /// Records the judgements of a peer's trace.
     pub(super) fn add(
         &mut self,
         trace_id: TraceId,
@@ -106,7 +105,7 @@ impl SeveredTraces {
         self.expire(peer, at_s);
         let id = halves(hash);
         let digest = quarters(digest);
-        let entry = Severed { id, digest, count, peer, at_s, before: NONE, after: NONE };
+        let entry = ForgottenTrace { id, digest, count, peer, at_s, before: NONE, after: NONE };
         let at = self.put(entry);
         let Self { places, chunks, .. } = self;
         places.insert_unique(hash, at, |at| whole(entry_at(chunks, *at).id));
@@ -114,7 +113,7 @@ impl SeveredTraces {
         self.make_room();
     }
 
-    /// Forgets the oldest of whoever has most, until the limit holds.
+    /// Removes the oldest entries of the largest peers until the limit holds.
     fn make_room(&mut self) {
         while self.places.len() > self.count_max
             && let Some(&(_, largest)) = self.sizes.last()
@@ -125,20 +124,20 @@ impl SeveredTraces {
         }
     }
 
-    /// Returns the judgements of a trace of which a later part came, once.
+    /// Takes the judgements of a trace with a new part.
     pub(super) fn take(&mut self, trace_id: TraceId, now_ms: u64) -> Option<(u32, u128)> {
         if self.places.is_empty() {
             return None;
         }
         let hash = self.hasher.hash_one(trace_id);
         let at = *self.places.find(hash, |at| whole(entry_at(&self.chunks, *at).id) == hash)?;
-        let Severed { count, digest, at_s, .. } = entry_at(&self.chunks, at);
+        let ForgottenTrace { count, digest, at_s, .. } = entry_at(&self.chunks, at);
         self.remove(at);
         let is_known = seconds(now_ms).saturating_sub(at_s) <= KNOWN_SECS;
         is_known.then(|| (count, joined(digest)))
     }
 
-    /// Forgets the entries of a peer that are too old.
+    /// Removes a peer's expired entries.
     fn expire(&mut self, peer: u32, now_s: u32) {
         while let Some(list) = self.by_peer.get(&peer) {
             let first = list.first;
@@ -149,11 +148,11 @@ impl SeveredTraces {
         }
     }
 
-    /// Stores an entry; returns its place.
-    fn put(&mut self, entry: Severed) -> u32 {
+    /// Stores an entry; returns its index.
+    fn put(&mut self, entry: ForgottenTrace) -> u32 {
         if self.free.is_empty() {
             let first = (self.chunks.len() * CHUNK) as u32;
-            self.chunks.push(vec![Severed::default(); CHUNK].into());
+            self.chunks.push(vec![ForgottenTrace::default(); CHUNK].into());
             self.free.extend((first..first + CHUNK as u32).rev());
         }
         let at = self.free.pop().unwrap_or(NONE);
@@ -161,7 +160,7 @@ impl SeveredTraces {
         at
     }
 
-    /// Puts an entry behind those of its peer.
+    /// Appends an entry to its peer's list.
     fn append(&mut self, peer: u32, at: u32) {
         let list = self.by_peer.get(&peer).copied();
         let PeerList { first, last, count } =
@@ -172,7 +171,7 @@ impl SeveredTraces {
     }
 
     fn remove(&mut self, at: u32) {
-        let Severed { id, peer, before, after, .. } = entry_at(&self.chunks, at);
+        let ForgottenTrace { id, peer, before, after, .. } = entry_at(&self.chunks, at);
         let hash = whole(id);
         if let Ok(found) = self.places.find_entry(hash, |other| *other == at) {
             found.remove();
@@ -201,7 +200,7 @@ impl SeveredTraces {
         }
     }
 
-    fn change_entry(&mut self, at: u32, change: impl FnOnce(&mut Severed)) {
+    fn change_entry(&mut self, at: u32, change: impl FnOnce(&mut ForgottenTrace)) {
         let chunk = self.chunks.get_mut(at as usize / CHUNK);
         if let Some(entry) = chunk.and_then(|chunk| chunk.get_mut(at as usize % CHUNK)) {
             change(entry);
@@ -209,7 +208,7 @@ impl SeveredTraces {
     }
 }
 
-fn entry_at(chunks: &[Box<[Severed]>], at: u32) -> Severed {
+fn entry_at(chunks: &[Box<[ForgottenTrace]>], at: u32) -> ForgottenTrace {
     let chunk = chunks.get(at as usize / CHUNK);
     chunk.and_then(|chunk| chunk.get(at as usize % CHUNK)).copied().unwrap_or_default()
 }
@@ -245,50 +244,56 @@ mod tests {
     #[test]
     fn flood_of_a_peer_takes_the_place_of_itself_and_what_came_back_holds_none() {
         let digest = u128::MAX - 6;
-        let mut severed = SeveredTraces::new(0, 0);
+        let mut forgotten_traces = ForgottenTraces::new(0, 0);
         for number in 0..20 {
-            severed.add(id(number), 1, (number, digest), 0);
+            forgotten_traces.add(id(number), 1, (number, digest), 0);
         }
         for number in 1000..3000 {
-            severed.add(id(number), 2, (1, digest), 0);
-            // One that comes back and goes again is known by its last going.
-            assert_eq!(severed.take(id(19), 0), Some((19, digest)));
-            severed.add(id(19), 1, (19, digest), 0);
+            forgotten_traces.add(id(number), 2, (1, digest), 0);
+            // A trace that returns and is removed again is known by its last removal.
+            assert_eq!(forgotten_traces.take(id(19), 0), Some((19, digest)));
+            forgotten_traces.add(id(19), 1, (19, digest), 0);
         }
-        let sizes: usize = severed.sizes.iter().map(|(size, _)| size).sum();
-        let listed: usize = severed.by_peer.values().map(|list| list.count).sum();
-        assert_eq!((severed.places.len(), sizes, listed), (COUNT_MIN, COUNT_MIN, COUNT_MIN));
-        assert_eq!(severed.take_lost(), 2000 - (COUNT_MIN as u64 - 20));
+        let sizes: usize = forgotten_traces.sizes.iter().map(|(size, _)| size).sum();
+        let listed: usize = forgotten_traces.by_peer.values().map(|list| list.count).sum();
+        assert_eq!(
+            (forgotten_traces.places.len(), sizes, listed),
+            (COUNT_MIN, COUNT_MIN, COUNT_MIN)
+        );
+        assert_eq!(forgotten_traces.take_lost(), 2000 - (COUNT_MIN as u64 - 20));
         for number in (0..20).chain(2956..3000) {
-            assert!(severed.take(id(number), 0).is_some(), "{number}");
+            assert!(forgotten_traces.take(id(number), 0).is_some(), "{number}");
         }
-        assert_eq!((severed.take(id(2955), 0), severed.bytes()), (None, 0));
+        assert_eq!((forgotten_traces.take(id(2955), 0), forgotten_traces.bytes()), (None, 0));
     }
 
     #[test]
     fn lower_limit_takes_the_oldest_at_once_and_a_higher_one_makes_room() {
-        let mut severed = SeveredTraces::new(100, 1 << 30);
-        (0..100).for_each(|number| severed.add(id(number), 1, (1, 7), 0));
-        severed.limit(80, 1 << 30);
-        assert_eq!((severed.places.len(), severed.take_lost()), (80, 20));
-        assert_eq!(severed.take(id(19), 0), None);
-        severed.limit(200, 1 << 30);
-        (100..200).for_each(|number| severed.add(id(number), 1, (1, 7), 0));
-        assert_eq!((severed.places.len(), severed.take_lost()), (180, 0));
+        let mut forgotten_traces = ForgottenTraces::new(100, 1 << 30);
+        (0..100).for_each(|number| forgotten_traces.add(id(number), 1, (1, 7), 0));
+        forgotten_traces.limit(80, 1 << 30);
+        assert_eq!((forgotten_traces.places.len(), forgotten_traces.take_lost()), (80, 20));
+        assert_eq!(forgotten_traces.take(id(19), 0), None);
+        forgotten_traces.limit(200, 1 << 30);
+        (100..200).for_each(|number| forgotten_traces.add(id(number), 1, (1, 7), 0));
+        assert_eq!((forgotten_traces.places.len(), forgotten_traces.take_lost()), (180, 0));
     }
 
     #[test]
     fn judged_trace_is_known_for_hours_and_not_for_ever() {
-        let mut severed = SeveredTraces::new(1000, 1 << 30);
+        let mut forgotten_traces = ForgottenTraces::new(1000, 1 << 30);
         let hours = |hours: u64| hours * 60 * 60 * 1000;
-        severed.add(id(1), 1, (1, 7), 0);
-        severed.add(id(2), 1, (1, 7), 0);
-        severed.add(id(3), 1, (2, 8), hours(2));
-        assert_eq!(severed.take(id(1), hours(5)), Some((1, 7)));
-        assert_eq!(severed.take(id(3), hours(7)), Some((2, 8)));
-        assert_eq!(severed.take(id(2), hours(7)), None);
-        severed.add(id(4), 1, (1, 7), 0);
-        severed.add(id(5), 1, (1, 7), hours(8));
-        assert_eq!((severed.places.len(), severed.take(id(4), hours(8))), (1, None));
+        forgotten_traces.add(id(1), 1, (1, 7), 0);
+        forgotten_traces.add(id(2), 1, (1, 7), 0);
+        forgotten_traces.add(id(3), 1, (2, 8), hours(2));
+        assert_eq!(forgotten_traces.take(id(1), hours(5)), Some((1, 7)));
+        assert_eq!(forgotten_traces.take(id(3), hours(7)), Some((2, 8)));
+        assert_eq!(forgotten_traces.take(id(2), hours(7)), None);
+        forgotten_traces.add(id(4), 1, (1, 7), 0);
+        forgotten_traces.add(id(5), 1, (1, 7), hours(8));
+        assert_eq!(
+            (forgotten_traces.places.len(), forgotten_traces.take(id(4), hours(8))),
+            (1, None)
+        );
     }
 }

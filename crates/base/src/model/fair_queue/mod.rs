@@ -1,19 +1,19 @@
-//! Self-clocked fair queue of two levels: the peer goes first that was served least, and of its
-//! connections the one that was served least.
+//! Self-clocked fair queue of two levels: first the peer served least, then its connection served
+//! least.
 //!
 //! The algorithm is Golestani's ("A self-clocked fair queueing scheme for broadband applications",
-//! 1994), among peers and within each. An item gets a finish tag: its cost past the tag of its
-//! connection's last one, or past the virtual time of its peer, if that is later. A peer's tag is
-//! what it was served so far, and the cost of its first item. The lowest tag is served first, and
-//! becomes the virtual time. Who has no items here is forgotten, so nobody saves up credit.
+//! 1994), among peers and within each. An item's finish tag is its cost added to its connection's
+//! last tag, or to its peer's virtual time if that is later. A peer's tag is its served cost plus
+//! the cost of its first item. The lowest tag is served first, and becomes the virtual time. A peer
+//! without items is forgotten, so no peer saves up credit.
 //!
-//! Finish tags are compared, not start tags, because of floods that open a connection for each
-//! request: each of those is new, and would start now, before the second request of a connection
-//! that waits. Behind two connections of expensive traces 66 of 173 small requests came in time by
-//! start tags, and all of them by finish tags.
+//! The queue compares finish tags, not start tags, because a flood may open a connection for each
+//! request. By start tags such a request would start now, before the second request of a waiting
+//! connection. Behind two connections of expensive traces 66 of 173 small requests arrived in time
+//! by start tags, and all of them by finish tags.
 //!
-//! In a queue without room the last item of the peer goes whose end is the highest: what it was
-//! served, and the cost of all that it has waiting.
+//! A full queue drops the last item of the peer with the highest end: its served cost plus the cost
+//! of all its queued items.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -23,40 +23,40 @@ use smart_default::SmartDefault;
 
 use super::Sender;
 
-/// Place of an item among those of its peer: finish tag and arrival.
-type PlaceInPeer = (u64, u64);
+/// Sort key of an item within its peer: finish tag and arrival number.
+type ItemTag = (u64, u64);
 
-/// Turn of a peer: finish tag and arrival of its first item, and its number.
+/// Turn of a peer: finish tag and arrival number of its first item, and its own number.
 type PeerTurn = (u64, u64, u32);
 
-/// Turns of no peer that stay, beside as many as there are peers.
+/// Largest number of stale turns, in addition to the number of peers.
 const STALE_MAX: usize = 64;
 
 /// Self-clocked fair queue.
 #[derive(Debug, SmartDefault)]
-pub struct FairLine<T> {
-    /// Items that were taken before, and go first.
-    taken_before: VecDeque<T>,
-    peers: HashMap<u32, PeerInLine<T>>,
-    /// Turns, those of peers that have another by now included.
+pub struct FairQueue<T> {
+    /// Returned items, which precede all others.
+    returned: VecDeque<T>,
+    peers: HashMap<u32, PeerQueue<T>>,
+    /// Turns of peers, possibly with stale ones.
     turns: BinaryHeap<Reverse<PeerTurn>>,
-    /// Peers by the finish tag of their last; `None` until somebody asks who has most waiting.
+    /// Peers by the finish tag of their last item; `None` until the largest is first requested.
     ends: Option<BTreeSet<(u64, u32)>>,
-    /// Number of items that were not taken before.
+    /// Number of items except returned ones.
     count: usize,
     now: u64,
-    came: u64,
+    arrivals: u64,
 }
 
-/// Waiting item of a connection.
+/// Queued item of a connection.
 #[derive(Debug)]
-struct LineItem<T> {
+struct QueuedItem<T> {
     connection: u16,
     cost: u64,
-    what: T,
+    content: T,
 }
 
-/// Item that made room.
+/// Item that was dropped to make room.
 #[derive(Debug)]
 pub struct DisplacedItem<T> {
     /// Its sender, without the group.
@@ -64,27 +64,27 @@ pub struct DisplacedItem<T> {
     /// Its cost.
     pub cost: usize,
     /// The item.
-    pub what: T,
+    pub content: T,
 }
 
-/// Waiting items of one connection with their cost, and the finish tag of its last.
+/// Count and cost of a connection's queued items, and the finish tag of its last one.
 #[derive(Debug, Default)]
-struct ConnectionInLine {
+struct ConnectionTotals {
     count: usize,
     cost: u64,
     end: u64,
 }
 
-/// Waiting items of one peer with their cost, past what it was served so far.
+/// Queued items of one peer, their cost, and the cost served so far.
 #[derive(Debug, SmartDefault)]
-struct PeerInLine<T> {
-    /// Its first connection; most peers have one alone.
+struct PeerQueue<T> {
+    /// Its first connection; most peers have only this one.
     connection: u16,
-    own: ConnectionInLine,
-    /// Items of that connection, which come in their order.
-    items: VecDeque<(PlaceInPeer, LineItem<T>)>,
-    others: HashMap<u16, ConnectionInLine>,
-    items_of_others: BTreeMap<PlaceInPeer, LineItem<T>>,
+    own: ConnectionTotals,
+    /// Items of that connection, in order.
+    items: VecDeque<(ItemTag, QueuedItem<T>)>,
+    others: HashMap<u16, ConnectionTotals>,
+    items_of_others: BTreeMap<ItemTag, QueuedItem<T>>,
     cost: u64,
     served: u64,
     /// Virtual time of its connections.
@@ -92,7 +92,7 @@ struct PeerInLine<T> {
     turn: PeerTurn,
 }
 
-impl<T> PeerInLine<T> {
+impl<T> PeerQueue<T> {
     fn new(number: u32, connection: u16) -> Self {
         Self { connection, turn: (0, 0, number), ..Self::default() }
     }
@@ -102,27 +102,28 @@ impl<T> PeerInLine<T> {
         self.served.saturating_add(self.cost)
     }
 
-    fn connection(&self, number: u16) -> Option<&ConnectionInLine> {
+    fn connection(&self, number: u16) -> Option<&ConnectionTotals> {
         if number == self.connection { Some(&self.own) } else { self.others.get(&number) }
     }
 
     /// Returns the first item.
-    fn first(&self) -> Option<(PlaceInPeer, &LineItem<T>)> {
+    fn first(&self) -> Option<(ItemTag, &QueuedItem<T>)> {
         let own = self.items.front().map(|(place, item)| (*place, item));
         let other = self.items_of_others.first_key_value().map(|(place, item)| (*place, item));
         own.into_iter().chain(other).min_by_key(|(place, _)| *place)
     }
 
-    /// Returns the place of the first item of a connection that is not held; asks once for each.
-    fn first_unless(&self, is_held: impl Fn(&T) -> bool) -> Option<PlaceInPeer> {
-        let own = self.items.front().filter(|(_, item)| !is_held(&item.what));
+    /// Returns the place of the first item on a connection that is not blocked; calls `is_held`
+    /// once for each connection.
+    fn first_unless(&self, is_held: impl Fn(&T) -> bool) -> Option<ItemTag> {
+        let own = self.items.front().filter(|(_, item)| !is_held(&item.content));
         let mut held = HashSet::new();
         let mut other = None;
         for (place, item) in &self.items_of_others {
             if held.contains(&item.connection) {
                 continue;
             }
-            if !is_held(&item.what) {
+            if !is_held(&item.content) {
                 other = Some(*place);
                 break;
             }
@@ -135,21 +136,21 @@ impl<T> PeerInLine<T> {
     }
 
     /// Returns the last item.
-    fn last(&self) -> Option<(PlaceInPeer, &LineItem<T>)> {
+    fn last(&self) -> Option<(ItemTag, &QueuedItem<T>)> {
         let own = self.items.back().map(|(place, item)| (*place, item));
         let other = self.items_of_others.last_key_value().map(|(place, item)| (*place, item));
         own.into_iter().chain(other).max_by_key(|(place, _)| *place)
     }
 
-    /// Returns the items, those of its first connection first.
-    fn iter(&self) -> impl Iterator<Item = (PlaceInPeer, &LineItem<T>)> {
+    /// Returns the items, beginning with those of its first connection.
+    fn iter(&self) -> impl Iterator<Item = (ItemTag, &QueuedItem<T>)> {
         let others = self.items_of_others.iter().map(|(place, item)| (*place, item));
         self.items.iter().map(|(place, item)| (*place, item)).chain(others)
     }
 
     /// Adds an item of a connection.
-    fn put(&mut self, came: u64, item: LineItem<T>) {
-        let LineItem { connection, cost, .. } = item;
+    fn put(&mut self, arrival: u64, item: QueuedItem<T>) {
+        let QueuedItem { connection, cost, .. } = item;
         let is_first = connection == self.connection;
         let others = &mut self.others;
         let own = if is_first { &mut self.own } else { others.entry(connection).or_default() };
@@ -158,13 +159,13 @@ impl<T> PeerInLine<T> {
         own.cost = own.cost.saturating_add(cost);
         self.cost = self.cost.saturating_add(cost);
         if is_first {
-            self.items.push_back(((own.end, came), item));
+            self.items.push_back(((own.end, arrival), item));
         } else {
-            self.items_of_others.insert((own.end, came), item);
+            self.items_of_others.insert((own.end, arrival), item);
         }
     }
 
-    fn pull(&mut self, place: PlaceInPeer) -> Option<LineItem<T>> {
+    fn pull(&mut self, place: ItemTag) -> Option<QueuedItem<T>> {
         if self.items.front().is_some_and(|(first, _)| *first == place) {
             return self.items.pop_front().map(|(_, item)| item);
         }
@@ -174,10 +175,11 @@ impl<T> PeerInLine<T> {
         }
     }
 
-    /// Removes an item: served, or as if its connection had not put it, where it is its last.
-    fn remove(&mut self, place: PlaceInPeer, is_served: bool) -> Option<LineItem<T>> {
+    /// Removes an item: as served, or else as if it had never been added, if it is its connection's
+    /// last.
+    fn remove(&mut self, place: ItemTag, is_served: bool) -> Option<QueuedItem<T>> {
         let item = self.pull(place)?;
-        let LineItem { connection, cost, .. } = item;
+        let QueuedItem { connection, cost, .. } = item;
         let is_first = connection == self.connection;
         let others = &mut self.others;
         let own = if is_first { &mut self.own } else { others.get_mut(&connection)? };
@@ -194,33 +196,33 @@ impl<T> PeerInLine<T> {
         self.cost = self.cost.saturating_sub(cost);
         if is_served {
             self.served = self.served.saturating_add(cost);
-            // Past items that are held it stays where it was when they come.
+            // With blocked items passed over, it does not go back when they are served.
             self.now = self.now.max(place.0);
         }
         Some(item)
     }
 
-    /// Returns the turn that it has by its first item; `None` without any.
+    /// Returns the turn for its first item; `None` without any.
     fn next_turn(&self) -> Option<PeerTurn> {
-        let ((_, came), item) = self.first()?;
-        Some((self.served.saturating_add(item.cost), came, self.turn.2))
+        let ((_, arrival), item) = self.first()?;
+        Some((self.served.saturating_add(item.cost), arrival, self.turn.2))
     }
 }
 
-impl<T> FairLine<T> {
-    /// Bytes of an item in the line, without its spare room.
-    pub const ITEM_BYTES: usize = size_of::<(PlaceInPeer, LineItem<T>)>();
+impl<T> FairQueue<T> {
+    /// Bytes of a queued item, without spare capacity.
+    pub const ITEM_BYTES: usize = size_of::<(ItemTag, QueuedItem<T>)>();
 
     /// Adds an item of a sender.
-    pub fn put(&mut self, sender: Sender, cost: usize, what: T) {
+    pub fn put(&mut self, sender: Sender, cost: usize, content: T) {
         let Sender { peer: number, connection, .. } = sender;
-        self.came += 1;
+        self.arrivals += 1;
         self.count += 1;
-        let peer = self.peers.entry(number).or_insert_with(|| PeerInLine::new(number, connection));
+        let peer = self.peers.entry(number).or_insert_with(|| PeerQueue::new(number, connection));
         let end_before = peer.end();
-        // A peer whose items were held while others were served loses that lead.
+        // A peer whose items were blocked while others were served loses that lead.
         peer.served = peer.served.saturating_add(self.now.saturating_sub(end_before));
-        peer.put(self.came, LineItem { connection, cost: cost as u64, what });
+        peer.put(self.arrivals, QueuedItem { connection, cost: cost as u64, content });
         move_end(&mut self.ends, (end_before, number), peer.end());
         if let Some(turn) = peer.next_turn().filter(|turn| *turn != peer.turn) {
             peer.turn = turn;
@@ -229,9 +231,9 @@ impl<T> FairLine<T> {
         }
     }
 
-    /// Adds an item in front of all others, as it was taken before.
-    pub fn put_first(&mut self, what: T) {
-        self.taken_before.push_front(what);
+    /// Returns an item to the front of the queue.
+    pub fn put_first(&mut self, content: T) {
+        self.returned.push_front(content);
     }
 
     /// Takes the next item.
@@ -239,12 +241,12 @@ impl<T> FairLine<T> {
         self.take_unless(|_| false)
     }
 
-    /// Takes the next item of a connection that is not held; held ones keep their places. Beside
-    /// those that were taken before it asks once for each held connection that comes first, and
-    /// passes by the items of these.
+    /// Takes the next item that is not blocked; blocked ones keep their places. Among items that
+    /// were not returned, `is_held` is called once for each blocked connection, and its other items
+    /// are skipped.
     pub fn take_unless(&mut self, is_held: impl Fn(&T) -> bool) -> Option<T> {
-        if let Some(at) = self.taken_before.iter().position(|what| !is_held(what)) {
-            return self.taken_before.remove(at);
+        if let Some(at) = self.returned.iter().position(|content| !is_held(content)) {
+            return self.returned.remove(at);
         }
         let mut passed = Vec::new();
         let mut next = None;
@@ -258,63 +260,63 @@ impl<T> FairLine<T> {
         }
         self.turns.extend(passed);
         let (number, place) = next?;
-        self.remove(number, place, true).map(|item| item.what)
+        self.remove(number, place, true).map(|item| item.content)
     }
 
     /// Returns the next item.
     pub fn peek(&self) -> Option<&T> {
         let waiting = || {
             let (_, item) = self.next_peer()?.first()?;
-            Some(&item.what)
+            Some(&item.content)
         };
-        self.taken_before.front().or_else(waiting)
+        self.returned.front().or_else(waiting)
     }
 
     /// Returns the items, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        let waiting = self.peers.values().flat_map(PeerInLine::iter);
-        self.taken_before.iter().chain(waiting.map(|(_, item)| &item.what))
+        let waiting = self.peers.values().flat_map(PeerQueue::iter);
+        self.returned.iter().chain(waiting.map(|(_, item)| &item.content))
     }
 
-    /// Makes room for an item that a sender would put, if what comes behind it has so much as is
-    /// lacking: takes the last of whoever has most waiting. Else nothing is taken. The
-    /// work is that of what goes, or of what comes behind the item.
+    /// Makes room for a sender's new item, if the items behind it amount to the lacking cost: takes
+    /// the last items of the largest peer. Otherwise takes nothing. The work is proportional to the
+    /// taken items, or to those behind the new one.
     pub fn displace(
         &mut self,
         sender: Sender,
         cost: usize,
         lacking: usize,
     ) -> Vec<DisplacedItem<T>> {
-        let mut gone = Vec::new();
+        let mut displaced = Vec::new();
         let mut lacking = lacking as u64;
-        let of_peer = self.peers.get(&sender.peer).map_or(0, |peer| peer.end());
-        let tag = of_peer.max(self.now).saturating_add(cost as u64);
+        let peer_end = self.peers.get(&sender.peer).map_or(0, |peer| peer.end());
+        let tag = peer_end.max(self.now).saturating_add(cost as u64);
         if self.is_behind(tag, lacking) {
             while lacking > 0
                 && let Some(&(_, number)) = self.ends().last()
             {
-                let last = self.peers.get(&number).and_then(PeerInLine::last);
+                let last = self.peers.get(&number).and_then(PeerQueue::last);
                 let Some((place, cost)) = last.map(|(place, item)| (place, item.cost)) else {
                     break;
                 };
                 lacking = lacking.saturating_sub(cost);
-                gone.extend(self.displace_at(number, place));
+                displaced.extend(self.displace_at(number, place));
             }
-            return gone;
+            return displaced;
         }
         for place in self.behind_in_peer(sender, cost as u64, lacking) {
-            gone.extend(self.displace_at(sender.peer, place));
+            displaced.extend(self.displace_at(sender.peer, place));
         }
-        gone
+        displaced
     }
 
-    fn displace_at(&mut self, peer: u32, place: PlaceInPeer) -> Option<DisplacedItem<T>> {
-        let LineItem { connection, cost, what } = self.remove(peer, place, false)?;
+    fn displace_at(&mut self, peer: u32, place: ItemTag) -> Option<DisplacedItem<T>> {
+        let QueuedItem { connection, cost, content } = self.remove(peer, place, false)?;
         let sender = Sender { peer, connection, ..Sender::default() };
-        Some(DisplacedItem { sender, cost: cost as usize, what })
+        Some(DisplacedItem { sender, cost: cost as usize, content })
     }
 
-    /// Returns true if the peers have so much waiting behind a finish tag.
+    /// Returns true if the peers' items behind a finish tag amount to the lacking cost.
     fn is_behind(&mut self, tag: u64, lacking: u64) -> bool {
         if self.peers.is_empty() {
             return false;
@@ -327,9 +329,9 @@ impl<T> FairLine<T> {
         sums.into_iter().any(|sum| sum >= lacking)
     }
 
-    /// Returns the last items of other connections of a sender's peer that come behind an item of
-    /// the sender, if they have so much as is lacking.
-    fn behind_in_peer(&self, sender: Sender, cost: u64, lacking: u64) -> Vec<PlaceInPeer> {
+    /// Returns the last items of other connections of the sender's peer that are behind the new
+    /// item, if they amount to the lacking cost.
+    fn behind_in_peer(&self, sender: Sender, cost: u64, lacking: u64) -> Vec<ItemTag> {
         let Some(peer) = self.peers.get(&sender.peer) else { return Vec::new() };
         let end = peer.connection(sender.connection).map_or(0, |own| own.end);
         let tag = end.max(peer.now).saturating_add(cost);
@@ -350,9 +352,9 @@ impl<T> FairLine<T> {
         places
     }
 
-    /// Returns the cost of what a sender has waiting, and of what whoever has most has, about: of
-    /// peers, and of connections where its peer is the only one.
-    pub fn standing(&mut self, sender: Sender) -> (u64, u64) {
+    /// Returns the approximate queued costs of the sender and of the largest holder: of peers, or
+    /// of connections if the sender's peer is the only one.
+    pub fn queued_costs(&mut self, sender: Sender) -> (u64, u64) {
         if self.peers.is_empty() {
             return (0, 0);
         }
@@ -365,34 +367,34 @@ impl<T> FairLine<T> {
         (cost(sender.connection), most.last().map_or(0, |(_, item)| cost(item.connection)))
     }
 
-    /// Removes all items but those to be kept, which keep their places.
+    /// Removes all items except those to keep, which keep their places.
     pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
-        self.taken_before.retain(&is_kept);
-        let mut gone = Vec::new();
+        self.returned.retain(&is_kept);
+        let mut displaced = Vec::new();
         for (number, peer) in &self.peers {
-            let items = peer.iter().filter(|(_, item)| !is_kept(&item.what));
-            gone.extend(items.map(|(place, _)| (*number, place)));
+            let items = peer.iter().filter(|(_, item)| !is_kept(&item.content));
+            displaced.extend(items.map(|(place, _)| (*number, place)));
         }
-        gone.into_iter().for_each(|(number, place)| drop(self.remove(number, place, false)));
+        displaced.into_iter().for_each(|(number, place)| drop(self.remove(number, place, false)));
     }
 
     /// Returns the number of items.
     pub fn len(&self) -> usize {
-        self.taken_before.len() + self.count
+        self.returned.len() + self.count
     }
 
-    /// Returns true if nothing waits.
+    /// Returns true if nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the peers by the finish tag of their last.
+    /// Returns the peers by the finish tag of their last item.
     fn ends(&mut self) -> &BTreeSet<(u64, u32)> {
         let all = || self.peers.iter().map(|(number, peer)| (peer.end(), *number)).collect();
         self.ends.get_or_insert_with(all)
     }
 
-    fn remove(&mut self, number: u32, place: PlaceInPeer, is_served: bool) -> Option<LineItem<T>> {
+    fn remove(&mut self, number: u32, place: ItemTag, is_served: bool) -> Option<QueuedItem<T>> {
         let peer = self.peers.get_mut(&number)?;
         let end_before = peer.end();
         let item = peer.remove(place, is_served)?;
@@ -422,7 +424,7 @@ impl<T> FairLine<T> {
         }
     }
 
-    /// Drops turns of peers that have another by now: the first ones, and all where most are such.
+    /// Drops stale turns: those at the front, and all if most turns are stale.
     fn drop_stale_turns(&mut self) {
         if self.turns.len() > 2 * self.peers.len() + STALE_MAX {
             self.turns = self.peers.values().map(|peer| Reverse(peer.turn)).collect();
@@ -434,14 +436,14 @@ impl<T> FairLine<T> {
         while self.next_peer().is_none() && self.turns.pop().is_some() {}
     }
 
-    /// Returns the peer whose turn is the first.
-    fn next_peer(&self) -> Option<&PeerInLine<T>> {
+    /// Returns the peer with the first turn; `None` if that turn is stale.
+    fn next_peer(&self) -> Option<&PeerQueue<T>> {
         let Reverse(turn) = self.turns.peek()?;
         self.peers.get(&turn.2).filter(|peer| peer.turn == *turn)
     }
 }
 
-/// Puts a peer where its last item belongs.
+/// Moves a peer to the finish tag of its last item.
 fn move_end(ends: &mut Option<BTreeSet<(u64, u32)>>, before: (u64, u32), end: u64) {
     if let Some(ends) = ends {
         ends.remove(&before);

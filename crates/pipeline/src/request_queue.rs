@@ -1,9 +1,8 @@
-//! Byte-bounded request queue in front of the shards, with fair waiting.
+//! Byte-bounded request queue of the shards, with fair waiting.
 //!
-//! A request takes as much of the queue as its records do, and returns it when the last of its
-//! shards has taken them. Nobody may hold nearly all of it: neither a connection, whose flood would
-//! keep others out, nor a shard that is held up. Requests that find no room wait in the order of
-//! [`Waiters`].
+//! A request takes as much of the queue as its records, and releases it when the last of its shards
+//! has taken them. Neither a connection nor a shard may hold nearly all of it: a flood would block
+//! others, as would a delayed shard. Requests without room wait in the order of [`Waiters`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,22 +13,22 @@ use super::backlog::Backlog;
 use spanscore_base::model::MemoryQuota;
 use spanscore_net::metrics::{Meter, Scraped};
 use spanscore_net::readings;
-use spanscore_receive::{AskedRoom, ConnectionAccount, Waiters};
+use spanscore_receive::{ConnectionAccount, RoomRequest, Waiters};
 
-/// Limit of a shard that is held up, as a multiple of the queue's free bytes.
+/// Limit on a delayed shard, as a multiple of the queue's free bytes.
 const SHARD_TIMES: usize = 4;
 
-/// Part of the queue that a large request leaves free for small ones: a tenth.
+/// Inverse of the part of the queue that a large request leaves free for small ones: a tenth.
 ///
-/// A quarter of the request itself left ninety kilobytes under a flood of new connections, of which
-/// a sender of twenty small requests a second needed more while one trace was judged.
+/// A quarter of the request itself left ninety kilobytes under a flood of new connections; a sender
+/// of twenty small requests a second needed more while one trace was judged.
 const LEFT_PART: usize = 10;
 
-/// Part of the free bytes up to which a sender waits for no shard: a half. Such senders alone
-/// cannot fill a shard: some dozens of them would leave a twentieth of the queue.
+/// Inverse of the part of the free bytes below which a sender waits for no shard: a half. Such
+/// senders cannot fill a shard: some dozens of them would leave a twentieth of the queue.
 ///
-/// An eighth was too little: a sender of twenty small requests a second waited for a shard that two
-/// or three expensive traces held up.
+/// An eighth was too little: a sender of twenty small requests a second waited for a shard with two
+/// or three expensive traces.
 const LITTLE_PART: usize = 2;
 
 /// Queue of all shards, by bytes.
@@ -38,7 +37,7 @@ pub(super) struct RequestQueue {
     waiters: Waiters,
 }
 
-/// Bytes held by a request, returned on drop.
+/// Bytes held by a request, released on drop.
 pub(super) struct QueueRoom {
     queue: Arc<RequestQueue>,
     sender: Arc<ConnectionAccount>,
@@ -56,10 +55,9 @@ impl RequestQueue {
         &self.share
     }
 
-    /// Takes room for a request, waiting in line if there is none; `None` at the deadline, and if
-    /// too many requests of this sender wait already. Calls `waits` once if it has to wait. A
-    /// request is charged at most the limit of one sender, however large it is, so that room is
-    /// left for others.
+    /// Takes room for a request, and waits for it if necessary; `None` at the deadline, or if too
+    /// many of the sender's requests wait. Calls `waits` once if it must wait. The charge of a
+    /// large request is limited to that of one sender, so that room is left for others.
     pub(super) async fn take(
         self: &Arc<Self>,
         sender: &Arc<ConnectionAccount>,
@@ -72,7 +70,7 @@ impl RequestQueue {
         if !self.waiters.is_empty() || !is_taken() {
             let _waiting = sender.wait()?;
             let held = sender.queued().load(Ordering::Relaxed);
-            let asked = AskedRoom { sender, held, amount: bytes };
+            let asked = RoomRequest { sender, held, amount: bytes };
             let is_there = self.waiters.wait(asked, deadline, waits, is_taken).await;
             is_there.then_some(())?;
         }
@@ -81,9 +79,9 @@ impl RequestQueue {
 }
 
 impl RequestQueue {
-    /// Takes room if as much stays free behind it, or a tenth of the queue. The limit per sender is
-    /// not enough: it lets a sender without requests take all that is free, and in a flood that
-    /// opens a connection for each request every sender is such a one.
+    /// Takes room if as much stays free, or a tenth of the queue. The limit per sender is not
+    /// enough: it allows a new sender all the free room, and in a flood of connections every sender
+    /// is new.
     fn try_take(&self, sender: &ConnectionAccount, bytes: usize) -> bool {
         if !self.share.try_take_for(sender.queued(), bytes) {
             return false;
@@ -97,7 +95,7 @@ impl RequestQueue {
 }
 
 impl QueueRoom {
-    /// Grows to the size of the extracted batches, without waiting: they are in memory already.
+    /// Grows to the size of the extracted batches without waiting, since they are in memory.
     pub(super) fn grow(&mut self, bytes: usize) {
         let more = bytes.saturating_sub(self.bytes);
         self.queue.share.take(more);
@@ -126,7 +124,7 @@ struct HeldAtShard {
     waiters: Waiters,
 }
 
-/// Bytes of a request at one shard, returned on drop.
+/// Bytes of a request at one shard, released on drop.
 pub(super) struct ShardRoom {
     room: Arc<HeldAtShard>,
     bytes: usize,
@@ -138,8 +136,8 @@ impl ShardQueue {
         Self { room: Arc::default(), is_only: shard_count == 1 }
     }
 
-    /// Takes room at a shard for a request that has room in the queue; `None` at the deadline. An
-    /// idle shard takes a request of any size.
+    /// Takes room at a shard for a request with room in the queue; `None` at the deadline. An idle
+    /// shard takes a request of any size.
     pub(super) async fn take(
         &self,
         request: &QueueRoom,
@@ -163,7 +161,7 @@ impl ShardQueue {
             fits
         };
         if !waiters.is_empty() || !is_taken() {
-            let asked = AskedRoom { sender: &request.sender, held: queued, amount: bytes };
+            let asked = RoomRequest { sender: &request.sender, held: queued, amount: bytes };
             waiters.wait(asked, deadline, waits, is_taken).await.then_some(())?;
         }
         Some(ShardRoom { room: Arc::clone(&self.room), bytes })

@@ -1,4 +1,4 @@
-//! Eviction: judged traces after their time, and traces beyond a limit.
+//! Eviction of judged traces after their time, and of traces beyond a limit.
 
 use super::super::shares::{Measure, TraceClass};
 use super::super::trace::{LeftOut, OpenTrace, State, TraceLimit};
@@ -6,7 +6,7 @@ use super::{Due, Handle, Shard, TRACE_BYTES};
 use spanscore_base::model::{Completion, Sender, TraceId, TraceSpans};
 use std::sync::Arc;
 
-/// Trace that a limit of one trace cut short: it is judged on the retained spans.
+/// Trace truncated by a limit of one trace, judged with the retained spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CutTrace {
     /// The trace's id.
@@ -15,13 +15,13 @@ pub struct CutTrace {
     pub kept: usize,
     /// Spans and log events left out.
     pub left_out: u64,
-    /// The limit that was met first.
+    /// The limit reached first.
     pub limit: TraceLimit,
 }
 
 impl Shard {
-    /// Returns the traces at hand that a limit of one trace cut short, in the order of their first
-    /// spans as long as no trace was forgotten.
+    /// Returns the traces truncated by a limit, in the order of their first spans while no trace
+    /// was forgotten.
     pub fn cut_traces(&self) -> impl Iterator<Item = CutTrace> {
         let traces = self.places.iter().filter_map(|place| place.trace.as_deref());
         traces.filter_map(|trace| {
@@ -32,21 +32,21 @@ impl Shard {
         })
     }
 
-    /// Returns true if a due trace is not yet reported as [`done`](Self::done).
+    /// Returns true if a due trace is not yet [`done`](Self::done).
     pub fn is_due(&self, due: &Due) -> bool {
         let is_due = |trace: &OpenTrace| trace.state != State::Open && trace.remembered_bytes == 0;
         self.get(due.handle).is_some_and(is_due)
     }
 
-    /// Undoes a judgement of which no evaluation left, before the trace is [`done`](Self::done):
-    /// the next one revises the one before it, if any.
-    pub fn not_judged(&mut self, due: &Due) {
-        self.not_begun(due);
+    /// Undoes a judgement without evaluations, before the trace is [`done`](Self::done): the next
+    /// one revises its predecessor, if any.
+    pub fn undo_judgement(&mut self, due: &Due) {
+        self.take_back(due);
         self.counts.spans.lost += self.settle(due.handle);
     }
 
-    /// Takes a due trace back that was not judged and has grown since: it will be due again.
-    pub fn not_begun(&mut self, due: &Due) {
+    /// Takes back a due, unjudged trace that has grown: it will be due again.
+    pub fn take_back(&mut self, due: &Due) {
         // An earlier process has delivered a silent one: the next revises it.
         if let Some(trace) = self.get_mut(due.handle).filter(|_| !due.is_silent) {
             let before = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
@@ -54,8 +54,8 @@ impl Shard {
         }
     }
 
-    /// Puts a due trace in the place of an earlier due of the same trace that was not judged. After
-    /// a silent one it keeps its own: it revises what an earlier process has delivered.
+    /// Replaces an earlier, unjudged due of the same trace. After a silent one the new due is
+    /// unchanged: it revises the delivered evaluations of an earlier process.
     pub fn join_due(&mut self, earlier: &Due, due: &mut Due) {
         if earlier.is_silent {
             return;
@@ -68,20 +68,20 @@ impl Shard {
         }
     }
 
-    /// Has a due trace wait for its judgement beside the shard, in the share of its sender.
+    /// Lets a due trace wait for its judgement on another thread, in its sender's share.
     pub fn wait(&mut self, handle: Handle) {
         if self.get(handle).is_some() {
             self.shares.put(handle.index, TraceClass::Waiting);
         }
     }
 
-    /// Lends the records of a due trace to whoever judges it beside the shard, until
-    /// [`returned`](Self::returned). What comes meanwhile makes a copy, in the share of its sender.
+    /// Lends the records of a due trace to another thread for judgement, until
+    /// [`returned`](Self::returned). New records meanwhile cause a copy, in the sender's share.
     pub fn lend(&mut self, handle: Handle) -> Option<Arc<TraceSpans>> {
         self.get_mut(handle).map(|trace| trace.spans.lend())
     }
 
-    /// Notes that lent records were given back; returns the bytes of their copy, 0 without one.
+    /// Ends a loan of records; returns the bytes of the copy, 0 without one.
     pub fn returned(&mut self, handle: Handle) -> usize {
         let copied = self.get_mut(handle).map_or(0, |trace| trace.spans.give_back());
         if copied > 0 {
@@ -90,12 +90,12 @@ impl Shard {
         copied
     }
 
-    /// Returns the sender that a trace is of; `None` once it is forgotten.
+    /// Returns the sender of a trace; `None` if it is forgotten.
     pub fn sender(&self, handle: Handle) -> Option<Sender> {
         self.get(handle).map(|trace| trace.spans.sender)
     }
 
-    /// Marks a due trace as judged: from now on it is remembered for late spans.
+    /// Marks a due trace as judged: it is now remembered for late spans.
     pub fn done(&mut self, handle: Handle) {
         self.counts.spans.judged += self.settle(handle);
         self.remember(handle);
@@ -122,7 +122,7 @@ impl Shard {
         self.shares.put(handle.index, TraceClass::Remembered);
     }
 
-    /// Forgets a judged trace, for callers that need no revisions.
+    /// Forgets a judged trace, for callers without revisions.
     pub fn forget(&mut self, handle: Handle) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
         if place.generation != handle.generation {
@@ -157,19 +157,20 @@ impl Shard {
         }
     }
 
-    /// Returns true if the last judgement of a trace was at that time: else it is open, gone, or
-    /// was judged again.
+    /// Returns true if the last judgement of a trace was at this time; false if it is open, gone,
+    /// or judged again.
     fn is_remembered_since(&mut self, handle: Handle, since_ms: u64) -> bool {
         self.get_mut(handle).is_some_and(|trace| trace.judged_since() == Some(since_ms))
     }
 
-    /// Forgets judged traces, then judges open ones, until the limits hold, each time of whoever
-    /// holds most ([`crate::shares`]). A trace judged here goes once the driver is done with it.
+    /// Forgets judged traces, then judges open ones, until the limits hold, each time from the
+    /// largest holder ([`crate::shares`]). A trace judged here is removed when the driver has
+    /// finished it.
     pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut going_count = 0;
-        let mut going_bytes = 0;
+        let mut evicted_bytes = 0;
         loop {
-            let over_bytes = self.bytes().saturating_sub(going_bytes) > self.limits.bytes_max;
+            let over_bytes = self.bytes().saturating_sub(evicted_bytes) > self.limits.bytes_max;
             let over_count =
                 self.by_id.len().saturating_sub(going_count) > self.limits.trace_count_max;
             let over_remembered = self.remembered_bytes > self.limits.remembered_bytes_max;
@@ -195,10 +196,10 @@ impl Shard {
                 self.counts.evicted_by_count += 1;
             }
             self.judge(handle, Completion::Evicted, now_ms, due);
-            // Others are remembered at once, and forgotten by the next round.
-            if self.shares.class_of(handle.index) == TraceClass::Going {
+            // Others are remembered at once, and forgotten in the next round.
+            if self.shares.class_of(handle.index) == TraceClass::BeingJudged {
                 going_count += 1;
-                going_bytes += bytes;
+                evicted_bytes += bytes;
             }
         }
     }
@@ -207,12 +208,12 @@ impl Shard {
         self.shares.next(measure).map(|index| self.handle_at(index))
     }
 
-    /// Remembers of a trace that goes what its later parts revise.
+    /// Records the judgement of a removed trace, for revision by later parts.
     pub(super) fn sever(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.get(handle) else { return };
         if let Some(judged) = trace.judged() {
             let TraceSpans { trace_id, sender, .. } = *trace.spans;
-            self.severed.add(trace_id, sender.peer, judged, now_ms);
+            self.forgotten_traces.add(trace_id, sender.peer, judged, now_ms);
         }
     }
 }

@@ -1,25 +1,25 @@
-//! Limit on the size of a request's headers, apart from that of its body.
+//! Limit on the size of a request's headers, separate from its body.
 //!
-//! HTTP/2 reads some more than is allowed, so that a sender over the limit is told so in the words
-//! of its protocol and knows that the same request is no use again. Beyond that the HTTP/2 layer
-//! answers a bare 431, and beyond four times as much it closes the connection.
+//! HTTP/2 reads somewhat more than the limit, so that the sender receives a proper OTLP error and
+//! does not retry. Beyond that the HTTP/2 layer answers a bare 431, and beyond four times as much
+//! it closes the connection.
 
 use http::Request;
 
 use super::status::{RefusalReason, RefusedRequest};
 
-/// Most bytes of a request's headers as HTTP/2 counts them: of each field the name, the value and
-/// 32 more. Twice the default that the gRPC specification suggests.
+/// Largest size of a request's headers as counted by HTTP/2: name, value and 32 bytes for each
+/// field. Twice the default that the gRPC specification suggests.
 pub(super) const HEADER_BYTES_MAX: usize = 16 << 10;
 
-/// Most bytes of headers that HTTP/2 reads, for the answer's sake. Four times this is above a
-/// mebibyte, the size of headers of a sender that put its data into metadata.
+/// Largest size of headers that HTTP/2 reads in order to answer. Four times this exceeds a
+/// mebibyte, as a sender with data in its metadata may reach.
 pub(super) const HEADER_BYTES_READ: u32 = 320 << 10;
 
-/// Bytes that each field counts beside its name and value: RFC 9113, section 6.5.2.
+/// Additional bytes of each field: RFC 9113, section 6.5.2.
 const FIELD_BYTES: usize = 32;
 
-/// Refuses a request whose headers are too large.
+/// Refuses a request with oversized headers.
 pub(super) fn check_size<B>(request: &Request<B>) -> Result<(), RefusedRequest> {
     let path = request.uri().path_and_query().map_or("", |path| path.as_str());
     let host = request.uri().authority().map_or("", |authority| authority.as_str());
