@@ -51,7 +51,8 @@ impl DashboardSettings {
 
     /// Checks the settings except TLS.
     ///
-    /// # Errors The first error, with its key.
+    /// # Errors
+    /// The first error, with its key.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         let is_reached = check_exposure(self.endpoint(), false, false).is_err();
         if is_reached && self.token.is_none() {

@@ -76,7 +76,8 @@ pub struct Api {
 impl Api {
     /// Creates the state.
     ///
-    /// # Errors The system provides no random numbers.
+    /// # Errors
+    /// The system provides no random numbers.
     pub fn new(parts: ApiParts) -> std::io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             readers: Arc::new(StoreReaders::new(parts.store.path().to_owned())),

@@ -57,7 +57,8 @@ impl Inspector {
     /// Explains a request: `traces` as `spanscore inspect` prints them, `explanation` as with
     /// `--explain`, the number of traces `left_out`, and missing parts in `message`.
     ///
-    /// # Errors It is not OTLP/JSON.
+    /// # Errors
+    /// It is not OTLP/JSON.
     pub fn inspect(&self, request: &[u8]) -> Result<String, InspectError> {
         let no_request = |error: &dyn std::fmt::Display| InspectError::NoRequest(error.to_string());
         let signal = signal_of(request);

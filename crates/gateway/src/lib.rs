@@ -74,7 +74,8 @@ pub struct Gateway {
 impl Gateway {
     /// Starts it on the current runtime; the brokers need not be reachable.
     ///
-    /// # Errors The component that cannot start; nothing is left running.
+    /// # Errors
+    /// The component that cannot start; nothing is left running.
     pub async fn start(
         settings: &GatewaySettings,
         build: BuildFacts,

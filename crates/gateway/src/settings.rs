@@ -67,7 +67,8 @@ pub struct GatewayKafkaSettings {
 impl GatewayKafkaSettings {
     /// Checks the settings; the error comes with its key.
     ///
-    /// # Errors The first error.
+    /// # Errors
+    /// The first error.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         check_topic(&self.cluster(), &self.topic, self.timeout, &self.producer)
     }
@@ -93,7 +94,8 @@ pub struct GatewayLimits {
 /// Divides the memory, after deducting the process itself and the messages waiting for the brokers.
 /// Connections get a part, bodies of requests half, and split requests the rest.
 ///
-/// # Errors The memory is too small.
+/// # Errors
+/// The memory is too small.
 pub fn divide(
     limits: &GatewayLimits,
     kafka: &GatewayKafkaSettings,

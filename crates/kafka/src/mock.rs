@@ -10,7 +10,8 @@ pub struct MockBroker(MockCluster<'static, DefaultProducerContext>);
 impl MockBroker {
     /// Starts it with topics and their partition counts.
     ///
-    /// # Errors The client cannot create it.
+    /// # Errors
+    /// The client cannot create it.
     pub fn start(topics: &[(&str, i32)]) -> Result<Self, KafkaError> {
         let cluster = MockCluster::new(1)?;
         topics.iter().try_for_each(|(name, count)| cluster.create_topic(name, *count, 1))?;

@@ -69,7 +69,8 @@ pub enum SaslMechanism {
 impl ClusterSettings {
     /// Checks the settings without opening anything; the error comes with its key.
     ///
-    /// # Errors The first error.
+    /// # Errors
+    /// The first error.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         if self.brokers.is_empty() {
             let error = SettingsError::new("`brokers` is empty");

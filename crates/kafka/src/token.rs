@@ -12,7 +12,8 @@ const LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Returns the sign-in token of these settings.
 ///
-/// # Errors They have none.
+/// # Errors
+/// They have none.
 pub(crate) fn of(sasl: Option<&SaslSettings>) -> Result<OAuthToken, Box<dyn Error>> {
     let sasl = sasl.ok_or("`auth.sasl.password` holds no token")?;
     let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + LIFETIME;

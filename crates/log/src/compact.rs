@@ -118,7 +118,8 @@ impl Compaction {
 
     /// Aborts a pass and removes its copy.
     ///
-    /// # Errors Those of the disk. The copy then stays until the next one of the same segment, or
+    /// # Errors
+    /// Those of the disk. The copy then stays until the next one of the same segment, or
     /// the next start.
     pub(super) fn abandon(self, disk: &dyn Disk) -> io::Result<()> {
         self.unfinished.map_or(Ok(()), |name| disk.remove(&name))
@@ -126,7 +127,8 @@ impl Compaction {
 
     /// Continues until about this many bytes were copied.
     ///
-    /// # Errors Those of the disk: the pass must be [abandoned](Self::abandon).
+    /// # Errors
+    /// Those of the disk: the pass must be [abandoned](Self::abandon).
     pub(super) fn step(&mut self, around: &CompactedLog<'_>, most: u64) -> io::Result<Freed> {
         let mut freed = Freed::default();
         while freed.copied < most {

@@ -53,7 +53,8 @@ pub trait Disk: Send + Sync + 'static {
 pub trait DiskFile: Send + Sync {
     /// Appends part of the given bytes; returns their number.
     ///
-    /// # Errors Those of the system; the number of written bytes is then unknown.
+    /// # Errors
+    /// Those of the system; the number of written bytes is then unknown.
     fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Reads at an offset; returns the number of bytes, 0 at the end.
@@ -70,7 +71,8 @@ pub trait DiskFile: Send + Sync {
 
     /// Syncs the file: bytes appended so far survive a loss of power.
     ///
-    /// # Errors Those of the system; the state of all earlier appends is then unknown.
+    /// # Errors
+    /// Those of the system; the state of all earlier appends is then unknown.
     fn sync(&self) -> io::Result<()>;
 
     /// Returns the length in bytes.
@@ -90,7 +92,8 @@ pub struct Folder {
 impl Folder {
     /// Opens a folder, creates it if missing, and locks it.
     ///
-    /// # Errors Those of the system; [`io::ErrorKind::WouldBlock`] if another process holds the
+    /// # Errors
+    /// Those of the system; [`io::ErrorKind::WouldBlock`] if another process holds the
     /// lock.
     pub fn open(path: &Path) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)?;

@@ -133,7 +133,8 @@ impl Log {
     /// delivering the old records may free space. Reads the whole last segment. The returned claim
     /// covers all old records; drop it once they are read.
     ///
-    /// # Errors If the folder cannot be read, or files in it cannot be written.
+    /// # Errors
+    /// If the folder cannot be read, or files in it cannot be written.
     pub fn open(
         disk: Arc<dyn Disk>,
         limits: LogLimits,
@@ -166,14 +167,16 @@ impl Log {
     /// Appends a record and claims its position. Answers as the durability says: at once, after the
     /// write, or after the sync.
     ///
-    /// # Errors Cause of the refusal; the caller may retry.
+    /// # Errors
+    /// Cause of the refusal; the caller may retry.
     pub async fn append(&self, head: RecordHead, payload: Bytes) -> Result<Claim, AppendError> {
         self.append_of(None, head, payload).await
     }
 
     /// Appends a record of a sender, within its share of the log.
     ///
-    /// # Errors Cause of the refusal; the caller may retry.
+    /// # Errors
+    /// Cause of the refusal; the caller may retry.
     pub async fn append_of(
         &self,
         sender: Option<Sender>,
@@ -202,7 +205,8 @@ impl Log {
 
     /// Reads the record at a position. Blocks on the disk.
     ///
-    /// # Errors If there is no record at the position, or it is damaged.
+    /// # Errors
+    /// If there is no record at the position, or it is damaged.
     pub fn read(&self, position: u64) -> io::Result<Record> {
         reader::read(&self.0.segments, position)
     }

@@ -36,7 +36,8 @@ impl Loan {
 
     /// Appends a record in borrowed space.
     ///
-    /// # Errors Those of [`Log::append`]; [`AppendError::Full`] also if the lender has no space.
+    /// # Errors
+    /// Those of [`Log::append`]; [`AppendError::Full`] also if the lender has no space.
     pub async fn append(
         &self,
         borrower: &Log,

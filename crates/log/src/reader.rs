@@ -177,7 +177,8 @@ fn find_frame(
 
 /// Returns the position after the last whole record of a segment: the rest is torn.
 ///
-/// # Errors If part of the segment is unreadable, and so of unknown content.
+/// # Errors
+/// If part of the segment is unreadable, and so of unknown content.
 pub(super) fn valid_end(segment: &SegmentFile) -> io::Result<u64> {
     let mut at = segment.base;
     let mut end = segment.base;

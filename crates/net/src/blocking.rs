@@ -22,7 +22,8 @@ impl Default for BlockingPool {
 impl BlockingPool {
     /// Runs a job once a thread is free. A started job completes even if its caller stops waiting.
     ///
-    /// # Errors The job panicked; the panic hook has the message.
+    /// # Errors
+    /// The job panicked; the panic hook has the message.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

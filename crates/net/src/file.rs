@@ -6,7 +6,8 @@ use std::path::Path;
 /// Writes a file for its owner only. Readers see the old or the new text, also after a loss of
 /// power. The new file is written beside it, with the extension `json.new`.
 ///
-/// # Errors Those of the file system; the old text stays.
+/// # Errors
+/// Those of the file system; the old text stays.
 pub fn write_by_rename(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let new = path.with_extension("json.new");
     let mut options = std::fs::OpenOptions::new();

@@ -307,7 +307,8 @@ impl PipelineIntake {
 
     /// Accepts a request of a topic, which is in no log of this process.
     ///
-    /// # Errors No part of it was accepted.
+    /// # Errors
+    /// No part of it was accepted.
     pub(super) async fn accept_of_topic(
         &self,
         received: &Received,
@@ -355,7 +356,8 @@ impl PipelineIntake {
     /// Hands a logged request to the shards when they have room. One of an earlier process
     /// (`is_old`) also goes to the forwards, which know what they have forwarded.
     ///
-    /// # Errors The request is unreadable.
+    /// # Errors
+    /// The request is unreadable.
     pub(super) async fn restore(
         &self,
         kept: &Received,

@@ -106,7 +106,8 @@ pub struct Pipeline {
 impl Pipeline {
     /// Starts one worker per shard, each on its own thread.
     ///
-    /// # Errors The system refused a thread.
+    /// # Errors
+    /// The system refused a thread.
     pub fn start(
         settings: &PipelineSettings,
         resolver: Arc<Resolver>,

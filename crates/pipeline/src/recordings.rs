@@ -30,7 +30,8 @@ type LotResults = Vec<Result<SpanBatch, String>>;
 
 /// Reads files into a batch. Calls `problem` for unreadable parts.
 ///
-/// # Errors The spool fails.
+/// # Errors
+/// The spool fails.
 pub fn read(
     batch: &mut Batch<'_>,
     files: &[PathBuf],

@@ -16,7 +16,8 @@ pub(super) struct Threads(Vec<(String, oneshot::Receiver<()>)>);
 impl Threads {
     /// Runs a future on a named thread, with a clock but no network.
     ///
-    /// # Errors The system refused a thread or timer.
+    /// # Errors
+    /// The system refused a thread or timer.
     pub(super) fn spawn(
         &mut self,
         name: String,

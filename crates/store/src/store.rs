@@ -37,7 +37,8 @@ pub struct Store {
 impl Store {
     /// Starts the writer, which opens the file; the caller continues even if that fails.
     ///
-    /// # Errors The system refused a thread or temporary folder.
+    /// # Errors
+    /// The system refused a thread or temporary folder.
     pub fn start(
         settings: StoreSettings,
         data_dir: Option<&Path>,

@@ -132,7 +132,8 @@ impl Telemetry {
 
     /// Serves the store's query interface until the telemetry ends.
     ///
-    /// # Errors The system refused a thread or a poll.
+    /// # Errors
+    /// The system refused a thread or a poll.
     pub fn serve_dashboard(
         &mut self,
         (listener, address): (TcpListener, SocketAddr),

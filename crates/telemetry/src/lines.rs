@@ -42,7 +42,8 @@ struct WaitingLines {
 impl LineQueue {
     /// Starts the thread that writes to `out`.
     ///
-    /// # Errors The system refused a thread.
+    /// # Errors
+    /// The system refused a thread.
     fn start(out: impl Write + Send + 'static, bytes_max: usize) -> io::Result<Self> {
         let lines = Mutex::new(WaitingLines::default());
         let (changed, dropped) = Default::default();
@@ -135,7 +136,8 @@ impl MakeWriter<'_> for LineQueue {
 
 /// Returns the process's queue for standard error; the first call starts it.
 ///
-/// # Errors The system refused a thread.
+/// # Errors
+/// The system refused a thread.
 pub(super) fn of_process() -> io::Result<&'static LineQueue> {
     if OF_PROCESS.get().is_none() {
         let queue = LineQueue::start(io::stderr(), WAITING_BYTES_MAX)?;

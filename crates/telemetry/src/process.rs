@@ -87,7 +87,8 @@ pub(super) struct ProcessCollector(Vec<Desc>);
 impl ProcessCollector {
     /// Describes the metrics.
     ///
-    /// # Errors An invalid Prometheus name or text.
+    /// # Errors
+    /// An invalid Prometheus name or text.
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         let desc = |known: &ProcessMetric| {
             let [name, help] = known.scraped.map(str::to_owned);

@@ -174,7 +174,8 @@ impl OpenConnections {
 
 /// Serves on a named thread, apart from the network's, until `stop` is cancelled.
 ///
-/// # Errors The system refused a thread or a poll.
+/// # Errors
+/// The system refused a thread or a poll.
 pub(super) fn run_apart(
     (name, connections_max): (&str, usize),
     listener: TcpListener,

@@ -84,7 +84,8 @@ pub struct MetricsOtlpSettings {
 impl MetricsOtlpSettings {
     /// Checks the settings.
     ///
-    /// # Errors The first error, with its key.
+    /// # Errors
+    /// The first error, with its key.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         if self.interval.0.is_zero() {
             let error = SettingsError::new("`interval` must be longer than zero");

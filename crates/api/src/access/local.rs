@@ -75,7 +75,8 @@ impl LocalAccess {
 
     /// Reads a collector's files from a folder.
     ///
-    /// # Errors They are missing, or others may read them.
+    /// # Errors
+    /// They are missing, or others may read them.
     pub fn find(folder: &Path) -> Result<Self, LocalAccessError> {
         let read = || {
             check_private(folder)?;
@@ -92,7 +93,8 @@ impl LocalAccess {
 
     /// Writes the files to a folder, until the returned guard is dropped.
     ///
-    /// # Errors They cannot be written, or others could read them.
+    /// # Errors
+    /// They cannot be written, or others could read them.
     pub fn leave(self, folder: PathBuf) -> Result<LeftAccess, LocalAccessError> {
         let write = || {
             let shared = runtime_folder();
@@ -119,7 +121,8 @@ impl LocalAccess {
     /// Returns a link for one login within ten minutes. The code is after the `#`, which no browser
     /// sends and no proxy logs.
     ///
-    /// # Errors The system provides no random numbers.
+    /// # Errors
+    /// The system provides no random numbers.
     pub fn link(&self) -> io::Result<String> {
         Ok(format!("{}#/login?code={}", self.url, code::make(&self.key, now_s())?))
     }

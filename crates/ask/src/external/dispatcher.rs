@@ -63,7 +63,8 @@ pub struct ExternalDispatcher(SchedulerTask<ExternalRequest, ExternalCommand>);
 impl ExternalDispatcher {
     /// Starts on the current runtime; evaluators in `known` are queried at once.
     ///
-    /// # Errors An evaluator with unusable settings, such as an unreadable file.
+    /// # Errors
+    /// An evaluator with unusable settings, such as an unreadable file.
     pub fn start<'e>(
         known: impl Iterator<Item = (&'e str, &'e Arc<ExternalPlan>)>,
         settings: &ExternalSettings,

@@ -87,7 +87,8 @@ pub(super) struct AwsSigner {
 impl AwsSigner {
     /// Reads the credentials from the environment.
     ///
-    /// # Errors The missing variable.
+    /// # Errors
+    /// The missing variable.
     pub(super) fn from_environment(
         name: &str,
         judge: &JudgeSettings,
@@ -113,7 +114,8 @@ impl AwsSigner {
 
     /// Signs a `POST` with its headers; returns the additional ones.
     ///
-    /// # Errors An address or a header that cannot be signed.
+    /// # Errors
+    /// An address or a header that cannot be signed.
     pub(super) fn sign(
         &self,
         url: &str,

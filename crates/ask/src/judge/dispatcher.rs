@@ -104,7 +104,8 @@ pub struct JudgeDispatcher {
 impl JudgeDispatcher {
     /// Starts on the current runtime.
     ///
-    /// # Errors A missing key, or a client that cannot be built.
+    /// # Errors
+    /// A missing key, or a client that cannot be built.
     pub fn start(
         parts: JudgeParts<'_>,
         judging: &JudgingSettings,
@@ -131,7 +132,8 @@ impl JudgeDispatcher {
 
     /// Builds clients for new and changed judges, without sending anything.
     ///
-    /// # Errors A missing key, a client that cannot be built, or too many judges over time.
+    /// # Errors
+    /// A missing key, a client that cannot be built, or too many judges over time.
     pub fn prepare(
         &self,
         judges: &BTreeMap<String, JudgeSettings>,
@@ -227,7 +229,8 @@ fn mark_key() -> Result<MarkKey, JudgeStartError> {
 /// Asks all inquiries; returns their evaluations in the same order. No inquiry waits for an open
 /// circuit.
 ///
-/// # Errors Those of [`JudgeDispatcher::start`].
+/// # Errors
+/// Those of [`JudgeDispatcher::start`].
 pub async fn ask_all(
     parts: JudgeParts<'_>,
     asked: Vec<JudgeRequest>,

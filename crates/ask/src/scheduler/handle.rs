@@ -120,7 +120,8 @@ impl<R: PendingRequest, C: Send + 'static> SchedulerTask<R, C> {
 
 /// Sends all requests to a new scheduler; returns their evaluations in the same order.
 ///
-/// # Errors Those of `start`.
+/// # Errors
+/// Those of `start`.
 pub(crate) async fn ask_all<R: PendingRequest, C: Send + 'static, E>(
     requests: Vec<R>,
     start: impl FnOnce(EmissionOutlet) -> Result<SchedulerTask<R, C>, E>,

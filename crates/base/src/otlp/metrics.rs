@@ -6,7 +6,8 @@ use super::wire::{Field, Fields, Malformed};
 /// Counts the data points of an encoded `ExportMetricsServiceRequest`: those of gauges, sums,
 /// histograms, exponential histograms and summaries.
 ///
-/// # Errors The first malformed place above the data points.
+/// # Errors
+/// The first malformed place above the data points.
 pub fn count_points(body: &[u8]) -> Result<u64, Broken> {
     // resource_metrics = 1, scope_metrics = 2, metrics = 2, then one of the kinds.
     count(body, body, &[&[1], &[2], &[2], &[5, 7, 9, 10, 11], &[1]])

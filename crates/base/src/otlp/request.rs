@@ -68,7 +68,8 @@ const PATH: [&[u32]; 3] = [&[number::REQUEST_RESOURCES], &[number::SCOPES], &[nu
 /// Visits the parts of an encoded `ExportTraceServiceRequest` or `ExportLogsServiceRequest`: both
 /// have the same field numbers down to the items.
 ///
-/// # Errors The first malformed place above the items, and the number of items lost at all such
+/// # Errors
+/// The first malformed place above the items, and the number of items lost at all such
 /// places. Everything before a break, and whole messages after a broken one, are still visited.
 pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(RequestStep<'a>)) -> Result<(), Broken> {
     let mut broken: Option<Broken> = None;

@@ -12,7 +12,8 @@ use super::{Node, SettingsError};
 impl Node {
     /// Reads a map as two structs without a common key, each of which denies unknown keys.
     ///
-    /// # Errors Those of [`read`](Self::read); an unknown key is reported with the keys of both.
+    /// # Errors
+    /// Those of [`read`](Self::read); an unknown key is reported with the keys of both.
     pub fn read_both<A: DeserializeOwned, B: DeserializeOwned>(
         &self,
     ) -> Result<(A, B), SettingsError> {

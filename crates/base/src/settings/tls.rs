@@ -82,7 +82,8 @@ pub enum TlsVersion {
 impl ListenerTlsSettings {
     /// Checks the settings without reading files.
     ///
-    /// # Errors The first error.
+    /// # Errors
+    /// The first error.
     pub fn check(&self) -> Result<(), SettingsError> {
         one_of("cert_file", "cert_pem", self.cert_file.is_some(), self.cert_pem.is_some())?;
         one_of("key_file", "key_pem", self.key_file.is_some(), self.key_pem.is_some())?;
@@ -104,7 +105,8 @@ impl ListenerTlsSettings {
 impl TlsSettings {
     /// Checks the settings without reading files.
     ///
-    /// # Errors The first error.
+    /// # Errors
+    /// The first error.
     pub fn check(&self) -> Result<(), SettingsError> {
         one_of("ca_file", "ca_pem", self.ca_file.is_some(), self.ca_pem.is_some())?;
         one_of("cert_file", "cert_pem", self.cert_file.is_some(), self.cert_pem.is_some())?;
@@ -129,7 +131,8 @@ fn one_of(file: &str, pem: &str, has_file: bool, has_pem: bool) -> Result<(), Se
 /// Checks the exposure of a listener. Beyond the loopback address it requires TLS, or the owner's
 /// statement that other means protect it (`insecure: true`).
 ///
-/// # Errors The exposure with its remedy.
+/// # Errors
+/// The exposure with its remedy.
 pub fn check_exposure(endpoint: &str, has_tls: bool, insecure: bool) -> Result<(), SettingsError> {
     if has_tls && insecure {
         let error = SettingsError::new("`insecure: true` contradicts `tls`");

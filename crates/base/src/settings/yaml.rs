@@ -39,7 +39,8 @@ pub(crate) type Resolve<'a> = &'a mut dyn FnMut(Written<'_>) -> Result<NodeKind,
 
 /// Reads one document without substitutions.
 ///
-/// # Errors The first error, with its place.
+/// # Errors
+/// The first error, with its place.
 pub fn read(text: &str) -> Result<Node, SettingsError> {
     parse(text, 0, &mut |written| scalar::typed(written.text, written.form))
         .map_err(|mut errors| errors.swap_remove(0))
@@ -63,7 +64,8 @@ const SYNTAX_HELP: &[(&str, &str)] = &[
 
 /// Reads one document. `line_offset` is added to every line.
 ///
-/// # Errors All errors, at least one.
+/// # Errors
+/// All errors, at least one.
 pub fn parse(
     text: &str,
     line_offset: u32,

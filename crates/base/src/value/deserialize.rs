@@ -36,7 +36,8 @@ impl JsonSchema for Value<'_> {
 
 /// Deserializes a scalar by `read`, which returns `None` for a value that is not as `expected`.
 ///
-/// # Errors Another value, or the error of `read`.
+/// # Errors
+/// Another value, or the error of `read`.
 pub fn read_scalar<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &str,

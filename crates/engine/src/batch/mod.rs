@@ -144,7 +144,8 @@ impl<'a> Batch<'a> {
 
     /// Adds records extracted with the plan's table.
     ///
-    /// # Errors The spool fails.
+    /// # Errors
+    /// The spool fails.
     pub fn add_records(&mut self, batch: &SpanBatch) -> std::io::Result<()> {
         self.pieces.add(batch)
     }
@@ -165,7 +166,8 @@ impl<'a> Batch<'a> {
     /// Judges all traces. `visit` receives the evaluations of each trace or session, in any order;
     /// it returns false to stop.
     ///
-    /// # Errors The spool fails, or `visit` stops.
+    /// # Errors
+    /// The spool fails, or `visit` stops.
     pub fn judge(
         self,
         progress: &BatchProgress,
@@ -179,7 +181,8 @@ impl<'a> Batch<'a> {
     /// Judges all traces, with `prepare` converting evaluations on the judging threads, so that
     /// costly conversions use all cores.
     ///
-    /// # Errors The spool fails, or `visit` stops.
+    /// # Errors
+    /// The spool fails, or `visit` stops.
     pub fn judge_prepared<T: Send>(
         mut self,
         progress: &BatchProgress,

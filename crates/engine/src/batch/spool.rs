@@ -58,7 +58,8 @@ impl Spool {
 
     /// Flushes the write buffer, after which entries can be read.
     ///
-    /// # Errors The file cannot be written.
+    /// # Errors
+    /// The file cannot be written.
     pub fn finish(&mut self) -> io::Result<()> {
         self.file.as_mut().map_or(Ok(()), Write::flush)
     }

@@ -58,7 +58,8 @@ impl KafkaReceiver {
     /// Starts it on the current runtime after querying the topics. `has_sessions` is true if
     /// evaluators judge sessions; `memory` is the quota of requests.
     ///
-    /// # Errors No broker answers, or the topics would split traces.
+    /// # Errors
+    /// No broker answers, or the topics would split traces.
     pub async fn start<S: RecordSink>(
         settings: Option<&KafkaReceiverSettings>,
         has_sessions: bool,

@@ -101,7 +101,8 @@ impl KafkaReceiverSettings {
 
     /// Checks the settings without opening anything; the error comes with its key.
     ///
-    /// # Errors The first error.
+    /// # Errors
+    /// The first error.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         self.cluster().check()?;
         if self.topics().is_empty() {

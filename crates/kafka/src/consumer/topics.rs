@@ -18,7 +18,8 @@ pub(super) enum Assignor {
 /// Chooses the assignor for topics with these partition counts, in the order of
 /// [`KafkaReceiverSettings::topics`]; `has_sessions` is true if evaluators judge sessions.
 ///
-/// # Errors The topics would split traces.
+/// # Errors
+/// The topics would split traces.
 pub(super) fn assignor(
     settings: &KafkaReceiverSettings,
     counts: &[(&str, usize)],

@@ -60,7 +60,8 @@ impl RunningProducer {
     /// Starts a producer; the brokers need not be reachable. A message without acknowledgement
     /// after `timeout` counts as failed.
     ///
-    /// # Errors The client refuses its settings, or the system a thread.
+    /// # Errors
+    /// The client refuses its settings, or the system a thread.
     pub fn start(
         cluster: &ClusterSettings,
         settings: &ProducerSettings,

@@ -41,7 +41,8 @@ pub struct ProducerSettings {
 
 /// Checks the settings shared by all writers of a topic; the error comes with its key.
 ///
-/// # Errors The first error.
+/// # Errors
+/// The first error.
 pub fn check_topic(
     cluster: &ClusterSettings,
     topic: &str,
@@ -62,7 +63,8 @@ pub fn check_topic(
 impl ProducerSettings {
     /// Checks the settings; the error comes with its key.
     ///
-    /// # Errors The first error.
+    /// # Errors
+    /// The first error.
     fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         if !(1024..=100_000_000).contains(&self.max_message_bytes) {

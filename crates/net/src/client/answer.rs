@@ -99,7 +99,8 @@ impl SendError {
 
     /// Treats an unreadable answer as a full acceptance.
     ///
-    /// # Errors All others.
+    /// # Errors
+    /// All others.
     pub fn unless_unreadable<T: Default>(sent: Result<T, Self>) -> Result<T, Self> {
         match sent {
             Err(Self::Unreadable(_)) => Ok(T::default()),

@@ -151,7 +151,8 @@ impl HttpClient {
 
 /// Builds a client for one address, which follows no redirect.
 ///
-/// # Errors A fault of a setting, or of a file that it names.
+/// # Errors
+/// A fault of a setting, or of a file that it names.
 pub fn http_client(
     address: &str,
     tls: &TlsSettings,

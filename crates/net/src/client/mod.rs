@@ -48,7 +48,8 @@ impl Client {
 
     /// Returns a client that is connected if requests share one connection, as over gRPC.
     ///
-    /// # Errors Those of [`Client::new`], and the cause of a failed connection.
+    /// # Errors
+    /// Those of [`Client::new`], and the cause of a failed connection.
     pub async fn connect(settings: &ClientSettings) -> Result<Self, String> {
         use_cryptography();
         match settings.resolve().map_err(|error| error.to_string())? {
@@ -76,7 +77,8 @@ impl Client {
 
     /// Sends a prepared request once.
     ///
-    /// # Errors The reason of the refusal, and if a retry may succeed.
+    /// # Errors
+    /// The reason of the refusal, and if a retry may succeed.
     pub async fn send(&self, signal: Signal, request: Bytes) -> Result<ExportOutcome, SendError> {
         match &self.0 {
             Carrier::Grpc(client) => client.send(signal, request).await,
@@ -86,7 +88,8 @@ impl Client {
 
     /// Sends a prepared JSON request once, if the backend [takes](Self::takes_bodies) it.
     ///
-    /// # Errors The reason of the refusal, and if a retry may succeed.
+    /// # Errors
+    /// The reason of the refusal, and if a retry may succeed.
     pub async fn send_json(
         &self,
         signal: Signal,
@@ -105,7 +108,8 @@ pub struct JsonClient(http::HttpClient);
 impl JsonClient {
     /// Prepares a client without connecting; ignores the protocol of the settings.
     ///
-    /// # Errors A fault of the settings, or of a file that they name.
+    /// # Errors
+    /// A fault of the settings, or of a file that they name.
     pub fn new(settings: &ClientSettings) -> Result<Self, String> {
         use_cryptography();
         let settings = ClientSettings { protocol: Protocol::HttpJson, ..settings.clone() };
@@ -118,7 +122,8 @@ impl JsonClient {
     /// Sends a JSON text to a path below the endpoint once, and returns the first bytes of the
     /// answer.
     ///
-    /// # Errors The reason of the refusal, and if a retry may succeed.
+    /// # Errors
+    /// The reason of the refusal, and if a retry may succeed.
     pub async fn send(
         &self,
         method: ::http::Method,

@@ -32,7 +32,8 @@ pub struct ClientSettings {
 impl ClientSettings {
     /// Returns the addresses of the endpoint.
     ///
-    /// # Errors The endpoint is invalid.
+    /// # Errors
+    /// The endpoint is invalid.
     pub(super) fn resolve(&self) -> Result<Endpoint, SettingsError> {
         endpoint::resolve(self.protocol, &self.endpoint, self.tls.insecure)
     }
@@ -40,7 +41,8 @@ impl ClientSettings {
 
 /// Checks that an endpoint is valid for the protocol; `insecure` as in [`TlsSettings`].
 ///
-/// # Errors The reason that it is invalid.
+/// # Errors
+/// The reason that it is invalid.
 pub fn check_endpoint(
     protocol: Protocol,
     endpoint: &Address,
@@ -51,7 +53,8 @@ pub fn check_endpoint(
 
 /// Returns the headers, marked as secret.
 ///
-/// # Errors Names the invalid header.
+/// # Errors
+/// Names the invalid header.
 pub fn headers<'a>(
     pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<HeaderMap, SettingsError> {

@@ -29,7 +29,8 @@ pub struct ClientTls {
 impl ClientTls {
     /// Reads the files; `alpn` lists the client's protocols.
     ///
-    /// # Errors The first unusable file or setting, and its fault.
+    /// # Errors
+    /// The first unusable file or setting, and its fault.
     pub fn new(settings: &TlsSettings, alpn: &[&str]) -> Result<Self, TlsError> {
         let provider = super::provider();
         let name = settings.server_name_override.as_deref().map(server_name).transpose()?;
@@ -60,7 +61,8 @@ impl ClientTls {
     /// Returns the configuration of an HTTP client of one address. For a plain address it trusts no
     /// authority and reads no file, so it also works on a machine without authorities.
     ///
-    /// # Errors Those of [`ClientTls::new`].
+    /// # Errors
+    /// Those of [`ClientTls::new`].
     pub fn config_for(
         url: &str,
         settings: &TlsSettings,
@@ -82,7 +84,8 @@ impl ClientTls {
 
     /// Returns the expected certificate name of a server at `host`.
     ///
-    /// # Errors If the host is not a valid name.
+    /// # Errors
+    /// If the host is not a valid name.
     pub fn name_of(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         match &self.name {
             Some(name) => Ok(name.clone()),

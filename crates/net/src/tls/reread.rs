@@ -31,7 +31,8 @@ pub trait Reread: Send + Sync {
 
     /// Reloads it. Unusable content leaves the previous one in use. May block on the disk.
     ///
-    /// # Errors The fault, without any secret.
+    /// # Errors
+    /// The fault, without any secret.
     fn reread(&self) -> Result<Changed, String>;
 }
 

@@ -43,7 +43,8 @@ impl ServerTls {
     /// Reads the files. `listener` names it in logs and counters; `alpn` lists its protocols, the
     /// preferred one first.
     ///
-    /// # Errors The first unusable file or setting, and its fault.
+    /// # Errors
+    /// The first unusable file or setting, and its fault.
     pub fn new(
         settings: ListenerTlsSettings,
         listener: &'static str,
@@ -58,7 +59,8 @@ impl ServerTls {
 
     /// Performs the handshake with a peer. The caller sets a timeout.
     ///
-    /// # Errors Cause of a failed handshake.
+    /// # Errors
+    /// Cause of a failed handshake.
     pub async fn accept(&self, stream: TcpStream) -> Result<TlsStream, HandshakeFailure> {
         let config = {
             let current = self.current.read();

@@ -102,7 +102,8 @@ impl StorePages {
     /// Starts the store and its pages on a free port of the loopback address, on the current
     /// runtime.
     ///
-    /// # Errors The system refused a thread, temporary folder, port or random numbers.
+    /// # Errors
+    /// The system refused a thread, temporary folder, port or random numbers.
     pub async fn start(settings: PagesSettings) -> Result<Self, CollectorStartError> {
         let mut telemetry = Telemetry::without_endpoints()?;
         let own = settings.store.clone();

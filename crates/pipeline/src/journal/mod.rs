@@ -95,7 +95,8 @@ pub(super) struct RecoveryClaim(Claim);
 impl Journal {
     /// Opens the log in `data_dir`.
     ///
-    /// # Errors The folder or the log is unusable.
+    /// # Errors
+    /// The folder or the log is unusable.
     pub(super) fn open(
         data_dir: &Path,
         limits: LogLimits,
@@ -120,7 +121,8 @@ impl Journal {
 
     /// Appends a request with the configured durability; returns a claim on its position.
     ///
-    /// # Errors The log refuses it.
+    /// # Errors
+    /// The log refuses it.
     pub(super) async fn keep(&self, received: &Received) -> Result<Claim, AppendError> {
         let tags = notes::request_tags(received.signal, &received.raw, received.sender);
         let head = RecordHead { arrival_ns: (self.clock)(), tags };

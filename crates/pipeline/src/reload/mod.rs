@@ -76,7 +76,8 @@ impl Collector {
     /// exporters, forwards, judges, limits, clients. Also reloads certificates and tokens. On an
     /// error nothing changes.
     ///
-    /// # Errors The config is unusable.
+    /// # Errors
+    /// The config is unusable.
     pub async fn reload(&self, settings: CollectorSettings) -> Result<(), ReloadError> {
         let reloaded = self.try_reload(settings).await;
         let taken = reloaded.is_ok();

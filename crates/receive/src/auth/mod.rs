@@ -62,7 +62,8 @@ pub(crate) struct KnownClient {
 impl Authenticator {
     /// Reads the tokens.
     ///
-    /// # Errors The unusable file and the reason.
+    /// # Errors
+    /// The unusable file and the reason.
     pub(crate) fn new(settings: Option<AuthSettings>, meter: &Meter) -> Result<Self, String> {
         let metrics = ClientMetrics::new(meter);
         let nobody = KnownClients { settings: None, clients: Vec::new() };
@@ -72,7 +73,8 @@ impl Authenticator {
 
     /// Replaces the settings; on an error the previous ones stay in use.
     ///
-    /// # Errors The unusable file and the reason.
+    /// # Errors
+    /// The unusable file and the reason.
     pub(crate) fn replace(&self, settings: Option<AuthSettings>) -> Result<(), String> {
         let known = KnownClients::read(settings, &self.known(), &self.metrics)?;
         *self.known.write() = Arc::new(known);

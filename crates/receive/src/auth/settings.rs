@@ -72,7 +72,8 @@ pub struct SenderLimits {
 impl AuthSettings {
     /// Checks the section.
     ///
-    /// # Errors The first error, with its keys from this section, and its remedy.
+    /// # Errors
+    /// The first error, with its keys from this section, and its remedy.
     pub fn check(&self, has_client_ca: bool) -> Result<(), (Vec<&str>, String)> {
         let wrong = |keys: &[&'static str], text: &str| Err((keys.to_vec(), text.to_owned()));
         if self.clients.is_empty() {
@@ -96,7 +97,8 @@ impl AuthSettings {
 impl KnownClientSettings {
     /// Reads the file of tokens, if there is one.
     ///
-    /// # Errors The unusable file and the reason.
+    /// # Errors
+    /// The unusable file and the reason.
     pub fn check_file(&self) -> Result<(), String> {
         tokens::read(self).map(drop)
     }

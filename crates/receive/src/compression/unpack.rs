@@ -9,7 +9,8 @@ use spanscore_base::otlp::{ContentCoding, RawBody, Signal, json};
 
 /// Returns the request of a received body in protobuf, at most `bytes_max` bytes.
 ///
-/// # Errors The fault of the body.
+/// # Errors
+/// The fault of the body.
 pub fn unpack(signal: Signal, raw: &RawBody, bytes_max: usize) -> Result<Bytes, String> {
     let body = match raw.compression {
         None => raw.bytes.clone(),

@@ -277,7 +277,8 @@ impl<I: Intake> Follower<I> {
 
     /// Reads and hands over the next records of one file.
     ///
-    /// # Errors The end of its turn: there is no room, it cannot be read, or a batch was not
+    /// # Errors
+    /// The end of its turn: there is no room, it cannot be read, or a batch was not
     /// accepted and must be read again.
     async fn read(&mut self, at: usize) -> Result<FileBatch, Turn> {
         let bytes_max = self.settings.max_record_mib << 20;

@@ -49,7 +49,8 @@ const FOREIGN_SIGNS: [char; 2] = ['[', '{'];
 impl FileReceiverSettings {
     /// Checks the section.
     ///
-    /// # Errors An error text for the user.
+    /// # Errors
+    /// An error text for the user.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.include.iter().all(|pattern| pattern.trim().is_empty()) {
             return Err("`include` names no files");

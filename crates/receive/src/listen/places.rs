@@ -65,7 +65,8 @@ impl ConnectionPlaces {
 
     /// Takes a place for a connection of this size, if necessary that of a quiet one.
     ///
-    /// # Errors The exceeded limit.
+    /// # Errors
+    /// The exceeded limit.
     pub(super) fn take(
         &self,
         peer: u32,

@@ -97,7 +97,8 @@ impl Receivers {
     /// Serves both protocols on one free port of the loopback address, selected by content type,
     /// for a sender that is given one address.
     ///
-    /// # Errors If the system gives no port.
+    /// # Errors
+    /// If the system gives no port.
     pub async fn start_on_one_port<I: Intake>(
         intake: I,
         memory: &Memory,
@@ -134,7 +135,8 @@ impl Receivers {
 
     /// Replaces the authentication settings; on an error the previous ones stay in use.
     ///
-    /// # Errors The unusable token file and the reason.
+    /// # Errors
+    /// The unusable token file and the reason.
     pub fn replace_auth(&self, settings: Option<AuthSettings>) -> Result<(), String> {
         self.auth.replace(settings)
     }

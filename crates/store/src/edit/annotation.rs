@@ -113,7 +113,8 @@ impl AnnotationChange {
 impl StoreView {
     /// Stores an annotation; returns it, and true if it is new.
     ///
-    /// # Errors Its subject is missing, a value is invalid, a limit is reached, or the store cannot
+    /// # Errors
+    /// Its subject is missing, a value is invalid, a limit is reached, or the store cannot
     /// be written.
     pub fn annotate(&self, new: NewAnnotation) -> Result<(StoredAnnotation, bool), StoreEditError> {
         new.verdict.check()?;
@@ -134,7 +135,8 @@ impl StoreView {
 
     /// Changes the verdict of an annotation; with a revision only if it is unchanged.
     ///
-    /// # Errors It is missing or was changed, a value is invalid, or the store cannot be written.
+    /// # Errors
+    /// It is missing or was changed, a value is invalid, or the store cannot be written.
     pub fn change_annotation(
         &self,
         id: &str,
@@ -159,7 +161,8 @@ impl StoreView {
 
     /// Deletes an annotation; with a revision only if it is unchanged.
     ///
-    /// # Errors It is missing or was changed, or the store cannot be written.
+    /// # Errors
+    /// It is missing or was changed, or the store cannot be written.
     pub fn delete_annotation(&self, id: &str, revision: Option<i64>) -> Result<(), StoreEditError> {
         let id = id.to_owned();
         self.edit(move |connection| {

@@ -64,7 +64,8 @@ impl DatasetItemChange {
 impl StoreView {
     /// Creates an item from a run.
     ///
-    /// # Errors The run is missing, the name is taken, a value is invalid, a limit is reached, or
+    /// # Errors
+    /// The run is missing, the name is taken, a value is invalid, a limit is reached, or
     /// the store cannot be written.
     pub fn add_item(&self, new: NewDatasetItem) -> Result<DatasetItem, StoreEditError> {
         check_name("dataset", &new.dataset)?;
@@ -78,7 +79,8 @@ impl StoreView {
 
     /// Changes an item; with a revision only if it is unchanged.
     ///
-    /// # Errors It is missing or was changed, a value is invalid, or the store cannot be written.
+    /// # Errors
+    /// It is missing or was changed, a value is invalid, or the store cannot be written.
     pub fn change_item(
         &self,
         (dataset, key): (&str, &str),
@@ -103,7 +105,8 @@ impl StoreView {
 
     /// Deletes an item; with a revision only if it is unchanged.
     ///
-    /// # Errors It is missing or was changed, or the store cannot be written.
+    /// # Errors
+    /// It is missing or was changed, or the store cannot be written.
     pub fn delete_item(
         &self,
         (dataset, key): (&str, &str),

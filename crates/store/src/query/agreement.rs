@@ -53,7 +53,8 @@ impl StoreReader {
     /// Lists people's labels on matching runs, newest first; for each person the last one on a
     /// subject.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn labels(&self, filter: &StoreFilter) -> Result<Vec<PersonLabel>, StoreQueryError> {
         let connection = self.begin();
         let (condition, mut values) = filter.of_runs(CALLED);

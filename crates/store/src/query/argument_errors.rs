@@ -34,7 +34,8 @@ impl StoreReader {
     /// Counts argument errors by tool and text, the most frequent first, in the newest failing
     /// evaluations of `tool_call_validity`.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn argument_errors(
         &self,
         filter: &StoreFilter,

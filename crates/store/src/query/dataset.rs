@@ -89,7 +89,8 @@ impl StoreReader {
 
     /// Lists the items of a dataset page by page, by creation.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn dataset_items(
         &self,
         dataset: &str,

@@ -53,7 +53,8 @@ pub enum StoreField {
 impl StoreField {
     /// Parses the name of a field.
     ///
-    /// # Errors There is no such field; suggests the nearest.
+    /// # Errors
+    /// There is no such field; suggests the nearest.
     pub fn from_word(word: &str) -> Result<Self, StoreQueryError> {
         word.parse().map_err(|_| {
             let names: Vec<&str> = Self::all().map(Self::as_str).collect();
@@ -63,7 +64,8 @@ impl StoreField {
 
     /// Checks a filter value, with or without the excluding `!`.
     ///
-    /// # Errors The value is none of the field's fixed set, or a trace id has other digits.
+    /// # Errors
+    /// The value is none of the field's fixed set, or a trace id has other digits.
     pub fn check(self, value: &str) -> Result<(), StoreQueryError> {
         let word = value.strip_prefix('!').unwrap_or(value);
         let words: &[&str] = match self {

@@ -176,7 +176,8 @@ impl StoreReader {
 
     /// Counts tool calls, and failed ones.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn count_calls(&self, filter: &StoreFilter) -> Result<(i64, i64), StoreQueryError> {
         let connection = self.begin();
         let (query, values) = if filter.fits_tool_sums() {
@@ -221,7 +222,8 @@ impl StoreReader {
 
     /// Counts the reasons that targets were not judged, the most frequent first.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn reasons(&self, filter: &StoreFilter) -> Result<Vec<ReasonCount>, StoreQueryError> {
         let connection = self.begin();
         let (condition, values) = filter.within(connection)?.of_rows();
@@ -235,7 +237,8 @@ impl StoreReader {
 
     /// Returns the figures of each case and evaluator; the keys are both names.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn cases(&self, filter: &StoreFilter) -> Result<Vec<CaseFigures>, StoreQueryError> {
         let connection = self.begin();
         let (condition, values) = filter.within(connection)?.of_rows();

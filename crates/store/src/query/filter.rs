@@ -58,7 +58,8 @@ impl StoreFilter {
 
     /// Asks for a part of the title or of an explanation; an empty one asks for nothing.
     ///
-    /// # Errors The text is too long.
+    /// # Errors
+    /// The text is too long.
     pub fn ask_text(&mut self, text: &str) -> Result<(), StoreQueryError> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(StoreQueryError::Text { bytes: text.len() });

@@ -161,7 +161,8 @@ pub struct StoreReader {
 impl StoreReader {
     /// Opens a file.
     ///
-    /// # Errors It is missing, or has a newer version.
+    /// # Errors
+    /// It is missing, or has a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreOpenError> {
         if !path.is_file() {
             return Err(StoreOpenError::Missing { path: path.to_owned() });
@@ -203,7 +204,8 @@ impl StoreReader {
 
     /// Returns the figures of each group in each time bucket, whose number is the last key.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn series(
         &self,
         filter: &StoreFilter,
@@ -226,7 +228,8 @@ impl StoreReader {
     /// Returns the figures of each group, from sums if these contain all fields. Sums include shed
     /// evaluations, but round time bounds to minutes, and beyond 48 hours to hours.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn groups(
         &self,
         filter: &StoreFilter,
@@ -237,14 +240,16 @@ impl StoreReader {
 
     /// Finds a run by its trace id, or its first digits.
     ///
-    /// # Errors There is none, or several match.
+    /// # Errors
+    /// There is none, or several match.
     pub fn trajectory(&self, id: &str) -> Result<StoredTrajectory, StoreQueryError> {
         trajectory::find(self.begin(), id)
     }
 
     /// Returns the losses of lists and sums since the file was created.
     ///
-    /// # Errors The file cannot be read.
+    /// # Errors
+    /// The file cannot be read.
     pub fn losses(&self) -> Result<StoreLosses, StoreQueryError> {
         let connection = self.begin();
         let mut losses = StoreLosses::default();

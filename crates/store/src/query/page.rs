@@ -148,7 +148,8 @@ impl StoreReader {
 
     /// Lists sessions with a matching run page by page, the most recently active first.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn sessions(
         &self,
         filter: &StoreFilter,
@@ -210,7 +211,8 @@ impl StoreReader {
     /// Lists calls of matching runs page by page, those of the last stored run first; `tool`
     /// filters the calls.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn call_page(
         &self,
         filter: &StoreFilter,

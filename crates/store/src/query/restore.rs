@@ -135,7 +135,8 @@ impl RestoredRun {
     /// Returns the trajectory with a work budget of `steps`; `None` if nothing can judge it. Its
     /// resource has only [`RESOURCE_KEYS`], without [gaps](Self::resource_gaps).
     ///
-    /// # Errors The reason, as text.
+    /// # Errors
+    /// The reason, as text.
     pub fn trajectory(&self, steps: u64) -> Result<Trajectory<'_>, &'static str> {
         let Some(content) = &self.content else {
             return Err("the content of the run is not stored");
@@ -183,7 +184,8 @@ impl RestoredRun {
 impl StoreReader {
     /// Lists runs with the data for judging them again, newest first, page by page.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn restored_runs(
         &self,
         filter: &StoreFilter,

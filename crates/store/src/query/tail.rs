@@ -66,7 +66,8 @@ impl StoreReader {
     /// Returns the runs after one row up to another, the newest `limit` of them, and the number of
     /// all.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn runs_between(
         &self,
         filter: &StoreFilter,
@@ -83,7 +84,8 @@ impl StoreReader {
 
     /// Returns the evaluations after one row up to another, in the same way.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn evaluations_between(
         &self,
         filter: &StoreFilter,
@@ -98,7 +100,8 @@ impl StoreReader {
     /// Returns the annotations on matching runs changed after one time up to another, in the same
     /// way.
     ///
-    /// # Errors The query takes too long, or the file cannot be read.
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
     pub fn annotations_between(
         &self,
         filter: &StoreFilter,

@@ -11,7 +11,8 @@ const DAY_MS: i64 = 24 * 3_600_000;
 
 /// Reads a point in time, Unix milliseconds; days begin at midnight UTC.
 ///
-/// # Errors The text is not a time.
+/// # Errors
+/// The text is not a time.
 pub fn point_in_time(text: &str, now_ms: i64) -> Result<i64, StoreQueryError> {
     let today = now_ms.div_euclid(DAY_MS) * DAY_MS;
     match text.trim() {

@@ -62,7 +62,8 @@ impl Description {
 
     /// Checks that it supports a level.
     ///
-    /// # Errors It does not.
+    /// # Errors
+    /// It does not.
     pub(in crate::external) fn check_level(&self, level: Level) -> Result<(), ExternalFault> {
         if self.takes(level) {
             return Ok(());

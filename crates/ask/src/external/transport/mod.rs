@@ -131,7 +131,8 @@ pub(super) enum ExternalClient {
 impl ExternalClient {
     /// Creates a client and starts its spare processes.
     ///
-    /// # Errors An unusable setting, such as an unreadable file.
+    /// # Errors
+    /// An unusable setting, such as an unreadable file.
     pub(super) fn new(plan: &ExternalPlan) -> Result<Arc<Self>, String> {
         Ok(Arc::new(match &plan.transport {
             ExternalTransport::Process(process) => {

@@ -90,7 +90,8 @@ impl SpentFile {
 
     /// Writes the changes since the last call, or a complete new file renamed over the old.
     ///
-    /// # Errors Those of the file system; the next write is complete.
+    /// # Errors
+    /// Those of the file system; the next write is complete.
     pub(in crate::judge) async fn keep(&mut self, backend: &JudgeBackend) -> io::Result<()> {
         // Without the file that the changes extend, the second write is complete.
         if !self.try_keep(backend).await? {

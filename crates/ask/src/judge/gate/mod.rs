@@ -168,7 +168,8 @@ impl JudgeGate {
 
     /// Admits a request of a sender and reserves its worst case: `estimate` tokens in and out.
     ///
-    /// # Errors The blocking limit.
+    /// # Errors
+    /// The blocking limit.
     pub(in crate::judge) fn begin(
         &mut self,
         now_ms: u64,

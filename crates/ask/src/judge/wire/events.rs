@@ -12,7 +12,8 @@ use crate::judge::settings::JudgeApi;
 /// Reads the body of a success: JSON, alone in a list or as the `data` of a gateway's envelope, or
 /// events. Returns true as well for an error that ended a begun answer.
 ///
-/// # Errors It is neither, or one of its events is not JSON.
+/// # Errors
+/// It is neither, or one of its events is not JSON.
 pub(super) fn whole(api: JudgeApi, raw: &[u8]) -> Result<(Value, bool), Fault> {
     let raw = raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw);
     let body: Value = match serde_json::from_slice(raw) {

@@ -160,7 +160,8 @@ fn headers(judge: &JudgeSettings, key: Option<&str>) -> Vec<(&'static str, Strin
 
 /// Reads the answer to a question.
 ///
-/// # Errors The fault, for an error status and for a body without a message.
+/// # Errors
+/// The fault, for an error status and for a body without a message.
 pub(in crate::judge) fn reply(
     judge: &JudgeSettings,
     capabilities: &ProviderCapabilities,
