@@ -22,13 +22,7 @@ const ANSWERS: [&str; 3] = ["items", "verdict", "score"];
 const LABELS: [&str; 5] = ["name", "type", "id", "tool", "status"];
 /// Keys of what a model thinks before its answer, and beside a wrapped one.
 const THOUGHTS: [&str; 8] = [
-    "thoughts",
-    "thought",
-    "thinking",
-    "reasoning",
-    "reasoning_content",
-    "analysis",
-    "scratchpad",
+    "thoughts", "thought", "thinking", "reasoning", "reasoning_content", "analysis", "scratchpad",
     "chain_of_thought",
 ];
 /// Longest text beside a wrapped answer, bytes.
