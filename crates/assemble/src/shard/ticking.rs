@@ -24,8 +24,8 @@ impl Shard {
         self.tick_unless(now_ms, most, |_| false, due);
     }
 
-    /// Variant of [`Self::tick_some`] for traces of delayed senders. Their silence means nothing,
-    /// so they stay open until their requests were added, or `age_max` is over.
+    /// Variant of [`Self::tick_some`] that leaves traces of delayed senders open until their
+    /// requests were added, or `age_max` is over: silence means nothing while requests wait.
     pub fn tick_unless(
         &mut self,
         now_ms: u64,
