@@ -36,8 +36,8 @@ const HOLDING_MAX: usize = 4;
 /// up.
 const PEER_HOLDING_MAX: usize = 64;
 
-/// Returns true if a sender's requests are held up, because much of it waits. Topics and files have
-/// no connection and many senders, so they are never held up.
+/// Returns true if a sender is held up, because many of its long traces or sessions wait. Records
+/// of topics and files have no connection and come from many senders, so they are never held up.
 pub(crate) fn holds_up(waiting: &SenderShares, sender: Sender) -> bool {
     let (peer, own) = waiting.held(sender);
     sender.connection != 0 && (own >= HOLDING_MAX || own > 0 && peer >= PEER_HOLDING_MAX)
