@@ -55,7 +55,7 @@ struct WaitingTrace {
 pub(crate) struct LongTraces {
     /// Channels to the thread; without them the shard judges traces.
     thread: Option<(mpsc::Sender<LongTask>, mpsc::Receiver<LongJudgement>)>,
-    line: FairQueue<Handle>,
+    queue: FairQueue<Handle>,
     waiting: HashMap<Handle, WaitingTrace>,
     /// Bytes of all waiting ones and the one being judged, and their limit.
     bytes: usize,
@@ -117,7 +117,7 @@ impl LongTraces {
             return;
         }
         self.by_sender.add(sender, 1);
-        self.line.put(sender, 1, due.handle);
+        self.queue.put(sender, 1, due.handle);
     }
 
     /// Returns the due of a waiting trace.
@@ -130,7 +130,7 @@ impl LongTraces {
         if self.running.is_some() {
             return None;
         }
-        let handle = self.line.take()?;
+        let handle = self.queue.take()?;
         let WaitingTrace { due, sender, bytes } = self.waiting.remove(&handle)?;
         self.bytes -= bytes;
         self.by_sender.remove(sender, 1);
@@ -183,7 +183,7 @@ impl LongTraces {
     /// Returns all waiting traces, and has later ones judged on the shard.
     pub(super) fn give_up(&mut self) -> Vec<Due> {
         self.is_off = true;
-        self.line = FairQueue::default();
+        self.queue = FairQueue::default();
         self.by_sender = SenderShares::default();
         self.bytes = self.running_bytes;
         self.waiting.drain().map(|(_, waiting)| waiting.due).collect()
