@@ -53,7 +53,7 @@ impl Sender {
         Self { group: ClientGroup::default(), ..self }
     }
 
-    /// Returns true if the records came from a topic, without a connection.
+    /// Returns true for records of a named group without a connection, which come from a topic.
     pub fn is_topic(self) -> bool {
         self.connection == 0 && !self.group.is_everybody()
     }
