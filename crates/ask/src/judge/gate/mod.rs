@@ -67,7 +67,7 @@ pub(in crate::judge) enum GateBlock {
     Reserved,
     /// Share of a holder reserved by its requests in flight: others need not wait.
     ShareReserved(ShareHolder),
-    /// Budget reserved for other senders.
+    /// Rest of the budget, which is for other senders.
     OthersShare,
     /// Spent budget: no use in waiting.
     Budget,
