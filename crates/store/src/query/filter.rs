@@ -216,7 +216,7 @@ impl StoreFilter {
         (from, parts.joined())
     }
 
-    /// Returns true if it matches only failing or broken evaluations.
+    /// Returns true if it matches only current evaluations that failed, or whose evaluator broke.
     pub(super) fn is_failing(&self) -> bool {
         let is_all = |field, word: &str| {
             let mut values = self.values(field).peekable();

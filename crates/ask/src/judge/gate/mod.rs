@@ -28,7 +28,7 @@ const MINUTE_MS: u64 = 60_000;
 /// Burst of a bucket: the refill of this time, milliseconds.
 const BURST_MS: u64 = 10_000;
 
-/// Consecutive faults, or faults in the last minute's answers, that open the circuit.
+/// Faults that open the circuit: in a row, or half of the last answers within a minute.
 const CIRCUIT: CircuitRules = CircuitRules {
     row: 5,
     window: Some((20, Duration::from_secs(60))),
