@@ -68,7 +68,7 @@ pub struct Config {
     /// Store of judged runs and their evaluations, which `spanscore scores` and `spanscore show`
     /// read; `false` turns it off.
     pub store: StoreSection,
-    /// Query interface of the store; `false` turns it off, and so does `store: false`.
+    /// Query API of the store; `false` turns it off, and so does `store: false`.
     pub dashboard: DashboardSection,
     /// Our own metrics, health and logs.
     pub telemetry: TelemetrySettings,
