@@ -1,4 +1,4 @@
-//! `pairwise`: the answer beside that of a baseline run, in either order.
+//! `pairwise`: the answer compared with that of a baseline run, in both orders.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,10 +1,10 @@
 //! `tool_efficiency`: the share of tool calls that do not repeat an earlier one.
 //!
-//! A call is redundant when an earlier one has the same name and matching arguments, unless it
-//! watches a job. Calls that were made together are taken in the order that leaves the fewest
-//! redundant. Arguments are decoded only where two calls share a name. The cost is linear in
-//! the calls where "matches" can be hashed (`exact`, `ignore`, `keys`); otherwise each call is
-//! compared with the distinct ones of its name, within [`COMPARED_MAX`].
+//! A call is redundant if an earlier one has the same name and matching arguments, unless it polls
+//! a job. Parallel calls take the order with the fewest redundant calls. Arguments are decoded only
+//! if two calls share a name. The cost is linear in the calls if the matcher allows hashing
+//! (`exact`, `ignore`, `keys`). Otherwise each call is compared with the distinct ones of its name,
+//! up to [`COMPARED_MAX`].
 
 use hashbrown::hash_table::{Entry, HashTable};
 use schemars::JsonSchema;
@@ -24,11 +24,10 @@ use spanscore_base::model::{
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
 
-/// Values that may be compared with others, nested ones included; a trajectory that would cost more
-/// is not evaluable.
+/// Limit on compared values, including nested ones; a trajectory beyond it is not evaluable.
 pub const COMPARED_MAX: usize = 4_000_000;
 
-/// Calls up to which they are compared one by one; longer trajectories are hashed.
+/// Limit on calls compared one by one; longer trajectories are hashed.
 const SCANNED_MAX: usize = 32;
 
 /// Registry entry of `tool_efficiency`.
@@ -82,9 +81,9 @@ struct Settings {
 
 struct ToolEfficiency {
     settings: Settings,
-    /// Rules that tell failed calls, where they may be repeated.
+    /// Rules that identify failed calls, if these may be repeated.
     failures: Option<FailureRules>,
-    /// Rules that tell failed calls, where other results are progress.
+    /// Rules that identify failed calls, if other results are progress.
     progress: Option<FailureRules>,
 }
 
@@ -92,10 +91,10 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     Ok(Evaluator::code(ToolEfficiency::new(node.read()?)?))
 }
 
-/// Calls of a trajectory in the order in which they are judged.
+/// Calls of a trajectory in the order of judgement.
 struct Listed<'c, 'a> {
     calls: &'c [ToolCall<'a>],
-    /// Index of each call in that order; empty where they are judged as they stand.
+    /// Index of each call in that order; empty for the original order.
     places: Vec<usize>,
     effort: &'c WorkBudget,
 }
@@ -115,7 +114,7 @@ impl Listed<'_, '_> {
     }
 }
 
-/// Reason why redundancy cannot be told.
+/// Reason why redundancy is unknown.
 enum Obstacle {
     NotRecorded(usize),
     TooLarge,
@@ -123,7 +122,7 @@ enum Obstacle {
 
 const NO_ARGUMENTS: Value<'static> = Value::Null;
 
-/// Counts the entries of the objects within a value, at any depth.
+/// Counts the object entries within a value, at any depth.
 fn nested_entries(value: &Value<'_>) -> usize {
     match value {
         Value::Map(map) => map.len() + map.iter().map(|(_, it)| nested_entries(it)).sum::<usize>(),
@@ -147,8 +146,8 @@ impl ToolEfficiency {
         &self.settings.argument_matcher
     }
 
-    /// Orders the calls of each group so that the fewest are redundant: more general arguments
-    /// before those that they cover, failed calls before those that may retry them.
+    /// Orders the calls of each group for the fewest redundant ones: general arguments before those
+    /// that they cover, failed calls before their retries.
     fn listed<'c, 'a>(&self, trajectory: &'c Trajectory<'a>) -> Listed<'c, 'a> {
         let calls = &trajectory.tool_calls[..];
         let mut listed = Listed { calls, places: Vec::new(), effort: &trajectory.effort };
@@ -192,7 +191,7 @@ impl ToolEfficiency {
         }
     }
 
-    /// Returns true if the call at `later` repeats the one at `earlier`.
+    /// Returns true if the call at `later` repeats that at `earlier`.
     #[inline]
     fn repeats(
         &self,
@@ -310,11 +309,11 @@ impl ToolEfficiency {
         Ok(())
     }
 
-    /// Counts the redundant calls; also lists them where reasons are wanted.
+    /// Counts the redundant calls; lists them if reasons are wanted.
     fn count(&self, calls: &Listed<'_, '_>, want: Want) -> Result<(usize, Vec<usize>), Obstacle> {
         let mut count = 0;
         let mut found = Vec::new();
-        // The last repetition of each distinct call: the one that a further repetition retries.
+        // The last repetition of each distinct call: the one that another repetition retries.
         let mut last: hashbrown::HashMap<usize, usize> = hashbrown::HashMap::new();
         self.walk(calls, |index, earlier| {
             let before = last.insert(earlier, index).unwrap_or(earlier);
@@ -353,7 +352,7 @@ impl ToolEfficiency {
     }
 }
 
-/// Returns true if two calls are recorded to have returned different results.
+/// Returns true if two calls have different recorded results.
 fn has_another_result(calls: &Listed<'_, '_>, before: usize, index: usize) -> bool {
     let results = [before, index].map(|at| calls[at].result.value());
     let [Some(old), Some(new)] = results else { return false };

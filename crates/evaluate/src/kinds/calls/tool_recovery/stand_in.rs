@@ -1,4 +1,4 @@
-//! Calls of other tools that stand in for a failed one.
+//! Calls of other tools that substitute for a failed one.
 
 use std::fmt::{self, Write};
 
@@ -8,20 +8,20 @@ use crate::shared::roles;
 use spanscore_base::model::{ToolCall, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
-/// Bytes of an argument that are searched in one step.
+/// Bytes of an argument searched in one step.
 const SEARCHED_BYTES_PER_STEP: usize = 4;
-/// Beginning of a failure that is searched for words for something missing, and these words.
+/// Bytes at the start of a failure that are searched for the words for something missing.
 const MISSING_BYTES_MAX: usize = 2000;
 const MISSING: [&str; 11] = [
     "not found", "no such", "not exist", "no record", "unknown user", "unknown id",
     "unknown customer", "unknown order", "unknown account", "unknown item", "unknown file",
 ];
-/// Characters of an argument that shows that two tools look for the same thing.
+/// Fewest characters of an argument that shows that two tools seek the same thing.
 const SHARED_CHARS_MIN: usize = 4;
 
-/// Returns true if another tool is given what the failed one was: the same values under the same
-/// names, most of them and more than one, where counts, truth values and null say nothing; and does
-/// the like by its name, or looks up what became of it.
+/// Returns true if another tool substitutes for the failed one. It must receive most of the same
+/// values under the same names, at least two, without counters, booleans and null. It must also have
+/// a similar name, or look up the outcome.
 pub(super) fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
     let given = call.arguments.value().and_then(Value::as_map);
     let taken = next.arguments.value().and_then(Value::as_map);
@@ -47,10 +47,10 @@ pub(super) fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &Work
         && (roles::looks(&next.name) || roles::share_word(&call.name, &next.name))
 }
 
-/// Returns true if the failed call did not find something.
+/// Returns true if the failed call reports something missing.
 pub(super) fn misses(call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
     let mut told = Beginning(String::new());
-    // Whatever is beyond the beginning is not written.
+    // Text beyond the limit is cut.
     let _ = match (&call.error, call.result.value()) {
         (Some(error), _) => told.write_str(error),
         (None, Some(Value::String(text))) => told.write_str(text),
@@ -63,7 +63,7 @@ pub(super) fn misses(call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
     }
 }
 
-/// Writer of the beginning of a failure.
+/// Writer that keeps the first bytes of a failure.
 struct Beginning(String);
 
 impl fmt::Write for Beginning {
@@ -74,8 +74,7 @@ impl fmt::Write for Beginning {
     }
 }
 
-/// Returns true if another tool looks for the same thing: one of a similar name, or with one of the
-/// same arguments.
+/// Returns true if another tool seeks the same thing: with a similar name or an equal argument.
 pub(super) fn seeks_the_same(
     call: &ToolCall<'_>,
     next: &ToolCall<'_>,
@@ -84,8 +83,8 @@ pub(super) fn seeks_the_same(
     roles::is_akin(&call.name, &next.name) || shares_argument(call, next, effort)
 }
 
-/// Returns true if a call is given one of the arguments of another, as a whole or in a text: truth
-/// values and null are none.
+/// Returns true if a call receives one of another's arguments, whole or within a text, except
+/// booleans and null.
 pub(super) fn shares_argument(
     call: &ToolCall<'_>,
     next: &ToolCall<'_>,
