@@ -1,15 +1,15 @@
-//! Differences between an expected value with rules and an actual one, by argument and rule.
+//! Mismatches between an expected value with rules and an actual one, by argument and rule.
 
 use super::rule::MatchRule;
 use super::{Expected, MatchContext};
 use crate::shared::arguments::ArgumentMode;
 use spanscore_base::value::{Map, Value};
 
-/// Most differences that are collected of one call.
+/// Limit on the mismatches collected of one call.
 const COMPLAINTS_MAX: usize = 1_000;
 
 impl MatchRule {
-    /// Returns the words for a value that is not as the rule says.
+    /// Returns the description of a rule's mismatch.
     fn complaint(&self) -> &'static str {
         match self {
             Self::Any => "is missing",
@@ -28,8 +28,8 @@ impl MatchRule {
 }
 
 impl MatchContext<'_> {
-    /// Returns the entries of the arguments that are not as expected: the path of each, which
-    /// stands in the criteria, and the rule that it breaks.
+    /// Returns the mismatches of the arguments: the path of each in the criteria, and the violated
+    /// rule.
     pub fn complaints(
         &self,
         entries: &[(String, Expected)],
@@ -48,7 +48,7 @@ impl MatchContext<'_> {
         complaints
     }
 
-    /// Returns the parts of a value that are not as expected; the path of the whole is empty.
+    /// Returns the mismatches of a value; the path of the whole is empty.
     pub fn complaints_of(
         &self,
         expected: &Expected,
@@ -59,14 +59,14 @@ impl MatchContext<'_> {
         complaints
     }
 
-    /// Returns true if a key at the top is one that `keys` names, or leads to one.
+    /// Returns true if `keys` has a top-level key or a path below it.
     fn is_looked_at(&self, key: &str) -> bool {
         let keys = &self.options.keys;
         let leads = |path: &String| path == key || path.split('.').next() == Some(key);
         keys.is_empty() || keys.iter().any(leads)
     }
 
-    /// Adds what is not as expected at and below a path.
+    /// Adds the mismatches at and below a path.
     fn add(
         &self,
         expected: &Expected,
