@@ -1,10 +1,9 @@
-//! Windows: a run too long for one request is asked about in several. Each shows all of the run in
-//! outline, and some of its calls in detail.
+//! Windows: a run too long for one request is asked about in several. Each shows an outline of the
+//! run, and some of its calls in detail.
 //!
-//! In a window, operator, tools, user and answer stand as in any record that is cut. The calls that
-//! are asked about in it keep their arguments and results; of the results of all others only what
-//! those calls use is left, and of their arguments nothing. Where even that is too long, calls far
-//! from those that are asked about are only counted.
+//! In a window, operator, tools, user and answer appear as in any cut record. The calls in question
+//! keep their arguments and results; other calls lose their arguments, and of their results only
+//! values used by those calls stay. If this is still too long, distant calls are only counted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,19 +19,19 @@ use crate::judged::cut::{self, UsedValues};
 use crate::judged::record::{LineKind, RecordLine};
 use spanscore_base::value::Value;
 
-/// Requests about one run at most.
+/// Limit on the requests about one run.
 pub(in crate::judged) const WINDOWS_MAX: usize = 16;
-/// Tokens of a result outside the window that holds a value used in it.
+/// Tokens of a result outside the window with a value used in it.
 const OUTSIDE_TOKENS: usize = 60;
 /// Lines around those of a window that are never folded.
 const NEAR_LINES: usize = 4;
 
-/// Part of the statements, with the record that shows the calls they are about.
+/// Part of the statements, with a record that shows their calls.
 #[derive(Debug)]
 pub(in crate::judged) struct RecordWindow {
     /// Rendered record.
     pub(in crate::judged) record: Arc<RenderedRecord>,
-    /// Statements, by their index among those that are asked.
+    /// Statements, by their index among those to be asked.
     pub(in crate::judged) items: Range<usize>,
 }
 
@@ -49,7 +48,7 @@ pub(in crate::judged) fn parts(
 /// second.
 ///
 /// # Errors
-/// The size where it does not fit.
+/// Returns the size if it does not fit.
 pub(in crate::judged) fn render_orders(
     lines: &[RecordLine],
     room: RenderRoom,
@@ -66,7 +65,7 @@ pub(in crate::judged) fn render_orders(
     [(lines, 0..1), (&swapped[..], 1..2)].into_iter().map(window).collect()
 }
 
-/// Turns cites of the record with its two answers swapped into those of the record as it is.
+/// Converts cites of the record with swapped answers to those of the original.
 pub(in crate::judged) fn swap_back(lines: &[RecordLine], answers: &mut JudgeAnswers) {
     let mut seqs = lines.iter().filter(|it| it.kind == LineKind::Answer).map(|it| it.seq);
     let (Some(first), Some(second)) = (seqs.next(), seqs.next()) else { return };
@@ -79,12 +78,11 @@ pub(in crate::judged) fn swap_back(lines: &[RecordLine], answers: &mut JudgeAnsw
     }
 }
 
-/// Divides statements into as few windows as fit, none of which holds more than `statements`;
-/// `calls` holds, for each statement, the place in time of the call that it is about, if it is
-/// about one.
+/// Divides statements into as few windows as fit, each with at most `statements`; `calls` has for
+/// each statement the seq of its call, if any.
 ///
 /// # Errors
-/// The size where even [`WINDOWS_MAX`] windows do not fit.
+/// Returns the size if even [`WINDOWS_MAX`] windows do not fit.
 pub(in crate::judged) fn render_windows(
     lines: &[RecordLine],
     calls: &[Option<u64>],
@@ -124,7 +122,7 @@ fn render_window(
         (LineKind::Result, Some(value)) => is_inside(line) || used.is_in(value),
         _ => true,
     };
-    // Computed once: the search for used values takes most of the time.
+    // Computed once, since the search for used values takes most of the time.
     let told: Vec<bool> = lines.iter().map(is_told).collect();
     let shape = |(line, told): (&RecordLine, &bool)| {
         let Some(value) = line.content.value() else { return LineShape::default() };

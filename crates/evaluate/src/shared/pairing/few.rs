@@ -46,8 +46,8 @@ impl<'g> Few<'g> {
         let mut from = 0;
         for (index, group) in self.group_of.iter().enumerate() {
             // Calls after the last assigned one come first: a run as expected is in order, so that
-            // the first try nearly always matches. `checked_shl`, since a shift by all 128 bits is
-            // undefined.
+            // the first try nearly always matches. `checked_shl`, since a shift by all 128 bits
+            // overflows.
             let free = self.calls[*group] & !taken;
             let later = free & u128::MAX.checked_shl(from).unwrap_or(0);
             let at = bits(later).chain(bits(free & !later)).find(|at| fits(index, *at))?;
