@@ -1,7 +1,7 @@
-//! Encoded requests to records, when they arrive.
+//! Conversion of encoded requests to records on arrival.
 //!
-//! One pass over each span or log event: its keys lead through a trie to the rules of retention,
-//! and the retained facts are written to the batch of its shard in the layout that `resolve` reads
+//! Each span or log event is read in one pass: a trie of its keys gives the retention rules, and
+//! the retained facts are written to the batch of its shard, in the layout that `resolve` reads
 //! when the trace is complete.
 //!
 //! ```text
