@@ -1,13 +1,13 @@
-//! Decoder of a call from the attributes of an event: `acme.tool_name`, `acme.call_id`,
-//! `acme.tool_input`, `acme.success`. The last word of a key tells which part it holds.
+//! Decoder of a call from an event's attributes: `acme.tool_name`, `acme.call_id`,
+//! `acme.tool_input`, `acme.success`. The last word of a key identifies its part.
 
 use super::Decoded;
 use spanscore_base::value::{Map, Value};
 
-/// Words behind the telling word of a key that add nothing to it.
+/// Words after the identifying word of a key without a meaning of their own.
 const HOLDERS: [&str; 7] = ["value", "json", "text", "raw", "content", "data", "str"];
 
-/// Part of a call that an attribute of an event holds.
+/// Part of a call in an attribute of an event.
 #[derive(Clone, Copy, PartialEq)]
 enum ToldPart {
     Id,
@@ -18,7 +18,7 @@ enum ToldPart {
     Error,
 }
 
-/// Returns the call and its result, in the form of messages of a model and of a tool.
+/// Returns the call and its result as messages of a model and a tool.
 pub(super) fn told_call(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(map) = value else { return None };
     let mut call = Map::default();
