@@ -64,7 +64,7 @@ impl Evaluator {
     }
 
     /// Returns the classes of a classifier; `None` for others.
-    pub fn classes(&self) -> Option<ToldClasses> {
+    pub fn classes(&self) -> Option<ClassifierClasses> {
         self.as_code()?.classes()
     }
 
@@ -115,7 +115,7 @@ pub trait CodeEvaluator: Send + Sync {
     }
 
     /// Returns the classes of a classifier; `None` for others.
-    fn classes(&self) -> Option<ToldClasses> {
+    fn classes(&self) -> Option<ClassifierClasses> {
         None
     }
 
@@ -147,7 +147,7 @@ pub trait JudgedEvaluator: Send + Sync {
 
 /// Classes of a classifier; the details of its evaluations name only those of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ToldClasses {
+pub struct ClassifierClasses {
     /// Class names in the order of the settings.
     pub names: Vec<String>,
     /// Weight of recall in the F-score.

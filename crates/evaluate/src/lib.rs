@@ -14,7 +14,7 @@ pub mod kinds;
 pub mod requests;
 pub mod shared;
 
-pub use evaluator::{CodeEvaluator, Early, Evaluator, JudgedEvaluator, Kind, ToldClasses};
+pub use evaluator::{ClassifierClasses, CodeEvaluator, Early, Evaluator, JudgedEvaluator, Kind};
 pub use kinds::{KINDS, kind};
 pub use requests::{AskedTarget, ExternalRequest, JudgeRequest};
 pub use shared::failure::{FailureJudge, FailureSettings};

@@ -4,7 +4,7 @@
 //! `src/agentevals/_protocol.py`.
 
 use super::content;
-use super::leaving::unbuilt;
+use super::redaction::unbuilt;
 use spanscore_base::model::{CallStatus, Content, ToolCall, Trajectory};
 use spanscore_base::value::python::PyValue;
 use spanscore_base::value::{Map, Value, json};

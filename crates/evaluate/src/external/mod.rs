@@ -10,18 +10,18 @@ pub(crate) mod content;
 mod evaluator;
 pub mod invocations;
 pub mod json;
-mod leaving;
 mod message;
 pub mod plan;
 pub mod proto;
+mod redaction;
 #[rustfmt::skip]
 #[expect(missing_docs, reason = "generated from a file where not every field needs words")]
 pub mod v1;
 
 pub use evaluator::{ExternalEvaluator, MessageBuilder};
-pub use leaving::ready;
 pub use message::prune;
 pub use plan::{ExternalPlan, ExternalTransport, ProcessPlan, RemotePlan};
+pub use redaction::ready;
 
 use std::fmt;
 use std::sync::Arc;

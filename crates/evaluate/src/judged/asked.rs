@@ -13,7 +13,7 @@ use super::question::{Question, QuestionItem, ReplyForm, Scoring};
 use super::record::RecordLine;
 use super::redact;
 use super::render::{
-    RecordTooLong, RecordWindow, RenderRoom, WINDOWS_MAX, parts, render, render_orders,
+    RecordTooLong, RecordWindow, RenderLimits, WINDOWS_MAX, parts, render, render_orders,
     render_windows, swap_back,
 };
 use super::settings::{OnInjection, Redact};
@@ -38,16 +38,16 @@ pub(super) struct AskedQuestion {
     pub(super) threshold: f64,
     pub(super) want: Want,
     /// Last layout, and its limits.
-    pub(super) laid_out: Mutex<Option<(PromptRoom, Arc<LaidOut>)>>,
+    pub(super) rendered: Mutex<Option<(PromptRoom, Arc<RenderedQuestion>)>>,
 }
 
 /// Record rendered within its limits: usually one window with all statements.
-pub(super) struct LaidOut {
+pub(super) struct RenderedQuestion {
     windows: Vec<RecordWindow>,
     injection_found: bool,
 }
 
-impl LaidOut {
+impl RenderedQuestion {
     fn window(&self, room: &PromptRoom) -> Option<&RecordWindow> {
         self.windows.get(room.window)
     }
@@ -68,26 +68,29 @@ impl fmt::Debug for AskedQuestion {
 impl AskedQuestion {
     /// Renders the record within its limits, or reuses the last layout if it fits them. Also
     /// returns the failures of redaction, only for a new layout.
-    fn lay_out(&self, room: &PromptRoom) -> Result<(Arc<LaidOut>, RedactionGaps), Outcome> {
-        let mut kept = self.laid_out.lock();
-        if let Some((known, laid_out)) = &*kept
+    fn render_question(
+        &self,
+        room: &PromptRoom,
+    ) -> Result<(Arc<RenderedQuestion>, RedactionGaps), Outcome> {
+        let mut kept = self.rendered.lock();
+        if let Some((known, rendered)) = &*kept
             && *known == (PromptRoom { window: 0, ..room.clone() })
         {
-            return Ok((Arc::clone(laid_out), RedactionGaps::default()));
+            return Ok((Arc::clone(rendered), RedactionGaps::default()));
         }
         let lines = &self.question.record.lines;
         let sendable = redact::sendable(lines, self.redact, room)?;
-        let render_room = RenderRoom {
+        let render_room = RenderLimits {
             tokens: room.evidence_tokens,
             bytes_per_token: room.bytes_per_token,
             asks_calls: self.question.items.iter().any(|item| item.call.is_some()),
         };
         let statements = self.statements_max(room)?;
         let windows = self.windows(&sendable.lines, statements, render_room)?;
-        let laid_out = LaidOut { windows, injection_found: sendable.injection_found };
-        let laid_out = Arc::new(laid_out);
-        *kept = Some((PromptRoom { window: 0, ..room.clone() }, Arc::clone(&laid_out)));
-        Ok((laid_out, sendable.gaps))
+        let rendered = RenderedQuestion { windows, injection_found: sendable.injection_found };
+        let rendered = Arc::new(rendered);
+        *kept = Some((PromptRoom { window: 0, ..room.clone() }, Arc::clone(&rendered)));
+        Ok((rendered, sendable.gaps))
     }
 
     /// Returns the limit on statements per request: as many as the answer's tokens allow, and up to
@@ -113,7 +116,7 @@ impl AskedQuestion {
         &self,
         lines: &[RecordLine],
         statements: usize,
-        room: RenderRoom,
+        room: RenderLimits,
     ) -> Result<Vec<RecordWindow>, Outcome> {
         if self.question.scoring == Scoring::Preference {
             return render_orders(lines, room).map_err(too_long_to_show);
@@ -381,8 +384,8 @@ fn tell_reason(words: &mut Explanation, answered: &Answered) {
 
 impl Inquiry for AskedQuestion {
     fn prompt(&self, room: &PromptRoom) -> Result<JudgePrompt, Outcome> {
-        let (laid_out, gaps) = self.lay_out(room)?;
-        let Some(RecordWindow { record, items }) = laid_out.window(room) else {
+        let (rendered, gaps) = self.render_question(room)?;
+        let Some(RecordWindow { record, items }) = rendered.window(room) else {
             let error = "there is no such part of the record".to_owned();
             return Err(Outcome::Failed { error_type: "internal_error", error });
         };
@@ -399,16 +402,16 @@ impl Inquiry for AskedQuestion {
             answer_tokens: form::answer_tokens(self.question.form, statements.len()),
             digest: prompt::digest(record, (&words.system, &words.closing), guidance, &statements),
             cut_bytes: record.cut_bytes,
-            injection_found: laid_out.injection_found,
+            injection_found: rendered.injection_found,
             gaps,
-            windows: laid_out.windows.len(),
+            windows: rendered.windows.len(),
         })
     }
 
     fn read(&self, room: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply> {
         let mut asked: Vec<&QuestionItem> = self.asked().collect();
-        if let Ok((laid_out, _)) = self.lay_out(room)
-            && let Some(window) = laid_out.window(room)
+        if let Ok((rendered, _)) = self.render_question(room)
+            && let Some(window) = rendered.window(room)
         {
             asked = asked[window.items.clone()].to_vec();
         }
@@ -421,9 +424,9 @@ impl Inquiry for AskedQuestion {
     }
 
     fn conclude(&self, room: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion {
-        match self.lay_out(room) {
-            Ok((laid_out, _)) => {
-                self.concluded(votes, laid_out.injection_found, laid_out.cut_bytes())
+        match self.render_question(room) {
+            Ok((rendered, _)) => {
+                self.concluded(votes, rendered.injection_found, rendered.cut_bytes())
             }
             Err(_) => self.concluded(votes, false, 0),
         }
@@ -455,7 +458,7 @@ mod tests {
             is_jury,
             threshold: 0.5,
             want: Want::ALL,
-            laid_out: Mutex::new(None),
+            rendered: Mutex::new(None),
         };
         let vote = |answer: &JudgeAnswer| {
             let item = AnsweredItem {

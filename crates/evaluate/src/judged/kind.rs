@@ -153,7 +153,7 @@ pub(crate) fn inquire(
         is_jury: !run.settings.jury.is_empty(),
         threshold,
         want,
-        laid_out: Mutex::new(None),
+        rendered: Mutex::new(None),
     };
     if is_settled { Inquired::Known(asked.settled()) } else { Inquired::Asked(Arc::new(asked)) }
 }

@@ -6,9 +6,9 @@
 //! separate stage behind [`Inquiry`](super::inquiry::Inquiry).
 //!
 //! ```text
-//! trajectory -> record -> redact -> render (cut, windows) -> prompt   what leaves
-//!            grounding                                       what needs no judge
-//! reply -> form (reply, dokimos) -> asked (cites) -> conclude   what comes back
+//! trajectory -> record -> redact -> render (cut, windows) -> prompt   sent
+//!            grounding                                       needs no judge
+//! reply -> form (reply, dokimos) -> asked (cites) -> conclude   received
 //! ```
 
 pub(crate) mod kind;

@@ -102,39 +102,39 @@ pub(crate) fn is_end(name: &str) -> bool {
 }
 
 /// Returns true for a lookup: the first or second word says so.
-pub(crate) fn looks(name: &str) -> bool {
+pub(crate) fn is_lookup(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     words(own).iter().take(2).any(|word| LOOKS.contains(&word.as_str()))
 }
 
 /// Returns true for a tool that creates something: the first word says so.
-pub(crate) fn makes(name: &str) -> bool {
+pub(crate) fn is_creation(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     words(own).first().is_some_and(|word| MAKES.contains(&word.as_str()))
 }
 
 /// Returns true for a search, which may use values guessed by the model.
-pub(crate) fn finds(name: &str) -> bool {
+pub(crate) fn is_search(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     words(own).first().is_some_and(|word| FINDS.contains(&word.as_str()))
 }
 
 /// Returns true for a tool that polls a job: a word says so, and none says that it changes
 /// something.
-pub(crate) fn watches(name: &str) -> bool {
+pub(crate) fn is_polling(name: &str) -> bool {
     let own = words(name.rsplit("__").next().unwrap_or(name));
     let any = |of: &[&str]| own.iter().any(|word| of.contains(&word.as_str()));
     any(&WATCHES) && !any(&CHANGES)
 }
 
 /// Returns true for a tool that acts: a word says so.
-pub(crate) fn acts(name: &str) -> bool {
+pub(crate) fn is_action(name: &str) -> bool {
     let own = words(name.rsplit("__").next().unwrap_or(name));
     own.iter().any(|word| CHANGES.contains(&word.as_str()) || ACTS.contains(&word.as_str()))
 }
 
 /// Returns true if two names share at least half of their words.
-pub(crate) fn is_akin(one: &str, other: &str) -> bool {
+pub(crate) fn shares_words(one: &str, other: &str) -> bool {
     let one = words(one);
     let other = words(other);
     let shared = one.iter().filter(|word| other.contains(word)).count();
@@ -170,7 +170,7 @@ mod tests {
             ("refund_order", false, false, false),
         ] {
             assert_eq!(
-                (is_thinking(name), is_end(name), looks(name)),
+                (is_thinking(name), is_end(name), is_lookup(name)),
                 (thinks, ends, reads),
                 "{name}"
             );
@@ -195,14 +195,14 @@ mod tests {
             ("convert", false),
             ("pay", false),
         ] {
-            assert_eq!(watches(name), watched, "{name}");
+            assert_eq!(is_polling(name), watched, "{name}");
         }
     }
 
     #[test]
     fn names_are_akin_by_half_of_their_words() {
-        assert!(is_akin("find_user_id_by_email", "find_user_id_by_name_zip"));
-        assert!(!is_akin("get_weather", "get_news"));
+        assert!(shares_words("find_user_id_by_email", "find_user_id_by_name_zip"));
+        assert!(!shares_words("get_weather", "get_news"));
     }
 
     #[test]

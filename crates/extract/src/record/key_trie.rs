@@ -53,7 +53,7 @@ impl KeyMeaning {
             let is_stated = table.bound(slot).is_some_and(Bound::states_value);
             return if is_stated { Self::Stated(slot) } else { Self::Slot(slot) };
         }
-        if table.hears_kinds() && is_kind_key(key) {
+        if table.reads_vendor_kinds() && is_kind_key(key) {
             Self::Kind
         } else if table.matcher.has(key) {
             Self::Behind

@@ -1,7 +1,7 @@
 //! Rule of one attribute: the form in which it is written, and for which values.
 
 use super::layout::{ATTRIBUTE, BODY, NUMBERED, OTHER, WORD_MATCH, put, put_attribute, put_words};
-use super::tool_messages::{MessagePart, is_structured_value, speaks_of_tools};
+use super::tool_messages::{MessagePart, is_structured_value, may_mention_calls};
 use crate::table::bit_set::BitSet;
 use crate::table::{Table, names_tools};
 use spanscore_base::otlp::any_value::key_value;
@@ -94,7 +94,7 @@ impl Rule {
         match *self {
             Self::Slot(slot) => put_attribute(arena, ATTRIBUTE, slot, value),
             Self::ToolSlot(slot) => {
-                if speaks_of_tools(value) {
+                if may_mention_calls(value) {
                     put_attribute(arena, ATTRIBUTE, slot, value);
                 }
             }
@@ -123,7 +123,7 @@ fn put_body(
     arena: &mut Vec<u8>,
 ) -> bool {
     let is_structured = is_structured_value(value);
-    let is_about_tools = is_structured && speaks_of_tools(value);
+    let is_about_tools = is_structured && may_mention_calls(value);
     if is_about_tools || is_structured && whole_bodies {
         put_words(arena, BODY, words, entry);
         return is_about_tools;

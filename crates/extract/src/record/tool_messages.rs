@@ -20,7 +20,7 @@ const SHORT_MAX: usize = 66;
 /// its first byte, since calls are written as JSON, Python literals or structured values. In those,
 /// every known shape has one of `tool_calls`, `tool_use`, `tool-call`, `toolUse`, `toolRequest`,
 /// `"role":"tool"`, `function_call`, `functionCall`, `"function"` and the like.
-pub(crate) fn speaks_of_tools(value: &[u8]) -> bool {
+pub(crate) fn may_mention_calls(value: &[u8]) -> bool {
     let text = match leading_bytes(value, 1) {
         Some((text, _)) if !is_structured(text) => return false,
         _ => value,
@@ -118,7 +118,7 @@ impl MessagePart {
     /// Returns true if the encoded value reveals a call or result that the key does not.
     #[inline]
     fn tells(&self, value: &[u8]) -> bool {
-        !self.is_of_tools() && (self.is_role && says_result(value) || speaks_of_tools(value))
+        !self.is_of_tools() && (self.is_role && says_result(value) || may_mention_calls(value))
     }
 }
 
@@ -180,10 +180,10 @@ mod tests {
             r#"[{"type":"tool-call"}]"#,
             "[{'role': 'tool'}]",
         ] {
-            assert!(speaks_of_tools(&encoded(shape)), "{shape}");
+            assert!(may_mention_calls(&encoded(shape)), "{shape}");
         }
         for prose in ["call the tool_search tool", "[the tool works as a function should]"] {
-            assert!(!speaks_of_tools(&encoded(prose)), "{prose}");
+            assert!(!may_mention_calls(&encoded(prose)), "{prose}");
         }
     }
 

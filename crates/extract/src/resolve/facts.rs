@@ -88,7 +88,7 @@ fn rank<'a>(
     let span_start = |found: &FoundValue<'_>| {
         tree.get(found.span).map_or(found.start_ns, |it| it.record.start_ns)
     };
-    let aside = Aside::of(tree);
+    let aside = AuxiliarySpans::of(tree);
     let is_aside = |found: &FoundValue<'_>| aside.has(found.span);
     inputs.sort_by_key(|found| (is_aside(found), rank(found), span_start(found), !found.start_ns));
     outputs.sort_by_key(|found| (is_aside(found), rank(found), !found.end_ns));
@@ -96,9 +96,9 @@ fn rank<'a>(
 
 /// Spans of model calls that serve the application instead of the user, such as a title for the
 /// conversation. Their texts are neither question nor answer of the run.
-struct Aside(Vec<u32>);
+struct AuxiliarySpans(Vec<u32>);
 
-impl Aside {
+impl AuxiliarySpans {
     fn of(tree: &Tree<'_>) -> Self {
         let flag = |span: &Span<'_>| span.record.flags.has(SpanFlags::TITLE);
         if !tree.spans.iter().any(flag) {
@@ -133,7 +133,7 @@ pub(super) enum TextVerdict {
 }
 
 /// Candidate for the user's input or the final output, with its verdict.
-pub(super) struct ToldText {
+pub(super) struct TextCandidate {
     pub(super) source: u16,
     pub(super) span: u32,
     pub(super) verdict: TextVerdict,
@@ -145,17 +145,17 @@ pub(super) fn told<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
     gathered: &Gathered<'a>,
-) -> [Vec<ToldText>; 2] {
+) -> [Vec<TextCandidate>; 2] {
     let mut inputs = gathered.inputs.clone();
     let mut outputs = gathered.outputs.clone();
     rank(plan, tree, &mut inputs, &mut outputs);
     [inputs, outputs].map(|found| {
-        let told = |found: &FoundValue<'_>| ToldText {
+        let told = |found: &FoundValue<'_>| TextCandidate {
             source: found.source,
             span: found.span,
             verdict: TextVerdict::default(),
         };
-        let mut all: Vec<ToldText> = found.iter().map(told).collect();
+        let mut all: Vec<TextCandidate> = found.iter().map(told).collect();
         first_text(plan, &found, |at, verdict| all[at].verdict = verdict);
         all
     })

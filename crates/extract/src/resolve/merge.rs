@@ -171,7 +171,7 @@ fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>
         let is_asked_once = once.get(&**id) == Some(&true);
         let is_told = |other: &u32| {
             let other = &calls[*other as usize];
-            told_twice(tree, other, &calls[at])
+            is_recorded_twice(tree, other, &calls[at])
                 || is_asked_once && is_rewritten(tree, other, &calls[at])
         };
         let told = known.iter().rev().take(WINDOW).copied().find(is_told);
@@ -221,7 +221,7 @@ fn around(
 /// Returns true if two sibling spans record one call: by different instrumentations, at one time,
 /// with the same arguments. Also if either only mentions the call, by another dialect, or each has
 /// a half of it.
-fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+fn is_recorded_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     let scope = |call: &SpanCall<'_>| tree.get(call.span).map(|span| span.facts.scope());
     // A span of zero length is at its instant, which on a millisecond clock is often that of
     // another.

@@ -279,7 +279,7 @@ pub(super) fn requested<'a>(
         let read = || answered(plan, found, &mut gathered.model_inputs, effort);
         let (answered, begins) = known.map_or_else(read, |calls| (calls, Vec::new()));
         for (at, call) in answered.into_iter().enumerate() {
-            if let Some(known) = says_again(&mut calls, (span, source), &call, effort) {
+            if let Some(known) = repeated_call(&mut calls, (span, source), &call, effort) {
                 // An outer span may repeat it with the id that it now has.
                 if let Some(id) = call.id {
                     places.entry(id).or_insert(known);
@@ -372,7 +372,7 @@ fn answered<'a>(
 
 /// Finds the same call of the same model call from another source, fills its gaps, and returns its
 /// index.
-fn says_again<'a>(
+fn repeated_call<'a>(
     calls: &mut [LlmCall<'a>],
     (span, source): (u32, u16),
     call: &MessageCall<'a>,

@@ -1,25 +1,25 @@
 //! Resolution of a complete trace's records into a [`Trajectory`].
 //!
 //! ```text
-//! plan         the table's sources and conditions, sorted for reading
-//! form         the sources that may find anything on a record
-//! tree         spans in start order with their parents; a span that came twice counts once
+//! plan         the table's sources and conditions, indexed for reading
+//! form         the sources relevant for a record
+//! tree         spans in start order with their parents, without duplicates
 //! gather       one pass: sessions, agents, texts, messages, counts
 //! read         the values of one source in a record
-//! flat         messages that stand in attributes with numbers in their keys, and `unflatten`
+//! flat         messages flattened to attributes with numbered keys, and `unflatten`
 //! tool_calls   tool calls on spans: of several dialects the first wins, the others fill gaps
 //! merge        the same call on several spans
 //! message_results  results of calls from the inputs of models
-//! messages     the calls that models asked for in their answers
-//! history      the calls that only the next request to a model repeats
-//! choices      calls of choices of an answer that the run did not take
-//! join         the calls on spans joined to them: ids, arguments, names
-//! together     the order of the calls, and the groups of parallel ones
+//! messages     the calls requested in models' answers
+//! history      the calls known only from a model's next request
+//! choices      calls of unused choices of an answer
+//! join         calls on spans joined to requests: ids, arguments, names
+//! parallel_calls  the order of the calls, and the groups of parallel ones
 //! output_tools calls by which a framework returns the answer
 //! facts        user input, final output, usage, definitions
 //! session      corrections between the traces of one session
-//! diagnostics  for each span its dialects, the sources of its fields and the reason of a drop;
-//!              for each fact its source
+//! diagnostics  the dialects of each span, the sources of its fields or the reason for a drop;
+//!              the source of each fact
 //! ```
 //!
 //! **Invariants:** pure; the result is independent of the order of spans and their division into
@@ -62,7 +62,7 @@ use self::form::RecordForms;
 use self::gather::Gathered;
 use self::message_results::MessageResults;
 use self::messages::RequestedAs;
-use self::parallel_calls::Together;
+use self::parallel_calls::CallGrouping;
 use self::plan::ReadingPlan;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
@@ -152,7 +152,7 @@ impl Resolver {
         let agent_of = |span: u32| {
             gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE), &effort)
         };
-        let mut tool_calls = Together::with_capacity(on_spans.len());
+        let mut tool_calls = CallGrouping::with_capacity(on_spans.len());
         for SpanCall { call, span, part_of, asked, .. } in on_spans {
             if part_of.is_none() {
                 tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
@@ -173,7 +173,7 @@ impl Resolver {
         };
         trajectory.calls_missing =
             (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
-        if self.table.hears() && !gathered.model_inputs.is_empty() {
+        if self.table.needs_model_inputs() && !gathered.model_inputs.is_empty() {
             trajectory.heard = vec![facts::heard(plan, &gathered)];
         }
         join_results(plan, &mut gathered, &mut trajectory, has_span_calls);

@@ -14,7 +14,7 @@ use super::write::{DialectSuggestion, SuggestedSource};
 use spanscore_base::model::TraceId;
 
 /// Parts of a call in events with one name.
-struct ToldCalls<'p> {
+struct EventCalls<'p> {
     event: &'p str,
     count: usize,
     /// Places of id, name, arguments or result, and a flag or text of an error.
@@ -54,7 +54,7 @@ fn of_attributes(seen: Vec<SeenPlace>) -> Vec<SeenPlace> {
 
 /// Returns the parts of a call in events with a name, if they include the call's id and its
 /// arguments or result.
-fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<ToldCalls<'p>> {
+fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<EventCalls<'p>> {
     let call = CallPlaces::find(&SpanMarker::Present(String::new()), seen, count);
     // An input is the call's; parameters next to it belong to something else.
     let is_input = |it: &&SeenPlace| {
@@ -67,5 +67,5 @@ fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<ToldC
     arguments.or(call.result)?;
     let error = call.error.map(super::roles::ErrorPlace::seen);
     let parts = [Some(id), Some(name), arguments, call.result, error];
-    Some(ToldCalls { event, count, parts: parts.into_iter().flatten().collect() })
+    Some(EventCalls { event, count, parts: parts.into_iter().flatten().collect() })
 }

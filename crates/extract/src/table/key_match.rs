@@ -6,7 +6,7 @@
 //! | `attrs_prefix` | a prefix of the key | `llm.output_messages.` |
 //! | `attrs_ending` | the last word: a body of a request or response | `acme.llm.request` |
 //! | `attrs_indexed` | a word before a number and a message's field | `acme.messages.0.role` |
-//! | `attrs_worded` | a word anywhere behind a border ([`WordMatcher`]) | `acme_inputs.city` |
+//! | `attrs_worded` | a word of the key ([`WordMatcher`]) | `acme_inputs.city` |
 
 use super::word_match::WordMatcher;
 

@@ -193,7 +193,7 @@ impl Table {
     }
 
     /// Returns true if the inputs of models are needed.
-    pub(super) fn hears(&self) -> bool {
+    pub(super) fn needs_model_inputs(&self) -> bool {
         self.facts.heard
     }
 
@@ -209,7 +209,7 @@ impl Table {
     }
 
     /// Returns true if a condition reads span kinds from attributes of unknown vendors.
-    pub(super) fn hears_kinds(&self) -> bool {
+    pub(super) fn reads_vendor_kinds(&self) -> bool {
         self.statements.says.iter().any(Option::is_some)
     }
 

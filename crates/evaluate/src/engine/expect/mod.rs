@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::identity;
 use super::select::{ReadKeys, Reads, RootReads, Scope};
 use super::tool_choice::texts_of;
-use crate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind, ToldClasses};
+use crate::evaluator::{CRITERIA_FROM_TRACE, ClassifierClasses, Evaluator, Kind};
 use crate::external::ExternalPlan;
 use crate::shared::matcher;
 use spanscore_base::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
@@ -151,7 +151,7 @@ pub struct Expectations {
     /// Plan of the external evaluator, common to all criteria.
     external: Option<Arc<ExternalPlan>>,
     /// Classes of the classifier, common to all criteria.
-    classes: Option<ToldClasses>,
+    classes: Option<ClassifierClasses>,
 }
 
 enum ExpectationSource {
@@ -221,7 +221,7 @@ impl Expectations {
     }
 
     /// Returns the classes of the classifier; `None` for other evaluators.
-    pub fn classes(&self) -> Option<ToldClasses> {
+    pub fn classes(&self) -> Option<ClassifierClasses> {
         self.classes.clone()
     }
 

@@ -17,7 +17,7 @@ use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Reads, RootReads, Scope, Selected, When};
 use super::tool_choice::ToolChoice;
-use crate::evaluator::{Early, Evaluator, ToldClasses};
+use crate::evaluator::{ClassifierClasses, Early, Evaluator};
 use crate::external::{ExternalPlan, is_external};
 use crate::requests::AskedTarget;
 use spanscore_base::model::Want;
@@ -104,7 +104,7 @@ impl Configured {
     }
 
     /// Returns the classes of a classifier; `None` for others.
-    pub fn classes(&self) -> Option<ToldClasses> {
+    pub fn classes(&self) -> Option<ClassifierClasses> {
         match &self.against {
             Against::Settings(evaluator) => evaluator.classes(),
             Against::Expectations(expectations) => expectations.classes(),

@@ -135,7 +135,7 @@ pub(super) fn fold_middle(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RenderRoom, render};
+    use super::super::{RenderLimits, render};
     use crate::judged::record::RunRecord;
     use crate::judged::settings::SendSettings;
     use spanscore_base::model::{CallStatus, Content, ToolCall, Trajectory};
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn where_outlines_are_too_long_calls_in_the_middle_are_counted() {
         let record = run(1_000);
-        let room = RenderRoom { tokens: 12_000, bytes_per_token: 3.5, asks_calls: false };
+        let room = RenderLimits { tokens: 12_000, bytes_per_token: 3.5, asks_calls: false };
         let rendered = render(&record.lines, room).unwrap();
         assert!(rendered.bytes() <= 42_000, "{}", rendered.bytes());
         let counted: Vec<&str> =

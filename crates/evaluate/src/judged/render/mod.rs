@@ -36,7 +36,7 @@ const TAIL_CALLS: usize = 3;
 
 /// Limits of a rendered record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RenderRoom {
+pub(super) struct RenderLimits {
     /// Limit on tokens.
     pub(super) tokens: u32,
     /// Bytes per token.
@@ -131,7 +131,7 @@ impl LineShape<'_> {
 /// Returns the size if they do not fit.
 pub(super) fn render(
     lines: &[RecordLine],
-    room: RenderRoom,
+    room: RenderLimits,
 ) -> Result<RenderedRecord, RecordTooLong> {
     let bytes_max = (f64::from(room.tokens) * room.bytes_per_token) as usize;
     let mut whole = RenderedRecord::default();
@@ -146,7 +146,7 @@ pub(super) fn render(
 
 fn render_cut(
     lines: &[RecordLine],
-    room: RenderRoom,
+    room: RenderLimits,
     bytes_max: usize,
 ) -> Result<RenderedRecord, RecordTooLong> {
     let used = UsedValues::of(lines);

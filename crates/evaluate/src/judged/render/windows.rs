@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::{
-    ARGUMENTS_TOKENS, LineShape, RESULT_TOKENS, RecordTooLong, RenderRoom, RenderedRecord,
+    ARGUMENTS_TOKENS, LineShape, RESULT_TOKENS, RecordTooLong, RenderLimits, RenderedRecord,
     TEXT_SHARE, fold, render_shapes,
 };
 use crate::inquiry::JudgeAnswers;
@@ -51,7 +51,7 @@ pub(in crate::judged) fn parts(
 /// Returns the size if it does not fit.
 pub(in crate::judged) fn render_orders(
     lines: &[RecordLine],
-    room: RenderRoom,
+    room: RenderLimits,
 ) -> Result<Vec<RecordWindow>, RecordTooLong> {
     let mut swapped = lines.to_vec();
     let mut answers = swapped.iter_mut().filter(|line| line.kind == LineKind::Answer);
@@ -87,7 +87,7 @@ pub(in crate::judged) fn render_windows(
     lines: &[RecordLine],
     calls: &[Option<u64>],
     statements: usize,
-    room: RenderRoom,
+    room: RenderLimits,
 ) -> Result<Vec<RecordWindow>, RecordTooLong> {
     let mut count = calls.len().div_ceil(statements).max(2);
     loop {
@@ -107,7 +107,7 @@ fn render_window(
     lines: &[RecordLine],
     calls: &[Option<u64>],
     items: Range<usize>,
-    room: RenderRoom,
+    room: RenderLimits,
 ) -> Result<RecordWindow, RecordTooLong> {
     let bytes_max = (f64::from(room.tokens) * room.bytes_per_token) as usize;
     let of_tokens = |tokens: usize| (tokens as f64 * room.bytes_per_token) as usize;
@@ -199,7 +199,7 @@ mod tests {
     fn windows(calls: usize, tokens: u32) -> Result<Vec<RecordWindow>, RecordTooLong> {
         let record = run(calls);
         let seqs: Vec<_> = record.calls.iter().map(|call| Some(call.seq)).collect();
-        let room = RenderRoom { tokens, bytes_per_token: 3.5, asks_calls: true };
+        let room = RenderLimits { tokens, bytes_per_token: 3.5, asks_calls: true };
         render_windows(&record.lines, &seqs, 100, room)
     }
 
@@ -227,7 +227,7 @@ mod tests {
     fn where_all_lines_are_too_many_those_far_from_a_window_are_counted() {
         let record = run(400);
         let seqs: Vec<_> = record.calls.iter().map(|call| Some(call.seq)).collect();
-        let room = RenderRoom { tokens: 12_000, bytes_per_token: 3.5, asks_calls: true };
+        let room = RenderLimits { tokens: 12_000, bytes_per_token: 3.5, asks_calls: true };
         let windows = render_windows(&record.lines, &seqs, 48, room).unwrap();
         assert!((9..=WINDOWS_MAX).contains(&windows.len()), "{}", windows.len());
         for window in &windows {

@@ -22,13 +22,7 @@ const ANSWERS: [&str; 3] = ["items", "verdict", "score"];
 const LABELS: [&str; 5] = ["name", "type", "id", "tool", "status"];
 /// Keys of a model's thoughts, before or next to a wrapped answer.
 const THOUGHTS: [&str; 8] = [
-    "thoughts",
-    "thought",
-    "thinking",
-    "reasoning",
-    "reasoning_content",
-    "analysis",
-    "scratchpad",
+    "thoughts", "thought", "thinking", "reasoning", "reasoning_content", "analysis", "scratchpad",
     "chain_of_thought",
 ];
 /// Longest text next to a wrapped answer, bytes.

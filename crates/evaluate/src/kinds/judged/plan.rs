@@ -213,7 +213,7 @@ mod tests {
         let plain = "I look it up. Then I refund it.";
         assert_eq!(check_reasoning(&source, 9, openinference, plain), expected);
         assert_eq!(check_reasoning(&source, 9, openllmetry, plain), expected);
-        // The answer of the whole run stands on the agent's span.
+        // The answer of the whole run is on the agent's span.
         assert_eq!(check_reasoning(&source, 90, genai, said), "none");
         assert_eq!(check_reasoning(&PlanSource::default(), 9, genai, said), "none");
         assert!(PlanSource::default().facts().attributes.is_empty(), "it costs nothing");

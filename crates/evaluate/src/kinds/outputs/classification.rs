@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::comparison::{ComparisonSubject, OutputKey, Path};
 use crate::compat::uipath::{self, Definition};
-use crate::evaluator::{CodeEvaluator, Evaluator, Kind, ToldClasses};
+use crate::evaluator::{ClassifierClasses, CodeEvaluator, Evaluator, Kind};
 use crate::shared::report;
 use spanscore_base::model::{Facts, Outcome, Reason, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
@@ -191,8 +191,8 @@ impl CodeEvaluator for Classification {
         false
     }
 
-    fn classes(&self) -> Option<ToldClasses> {
-        Some(ToldClasses { names: self.classes.clone(), f_value: self.f_value })
+    fn classes(&self) -> Option<ClassifierClasses> {
+        Some(ClassifierClasses { names: self.classes.clone(), f_value: self.f_value })
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

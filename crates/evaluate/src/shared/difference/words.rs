@@ -221,9 +221,9 @@ fn of_rules(
     let Some((entries, found)) = rules.entries().zip(found) else {
         return told.end_of_arguments();
     };
-    for (path, complaint) in matching.complaints(entries, found) {
+    for (path, mismatch) in matching.mismatches(entries, found) {
         if let Some(words) = told.next() {
-            let _ = write!(words, "`{path}` {complaint}");
+            let _ = write!(words, "`{path}` {mismatch}");
         }
     }
     if options.keys.is_empty() {

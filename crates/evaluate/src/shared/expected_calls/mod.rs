@@ -163,7 +163,7 @@ pub fn list_by_content(calls: &mut [&ToolCall<'_>], results: bool) {
 pub enum TooLarge {
     /// Matching of the calls.
     #[error(transparent)]
-    MatchContext(#[from] MatchingTooLarge),
+    Matching(#[from] MatchingTooLarge),
     /// Longest common subsequence.
     #[error(transparent)]
     Lcs(#[from] order::TableTooLarge),

@@ -5,7 +5,7 @@
 //! cost. Comparing is charged to the trace: once its budget is spent, nothing matches, and the
 //! caller detects that.
 
-mod complaint;
+mod mismatch;
 mod mistake;
 mod read;
 mod rule;

@@ -101,7 +101,7 @@ impl CallGroup {
     }
 
     /// Flips the augmenting path from the call at its end back to the first position.
-    fn hand_on(&mut self, mut call: u32, first: u32) {
+    fn flip_path(&mut self, mut call: u32, first: u32) {
         loop {
             let position = self.search.from[call as usize];
             self.position_of[call as usize] = position;
@@ -123,7 +123,7 @@ impl CallGroup {
         let last = self.last();
         let Some(call) = self.reach(last) else { return false };
         self.free[call as usize / 64] &= !(1 << (call % 64));
-        self.hand_on(call, last);
+        self.flip_path(call, last);
         self.taken.push(last);
         true
     }
@@ -139,7 +139,7 @@ impl CallGroup {
             return;
         };
         let call = std::mem::replace(&mut self.call_of[dropped as usize], NONE);
-        self.hand_on(call, last);
+        self.flip_path(call, last);
         self.taken.retain(|at| *at != dropped);
         self.taken.push(last);
         self.steps += self.taken.len();

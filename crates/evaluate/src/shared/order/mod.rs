@@ -5,7 +5,7 @@
 //! single call is a group of one:
 //!
 //! ```text
-//! kept(g, j)   most of the first j positions that the first g groups stand for, in order
+//! kept(g, j)   most of the first j positions that the first g groups cover, in order
 //!              = max over i <= j of kept(g - 1, i) + rank of the positions from i to j in group g
 //! ```
 //!

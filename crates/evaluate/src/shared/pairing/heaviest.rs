@@ -10,7 +10,7 @@ use crate::shared::step_limit::WorkBudget;
 const TINY: f64 = 1e-12;
 
 /// Matching of expected calls with calls of one group.
-pub(crate) struct Heaviest {
+pub(crate) struct HeaviestMatching {
     count: usize,
     /// Weights of the pairs, one row per expected call.
     worths: Vec<f64>,
@@ -20,7 +20,7 @@ pub(crate) struct Heaviest {
     serves: Vec<Option<usize>>,
 }
 
-impl Heaviest {
+impl HeaviestMatching {
     /// Returns a matching without expected calls, for a group of `count` calls.
     pub(crate) fn new(count: usize) -> Self {
         Self { count, worths: Vec::new(), call_of: Vec::new(), serves: vec![None; count] }
@@ -60,7 +60,7 @@ impl Heaviest {
             }
         }
         if let Some(last) = best {
-            self.hand_on(last, added, &from);
+            self.flip_path(last, added, &from);
         }
     }
 
@@ -94,7 +94,7 @@ impl Heaviest {
     }
 
     /// Flips the augmenting path from the call at its end.
-    fn hand_on(&mut self, last: usize, added: usize, from: &[usize]) {
+    fn flip_path(&mut self, last: usize, added: usize, from: &[usize]) {
         if let Some(served) = self.serves[last] {
             self.call_of[served] = None;
         }
@@ -131,7 +131,7 @@ pub(crate) fn in_order(
         // Among equal prefixes, the first start leaves the most positions.
         let is_start = |i: &usize| *i == 0 || before[*i] > before[*i - 1];
         for start in (0..expected).filter(is_start) {
-            let mut pairs = Heaviest::new(group.len());
+            let mut pairs = HeaviestMatching::new(group.len());
             for i in start..expected {
                 if rows[i].iter().any(|worth| *worth > 0.0) {
                     pairs.add(rows[i].iter().copied(), effort);
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_call_moves_on_where_that_is_worth_more() {
         let effort = WorkBudget::default();
-        let mut pairs = Heaviest::new(2);
+        let mut pairs = HeaviestMatching::new(2);
         pairs.add([1.0, 0.9], &effort);
         pairs.add([1.0, 0.0], &effort);
         assert_eq!((pairs.share(0), pairs.share(1)), (0.9, 1.0));

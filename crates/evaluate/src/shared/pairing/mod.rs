@@ -1,7 +1,7 @@
 //! Pairing of expected and actual calls: candidates by name or id, the assignment of each call to
 //! at most one expected call, and the outcome.
 
-mod few;
+mod fast_path;
 pub(crate) mod heaviest;
 mod matching;
 
@@ -12,7 +12,7 @@ pub(crate) use matching::{Fit, MatchingTooLarge, QUESTIONS_MAX, Served, pairs};
 use super::arguments::ArgumentMatcher;
 use super::names::NameMap;
 use super::report;
-use few::Few;
+use fast_path::FastPath;
 use spanscore_base::model::{Outcome, Reason, ToolCall, Want};
 use spanscore_base::value::{Value, json, python};
 
@@ -96,12 +96,12 @@ pub(crate) fn serve<F: FnMut(usize, u32) -> Fit>(
     fits: impl FnMut(usize, u32) -> bool,
     prepare: impl FnOnce() -> F,
 ) -> Served {
-    let few = Few::sort(groups, calls);
-    if let Some(served) = few.as_ref().and_then(|few| few.in_turn(fits)) {
+    let fast_path = FastPath::sort(groups, calls);
+    if let Some(served) = fast_path.as_ref().and_then(|fast_path| fast_path.next_unused(fits)) {
         return served;
     }
     let mut fit = prepare();
-    if let Some(served) = few.and_then(|few| few.first_fitting(&mut fit)) {
+    if let Some(served) = fast_path.and_then(|fast_path| fast_path.first_unused(&mut fit)) {
         return served;
     }
     let sorted = groups.sort(calls);

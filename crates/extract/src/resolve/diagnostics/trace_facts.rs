@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Diagnostics, describe};
-use crate::resolve::facts::{TextVerdict, ToldText, told};
+use crate::resolve::facts::{TextCandidate, TextVerdict, told};
 use crate::resolve::gather::{FALLBACK, Gathered};
 use crate::resolve::plan::ReadingPlan;
 use crate::resolve::tree::Tree;
@@ -101,9 +101,9 @@ fn of_texts(
     fact: &'static str,
     plan: &ReadingPlan,
     tree: &Tree<'_>,
-    told: &[ToldText],
+    told: &[TextCandidate],
 ) -> FactExplanation {
-    let said = |text: &ToldText| {
+    let said = |text: &TextCandidate| {
         let span = tree.get(text.span).map(|span| span.record.span_id);
         words(plan, text.source, span)
     };

@@ -31,7 +31,7 @@ use super::tree::{NONE, Tree, depths};
 use spanscore_base::model::{Origin, ToolCall};
 
 /// Calls of a trace to be grouped and sorted.
-pub(super) struct Together<'a> {
+pub(super) struct CallGrouping<'a> {
     calls: Vec<ToolCall<'a>>,
     places: Vec<CallPlace>,
 }
@@ -45,7 +45,7 @@ struct CallPlace {
     asked: Asked,
 }
 
-impl<'a> Together<'a> {
+impl<'a> CallGrouping<'a> {
     pub(super) fn with_capacity(count: usize) -> Self {
         Self { calls: Vec::with_capacity(count), places: Vec::with_capacity(count) }
     }

@@ -199,8 +199,8 @@ impl Grounding {
         let is_part = is_short && !text.is_empty() || key.to_lowercase().contains("year");
         let is_part = is_part && sources.words.contains(digits);
         let is_declared = || declared::is_named(value, schema, sources.effort);
-        let is_id = || !text.is_empty() && sources.hold_version_of(digits);
-        Some(is_part || is_declared() || sources.hold_number(digits) || is_id())
+        let is_id = || !text.is_empty() && sources.has_version_of(digits);
+        Some(is_part || is_declared() || sources.has_number(digits) || is_id())
     }
 
     /// Returns true if a text is grounded; `None` if it is not judged.
@@ -211,13 +211,13 @@ impl Grounding {
         schema: Option<&Value<'_>>,
         sources: &GroundingSources<'_>,
     ) -> Option<bool> {
-        if let Some(is_known) = sources.hold_date(text) {
-            return Some(is_known || sources.hold_whole(text));
+        if let Some(is_known) = sources.has_date(text) {
+            return Some(is_known || sources.has_whole(text));
         }
         if numbers::is_expression(text) {
             return self.judge_expression(text, sources);
         }
-        let is_new = || sources.supposes_files.get() && free::is_new_file(text);
+        let is_new = || sources.may_name_files.get() && free::is_new_file(text);
         let is_ignored = self.settings.free_texts == FreeTexts::Ignore;
         if is_ignored && (free::is_free(key, text, schema) || free::is_file(key) && is_new()) {
             return None;
@@ -227,7 +227,7 @@ impl Grounding {
             let (stem, extension) = text.rsplit_once('.').unwrap_or_default();
             free::is_file(key) && free::is_extension(extension) && sources.hold(stem, min_length)
         };
-        Some(sources.hold(text, min_length) || sources.hold_code(text) || is_stem_held())
+        Some(sources.hold(text, min_length) || sources.has_code(text) || is_stem_held())
     }
 
     /// Returns true if the numbers of an expression are grounded, or an address or version with
@@ -238,14 +238,14 @@ impl Grounding {
             match digits.parse::<f64>() {
                 Ok(number) if number > self.settings.ignore_numbers_up_to => judged.push(digits),
                 Ok(_) => {}
-                Err(_) => return Some(sources.hold_whole(text)),
+                Err(_) => return Some(sources.has_whole(text)),
             }
         }
         if judged.is_empty() {
             return None;
         }
-        let is_phrase = numbers::of_expression(text).nth(1).is_some() && sources.hold_whole(text);
-        Some(is_phrase || judged.iter().all(|digits| sources.hold_number(digits)))
+        let is_phrase = numbers::of_expression(text).nth(1).is_some() && sources.has_whole(text);
+        Some(is_phrase || judged.iter().all(|digits| sources.has_number(digits)))
     }
 
     /// Indexes the user's input, known before the first call, and queues later messages by time.
@@ -326,7 +326,9 @@ impl Grounding {
             let tool = tools.iter().rev().find(|tool| tool.name == call.name);
             let schema = tool.map(|tool| &tool.input_schema);
             sources.call.replace(AmountParts::of(arguments, sources.effort));
-            sources.supposes_files.set(roles::makes(&call.name) || roles::finds(&call.name));
+            sources
+                .may_name_files
+                .set(roles::is_creation(&call.name) || roles::is_search(&call.name));
             let mut path = Vec::new();
             self.judge_value((arguments, schema), &mut path, sources, &mut |grounded, path| {
                 tally.judged += 1;

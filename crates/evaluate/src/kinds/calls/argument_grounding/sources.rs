@@ -108,7 +108,7 @@ pub(super) struct GroundingSources<'t> {
     pub(super) effort: &'t WorkBudget,
     /// True if the judged call creates or searches for a file, so that the agent may choose its
     /// name.
-    pub(super) supposes_files: Cell<bool>,
+    pub(super) may_name_files: Cell<bool>,
     numbers: KnownNumbers,
     /// Numbers of the judged call.
     pub(super) call: RefCell<AmountParts>,
@@ -127,7 +127,7 @@ impl<'t> GroundingSources<'t> {
             incomplete: false,
             heard: VecDeque::new(),
             effort,
-            supposes_files: Cell::new(false),
+            may_name_files: Cell::new(false),
             numbers: KnownNumbers::default(),
             call: RefCell::default(),
             dates: Dates::default(),
@@ -188,7 +188,7 @@ impl<'t> GroundingSources<'t> {
     }
 
     /// Returns true if a number is known or derives from known ones.
-    pub(super) fn hold_number(&self, digits: &str) -> bool {
+    pub(super) fn has_number(&self, digits: &str) -> bool {
         self.numbers.hold(digits) || {
             let amount = canonical(digits).parse();
             self.effort.spend(self.numbers.steps())
@@ -197,14 +197,14 @@ impl<'t> GroundingSources<'t> {
     }
 
     /// Returns true if a source contains a number as an id with a version: `7.12v1`.
-    pub(super) fn hold_version_of(&self, digits: &str) -> bool {
+    pub(super) fn has_version_of(&self, digits: &str) -> bool {
         self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
             && memchr::memmem::find(self.text.as_bytes(), format!(" {digits}v").as_bytes())
                 .is_some()
     }
 
     /// Returns true if a text is a known date; `None` if it is no date.
-    pub(super) fn hold_date(&self, text: &str) -> Option<bool> {
+    pub(super) fn has_date(&self, text: &str) -> Option<bool> {
         if text.len() > DATE_BYTES_MAX {
             return None;
         }
@@ -216,7 +216,7 @@ impl<'t> GroundingSources<'t> {
     }
 
     /// Returns true if a text is the code of something named: `SEA` after Seattle.
-    pub(super) fn hold_code(&self, text: &str) -> bool {
+    pub(super) fn has_code(&self, text: &str) -> bool {
         let is_code = (3..=4).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_uppercase());
         let names = |line: &'static str| line.strip_prefix(text)?.strip_prefix(' ');
         let is_named = |name: &str| {
@@ -237,7 +237,7 @@ impl<'t> GroundingSources<'t> {
     }
 
     /// Returns true if a source contains a text unchanged.
-    pub(super) fn hold_whole(&self, text: &str) -> bool {
+    pub(super) fn has_whole(&self, text: &str) -> bool {
         let text = format!(" {} ", plain(text));
         self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
             && memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
@@ -251,7 +251,7 @@ impl<'t> GroundingSources<'t> {
         let text = plain(text);
         let is_id = is_one && text.contains(' ') && text.split(' ').any(is_short);
         if is_id {
-            return self.hold_whole(&text);
+            return self.has_whole(&text);
         }
         let is_amount = |word: &str| word.contains('.') && self.numbers.hold(word);
         let is_known = |word: &str| {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::{WorkBudget, arguments_of, ruled};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{self, Comparison, ExpectedCall, TooLarge, check_questions};
-use crate::shared::pairing::heaviest::Heaviest;
+use crate::shared::pairing::heaviest::HeaviestMatching;
 use crate::shared::report;
 use spanscore_base::model::ToolCall;
 use spanscore_base::value::Map;
@@ -71,7 +71,7 @@ fn pairs(
     actual: &[&ToolCall<'_>],
 ) -> Result<f64, TooLarge> {
     check_questions(expected.len(), actual.len())?;
-    let mut pairs = Heaviest::new(actual.len());
+    let mut pairs = HeaviestMatching::new(actual.len());
     for expected in expected {
         let weight = expected_calls::weight(expected);
         let worth = |call: &&ToolCall<'_>| {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{ToolCall, WorkBudget, arguments_of, expected_calls, order, ruled};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{Comparison, ExpectedCall};
-use crate::shared::pairing::heaviest::{self, Heaviest};
+use crate::shared::pairing::heaviest::{self, HeaviestMatching};
 use crate::shared::pairing::read_text;
 use crate::shared::report;
 use spanscore_base::value::{Map, Value};
@@ -100,7 +100,7 @@ impl Graded {
         let expected = comparison.expected;
         let actual = comparison.actual;
         if !comparison.is_literal() {
-            let mut pairs = Heaviest::new(actual.len());
+            let mut pairs = HeaviestMatching::new(actual.len());
             for call in 0..expected.len() {
                 let worth = |at| self.similarity(comparison, weights, (call, at));
                 pairs.add((0..actual.len()).map(worth), comparison.effort());
@@ -209,7 +209,7 @@ fn parameters_of_groups(
     }
     let mut scores = vec![0.0; expected.len()];
     for (group, takers) in groups.iter().zip(takers) {
-        let mut pairs = Heaviest::new(group.len());
+        let mut pairs = HeaviestMatching::new(group.len());
         for &at in &takers {
             let worth = |place: usize| {
                 if actual[place].name == expected[at].name {

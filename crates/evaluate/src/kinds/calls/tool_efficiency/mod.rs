@@ -92,14 +92,14 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
 }
 
 /// Calls of a trajectory in the order of judgement.
-struct Listed<'c, 'a> {
+struct OrderedCalls<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     /// Index of each call in that order; empty for the original order.
     places: Vec<usize>,
     effort: &'c WorkBudget,
 }
 
-impl<'a> std::ops::Index<usize> for Listed<'_, 'a> {
+impl<'a> std::ops::Index<usize> for OrderedCalls<'_, 'a> {
     type Output = ToolCall<'a>;
 
     #[inline]
@@ -108,7 +108,7 @@ impl<'a> std::ops::Index<usize> for Listed<'_, 'a> {
     }
 }
 
-impl Listed<'_, '_> {
+impl OrderedCalls<'_, '_> {
     fn len(&self) -> usize {
         self.calls.len()
     }
@@ -148,9 +148,9 @@ impl ToolEfficiency {
 
     /// Orders the calls of each group for the fewest redundant ones: general arguments before those
     /// that they cover, failed calls before their retries.
-    fn listed<'c, 'a>(&self, trajectory: &'c Trajectory<'a>) -> Listed<'c, 'a> {
+    fn listed<'c, 'a>(&self, trajectory: &'c Trajectory<'a>) -> OrderedCalls<'c, 'a> {
         let calls = &trajectory.tool_calls[..];
-        let mut listed = Listed { calls, places: Vec::new(), effort: &trajectory.effort };
+        let mut listed = OrderedCalls { calls, places: Vec::new(), effort: &trajectory.effort };
         if self.settings.compat.is_some() || !order::is_grouped(calls) {
             return listed;
         }
@@ -180,7 +180,7 @@ impl ToolEfficiency {
 
     fn arguments<'c, 'a>(
         &self,
-        calls: &'c Listed<'_, 'a>,
+        calls: &'c OrderedCalls<'_, 'a>,
         index: usize,
     ) -> Result<&'c Value<'a>, Obstacle> {
         match &calls[index].arguments {
@@ -195,7 +195,7 @@ impl ToolEfficiency {
     #[inline]
     fn repeats(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         earlier: usize,
         later: usize,
     ) -> Result<bool, Obstacle> {
@@ -208,7 +208,7 @@ impl ToolEfficiency {
     /// Returns true if two calls of one tool have the same arguments.
     fn has_same_arguments(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         earlier: usize,
         later: usize,
     ) -> Result<bool, Obstacle> {
@@ -220,7 +220,7 @@ impl ToolEfficiency {
     /// Calls `redundant` for each call that repeats a distinct one, in order, with both indexes.
     fn walk(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         if calls.len() <= SCANNED_MAX {
@@ -234,7 +234,7 @@ impl ToolEfficiency {
 
     fn scan(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let mut repeated = [false; SCANNED_MAX];
@@ -252,7 +252,7 @@ impl ToolEfficiency {
 
     fn group(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let build = hashbrown::DefaultHashBuilder::default();
@@ -284,7 +284,7 @@ impl ToolEfficiency {
 
     fn search(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let mut distinct: hashbrown::HashMap<&str, Vec<usize>> = hashbrown::HashMap::new();
@@ -310,7 +310,11 @@ impl ToolEfficiency {
     }
 
     /// Counts the redundant calls; lists them if reasons are wanted.
-    fn count(&self, calls: &Listed<'_, '_>, want: Want) -> Result<(usize, Vec<usize>), Obstacle> {
+    fn count(
+        &self,
+        calls: &OrderedCalls<'_, '_>,
+        want: Want,
+    ) -> Result<(usize, Vec<usize>), Obstacle> {
         let mut count = 0;
         let mut found = Vec::new();
         // The last repetition of each distinct call: the one that another repetition retries.
@@ -323,7 +327,7 @@ impl ToolEfficiency {
             let is_retry = self.failures.as_ref().is_some_and(|rules| failed(rules, before));
             let is_progress = self.progress.as_ref().is_some_and(|rules| {
                 before + 1 == index
-                    && roles::watches(&calls[index].name)
+                    && roles::is_polling(&calls[index].name)
                     && has_another_result(calls, before, index)
                     && !failed(rules, before)
                     && !failed(rules, index)
@@ -339,7 +343,7 @@ impl ToolEfficiency {
         Ok((count, found))
     }
 
-    fn details(&self, calls: &Listed<'_, '_>, redundant: &[usize]) -> Map<'static> {
+    fn details(&self, calls: &OrderedCalls<'_, '_>, redundant: &[usize]) -> Map<'static> {
         let consecutive = (1..calls.len())
             .filter(|&index| matches!(self.repeats(calls, index - 1, index), Ok(true)));
         let name = |index: usize| &*calls[index].name;
@@ -353,7 +357,7 @@ impl ToolEfficiency {
 }
 
 /// Returns true if two calls have different recorded results.
-fn has_another_result(calls: &Listed<'_, '_>, before: usize, index: usize) -> bool {
+fn has_another_result(calls: &OrderedCalls<'_, '_>, before: usize, index: usize) -> bool {
     let results = [before, index].map(|at| calls[at].result.value());
     let [Some(old), Some(new)] = results else { return false };
     let steps = |value: &Value<'_>| value.node_count() + value.as_str().map_or(0, str::len) / 8;

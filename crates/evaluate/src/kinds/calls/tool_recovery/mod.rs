@@ -4,7 +4,7 @@
 //! sensible counts. An immediate repetition with the same arguments is a blind retry; thinking
 //! tools are skipped. Sensible reactions are:
 //! - other arguments, a configured fallback, or another lookup of the same thing;
-//! - the success of another tool with the same values that shares a word of its name or is a lookup;
+//! - the success of another tool with the same values that is a lookup or shares a name's word;
 //! - a tool that creates the missing thing;
 //! - an end: the last call, a hand-over, a question to the user.
 //!
@@ -14,7 +14,7 @@
 //! named the failure.
 
 mod named;
-mod stand_in;
+mod substitutes;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use serde::Deserialize;
 use smart_default::SmartDefault;
 
 use self::named::NamedFailures;
-use self::stand_in::{misses, seeks_the_same, shares_argument, takes_over};
+use self::substitutes::{has_same_target, is_substitute, reports_missing, shares_argument};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::failure::{FailureRules, FailureSettings};
@@ -47,7 +47,7 @@ const STEPS_PER_REACTION: usize = 8;
 const STEPS_PER_NAME_BYTE: usize = 4;
 
 /// Number of calls after a failed one among which a substitute is searched.
-const TAKEN_OVER_WITHIN: usize = 100;
+const SUBSTITUTE_WITHIN: usize = 100;
 /// Registry entry of `tool_recovery`.
 pub static KIND: Kind = Kind {
     name: "tool_recovery",
@@ -169,20 +169,20 @@ impl<'c, 'a> Run<'c, 'a> {
 
     /// Returns true if another tool succeeds with the failed call's values, or creates what was
     /// missing.
-    fn is_taken_over(&self, failed: usize, next: usize) -> bool {
+    fn is_substituted(&self, failed: usize, next: usize) -> bool {
         let call = &self.calls[failed];
         let other = &self.calls[next];
         !self.failed[next]
-            && (takes_over(call, other, self.effort)
+            && (is_substitute(call, other, self.effort)
                 || self.effort.spend(STEPS_PER_REACTION + other.name.len())
-                    && roles::makes(&other.name)
-                    && self.misses(failed)
+                    && roles::is_creation(&other.name)
+                    && self.reports_missing(failed)
                     && shares_argument(call, other, self.effort))
     }
 
     /// Returns true if a failed call reports something missing; cached.
-    fn misses(&self, failed: usize) -> bool {
-        let look = || misses(&self.calls[failed], self.effort);
+    fn reports_missing(&self, failed: usize) -> bool {
+        let look = || reports_missing(&self.calls[failed], self.effort);
         *self.missing.borrow_mut().entry(failed).or_insert_with(look)
     }
 
@@ -228,12 +228,12 @@ impl Recovery {
             let reactions = group.iter().map(|next| self.reaction_of(run, failed, *next, retries));
             match reactions.min() {
                 Some(Reaction::Pending) => is_first = false,
-                Some(Reaction::Ignored) => return self.going_on(run, failed),
+                Some(Reaction::Ignored) => return self.reaction_of_continuing(run, failed),
                 Some(reaction) => return reaction,
                 None => {}
             }
         }
-        if is_first { Reaction::Sensible } else { self.going_on(run, failed) }
+        if is_first { Reaction::Sensible } else { self.reaction_of_continuing(run, failed) }
     }
 
     /// Classifies one call after a failed one; `retries` counts the preceding blind ones, if it is
@@ -259,15 +259,16 @@ impl Recovery {
         if !run.effort.spend((call.name.len() + next.name.len()) * STEPS_PER_NAME_BYTE) {
             return Reaction::Ignored;
         }
-        let looks = roles::looks(&next.name);
+        let looks = roles::is_lookup(&next.name);
         // A name without a verb, such as `stock_quote`, is also a lookup if it can find the same
         // thing.
-        let may_look = || roles::looks(&call.name) || !run.failed[at] && !roles::acts(&call.name);
-        let is_other_way = || looks && may_look() && seeks_the_same(call, next, run.effort);
+        let may_look =
+            || roles::is_lookup(&call.name) || !run.failed[at] && !roles::is_action(&call.name);
+        let is_other_way = || looks && may_look() && has_same_target(call, next, run.effort);
         if roles::is_end(&next.name)
             || self.stands_in(call, next)
             || is_other_way()
-            || run.is_taken_over(failed, at)
+            || run.is_substituted(failed, at)
         {
             return Reaction::Sensible;
         }
@@ -280,17 +281,17 @@ impl Recovery {
     }
 
     /// Classifies an agent that continues with other tools.
-    fn going_on(&self, run: &Run<'_, '_>, failed: usize) -> Reaction {
+    fn reaction_of_continuing(&self, run: &Run<'_, '_>, failed: usize) -> Reaction {
         let call = &run.calls[failed];
         let fallbacks = self.settings.fallbacks.get(&*call.name);
         let mut stand_ins =
             fallbacks.into_iter().flatten().map(String::as_str).chain([&*call.name]);
         let behind = run.behind(failed);
-        let mut later = (behind..run.calls.len()).take(TAKEN_OVER_WITHIN);
+        let mut later = (behind..run.calls.len()).take(SUBSTITUTE_WITHIN);
         let is_sensible = !self.settings.detect_ignored_errors
             || stand_ins.any(|tool| run.succeeds_from(tool, behind))
-            || self.is_tried_again(run, failed)
-            || later.any(|next| run.is_taken_over(failed, next))
+            || self.is_called_again(run, failed)
+            || later.any(|next| run.is_substituted(failed, next))
             || run.named.name(call);
         if is_sensible {
             Reaction::Sensible
@@ -304,10 +305,10 @@ impl Recovery {
     /// Returns true if the agent calls the tool again, with other arguments or after a change.
     /// Calls that started before the failure was known do not count, nor do changes parallel to the
     /// call.
-    fn is_tried_again(&self, run: &Run<'_, '_>, failed: usize) -> bool {
+    fn is_called_again(&self, run: &Run<'_, '_>, failed: usize) -> bool {
         let call = &run.calls[failed];
         let mut first_change: Option<usize> = None;
-        let later = (run.behind(failed)..run.calls.len()).take(TAKEN_OVER_WITHIN);
+        let later = (run.behind(failed)..run.calls.len()).take(SUBSTITUTE_WITHIN);
         for at in later.filter(|at| run.calls[*at].start_ns >= call.end_ns) {
             let next = &run.calls[at];
             let is_other = next.name != call.name;
@@ -329,7 +330,7 @@ impl Recovery {
     /// Returns true if a call is neither a lookup nor a thinking tool.
     fn changes(&self, run: &Run<'_, '_>, at: usize) -> bool {
         let name = &run.calls[at].name;
-        !run.failed[at] && !roles::looks(name) && !roles::is_thinking(name)
+        !run.failed[at] && !roles::is_lookup(name) && !roles::is_thinking(name)
     }
 
     /// Returns true if the arguments are equal; `None` if they are not recorded.

@@ -76,11 +76,11 @@ impl Comparer {
         let effort = WorkBudget::new(STEPS_MAX);
         let matching = MatchContext { options: &options, effort: &effort };
         let read = read_text(&part);
-        let complaints = matching.complaints_of(rules, read.as_ref().unwrap_or(&part));
+        let mismatches = matching.mismatches_of(rules, read.as_ref().unwrap_or(&part));
         let mut words = Explanation::default();
-        report::few(&mut words, complaints, |words, (path, complaint)| {
+        report::few(&mut words, mismatches, |words, (path, mismatch)| {
             let place = if path.is_empty() { "it".to_owned() } else { format!("`{path}`") };
-            words.push(&format!("{place} {complaint}"));
+            words.push(&format!("{place} {mismatch}"));
         });
         words
     }

@@ -20,9 +20,9 @@ const MISSING: [&str; 11] = [
 const SHARED_CHARS_MIN: usize = 4;
 
 /// Returns true if another tool substitutes for the failed one. It must receive most of the same
-/// values under the same names, at least two, without counters, booleans and null. It must also have
-/// a similar name, or look up the outcome.
-pub(super) fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+/// values under the same names, at least two, without counters, booleans and null. It must also
+/// have a similar name, or look up the outcome.
+pub(super) fn is_substitute(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
     let given = call.arguments.value().and_then(Value::as_map);
     let taken = next.arguments.value().and_then(Value::as_map);
     let (Some(given), Some(taken)) = (given, taken) else { return false };
@@ -44,12 +44,12 @@ pub(super) fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &Work
     same > 1
         && same * 2 > telling
         && effort.spend((call.name.len() + next.name.len()) * STEPS_PER_NAME_BYTE)
-        && (roles::looks(&next.name) || roles::share_word(&call.name, &next.name))
+        && (roles::is_lookup(&next.name) || roles::share_word(&call.name, &next.name))
 }
 
 /// Returns true if the failed call reports something missing.
-pub(super) fn misses(call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
-    let mut told = Beginning(String::new());
+pub(super) fn reports_missing(call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+    let mut told = FirstBytes(String::new());
     // Text beyond the limit is cut.
     let _ = match (&call.error, call.result.value()) {
         (Some(error), _) => told.write_str(error),
@@ -64,9 +64,9 @@ pub(super) fn misses(call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
 }
 
 /// Writer that keeps the first bytes of a failure.
-struct Beginning(String);
+struct FirstBytes(String);
 
-impl fmt::Write for Beginning {
+impl fmt::Write for FirstBytes {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let fitting = &part[..part.floor_char_boundary(MISSING_BYTES_MAX - self.0.len())];
         self.0.push_str(fitting);
@@ -75,12 +75,12 @@ impl fmt::Write for Beginning {
 }
 
 /// Returns true if another tool seeks the same thing: with a similar name or an equal argument.
-pub(super) fn seeks_the_same(
+pub(super) fn has_same_target(
     call: &ToolCall<'_>,
     next: &ToolCall<'_>,
     effort: &WorkBudget,
 ) -> bool {
-    roles::is_akin(&call.name, &next.name) || shares_argument(call, next, effort)
+    roles::shares_words(&call.name, &next.name) || shares_argument(call, next, effort)
 }
 
 /// Returns true if a call receives one of another's arguments, whole or within a text, except

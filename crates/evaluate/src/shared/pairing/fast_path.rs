@@ -14,14 +14,14 @@ use spanscore_base::model::ToolCall;
 const TRIED_MAX: usize = 4_096;
 
 /// Calls of a trajectory by group.
-pub(super) struct Few<'g> {
+pub(super) struct FastPath<'g> {
     group_of: &'g [usize],
     call_count: usize,
     /// Calls of each group, one bit each.
     calls: SmallVec<[u128; 8]>,
 }
 
-impl<'g> Few<'g> {
+impl<'g> FastPath<'g> {
     /// Groups the calls; `None` if there are too many.
     #[inline]
     pub(super) fn sort(groups: &'g CriteriaGroups, calls: &[ToolCall<'_>]) -> Option<Self> {
@@ -36,7 +36,7 @@ impl<'g> Few<'g> {
 
     /// Assigns to each expected call the next unused one that `fits`, which suffices for most
     /// traces; `None` if a call remains without, or if it would take long.
-    pub(super) fn in_turn(&self, mut fits: impl FnMut(usize, u32) -> bool) -> Option<Served> {
+    pub(super) fn next_unused(&self, mut fits: impl FnMut(usize, u32) -> bool) -> Option<Served> {
         let expected = self.group_of.len();
         if expected > self.call_count || expected.saturating_mul(self.call_count) > TRIED_MAX {
             return None;
@@ -60,7 +60,7 @@ impl<'g> Few<'g> {
 
     /// Assigns to each expected call its first unused match, if any; `None` if another assignment
     /// may be better.
-    pub(super) fn first_fitting(&self, mut fit: impl FnMut(usize, u32) -> Fit) -> Option<Served> {
+    pub(super) fn first_unused(&self, mut fit: impl FnMut(usize, u32) -> Fit) -> Option<Served> {
         let mut partners: SmallVec<[Option<u32>; 8]> = SmallVec::new();
         let mut unknown: SmallVec<[u128; 4]> = SmallVec::new();
         let mut taken = 0_u128;
@@ -131,12 +131,13 @@ mod tests {
             let expected = fits.len();
             let all = (1_u128 << call_count) - 1;
             let group_of = vec![0; expected];
-            let few = Few { group_of: &group_of, call_count, calls: smallvec![all] };
+            let fast_path = FastPath { group_of: &group_of, call_count, calls: smallvec![all] };
             let matched = matching::serve(expected, call_count, |_| 0..call_count as u32, fit);
-            if let Some(served) = few.first_fitting(fit) {
+            if let Some(served) = fast_path.first_unused(fit) {
                 prop_assert_eq!(&served, &matched);
             }
-            if let Some(served) = few.in_turn(|index, call| fit(index, call) == Fit::Yes) {
+            let fits = |index, call| fit(index, call) == Fit::Yes;
+            if let Some(served) = fast_path.next_unused(fits) {
                 prop_assert_eq!((served.certain, matched.certain), (expected, expected));
                 let mut taken: Vec<_> = served.partners.iter().flatten().collect();
                 taken.sort_unstable();
@@ -148,10 +149,12 @@ mod tests {
 
     #[test]
     fn the_last_of_128_calls_is_found() {
-        let few = Few { group_of: &[0, 0], call_count: 128, calls: smallvec![u128::MAX] };
-        let served =
-            few.in_turn(|index, call| call == [127, 3][index]).map(|served| served.partners);
+        let fast_path =
+            FastPath { group_of: &[0, 0], call_count: 128, calls: smallvec![u128::MAX] };
+        let served = fast_path
+            .next_unused(|index, call| call == [127, 3][index])
+            .map(|served| served.partners);
         assert_eq!(served, Some(smallvec![Some(127), Some(3)]));
-        assert_eq!(few.in_turn(|_, call| call == 127), None);
+        assert_eq!(fast_path.next_unused(|_, call| call == 127), None);
     }
 }
