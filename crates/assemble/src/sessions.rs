@@ -88,7 +88,7 @@ impl Session {
     }
 }
 
-/// Interval of checks of a session whose sender is delayed.
+/// Interval of checks of a due session that is held up.
 const HELD_WAIT_MS: u64 = 200;
 
 /// Bytes of a session without its traces, with its table entries.
@@ -297,7 +297,7 @@ impl Sessions {
     }
 
     /// Returns the next session due at `now`, and forgets those remembered for the full period. A
-    /// session with a delayed sender or an unfinished judgement stays open for a while: each
+    /// session with a held-up sender or an unfinished judgement stays open for a while: each
     /// waiting judgement holds its own version of the traces.
     pub fn next_due(
         &mut self,

@@ -17,7 +17,7 @@ use spanscore_base::settings::{HumanDuration, above_zero, some_above_zero};
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct TracesSettings {
-    /// Wait after the end of the root span and the last span, before the trace is judged. `auto`
+    /// Wait after the root span ended and the last span arrived, before the trace is judged. `auto`
     /// (default) waits a second, and longer for a trace with known gaps: a parent that its service
     /// has yet to send, a span that has not ended, the spans of another process that a call
     /// announces. The longer wait is learnt per service. A duration fixes the wait.
@@ -103,8 +103,8 @@ impl JsonSchema for QuietPeriod {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSettings {
-    /// Limit on open and remembered traces over all shards. Beyond it traces of the largest holder
-    /// are forgotten, then judged; running agents come last.
+    /// Limit on open and remembered traces over all shards. Beyond it judged traces of the
+    /// largest holder are forgotten, then open ones judged; running agents come last.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 200_000]
@@ -131,8 +131,8 @@ pub struct LimitsSettings {
     /// limit, (limit - 48 MiB) / 1.1, or is 1024 without one. The settings `*_mib` of single places
     /// are shares of it; unset ones get a part of the rest.
     pub memory_mib: MemorySetting,
-    /// Mebibytes of these for all open and remembered traces. Beyond it traces of the largest
-    /// holder are forgotten, then open ones judged.
+    /// Mebibytes of these for all open and remembered traces. Beyond it judged traces of the
+    /// largest holder are forgotten, then open ones judged.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub traces_mib: Option<u32>,

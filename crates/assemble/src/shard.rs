@@ -233,7 +233,7 @@ impl Shard {
         Handle { index, generation: self.places[index as usize].generation }
     }
 
-    /// Returns the handle of a trace, and opens a new trace for these records.
+    /// Returns the handle of a trace; opens one for these records if it is new.
     fn handle_of(
         &mut self,
         trace_id: TraceId,

@@ -224,7 +224,7 @@ impl Shares {
         if is_new && parts + 1 >= SERVICES_MAX { 0 } else { key }
     }
 
-    /// Returns the holder with a key below another, and adds a new one.
+    /// Returns the holder with a key below another; adds it if it is new.
     fn below(&mut self, above: u32, key: u32) -> u32 {
         if let Some(&known) = self.by_key.get(&(above, key)) {
             return known;

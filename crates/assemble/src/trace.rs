@@ -153,7 +153,7 @@ impl OpenTrace {
                 Some(RunState::Finished) if !self.root_ended => false,
                 _ => self.is_partial,
             },
-            // The rest arrives when the process is back, at another process, or without room.
+            // The rest arrives when the process is back, at another process, or finds no room.
             Completion::Shutdown | Completion::Evicted => !self.root_ended,
             _ => false,
         }
@@ -370,7 +370,7 @@ impl OpenTrace {
         record.resource = place;
     }
 
-    /// Returns the index of a resource in the trace, and adds a new one.
+    /// Returns the index of a resource in the trace; adds the resource if it is new.
     fn place_of(&mut self, resource: &Arc<Resource>) -> u32 {
         let resources = &mut self.spans.resources;
         // Addresses are unique, since the trace keeps its resources alive.

@@ -25,7 +25,7 @@ use super::settings::LogLimits;
 use super::writer::write_all;
 use spanscore_base::model::ClaimedRecords;
 
-/// Copy rate: a few per cent of a disk's write rate.
+/// Limit on the copy rate: a few per cent of a disk's write rate.
 pub(super) const COPY_BYTES_PER_SECOND: u64 = 16 << 20;
 /// Largest amount of small records that is read and copied at once.
 const READ_BYTES: u64 = 256 << 10;
@@ -168,7 +168,7 @@ impl Compaction {
         (next.end <= self.end && !is_all_claimed).then_some(next)
     }
 
-    /// Returns true for a large segment without dead records.
+    /// Returns true for a segment without dead records that is large enough to stay unmerged.
     fn is_kept(&self, segment: &SegmentFile, around: &CompactedLog<'_>) -> bool {
         let bytes = bytes_in(&self.claimed, segment);
         let is_large = bytes >= around.limits.segment / 2;

@@ -60,7 +60,7 @@ impl Loan {
         borrower.append(head, payload).await
     }
 
-    /// Returns borrowed space that the borrower no longer needs.
+    /// Gives back borrowed space that the borrower no longer needs.
     pub fn give_back(&self, borrower: &Log) {
         let mut state = self.state.lock();
         if state.borrowed == 0 || state.appending > 0 {

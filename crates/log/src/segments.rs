@@ -140,7 +140,8 @@ impl Segments {
         segments.first().filter(|_| segments.len() > usize::from(is_last_written)).cloned()
     }
 
-    /// Returns the creation time of the second oldest segment, at which the oldest was closed.
+    /// Returns the time at which the second oldest segment was created or found: from it on the
+    /// oldest counts as closed.
     pub(super) fn second_since(&self) -> Option<Instant> {
         self.files.lock().get(1).map(|segment| segment.since)
     }

@@ -48,7 +48,7 @@ pub(super) struct LogWriter {
     is_dirty: bool,
     synced: Instant,
     probed: Instant,
-    /// Size of the largest record refused since the last successful write.
+    /// Size of the largest unwritten record; 0 once one as large was written.
     refused_bytes: u64,
     /// True if the last sync failed.
     is_unsynced: bool,
@@ -309,7 +309,7 @@ impl LogWriter {
         (self.active, self.is_dirty) = (None, false);
     }
 
-    /// Refuses records that could not be written.
+    /// Notes records that could not be written; returns the cause of their refusal.
     fn refuse(
         &mut self,
         error: &io::Error,
@@ -340,7 +340,8 @@ impl LogWriter {
         self.probe();
     }
 
-    /// Removes segments without claims or beyond the maximum age, and replaces an old active one.
+    /// Removes segments without claims or beyond the maximum age. Replaces an active one that is
+    /// unclaimed and large, or old.
     fn remove_unclaimed(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return;
@@ -422,7 +423,7 @@ impl LogWriter {
         }
         self.segments.remove_oldest();
         if self.pass.as_ref().is_some_and(|pass| pass.copies(segment.base)) {
-            // The copy would restore records whose notes are gone.
+            // The copy would restore the removed records with those of later segments.
             self.abandon_pass();
         }
         if is_needed {

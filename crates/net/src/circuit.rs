@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::backoff::{Backoff, millis};
 
-/// Rules for opening a circuit and for its duration.
+/// Rules for opening a circuit, and for the time that it stays open.
 #[derive(Clone, Copy, Debug)]
 pub struct CircuitRules {
     /// Failures in a row that open it.
@@ -119,7 +119,7 @@ impl Circuit {
         self.openings = u32::MAX;
     }
 
-    /// Notes an end without an answer: the next request may be the probe.
+    /// Notes an end that says nothing about the backend: the next request may be the probe.
     pub fn abandon(&mut self) {
         if self.state == CircuitState::HalfOpen {
             self.state = CircuitState::Open { until_ms: 0 };

@@ -56,7 +56,7 @@ impl TokenBucket {
         self.level = self.level.saturating_sub(self.scaled(tokens));
     }
 
-    /// Returns unused tokens.
+    /// Gives back unused tokens.
     pub fn give_back(&mut self, tokens: u64) {
         self.level = self.level.saturating_add(self.scaled(tokens)).min(self.capacity());
     }

@@ -109,7 +109,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// Returns the bytes that the log copies.
+    /// Returns the bytes that the log copies to write the group before the body.
     pub fn copied_bytes(&self) -> usize {
         if self.sender.group.is_everybody() { 0 } else { self.raw.bytes.len() }
     }

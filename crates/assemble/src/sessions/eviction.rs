@@ -18,7 +18,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the bytes of evicted sessions with unfinished judgements beyond the limit.
+    /// Returns the bytes of evicted sessions with unfinished judgements, held beyond the limit.
     pub fn evicted_bytes(&self) -> usize {
         self.evicted.1
     }

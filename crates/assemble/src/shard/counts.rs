@@ -61,7 +61,7 @@ pub struct ShardCounts {
     pub evicted_by_memory: u64,
     /// Judged traces evicted early.
     pub forgotten_early: u64,
-    /// Evicted records of judged traces.
+    /// Forgotten traces no longer known as judged: their entries were evicted.
     pub judged_forgotten: u64,
     /// Traces with a longer wait after their root ended, because of gaps.
     pub waited_longer: u64,

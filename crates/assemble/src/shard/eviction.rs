@@ -150,7 +150,7 @@ impl Shard {
                 if since_ms.saturating_add(remember_ms) > now_ms {
                     return;
                 }
-                self.sever(handle, now_ms);
+                self.keep_judgement(handle, now_ms);
                 self.forget(handle);
             }
             self.judged.pop_front();
@@ -167,19 +167,19 @@ impl Shard {
     /// largest holder ([`crate::shares`]). A trace judged here is removed when the driver has
     /// finished it.
     pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
-        let mut going_count = 0;
+        let mut evicted_count = 0;
         let mut evicted_bytes = 0;
         loop {
             let over_bytes = self.bytes().saturating_sub(evicted_bytes) > self.limits.bytes_max;
             let over_count =
-                self.by_id.len().saturating_sub(going_count) > self.limits.trace_count_max;
+                self.by_id.len().saturating_sub(evicted_count) > self.limits.trace_count_max;
             let over_remembered = self.remembered_bytes > self.limits.remembered_bytes_max;
             if !over_bytes && !over_count && !over_remembered {
                 return;
             }
             if let Some(handle) = self.next_to_go(Measure::RememberedBytes) {
                 self.counts.forgotten_early += 1;
-                self.sever(handle, now_ms);
+                self.keep_judgement(handle, now_ms);
                 self.forget(handle);
                 continue;
             }
@@ -198,7 +198,7 @@ impl Shard {
             self.judge(handle, Completion::Evicted, now_ms, due);
             // Others are remembered at once, and forgotten in the next round.
             if self.shares.class_of(handle.index) == TraceClass::BeingJudged {
-                going_count += 1;
+                evicted_count += 1;
                 evicted_bytes += bytes;
             }
         }
@@ -209,7 +209,7 @@ impl Shard {
     }
 
     /// Records the judgement of a removed trace, for revision by later parts.
-    pub(super) fn sever(&mut self, handle: Handle, now_ms: u64) {
+    pub(super) fn keep_judgement(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.get(handle) else { return };
         if let Some(judged) = trace.judged() {
             let TraceSpans { trace_id, sender, .. } = *trace.spans;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Handle, Shard};
 use spanscore_base::model::{Claims, Source, TraceId};
 
-/// Id as sent.
+/// Trace that has claimed its records for longest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OldestTrace {
     /// Id as its senders gave it.
@@ -29,7 +29,7 @@ impl Shard {
             self.counts.spans.revoked += u64::from(spans);
             // A trace being judged has no verdict yet.
             if self.get(*handle).is_some_and(|it| it.is_open || it.remembered_bytes > 0) {
-                self.sever(*handle, now_ms);
+                self.keep_judgement(*handle, now_ms);
             }
             self.forget(*handle);
         }

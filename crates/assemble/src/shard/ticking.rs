@@ -3,7 +3,7 @@
 use super::{Due, Handle, Shard, State, TraceSlot, is_open};
 use spanscore_base::model::{Completion, Sender};
 
-/// Wait for a delayed sender's requests before its traces are checked again, and time to add them
+/// Wait for a held-up sender's requests before its traces are checked again, and time to add them
 /// afterwards.
 const HELD_WAIT_MS: u64 = 1_000;
 
@@ -24,8 +24,8 @@ impl Shard {
         self.tick_unless(now_ms, most, |_| false, due);
     }
 
-    /// Variant of [`Self::tick_some`] for traces of delayed senders. Their silence means nothing,
-    /// so they stay open until their requests were added, or `age_max` is over.
+    /// Variant of [`Self::tick_some`] that leaves traces of held-up senders open until their
+    /// requests were added, or `age_max` is over: silence means nothing while requests wait.
     pub fn tick_unless(
         &mut self,
         now_ms: u64,

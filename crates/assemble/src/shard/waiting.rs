@@ -23,7 +23,8 @@ impl Shard {
         }
     }
 
-    /// Marks a trace judged without its root as partial if parts are certainly missing.
+    /// Marks a trace that another cause than its ended root completes as partial if parts are
+    /// certainly missing.
     pub(super) fn note_lack(&mut self, handle: Handle) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
         let Some(trace) = place.trace.as_deref_mut() else { return };

@@ -318,7 +318,8 @@ pub struct JudgeUse {
     pub agreement: f64,
     /// True if the evaluation was escalated to another judge, which answered.
     pub escalated: bool,
-    /// True if the fallback judge answered because the configured one was unavailable.
+    /// True if the fallback judge was asked, because the configured one could not be asked or did
+    /// not answer.
     pub fallback: bool,
     /// Cost of all its requests, US dollars; 0 if cached or if prices are unknown.
     pub cost_usd: f64,

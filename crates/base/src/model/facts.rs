@@ -25,7 +25,7 @@ pub struct Facts {
     pub spans: bool,
     /// The id of the reply that the root span describes.
     pub response_id: bool,
-    /// Attributes to retain unchanged on every span that has the first of a group
+    /// Groups of attributes, each to retain unchanged on every span that has its first
     /// ([`Trajectory::kept_spans`](super::Trajectory)).
     pub attributes: Vec<Vec<String>>,
 }

@@ -112,7 +112,7 @@ impl MemoryQuota {
     }
 }
 
-/// Lowers a count, at least to 0: a wrapped count would block the quota for good.
+/// Lowers a count, never below 0: a wrapped count would block the quota for good.
 fn lower(count: &AtomicUsize, amount: usize) {
     let lowered = |before: usize| Some(before.saturating_sub(amount));
     // Never an error: the closure always returns `Some`.

@@ -53,7 +53,7 @@ impl Sender {
         Self { group: ClientGroup::default(), ..self }
     }
 
-    /// Returns true if the records came from a topic, without a connection.
+    /// Returns true for records of a named group without a connection, which come from a topic.
     pub fn is_topic(self) -> bool {
         self.connection == 0 && !self.group.is_everybody()
     }
@@ -208,7 +208,7 @@ impl SenderShares {
     }
 }
 
-/// Lowers an amount, at least to 0; a sender that holds nothing is forgotten.
+/// Lowers an amount, never below 0; a sender that holds nothing is forgotten.
 fn lower<K: std::hash::Hash + Eq>(held: &mut HashMap<K, usize>, key: K, amount: usize) {
     if let Some(own) = held.get_mut(&key) {
         *own = own.saturating_sub(amount);

@@ -124,9 +124,9 @@ pub type ForeignResults<'a> = Deferred<'a, (Cow<'a, str>, Value<'a>)>;
 /// Source of a text that was available to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TextOrigin {
-    /// The user: counts in the text are requirements.
+    /// The user: counts in the text are meant, and so are known numbers.
     User,
-    /// The operator: objects in the text are examples, so its numbers are not added up.
+    /// The operator: only a text. Objects in it are examples, so they are not parsed or added up.
     Operator,
     /// A tool, whose objects are parsed.
     Tool,

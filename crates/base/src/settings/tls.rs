@@ -132,7 +132,7 @@ fn one_of(file: &str, pem: &str, has_file: bool, has_pem: bool) -> Result<(), Se
 /// statement that other means protect it (`insecure: true`).
 ///
 /// # Errors
-/// The exposure with its remedy.
+/// The error with its remedy.
 pub fn check_exposure(endpoint: &str, has_tls: bool, insecure: bool) -> Result<(), SettingsError> {
     if has_tls && insecure {
         let error = SettingsError::new("`insecure: true` contradicts `tls`");

@@ -47,6 +47,8 @@ pub(super) struct Signature<'a> {
 pub(super) struct RecordForm {
     /// The dialects that take such a record for a tool call, the first one first.
     pub(super) dialects: Vec<u16>,
+    /// The first of them takes the record by the names of its keys alone.
+    pub(super) doubtful: bool,
     /// The record hands over to another agent.
     pub(super) handoff: bool,
     /// The record is a model call.
@@ -83,6 +85,8 @@ impl RecordForm {
         let conditions = layout::condition_set(signature.conditions);
         let has = |mark| plan.dialects_of(mark, &conditions).next().is_some();
         let dialects = plan.tool_dialects(&conditions);
+        let mut doubting = plan.dialects_of(Mark::Doubtful, &conditions);
+        let doubtful = doubting.any(|dialect| dialects.first() == Some(&dialect));
         // The built-in dialects have hundreds of sources, and a span holds what a few of them read.
         // Which these are depends on the slots alone, not on their values: so it is worked out once
         // for all records of a signature, and a record is read by walking its own attributes.
@@ -116,6 +120,7 @@ impl RecordForm {
             evaluator: has(Mark::Evaluator),
             word_count: by_other.iter().copied().chain(of_calls).map(word_count).sum(),
             dialects,
+            doubtful,
             by_attribute,
             by_other,
             call,

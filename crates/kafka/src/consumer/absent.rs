@@ -11,7 +11,8 @@ use spanscore_net::metrics::Meter;
 impl KafkaReceiver {
     /// Refuses to start, if enabled.
     ///
-    /// # Errors [`KafkaStartError::NotBuiltIn`].
+    /// # Errors
+    /// [`KafkaStartError::NotBuiltIn`].
     pub async fn start<S: RecordSink>(
         settings: Option<&KafkaReceiverSettings>,
         _has_sessions: bool,

@@ -20,9 +20,9 @@ use spanscore_base::otlp::{Signal, number};
 pub(super) const CHUNK_BYTES: usize = 512 << 10;
 /// Number of records at which a chunk is handed over.
 pub(super) const CHUNK_RECORDS: usize = 256;
-/// Number of records above which capacity more than doubles.
+/// Number of records from which on room is also reserved for later ones.
 const ROOMY_RECORDS: usize = 8;
-/// Capacity then, as a multiple of the present length.
+/// Limit on that room, as a multiple of the present length.
 const ROOM_FACTOR: usize = 4;
 /// Bytes of a hexadecimal trace id.
 const HEX_BYTES: usize = 32;

@@ -65,7 +65,7 @@ enum GroupPlace {
 impl GroupContext {
     /// Takes ownership of partitions. A partition new to the group is committed at its start, so
     /// that a crash before the next commit skips nothing. A partition with an unknown position is
-    /// read from where the client continues, and its earlier records stay uncommitted.
+    /// read from where the client continues, and none of its records counts as finished.
     fn assign(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
         self.metrics.rebalances.add("assigned", 1);
         let mut begun = Vec::new();

@@ -87,7 +87,8 @@ fn check_left(
     left
 }
 
-/// Compacts twice, the second time with fewer claims, and ends each pass at each call.
+/// Compacts twice, the second time with fewer claims, and ends each pass at the call with this
+/// number.
 fn check_passes(lens: &[usize], (first, second): (u64, u64), step: u64, fails: usize, kept: bool) {
     let disk = FakeDisk::default();
     let written = written(&disk, lens);

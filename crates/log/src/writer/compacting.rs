@@ -18,7 +18,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const MORE_DEAD_PARTS: u64 = 64;
 
 impl LogWriter {
-    /// Compacts a log that is half full, or on a full disk.
+    /// Compacts a log that is half full, or that cannot be written, as on a full disk.
     pub(super) fn compact(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return self.abandon_pass();

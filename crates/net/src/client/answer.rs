@@ -19,7 +19,7 @@ use spanscore_base::visible;
 /// Longest shown text of a backend, in characters.
 const TEXT_CHARS_MAX: usize = 300;
 
-/// Outcome of an accepted request; by default all of it.
+/// Outcome of an accepted request; by default nothing of it was rejected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportOutcome {
     /// Rejected spans, log records or data points.
@@ -155,7 +155,8 @@ impl SendError {
 const NO_GRPC: &str = "the endpoint does not seem to speak OTLP/gRPC: it is usually at port 4317; \
      for OTLP/HTTP (port 4318) use `otlp_http` or --protocol http/protobuf";
 
-/// Returns true if no gRPC server answered: HTTP/2 failed, or the status has no gRPC status.
+/// Returns true if no gRPC server answered: HTTP/2 failed, or a web server's status came without
+/// gRPC's.
 fn is_no_grpc(status: &Status) -> bool {
     let is_mapped = matches!(
         status.code(),

@@ -115,7 +115,8 @@ struct Dial {
 impl Dial {
     fn new(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
         let is_secure = uri.scheme_str() == Some("https");
-        // Over TLS the channel is given the stream below it, and that stream's address.
+        // For TLS the channel connects to the plain address, and `connect` adds TLS. The origin of
+        // requests is still the address with TLS.
         let builder = if is_secure {
             Channel::builder(plain(&uri)).origin(uri.clone())
         } else {

@@ -132,7 +132,7 @@ pub async fn retry<T, F: Future<Output = Result<T, SendError>>>(
 }
 
 /// Works as [`retry`] until the route to the backend changes. Then an attempt in flight has
-/// [`CHANGE_WAIT`] to succeed, and no other is made. `None` if it does not.
+/// [`CHANGE_WAIT`] to succeed, and no other is made. `None` if none succeeded.
 pub async fn retry_until<T, F: Future<Output = Result<T, SendError>>>(
     settings: &RetrySettings,
     mut attempt: impl FnMut() -> F,

@@ -28,7 +28,7 @@ const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG, ANSWER_TAG];
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct WaitingVerdict {
     digest: [u8; 16],
-    /// Position of the first record behind it.
+    /// Position of the first judged record.
     first: u64,
 }
 
@@ -81,7 +81,7 @@ impl NotedTraces {
         noted
     }
 
-    /// Returns the knowledge of each trace for the shards.
+    /// Returns the earlier verdicts that the shards must know, by trace.
     pub(super) fn into_priors(mut self) -> EarlierVerdicts {
         for (trace_id, waiting) in self.waiting {
             let first = waiting.iter().map(|it| it.first).min();

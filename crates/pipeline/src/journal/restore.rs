@@ -3,7 +3,7 @@
 //! New requests are logged and acknowledged meanwhile, and read from the log like the others, so
 //! shards see every record once, in the order of the log. Notes are read first, since a trace must
 //! know its earlier verdict before its first record. Then requests follow, on the clock of their
-//! arrival, so that traces complete as before.
+//! arrival, so that traces complete as without a restart.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use spanscore_engine::session::SessionAnswer;
 use std::sync::Arc;
 
 /// Inverse of the share of the sessions' memory for evicted, unjudged ones.
-const GOING_PARTS: usize = 8;
+const EVICTED_PARTS: usize = 8;
 /// Inverse of the share of the sessions' memory for those waiting to be judged.
 const LONG_PARTS: usize = 2;
 
@@ -46,8 +46,8 @@ impl SessionWorker {
             Ok(judgement) => return self.conclude(judgement),
             Err(task) => *task,
         };
-        let going_max = self.memory.limit() / GOING_PARTS;
-        if task.due.completion == Completion::Evicted && self.sessions.evicted_bytes() > going_max {
+        let bytes_max = self.memory.limit() / EVICTED_PARTS;
+        if task.due.completion == Completion::Evicted && self.sessions.evicted_bytes() > bytes_max {
             return self.conclude(task.pass_over());
         }
         if !self.long.has_room(self.memory.limit() / LONG_PARTS) {

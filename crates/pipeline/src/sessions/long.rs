@@ -106,7 +106,7 @@ impl SessionTask {
 pub(crate) struct LongSessions {
     /// Channels to the thread; without them the worker judges sessions.
     thread: Option<(mpsc::Sender<SessionTask>, mpsc::Receiver<SessionJudgement>)>,
-    line: FairQueue<SessionTask>,
+    queue: FairQueue<SessionTask>,
     by_sender: SenderShares,
     /// Number of waiting or judged ones, by session.
     by_key: HashMap<Arc<SessionKey>, usize>,
@@ -166,7 +166,7 @@ impl LongSessions {
         self.by_sender.add(sender, 1);
         *self.by_key.entry(Arc::clone(&task.due.key)).or_default() += 1;
         let cost = task.traces().map(reading_steps).sum::<usize>().max(1);
-        self.line.put(sender, cost, task);
+        self.queue.put(sender, cost, task);
     }
 
     /// Hands the next session to the thread, if it is free.
@@ -174,7 +174,7 @@ impl LongSessions {
         let Some((tasks, _)) = self.thread.as_ref().filter(|_| self.running.is_none()) else {
             return;
         };
-        let Some(task) = self.line.take() else { return };
+        let Some(task) = self.queue.take() else { return };
         self.by_sender.remove(task.due.sender, 1);
         self.running = Some(task.clone());
         // Fails only if the thread has ended: then `judged` says so.
@@ -204,7 +204,7 @@ impl LongSessions {
 
     /// Continues without the thread; returns all waiting sessions.
     pub(super) fn give_up(&mut self) -> Vec<SessionTask> {
-        let waiting: Vec<_> = std::iter::from_fn(|| self.line.take()).collect();
+        let waiting: Vec<_> = std::iter::from_fn(|| self.queue.take()).collect();
         *self = Self::default();
         waiting
     }

@@ -8,7 +8,7 @@ use spanscore_evaluate::engine::run::Evidence;
 use spanscore_net::clock::now_ns;
 
 /// Inverse of the additional share of a trace's work budget for early verdicts. The final judgement
-/// must not depend on the order of arrival.
+/// must not depend on how the spans arrive.
 const EARLY_SHARE: u64 = 4;
 
 impl Worker {

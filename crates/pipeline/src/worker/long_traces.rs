@@ -36,8 +36,8 @@ const HOLDING_MAX: usize = 4;
 /// up.
 const PEER_HOLDING_MAX: usize = 64;
 
-/// Returns true if a sender's requests are held up, because much of it waits. Topics and files have
-/// no connection and many senders, so they are never held up.
+/// Returns true if a sender is held up, because many of its long traces or sessions wait. Records
+/// of topics and files have no connection and come from many senders, so they are never held up.
 pub(crate) fn holds_up(waiting: &SenderShares, sender: Sender) -> bool {
     let (peer, own) = waiting.held(sender);
     sender.connection != 0 && (own >= HOLDING_MAX || own > 0 && peer >= PEER_HOLDING_MAX)
@@ -55,7 +55,7 @@ struct WaitingTrace {
 pub(crate) struct LongTraces {
     /// Channels to the thread; without them the shard judges traces.
     thread: Option<(mpsc::Sender<LongTask>, mpsc::Receiver<LongJudgement>)>,
-    line: FairQueue<Handle>,
+    queue: FairQueue<Handle>,
     waiting: HashMap<Handle, WaitingTrace>,
     /// Bytes of all waiting ones and the one being judged, and their limit.
     bytes: usize,
@@ -117,7 +117,7 @@ impl LongTraces {
             return;
         }
         self.by_sender.add(sender, 1);
-        self.line.put(sender, 1, due.handle);
+        self.queue.put(sender, 1, due.handle);
     }
 
     /// Returns the due of a waiting trace.
@@ -130,7 +130,7 @@ impl LongTraces {
         if self.running.is_some() {
             return None;
         }
-        let handle = self.line.take()?;
+        let handle = self.queue.take()?;
         let WaitingTrace { due, sender, bytes } = self.waiting.remove(&handle)?;
         self.bytes -= bytes;
         self.by_sender.remove(sender, 1);
@@ -183,7 +183,7 @@ impl LongTraces {
     /// Returns all waiting traces, and has later ones judged on the shard.
     pub(super) fn give_up(&mut self) -> Vec<Due> {
         self.is_off = true;
-        self.line = FairQueue::default();
+        self.queue = FairQueue::default();
         self.by_sender = SenderShares::default();
         self.bytes = self.running_bytes;
         self.waiting.drain().map(|(_, waiting)| waiting.due).collect()

@@ -1,8 +1,9 @@
 //! Unpacking of bodies to requests: small ones in place, others off the network's threads.
 //!
-//! A received kilobyte may decompress to a megabyte, and take as long. So a body is small by its
-//! output, with a limit; a body that exceeds it is decompressed from its start again. Off the
-//! network as many bodies as cores are unpacked at once. Others wait in order until their deadline.
+//! A received kilobyte may decompress to a megabyte, and take as long. So the output decides
+//! whether a body is small: decompression in place stops at a limit, and a larger body is
+//! decompressed again from its start. Off the network's threads as many bodies as there are cores
+//! are unpacked at once; others wait in order until their deadline.
 
 use std::io::Read;
 use std::sync::Arc;

@@ -185,8 +185,8 @@ impl FollowedFile {
         share.change(std::mem::replace(&mut room.bytes, now), now);
     }
 
-    /// Drops the start of a record if it takes too much of the share; it is read again once the
-    /// file has grown.
+    /// Drops the buffered start of a record longer than one read while less than half of the share
+    /// is free; it is read again once the file has grown.
     pub(super) fn leave_room(&mut self, share: &Arc<MemoryQuota>) {
         if self.held() > READ_BYTES && share.left() < share.limit() / 2 {
             self.buffer = Vec::new();

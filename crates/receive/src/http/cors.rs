@@ -23,8 +23,8 @@ const OWN_HEADERS: [&str; 5] =
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorsSettings {
-    /// Origins such as `https://app.example.com`. A `*` in one stands for any text; alone it allows
-    /// every origin.
+    /// Origins such as `https://app.example.com`. One `*` in each stands for any text; alone it
+    /// allows every origin.
     pub allowed_origins: Vec<String>,
     /// Further allowed headers, such as `authorization`; `*` for any.
     pub allowed_headers: Vec<String>,

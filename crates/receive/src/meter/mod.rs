@@ -66,8 +66,8 @@ pub(super) struct FrameGuard {
     metrics: Arc<ReceiverMetrics>,
     transport: Transport,
     protocol: HttpVersion,
-    came: Frames,
-    went: Frames,
+    received: Frames,
+    sent: Frames,
     budget: FrameBudget,
     pings: Option<PingPolicy>,
     /// Over HTTP/1.1, bytes since a request or part of its body was read.
@@ -92,8 +92,8 @@ impl<S> Metered<S> {
             metrics,
             transport,
             protocol: HttpVersion::Unknown(0),
-            came: Frames::default(),
-            went: Frames::default(),
+            received: Frames::default(),
+            sent: Frames::default(),
             budget: FrameBudget::new(),
             pings: None,
             waiting: 0,
@@ -129,7 +129,7 @@ impl FrameGuard {
         match self.protocol {
             HttpVersion::Http2 => {
                 self.frames_received(bytes)?;
-                self.count(self.came.waiting())
+                self.count(self.received.waiting())
             }
             HttpVersion::Http1 | HttpVersion::Unknown(_) => {
                 let is_taken = self.sender.progressed.swap(false, Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl FrameGuard {
         let pings = &mut self.pings;
         let turn = &mut self.turn;
         let mut is_within = true;
-        self.came.read(bytes, |head| {
+        self.received.read(bytes, |head| {
             *turn += FRAME_BYTES;
             count(metrics, transport, By::Sender, head);
             if let Some(pings) = pings {
@@ -170,7 +170,7 @@ impl FrameGuard {
             let metrics = &self.metrics;
             let transport = self.transport;
             let pings = &mut self.pings;
-            self.went.read(bytes, |head| {
+            self.sent.read(bytes, |head| {
                 count(metrics, transport, By::Receiver, head);
                 if let Some(pings) = pings {
                     pings.sent(head);
@@ -250,8 +250,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             own.watch.turn = 0;
         }
         ready!(read)?;
-        let came = buffer.filled().get(before..).unwrap_or_default();
-        Poll::Ready(own.watch.received(came).map_err(|why| {
+        let received = buffer.filled().get(before..).unwrap_or_default();
+        Poll::Ready(own.watch.received(received).map_err(|why| {
             own.watch.sender.close(why);
             io::Error::other("the connection is more than its part of a limit")
         }))

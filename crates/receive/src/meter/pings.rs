@@ -1,7 +1,7 @@
 //! Enforcement of the ping policy of a connection (`keepalive.enforcement_policy`).
 //!
 //! Rules: gRPC, "Client-side Keepalive" (proposal A8). A ping that comes too soon is a strike, the
-//! third strike ends the connection, and an answer resets the count.
+//! third strike ends the connection, and headers or data from this side reset the count.
 
 use std::time::Duration;
 

@@ -68,6 +68,33 @@ fn own_verdict_takes_the_place_of_a_collected_one_with_its_id() {
 }
 
 #[test]
+fn own_verdict_with_the_id_of_a_collected_one_by_another_evaluator_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let given = |id: u8, name: &str| {
+        let base = evaluation(1, id, scored(0.5), None);
+        let digest = [name.len() as u8; 16];
+        let info = EvaluatorInfo::clone(&base.evaluator);
+        let info = EvaluatorInfo { name: name.to_owned(), digest, ..info };
+        Evaluation { evaluator: Arc::new(info), ..base }
+    };
+    let events = CollectedEvents { evaluations: vec![given(1, "theirs")], malformed: 0 };
+    assert_eq!(store.collect(events, &"a".into()), 0);
+    for own in [given(1, "own"), given(2, "theirs")] {
+        store.evaluations([own].into());
+    }
+    store.close();
+    let stored = reader(folder.path()).trajectory(&trace_id(1).to_string()).unwrap();
+    let mut shown: Vec<_> = stored
+        .evaluations
+        .iter()
+        .map(|it| (&*it.evaluator, it.client.is_none(), it.current))
+        .collect();
+    shown.sort();
+    assert_eq!(shown, [("own", true, true), ("theirs", true, true)]);
+}
+
+#[test]
 fn collected_verdicts_beyond_a_limit_or_without_room_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let store = start(folder.path());

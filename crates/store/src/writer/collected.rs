@@ -1,9 +1,9 @@
 //! Evaluations of other processes beside own ones: marked by client, never current in their place.
 
 use hashbrown::HashMap;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use spanscore_base::model::{Evaluation, EvaluationId};
+use spanscore_base::model::{Evaluation, EvaluationId, fingerprint};
 
 use super::names::cut;
 use super::rows::{RowWriter, SHED_ALL};
@@ -34,34 +34,14 @@ impl<'a> Bringer<'a> {
     }
 }
 
-/// Number of a trace's evaluations from other processes.
-#[derive(Clone, Debug, Default)]
-pub(super) struct CollectedNumbers {
-    /// By hash of the client.
-    of_clients: HashMap<u32, usize>,
-    all: usize,
-}
+/// Numbers of the evaluations of a trace that other processes gave: by the hash of their client,
+/// and of all clients under `None`.
+pub(super) type CollectedNumbers = HashMap<Option<u32>, usize>;
 
-impl CollectedNumbers {
-    /// Counts an evaluation of a client.
-    pub(super) fn add(&mut self, client: u32) {
-        *self.of_clients.entry(client).or_default() += 1;
-        self.all += 1;
-    }
-
-    /// Removes an evaluation of a client from the count.
-    fn remove(&mut self, client: u32) {
-        if let Some(own) = self.of_clients.get_mut(&client) {
-            *own -= 1;
-            self.all -= 1;
-        }
-    }
-
-    /// Returns true if a client, or all together, have reached the limit.
-    pub(super) fn is_full_of(&self, client: u32) -> bool {
-        let own = self.of_clients.get(&client).copied().unwrap_or(0);
-        own >= CLIENT_COLLECTED_MAX || self.all >= COLLECTED_MAX
-    }
+/// Returns true if a client, or all of them, have given as many of a trace as they may.
+pub(super) fn is_full_of(numbers: &CollectedNumbers, client: u32) -> bool {
+    let limits = [(Some(client), CLIENT_COLLECTED_MAX), (None, COLLECTED_MAX)];
+    limits.iter().any(|(key, most)| numbers.get(key).is_some_and(|number| number >= most))
 }
 
 impl RowWriter {
@@ -74,8 +54,8 @@ impl RowWriter {
         it: &Evaluation,
         trace: &mut KnownTrace,
     ) -> rusqlite::Result<bool> {
-        let has_own = trace.shed == SHED_ALL
-            || !ids_of(connection, trace.seq, &it.evaluator.name, false)?.is_empty();
+        let name = hash_of_name(&it.evaluator.name);
+        let has_own = trace.shed == SHED_ALL || trace.own_names.contains(&name);
         self.counts.add(StoreCount::CollectedBesideOwn, usize::from(has_own));
         let revised = it.revises.filter(|_| !has_own);
         let is_collected = |id: &EvaluationId| {
@@ -95,11 +75,11 @@ impl RowWriter {
         name: &str,
         trace: &mut KnownTrace,
     ) -> rusqlite::Result<()> {
-        if !trace.evaluations.values().any(|it| it.is_collected() && it.is_current) {
-            return Ok(());
-        }
-        for id in ids_of(connection, trace.seq, name, true)? {
-            self.retire(connection, id, trace)?;
+        for id in trace.collected_by_name.remove(&hash_of_name(name)).unwrap_or_default() {
+            // Under its id may stand an own one by now.
+            if trace.evaluations.get(&id).is_some_and(KnownEvaluation::is_collected) {
+                self.retire(connection, id, trace)?;
+            }
         }
         Ok(())
     }
@@ -113,7 +93,9 @@ impl RowWriter {
     ) -> rusqlite::Result<()> {
         self.retire(connection, id, trace)?;
         let Some(known) = trace.evaluations.remove(&id) else { return Ok(()) };
-        known.client.into_iter().for_each(|client| trace.collected.remove(client));
+        for key in [known.client, None] {
+            trace.collected.entry(key).and_modify(|number| *number -= 1);
+        }
         for table in ["evaluation_details", "evaluations"] {
             run(connection, &format!("DELETE FROM {table} WHERE seq = ?1"), [known.seq])?;
         }
@@ -121,17 +103,7 @@ impl RowWriter {
     }
 }
 
-/// Returns a trace's evaluations by evaluators of a name, of other processes or of this one.
-fn ids_of(
-    connection: &Connection,
-    trajectory: i64,
-    name: &str,
-    is_collected: bool,
-) -> rusqlite::Result<Vec<EvaluationId>> {
-    let mut query = connection.prepare_cached(
-        "SELECT e.id FROM evaluations e JOIN evaluators v ON v.id = e.evaluator
-         WHERE e.trajectory = ?1 AND v.name = ?2 AND (e.client IS NOT NULL) = ?3",
-    )?;
-    let ids = query.query_map(params![trajectory, cut(name), is_collected], |row| row.get(0))?;
-    ids.map(|id| id.map(EvaluationId)).collect()
+/// Returns the hash of an evaluator's name, as it is stored.
+pub(super) fn hash_of_name(name: &str) -> u32 {
+    fingerprint(cut(name).as_bytes())
 }

@@ -9,7 +9,7 @@ use spanscore_base::model::{
     Sender, Target, fingerprint,
 };
 
-use super::collected::Bringer;
+use super::collected::{Bringer, hash_of_name, is_full_of};
 use super::content::ContentPolicy;
 use super::names::{KnownNames, cut};
 use super::retention::MINUTES_KEPT_MS;
@@ -292,7 +292,7 @@ impl RowWriter {
             return Ok(());
         }
         let hash = client.map(|name| fingerprint(name.as_bytes()));
-        if hash.is_some_and(|client| trace.collected.is_full_of(client)) {
+        if hash.is_some_and(|client| is_full_of(&trace.collected, client)) {
             self.counts.add(StoreCount::CollectedBeyond, 1);
             return Ok(());
         }
@@ -334,7 +334,7 @@ impl RowWriter {
         self.counts.add(StoreCount::Evaluations, 1);
         self.counts.add(StoreCount::Collected, usize::from(client.is_some()));
         let known = KnownEvaluation { seq, is_current, client: hash, evaluator, source, figures };
-        trace.add(it.id, it.revises, known);
+        trace.add(it.id, it.revises, hash_of_name(&it.evaluator.name), known);
         Ok(())
     }
 

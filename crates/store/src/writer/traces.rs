@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use spanscore_base::model::{EvaluationId, GivenVerdict, SpanId, fingerprint};
 
-use super::collected::CollectedNumbers;
+use super::collected::{CollectedNumbers, hash_of_name};
 use crate::record::TraceKey;
 use crate::rollup::EvaluationFigures;
 
@@ -48,6 +48,11 @@ pub(super) struct KnownTrace {
     pub(super) evaluations: HashMap<EvaluationId, KnownEvaluation>,
     /// Number of evaluations from other processes.
     pub(super) collected: CollectedNumbers,
+    /// Evaluations from other processes by the hash of their evaluator's name, until an own one
+    /// arrives.
+    pub(super) collected_by_name: HashMap<u32, Vec<EvaluationId>>,
+    /// Hashes of the names of own evaluators.
+    pub(super) own_names: HashSet<u32>,
     /// Evaluations revised by stored ones, stored or not.
     pub(super) revised: HashSet<EvaluationId>,
     /// Evaluations revised by stored ones of other processes.
@@ -76,28 +81,36 @@ impl KnownTrace {
             .optional()?;
         let Some(mut trace) = found else { return Ok(None) };
         let mut query = connection.prepare_cached(
-            "SELECT seq, id, revises, current, evaluator, source, outcome, score, cost, time,
-             client FROM evaluations WHERE trajectory = ?1",
+            "SELECT seq, e.id, revises, current, evaluator, source, outcome, score, cost, time,
+             client, v.name FROM evaluations e JOIN evaluators v ON v.id = e.evaluator
+             WHERE trajectory = ?1",
         )?;
         let rows = query.query_map(params![trace.seq], known_evaluation)?;
         for row in rows {
-            let (id, revises, evaluation) = row?;
-            trace.add(id, revises, evaluation);
+            let (id, revises, name, evaluation) = row?;
+            trace.add(id, revises, name, evaluation);
         }
         Ok(Some(trace))
     }
 
-    /// Adds a stored evaluation.
+    /// Adds a stored evaluation by an evaluator of a name, a hash.
     pub(super) fn add(
         &mut self,
         id: EvaluationId,
         revises: Option<EvaluationId>,
+        name: u32,
         evaluation: KnownEvaluation,
     ) {
-        let revised =
-            if evaluation.is_collected() { &mut self.revised_elsewhere } else { &mut self.revised };
-        revised.extend(revises);
-        evaluation.client.into_iter().for_each(|client| self.collected.add(client));
+        if evaluation.is_collected() {
+            self.revised_elsewhere.extend(revises);
+            self.collected_by_name.entry(name).or_default().push(id);
+            for key in [evaluation.client, None] {
+                *self.collected.entry(key).or_default() += 1;
+            }
+        } else {
+            self.revised.extend(revises);
+            self.own_names.insert(name);
+        }
         self.evaluations.insert(id, evaluation);
     }
 
@@ -150,7 +163,7 @@ fn tools_of(connection: &Connection, seq: i64) -> rusqlite::Result<HashMap<SpanI
     Ok(tools)
 }
 
-type EvaluationOfTrace = (EvaluationId, Option<EvaluationId>, KnownEvaluation);
+type EvaluationOfTrace = (EvaluationId, Option<EvaluationId>, u32, KnownEvaluation);
 
 fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<EvaluationOfTrace> {
     let revises: Option<[u8; 16]> = row.get(2)?;
@@ -168,5 +181,6 @@ fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<EvaluationOfTrace> {
             time_ms: row.get(9)?,
         },
     };
-    Ok((EvaluationId(row.get(1)?), revises.map(EvaluationId), known))
+    let name = hash_of_name(&row.get::<_, String>(11)?);
+    Ok((EvaluationId(row.get(1)?), revises.map(EvaluationId), name, known))
 }

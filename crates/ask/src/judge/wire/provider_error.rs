@@ -22,13 +22,7 @@ const CODES: [&str; 9] = [
 ];
 /// Places of the request in messages of validators, in lower case: behind them stands its content.
 const QUOTING: [&str; 8] = [
-    "messages[",
-    "messages.",
-    "contents[",
-    "input[",
-    "input_value",
-    "'input':",
-    "'content':",
+    "messages[", "messages.", "contents[", "input[", "input_value", "'input':", "'content':",
     "\"content\":",
 ];
 /// Depth of an error that is read, and its parts at most.

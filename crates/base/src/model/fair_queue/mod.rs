@@ -231,7 +231,7 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Returns an item to the front of the queue.
+    /// Puts a taken item back, in front of all others.
     pub fn put_first(&mut self, content: T) {
         self.returned.push_front(content);
     }
@@ -370,12 +370,12 @@ impl<T> FairQueue<T> {
     /// Removes all items except those to keep, which keep their places.
     pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
         self.returned.retain(&is_kept);
-        let mut displaced = Vec::new();
+        let mut removed = Vec::new();
         for (number, peer) in &self.peers {
             let items = peer.iter().filter(|(_, item)| !is_kept(&item.content));
-            displaced.extend(items.map(|(place, _)| (*number, place)));
+            removed.extend(items.map(|(place, _)| (*number, place)));
         }
-        displaced.into_iter().for_each(|(number, place)| drop(self.remove(number, place, false)));
+        removed.into_iter().for_each(|(number, place)| drop(self.remove(number, place, false)));
     }
 
     /// Returns the number of items.

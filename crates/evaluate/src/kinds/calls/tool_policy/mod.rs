@@ -1,7 +1,8 @@
 //! `tool_policy`: rules on the tools that may be called, must be called, and in which order.
 //!
 //! Scores 1 where every rule is kept and 0 where one is broken; needs no expected calls. A name in
-//! a rule may be a glob: `max_calls` sums the calls that it matches, `required` wants one of them.
+//! a rule may be a glob: `max_calls` and `max_failed_calls` sum the calls that it matches,
+//! `required` wants one of them.
 
 mod done;
 mod violations;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 
 use crate::evaluator::{CallJudge, CodeEvaluator, Early, Evaluator, Kind};
 use crate::shared::definitions::{Definitions, Tools};
-use crate::shared::failure::{FailureRules, FailureSettings};
+use crate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::shared::glob::{NamePatterns, is_glob, matches_glob};
 use crate::shared::report;
 use spanscore_base::model::tool_call::groups;
@@ -64,6 +65,9 @@ struct Settings {
     required_before: BTreeMap<String, Vec<String>>,
     /// For a tool, the most calls of it; for a glob, of all that it matches together.
     max_calls: BTreeMap<String, usize>,
+    /// For a tool, the most calls of it that may fail; for a glob, of all that it matches together:
+    /// `"*": 3` for three in all.
+    max_failed_calls: BTreeMap<String, usize>,
     /// True if only tools may be called that the agent was told of. Where no definitions are known,
     /// a call breaks it of whose tool the framework says that it does not exist. Default `false`.
     declared_only: bool,
@@ -92,10 +96,12 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         || !settings.required.is_empty()
         || !settings.required_before.is_empty()
         || !settings.max_calls.is_empty()
+        || !settings.max_failed_calls.is_empty()
         || settings.declared_only;
     if !has_rule {
         return Err(SettingsError::new("the policy has no rule").with_help(
-            "give forbidden, allowed, required, required_before, max_calls or declared_only",
+            "give forbidden, allowed, required, required_before, max_calls, max_failed_calls or \
+             declared_only",
         ));
     }
     let definitions = Definitions::new(settings.tools.take(), settings.tools_file.as_deref())?;
@@ -118,13 +124,15 @@ impl Policy {
 
     /// Returns the names and globs of the rules that stay silent where a tool never comes.
     fn silent_patterns(&self) -> impl Iterator<Item = UnmatchedRule<'_>> {
-        let Settings { required, required_before, max_calls, .. } = &self.settings;
+        let Settings { required, required_before, max_calls, max_failed_calls, .. } =
+            &self.settings;
         let required = required.iter().map(|pattern| ("required", pattern));
         let before =
             required_before.iter().flat_map(|(tool, needed)| [tool].into_iter().chain(needed));
         let before = before.map(|pattern| ("required_before", pattern));
         let most = max_calls.keys().map(|pattern| ("max_calls", pattern));
-        let all = required.chain(before).chain(most);
+        let most_failed = max_failed_calls.keys().map(|pattern| ("max_failed_calls", pattern));
+        let all = required.chain(before).chain(most).chain(most_failed);
         all.map(|(rule, pattern)| UnmatchedRule { rule, pattern })
     }
 
@@ -195,12 +203,19 @@ impl Policy {
             let is_needed = |call: &&ToolCall<'_>| self.needed.include(&call.name);
             group.iter().filter(is_needed).for_each(|call| done.add(call));
         }
-        let counts = counts(calls);
+        let counts = counts_of(calls.iter());
         let is_missing = |tool: &&String| calls_of(tool, &counts) == 0;
         for tool in rules.required.iter().filter(is_missing) {
             broken(Violation::new("required", tool));
         }
-        self.check_counts(&counts, broken);
+        check_most("max_calls", &rules.max_calls, &counts, broken);
+        if !rules.max_failed_calls.is_empty() {
+            let is_failed = |call: &&ToolCall<'_>| {
+                matches!(self.failures.outcome(call, effort), CallOutcome::Failed(_))
+            };
+            let failed = counts_of(calls.iter().filter(is_failed));
+            check_most("max_failed_calls", &rules.max_failed_calls, &failed, broken);
+        }
     }
 
     /// Returns the tools that must have succeeded before one is called.
@@ -226,18 +241,20 @@ impl Policy {
             broken(Violation::new("allowed", tool));
         }
     }
+}
 
-    fn check_counts<'v>(
-        &'v self,
-        counts: &HashMap<&str, usize>,
-        broken: &mut dyn FnMut(Violation<'v>),
-    ) {
-        for (tool, most) in &self.settings.max_calls {
-            let count = calls_of(tool, counts);
-            if count > *most {
-                let calls = Some((count, *most));
-                broken(Violation { calls, ..Violation::new("max_calls", tool) });
-            }
+/// Reports the tools, or globs of them, with more calls than a rule allows.
+fn check_most<'v>(
+    rule: &'static str,
+    limits: &'v BTreeMap<String, usize>,
+    counts: &HashMap<&str, usize>,
+    broken: &mut dyn FnMut(Violation<'v>),
+) {
+    for (tool, most) in limits {
+        let count = calls_of(tool, counts);
+        if count > *most {
+            let calls = Some((count, *most));
+            broken(Violation { calls, ..Violation::new(rule, tool) });
         }
     }
 }
@@ -251,7 +268,7 @@ fn calls_of(pattern: &str, counts: &HashMap<&str, usize>) -> usize {
 }
 
 /// Counts the calls of each tool.
-fn counts<'c>(calls: &'c [ToolCall<'_>]) -> HashMap<&'c str, usize> {
+fn counts_of<'c, 't: 'c>(calls: impl Iterator<Item = &'c ToolCall<'t>>) -> HashMap<&'c str, usize> {
     let mut counts = HashMap::new();
     for call in calls {
         *counts.entry(&*call.name).or_default() += 1;
@@ -262,7 +279,9 @@ fn counts<'c>(calls: &'c [ToolCall<'_>]) -> HashMap<&'c str, usize> {
 impl CodeEvaluator for Policy {
     fn facts(&self) -> Facts {
         Facts {
-            results: !self.settings.required_before.is_empty() || self.settings.declared_only,
+            results: !self.settings.required_before.is_empty()
+                || !self.settings.max_failed_calls.is_empty()
+                || self.settings.declared_only,
             tool_definitions: self.settings.declared_only
                 || self.silent_patterns().next().is_some(),
             ..Facts::default()
@@ -293,7 +312,8 @@ impl CodeEvaluator for Policy {
         let calls = &trajectory.tool_calls[..];
         let mut violations = Violations::new(want);
         calls.iter().for_each(|call| self.check_name(&call.name, &mut |v| violations.add(v)));
-        self.check_counts(&counts(calls), &mut |violation| violations.add(violation));
+        let counts = counts_of(calls.iter());
+        check_most("max_calls", &self.settings.max_calls, &counts, &mut |v| violations.add(v));
         let outcome = || violations.answer(calls.len(), &[]);
         (violations.count > 0).then(|| Early { outcome: outcome(), best: 0.0 })
     }

@@ -40,6 +40,10 @@ impl Violation<'_> {
                 let (calls, most) = self.calls.unwrap_or_default();
                 format!("{tool} was called {calls} times, `max_calls` allows {most}")
             }
+            ("max_failed_calls", _) => {
+                let (calls, most) = self.calls.unwrap_or_default();
+                format!("calls of {tool} failed {calls} times, `max_failed_calls` allows {most}")
+            }
             (_, Some(missing)) => {
                 format!("{tool} was called without {missing} before it (`required_before`)")
             }
