@@ -1,10 +1,10 @@
-//! Spans beside a call. A guard, an approval or a cache names the tool and what it was given under
-//! the same keys as the span of the tool itself; by its own name alone it says what it is.
+//! Spans about a call. A guard, an approval or a cache has the keys of the tool's own span, with
+//! its name and input; only the span's name distinguishes it.
 
 use super::super::tree::Tree;
 use super::SpanCall;
 
-/// Words in the names of spans that speak of a call and are none.
+/// Words in names of spans about a call.
 const BESIDE: [&str; 47] = [
     "approval", "approvals", "approve", "approved", "authorization", "authorize", "authz",
     "blocked", "cache", "callback", "decide", "decision", "denied", "denylist", "discover",
@@ -15,23 +15,23 @@ const BESIDE: [&str; 47] = [
     "verify", "whitelist",
 ];
 
-/// Words at the end of the names of spans that tell how a call ended.
+/// Last words in names of spans that record a call's end.
 const ENDS: [&str; 8] =
     ["complete", "completed", "end", "ended", "finished", "response", "result", "results"];
 
-/// Longest name of a span that is looked at, in bytes: longer ones say too much to be believed.
+/// Longest examined span name, bytes.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Most calls among which the one is looked for whose end a span tells.
+/// Limit on earlier calls searched for the one that a span ends.
 const WINDOW: usize = 16;
 
-/// Returns true if the name of a span, without that of the tool, says that the span is no call.
+/// Returns true if a span's name, without the tool's, shows that it is no call.
 pub(super) fn is_beside(span: &str, tool: &str) -> bool {
     words(span, tool).any(|word| is_in(&BESIDE, word))
 }
 
-/// Returns true if the span of a call tells of the end of a call beside it, which takes what the
-/// call holds: `tool.find` and `tool.find.result`.
+/// Returns true if a span records the end of a sibling call, which takes over its content:
+/// `tool.find` and `tool.find.result`.
 pub(super) fn is_told_again<'a>(
     tree: &Tree<'a>,
     calls: &mut [SpanCall<'a>],
@@ -61,11 +61,10 @@ pub(super) fn is_told_again<'a>(
     })
 }
 
-/// Returns the words of a span's name that are not the tool's name; none of a name that is too
-/// long.
+/// Returns the words of a span's name without the tool's; none for a long name.
 fn words<'n>(span: &'n str, tool: &'n str) -> impl Iterator<Item = &'n str> {
     let span = if span.len() > NAME_BYTES_MAX { "" } else { span };
-    // A pattern that is empty divides a name into its letters.
+    // An empty pattern would split the name into letters.
     let tool = if tool.is_empty() { "\0" } else { tool };
     let divides = |letter: char| !letter.is_ascii_alphanumeric();
     span.split(tool).flat_map(move |part| part.split(divides)).flat_map(humps)
