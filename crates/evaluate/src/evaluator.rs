@@ -1,4 +1,4 @@
-//! Contracts of evaluators by code, judge or another process, and the registry entry of a kind.
+//! Traits of evaluators by code, judge or external process, and the registry entry of a kind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,27 +10,26 @@ use super::inquiry::{Inquired, JudgePlan};
 use spanscore_base::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
 
-/// Settings key that marks criteria as read from the trace itself: a judge is shown them as the
-/// words of a stranger.
+/// Settings key that marks criteria as read from the trace, so that judges see them as untrusted.
 pub const CRITERIA_FROM_TRACE: &str = "criteria_from_trace";
 
-/// One configured way to score, by the place where the verdict is made.
+/// Configured evaluator, by the origin of its verdict.
 pub enum Evaluator {
-    /// By our own code, at once.
+    /// Our own code, immediately.
     Code(Box<dyn CodeEvaluator>),
-    /// By a judge: the lane of the room `judge` sends the inquiry.
+    /// A judge, asked by the judge dispatcher.
     Judged(Box<dyn JudgedEvaluator>),
-    /// Outside of this process: the lane of the room `external` sends the message.
+    /// An external process, asked by the external dispatcher.
     External(ExternalEvaluator),
 }
 
 impl Evaluator {
-    /// Wraps an evaluator that judges by code.
+    /// Wraps a code evaluator.
     pub fn code(evaluator: impl CodeEvaluator + 'static) -> Self {
         Self::Code(Box::new(evaluator))
     }
 
-    /// Returns the facts that it reads.
+    /// Returns the facts needed.
     pub fn facts(&self) -> Facts {
         match self {
             Self::Code(evaluator) => evaluator.facts(),
@@ -39,8 +38,8 @@ impl Evaluator {
         }
     }
 
-    /// Returns true if the answer depends on the calls at all. Where it does not, `level: call`
-    /// would give each call the same answer, and the config refuses it.
+    /// Returns true if the outcome depends on the calls. Otherwise the config rejects `level:
+    /// call`, which would give each call the same outcome.
     pub fn reads_calls(&self) -> bool {
         match self {
             Self::Code(evaluator) => evaluator.reads_calls(),
@@ -50,12 +49,12 @@ impl Evaluator {
         }
     }
 
-    /// Returns true if it asks for the order of parallel calls.
+    /// Returns true if it needs the order of parallel calls.
     pub fn asks_message_order(&self) -> bool {
         matches!(self, Self::Code(evaluator) if evaluator.asks_message_order())
     }
 
-    /// Returns the evaluator that judges by code; `None` for those that ask.
+    /// Returns the code evaluator; `None` for others.
     #[inline]
     pub fn as_code(&self) -> Option<&dyn CodeEvaluator> {
         match self {
@@ -64,12 +63,12 @@ impl Evaluator {
         }
     }
 
-    /// Returns the classes that it tells apart; `None` for evaluators of anything else.
-    pub fn classes(&self) -> Option<ToldClasses> {
+    /// Returns the classes of a classifier; `None` for others.
+    pub fn classes(&self) -> Option<ClassifierClasses> {
         self.as_code()?.classes()
     }
 
-    /// Returns the evaluator that asks a judge; `None` for all others.
+    /// Returns the judged evaluator; `None` for others.
     pub fn as_judged(&self) -> Option<&dyn JudgedEvaluator> {
         match self {
             Self::Judged(evaluator) => Some(&**evaluator),
@@ -77,7 +76,7 @@ impl Evaluator {
         }
     }
 
-    /// Returns the plan of an evaluator outside of this process; `None` for all others.
+    /// Returns the plan of an external evaluator; `None` for others.
     pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
         match self {
             Self::External(evaluator) => Some(&evaluator.plan),
@@ -86,84 +85,84 @@ impl Evaluator {
     }
 }
 
-/// Evaluator that judges trajectories by code.
+/// Evaluator by code.
 ///
-/// Called concurrently; must not panic. What cannot be judged is [`Outcome::NotEvaluable`], what
-/// broke is [`Outcome::Failed`]: neither becomes a score.
+/// Called concurrently; must not panic. Targets that cannot be judged give
+/// [`Outcome::NotEvaluable`], faults [`Outcome::Failed`]; neither becomes a score.
 pub trait CodeEvaluator: Send + Sync {
-    /// Returns the facts that [`evaluate`](Self::evaluate) reads.
+    /// Returns the facts needed by [`evaluate`](Self::evaluate).
     fn facts(&self) -> Facts;
 
-    /// Judges one target. For `level: call` the trajectory holds that one call, for
-    /// `level: session` the calls of all its traces.
+    /// Judges one target. For `level: call` the trajectory has only that call, for `level: session`
+    /// the calls of all its traces.
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome;
 
-    /// Returns true if the answer depends on the calls at all.
+    /// Returns true if the outcome depends on the calls.
     fn reads_calls(&self) -> bool {
         true
     }
 
-    /// Returns true if a verdict stands even when the evaluation ran out of steps: what failed on a
-    /// part of the evidence fails on all of it. Otherwise the verdict is void.
+    /// Returns true if a verdict is final even if the budget ran out: a failure on a part of the
+    /// evidence is a failure on all of it. Otherwise the verdict is void.
     fn stands_unfinished(&self) -> bool {
         false
     }
 
-    /// Returns true if it asks for the order of parallel calls: calls that a model's message lists
-    /// together are then presented one by one, in that order.
+    /// Returns true if it needs the order of parallel calls: calls listed in a model's message are
+    /// then presented as a sequence.
     fn asks_message_order(&self) -> bool {
         false
     }
 
-    /// Returns the classes that it tells apart; `None` for evaluators of anything else.
-    fn classes(&self) -> Option<ToldClasses> {
+    /// Returns the classes of a classifier; `None` for others.
+    fn classes(&self) -> Option<ClassifierClasses> {
         None
     }
 
-    /// Returns a judge of single calls that computes what all calls of the trajectory share only
-    /// once; `None` if nothing is shared. It must not look at the trajectory's list of calls.
+    /// Returns a judge of single calls that computes parts common to all calls once; `None` if
+    /// there are none. It must not read the trajectory's list of calls.
     fn call_judge<'t>(&'t self, _: &'t Trajectory<'_>, _: Want) -> Option<CallJudge<'t>> {
         None
     }
 
-    /// Judges a trace that is still open by what no later call can repair. `None` while either
-    /// verdict is possible.
+    /// Judges an open trace by facts that no later call can change. `None` while either verdict is
+    /// possible.
     fn early(&self, _: &Trajectory<'_>, _: Want) -> Option<Early> {
         None
     }
 }
 
-/// Evaluator that asks a judge.
+/// Evaluator by a judge.
 pub trait JudgedEvaluator: Send + Sync {
-    /// Returns the facts that its record shows.
+    /// Returns the facts shown in its record.
     fn facts(&self) -> Facts;
 
-    /// Turns one target into an inquiry, or a conclusion where nobody need be asked. `threshold` is
-    /// the lowest score that passes.
+    /// Builds the inquiry about a target, or its conclusion if no judge is needed. `threshold` is
+    /// the lowest passing score.
     fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Inquired;
 
-    /// Returns the judge to ask, with samples and limits.
+    /// Returns the judge, samples and limits.
     fn plan(&self) -> &JudgePlan;
 }
 
-/// Classes of a classifier: the details of its evaluations name those of one run alone.
+/// Classes of a classifier; the details of its evaluations name only those of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ToldClasses {
-    /// Their names, in the order of the settings.
+pub struct ClassifierClasses {
+    /// Class names in the order of the settings.
     pub names: Vec<String>,
     /// Weight of recall in the F-score.
     pub f_value: f64,
 }
 
-/// Judge of one call after the other.
+/// Judge of successive calls.
 pub type CallJudge<'t> = Box<dyn FnMut(&ToolCall<'_>) -> Outcome + 't>;
 
-/// Early verdict on a trace that is still open.
+/// Early verdict on an open trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Early {
     /// Outcome to report; its score is at most `best`.
     pub outcome: Outcome,
-    /// Highest score that the trace can still reach. The outcome is reported only if that does not
+    /// Highest score still possible for the trace. The outcome is reported only if that does not
     /// pass.
     pub best: f64,
 }
@@ -174,28 +173,28 @@ pub struct Kind {
     pub name: &'static str,
     /// Description in one sentence.
     pub about: &'static str,
-    /// Names that users may know it by, each with its origin, such as
-    /// `("uipath-tool-call-args", "UiPath")`.
+    /// Known names in other systems, with their origin, such as `("uipath-tool-call-args",
+    /// "UiPath")`.
     pub also_known_as: &'static [(&'static str, &'static str)],
-    /// Lowest passing score unless the config says otherwise.
+    /// Default lowest passing score.
     pub threshold: f64,
-    /// True if `criteria` must be given, in the settings or by `expect`.
+    /// True if `criteria` are required, in the settings or by `expect`.
     pub needs_criteria: bool,
-    /// True if it implements [`CodeEvaluator::early`], so that the config may ask for `early`.
+    /// True if it implements [`CodeEvaluator::early`], so that the config allows `early`.
     pub early: bool,
-    /// JSON Schema of its settings (with `criteria`, where it takes one): descriptions and
-    /// defaults are the documentation.
+    /// JSON Schema of its settings, including `criteria` if any: descriptions and defaults are the
+    /// documentation.
     pub schema: fn() -> schemars::Schema,
-    /// Builds an evaluator from its settings: the evaluator's map in the config without the keys
-    /// that all kinds share (`when`, `sample`, `threshold`, `level`, `expect`, `early`).
+    /// Builds an evaluator from its settings: its map in the config without the keys common to all
+    /// kinds (`when`, `sample`, `threshold`, `level`, `expect`, `early`).
     pub build: fn(&Node) -> Result<Evaluator, SettingsError>,
     /// Complete entry of `evaluators:` in YAML, run by a test.
     pub example: &'static str,
 }
 
 impl Kind {
-    /// Entry that others are written over: a kind that needs no criteria, judges no open trace, and
-    /// passes only at 1.
+    /// Base for entries: a kind without required criteria or early verdicts, which passes only at
+    /// 1.
     pub const PLAIN: Self = Self {
         name: "",
         about: "",
@@ -208,8 +207,8 @@ impl Kind {
         example: "",
     };
 
-    /// Returns the schema of its settings, built once: reading a config asks for it several times
-    /// for each evaluator.
+    /// Returns the schema of its settings, cached: reading a config needs it several times per
+    /// evaluator.
     pub fn schema(&self) -> Arc<schemars::Schema> {
         static MADE: Mutex<BTreeMap<&str, Arc<schemars::Schema>>> = Mutex::new(BTreeMap::new());
         let mut made = MADE.lock();

@@ -1,9 +1,9 @@
-//! Inquiries: questions of judged evaluators, and the conclusions drawn from the answers.
+//! Inquiries: requests of judged evaluators, and the conclusions drawn from the answers.
 //!
-//! The seam between `evaluate`, which does no I/O, and the lane that asks judges: an evaluator
-//! turns a trajectory into an [`Inquiry`], which owns all it needs and can wait; the lane has it
-//! render a [`JudgePrompt`], sends that to a judge, has the reply read, and concludes from one or
-//! more votes. Everything here is pure: the same input gives the same output.
+//! Interface between evaluators, which do no I/O, and the judge dispatcher. An evaluator turns a
+//! trajectory into an [`Inquiry`], which owns its data and can wait. The dispatcher lets it render
+//! a [`JudgePrompt`], sends that to a judge, lets it read the reply, and concludes from one or more
+//! votes. All functions are pure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,88 +13,90 @@ pub use super::external::RedactionGaps;
 use spanscore_base::model::{Outcome, SpanId};
 use spanscore_base::settings::{SettingsError, meant_or_known};
 
-/// Version of the words around record and statements; hashed into the identity of evaluations.
+/// Version of the prompt text around record and statements, hashed into the identity of
+/// evaluations.
 pub const PROMPT_VERSION: u32 = 2;
 
-/// Plan for asking: the judge, the number of samples and the limits, from an evaluator's settings.
+/// Plan for asking, from an evaluator's settings: judge, number of samples and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgePlan {
     /// Name of the judge in the config.
     pub judge: String,
-    /// Further judges, each with one vote: with the first one they are the samples.
+    /// Additional judges with one vote each; together with the first they are the samples.
     pub jury: Vec<String>,
-    /// Judge that decides where the first is unsure.
+    /// Judge that decides if the first is unsure.
     pub escalate_to: Option<String>,
-    /// Samples that are always drawn, at least 1.
+    /// Minimum number of samples, at least 1.
     pub samples_min: u32,
-    /// Samples at most; those beyond the minimum only while the answer is unsure.
+    /// Maximum number of samples; those beyond the minimum are drawn only while the answer is
+    /// unsure.
     pub samples_max: u32,
-    /// True if a suspected injection has the judge asked again with the suspect text withheld.
+    /// True if, after a suspected injection, the judge is asked again without the suspect text.
     pub rechecks_injections: bool,
-    /// Record tokens at most.
+    /// Limit on the tokens of the record.
     pub evidence_tokens: u32,
 }
 
-/// Result of turning a target into an inquiry.
+/// Result of building an inquiry about a target.
 pub enum Inquired {
-    /// No judge is needed: code alone decided, or nobody can tell.
+    /// No judge is needed: code decided, or the answer cannot be known.
     Known(Conclusion),
-    /// A judge is to be asked.
+    /// A judge must be asked.
     Asked(Arc<dyn Inquiry>),
 }
 
-/// Inquiry about one target: renders the prompt, reads replies and concludes. Owned, so that it can
-/// wait on the lane, and shared with the thread that renders it.
+/// Inquiry about one target: renders the prompt, reads replies and concludes. It owns its data to
+/// wait in a queue, and is shared with the rendering thread.
 pub trait Inquiry: Send + Sync + fmt::Debug {
-    /// Renders the request within the given limits.
+    /// Renders the request within the limits.
     ///
     /// # Errors
-    /// The outcome, where no request that makes sense fits in them.
+    /// Returns the outcome if no useful request fits the limits.
     fn prompt(&self, room: &PromptRoom) -> Result<JudgePrompt, Outcome>;
 
-    /// Reads a judge's reply to [`prompt`](Self::prompt) rendered for the same limits.
+    /// Parses a judge's reply to [`prompt`](Self::prompt) rendered with the same limits.
     ///
     /// # Errors
-    /// The reply is no answer, with the reason: the lane asks once to repair it, then gives up as
-    /// `failed`.
+    /// Returns the reason for an invalid reply: the dispatcher asks once for a repair, then gives
+    /// up as `failed`.
     fn read(&self, room: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply>;
 
-    /// Concludes from votes, of which the first is the first sample. `votes` is never empty.
+    /// Concludes from the votes, at least one, with the first sample at the start.
     fn conclude(&self, room: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion;
 
-    /// Returns the number of statements, those that code has settled among them; 0 where the reply
-    /// gives one score for all.
+    /// Returns the number of statements, including those settled by code; 0 if the reply has one
+    /// score for all.
     fn statements(&self) -> usize;
 
-    /// Returns the bytes held while it waits.
+    /// Returns the bytes held while waiting.
     fn bytes(&self) -> usize;
 }
 
-/// Limits of one request: tokens, withheld lines, and the window to show.
+/// Limits of one request: tokens, withheld lines, and the window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptRoom {
-    /// Record tokens at most.
+    /// Limit on the tokens of the record.
     pub evidence_tokens: u32,
-    /// Bytes per token: 3.5 until the judge's usage figures correct it.
+    /// Bytes per token: 3.5 until corrected by the judge's usage figures.
     pub bytes_per_token: f64,
-    /// Tokens at most that an answer may be expected to take; statements that would take more are
-    /// split over several requests.
+    /// Limit on the expected tokens of an answer; further statements are split over several
+    /// requests.
     pub answer_tokens: u32,
-    /// True if strings in which an injection was found are withheld.
+    /// True if strings with a detected injection are withheld.
     pub withholds_injections: bool,
-    /// Places in time of lines to withhold: those that a judge which suspected an injection cited.
+    /// Seq of withheld lines, cited by a judge that suspected an injection.
     pub withheld: Vec<u64>,
-    /// Number of the window to show, from 0, below [`JudgePrompt::windows`].
+    /// Number of the window, from 0, below [`JudgePrompt::windows`].
     pub window: usize,
-    /// Key of the mark of the record: random bytes, the same for the whole life of the process.
+    /// Key of the record's mark: random bytes, constant for the life of the process.
     pub mark_key: MarkKey,
 }
 
-/// Secret key of the process from which the marks of records, and nothing else, are derived.
+/// Secret key of the process, only used to derive the marks of records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MarkKey(pub [u8; 32]);
 
-/// Never shows the bytes.
+/// Hides the bytes.
 impl fmt::Debug for MarkKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MarkKey(..)")
@@ -104,27 +106,27 @@ impl fmt::Debug for MarkKey {
 /// Request to a judge, independent of its API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgePrompt {
-    /// System prompt: holds nothing untrusted.
+    /// System prompt, without untrusted text.
     pub system: String,
     /// Record, guidance and statements.
     pub user: String,
-    /// JSON Schema of the reply, as compact JSON; `None` where the reply is plain text (`compat`).
+    /// JSON Schema of the reply, as compact JSON; `None` for plain text (`compat`).
     pub schema: Option<&'static str>,
     /// Number of statements.
     pub statements: usize,
-    /// Tokens that the answer is expected to take at most; 0 for short answers.
+    /// Limit on the expected tokens of the answer; 0 for short answers.
     pub answer_tokens: u32,
-    /// Hash of everything that decides the answer: prompt version, record without its mark,
+    /// Hash of everything that determines the answer: prompt version, record without its mark,
     /// statements.
     pub digest: [u8; 16],
     /// Bytes cut from the record.
     pub cut_bytes: u64,
-    /// True if our own detectors found an injection in the record.
+    /// True if our detectors found an injection in the record.
     pub injection_found: bool,
-    /// Failures of redaction, reported once: empty where the record was laid out before.
+    /// Failures of redaction, reported once: empty if the record was rendered before.
     pub gaps: RedactionGaps,
-    /// Number of requests that ask all statements, one after the other: more than one where the
-    /// run, or the answer, is too long for one. Their answers together are one vote.
+    /// Number of successive requests for all statements: more than one if the run or the answer is
+    /// too long for one. Their answers together are one vote.
     pub windows: usize,
 }
 
@@ -132,18 +134,18 @@ pub struct JudgePrompt {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum JudgeAnswer {
-    /// The record shows it.
+    /// The record confirms it.
     Yes,
-    /// The record shows the opposite, or lacks what would have to be there.
+    /// The record contradicts it, or lacks the necessary evidence.
     No,
-    /// The deciding place is cut or unknown.
+    /// The decisive part is cut or unknown.
     Unclear,
-    /// The statement does not arise.
+    /// The statement does not apply.
     NotApplicable,
 }
 
 impl JudgeAnswer {
-    /// Returns the word for it in replies and details.
+    /// Returns its word in replies and details.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -154,33 +156,33 @@ impl JudgeAnswer {
     }
 }
 
-/// Answers of a judge to all statements of one request, in their order.
+/// Answers of a judge to all statements of a request, in order.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct JudgeAnswers {
     /// One answer per statement.
     pub items: Vec<AnsweredItem>,
-    /// True if the judge found an attempt to influence it.
+    /// True if the judge suspects an attempt to influence it.
     pub injection_suspected: bool,
-    /// True if the reply does not say whether it found one: another vote may.
+    /// True if the reply lacks that finding, so that another vote may have it.
     pub is_unsure: bool,
-    /// Score that the reply itself gives, where the kind asks for one (`score_range`, `compat`).
+    /// Score in the reply, if the kind asks for one (`score_range`, `compat`).
     pub score: Option<f64>,
 }
 
 /// Answer of a judge to one statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnsweredItem {
-    /// Answer, after code has verified its cites.
+    /// Answer after the verification of its cites by code.
     pub answer: JudgeAnswer,
-    /// Cited places of the record.
+    /// Cited lines of the record.
     pub cites: Vec<u64>,
-    /// Reason in the judge's words.
+    /// Reason given by the judge.
     pub reason: String,
-    /// Reason why code overturned the judge's answer, if it did.
+    /// Reason if code overturned the judge's answer.
     pub overturned: Option<&'static str>,
 }
 
-/// Error of a reply that is no answer, worded for the judge and for a person.
+/// Error of an invalid reply, worded for the judge and for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnreadableReply(pub String);
@@ -188,14 +190,14 @@ pub struct UnreadableReply(pub String);
 /// Conclusion from the answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// Outcome of the target itself.
+    /// Outcome of the target.
     pub outcome: Outcome,
-    /// Outcomes of single calls, for kinds that judge each: the call's place in the trajectory's
-    /// list, its span, and its outcome.
+    /// Outcomes of single calls, for kinds that judge each: the call's index in the trajectory, its
+    /// span, and its outcome.
     pub calls: Vec<(usize, SpanId, Outcome)>,
-    /// Mean share of the votes that agree with the majority, 0 to 1; 1 for one vote.
+    /// Mean share of the votes equal to the majority, 0 to 1; 1 for one vote.
     pub agreement: f64,
-    /// True if another vote could change it: something is unclear, was overturned, or the score is
+    /// True if another vote could change it: an answer is unclear or overturned, or the score is
     /// within 0.1 of the threshold.
     pub is_unsure: bool,
     /// True if an injection was found, by code or by the judge.
@@ -215,7 +217,7 @@ impl Conclusion {
     }
 }
 
-/// Builds the error for a judge that `judges:` does not define.
+/// Returns the error for a judge missing in `judges:`.
 pub fn unknown_judge<'n>(
     key: &str,
     name: &str,

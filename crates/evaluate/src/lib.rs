@@ -1,9 +1,8 @@
-//! Evaluation: trajectories in, scores and reasons for none out.
+//! Evaluation of trajectories: scores, or reasons for their absence.
 //!
 //! An evaluator is built once from its settings and criteria, then judges trajectories. Evaluators
-//! do no I/O and read no clock. A newcomer adds one by writing
-//! `evaluate/kinds/<family>/<kind>.rs` with a [`Kind`], naming it in [`KINDS`], and adding
-//! fixtures under `tests/fixtures/evaluators/<kind>/`.
+//! do no I/O and read no clock. A new kind is a file `evaluate/kinds/<family>/<kind>.rs` with a
+//! [`Kind`], its name in [`KINDS`], and fixtures under `tests/fixtures/evaluators/<kind>/`.
 
 pub mod compat;
 pub mod engine;
@@ -15,7 +14,7 @@ pub mod kinds;
 pub mod requests;
 pub mod shared;
 
-pub use evaluator::{CodeEvaluator, Early, Evaluator, JudgedEvaluator, Kind, ToldClasses};
+pub use evaluator::{ClassifierClasses, CodeEvaluator, Early, Evaluator, JudgedEvaluator, Kind};
 pub use kinds::{KINDS, kind};
 pub use requests::{AskedTarget, ExternalRequest, JudgeRequest};
 pub use shared::failure::{FailureJudge, FailureSettings};

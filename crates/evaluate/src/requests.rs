@@ -1,5 +1,5 @@
-//! Requests waiting for a judge or an external evaluator, with the evaluations that their answers
-//! will fill in: those are complete but for the outcome.
+//! Pending requests to judges and external evaluators, with evaluations that only lack their
+//! outcome.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use spanscore_base::model::{
 };
 use spanscore_base::value::Value;
 
-/// Request about one target, by the kind of evaluator that answers it.
+/// Request about one target, by its recipient.
 #[derive(Debug)]
 pub enum AskedTarget {
     /// To a judge.
     Judge(JudgeRequest),
-    /// To an evaluator outside of this process.
+    /// To an external evaluator.
     External(ExternalRequest),
 }
 
 impl AskedTarget {
-    /// Splits requests into those to judges and those to evaluators outside of this process.
+    /// Splits requests into those to judges and those to external evaluators.
     pub fn by_lane(asked: Vec<Self>) -> (Vec<JudgeRequest>, Vec<ExternalRequest>) {
         let mut judged = Vec::new();
         let mut external = Vec::new();
@@ -38,7 +38,7 @@ impl AskedTarget {
         (judged, external)
     }
 
-    /// Returns the evaluation of the target itself, whose outcome is still open.
+    /// Returns the target's evaluation without an outcome yet.
     pub fn evaluation(&mut self) -> &mut Evaluation {
         match self {
             Self::Judge(asked) => &mut asked.evaluation,
@@ -46,7 +46,7 @@ impl AskedTarget {
         }
     }
 
-    /// Returns the name of the evaluator that asks.
+    /// Returns the name of the requesting evaluator.
     pub fn evaluator(&self) -> &str {
         match self {
             Self::Judge(asked) => &asked.evaluation.evaluator.name,
@@ -54,7 +54,7 @@ impl AskedTarget {
         }
     }
 
-    /// Returns the bytes held while the request waits.
+    /// Returns the bytes held while waiting.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Judge(asked) => asked.bytes(),
@@ -62,8 +62,7 @@ impl AskedTarget {
         }
     }
 
-    /// Returns the evaluation as it stands where there is no lane to send on: failed, nobody was
-    /// asked.
+    /// Returns the evaluation for a request without a dispatcher: failed, as unanswered.
     pub fn unasked(self) -> Evaluation {
         match self {
             Self::Judge(asked) => asked.unasked(),
@@ -74,45 +73,44 @@ impl AskedTarget {
 
 /// Request to a judge.
 pub struct JudgeRequest {
-    /// Source of prompts, and reader of replies.
+    /// Renderer of prompts, and parser of replies.
     pub inquiry: Arc<dyn Inquiry>,
     /// Judge, samples and limits.
     pub plan: JudgePlan,
-    /// Evaluation of the target itself; its outcome is still open.
+    /// Evaluation of the target, without an outcome yet.
     pub evaluation: Evaluation,
-    /// Evaluations of its calls, in the order of the trajectory; open as well.
+    /// Evaluations of its calls, in trajectory order, without outcomes yet.
     pub calls: Vec<Evaluation>,
     /// Key of target and evaluator, equal for all revisions.
     pub subject: [u8; 16],
 }
 
 impl JudgeRequest {
-    /// Returns the bytes held while the request waits.
+    /// Returns the bytes held while waiting.
     pub fn bytes(&self) -> usize {
         let skeletons = (1 + self.calls.len()) * size_of::<Evaluation>();
         size_of::<Self>() + skeletons + self.inquiry.bytes()
     }
 
-    /// Fills in the answer: returns the evaluations of the target and of its judged calls.
+    /// Fills in the answer: returns the evaluations of the target and its judged calls.
     pub fn conclude(self, conclusion: Conclusion, used: Option<JudgeUse>) -> Vec<Evaluation> {
         let used = used.map(Arc::new);
         let Self { evaluation, calls, .. } = self;
         concluded(evaluation, calls, conclusion, used.as_ref())
     }
 
-    /// Returns the target's evaluation with the reason why there is no answer.
+    /// Returns the target's evaluation with the reason for a missing answer.
     pub fn give_up(self, outcome: Outcome, used: Option<JudgeUse>) -> Vec<Evaluation> {
         vec![Evaluation { outcome, judge: used.map(Arc::new), ..self.evaluation }]
     }
 
-    /// Returns the evaluation as it stands where there is no lane to send on: failed, nobody was
-    /// asked.
+    /// Returns the evaluation for a request without a dispatcher: failed, as unanswered.
     pub fn unasked(self) -> Evaluation {
         self.evaluation
     }
 
-    /// Replaces an older request about the same target whose answer was never emitted: takes over
-    /// its revision number and the evaluation that it would have revised.
+    /// Replaces an older request about the same target without an emitted answer: takes over its
+    /// revision number and the evaluation that it would have revised.
     pub fn take_place_of(&mut self, older: (u32, Option<EvaluationId>, &[SpanId])) {
         take_place((&mut self.evaluation, &mut self.calls), older);
     }
@@ -125,27 +123,27 @@ impl fmt::Debug for JudgeRequest {
     }
 }
 
-/// Request to an evaluator outside of this process.
+/// Request to an external evaluator.
 #[derive(Debug)]
 pub struct ExternalRequest {
-    /// Message, and the plan that says how to reach the evaluator.
+    /// Message, and the plan to reach the evaluator.
     pub inquiry: ExternalInquiry,
-    /// Evaluation of the target itself; its outcome is still open.
+    /// Evaluation of the target, without an outcome yet.
     pub evaluation: Evaluation,
-    /// Evaluations of its calls, in the order of the trajectory; open as well.
+    /// Evaluations of its calls, in trajectory order, without outcomes yet.
     pub calls: Vec<Evaluation>,
     /// Key of target and evaluator, equal for all revisions.
     pub subject: [u8; 16],
 }
 
 impl ExternalRequest {
-    /// Returns the bytes held while the request waits.
+    /// Returns the bytes held while waiting.
     pub fn bytes(&self) -> usize {
         let skeletons = (1 + self.calls.len()) * size_of::<Evaluation>();
         size_of::<Self>() + skeletons + self.inquiry.bytes()
     }
 
-    /// Adds the version that the evaluator reports to the identities of all evaluations.
+    /// Adds the evaluator's reported version to the identities of all evaluations.
     pub fn know_version(&mut self, version: &str) {
         if version.is_empty() {
             return;
@@ -162,7 +160,7 @@ impl ExternalRequest {
         }
     }
 
-    /// Returns the id that the evaluation of the target has under that version.
+    /// Returns the id of the target's evaluation for that version.
     pub fn versioned_id(&self, version: &str) -> EvaluationId {
         if version.is_empty() {
             self.evaluation.id
@@ -172,7 +170,7 @@ impl ExternalRequest {
     }
 
     /// Fills in the answers: returns the evaluation of the target, then those of its judged calls.
-    /// A target without an answer of its own gets the mean of its calls.
+    /// A target without an answer gets the mean of its calls.
     pub fn conclude(self, verdicts: Vec<ExternalVerdict>) -> Vec<Evaluation> {
         let Self { evaluation, calls, .. } = self;
         let mut calls: Vec<_> = calls.into_iter().map(Some).collect();
@@ -197,19 +195,19 @@ impl ExternalRequest {
         all
     }
 
-    /// Returns the target's evaluation with the reason why there is no answer.
+    /// Returns the target's evaluation with the reason for a missing answer.
     pub fn give_up(self, outcome: Outcome) -> Vec<Evaluation> {
         vec![Evaluation { outcome, ..self.evaluation }]
     }
 
-    /// Replaces an older request about the same target whose answer was never emitted.
+    /// Replaces an older request about the same target without an emitted answer.
     pub fn take_place_of(&mut self, older: &Self) {
         let spans: Vec<SpanId> = older.calls.iter().map(|call| call.span_id).collect();
         let Evaluation { revision, revises, .. } = older.evaluation;
         take_place((&mut self.evaluation, &mut self.calls), (revision, revises, &spans));
     }
 
-    /// Writes the completion reason and the revision into the trajectories to be sent.
+    /// Sets the completion reason and the revision in the trajectories to be sent.
     pub(super) fn complete(mut self) -> Self {
         let Evaluation { target, revision, .. } = &self.evaluation;
         if let ExternalBody::Task(task) = &mut self.inquiry.body {
@@ -222,14 +220,13 @@ impl ExternalRequest {
     }
 }
 
-/// Returns the evaluator's info with the version that the evaluator reports.
+/// Returns the evaluator info with the reported version.
 fn versioned(info: &EvaluatorInfo, version: &str) -> EvaluatorInfo {
     let EvaluationId(digest) = with_version(EvaluationId(info.digest), version);
     EvaluatorInfo { digest, own_version: Some(shown(version).into()), ..info.clone() }
 }
 
-/// Hashes a version into an id. The default id stays as it is: it stands where evaluations are only
-/// counted, and those have no ids.
+/// Hashes a version into an id. The default id of evaluations that are only counted is unchanged.
 fn with_version(id: EvaluationId, version: &str) -> EvaluationId {
     if id == EvaluationId::default() {
         return id;
@@ -241,7 +238,7 @@ fn with_version(id: EvaluationId, version: &str) -> EvaluationId {
     EvaluationId(first_half(hash))
 }
 
-/// Averages the scores of calls for a target that has no answer of its own; failed without any.
+/// Averages the scores of the calls for a target without an answer; failed without any.
 fn mean(calls: &[Evaluation]) -> Outcome {
     let scored = calls.iter().filter_map(|call| call.outcome.score());
     let scores: Vec<f64> = scored.map(|score| score.value).collect();
@@ -268,7 +265,7 @@ fn take_place(
     }
 }
 
-/// Fills open evaluations from a conclusion: the target's first, then those of judged calls.
+/// Fills evaluations from a conclusion: the target's first, then those of judged calls.
 pub(super) fn concluded(
     mut evaluation: Evaluation,
     calls: Vec<Evaluation>,

@@ -1,7 +1,7 @@
-//! Decoders: from the form in which an instrumentation wrote a value to the value that it meant.
+//! Decoders: conversion of values from an instrumentation's encoding to their original form.
 //!
 //! A [`Decode`] is data: the `decode` of a [`FactSource`](super::dialect::FactSource). It never
-//! fails: a text of the wrong form is [`Decoded::Unreadable`], an absent value yields nothing.
+//! fails: a malformed text is [`Decoded::Unreadable`], an absent value gives nothing.
 
 mod answers;
 mod api;
@@ -43,7 +43,7 @@ use spanscore_base::value::{Value, json, python, read_scalar};
 /// (`a | b`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decode {
-    /// Chains, tried in order; none means the value as it is.
+    /// Chains in order of precedence; none means the unchanged value.
     alternatives: Vec<Vec<DecodeStep>>,
     words: OfWords,
     json: OfJson,
@@ -52,14 +52,14 @@ pub struct Decode {
 /// Outcome of a decoder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decoded<'a> {
-    /// Value that was meant.
+    /// Decoded value.
     Value(Value<'a>),
-    /// Text that does not have the form that it should: cut off, or written otherwise.
+    /// Truncated or malformed text.
     Unreadable(Cow<'a, str>),
 }
 
 impl<'a> Decoded<'a> {
-    /// Returns the value, unless the text could not be read.
+    /// Returns the value; `None` for an unreadable text.
     pub fn value(self) -> Option<Value<'a>> {
         match self {
             Self::Value(value) => Some(value),
@@ -67,7 +67,7 @@ impl<'a> Decoded<'a> {
         }
     }
 
-    /// Returns the value, or the text that could not be read.
+    /// Returns the value, or the unreadable text.
     pub fn value_or_text(self) -> Value<'a> {
         match self {
             Self::Value(value) => value,
@@ -107,10 +107,10 @@ enum Segment {
     Index(usize),
 }
 
-/// Decoder in a file of its own: returns `None` for a value that is not of its form.
+/// Decoder in a file of its own: returns `None` for a value of another form.
 type Decoder = for<'a> fn(Value<'a>) -> Option<Decoded<'a>>;
 
-/// Decoders that need nothing but the value, by their words: a new one is added here.
+/// Decoders that only need the value, by name: new ones are added here.
 const DECODERS: &[(&str, Decoder)] = &[
     ("user_text", answers::user_text),
     ("assistant_text", answers::assistant_text),
@@ -133,7 +133,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("said_by_model", answers::said_by_model),
 ];
 
-/// Decoders whose outcome for plain words or JSON is known without running their steps.
+/// Decoders with a predictable outcome for plain words or JSON.
 const WORDS: &[(&str, DecodeStep)] = &[
     ("value", DecodeStep::Value),
     ("json", DecodeStep::Json),
@@ -151,7 +151,7 @@ const WORDS: &[(&str, DecodeStep)] = &[
 ];
 
 impl Decode {
-    /// Parses a decoder expression; the error says what is wrong and what was probably meant.
+    /// Parses a decoder expression; the error names the mistake and a probable remedy.
     pub fn parse(text: &str) -> Result<Self, String> {
         let chain = |chain: &str| chain.split('→').map(|word| step(word.trim())).collect();
         let alternatives = text.split('|').map(chain).collect::<Result<Vec<Vec<_>>, _>>()?;
@@ -160,8 +160,7 @@ impl Decode {
         Ok(Self { alternatives, words, json })
     }
 
-    /// Returns the result of [`apply`](Self::apply) for a text, if the text shows it without the
-    /// steps.
+    /// Returns the result of [`apply`](Self::apply) for a text, if predictable without decoding.
     pub fn shortcut<'a>(&self, text: &'a str) -> Shortcut<'a> {
         if matches!(text.as_bytes(), [b'{' | b'[', ..]) {
             return match self.of_json(text) {
@@ -192,29 +191,29 @@ impl Decode {
         }
     }
 
-    /// Returns true if the outcome is the value itself.
+    /// Returns true if the result is the value itself.
     pub fn is_plain(&self) -> bool {
         self.alternatives.iter().all(|chain| matches!(chain[..], [DecodeStep::Value]))
     }
 
-    /// Returns true if the outcome of a text that begins like a JSON object or list is that object
-    /// or list, whatever it holds: then decoding it can be deferred.
+    /// Returns true if a text that starts like a JSON object or list always decodes to that: its
+    /// decoding can then be deferred.
     pub fn is_plain_json(&self) -> bool {
         self.json != OfJson::Other
     }
 
-    /// Returns true if it reads the failure that the message of a tool tells.
+    /// Returns true if it decodes the failure in a tool's message.
     pub fn is_message_error(&self) -> bool {
         self.alternatives.iter().flatten().any(|step| *step == DecodeStep::ToolMessageError)
     }
 
-    /// Returns true if it reads values as messages of a tool (`role:tool`).
+    /// Returns true if it decodes values as messages of a tool (`role:tool`).
     pub fn is_of_tools(&self) -> bool {
         let is_tool = |step: &DecodeStep| matches!(step, DecodeStep::Role(role) if role == "tool");
         self.alternatives.iter().any(|chain| chain.iter().any(is_tool))
     }
 
-    /// Decodes a value: the first alternative that yields, else the first unreadable text.
+    /// Decodes a value: the first alternative with a result, else the first unreadable text.
     pub fn apply<'a>(&self, value: Value<'a>) -> Option<Decoded<'a>> {
         match &self.alternatives[..] {
             [] => Some(Decoded::Value(value)),
@@ -265,7 +264,7 @@ fn step(word: &str) -> Result<DecodeStep, String> {
     Err(format!("unknown decoder `{word}` ({})", meant_or(word, words(), known)))
 }
 
-/// Parses a path such as `$.key.key[0]`; keys hold no dot and no bracket.
+/// Parses a path such as `$.key.key[0]`; keys have no dots or brackets.
 fn segments(path: &str) -> Result<Vec<Segment>, String> {
     let bad = || format!("`{path}` is not a path such as `$.output.items[0]`");
     let rest = path.strip_prefix('$').ok_or_else(bad)?;
@@ -320,7 +319,7 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
         DecodeStep::UnwrapResult => shapes::unwrap_result(value),
         DecodeStep::ContentText => shapes::content_text(value),
         DecodeStep::ToolMessage => shapes::tool_message(value),
-        // Most results are no messages: without a marker word they need not be parsed for one.
+        // Most results are no messages, and need not be parsed without a marker word.
         DecodeStep::ToolMessageId if !holds_any(&value, shapes::ID_MARKS) => return None,
         DecodeStep::ToolMessageName if !holds_any(&value, shapes::NAME_MARKS) => return None,
         DecodeStep::ToolMessageError if !holds_any(&value, shapes::ERROR_MARKS) => return None,
@@ -331,13 +330,13 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
     }))
 }
 
-/// Returns true if a value may hold any of some words: a text is searched for them, any other value
-/// may.
+/// Returns true if a value may contain any of some words: a text is searched for them, other values
+/// always may.
 fn holds_any(value: &Value<'_>, words: &[&str]) -> bool {
     value.as_str().is_none_or(|text| words.iter().any(|word| may_hold(text.as_bytes(), word)))
 }
 
-/// Parses a text as JSON, once more if that gives a text holding an object or list.
+/// Parses a text as JSON, and again if that gives a text of an object or list.
 fn read_json(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::String(text) = value else { return Some(Decoded::Value(value)) };
     if text.trim().is_empty() {
@@ -352,7 +351,7 @@ fn read_json(value: Value<'_>) -> Option<Decoded<'_>> {
     })
 }
 
-/// Parses a text as `json` does; a text that is not JSON stays as it is.
+/// Parses a text like `json`; other texts stay unchanged.
 pub(super) fn json_or_text(value: Value<'_>) -> Value<'_> {
     match value {
         Value::String(text) if text.trim().is_empty() => Value::String(text),
@@ -360,8 +359,7 @@ pub(super) fn json_or_text(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// Parses a text that is a JSON object or list; any other text stays as it is, also one that is the
-/// text of a number.
+/// Parses a text of a JSON object or list; others stay unchanged, including the text of a number.
 fn object_or_text(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(match value {
         Value::String(text) if is_bracketed(&text) => json_or_text(Value::String(text)),
@@ -369,8 +367,8 @@ fn object_or_text(value: Value<'_>) -> Option<Decoded<'_>> {
     }))
 }
 
-/// Parses a text as `json_or_text` does; a bracketed Python literal becomes its value, and Python's
-/// print of a dictionary with other objects in it becomes its members.
+/// Parses a text like `json_or_text`; a bracketed Python literal becomes its value, and a printed
+/// dictionary with other objects becomes its members.
 pub(super) fn json_or_py_or_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
         Value::String(text) if is_bracketed(&text) || text.starts_with('(') => python_literal(text)
@@ -381,12 +379,12 @@ pub(super) fn json_or_py_or_text(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// Parses a text that is JSON; one that is not yields nothing.
+/// Parses a JSON text; others give nothing.
 fn structured(value: Value<'_>) -> Option<Value<'_>> {
     read_json(value)?.value()
 }
 
-/// Returns the value at a path; `null` there is no value.
+/// Returns the value at a path; `None` for `null`.
 fn follow<'a>(mut value: Value<'a>, path: &[Segment]) -> Option<Value<'a>> {
     for segment in path {
         value = match (segment, value) {
@@ -411,13 +409,13 @@ fn parse_text(text: Cow<'_, str>) -> Result<Value<'_>, Cow<'_, str>> {
     }
 }
 
-/// Returns true if a text begins like an object or a list.
+/// Returns true if a text starts like an object or a list.
 fn is_bracketed(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
-/// Returns true if a text that begins like JSON also ends like it: brackets closed, in equal
-/// numbers. A text with unequal brackets may still be whole (brackets inside strings).
+/// Returns true if a text that starts like JSON also ends like it, with equal numbers of brackets.
+/// A text with unequal ones may still be complete, with brackets in strings.
 pub(super) fn looks_whole(text: &str) -> bool {
     let bytes = text.trim_ascii().as_bytes();
     let close = match bytes.first() {
@@ -429,8 +427,8 @@ pub(super) fn looks_whole(text: &str) -> bool {
     bytes.last() == Some(&close) && count(b'{') == count(b'}') && count(b'[') == count(b']')
 }
 
-/// Parses a Python literal, as `repr` and `str` write containers, borrowing from the text if it is
-/// borrowed; returns the text unchanged if it is none.
+/// Parses a Python literal, as `repr` and `str` print containers, borrowing from a borrowed text;
+/// returns the text unchanged if it is none.
 fn python_literal(text: Cow<'_, str>) -> Result<Value<'_>, Cow<'_, str>> {
     match text {
         Cow::Borrowed(text) => python::parse_literal(text).ok_or(Cow::Borrowed(text)),

@@ -1,8 +1,8 @@
-//! Dialects: the places in spans and logs at which an instrumentation writes tool calls and the
-//! other facts of a run.
+//! Dialects: the places in spans and logs where an instrumentation writes tool calls and other
+//! facts of a run.
 //!
-//! A dialect is data. The built-in ones stand in `dialects/*.yaml`; a user writes the same form
-//! under `dialects:` in the config, and an entry of a built-in's name replaces it. Rust is needed
+//! A dialect is data. The built-in ones are in `dialects/*.yaml`; users write the same form under
+//! `dialects:` in the config, where an entry with a built-in's name replaces it. Rust is needed
 //! only for a new [`Decode`](super::decode::Decode) word.
 //!
 //! # How a dialect is read
@@ -114,7 +114,7 @@ pub struct ToolCallSources {
     pub schema: Vec<FactSource>,
 }
 
-/// Returns the sources of errors by the conventions of OpenTelemetry, which most instrumentations
+/// Returns the sources of errors in OpenTelemetry's conventions, which most instrumentations
 /// follow.
 fn standard_error() -> Vec<FactSource> {
     let exception = |key: &str| FactSource {
@@ -161,7 +161,7 @@ pub struct UsageSources {
     pub input_excludes_cache: bool,
 }
 
-/// Meaning of a condition for the spans of which it holds.
+/// Meaning of a condition for matching spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// [`Dialect::detect`]
@@ -184,7 +184,7 @@ pub enum Mark {
     Evaluator,
 }
 
-/// Fact that a source feeds.
+/// Fact given by a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// [`ToolCallSources::name`]
@@ -209,7 +209,7 @@ pub enum Role {
     UserInput,
     /// [`Dialect::final_output`]
     FinalOutput,
-    /// [`MessageSources::output`]: needed whatever is evaluated, since calls may stand only there.
+    /// [`MessageSources::output`]: always needed, since calls may be only there.
     OutputMessages,
     /// [`MessageSources::input`]: needed for results, and for the user's input.
     InputMessages,
@@ -234,17 +234,17 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns true if it is a part of a tool call, read only on spans that `detect` marks.
+    /// Returns true for a part of a tool call, read only on spans marked by `detect`.
     pub fn is_call(self) -> bool {
         self.call_place().is_some()
     }
 
-    /// Returns its place among [`CALL`](Self::CALL).
+    /// Returns its index in [`CALL`](Self::CALL).
     pub fn call_place(self) -> Option<usize> {
         Self::CALL.iter().position(|known| *known == self)
     }
 
-    /// The parts of a tool call; each is numbered by its place here.
+    /// Parts of a tool call, numbered by index.
     pub const CALL: [Self; 7] = [
         Self::Name,
         Self::Id,
@@ -266,8 +266,8 @@ const FAMILIES: [(&str, &str); 5] = [
 ];
 
 impl Dialect {
-    /// Returns the built-in dialects, with those of `own` in place of built-in ones of the same
-    /// name and the others behind them.
+    /// Returns the built-in dialects, replaced by those of `own` with the same name and followed by
+    /// the others.
     pub fn with_builtin(own: Vec<Dialect>) -> Vec<Dialect> {
         let mut dialects = Self::builtin().to_vec();
         for dialect in own {
@@ -279,7 +279,7 @@ impl Dialect {
         dialects
     }
 
-    /// Returns the built-in dialects. A test holds that all of them can be read.
+    /// Returns the built-in dialects. A test checks that all are valid.
     pub fn builtin() -> &'static [Dialect] {
         static BUILTIN: OnceLock<Vec<Dialect>> = OnceLock::new();
         BUILTIN.get_or_init(|| {
@@ -290,7 +290,7 @@ impl Dialect {
         })
     }
 
-    /// Returns the conditions that mark spans, each with its mark.
+    /// Returns the conditions with their marks.
     pub fn marks(&self) -> impl Iterator<Item = (Mark, &Condition)> {
         [
             (Mark::Tool, self.detect.as_slice()),
@@ -307,7 +307,7 @@ impl Dialect {
         .flat_map(|(mark, conditions)| conditions.iter().map(move |condition| (mark, condition)))
     }
 
-    /// All sources with the fact that each feeds, in the order in which they are tried.
+    /// Returns all sources with their facts, in order of precedence.
     pub fn sources(&self) -> impl Iterator<Item = (Role, &FactSource)> {
         let call = &self.tool_call;
         let usage = &self.usage;

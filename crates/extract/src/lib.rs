@@ -1,8 +1,8 @@
-//! Extraction: spans and log events to tool calls, by the rules of dialects.
+//! Extraction of tool calls from spans and log events, by the rules of dialects.
 //!
-//! [`extract`] is the one door in: it turns an encoded request into records when the request
-//! arrives. [`Resolver`] is the one door out: it turns the records of a complete trace into the
-//! trajectory that is evaluated.
+//! [`extract`] converts an encoded request into records on arrival. [`Resolver`] converts the
+//! records of a complete trace into the trajectory to be evaluated. There are no other entry
+//! points.
 //!
 //! ```text
 //! dialect   rules of one instrumentation: data, no code
@@ -14,8 +14,8 @@
 //! unknown_tool  status messages of the kind "tool not found"
 //! ```
 //!
-//! `dialect` knows nothing of the others, `record` and `resolve` share `table` and the byte layout
-//! of a record, and `record` knows nothing of `resolve`.
+//! `dialect` depends on no other module; `record` and `resolve` share `table` and the byte layout
+//! of a record; `record` does not depend on `resolve`.
 
 mod decode;
 pub mod dialect;
@@ -42,13 +42,12 @@ use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::metrics::count_points;
 use spanscore_base::otlp::request::Broken;
 
-/// Adds the records of an encoded request to the batches, one for each shard. Of metrics only the
+/// Adds the records of an encoded request to the batches, one per shard. For metrics, only the
 /// points are counted.
 ///
 /// # Errors
-/// [`Broken`] if the request is no protobuf and holds no item at all. Where only a part is broken,
-/// the rest is extracted, and each item that begins in that part counts as rejected, or the part as
-/// one.
+/// Returns [`Broken`] if the request is no protobuf and has no item. If only a part is broken, the
+/// rest is extracted; the items that start in that part count as rejected, or the part as one.
 pub fn extract(
     table: &Table,
     signal: Signal,

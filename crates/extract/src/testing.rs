@@ -30,7 +30,7 @@ pub(super) fn attribute(key: &str, value: Value) -> KeyValue {
     }
 }
 
-/// Returns a child span with these attributes; `id` makes its ids.
+/// Returns a child span with these attributes and ids made of `id`.
 pub(super) fn span(id: u8, name: &str, attributes: Vec<KeyValue>) -> Span {
     Span {
         trace_id: vec![id; 16],
@@ -44,7 +44,7 @@ pub(super) fn span(id: u8, name: &str, attributes: Vec<KeyValue>) -> Span {
     }
 }
 
-/// Returns a tool call as OpenInference writes it.
+/// Returns a tool call in OpenInference's form.
 pub(super) fn tool_span(id: u8) -> Span {
     let attributes = vec![
         text("openinference.span.kind", "TOOL"),
@@ -74,7 +74,7 @@ pub(super) fn table(facts: &Facts) -> Table {
     Table::compile(Dialect::builtin().to_vec(), facts).unwrap()
 }
 
-/// Facts with arguments and results, as most evaluators need them.
+/// Returns the facts of arguments and results, as most evaluators need.
 pub(super) fn calls() -> Facts {
     Facts { arguments: true, results: true, ..Facts::default() }
 }
@@ -88,7 +88,7 @@ pub(super) fn extract(table: &Table, body: &[u8]) -> (Extracted, SpanBatch) {
     (extracted, batch)
 }
 
-/// Calls `check` with the run of these spans.
+/// Calls `check` with the trajectory of these spans.
 pub(super) fn resolved(needs: Facts, spans: Vec<Span>, check: impl FnOnce(&Trajectory<'_>)) {
     let table = Arc::new(table(&needs));
     let (_, batch) = extract(&table, &request("x", spans));

@@ -1,11 +1,11 @@
-//! Recogniser of status messages about tools that do not exist.
+//! Detection of status messages about tools that do not exist.
 //!
-//! Some frameworks run no span for a call of a tool that does not exist and give the model no
-//! result: the turn fails, and its status says `Tool not found: {'tool_name': 'nope'}`.
+//! Some frameworks create no span for a call of a missing tool and give the model no result.
+//! Instead the turn fails with the status `Tool not found: {'tool_name': 'nope'}`.
 
 use memchr::memmem;
 
-/// Bytes of a status message that are read: the failed tool is named at its beginning.
+/// Bytes read of a status message: it names the failed tool at the start.
 const MESSAGE_BYTES_MAX: usize = 512;
 
 /// Phrases for "does not exist", in lower case.
@@ -14,7 +14,7 @@ const DOES_NOT_EXIST: [&str; 9] = [
     "not available", "unavailable", "not a valid",
 ];
 
-/// Returns true if a status message says that a tool does not exist.
+/// Returns true if a status message states that a tool does not exist.
 pub(super) fn is_told(message: &[u8]) -> bool {
     if message.is_empty() {
         return false;

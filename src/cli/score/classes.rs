@@ -7,7 +7,7 @@
 
 use spanscore_base::model::{Evaluation, Outcome};
 use spanscore_base::value::Value;
-use spanscore_evaluate::ToldClasses;
+use spanscore_evaluate::ClassifierClasses;
 
 /// Limit on listed classes, those with the lowest F-score.
 const TOLD_MAX: usize = 20;
@@ -55,7 +55,7 @@ impl ClassRuns {
 
 impl ClassCounts {
     /// Returns counts without runs.
-    pub(super) fn new(told: ToldClasses) -> Self {
+    pub(super) fn new(told: ClassifierClasses) -> Self {
         let classes = told.names.into_iter().map(|class| (class, ClassRuns::default())).collect();
         Self { classes, f_value: told.f_value, runs: 0 }
     }
@@ -132,7 +132,7 @@ mod tests {
             ((*class).to_owned(), runs)
         };
         let names = classes.iter().map(|(class, _)| (*class).to_owned()).collect();
-        let mut counts = ClassCounts::new(ToldClasses { names, f_value });
+        let mut counts = ClassCounts::new(ClassifierClasses { names, f_value });
         assert!(counts.lines("c").is_empty());
         let classes = classes.iter().map(counted).collect();
         counts.merge(&ClassCounts { classes, f_value, runs });

@@ -1,4 +1,4 @@
-//! Compatibility modes: the arithmetic of other systems, where ours differs by default.
+//! Compatibility modes: the arithmetic of other systems where it differs from our default.
 
 pub mod uipath;
 

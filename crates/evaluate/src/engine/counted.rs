@@ -1,9 +1,9 @@
-//! Metered CEL: an expression is compiled, then rewritten so that each round of a macro (`exists`,
-//! `all`, `map`, `filter`) and each pattern search takes steps from a budget, and fails once the
-//! budget is spent.
+//! Metered CEL: a compiled expression is rewritten so that each iteration of a macro (`exists`,
+//! `all`, `map`, `filter`) and each pattern search charges a step budget, and fails once it is
+//! spent.
 //!
-//! A round takes its steps by asking for a variable that no expression can name, `@` and a number.
-//! A pattern must be written in the expression; it is compiled once, with the expression.
+//! An iteration charges the budget by reading a variable that no expression can name: `@` and a
+//! number. Patterns must be literals; they are compiled once, with the expression.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,48 +15,48 @@ use regex::Regex;
 
 /// Steps to evaluate one node of an expression.
 const STEPS_PER_PART: usize = 64;
-/// Steps of one pattern search, beside those for each byte.
+/// Steps of one pattern search, without those per byte.
 const STEPS_PER_SEARCH: usize = 128;
 const STEPS_PER_BYTE: usize = 2;
 /// Size limit of one compiled pattern, bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// Step budget of one evaluation, shared with the functions that the interpreter calls.
+/// Step budget of one evaluation, shared with the interpreter's functions.
 #[derive(Clone, Debug)]
 pub(super) struct StepsLeft(Arc<AtomicUsize>);
 
 impl StepsLeft {
     pub(super) fn new(steps: usize) -> Self {
-        // Stored plus one: 0 stands for having asked for more than there was.
+        // Stored plus one: 0 means overdrawn.
         Self(Arc::new(AtomicUsize::new(steps.saturating_add(1))))
     }
 
-    /// Takes steps; returns false, from then on always, if fewer are left.
+    /// Charges steps; false, from then on always, if too few are left.
     pub(super) fn take(&self, steps: usize) -> bool {
-        // A load and a store suffice, as only the evaluating thread takes steps. It is an atomic
-        // because the CEL crate requires functions that threads may share.
+        // Only the evaluating thread charges steps, so a load and a store suffice. It is atomic
+        // because the CEL crate requires thread-safe functions.
         let left = self.0.load(Ordering::Relaxed);
         let left = left.checked_sub(steps).filter(|left| *left > 0).unwrap_or(0);
         self.0.store(left, Ordering::Relaxed);
         left > 0
     }
 
-    /// Returns true if more steps were asked for than there were.
+    /// Returns true if the budget is overdrawn.
     pub(super) fn is_spent(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns the steps that are left.
+    /// Returns the remaining steps.
     pub(super) fn left(&self) -> usize {
         self.0.load(Ordering::Relaxed).saturating_sub(1)
     }
 }
 
-/// Metered expression: its rounds and searches take steps.
+/// Metered expression: its iterations and searches charge steps.
 pub(super) struct Counted {
     expression: IdedExpr,
     patterns: Vec<Arc<Regex>>,
-    /// Nodes of the expression: the steps of evaluating each once.
+    /// Nodes of the expression, as the steps to evaluate each once.
     steps: usize,
 }
 
@@ -77,7 +77,7 @@ impl Counted {
         Ok(Self { expression, patterns, steps })
     }
 
-    /// Evaluates it. `left` must be the budget that the context's resolver takes steps from.
+    /// Evaluates it. `left` must be the budget charged by the context's resolver.
     pub(super) fn execute(
         &self,
         context: &mut Context<'_, '_>,
@@ -101,7 +101,7 @@ impl Counted {
     }
 }
 
-/// Parses the steps out of a variable that [`take_first`] wrote; `None` for any other variable.
+/// Parses the steps from a variable written by [`take_first`]; `None` for other variables.
 pub(super) fn steps_of(variable: &str) -> Option<usize> {
     variable.strip_prefix('@')?.parse().ok()
 }
@@ -114,7 +114,7 @@ fn search_name(number: usize) -> String {
     format!("@search{number}")
 }
 
-/// Rewrites an expression; returns the number of the nodes that it had before.
+/// Rewrites an expression; returns its original number of nodes.
 fn change(expression: &mut IdedExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<usize, Uncountable> {
     let below = parts_of(&mut expression.expr).into_iter().map(|part| change(part, patterns));
     let below: Vec<usize> = below.collect::<Result<_, _>>()?;
@@ -128,11 +128,11 @@ fn change(expression: &mut IdedExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<u
     Ok(1 + below.iter().sum::<usize>())
 }
 
-/// Has each round of a macro take steps.
+/// Makes each iteration of a macro charge steps.
 fn take_each_round(it: &mut ComprehensionExpr, steps: usize) {
     let is_literal = matches!(it.loop_cond.expr, Expr::Literal(_));
-    // The interpreter recognises `map` and `filter` by the form of their step, so that must stay:
-    // steps are taken within it.
+    // The interpreter recognizes `map` and `filter` by the form of their step, which must stay: the
+    // charge is placed inside it.
     match &mut it.loop_step.expr {
         Expr::Call(step) if is_literal && step.func_name == operators::CONDITIONAL => {
             if let Some(guard) = step.args.first_mut() {
@@ -150,7 +150,7 @@ fn take_each_round(it: &mut ComprehensionExpr, steps: usize) {
     }
 }
 
-/// Returns the nodes right below a node.
+/// Returns the children of a node.
 pub(super) fn parts_of(expression: &mut Expr) -> Vec<&mut IdedExpr> {
     match expression {
         Expr::Call(call) => call.target.as_deref_mut().into_iter().chain(&mut call.args).collect(),
@@ -168,8 +168,8 @@ fn no() -> LiteralValue {
     LiteralValue::Boolean(CelBool::from(false))
 }
 
-/// Wraps a node so that steps are taken before it is evaluated, and `otherwise` stands where none
-/// are left.
+/// Wraps a node so that steps are charged before its evaluation; without remaining steps,
+/// `otherwise` replaces it.
 fn take_first(part: &mut IdedExpr, steps: usize, otherwise: LiteralValue) {
     let inner = std::mem::take(part);
     let new = |expr| IdedExpr { id: inner.id, expr };
@@ -180,7 +180,7 @@ fn take_first(part: &mut IdedExpr, steps: usize, otherwise: LiteralValue) {
     *part = new(Expr::Call(call));
 }
 
-/// Replaces a call of `matches` by a search with a pattern that is compiled here, once.
+/// Replaces a call of `matches` by a search with a pattern compiled here, once.
 fn search_once(call: &mut CallExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<(), Uncountable> {
     let Some(pattern) = call.args.pop() else { return Ok(()) };
     let Expr::Literal(LiteralValue::String(pattern)) = &pattern.expr else {

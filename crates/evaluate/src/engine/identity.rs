@@ -1,8 +1,8 @@
 //! Identities: digests of evaluator, criteria, target and spans.
 //!
-//! The same evidence judged by the same evaluator has the same id, whatever order it came in and
-//! whatever else is configured. So a replay of the same spans gives the same ids and is recognised
-//! downstream. All identities are the first half of a SHA-256.
+//! The same evidence judged by the same evaluator has the same id, independent of arrival order and
+//! other settings. A replay of the same spans therefore gives the same ids, which receivers
+//! recognize. Each identity is the first half of a SHA-256.
 
 use sha2::{Digest, Sha256};
 
@@ -12,8 +12,8 @@ use spanscore_base::model::{
 };
 use spanscore_base::value::Value;
 
-/// Returns the digest of an evaluator: of its full name, level and settings, in whatever order. The
-/// threshold is not part of it, nor is the selection of traces: they change no score.
+/// Returns the digest of an evaluator's full name, level and settings in any order. It excludes the
+/// threshold and the selection of traces, which change no score.
 pub fn of_evaluator(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(name);
@@ -24,7 +24,7 @@ pub fn of_evaluator(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] 
     first_half(hash)
 }
 
-/// Returns the digest of an evaluator together with criteria that are not among its settings.
+/// Returns the digest of an evaluator and criteria outside of its settings.
 pub(super) fn with_criteria(evaluator: [u8; 16], criteria: &Value<'_>) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(evaluator);
@@ -32,7 +32,7 @@ pub(super) fn with_criteria(evaluator: [u8; 16], criteria: &Value<'_>) -> [u8; 1
     first_half(hash)
 }
 
-/// Judged target, as far as it enters an id.
+/// Judged target, as hashed into an id.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum JudgedTarget<'a> {
     /// Trace, attached to this span.
@@ -41,10 +41,10 @@ pub(super) enum JudgedTarget<'a> {
     Call {
         /// Span of the call.
         span_id: SpanId,
-        /// Id that the model gave the call, empty without one: calls that are known from a model's
-        /// message only share the model's span.
+        /// Id given by the model, empty without one: calls known only from a model's message share
+        /// the model's span.
         id: &'a str,
-        /// Its place among the calls of that span with that id: see [`ordinals`].
+        /// Its number among the calls of that span with that id: see [`ordinals`].
         ordinal: u32,
     },
     /// Session, attached to this span.
@@ -57,7 +57,7 @@ impl<'a> JudgedTarget<'a> {
         Self::Call { span_id: call.span_id, id: call_id(call), ordinal }
     }
 
-    /// Returns the span that its evaluations are attached to.
+    /// Returns the span of its evaluations.
     pub(super) fn span_id(&self) -> SpanId {
         match self {
             Self::Trace(span_id) | Self::Call { span_id, .. } | Self::Session(_, span_id) => {
@@ -71,9 +71,8 @@ fn call_id<'a>(call: &'a ToolCall<'_>) -> &'a str {
     call.id.as_deref().unwrap_or_default()
 }
 
-/// Numbers each call among those of the same span with the same id, or with none: 0 for nearly all.
-/// Calls are sorted by name first, which does not depend on the order of arrival, then by their
-/// order in the trajectory.
+/// Numbers each call among those with the same span and id (or none): 0 for nearly all. The order
+/// is by name, which is independent of arrival, then by position in the trajectory.
 pub(super) fn ordinals(calls: &[ToolCall<'_>]) -> Vec<u32> {
     let shared = |at: u32| {
         let call = &calls[at as usize];
@@ -90,8 +89,8 @@ pub(super) fn ordinals(calls: &[ToolCall<'_>]) -> Vec<u32> {
     ordinals
 }
 
-/// Returns the id of an evaluation on spans with that digest. An early verdict is another
-/// evaluation than the final one, even where no span came between them.
+/// Returns the id of an evaluation of spans with that digest. An early verdict is distinct from the
+/// final one, even if no span arrived in between.
 pub(super) fn of_evaluation(
     info: &EvaluatorInfo,
     target: &Target,
@@ -113,7 +112,8 @@ pub(super) fn of_evaluation(
         }
     }
     hash.update(digest);
-    // The first of several calls is hashed as if it were alone: its id stays when others join it.
+    // The first of several calls is hashed like a single one, so that its id stays when others
+    // join.
     if let JudgedTarget::Call { ordinal: ordinal @ 1.., .. } = judged {
         hash.update("call");
         hash.update(ordinal.to_be_bytes());

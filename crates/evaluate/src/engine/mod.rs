@@ -1,5 +1,5 @@
-//! Engine: selects the evaluators of a trajectory, supplies their criteria, runs them, and gives
-//! their answers an identity.
+//! Engine: selects the evaluators of a trajectory, supplies their criteria, runs them, and assigns
+//! identities to their outcomes.
 
 mod counted;
 pub mod expect;

@@ -1,13 +1,13 @@
 //! Selection of trajectories by `when`, a CEL expression, and `sample`, a stable fraction of all
 //! traces or sessions.
 //!
-//! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
-//! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
-//! span), `tool_names` (a list, in call order), `user_input` and `final_output` (texts, empty where
-//! not recorded), and `spans`, a list of maps with `name`, `kind`, `status` and `attributes` of
-//! every span, in order of start. `json(attributes["metadata"])` is what a JSON text says
-//! ([`parsed`]). A key that a map does not have makes the expression false. A comparison of
-//! different types does, too, and is counted.
+//! The expression reads `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
+//! (texts of the root span, empty if unknown), `resource` and `attributes` (maps of the root span),
+//! `tool_names` (a list in call order), `user_input` and `final_output` (texts, empty if not
+//! recorded). It also reads `spans`, a list by start time of maps with the `name`, `kind`, `status`
+//! and `attributes` of every span. `json(attributes["metadata"])` parses a JSON text ([`parsed`]).
+//! A missing key makes the expression false. So does a comparison of different types, which is
+//! counted.
 
 mod error;
 mod functions;
@@ -43,22 +43,22 @@ use values::{cel_list, cel_map, list, map};
 
 /// Step limit of one expression on one trajectory.
 pub const STEPS_MAX: usize = 16_000_000;
-/// Steps per name each time that an expression reads the list of names.
+/// Steps per name for each read of the list of names.
 const STEPS_PER_NAME: usize = 8;
-/// Steps per span each time that an expression reads the list of them.
+/// Steps per span for each read of the list of spans.
 const STEPS_PER_SPAN: usize = 32;
-/// Bytes of attributes per step each time that an expression reads the map of them.
+/// Bytes of attributes per step for each read of their map.
 const BYTES_PER_STEP: usize = 32;
 
-/// Names that an expression may use.
+/// Variables of an expression.
 pub const VARIABLES: [&str; 11] = [
     "service_name", "agent_name", "session_id", "trace_id", "span_name", "resource", "attributes",
     "tool_names", USER_INPUT, "final_output", "spans",
 ];
-/// Name of the user's words.
+/// Variable of the user's words.
 const USER_INPUT: &str = "user_input";
 
-/// Name that a `run_if` may use beside them: the scores that the other evaluators gave the trace.
+/// Additional variable of a `run_if`: the other evaluators' scores of the trace.
 pub const SCORES: &str = "scores";
 
 /// Compiled expression: a `when`, a `run_if`, or the `key` of an expectation.
@@ -74,18 +74,18 @@ pub struct When {
 /// Result of an expression on a trajectory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Selected {
-    /// True: the evaluator sees the trajectory.
+    /// True: the trajectory is selected.
     Yes,
-    /// False: it does not.
+    /// False: it is not.
     No,
-    /// The expression could not be evaluated, or gave no truth value: treated as no, and counted.
+    /// The evaluation failed or gave no boolean: treated as no, and counted.
     Error,
-    /// Evaluating it would take more than [`STEPS_MAX`] steps, or than the trace has left.
+    /// The evaluation would take more than [`STEPS_MAX`] steps, or than the trace has left.
     TooExpensive,
 }
 
 impl When {
-    /// Compiles a condition: an expression that certainly gives no truth value is refused.
+    /// Compiles a condition; rejects an expression that never gives a boolean.
     pub fn compile_condition(text: &str) -> Result<Self, WhenError> {
         Self::compile_with(text, &[], true)
     }
@@ -95,7 +95,7 @@ impl When {
         Self::compile_with(text, &[], false)
     }
 
-    /// Compiles a condition that may also read the [`SCORES`] of other evaluators.
+    /// Compiles a condition that may also read other evaluators' [`SCORES`].
     pub fn compile_run_if(text: &str) -> Result<Self, WhenError> {
         Self::compile_with(text, &[SCORES], true)
     }
@@ -127,7 +127,7 @@ impl When {
         let known =
             |name: &str| VARIABLES.contains(&name) || more.contains(&name) || local.contains(&name);
         let unknown = references.variables().into_iter().filter(|name| !known(name));
-        // They come in no order: the first in the text is told.
+        // They are unordered; the first in the text is reported.
         if let Some(name) = unknown.min_by_key(|name| (text.find(name), *name)) {
             return Err(WhenError::UnknownName { name: name.to_owned() });
         }
@@ -157,7 +157,7 @@ impl When {
         Ok(Self { counted, environment, attributes, reads, root_reads, is_user_input })
     }
 
-    /// Returns the facts that the expression reads.
+    /// Returns the facts needed by the expression.
     pub fn facts(&self) -> Facts {
         Facts {
             root_attributes: self.attributes,
@@ -168,12 +168,12 @@ impl When {
         }
     }
 
-    /// Returns the parts of the root span that the expression reads.
+    /// Returns the parts of the root span read by the expression.
     pub fn root_reads(&self) -> &RootReads {
         &self.root_reads
     }
 
-    /// Returns true if the expression is the user's words and nothing else.
+    /// Returns true if the expression is only the user's words.
     pub fn is_user_input(&self) -> bool {
         self.is_user_input
     }
@@ -188,8 +188,8 @@ impl When {
         }
     }
 
-    /// Evaluates to a text, whole numbers as their digits; `None` where the trajectory lacks an
-    /// attribute that the expression reads, or the value is of another type.
+    /// Evaluates to a text, with integers as digits; `None` if the trajectory lacks an attribute
+    /// that the expression reads, or for a value of another type.
     pub fn text(&self, scope: &Scope<'_>) -> Option<String> {
         match self.execute(scope) {
             _ if scope.steps.is_spent() => None,
@@ -206,13 +206,13 @@ impl When {
         self.counted.execute(&mut context, &scope.steps)
     }
 
-    /// Returns the names that it reads of those that cost something to provide.
+    /// Returns the variables read among those that are expensive to provide.
     pub fn reads(&self) -> Reads {
         self.reads
     }
 }
 
-/// Collects the names that `exists`, `all`, `map` and `filter` declare: the `t` of
+/// Collects the variables declared by `exists`, `all`, `map` and `filter`: the `t` of
 /// `tool_names.exists(t, t == "x")`.
 fn macro_variables<'a>(expression: &'a IdedExpr, names: &mut Vec<&'a str>) {
     match &expression.expr {
@@ -235,7 +235,7 @@ fn macro_variables<'a>(expression: &'a IdedExpr, names: &mut Vec<&'a str>) {
     }
 }
 
-/// Variables of one trajectory, built when an expression first reads them.
+/// Variables of one trajectory, each built on its first read.
 pub struct Scope<'a> {
     service_name: &'a str,
     agent_name: &'a str,
@@ -260,7 +260,7 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// Prepares the variables of a trajectory; those of [`Reads`] stay empty unless asked for.
+    /// Prepares the variables of a trajectory; those in [`Reads`] stay empty unless requested.
     pub fn new(trajectory: &'a Trajectory<'_>, reads: Reads) -> Self {
         let text = |is_read: bool, content: &'a Content<'_>| {
             if is_read { text_of(content) } else { Cow::Borrowed("") }
@@ -290,7 +290,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Adds the scores that evaluators gave, by their names.
+    /// Adds evaluators' scores by name.
     pub fn with_scores(mut self, scores: Vec<(String, f64)>) -> Self {
         let scores = scores.into_iter();
         let entries = scores.map(|(name, score)| (CelString::from(name), Value::from(score)));
@@ -348,17 +348,17 @@ impl<'a> Scope<'a> {
         Some(CowVal::owned(CelString::from(text)))
     }
 
-    /// Returns the user's words; empty where not recorded, or not asked for.
+    /// Returns the user's words; empty if not recorded or not requested.
     pub(super) fn user_input(&self) -> &str {
         &self.user_input
     }
 
-    /// Takes the steps of parsing a JSON text; returns false if fewer are left.
+    /// Charges the parsing of a JSON text; false if the budget does not suffice.
     pub(super) fn charge_text(&self, text: &str) -> bool {
         self.take(text.len() / parsed::BYTES_PER_STEP).is_some()
     }
 
-    /// Returns the map of an attribute's JSON, which is parsed once.
+    /// Returns the map of an attribute's JSON, parsed once.
     fn parsed(&self, variable: &str, place: JsonPlace<'_>) -> Option<&CelMap<'a>> {
         self.take(1)?;
         if let Some(known) = self.parsed.get(variable) {
@@ -379,8 +379,8 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns a recorded content as text: a text itself, or the JSON of another value; empty where it
-/// is not recorded.
+/// Returns a recorded content as text: a string itself, or another value's JSON; empty if not
+/// recorded.
 pub(super) fn text_of<'v>(content: &'v Content<'_>) -> Cow<'v, str> {
     match content.value() {
         None => Cow::Borrowed(""),
@@ -394,7 +394,7 @@ impl Scope<'_> {
         self.steps.take(steps).then_some(())
     }
 
-    /// Sets the step budget of the next expressions: what the trace has left, at most
+    /// Sets the step budget of the next expressions: the trace's remaining steps, at most
     /// [`STEPS_MAX`].
     pub fn begin(&mut self, effort: &WorkBudget) {
         self.given = effort.left().min(STEPS_MAX);
@@ -403,7 +403,7 @@ impl Scope<'_> {
 
     /// Charges the trace's work budget with the steps taken since [`begin`](Self::begin).
     pub fn end(&self, effort: &WorkBudget) {
-        // An expression that overdrew what the trace had left overdraws the trace as well. Past
+        // An expression that overdraws the trace's remaining steps overdraws the trace too. Beyond
         // `STEPS_MAX` only the expression is too expensive.
         let more = usize::from(self.steps.is_spent() && self.given < STEPS_MAX);
         effort.spend(self.given - self.steps.left() + more);

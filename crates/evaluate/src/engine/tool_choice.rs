@@ -1,6 +1,6 @@
-//! Filter of the tool calls that an evaluator sees: by `only_tools`, `exclude_tools`, `only_agents`
-//! and `only_chosen`, under the names that `tool_aliases` gives them, and without the calls by
-//! which an agent gave its answer, unless settings or criteria name their tool.
+//! Filter of the tool calls visible to an evaluator: by `only_tools`, `exclude_tools`,
+//! `only_agents` and `only_chosen`, with tools renamed by `tool_aliases`. Calls that deliver an
+//! agent's answer are hidden, unless settings or criteria name their tool.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,25 +9,25 @@ use crate::shared::glob::matches_glob;
 use spanscore_base::model::{ToolCall, Trajectory};
 use spanscore_base::value::Value;
 
-/// Filter of tool calls, and the names under which they are seen.
+/// Filter of tool calls, and aliases of tools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolChoice {
-    /// Globs of the only tools to see; all where empty.
+    /// Globs of visible tools; empty for all.
     pub only: Vec<String>,
-    /// Globs of tools to leave out.
+    /// Globs of hidden tools.
     pub exclude: Vec<String>,
-    /// Globs of the only agents whose calls to see; all where empty.
+    /// Globs of agents with visible calls; empty for all.
     pub agents: Vec<String>,
-    /// True to see only the calls that a model asked for.
+    /// True if only calls requested by a model are visible.
     pub chosen: bool,
-    /// Names of tools, each with the globs of further names for the same tool.
+    /// Names of tools, with globs of their aliases.
     pub aliases: BTreeMap<String, Vec<String>>,
-    /// Texts in settings and criteria: an output tool among them is seen.
+    /// Texts in settings and criteria; output tools among them are visible.
     pub named: Vec<String>,
 }
 
 impl ToolChoice {
-    /// Returns true if a call is seen; `named` are further texts that may name an output tool.
+    /// Returns true for a visible call; `named` are further texts that may name an output tool.
     fn includes(&self, call: &ToolCall<'_>, named: &[String]) -> bool {
         let fits = |globs: &[String]| globs.iter().any(|glob| matches_glob(glob, &call.name));
         let names = |texts: &[String]| texts.iter().any(|text| *text == call.name);
@@ -38,8 +38,8 @@ impl ToolChoice {
             && (!call.is_output || names(&self.named) || names(named) || names(&self.only))
     }
 
-    /// Runs `run` while the trajectory holds only the calls that are seen, under their names by
-    /// alias; restores the others and the names after.
+    /// Runs `run` with only the visible calls, renamed by alias; restores all calls and names
+    /// afterwards.
     pub(super) fn narrow<'a, T>(
         &self,
         trajectory: &mut Trajectory<'a>,
@@ -62,7 +62,7 @@ impl ToolChoice {
         outcome
     }
 
-    /// Returns the tool that another name stands for.
+    /// Returns the tool with that alias.
     fn alias_of(&self, name: &str) -> Option<&str> {
         if self.aliases.contains_key(name) {
             return None;
@@ -79,7 +79,7 @@ impl ToolChoice {
         named: &[String],
         run: impl FnOnce(&mut Trajectory<'a>) -> T,
     ) -> T {
-        // Without messages nothing tells who asked for a call.
+        // Without messages the requester of a call is unknown.
         let calls = &trajectory.tool_calls;
         let tells_chosen = self.chosen && calls.iter().any(|call| call.message_place.is_some());
         let includes = |call: &ToolCall<'_>| {
@@ -110,7 +110,7 @@ fn names<'t, 'a>(trajectory: &'t mut Trajectory<'a>) -> impl Iterator<Item = &'t
     calls.chain(trajectory.tool_definitions.iter_mut().map(|tool| &mut tool.name))
 }
 
-/// Collects all texts in a value, keys among them: the tools that settings may name.
+/// Collects all texts in a value, including keys: settings may name tools there.
 pub fn texts_of(value: &Value<'_>) -> Vec<String> {
     fn gather(value: &Value<'_>, found: &mut Vec<String>) {
         match value {

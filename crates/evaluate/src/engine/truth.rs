@@ -1,11 +1,10 @@
-//! Static check that a CEL expression can give a truth value.
+//! Static check that a CEL expression can give a boolean.
 //!
-//! Only what is certain from the expression alone is refused: the type of an attribute is known
-//! when a trace comes.
+//! It rejects only certain errors, since attributes have no type before a trace arrives.
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 
-/// Refuses an expression that certainly gives no truth value; the error says what it gives instead.
+/// Rejects an expression that never gives a boolean; the error describes its type.
 pub(super) fn check(expression: &IdedExpr) -> Result<(), &'static str> {
     match &expression.expr {
         Expr::Literal(LiteralValue::Boolean(_)) => Ok(()),
@@ -22,7 +21,7 @@ pub(super) fn check(expression: &IdedExpr) -> Result<(), &'static str> {
             _ => Ok(()),
         },
         Expr::Call(call) => check_call(call),
-        // `map` and `filter` accumulate a list; the other macros fold truth values.
+        // `map` and `filter` accumulate a list; the other macros fold booleans.
         Expr::Comprehension(inner) => match &inner.accu_init.expr {
             Expr::List(_) => Err("a list"),
             _ => Ok(()),
@@ -52,13 +51,13 @@ fn check_call(call: &CallExpr) -> Result<(), &'static str> {
     }
 }
 
-/// Names of texts.
+/// Variables with texts.
 const TEXTS: [&str; 7] = [
     "service_name", "agent_name", "session_id", "trace_id", "span_name", "user_input",
     "final_output",
 ];
 
-/// Returns the text that an expression compares with something else than a text: never true.
+/// Returns the text variable that an expression compares with another type, which is never true.
 pub(super) fn text_compared_with_other(expression: &IdedExpr) -> Option<&str> {
     let Expr::Call(call) = &expression.expr else { return None };
     let is_comparison = matches!(

@@ -1,7 +1,7 @@
-//! Readers of answers of external evaluators: from messages and process output to outcomes.
+//! Parsers of external evaluators' answers: from messages and process output to outcomes.
 //!
-//! A score out of range, an unknown word or no answer at all never becomes a low score: it is
-//! `failed`, with the words of the evaluator.
+//! A score out of range, an unknown word or a missing answer never becomes a low score: it is
+//! `failed`, with the evaluator's words.
 
 use hashbrown::HashMap;
 
@@ -10,36 +10,36 @@ use super::proto::{EvaluateResponse, EvaluationMessage, OutcomeMessage, ScoreMes
 use spanscore_base::model::{Explanation, Label, Outcome, Reason, Score, SpanId, Want};
 use spanscore_base::value::{Map, Value, json};
 
-/// Longest text of an evaluator that is kept, bytes.
+/// Limit on an evaluator's text, bytes.
 const TEXT_BYTES_MAX: usize = 4 << 10;
-/// Characters of an output that is no answer which are told.
+/// Limit on the quoted characters of an invalid output.
 const OUTPUT_CHARS_SHOWN: usize = 80;
-/// Bytes of a process' details that stand in the explanation.
+/// Limit on the bytes of a process' details in the explanation.
 const DETAILS_SHOWN_MAX: usize = 400;
-/// Most values of an evaluator's details; larger ones are left out.
+/// Limit on the values in an evaluator's details; larger ones are dropped.
 const DETAILS_MAX: usize = 2_000;
 
 /// Verdict of an evaluator on one target, or on one of its calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalVerdict {
-    /// The call's span; `None` for the target itself.
+    /// Span of the call; `None` for the target itself.
     pub span_id: Option<SpanId>,
-    /// Outcome of that target or call.
+    /// Outcome of the target or call.
     pub outcome: Outcome,
-    /// True if the evaluator asks for another try.
+    /// True if the evaluator requests a retry.
     pub is_retryable: bool,
 }
 
-/// Entries of a response that answer no task, by reason.
+/// Ignored entries of a response, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IgnoredAnswers {
-    /// Answers for tasks that were not asked.
+    /// Answers for tasks that were not sent.
     pub unknown_task: u64,
-    /// Second answers for one task and span.
+    /// Repeated answers for one task and span.
     pub repeated: u64,
 }
 
-/// The answers of a response by the place of their task among `ids`.
+/// Groups the answers of a response by the index of their task in `ids`.
 pub fn by_task(
     response: EvaluateResponse,
     ids: &[String],
@@ -75,7 +75,7 @@ fn verdict(evaluation: EvaluationMessage, want: Want) -> ExternalVerdict {
             let error = shown(error.trim_start_matches(": ").trim_end_matches(": "));
             (Outcome::Failed { error_type: "external_failed", error }, failure.retryable)
         }
-        // An outcome of a later minor version.
+        // An outcome kind of a later minor version.
         None => (failed("external_output_invalid", "the answer holds no outcome"), false),
     };
     ExternalVerdict { span_id, outcome, is_retryable }
@@ -115,7 +115,7 @@ fn scored(score: &ScoreMessage, evaluation: &EvaluationMessage, want: Want) -> O
     score_of(score.value, label, (&evaluation.explanation, details), want)
 }
 
-/// A score, unless the number is none.
+/// Returns a score, or a failure for an invalid number.
 fn score_of(
     value: f64,
     label: Option<Label>,
@@ -136,12 +136,12 @@ fn score_of(
     let details = Value::Map(details);
     let is_kept = want.details && details.node_count() <= DETAILS_MAX;
     let details = if is_kept { details } else { Value::Null };
-    // Without the sign of a zero below zero.
+    // Removes the sign of a negative zero.
     let value = value + 0.0;
     Outcome::Scored(Score { value, explanation, details, label })
 }
 
-/// Reads the output of a process that speaks agentevals' protocol.
+/// Parses the output of a process with agentevals' protocol.
 pub fn of_output(output: &[u8], stderr: &str, want: Want) -> Outcome {
     let invalid = |why: &str| {
         let mut error = format!("its output {why}");
@@ -192,7 +192,7 @@ pub fn of_output(output: &[u8], stderr: &str, want: Want) -> Outcome {
     score_of(value.as_f64(), label, (words, details), want)
 }
 
-/// The first characters of an output, in one line.
+/// Returns the first characters of an output in one line.
 fn beginning(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(&output[..output.len().min(OUTPUT_CHARS_SHOWN * 8)]);
     shown(&text.trim_start().chars().take(OUTPUT_CHARS_SHOWN).collect::<String>())
@@ -204,12 +204,12 @@ fn not_evaluated(result: &Value<'_>) -> Outcome {
     not_evaluable(reason.unwrap_or_default())
 }
 
-/// An evaluator that broke.
+/// Returns the outcome of a failed evaluator.
 pub fn failed(error_type: &'static str, error: &str) -> Outcome {
     Outcome::Failed { error_type, error: shown(error) }
 }
 
-/// A stranger's text, cut, in one line, without what a terminal would obey.
+/// Sanitizes an untrusted text: truncated, on one line, without terminal control characters.
 pub fn shown(text: &str) -> String {
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     let one_line = text[..end].split_whitespace().collect::<Vec<_>>().join(" ");

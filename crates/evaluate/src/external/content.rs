@@ -1,13 +1,13 @@
-//! Contents of a trajectory as external evaluators see them.
+//! Contents of a trajectory in the form for external evaluators.
 
 use super::proto::{ContentMessage, ContentState};
 use spanscore_base::model::Content;
 use spanscore_base::value::Value;
 
-/// Most bytes of one content that are sent; the rest is cut off, visibly.
+/// Limit on the bytes sent of one content; longer ones are visibly truncated.
 const CONTENT_BYTES_MAX: usize = 256 << 10;
 
-/// A content as a message, whole however long it is; `None` where nothing was recorded.
+/// Converts a content to a message, whole at any length; `None` if unrecorded.
 pub(crate) fn message(content: &Content<'_>) -> Option<ContentMessage> {
     match content {
         Content::NotRecorded => None,
@@ -27,7 +27,7 @@ pub(crate) fn message(content: &Content<'_>) -> Option<ContentMessage> {
     }
 }
 
-/// A text as a message.
+/// Converts a text to a message.
 pub(crate) fn text_message(text: &str) -> ContentMessage {
     ContentMessage {
         value: text.to_owned(),
@@ -37,22 +37,22 @@ pub(crate) fn text_message(text: &str) -> ContentMessage {
     }
 }
 
-/// Cuts what is too long, and says so.
+/// Truncates a long content, and marks it.
 pub(super) fn cut(message: &mut ContentMessage) {
     if message.value.len() > CONTENT_BYTES_MAX {
         message.value.truncate(message.value.floor_char_boundary(CONTENT_BYTES_MAX));
-        // A part of a JSON text is none.
+        // A part of a JSON text is invalid.
         (message.json, message.state) = (false, ContentState::Truncated as i32);
     }
 }
 
-/// A content as a value; null where there is none to read.
+/// Returns a content as a value; null if unreadable.
 pub(super) fn value(content: &Content<'_>) -> Value<'static> {
     match content {
         Content::NotRecorded | Content::Redacted => Value::Null,
         Content::Unreadable(text) => Value::from(text.to_string()),
         Content::Recorded(lazy) => match lazy.get() {
-            // Recorded, other than nothing.
+            // Distinct from an unrecorded content.
             Value::Null => Value::from("null"),
             value => value.clone().into_owned(),
         },

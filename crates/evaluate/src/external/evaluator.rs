@@ -1,28 +1,28 @@
-//! Evaluator of all external kinds: turns a target into a message.
+//! Evaluator common to all external kinds: converts a target to a message.
 
 use std::sync::Arc;
 
 use super::{ExternalBody, ExternalInquiry, ExternalPlan, too_large};
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 
-/// Builds the message about a trajectory; the number is the threshold.
+/// Builder of the message about a trajectory; the number is the threshold.
 pub type MessageBuilder = dyn Fn(&Trajectory<'_>, f64) -> ExternalBody + Send + Sync;
 
-/// Evaluator outside of this process.
+/// External evaluator.
 pub struct ExternalEvaluator {
     /// Address, limits and protocol.
     pub plan: Arc<ExternalPlan>,
-    /// Facts that the message holds.
+    /// Facts in the message.
     pub facts: Facts,
     /// Builder of the message about a trajectory.
     pub message: Box<MessageBuilder>,
 }
 
 impl ExternalEvaluator {
-    /// Turns one target into the message about it. `threshold` is the lowest score that passes.
+    /// Builds the message about a target. `threshold` is the lowest passing score.
     ///
     /// # Errors
-    /// The outcome of a trajectory that is too large to send.
+    /// Returns the outcome for a trajectory that is too large to send.
     pub fn inquire(
         &self,
         trajectory: &Trajectory<'_>,

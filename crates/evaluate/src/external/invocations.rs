@@ -1,18 +1,18 @@
-//! The input of agentevals' protocol 1.0: one invocation for each turn.
+//! Input of agentevals' protocol 1.0: one invocation per turn.
 //!
 //! Source of the rules: `agentevals-dev/agentevals`, `docs/custom-evaluators.md` and
 //! `src/agentevals/_protocol.py`.
 
 use super::content;
-use super::leaving::unbuilt;
+use super::redaction::unbuilt;
 use spanscore_base::model::{CallStatus, Content, ToolCall, Trajectory};
 use spanscore_base::value::python::PyValue;
 use spanscore_base::value::{Map, Value, json};
 use spanscore_detect::redactor::{Redact, RedactionGaps, Redactor, UnderKey};
 
-/// The version of the protocol.
+/// Version of the protocol.
 const PROTOCOL_VERSION: &str = "1.0";
-/// The key of a turn's id.
+/// Key of a turn's id.
 const TURN_ID: &str = "invocation_id";
 
 /// Form in which structured results are written.
@@ -26,15 +26,15 @@ pub enum OutputFormat {
     PythonRepr,
 }
 
-/// Settings of an evaluator that its input holds.
+/// Settings included in an evaluator's input.
 pub(crate) struct InputSettings<'s> {
     pub(crate) threshold: f64,
     pub(crate) config: &'s Value<'static>,
     pub(crate) expected: &'s Value<'static>,
 }
 
-/// The input about a trajectory, without the name of the evaluator ([`named`]) and with contents
-/// as they were recorded: [`ready`] makes of it what leaves.
+/// Builds the input about a trajectory, without the evaluator's name ([`named`]) and with original
+/// contents, to be converted by [`ready`].
 pub(crate) fn input(trajectory: &Trajectory<'_>, settings: &InputSettings<'_>) -> String {
     let mut input: Map<'_> = Map::new();
     input.insert("threshold", settings.threshold);
@@ -49,23 +49,23 @@ pub(crate) fn input(trajectory: &Trajectory<'_>, settings: &InputSettings<'_>) -
     text[1..].to_owned()
 }
 
-/// The whole input: that of a target under the name of its evaluator.
+/// Returns the complete input, with the evaluator's name.
 pub fn named(name: &str, input: &str) -> String {
     let name = Value::from(name);
     format!("{{\"protocol_version\":\"{PROTOCOL_VERSION}\",\"metric_name\":{name},{input}")
 }
 
-/// The input as a process reads it: secrets replaced, structured contents as texts; with what
-/// redaction could not do as it should.
+/// Returns the input for the process: redacted, with structured contents as texts; also returns
+/// failures of redaction.
 ///
 /// # Errors
-/// The detectors cannot be built, which a test rules out.
+/// Returns an error if the detectors cannot be built, which a test rules out.
 pub fn ready(
     input: &str,
     redact: Redact,
     format: OutputFormat,
 ) -> Result<(String, RedactionGaps), String> {
-    // What was written by `input` and `named` is read.
+    // The input was written by `input` and `named`.
     let Ok(Value::Map(input)) = json::parse(input) else {
         return Ok((input.to_owned(), RedactionGaps::default()));
     };
@@ -83,7 +83,7 @@ pub fn ready(
     Ok((Value::Map(Map::from_entries(entries)).to_string(), gaps))
 }
 
-/// Replaces secrets; the ids of turns stay.
+/// Redacts secrets, except in the ids of turns.
 fn redact_turns(turns: &mut [Value<'static>], redact: Redact) -> Result<RedactionGaps, String> {
     let mut redactor = Redactor::new(redact).map_err(unbuilt)?;
     for (key, value) in turns.iter().filter_map(Value::as_map).flat_map(Map::iter) {
@@ -101,7 +101,7 @@ fn redact_turns(turns: &mut [Value<'static>], redact: Redact) -> Result<Redactio
     Ok(redactor.gaps())
 }
 
-/// Writes structured contents as texts.
+/// Replaces structured contents by texts.
 fn write_texts(turn: &mut Value<'static>, format: OutputFormat) {
     each_entry(std::slice::from_mut(turn), |key, value| match key {
         "user_content" => *value = Value::from(text(value).unwrap_or_default()),
@@ -131,7 +131,7 @@ fn write_texts(turn: &mut Value<'static>, format: OutputFormat) {
     });
 }
 
-/// Visits the entries of those that are maps.
+/// Visits the entries of all maps.
 fn each_entry(maps: &mut [Value<'static>], mut visit: impl FnMut(&str, &mut Value<'static>)) {
     for value in maps {
         let Value::Map(map) = value else { continue };
@@ -141,7 +141,7 @@ fn each_entry(maps: &mut [Value<'static>], mut visit: impl FnMut(&str, &mut Valu
     }
 }
 
-/// A content as a text; `None` where there is none.
+/// Returns a content as a text, `None` if absent.
 fn text(value: &Value<'_>) -> Option<String> {
     match value {
         Value::Null => None,
@@ -197,7 +197,7 @@ fn call(call: &ToolCall<'_>) -> Value<'static> {
     Value::Map(Map::from([("name", Value::from(call.name.to_string())), ("args", args)]))
 }
 
-/// Builds the response of a call; `None` where neither result nor error is recorded.
+/// Builds the response of a call; `None` without a recorded result or error.
 fn response(call: &ToolCall<'_>) -> Option<Value<'static>> {
     let is_error = call.status == CallStatus::Error;
     let output = match (content::value(&call.result), &call.error) {

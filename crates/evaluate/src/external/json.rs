@@ -1,7 +1,7 @@
-//! The messages of `spanscore.evaluator.v1` as proto3 JSON: requests are written with names in
-//! camel case, answers are read with either spelling; what is not known is passed over.
+//! Messages of `spanscore.evaluator.v1` as proto3 JSON. Requests have names in camel case, answers
+//! may have either spelling; unknown fields are ignored.
 //!
-//! Source of the rules: <https://protobuf.dev/programming-guides/json/>.
+//! Source: <https://protobuf.dev/programming-guides/json/>.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::proto::{
     NeededPart, OutcomeMessage, ScoreMessage, ServedKind, TaskLevel,
 };
 
-/// Every fact, for a server that does not say what it needs.
+/// All facts, for a server that does not state its needs.
 pub const ALL_FACTS: [i32; 9] = [
     NeededPart::UserInput as i32,
     NeededPart::FinalOutput as i32,
@@ -28,43 +28,43 @@ pub const ALL_FACTS: [i32; 9] = [
     NeededPart::Attributes as i32,
 ];
 
-/// An answer that is not of its form.
+/// Error of a malformed answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer {0}")]
 pub struct UnreadableAnswer(String);
 
-/// Writes a request: its generated message knows the names of its fields.
+/// Serializes a request, whose generated message knows its field names.
 pub fn request(request: &impl Serialize) -> String {
-    // Maps have texts as keys, and nothing else can fail.
+    // Only map keys other than texts could fail.
     serde_json::to_string(request).unwrap_or_default()
 }
 
-/// Returns true for the value of a field that is left out, as the encoding says.
+/// Returns true for the value of a field that the encoding omits.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Writes a [`TaskLevel`] by name.
+/// Serializes a [`TaskLevel`] by name.
 pub(super) fn level<S: Serializer>(number: &i32, out: S) -> Result<S::Ok, S::Error> {
     TaskLevel::try_from(*number).unwrap_or_default().as_str_name().serialize(out)
 }
 
-/// Writes a [`CallEnd`] by name.
+/// Serializes a [`CallEnd`] by name.
 pub(super) fn status<S: Serializer>(number: &i32, out: S) -> Result<S::Ok, S::Error> {
     CallEnd::try_from(*number).unwrap_or_default().as_str_name().serialize(out)
 }
 
-/// Writes a [`ContentState`] by name.
+/// Serializes a [`ContentState`] by name.
 pub(super) fn state<S: Serializer>(number: &i32, out: S) -> Result<S::Ok, S::Error> {
     ContentState::try_from(*number).unwrap_or_default().as_str_name().serialize(out)
 }
 
-/// Writes a number of 64 bits, which is a text in this encoding.
+/// Serializes a number of 64 bits, as a text in this encoding.
 pub(super) fn long<S: Serializer>(number: &u64, out: S) -> Result<S::Ok, S::Error> {
     out.collect_str(number)
 }
 
-/// Writes a map of numbers of 64 bits.
+/// Serializes a map of numbers of 64 bits.
 pub(super) fn longs<S: Serializer>(
     numbers: &BTreeMap<String, u64>,
     out: S,
@@ -72,13 +72,13 @@ pub(super) fn longs<S: Serializer>(
     out.collect_map(numbers.iter().map(|(key, number)| (key, number.to_string())))
 }
 
-/// Writes a time by RFC 3339.
+/// Serializes a time by RFC 3339.
 pub(super) fn time<S: Serializer>(time: &Option<Timestamp>, out: S) -> Result<S::Ok, S::Error> {
     let time = time.and_then(|time| jiff::Timestamp::new(time.seconds, time.nanos).ok());
     time.serialize(out)
 }
 
-/// Writes a `Struct` as the object that it stands for.
+/// Serializes a `Struct` as an object.
 pub(super) fn object_of<S: Serializer>(fields: &Option<Struct>, out: S) -> Result<S::Ok, S::Error> {
     fields.as_ref().map(from_struct).serialize(out)
 }
@@ -99,10 +99,10 @@ fn from_proto(value: &prost_types::Value) -> Value {
     }
 }
 
-/// Reads a `DescribeResponse`.
+/// Parses a `DescribeResponse`.
 ///
 /// # Errors
-/// It is none, with the reason.
+/// Returns the reason for a malformed response.
 pub fn describe_response(body: &[u8]) -> Result<DescribeResponse, UnreadableAnswer> {
     let body = object(body)?;
     let kinds = list(&body, "kinds").iter().map(|kind| ServedKind {
@@ -123,10 +123,10 @@ pub fn describe_response(body: &[u8]) -> Result<DescribeResponse, UnreadableAnsw
     Ok(DescribeResponse { minor, kinds: kinds.collect() })
 }
 
-/// Reads an `EvaluateResponse`.
+/// Parses an `EvaluateResponse`.
 ///
 /// # Errors
-/// It is none, with the reason.
+/// Returns the reason for a malformed response.
 pub fn evaluate_response(body: &[u8]) -> Result<EvaluateResponse, UnreadableAnswer> {
     let body = object(body)?;
     let evaluations = list(&body, "evaluations").iter().map(evaluation);
@@ -159,7 +159,7 @@ fn evaluation(evaluation: &Value) -> EvaluationMessage {
         explanation: text(evaluation, "explanation"),
         details: details.map(to_struct),
         usage,
-        // Absent means none.
+        // An absent cost is zero.
         cost_usd: get(evaluation, "costUsd").map_or(0.0, |cost| double(Some(cost))),
     }
 }
@@ -172,7 +172,7 @@ fn object(body: &[u8]) -> Result<Value, UnreadableAnswer> {
     }
 }
 
-/// A field under its name in camel case, or as it stands in the file of the protocol.
+/// Returns a field by its name in camel case, or as in the protocol file.
 fn get<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     let found = value.get(key).or_else(|| {
         let mut snake = String::with_capacity(key.len() + 4);
@@ -195,23 +195,23 @@ fn text(value: &Value, key: &str) -> String {
     get(value, key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// A number of 64 bits, which may be a text.
+/// Parses a number of 64 bits, which may be a text.
 fn count(value: Option<&Value>) -> u64 {
     let text = value.and_then(Value::as_str).and_then(|text| text.parse().ok());
     text.or_else(|| value.and_then(Value::as_u64)).unwrap_or(0)
 }
 
-/// A double; `NaN`, `Infinity` and what is no number are no score.
+/// Parses a double; `NaN`, `Infinity` and other types are no score.
 fn double(value: Option<&Value>) -> f64 {
     match value {
-        // A score of zero may be left out.
+        // A score of zero may be omitted.
         None => 0.0,
         Some(Value::String(text)) => text.parse().unwrap_or(f64::NAN),
         Some(value) => value.as_f64().unwrap_or(f64::NAN),
     }
 }
 
-/// An enum by name or number; a name of a later minor version is no known number.
+/// Parses an enum by name or number; a name of a later minor version gives an unknown number.
 fn number_of<E: Into<i32>>(value: &Value, known: fn(&str) -> Option<E>) -> i32 {
     let by_name = value.as_str().and_then(known).map(E::into);
     let by_number = || value.as_i64().and_then(|number| i32::try_from(number).ok());

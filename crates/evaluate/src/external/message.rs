@@ -1,4 +1,4 @@
-//! Details of answers, and what of a task an evaluator sees.
+//! Details of answers, and selection of a task's facts for an evaluator.
 
 use prost_types::Struct;
 use prost_types::value::Kind;
@@ -6,10 +6,10 @@ use prost_types::value::Kind;
 use super::proto::{NeededPart, TaskMessage};
 use spanscore_base::value::{Map, Value};
 
-/// Deepest nesting of an answer's details that is read.
+/// Deepest parsed nesting of an answer's details.
 const DEPTH_MAX: usize = 32;
 
-/// A structure of an answer as a value; what nests too deeply is left out.
+/// Converts a structure of an answer to a value; deeper nesting is dropped.
 pub(super) fn from_struct(fields: &Struct) -> Value<'static> {
     object(fields, 0)
 }
@@ -33,7 +33,7 @@ fn from_proto(value: &prost_types::Value, depth: usize) -> Value<'static> {
     }
 }
 
-/// Takes out of a task what its evaluator does not need.
+/// Removes from a task the facts that its evaluator does not need.
 pub fn prune(task: &mut TaskMessage, needs: &[i32]) {
     let needs = |part: NeededPart| needs.contains(&(part as i32));
     let has_calls = [NeededPart::ToolCalls, NeededPart::Arguments, NeededPart::Results];

@@ -1,4 +1,4 @@
-//! Whom an external evaluator asks, and how: what its settings tell the lane.
+//! Plan to reach an external evaluator, from its settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{Address, Secret};
 pub use spanscore_detect::redactor::Redact;
 
-/// Plan of one configured evaluator: address, limits and redaction. Two of one name that are equal
-/// share their connections and processes.
+/// Plan of one configured evaluator: address, limits and redaction. Equal plans of one name share
+/// connections and processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalPlan {
     /// Time limit of one request, or one process.
     pub timeout: Duration,
-    /// Requests, or processes, at the same time.
+    /// Limit on simultaneous requests or processes.
     pub concurrency: u32,
     /// Redaction before anything is sent.
     pub redact: Redact,
-    /// Process or server to ask.
+    /// Recipient.
     pub transport: ExternalTransport,
 }
 
-/// Process or server to ask.
+/// Process or server that evaluates.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExternalTransport {
     /// A process for each evaluation.
@@ -33,34 +33,34 @@ pub enum ExternalTransport {
     Http(RemotePlan),
 }
 
-/// A command that is run once for each evaluation.
+/// Command run once per evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessPlan {
-    /// The program and its arguments; no shell reads them.
+    /// Program and arguments, without a shell.
     pub command: Vec<String>,
-    /// Variables beside those that every process gets.
+    /// Variables in addition to those of every process.
     pub env: BTreeMap<String, Secret>,
-    /// Processes that wait started, for the next evaluations.
+    /// Number of idle processes started in advance.
     pub spares: u32,
-    /// Form in which structured results are written.
+    /// Format of structured results.
     pub output_format: OutputFormat,
 }
 
-/// A server that speaks `spanscore.evaluator.v1`.
+/// Server with the protocol `spanscore.evaluator.v1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemotePlan {
-    /// Its address.
+    /// Address.
     pub endpoint: Address,
-    /// Kind to ask among those of the server, if the config names one.
+    /// Kind of the server to use, if configured.
     pub kind: Option<String>,
-    /// The evaluator's settings, a JSON object.
+    /// Settings of the evaluator, a JSON object.
     pub settings_json: String,
-    /// Tasks of one request at most.
+    /// Limit on the tasks per request.
     pub batch: u32,
     /// Headers of every request.
     pub headers: BTreeMap<String, Secret>,
-    /// TLS on the way.
+    /// TLS settings.
     pub tls: TlsSettings,
-    /// Environment variable with the key that requests are signed with; HTTP only.
+    /// Environment variable with the signing key of requests; HTTP only.
     pub signing_key_env: Option<String>,
 }

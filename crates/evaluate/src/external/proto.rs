@@ -14,5 +14,5 @@ pub use super::v1::{
     ToolCall as CallMessage, ToolDefinition as DefinitionMessage, Trajectory as TrajectoryMessage,
 };
 
-/// Minor version that is spoken.
+/// Supported minor version.
 pub const MINOR: u32 = 0;

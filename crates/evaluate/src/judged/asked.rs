@@ -1,4 +1,4 @@
-//! Inquiry of a judged kind: renders, reads and concludes a question within given limits.
+//! Inquiry of a judged kind: renders, parses and concludes a question within limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::question::{Question, QuestionItem, ReplyForm, Scoring};
 use super::record::RecordLine;
 use super::redact;
 use super::render::{
-    RecordTooLong, RecordWindow, RenderRoom, WINDOWS_MAX, parts, render, render_orders,
+    RecordTooLong, RecordWindow, RenderLimits, WINDOWS_MAX, parts, render, render_orders,
     render_windows, swap_back,
 };
 use super::settings::{OnInjection, Redact};
@@ -25,40 +25,40 @@ use spanscore_base::model::{Explanation, Label, Outcome, Reason, Score, Want};
 use spanscore_base::value::{Map, Value};
 use spanscore_detect::redactor::RedactionGaps;
 
-/// Distance of a score from the threshold up to which the answer is unsure.
+/// Distance of a score from the threshold within which the answer is unsure.
 const UNSURE_WITHIN: f64 = 0.1;
 
-/// Question with the evaluator's settings that decide how it is asked.
+/// Question with the settings for asking it.
 pub(super) struct AskedQuestion {
     pub(super) question: Question,
     pub(super) redact: Redact,
     pub(super) on_injection: OnInjection,
-    /// True if several models vote: they differ where a case is hard, votes of one by chance.
+    /// True if several models vote: they differ on hard cases, votes of one model by chance.
     pub(super) is_jury: bool,
     pub(super) threshold: f64,
     pub(super) want: Want,
-    /// Last layout and the limits that it was made for.
-    pub(super) laid_out: Mutex<Option<(PromptRoom, Arc<LaidOut>)>>,
+    /// Last layout, and its limits.
+    pub(super) rendered: Mutex<Option<(PromptRoom, Arc<RenderedQuestion>)>>,
 }
 
-/// Record laid out within its limits: mostly one window, with all statements.
-pub(super) struct LaidOut {
+/// Record rendered within its limits: usually one window with all statements.
+pub(super) struct RenderedQuestion {
     windows: Vec<RecordWindow>,
     injection_found: bool,
 }
 
-impl LaidOut {
+impl RenderedQuestion {
     fn window(&self, room: &PromptRoom) -> Option<&RecordWindow> {
         self.windows.get(room.window)
     }
 
-    /// Returns the bytes cut from the record; of several windows, from the one that cuts least.
+    /// Returns the bytes cut from the record, the minimum over windows.
     fn cut_bytes(&self) -> u64 {
         self.windows.iter().map(|window| window.record.cut_bytes).min().unwrap_or(0)
     }
 }
 
-/// Never shows what is asked about.
+/// Hides the content.
 impl fmt::Debug for AskedQuestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AskedQuestion({} statements)", self.question.items.len())
@@ -66,32 +66,35 @@ impl fmt::Debug for AskedQuestion {
 }
 
 impl AskedQuestion {
-    /// Lays the record out within its limits, or takes the last layout if it fits them. Also
-    /// returns the failures of redaction, for a new layout alone.
-    fn lay_out(&self, room: &PromptRoom) -> Result<(Arc<LaidOut>, RedactionGaps), Outcome> {
-        let mut kept = self.laid_out.lock();
-        if let Some((known, laid_out)) = &*kept
+    /// Renders the record within its limits, or reuses the last layout if it fits them. Also
+    /// returns the failures of redaction, only for a new layout.
+    fn render_question(
+        &self,
+        room: &PromptRoom,
+    ) -> Result<(Arc<RenderedQuestion>, RedactionGaps), Outcome> {
+        let mut kept = self.rendered.lock();
+        if let Some((known, rendered)) = &*kept
             && *known == (PromptRoom { window: 0, ..room.clone() })
         {
-            return Ok((Arc::clone(laid_out), RedactionGaps::default()));
+            return Ok((Arc::clone(rendered), RedactionGaps::default()));
         }
         let lines = &self.question.record.lines;
         let sendable = redact::sendable(lines, self.redact, room)?;
-        let render_room = RenderRoom {
+        let render_room = RenderLimits {
             tokens: room.evidence_tokens,
             bytes_per_token: room.bytes_per_token,
             asks_calls: self.question.items.iter().any(|item| item.call.is_some()),
         };
         let statements = self.statements_max(room)?;
         let windows = self.windows(&sendable.lines, statements, render_room)?;
-        let laid_out = LaidOut { windows, injection_found: sendable.injection_found };
-        let laid_out = Arc::new(laid_out);
-        *kept = Some((PromptRoom { window: 0, ..room.clone() }, Arc::clone(&laid_out)));
-        Ok((laid_out, sendable.gaps))
+        let rendered = RenderedQuestion { windows, injection_found: sendable.injection_found };
+        let rendered = Arc::new(rendered);
+        *kept = Some((PromptRoom { window: 0, ..room.clone() }, Arc::clone(&rendered)));
+        Ok((rendered, sendable.gaps))
     }
 
-    /// Returns the most statements of one request: as many as the tokens for an answer hold, and up
-    /// to twice as many where there would be too many requests.
+    /// Returns the limit on statements per request: as many as the answer's tokens allow, and up to
+    /// twice as many to limit the number of requests.
     fn statements_max(&self, room: &PromptRoom) -> Result<usize, Outcome> {
         let count = self.asked().count();
         let form = self.question.form;
@@ -107,13 +110,13 @@ impl AskedQuestion {
         Ok(most.max(needed))
     }
 
-    /// Renders the record as one window, repeated for each part of the statements; where it is too
-    /// long and each call is asked about, as several windows.
+    /// Renders the record as one window, repeated for each part of the statements. If it is too
+    /// long and calls are asked about, renders several windows.
     fn windows(
         &self,
         lines: &[RecordLine],
         statements: usize,
-        room: RenderRoom,
+        room: RenderLimits,
     ) -> Result<Vec<RecordWindow>, Outcome> {
         if self.question.scoring == Scoring::Preference {
             return render_orders(lines, room).map_err(too_long_to_show);
@@ -142,7 +145,7 @@ impl AskedQuestion {
         self.question.items.iter().filter(|item| item.settled.is_none())
     }
 
-    /// Turns answers with invalid cites into unclear ones.
+    /// Sets answers with invalid cites to unclear.
     fn verify(&self, asked: &[&QuestionItem], answers: &mut JudgeAnswers) {
         let last = self.question.record.lines.last().map_or(0, |line| line.seq);
         for (item, answered) in asked.iter().zip(&mut answers.items) {
@@ -245,7 +248,7 @@ impl AskedQuestion {
         details
     }
 
-    /// Concludes without a judge, where code has settled all statements.
+    /// Concludes without a judge, if code settled all statements.
     pub(super) fn settled(&self) -> Conclusion {
         Conclusion { is_unsure: false, ..self.concluded(&[], false, 0) }
     }
@@ -292,8 +295,8 @@ impl AskedQuestion {
         }
     }
 
-    /// Returns the outcome of each call that a statement is about; none where the reply gives one
-    /// score for all of them, since nobody answered about a call.
+    /// Returns the outcome of each call with a statement; none if the reply has one score for all,
+    /// which judges no single call.
     fn calls(&self, answered: &[Answered], facts: &VoteFacts) -> Vec<JudgedCallOutcome> {
         if self.question.scoring == Scoring::Given {
             return Vec::new();
@@ -355,17 +358,17 @@ fn too_long_to_show(long: RecordTooLong) -> Outcome {
     no_score(Reason::EvidenceTooLong, words)
 }
 
-/// Outcome of one call: its place, its span.
+/// Outcome of one call, with its index and span.
 type JudgedCallOutcome = (usize, spanscore_base::model::SpanId, Outcome);
 
-/// Facts about all votes together.
+/// Facts common to all votes.
 struct VoteFacts {
     agreement: f64,
     injection_suspected: bool,
-    /// True if a vote does not say whether it met an injection, or a jury differs.
+    /// True if a vote has no finding about injections, or a jury disagrees.
     is_unsure: bool,
     cut_bytes: u64,
-    /// Reason that the judge gave for a score of its own.
+    /// Reason given by the judge for its own score.
     given_reason: Option<String>,
 }
 
@@ -381,8 +384,8 @@ fn tell_reason(words: &mut Explanation, answered: &Answered) {
 
 impl Inquiry for AskedQuestion {
     fn prompt(&self, room: &PromptRoom) -> Result<JudgePrompt, Outcome> {
-        let (laid_out, gaps) = self.lay_out(room)?;
-        let Some(RecordWindow { record, items }) = laid_out.window(room) else {
+        let (rendered, gaps) = self.render_question(room)?;
+        let Some(RecordWindow { record, items }) = rendered.window(room) else {
             let error = "there is no such part of the record".to_owned();
             return Err(Outcome::Failed { error_type: "internal_error", error });
         };
@@ -399,16 +402,16 @@ impl Inquiry for AskedQuestion {
             answer_tokens: form::answer_tokens(self.question.form, statements.len()),
             digest: prompt::digest(record, (&words.system, &words.closing), guidance, &statements),
             cut_bytes: record.cut_bytes,
-            injection_found: laid_out.injection_found,
+            injection_found: rendered.injection_found,
             gaps,
-            windows: laid_out.windows.len(),
+            windows: rendered.windows.len(),
         })
     }
 
     fn read(&self, room: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply> {
         let mut asked: Vec<&QuestionItem> = self.asked().collect();
-        if let Ok((laid_out, _)) = self.lay_out(room)
-            && let Some(window) = laid_out.window(room)
+        if let Ok((rendered, _)) = self.render_question(room)
+            && let Some(window) = rendered.window(room)
         {
             asked = asked[window.items.clone()].to_vec();
         }
@@ -421,9 +424,9 @@ impl Inquiry for AskedQuestion {
     }
 
     fn conclude(&self, room: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion {
-        match self.lay_out(room) {
-            Ok((laid_out, _)) => {
-                self.concluded(votes, laid_out.injection_found, laid_out.cut_bytes())
+        match self.render_question(room) {
+            Ok((rendered, _)) => {
+                self.concluded(votes, rendered.injection_found, rendered.cut_bytes())
             }
             Err(_) => self.concluded(votes, false, 0),
         }
@@ -435,7 +438,7 @@ impl Inquiry for AskedQuestion {
 
     fn bytes(&self) -> usize {
         let words: usize = self.question.items.iter().map(|item| item.statement.len() + 96).sum();
-        // The layout that is kept takes at most about as much again.
+        // The stored layout takes at most about as much again.
         self.question.record.bytes() * 2 + words + self.question.guidance.len()
     }
 }
@@ -455,7 +458,7 @@ mod tests {
             is_jury,
             threshold: 0.5,
             want: Want::ALL,
-            laid_out: Mutex::new(None),
+            rendered: Mutex::new(None),
         };
         let vote = |answer: &JudgeAnswer| {
             let item = AnsweredItem {

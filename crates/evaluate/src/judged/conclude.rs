@@ -1,4 +1,4 @@
-//! Tally of votes: votes to answers by majority, answers to a score.
+//! Tally of votes: majority answers, then a score.
 
 use super::question::{QuestionItem, Scoring, TopicMode};
 use crate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers};
@@ -8,17 +8,17 @@ use spanscore_base::model::{Outcome, Reason};
 /// Answer to one statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answered {
-    /// Answer of the majority, or of code.
+    /// Answer of the majority or of code.
     pub(super) answer: JudgeAnswer,
-    /// True if code answered and no judge was asked.
+    /// True if code answered, without a judge.
     pub(super) by_code: bool,
-    /// Vote for that answer.
+    /// A vote for that answer.
     pub(super) item: Option<AnsweredItem>,
     /// All votes in order.
     pub(super) votes: Vec<JudgeAnswer>,
 }
 
-/// Tallies votes statement by statement; also returns the mean share of the majorities.
+/// Tallies votes by statement; also returns the mean share of the majorities.
 pub(super) fn tally(items: &[QuestionItem], votes: &[JudgeAnswers]) -> (Vec<Answered>, f64) {
     let mut asked = 0;
     let mut shares = 0.0;
@@ -39,7 +39,7 @@ pub(super) fn tally(items: &[QuestionItem], votes: &[JudgeAnswers]) -> (Vec<Answ
     (answered, if asked == 0 { 1.0 } else { shares / asked as f64 })
 }
 
-/// Returns the answer with more votes than any other, and its share; a tie is unclear.
+/// Returns the most frequent answer and its share; a tie is unclear.
 fn majority(votes: impl Iterator<Item = JudgeAnswer>) -> (JudgeAnswer, f64) {
     const ALL: [JudgeAnswer; 4] =
         [JudgeAnswer::Yes, JudgeAnswer::No, JudgeAnswer::Unclear, JudgeAnswer::NotApplicable];
@@ -58,7 +58,7 @@ fn majority(votes: impl Iterator<Item = JudgeAnswer>) -> (JudgeAnswer, f64) {
     }
 }
 
-/// Returns the weighted answers as they count: the opposite for an inverted statement.
+/// Returns the weighted answers, reversed for an inverted statement.
 fn counted(items: &[QuestionItem], answered: &[Answered]) -> Vec<(f64, JudgeAnswer)> {
     let counted = items.iter().zip(answered).map(|(item, answered)| {
         let answer = match answered.answer {
@@ -74,7 +74,7 @@ fn counted(items: &[QuestionItem], answered: &[Answered]) -> Vec<(f64, JudgeAnsw
 /// Returns the score of answers.
 ///
 /// # Errors
-/// There is none, with the reason.
+/// Returns the reason for a missing score.
 pub(super) fn score(
     scoring: Scoring,
     items: &[QuestionItem],
@@ -97,10 +97,10 @@ pub(super) fn score(
     }
 }
 
-/// Checks that statements apply, and that fewer than half of these are unclear.
+/// Checks that statements apply, and that fewer than half of them are unclear.
 ///
 /// # Errors
-/// The reason for which there is no score.
+/// Returns the reason for a missing score.
 fn enough(counted: &[(f64, JudgeAnswer)]) -> Result<(), Outcome> {
     let unclear = counted.iter().filter(|(_, answer)| *answer == JudgeAnswer::Unclear).count();
     let apply = counted.iter().filter(|(_, answer)| *answer != JudgeAnswer::NotApplicable).count();
@@ -127,7 +127,7 @@ fn share(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
     }
 }
 
-/// Returns the mean of both orders: 1 for each in which the answer is preferred, half for equal.
+/// Returns the mean over both orders: 1 for each with the answer preferred, half for a tie.
 fn preference(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
     let points = counted.iter().map(|(_, answer)| match answer {
         JudgeAnswer::Yes => Some(1.0),
@@ -142,7 +142,7 @@ fn preference(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
     Ok(total(points.iter().copied()) / points.len() as f64)
 }
 
-/// Returns a preference in words; of `orders`, `decided` are those without equal answers.
+/// Describes a preference; `decided` is the number of `orders` without a tie.
 pub(super) fn preferred(better: usize, decided: usize, orders: usize) -> String {
     let mut words = format!("better in {better} of {orders} orders");
     for (word, count) in [("equal", orders - decided), ("worse", decided - better)] {
@@ -153,8 +153,8 @@ pub(super) fn preferred(better: usize, decided: usize, orders: usize) -> String 
     words
 }
 
-/// Returns the mean, over the ranks whose statement holds, of the share that holds up to there; 0
-/// where none does. What does not apply, or is unclear, holds no rank.
+/// Returns the average precision: the mean, over ranks with a true statement, of the share of true
+/// ones up to there; 0 without any. Inapplicable and unclear statements have no rank.
 fn average_precision(counted: &[(f64, JudgeAnswer)]) -> f64 {
     let decided = counted.iter().filter_map(|(_, answer)| match answer {
         JudgeAnswer::Yes => Some(true),
@@ -172,8 +172,8 @@ fn average_precision(counted: &[(f64, JudgeAnswer)]) -> f64 {
     if held > 0.0 { sum / held } else { 0.0 }
 }
 
-/// Returns the figure over pairs of (within the topics, answered); a pair with an answer that is
-/// neither yes nor no is left out.
+/// Returns the metric over pairs of (within the topics, answered), without pairs with an answer
+/// other than yes or no.
 fn topics(mode: TopicMode, counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
     let mut both = 0.0;
     let mut answered_out = 0.0;
@@ -202,8 +202,7 @@ fn topics(mode: TopicMode, counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcom
     value.ok_or_else(|| no_score(Reason::NothingToJudge, "no turn counts for this figure"))
 }
 
-/// Returns the mean of the scores that replies themselves give, and the share of the votes that
-/// gave the most frequent one.
+/// Returns the mean of the scores in the replies, and the share of the most frequent one.
 pub(super) fn given(votes: &[JudgeAnswers]) -> Option<(f64, f64)> {
     let scores: Vec<f64> = votes.iter().filter_map(|vote| vote.score).collect();
     let most =
@@ -212,7 +211,7 @@ pub(super) fn given(votes: &[JudgeAnswers]) -> Option<(f64, f64)> {
     Some((total(scores.iter().copied()) / count, most as f64 / count))
 }
 
-/// Returns the outcome without a score, with the reason.
+/// Returns an outcome without a score, with its reason.
 pub(crate) fn no_score(reason: Reason, words: impl Into<String>) -> Outcome {
     Outcome::NotEvaluable { reason, explanation: words.into() }
 }

@@ -1,8 +1,8 @@
-//! Truncation of long values that shows what was cut and keeps what is used later.
+//! Truncation of long values, with markers, that keeps the values used later.
 //!
-//! A list keeps its first three elements and its last, a text its head and its tail; both keep
-//! every element or line that holds a value of a later call or of the answer. A cut is marked by
-//! its number of bytes.
+//! A list keeps its first three elements and its last, a text its head and its tail. Both keep
+//! elements or lines with a value of a later call or of the answer. A marker has the number of
+//! bytes cut.
 
 use hashbrown::HashSet;
 
@@ -10,35 +10,35 @@ use super::record::{LineKind, RecordLine};
 use super::tokens::{self, fold};
 use spanscore_base::value::{Map, Value};
 
-/// Elements kept at the beginning of a list.
+/// Elements kept at the start of a list.
 const HEAD_ELEMENTS: usize = 3;
-/// Tenths of a text's bytes that its head takes.
+/// Tenths of a text's bytes for its head.
 const HEAD_SHARE: usize = 6;
-/// Entries of an object that are kept whether they are used or not.
+/// Limit on kept entries of an object, used or not.
 const ENTRIES_MAX: usize = 40;
-/// Elements or lines of one value that are kept because they are used.
+/// Limit on used elements or lines kept of one value.
 const USED_MAX: usize = 50;
-/// Bytes kept on either side of a used value in a line that is itself too long.
+/// Bytes kept on either side of a used value in a long line.
 const AROUND: usize = 120;
-/// Bytes that any part gets at least.
+/// Fewest bytes of any part.
 const PART_MIN: usize = 48;
-/// Nesting below which values are cut as a whole.
+/// Nesting depth at which values are cut as a whole.
 const DEPTH_MAX: usize = 64;
 
-/// Index of the values that calls and answers use, folded: a value found here is not cut.
+/// Index of the folded values used in calls and answers, which are not cut.
 #[derive(Debug, Default)]
 pub(super) struct UsedValues {
     tokens: HashSet<String>,
-    /// Bit set of token lengths in bytes; all from 63 on share the last bit.
+    /// Bit set of token lengths in bytes; lengths from 63 share the last bit.
     lengths: u64,
     phrases: Vec<String>,
 }
 
-/// Phrases of several words that are searched for, at most.
+/// Limit on searched phrases of several words.
 const PHRASES_MAX: usize = 200;
 
 impl UsedValues {
-    /// Collects the values of all arguments, and the tokens of answers that look like values.
+    /// Collects the values of all arguments, and tokens of answers that look like values.
     pub(super) fn of<'l>(lines: impl IntoIterator<Item = &'l RecordLine>) -> Self {
         let mut used = Self::default();
         for line in lines {
@@ -78,7 +78,7 @@ impl UsedValues {
         }
     }
 
-    /// Adds the ids, addresses, paths and numbers of a text; common words are left out.
+    /// Adds the ids, addresses, paths and numbers of a text, without common words.
     fn add_words(&mut self, text: &str) {
         let is_value = |token: &&str| {
             token.chars().count() >= tokens::CHARS_MIN
@@ -92,12 +92,12 @@ impl UsedValues {
         self.tokens.insert(token);
     }
 
-    /// Looks a token up; its length alone rules most tokens out, before they are hashed.
+    /// Returns true for a used token; its length excludes most tokens before they are hashed.
     fn has(&self, token: &str) -> bool {
         self.lengths & length_bit(token) != 0 && self.tokens.contains(token)
     }
 
-    /// Finds a used value in a text; returns its offset in bytes.
+    /// Returns the byte offset of a used value in a text.
     fn find(&self, text: &str) -> Option<usize> {
         let folded = fold(text);
         let token = tokens::tokens(&folded).find(|token| self.has(token));
@@ -105,11 +105,11 @@ impl UsedValues {
             Some(token) => token.as_ptr() as usize - folded.as_ptr() as usize,
             None => self.phrases.iter().find_map(|phrase| folded.find(phrase.as_str()))?,
         };
-        // Folding may shift offsets by a few bytes: near is enough.
+        // Folding may shift offsets by a few bytes, which is acceptable here.
         Some(at.min(text.len()))
     }
 
-    /// Returns true if a value holds any of them.
+    /// Returns true if a value contains any of them.
     pub(super) fn is_in(&self, value: &Value<'_>) -> bool {
         match value {
             Value::String(text) => self.find(text).is_some(),

@@ -1,5 +1,5 @@
-//! Replies as Dokimos reads them, for `compat: dokimos`: its lenient JSON, its counting, and a
-//! score of 0 for a reply that it cannot read (`dokimos-dev/dokimos`, August 2026).
+//! Replies parsed as in Dokimos, for `compat: dokimos`: lenient JSON, its counting, and a score of
+//! 0 for an unreadable reply (`dokimos-dev/dokimos`, August 2026).
 
 use std::sync::LazyLock;
 
@@ -11,19 +11,19 @@ use super::reply::lenient::strict;
 use crate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers};
 use spanscore_base::value::{Value, json};
 
-/// Form of the reply that Dokimos asks for.
+/// Form of the reply requested by Dokimos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DokimosReply {
-    /// Object with `tasks`: those `completed`, of so many.
+    /// Object with `tasks`: the number `completed`, of this total.
     Tasks(usize),
-    /// List of calls: those `grounded`, of so many.
+    /// List of calls: the number `grounded`, of this total.
     Calls(usize),
     /// Flags of 0 or 1 by tool.
     Flags,
 }
 
 impl DokimosReply {
-    /// Returns the last line of the prompt, which asks for the form.
+    /// Returns the last line of the prompt, which requests the form.
     pub(super) fn closing(self) -> &'static str {
         match self {
             Self::Tasks(_) => {
@@ -45,7 +45,7 @@ impl DokimosReply {
     }
 }
 
-/// Reads a reply; one that Dokimos cannot read counts as it does there.
+/// Parses a reply; an unreadable one counts as in Dokimos.
 pub(super) fn read(wanted: DokimosReply, reply: &str, asked: &[&QuestionItem]) -> JudgeAnswers {
     let (key, count, list) = match wanted {
         DokimosReply::Flags => return flags(reply, asked),
@@ -83,7 +83,7 @@ fn objects(value: &Value<'static>) -> Option<Vec<Value<'static>>> {
     list.iter().all(|entry| entry.as_map().is_some()).then(|| list.to_vec())
 }
 
-/// Reads the flags of each tool. A reply that names no tool applies to each of them.
+/// Parses the flags of each tool. A reply without tool names applies to every tool.
 fn flags(reply: &str, asked: &[&QuestionItem]) -> JudgeAnswers {
     static TOOL: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r#""tool"[ \t\r\n]*:[ \t\r\n]*([0-9]{1,6})"#).ok());
@@ -114,7 +114,7 @@ fn flags(reply: &str, asked: &[&QuestionItem]) -> JudgeAnswers {
     JudgeAnswers { items: items.collect(), ..JudgeAnswers::default() }
 }
 
-/// Returns true if the first `"key": 0` or `1` of a text is a 1.
+/// Returns true if the first `"key": 0` or `1` in a text is a 1.
 fn flag(text: &str, key: &str) -> bool {
     let quoted = format!("\"{key}\"");
     let white = |text: &'_ str| -> usize {
@@ -135,7 +135,7 @@ fn without_fences(reply: &str) -> &str {
     text.strip_suffix("```").unwrap_or(text).trim()
 }
 
-/// Parses the first value between the first opening bracket and the last one that closes its like.
+/// Parses the first value between the first opening bracket and the last matching one.
 fn first_value(reply: &str) -> Option<Value<'static>> {
     let text = without_fences(reply);
     let start = text.find(['{', '['])?;

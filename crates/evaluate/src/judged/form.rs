@@ -1,4 +1,4 @@
-//! Reply forms: the words that ask for each, and its parser.
+//! Reply forms: the prompt text for each, and its parser.
 
 use super::dokimos;
 use super::prompt;
@@ -7,27 +7,27 @@ use super::reply::{self, unreadable};
 use crate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers, UnreadableReply};
 use spanscore_base::value::Value;
 
-/// JSON Schema of a reply that gives a score.
+/// JSON Schema of a reply with a score.
 const SCORE_SCHEMA: &str = concat!(
     r#"{"type":"object","properties":{"reason":{"type":"string"},"score":{"type":"integer"},"#,
     r#""injection_suspected":{"type":"boolean"}},"#,
     r#""required":["reason","score","injection_suspected"],"additionalProperties":false}"#,
 );
 
-/// JSON Schema of a reply as UiPath's judges give it.
+/// JSON Schema of a reply of UiPath's judges.
 const UIPATH_SCHEMA: &str = concat!(
     r#"{"type":"object","properties":{"justification":{"type":"string"},"#,
     r#""score":{"type":"number"},"injection_suspected":{"type":"boolean"}},"#,
     r#""required":["justification","score","injection_suspected"],"additionalProperties":false}"#,
 );
 
-/// Tokens of the answer to one statement: a reason of 40 words, cites, and the JSON around them.
+/// Tokens of the answer to one statement: a reason of 40 words, cites, and JSON syntax.
 const STATEMENT_TOKENS: u32 = 80;
-/// Tokens of an answer beside those of its statements.
+/// Tokens of an answer without those of its statements.
 const AROUND_TOKENS: u32 = 100;
 
-/// Estimates the tokens that an answer to `statements` takes at most; 0 where its length does
-/// not depend on them.
+/// Estimates the maximal tokens of an answer to `statements`; 0 if its length is independent of
+/// them.
 pub(super) fn answer_tokens(form: ReplyForm, statements: usize) -> u32 {
     let count = u32::try_from(statements).unwrap_or(u32::MAX);
     match form {
@@ -36,7 +36,7 @@ pub(super) fn answer_tokens(form: ReplyForm, statements: usize) -> u32 {
     }
 }
 
-/// Returns the number of statements that can be answered in `tokens`, at least one.
+/// Returns the number of statements answerable in `tokens`, at least one.
 pub(super) fn statements_in(form: ReplyForm, tokens: u32) -> usize {
     match form {
         ReplyForm::Items => {
@@ -46,9 +46,9 @@ pub(super) fn statements_in(form: ReplyForm, tokens: u32) -> usize {
     }
 }
 
-/// Prompt parts that ask for a form.
+/// Prompt parts that request a form.
 pub(super) struct FormWords {
-    /// System prompt, with `{mark}` for the mark.
+    /// System prompt, with the placeholder `{mark}`.
     pub(super) system: String,
     /// Last line of the prompt.
     pub(super) closing: String,
@@ -56,7 +56,7 @@ pub(super) struct FormWords {
     pub(super) schema: Option<&'static str>,
 }
 
-/// Returns the prompt parts for a form and that many statements.
+/// Returns the prompt parts for a form and a number of statements.
 pub(super) fn words(form: ReplyForm, statements: usize) -> FormWords {
     match form {
         ReplyForm::Items => FormWords {
@@ -87,7 +87,7 @@ pub(super) fn words(form: ReplyForm, statements: usize) -> FormWords {
     }
 }
 
-/// Reads a reply of any form but one entry per statement.
+/// Parses a reply of any form except one entry per statement.
 pub(super) fn read(
     form: ReplyForm,
     reply: &str,
@@ -115,7 +115,7 @@ pub(super) fn read(
     }
 }
 
-/// Reads the score; with `highest` also one that is written as a text, alone or of the highest.
+/// Parses the score; with `highest` also from a text, alone or as a fraction of the highest.
 fn number(value: &Value<'_>, highest: Option<i64>) -> Result<f64, UnreadableReply> {
     let score = match (value.get("score"), highest) {
         (Some(Value::String(text)), Some(highest)) => {
@@ -131,7 +131,7 @@ fn number(value: &Value<'_>, highest: Option<i64>) -> Result<f64, UnreadableRepl
         .ok_or_else(|| unreadable("`score` is not a number"))
 }
 
-/// Rounds a percentage as UiPath's package does: to two places, ties to even, within 0 and 1.
+/// Rounds a percentage like UiPath's package: to two places, ties to even, within 0 and 1.
 fn hundredths(percent: f64) -> f64 {
     let shown = format!("{:.2}", percent / 100.0);
     shown.parse::<f64>().unwrap_or(0.0).clamp(0.0, 1.0) + 0.0

@@ -1,4 +1,4 @@
-//! Contract of judged kinds, and the evaluator built from one: needed facts, question, settings.
+//! Trait of judged kinds, and the evaluator built from one: needed facts, question, settings.
 
 use std::sync::Arc;
 
@@ -15,13 +15,12 @@ use crate::inquiry::{Conclusion, Inquired, JudgePlan};
 use spanscore_base::model::{Facts, Outcome, Reason, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
 
-/// Kind that asks a judge: names the facts it needs and asks its statements.
+/// Kind that asks a judge, with its needed facts and statements.
 pub(crate) trait JudgedKind: Sync + std::marker::Send + 'static {
-    /// Returns the facts that must be recorded, and allowed to leave, for there to be anything to
-    /// ask.
+    /// Returns the facts that must be recorded, and allowed to be sent.
     fn needs(&self) -> &'static [NeededFact];
 
-    /// Returns the facts to read beside those that every record shows.
+    /// Returns the facts needed in addition to those of every record.
     fn facts(&self) -> Facts {
         Facts::default()
     }
@@ -29,11 +28,11 @@ pub(crate) trait JudgedKind: Sync + std::marker::Send + 'static {
     /// Builds the question about a trajectory.
     ///
     /// # Errors
-    /// The outcome that is known without asking: mostly why nobody can tell.
+    /// Returns the outcome known without asking: usually a reason why no score is possible.
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome>;
 }
 
-/// Fact that a kind cannot do without.
+/// Required fact of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NeededFact {
     /// Input of the user.
@@ -51,7 +50,7 @@ pub(crate) enum NeededFact {
 }
 
 impl NeededFact {
-    /// Returns the reason why the fact is missing or must not leave, if so.
+    /// Returns the reason if the fact is missing or must not be sent.
     fn missing(self, run: &JudgedRun<'_, '_>) -> Option<Reason> {
         let trajectory = run.trajectory;
         let send = &run.settings.send;
@@ -90,11 +89,11 @@ impl NeededFact {
     }
 }
 
-/// Trajectory with the settings under which it is asked about.
+/// Trajectory with the settings of its question.
 pub(crate) struct JudgedRun<'r, 't> {
-    /// Trajectory in question.
+    /// Judged trajectory.
     pub(crate) trajectory: &'r Trajectory<'t>,
-    /// Settings that all judged kinds share.
+    /// Settings common to all judged kinds.
     pub(crate) settings: &'r JudgedSettings,
 }
 
@@ -105,7 +104,7 @@ impl JudgedRun<'_, '_> {
     }
 }
 
-/// Returns the facts that every record shows.
+/// Returns the facts of every record.
 pub(crate) fn record_facts() -> Facts {
     Facts {
         arguments: true,
@@ -118,7 +117,7 @@ pub(crate) fn record_facts() -> Facts {
     }
 }
 
-/// Turns a trajectory into an inquiry, or into a conclusion if that is known without asking.
+/// Builds an inquiry about a trajectory, or its conclusion if known without asking.
 pub(crate) fn inquire(
     run: &JudgedRun<'_, '_>,
     needs: &[NeededFact],
@@ -154,7 +153,7 @@ pub(crate) fn inquire(
         is_jury: !run.settings.jury.is_empty(),
         threshold,
         want,
-        laid_out: Mutex::new(None),
+        rendered: Mutex::new(None),
     };
     if is_settled { Inquired::Known(asked.settled()) } else { Inquired::Asked(Arc::new(asked)) }
 }
@@ -182,7 +181,7 @@ struct StatementEvaluator<K> {
     plan: JudgePlan,
 }
 
-/// Builds the evaluator of a judged kind from its settings; `own` reads those of the kind itself.
+/// Builds the evaluator of a judged kind from its settings; `own` parses those of the kind.
 pub(crate) fn build<K: JudgedKind>(
     node: &Node,
     own: impl FnOnce(&Node) -> Result<K, SettingsError>,
@@ -192,7 +191,7 @@ pub(crate) fn build<K: JudgedKind>(
     Ok(Evaluator::Judged(Box::new(StatementEvaluator { kind, settings, plan })))
 }
 
-/// Builds the evaluator of a judged kind without settings beside the shared ones.
+/// Builds the evaluator of a judged kind with only the common settings.
 pub(crate) fn build_plain<K: JudgedKind>(node: &Node, kind: K) -> Result<Evaluator, SettingsError> {
     build(node, |own| own.read().map(|NoSettings {}| kind))
 }

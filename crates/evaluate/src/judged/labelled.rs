@@ -1,10 +1,10 @@
-//! Labelled runs of calibration data, read as the trajectories that evaluators judge.
+//! Labelled runs of calibration data, parsed into trajectories.
 //!
-//! One JSON object a line: `id`, `evaluator` (a kind), `trajectory` in the form of `spanscore
-//! inspect` (or `session`, a list of them, or `tool_definition` alone), `criteria`, `label` (or
-//! `expected`) with the answers to the statements in order, the score, the verdict and those on its
-//! `calls`, and `tags`.
-//! Beside what `inspect` shows, a trajectory may hold `system_instructions` and `tool_definitions`.
+//! Each line is a JSON object with `id`, `evaluator` (a kind), `trajectory` in the form of
+//! `spanscore inspect` (or `session`, a list of them, or only `tool_definition`), `criteria`,
+//! `label` and `tags`. `label` (or `expected`) has the answers to the statements in order, the
+//! score, the verdict, and the verdicts on its `calls`. A trajectory may also have
+//! `system_instructions` and `tool_definitions`.
 
 use crate::inquiry::JudgeAnswer;
 use spanscore_base::model::session::join_session;
@@ -23,36 +23,35 @@ const TICK_NS: u64 = 1_000;
 pub struct LabelledRun {
     /// Name of the run in the data.
     pub id: String,
-    /// Kind of evaluator that the labels belong to.
+    /// Kind of evaluator for the labels.
     pub evaluator: String,
-    /// Criteria of the evaluator; `Null` where it needs none.
+    /// Criteria of the evaluator; `Null` if it needs none.
     pub criteria: Value<'static>,
     /// Answer to each statement, in order.
     pub items: Vec<JudgeAnswer>,
-    /// Expected score; `None` where the run cannot be judged.
+    /// Expected score; `None` if the run cannot be judged.
     pub score: Option<f64>,
-    /// Expected verdict: `pass`, `fail` or `not_evaluable`; empty where calls alone are labelled.
+    /// Expected verdict: `pass`, `fail` or `not_evaluable`; empty if only calls are labelled.
     pub verdict: String,
-    /// Expected verdict on each call by its place, `None` of one without a label; empty where no
-    /// call has one.
+    /// Expected verdict on each call by index, `None` without a label; empty if no call has one.
     pub calls: Vec<Option<String>>,
-    /// True if the run holds an attempt to sway the judge; `None` where the label does not say.
+    /// True if the run contains an attempt to influence the judge; `None` without a label.
     pub injection_suspected: Option<bool>,
     /// Tags to group results by.
     pub tags: Vec<String>,
     run: Value<'static>,
 }
 
-/// Error of a line that is no labelled run.
+/// Error of an invalid line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LabelledRunError(String);
 
 impl LabelledRun {
-    /// Reads one line.
+    /// Parses one line.
     ///
     /// # Errors
-    /// A part is missing or of the wrong form.
+    /// Returns an error for a part that is missing or malformed.
     pub fn read(line: &str) -> Result<Self, LabelledRunError> {
         let value = json::parse(line).map_err(|error| {
             LabelledRunError(format!("{error}: each line is one labelled run, a JSON object"))
@@ -60,10 +59,10 @@ impl LabelledRun {
         Self::of(value.into_owned())
     }
 
-    /// Reads the object of a line.
+    /// Parses the object of a line.
     ///
     /// # Errors
-    /// A part is missing or of the wrong form.
+    /// Returns an error for a part that is missing or malformed.
     pub fn of(value: Value<'static>) -> Result<Self, LabelledRunError> {
         let text = |value: &Value<'_>, key: &str| {
             let found = value.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -101,20 +100,20 @@ impl LabelledRun {
         Ok(Self { run, ..read })
     }
 
-    /// Returns the expected verdict, if there is one.
+    /// Returns the expected verdict, if any.
     pub fn verdicts(&self) -> impl Iterator<Item = &str> {
         Some(&*self.verdict).filter(|verdict| !verdict.is_empty()).into_iter()
     }
 
-    /// Returns true if it is a session.
+    /// Returns true for a session.
     pub fn is_session(&self) -> bool {
         matches!(self.run, Value::List(_))
     }
 
-    /// Builds the trajectory; of a session, its traces joined.
+    /// Builds the trajectory; for a session, from all its traces.
     ///
     /// # Errors
-    /// The part of it that is of the wrong form.
+    /// Returns an error with the malformed part.
     pub fn trajectory(&self) -> Result<Trajectory<'_>, LabelledRunError> {
         let Value::List(turns) = &self.run else { return trajectory(&self.run, 1) };
         let mut start_ns = 1;
@@ -170,7 +169,7 @@ fn trajectory<'a>(run: &'a Value<'_>, start_ns: u64) -> Result<Trajectory<'a>, L
     })
 }
 
-/// Reads a call; those of one `group` start together, the others one after the other.
+/// Parses a call; calls of one `group` start together, others in sequence.
 fn tool_call<'a>(
     call: &'a Value<'_>,
     span: u64,
@@ -213,8 +212,8 @@ fn definition<'a>(tool: &'a Value<'_>) -> Result<ToolDefinition<'a>, LabelledRun
     })
 }
 
-/// Reads the content under a key. `null` is a value only where the list `not_recorded` of `inspect`
-/// stands beside it and does not name the key.
+/// Returns the content under a key. `null` is a value only if the list `not_recorded` of `inspect`
+/// is present without the key.
 fn content<'a>(of: &'a Value<'_>, key: &str) -> Content<'a> {
     let missing = of.get("not_recorded").and_then(Value::as_list);
     match of.get(key) {

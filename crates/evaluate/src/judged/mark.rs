@@ -1,18 +1,18 @@
 //! Mark before each line of a record: a keyed digest (HMAC) that evidence cannot forge.
 //!
-//! Eight hexadecimal digits that nobody outside the process can guess, the same for all kinds that
-//! judge a trajectory, and never one that the evidence holds.
+//! The mark is eight hexadecimal digits that cannot be guessed outside of the process. It is equal
+//! for all kinds that judge a trajectory, and never occurs in the evidence.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use crate::inquiry::MarkKey;
 
-/// Attempts to find a mark that does not occur in the evidence; each fails with the odds of a text
-/// that holds it.
+/// Attempts to find a mark that does not occur in the evidence, each of which fails with the
+/// probability that a text contains it.
 const TRIES_MAX: u32 = 64;
 
-/// Returns the mark of a trajectory, for evidence in which it does not occur.
+/// Returns a mark for a trajectory that does not occur in the evidence.
 pub(super) fn mark(key: &MarkKey, identity: &[u8], evidence: &str) -> String {
     let mut mark = String::new();
     for attempt in 0..TRIES_MAX {
@@ -25,7 +25,7 @@ pub(super) fn mark(key: &MarkKey, identity: &[u8], evidence: &str) -> String {
 }
 
 fn digits(key: &MarkKey, identity: &[u8], attempt: u32) -> String {
-    // Any length of key will do for HMAC.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key.0) else { return String::new() };
     mac.update(identity);
     mac.update(&attempt.to_be_bytes());

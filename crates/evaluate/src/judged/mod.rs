@@ -1,14 +1,14 @@
 //! Judged kinds: record, prompt, replies and votes, common to all kinds that ask a judge.
 //!
 //! A judged kind is a list of numbered statements about a trajectory, each answered yes, no,
-//! unclear or not applicable. A kind gives facts, statements and guidance ([`kind`], [`question`]);
-//! the rest is the same for all and stands here. Everything is pure: the lane that asks the judges
-//! is a stage of its own, behind [`Inquiry`](super::inquiry::Inquiry).
+//! unclear or not applicable. A kind defines facts, statements and guidance ([`kind`],
+//! [`question`]); this module has the rest. All functions are pure: the judge dispatcher is a
+//! separate stage behind [`Inquiry`](super::inquiry::Inquiry).
 //!
 //! ```text
-//! trajectory -> record -> redact -> render (cut, windows) -> prompt   what leaves
-//!            grounding                                       what needs no judge
-//! reply -> form (reply, dokimos) -> asked (cites) -> conclude   what comes back
+//! trajectory -> record -> redact -> render (cut, windows) -> prompt   sent
+//!            grounding                                       needs no judge
+//! reply -> form (reply, dokimos) -> asked (cites) -> conclude   received
 //! ```
 
 pub(crate) mod kind;

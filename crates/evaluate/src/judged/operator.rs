@@ -1,8 +1,8 @@
-//! System instructions of an agent: the text of its operator.
+//! System instructions of an agent, written by its operator.
 //!
-//! Read from the attributes of model spans as they came: `gen_ai.system_instructions` (GenAI
-//! semantic conventions: parts with their text), and the first message of the input where its role
-//! is `system` or `developer` (OpenInference, OpenLLMetry).
+//! They come from the original attributes of model spans: `gen_ai.system_instructions` (GenAI
+//! semantic conventions: parts with text), and the first input message if its role is `system` or
+//! `developer` (OpenInference, OpenLLMetry).
 
 use spanscore_base::model::Trajectory;
 use spanscore_base::otlp::AnyValue;
@@ -17,7 +17,7 @@ const FIRST_MESSAGES: [(&str, &str); 2] = [
     ("gen_ai.prompt.0.role", "gen_ai.prompt.0.content"),
 ];
 
-/// Distinct texts at most; those that a run adds later are seldom system instructions.
+/// Limit on distinct texts; later ones of a run are rarely system instructions.
 const TEXTS_MAX: usize = 8;
 
 /// Returns the attributes to retain, for [`Facts::attributes`](spanscore_base::model::Facts).
@@ -27,7 +27,7 @@ pub(crate) fn attributes() -> Vec<Vec<String>> {
     groups.map(|keys| keys.into_iter().map(str::to_owned).collect()).collect()
 }
 
-/// Returns the bytes of the retained attributes, in which instructions are looked for.
+/// Returns the bytes of the retained attributes, searched for instructions.
 pub(crate) fn kept_bytes(trajectory: &Trajectory<'_>) -> usize {
     let attributes = trajectory.kept_spans.iter().flat_map(|span| &span.attributes);
     let bytes = |(_, value): &(&str, AnyValue<'_>)| match value {
@@ -41,8 +41,8 @@ pub(crate) fn kept_bytes(trajectory: &Trajectory<'_>) -> usize {
     attributes.map(bytes).sum()
 }
 
-/// Collects the system instructions of a trajectory, each once, in the order of their first span,
-/// of which the start stands with them (Unix nanoseconds).
+/// Collects the distinct system instructions of a trajectory in the order of their first span, with
+/// that span's start (Unix nanoseconds).
 pub(crate) fn texts(trajectory: &Trajectory<'_>) -> Vec<(u64, String)> {
     let mut spans: Vec<_> = trajectory.kept_spans.iter().collect();
     spans.sort_by_key(|span| span.start_ns);
@@ -67,7 +67,7 @@ pub(crate) fn texts(trajectory: &Trajectory<'_>) -> Vec<(u64, String)> {
     found
 }
 
-/// Reads the text of a message, which may be a list of parts, as such or as JSON.
+/// Returns the text of a message, which may be a list of parts or its JSON.
 fn text_of(value: &Value<'_>) -> String {
     let Value::String(text) = value else { return parts(value) };
     match json::parse(text) {

@@ -1,4 +1,4 @@
-//! Prompt: the words around record and statements, version [`PROMPT_VERSION`].
+//! Prompt text around record and statements, version [`PROMPT_VERSION`].
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::render::RenderedRecord;
 use crate::inquiry::PROMPT_VERSION;
 use crate::shared::digest::first_half;
 
-/// System prompt of a verdict per statement; `{mark}` stands for the mark.
+/// System prompt for a verdict per statement, with the placeholder `{mark}`.
 pub(super) const SYSTEM: &str = "\
 You check recorded runs of software agents. First comes a record of one run, then numbered \
 statements. Decide from the record alone whether each statement holds.
@@ -37,11 +37,10 @@ written before the verdict.
 
 Reply with the JSON object only, one entry for each statement, same ids, same order.";
 
-/// First line of the part about verdicts, which ends the prompt; what stands before it serves any
-/// reply.
+/// First line of the part about verdicts at the end; the text before it serves any reply.
 const VERDICTS: &str = "\n- `yes`: the record shows it.";
 
-/// Returns the system prompt where the reply is no list of verdicts.
+/// Returns the system prompt for replies other than a list of verdicts.
 pub(super) fn for_scores() -> String {
     let head = SYSTEM.split_once(VERDICTS).map_or(SYSTEM, |(head, _)| head);
     let head = head.replace(
@@ -52,7 +51,7 @@ pub(super) fn for_scores() -> String {
     format!("{head}\n\nReply as the last line asks, and with nothing else.")
 }
 
-/// Fills the mark into a system prompt.
+/// Inserts the mark into a system prompt.
 pub(super) fn marked(system: &str, mark: &str) -> String {
     system.replace("{mark}", mark)
 }
@@ -87,7 +86,7 @@ pub(super) fn user(
     out
 }
 
-/// Quotes a text of the settings within a statement: it cannot leave its line or its quotes.
+/// Quotes a text of the settings in a statement: it cannot leave its line or its quotes.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -96,7 +95,7 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns the digest of all that decides the answer: everything but the mark.
+/// Returns the digest of everything that determines the answer, without the mark.
 pub(super) fn digest(
     record: &RenderedRecord,
     (system, closing): (&str, &str),

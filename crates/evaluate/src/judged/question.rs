@@ -11,18 +11,18 @@ use spanscore_base::model::SpanId;
 pub(crate) struct Question {
     /// Record shown to the judge.
     pub(crate) record: RunRecord,
-    /// Instructions for reading the statements.
+    /// Instructions for judging the statements.
     pub(crate) guidance: String,
-    /// Statements in order; those that code has settled are not asked.
+    /// Statements in order; those settled by code are not asked.
     pub(crate) items: Vec<QuestionItem>,
     /// Form of the reply.
     pub(crate) form: ReplyForm,
-    /// Arithmetic from answers to a score.
+    /// Computation of the score from answers.
     pub(crate) scoring: Scoring,
 }
 
 impl Question {
-    /// Moves the criteria from the statements into lines of the record: a stranger wrote them.
+    /// Moves criteria from the statements into lines of the record, as they are untrusted.
     pub(super) fn record_criteria(&mut self) {
         for item in &mut self.items {
             if let Some(criterion) = item.criterion.take() {
@@ -34,7 +34,7 @@ impl Question {
         }
     }
 
-    /// Builds a question of statements about a record, scored by the share of those that hold.
+    /// Builds a question of statements about a record, scored by the share of true ones.
     pub(crate) fn of(record: RunRecord, guidance: &str, items: Vec<QuestionItem>) -> Self {
         let form = ReplyForm::Items;
         let scoring = Scoring::Share;
@@ -45,21 +45,21 @@ impl Question {
 /// One statement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QuestionItem {
-    /// Words of the statement: none of them written by those who are judged.
+    /// Text of the statement, never written by the judged party.
     pub(crate) statement: String,
-    /// Name for people; empty stands for the statement itself.
+    /// Name for people; empty for the statement itself.
     pub(crate) name: String,
-    /// Criterion that the statement quotes, if any.
+    /// Criterion quoted in the statement, if any.
     pub(crate) criterion: Option<String>,
     /// Weight in the score.
     pub(crate) weight: f64,
-    /// True if a no makes the verdict fail, whatever the score.
+    /// True if a no fails the verdict at any score.
     pub(crate) veto: bool,
-    /// True if the good answer is no.
+    /// True if no is the good answer.
     pub(crate) inverted: bool,
-    /// Call that it is about.
+    /// Call in question.
     pub(crate) call: Option<ItemCall>,
-    /// Place of the record before which a yes must find its support.
+    /// Seq before which a yes must find its support.
     pub(crate) sources_before: Option<u64>,
     /// Tool and name of the flag, with `compat: dokimos`.
     pub(crate) flag: Option<(usize, &'static str)>,
@@ -67,7 +67,7 @@ pub(crate) struct QuestionItem {
     pub(crate) settled: Option<JudgeAnswer>,
 }
 
-/// Call that a statement is about.
+/// Call in question.
 #[derive(Clone, Debug)]
 pub(crate) struct ItemCall {
     /// Index among the calls of the trajectory.
@@ -82,14 +82,14 @@ impl QuestionItem {
         Self { statement: statement.into(), weight: 1.0, ..Self::default() }
     }
 
-    /// Builds a statement that quotes a criterion after some words.
+    /// Builds a statement from a text and a quoted criterion.
     pub(crate) fn about(words: &str, criterion: &str) -> Self {
         let criterion = criterion.to_owned();
         let statement = format!("{words}{}", quoted(&criterion));
         Self { criterion: Some(criterion.clone()), ..Self::new(statement).named(criterion) }
     }
 
-    /// Gives the statement a name for people.
+    /// Sets the statement's name for people.
     pub(crate) fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
@@ -112,27 +112,27 @@ pub(crate) enum ReplyForm {
         /// Highest score.
         high: i64,
     },
-    /// Number from 0 to 100, as UiPath's judges give it.
+    /// Number from 0 to 100, as from UiPath's judges.
     UiPath,
-    /// Form that Dokimos reads.
+    /// Form parsed by Dokimos.
     Dokimos(DokimosReply),
 }
 
-/// Arithmetic from answers to a score.
+/// Computation of the score from answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scoring {
     /// Weight of yes divided by weight of yes and no.
     Share,
     /// Statements in pairs: within the topics, and answered.
     Topics(TopicMode),
-    /// Score that the reply itself gives.
+    /// Score in the reply.
     Given,
-    /// Preference between the answers of the last two lines, asked in either order: each request
-    /// has one statement, the second of them inverted; half for equal ones.
+    /// Preference between the answers of the last two lines, asked in both orders: each request has
+    /// one statement, the second one inverted; a tie is half.
     Preference,
-    /// Mean precision at the ranks of those statements that hold.
+    /// Average precision over the ranks of true statements.
     Ranked,
-    /// Mean over the tools of the share of checks that each keeps.
+    /// Mean over the tools of each one's share of satisfied checks.
     MeanOfGroups {
         /// Number of statements of one tool.
         size: usize,

@@ -1,7 +1,7 @@
-//! Record of a trajectory: its facts as numbered lines, in the order in which they were known.
+//! Record of a trajectory: its facts as numbered lines, in the order in which they became known.
 //!
-//! Owned, so that it can wait on the lane, and numbered: a result has a larger `seq` than every
-//! call that could not know it. Nothing of it is cut or replaced here.
+//! It owns its data to wait in a queue. A result has a larger `seq` than every call that could not
+//! know it. Nothing is cut or redacted here.
 
 use std::collections::VecDeque;
 use strum::IntoStaticStr;
@@ -12,7 +12,7 @@ use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{Content, SpanId, ToolCall, Trajectory};
 use spanscore_base::value::{Map, Value};
 
-/// Bytes of telemetry at most from which a record is made.
+/// Limit on the bytes of telemetry in a record.
 pub(super) const EVIDENCE_BYTES_MAX: usize = 8 << 20;
 
 /// Kind of a line.
@@ -23,7 +23,7 @@ pub enum LineKind {
     Operator,
     /// Definition of a tool.
     Tool,
-    /// Criterion of the evaluator, where the trace itself named it or many statements use it.
+    /// Criterion of the evaluator, if the trace provided it or many statements use it.
     Criterion,
     /// Input of the user.
     User,
@@ -38,12 +38,12 @@ pub enum LineKind {
 }
 
 impl LineKind {
-    /// Returns the word for it in the record.
+    /// Returns its word in the record.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the key under which its content stands.
+    /// Returns the key of its content.
     pub(super) fn content_key(self) -> &'static str {
         match self {
             Self::Call => "arguments",
@@ -58,9 +58,9 @@ impl LineKind {
 pub enum LineContent {
     /// Whole content.
     Whole(Value<'static>),
-    /// Part of the content: the telemetry has cut it off.
+    /// Part of a content truncated in the telemetry.
     Part(Value<'static>),
-    /// Content that exists but is not shown.
+    /// Content that is not shown.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ impl LineContent {
 /// Line of the record.
 #[derive(Clone, Debug)]
 pub struct RecordLine {
-    /// Place in time, from 1.
+    /// Position in time, from 1.
     pub seq: u64,
     /// Kind of line.
     pub kind: LineKind,
@@ -102,7 +102,7 @@ pub struct RecordLine {
     pub agent: Option<String>,
     /// Turn of a session, from 1.
     pub turn: Option<usize>,
-    /// Setting for sending the fact.
+    /// Permission to send the fact.
     pub(super) send: Send,
 }
 
@@ -126,11 +126,11 @@ pub struct RunRecord {
     pub lines: Vec<RecordLine>,
     /// Calls in the order of the trajectory.
     pub calls: Vec<RecordedCall>,
-    /// Identity of the trajectory, from which the mark is derived.
+    /// Identity of the trajectory, for the mark.
     pub(super) identity: Vec<u8>,
 }
 
-/// Parts that a kind asks to have as separate lines.
+/// Parts requested by a kind as separate lines.
 #[derive(Clone, Debug, Default)]
 pub struct RecordWishes {
     /// Final output in parts, such as its sentences; one line if absent.
@@ -175,7 +175,7 @@ impl RunRecord {
         record
     }
 
-    /// Begins a record with the instructions of the operator.
+    /// Starts a record with the operator's instructions.
     fn begun(trajectory: &Trajectory<'_>, send: &SendSettings) -> Self {
         let mut record = Self { identity: identity(trajectory), ..Self::default() };
         for (_, text) in operator::texts(trajectory) {
@@ -185,15 +185,15 @@ impl RunRecord {
         record
     }
 
-    /// Builds a record of the operator's instructions and the request, for lines of a kind's own
-    /// choice behind them.
+    /// Builds a record of the operator's instructions and the request, to which a kind adds its own
+    /// lines.
     pub(crate) fn of_request(trajectory: &Trajectory<'_>, send: &SendSettings) -> Self {
         let mut record = Self::begun(trajectory, send);
         record.push(LineKind::User, said(&trajectory.user_input), send.user_input);
         record
     }
 
-    /// Builds a record of definitions alone: their seq is their number, from 1.
+    /// Builds a record of definitions only: their seq is their number, from 1.
     pub(crate) fn of_definitions<'d>(
         definitions: impl Iterator<Item = (&'d str, &'d str, &'d Value<'d>)>,
         send: &SendSettings,
@@ -211,7 +211,7 @@ impl RunRecord {
         self.push_whole(LineKind::Criterion, Value::from(criterion.to_owned()), Send::Redacted)
     }
 
-    /// Adds content of which nothing is missing; returns its seq.
+    /// Adds a complete content; returns its seq.
     pub(crate) fn push_whole(
         &mut self,
         kind: LineKind,
@@ -262,8 +262,8 @@ impl RunRecord {
         &mut self.lines[at]
     }
 
-    /// Sets the turn of the lines from `from` on to the one that the last answer ended; lines of
-    /// operator and tools belong to none.
+    /// Sets the turn of the lines from `from` on to that of the last answer; lines of operator and
+    /// tools have none.
     fn number_turn(&mut self, from: &mut usize, is_session: bool) {
         let answers =
             self.lines[..*from].iter().filter(|line| line.kind == LineKind::Answer).count();
@@ -275,7 +275,7 @@ impl RunRecord {
         *from = self.lines.len();
     }
 
-    /// Adds calls group by group; a result stands before the first group that could know it.
+    /// Adds calls by group; a result precedes the first group that could know it.
     fn push_calls(&mut self, calls: &[ToolCall<'_>], send: &SendSettings) {
         let mut waiting: VecDeque<(&ToolCall<'_>, usize)> = VecDeque::new();
         for group in groups(calls) {
@@ -328,7 +328,7 @@ impl RunRecord {
         self.lines.iter().filter(move |line| line.kind == kind)
     }
 
-    /// Estimates the bytes held in memory.
+    /// Estimates the bytes in memory.
     pub(super) fn bytes(&self) -> usize {
         let line = |line: &RecordLine| {
             let content = line.content.value().map_or(0, held);
@@ -338,7 +338,7 @@ impl RunRecord {
     }
 }
 
-/// Estimates the bytes that a value holds in memory.
+/// Estimates the bytes of a value in memory.
 fn held(value: &Value<'_>) -> usize {
     let inner = match value {
         Value::String(text) => text.len(),
@@ -349,7 +349,7 @@ fn held(value: &Value<'_>) -> usize {
     size_of::<Value<'_>>() + inner
 }
 
-/// Returns bytes that identify the trajectory: the same for all kinds that judge it.
+/// Returns bytes that identify the trajectory, equal for all kinds.
 fn identity(trajectory: &Trajectory<'_>) -> Vec<u8> {
     let mut bytes = trajectory.trace_id.0.to_vec();
     bytes.extend(trajectory.span_id.0);
@@ -366,7 +366,7 @@ fn said(content: &Content<'_>) -> LineContent {
     }
 }
 
-/// Returns the content that a call returned: its result, its error, or both.
+/// Returns the content returned by a call: its result, its error, or both.
 fn returned(call: &ToolCall<'_>) -> LineContent {
     let error = call.error.as_ref().map(|error| Value::from(error.to_string()));
     match (said(&call.result), error) {

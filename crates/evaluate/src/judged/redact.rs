@@ -1,8 +1,8 @@
-//! Redaction of a record before it leaves, and detection of injections in it.
+//! Redaction of a record before it is sent, and detection of injections in it.
 //!
-//! One scan of each string finds both. A placeholder names the kind of value and is the same for
-//! the same value throughout the record, so that a judge still sees where a value came from. Values
-//! are replaced before anything is cut: half a secret is a secret.
+//! One scan of each string does both. A placeholder names the kind of value and is equal for equal
+//! values throughout the record, so that a judge can still trace a value. Values are replaced
+//! before anything is cut, since half a secret is a secret.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use spanscore_base::model::Outcome;
 use spanscore_base::value::Value;
 use spanscore_detect::redactor::{RedactionGaps, Redactor, UnderKey, WITHHELD};
 
-/// Redacted record, ready to leave.
+/// Redacted record.
 #[derive(Debug)]
 pub(super) struct Sendable<'r> {
     /// Lines of the record.
     pub(super) lines: Cow<'r, [RecordLine]>,
-    /// True if something in it tries to sway a judge.
+    /// True if a text tries to influence a judge.
     pub(super) injection_found: bool,
     /// Failures of redaction.
     pub(super) gaps: RedactionGaps,
@@ -27,7 +27,7 @@ pub(super) struct Sendable<'r> {
 /// Redacts a record.
 ///
 /// # Errors
-/// The outcome where the detectors cannot be built.
+/// Returns the outcome if the detectors cannot be built.
 pub(super) fn sendable<'r>(
     lines: &'r [RecordLine],
     redact: Redact,
@@ -37,7 +37,7 @@ pub(super) fn sendable<'r>(
         error_type: "internal_error",
         error: format!("failed to build the detectors: {error}"),
     })?;
-    // A first pass only looks: most records hold nothing to replace, and are not copied.
+    // The first pass only searches: most records need no redaction, and no copy.
     for line in lines {
         redactor.set(effective(redact, line));
         look(&mut redactor, line);
@@ -86,7 +86,7 @@ fn replace_line(redactor: &mut Redactor, line: &mut RecordLine) {
     }
 }
 
-/// Removes a line's content, and leaves a note that there was some.
+/// Replaces a line's content by a note.
 fn withhold(line: &mut RecordLine) {
     line.schema = None;
     if let Some(value) = line.content.value_mut() {

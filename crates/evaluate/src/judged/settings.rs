@@ -1,4 +1,4 @@
-//! Settings shared by all judged kinds.
+//! Settings common to all judged kinds.
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -11,12 +11,12 @@ pub use spanscore_detect::redactor::Redact;
 
 /// Default of `evidence_tokens`.
 const EVIDENCE_TOKENS: u32 = 12_000;
-/// Least `evidence_tokens`: fewer would hold no record.
+/// Lowest `evidence_tokens`: fewer would hold no record.
 const EVIDENCE_TOKENS_MIN: u32 = 500;
-/// Samples of one request at most.
+/// Limit on the samples of one request.
 const SAMPLES_MAX: u32 = 15;
 
-/// Judges of a jury beside the first at most.
+/// Limit on the judges of a jury besides the first.
 const JURY_MAX: usize = 6;
 
 /// Settings of every kind that asks a judge.
@@ -105,7 +105,7 @@ pub enum OnInjection {
     NotEvaluable,
 }
 
-/// Reads the settings of a kind that may ask a judge: the shared ones, and the rest by `own`.
+/// Parses the settings of a kind that may ask a judge: the common ones, and the rest with `own`.
 pub(crate) fn read<S>(
     node: &Node,
     own: impl FnOnce(&Node) -> Result<S, SettingsError>,
@@ -144,7 +144,7 @@ pub(crate) fn read<S>(
     Ok((settings, own(&rest)?))
 }
 
-/// Returns the mistake in a jury, with its help.
+/// Returns the mistake in a jury, with its remedy.
 fn jury_fault(settings: &JudgedSettings) -> Option<(String, &'static str)> {
     let jury = &settings.jury;
     if jury.len() > JURY_MAX {
@@ -162,7 +162,7 @@ fn jury_fault(settings: &JudgedSettings) -> Option<(String, &'static str)> {
     (has_samples && !jury.is_empty()).then_some((message, "leave one of them out"))
 }
 
-/// Returns the error of a judged kind without a judge.
+/// Returns the error for a judged kind without a judge.
 pub(crate) fn no_judge(node: &Node) -> SettingsError {
     SettingsError::new("`judge` is missing")
         .with_help("name a judge of `judges:`, such as `judge: small`")
@@ -170,7 +170,7 @@ pub(crate) fn no_judge(node: &Node) -> SettingsError {
 }
 
 impl JudgedSettings {
-    /// Returns the plan for the lane; `None` without a judge.
+    /// Returns the plan for the dispatcher; `None` without a judge.
     pub(crate) fn plan(&self) -> Option<JudgePlan> {
         let seats = u32::try_from(self.jury.len()).unwrap_or(u32::MAX).saturating_add(1);
         let samples_max = self.samples.max.unwrap_or(self.samples.min);
@@ -202,7 +202,7 @@ pub(crate) fn schema<S: JsonSchema>() -> Schema {
     schema
 }
 
-/// Returns the JSON Schema of a kind that can do without a judge.
+/// Returns the JSON Schema of a kind with an optional judge.
 pub(crate) fn schema_with_judge(own: Schema) -> Schema {
     joined(schemars::schema_for!(JudgedSettings), own)
 }

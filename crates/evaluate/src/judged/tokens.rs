@@ -1,14 +1,14 @@
-//! Token search in texts: normalised (NFKC), in lower case, with checks at the edges of tokens.
+//! Token search in normalized texts (NFKC, lower case), with checks at token boundaries.
 
 use hashbrown::HashSet;
 use icu_normalizer::ComposingNormalizerBorrowed;
 
 use spanscore_base::value::{Number, Value};
 
-/// Shortest value that is searched for, in characters: shorter ones occur anywhere.
+/// Shortest searched value, characters: shorter ones occur anywhere.
 pub(super) const CHARS_MIN: usize = 3;
 
-/// Builds a lookup table of ASCII characters, which is several times as fast as a search.
+/// Builds a lookup table of ASCII characters, which is several times faster than a search.
 const fn ascii_set(characters: &str) -> [bool; 128] {
     let bytes = characters.as_bytes();
     let mut set = [false; 128];
@@ -27,7 +27,7 @@ fn is_between_tokens(c: char) -> bool {
     BETWEEN_TOKENS.get(c as usize).copied().unwrap_or_else(|| c.is_whitespace())
 }
 
-/// Normalises a text: NFKC, in lower case.
+/// Normalizes a text: NFKC, in lower case.
 pub(super) fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -35,9 +35,9 @@ pub(super) fn fold(text: &str) -> String {
     ComposingNormalizerBorrowed::new_nfkc().normalize(text).to_lowercase()
 }
 
-/// Returns true if a folded value stands in a folded text as whole tokens: no letter, digit or
-/// underscore next to it, nor a character that joins it to one, as the dot in
-/// `peter.lang@example.com` does.
+/// Returns true if a folded text contains a folded value as whole tokens: without an adjacent
+/// letter, digit or underscore, and without a character that joins it to one, such as the dot in
+/// `peter.lang@example.com`.
 pub(super) fn holds(text: &str, value: &str) -> bool {
     let mut from = 0;
     while let Some(at) = memchr::memmem::find(&text.as_bytes()[from..], value.as_bytes()) {
@@ -62,7 +62,7 @@ fn is_word(c: char) -> bool {
 fn is_edge(mut beyond: impl Iterator<Item = char>, ends_in_word: bool) -> bool {
     match beyond.next() {
         None => true,
-        // Scripts without spaces show no edge between words: any place may be one.
+        // Scripts without spaces have no visible boundaries: any position may be one.
         Some(c) if is_word(c) => !ends_in_word || is_unspaced(c),
         Some('-' | '.' | '@' | '/' | ':' | '+' | '\\' | '%' | '~' | ',' | '#') => {
             !beyond.next().is_some_and(|c| is_word(c) && !is_unspaced(c))
@@ -71,7 +71,7 @@ fn is_edge(mut beyond: impl Iterator<Item = char>, ends_in_word: bool) -> bool {
     }
 }
 
-/// Returns true for letters of scripts that put no space between words.
+/// Returns true for letters of scripts without spaces between words.
 fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
         | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
@@ -85,12 +85,12 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     parts.filter(|part| !part.is_empty())
 }
 
-/// Returns true for characters between numbers and other words.
+/// Returns true for delimiters of numbers.
 pub(super) fn is_number_edge(c: char) -> bool {
     c.is_whitespace() || "\"'`()[]{}<>;|!?=*/:".contains(c)
 }
 
-/// Collects the numbers of a folded text, by value; a comma between thousands does not count.
+/// Collects the numbers of a folded text by value, without thousands separators.
 pub(super) fn numbers(text: &str, found: &mut HashSet<NumberKey>) {
     for part in text.split(is_number_edge) {
         let part = part.trim_matches(|c: char| !c.is_alphanumeric() && c != '-');
@@ -107,14 +107,14 @@ pub(super) fn numbers(text: &str, found: &mut HashSet<NumberKey>) {
     }
 }
 
-/// Key that equal numbers share.
+/// Key shared by equal numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NumberKey(String);
 
-/// Returns the key of a text that is a number; an id that begins with a zero is none.
+/// Returns the key of a text that is a number; an id with a leading zero is none.
 pub(super) fn key_of_text(text: &str) -> Option<NumberKey> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    // A number does not begin with a zero: that is an id.
+    // A leading zero marks an id.
     let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let is_id = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
     if !plain || is_id || !digits.starts_with(|c: char| c.is_ascii_digit()) {

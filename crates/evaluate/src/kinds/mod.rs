@@ -1,7 +1,7 @@
-//! Registry of the kinds of evaluators, by family: one file or folder a kind.
+//! Registry of the kinds of evaluators, by family: one file or folder per kind.
 //!
-//! A new kind is a file with its settings, its `impl Evaluator` and a [`Kind`]; it is registered by
-//! its line in [`KINDS`].
+//! A new kind is a file with its settings, its `impl Evaluator` and a [`Kind`], and a line in
+//! [`KINDS`].
 
 pub mod calls;
 pub mod declared_tools;
@@ -56,8 +56,8 @@ pub static KINDS: &[&Kind] = &[
     &external::http::KIND,
 ];
 
-/// Looks up a kind by its name in another system, with that system. Each library has its case and
-/// its endings: `tool_call_accuracy` is `ToolCallAccuracy`, `Faithfulness` is `FaithfulnessMetric`.
+/// Returns a kind by its name in another system, with that system. Case and suffixes vary by
+/// library: `tool_call_accuracy` is `ToolCallAccuracy`, `Faithfulness` is `FaithfulnessMetric`.
 pub fn kind_elsewhere(word: &str) -> Option<(&'static Kind, &'static str)> {
     let letters = |word: &str| word.replace(['_', '-'], "").to_lowercase();
     let stem = |word: &str| {
@@ -72,7 +72,7 @@ pub fn kind_elsewhere(word: &str) -> Option<(&'static Kind, &'static str)> {
     found.map(|(kind, (_, origin))| (kind, *origin))
 }
 
-/// Looks up a kind by name.
+/// Returns a kind by name.
 pub fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().copied().find(|kind| kind.name == name)
 }

@@ -1,9 +1,8 @@
-//! Tool definitions: from the settings, from a file, from the trace.
+//! Tool definitions from the settings, a file, or the trace.
 //!
-//! Definitions come as users have them: a list of `{name, description, inputSchema}`, the answer
-//! of an MCP server to `tools/list`, or the `tools` of a model request
-//! (`{type: function, function: {name, parameters}}`). Of a repeated name the last counts; those
-//! of the settings go before those of the trace.
+//! Accepted forms are a list of `{name, description, inputSchema}`, an MCP server's result of
+//! `tools/list`, and the `tools` of a model request (`{type: function, function: {name,
+//! parameters}}`). The last of equal names counts; the settings override the trace.
 
 use std::borrow::Cow;
 
@@ -11,18 +10,18 @@ use spanscore_base::model::{ToolCall, ToolDefinition, Trajectory};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::{Map, Value};
 
-/// Up to this many definitions a name is searched, beyond it is looked up.
+/// Number of definitions up to which names are searched for linearly.
 const SEARCHED_MAX: usize = 16;
 
-/// The definitions that the settings give.
+/// Definitions in the settings.
 #[derive(Default)]
 pub struct Definitions {
     given: Option<Vec<ToolDefinition<'static>>>,
 }
 
 impl Definitions {
-    /// Reads the settings `tools` and `tools_file`. Evaluators do no I/O: the config puts the
-    /// content of the file under `tools` before it builds them.
+    /// Parses the settings `tools` and `tools_file`. Evaluators do no I/O: the config puts the
+    /// file's content under `tools` before it builds them.
     pub fn new(tools: Option<Value<'static>>, file: Option<&str>) -> Result<Self, SettingsError> {
         if let Some(path) = file {
             return Err(SettingsError::new(format!("`tools_file` {path} was not read")));
@@ -30,12 +29,12 @@ impl Definitions {
         Ok(Self { given: tools.map(|tools| read(&tools)).transpose()? })
     }
 
-    /// Returns true if the settings give definitions, if only an empty list.
+    /// Returns true if the settings have definitions, even an empty list.
     pub fn is_given(&self) -> bool {
         self.given.is_some()
     }
 
-    /// All definitions that are known for a trajectory: those of the settings come last.
+    /// Returns all definitions known for a trajectory, those of the settings last.
     pub fn of<'t>(&'t self, trajectory: &'t Trajectory<'_>) -> Tools<'t> {
         let known = trajectory.tool_definitions.iter().map(Tool::from);
         let given = self.given.iter().flatten();
@@ -44,18 +43,18 @@ impl Definitions {
     }
 }
 
-/// One definition.
+/// Tool definition.
 #[derive(Clone, Copy)]
 pub struct Tool<'t> {
-    /// The tool's name.
+    /// Tool name.
     pub name: &'t str,
-    /// The words that describe it; empty when there are none.
+    /// Description; empty if absent.
     pub description: &'t str,
-    /// JSON Schema of its arguments; `Null` when there is none.
+    /// JSON Schema of the arguments; `Null` if absent.
     pub schema: &'t Value<'t>,
-    /// True if the settings give it, false if the trace does.
+    /// True if it comes from the settings, false if from the trace.
     pub is_configured: bool,
-    /// The agent that was offered it, if other agents have another tool of this name.
+    /// Agent with this definition, if other agents have another tool of this name.
     agent: Option<&'t str>,
 }
 
@@ -71,9 +70,9 @@ impl<'t> From<&'t ToolDefinition<'_>> for Tool<'t> {
     }
 }
 
-/// The definitions of one trajectory.
+/// Definitions for one trajectory.
 pub struct Tools<'t> {
-    /// In order; the last of a name counts.
+    /// In order; the last of equal names counts.
     pub all: Vec<Tool<'t>>,
     index: Option<hashbrown::HashMap<&'t str, usize>>,
 }
@@ -85,8 +84,8 @@ impl<'t> Tools<'t> {
         Self { all, index }
     }
 
-    /// The definition that a call is held against: that of its own agent, if agents have different
-    /// tools of this name.
+    /// Returns the definition for a call: its own agent's, if agents have different tools of this
+    /// name.
     pub fn of_call(&self, call: &ToolCall<'_>) -> Option<Tool<'t>> {
         let last = self.get(&call.name)?;
         if last.agent.is_none() {
@@ -97,7 +96,7 @@ impl<'t> Tools<'t> {
         named.find(|tool| tool.agent == call.agent.as_deref()).or(first).copied()
     }
 
-    /// The definition of a tool.
+    /// Returns the definition of a tool.
     pub fn get(&self, name: &str) -> Option<Tool<'t>> {
         match &self.index {
             Some(index) => index.get(name).map(|&index| self.all[index]),
@@ -147,10 +146,10 @@ fn definition(tool: &Value<'static>) -> Result<ToolDefinition<'static>, &'static
     })
 }
 
-/// The names under `required`, in order.
+/// Returns the names under `required`, in order.
 ///
-/// Anything but a list counts as none; entries that are not texts count by their printed form.
-/// Fails where an entry is null.
+/// Anything but a list is empty; entries other than texts count in printed form. Fails on a null
+/// entry.
 pub fn required<'s>(schema: &'s Value<'_>) -> Result<Vec<Cow<'s, str>>, InvalidDefinition> {
     let entries = schema.get("required").and_then(Value::as_list).unwrap_or_default();
     let names = entries.iter().map(|entry| match entry {
@@ -161,7 +160,7 @@ pub fn required<'s>(schema: &'s Value<'_>) -> Result<Vec<Cow<'s, str>>, InvalidD
     names.collect()
 }
 
-/// A definition that nothing can be held against.
+/// Malformed definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an entry of `required` is null")]
 pub struct InvalidDefinition;

@@ -1,8 +1,8 @@
-//! Differences between expected and actual calls, in words and as a list.
+//! Differences between expected and actual calls, as text and as a list.
 //!
-//! A score says how much was as expected; this says what was not, for a person. It looks at the
-//! first [`CALLS_MAX`] calls of either side and at as much of their arguments as [`STEPS_MAX`]
-//! steps allow, which it takes from the trace. How often each tool was called is told of all calls.
+//! They explain a score to a person. They cover the first [`CALLS_MAX`] calls on each side and
+//! their arguments within [`STEPS_MAX`] steps, charged to the trace. Numbers of calls per tool
+//! cover all calls.
 
 mod words;
 
@@ -16,42 +16,42 @@ use super::order;
 use spanscore_base::model::{Explanation, ToolCall, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
-/// Calls of either side that are put beside each other.
+/// Limit on the compared calls on each side.
 const CALLS_MAX: usize = 64;
-/// Steps that comparing their arguments may take.
+/// Limit on the steps to compare their arguments.
 const STEPS_MAX: u64 = 1_000_000;
-/// Steps of each call of either side: to count it by its name.
+/// Steps per call on each side, to count it by name.
 const STEPS_PER_CALL: usize = 32;
 
-/// Differences that count, by the mode.
+/// Differences that count in a mode.
 #[derive(Clone, Copy, Debug)]
 pub struct CountedDifferences {
-    /// True if the calls have an order.
+    /// True if the order counts.
     pub order: bool,
-    /// True if expected calls that were not made count.
+    /// True if missing expected calls count.
     pub missing: bool,
-    /// True if calls that nobody expected count.
+    /// True if unexpected calls count.
     pub extra: bool,
-    /// The setting that allows further arguments, such as `subset: true`.
+    /// Setting that allows additional arguments, such as `subset: true`.
     pub allows_more: &'static str,
 }
 
-/// Outcome of an expected or an actual call, by their places from 0.
+/// Alignment step of expected and actual calls, by index from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// As expected.
     Same { expected: usize, actual: usize },
-    /// The tool is the expected one, the arguments are not.
+    /// The same tool with different arguments.
     Differs { expected: usize, actual: usize },
-    /// As expected, elsewhere in the order.
+    /// As expected, at another position.
     Moved { expected: usize, actual: usize },
-    /// Expected, and not made.
+    /// Expected, not made.
     Missing { expected: usize },
-    /// Made, and not expected.
+    /// Made, not expected.
     Extra { actual: usize },
 }
 
-/// Expected and actual calls, put beside each other.
+/// Alignment of expected and actual calls.
 pub struct Difference<'c, 'a> {
     matcher: &'c CallMatcher,
     expected: &'c [ExpectedCall],
@@ -61,7 +61,7 @@ pub struct Difference<'c, 'a> {
 }
 
 impl<'c, 'a> Difference<'c, 'a> {
-    /// Puts calls beside each other.
+    /// Aligns calls.
     pub fn new(
         matcher: &'c CallMatcher,
         expected: &'c [ExpectedCall],
@@ -87,13 +87,13 @@ impl<'c, 'a> Difference<'c, 'a> {
         Self { matcher, expected, actual, counted, steps }
     }
 
-    /// Returns the differences in words: `search was called 3 times, expected 1; pay (call 2):
-    /// ...`. Empty where nothing does.
+    /// Describes the differences: `search was called 3 times, expected 1; pay (call 2): ...`. Empty
+    /// without differences.
     pub fn words(&self) -> Explanation {
         words::of(self)
     }
 
-    /// Each step, for the details.
+    /// Returns each step, for the details.
     pub fn list(&self) -> Value<'static> {
         let steps = self.steps.iter().filter(|step| match step {
             Step::Missing { .. } => self.counted.missing,
@@ -123,7 +123,7 @@ impl<'c, 'a> Difference<'c, 'a> {
         if let Some(at) = actual {
             let call = self.actual[at];
             entry.insert("call", at + 1);
-            // What is not asked for may be there because another evaluator asks for it.
+            // Arguments that do not count may have been decoded for another evaluator.
             if self.matcher(&call.name).reads_arguments() {
                 entry.insert("actual", arguments_of(call).clone().into_owned());
             }
@@ -136,14 +136,14 @@ impl<'c, 'a> Difference<'c, 'a> {
     }
 }
 
-/// The steps where the order counts: along the longest common part.
+/// Returns the steps in an ordered mode, along the longest common subsequence.
 fn in_order(
     (expected, actual): (usize, usize),
     groups: &[Range<usize>],
     same: impl Fn(usize, usize) -> bool,
     alike: impl Fn(usize, usize) -> bool,
 ) -> Vec<Step> {
-    // Calls that were made together are taken in the order in which they are expected.
+    // Parallel calls take the expected order.
     let mut order: Vec<usize> = (0..actual).collect();
     for group in groups {
         let place = |call: &usize| (0..expected).position(|e| same(e, *call)).unwrap_or(expected);
@@ -180,7 +180,7 @@ fn in_order(
     rest((expected, actual), &kept, moved, &same, &alike)
 }
 
-/// The steps where no order counts.
+/// Returns the steps in an unordered mode.
 fn in_any_order(
     (expected, actual): (usize, usize),
     same: impl Fn(usize, usize) -> bool,
@@ -190,8 +190,8 @@ fn in_any_order(
     rest((expected, actual), &vec![None; expected], moved, &same, &alike)
 }
 
-/// Completes the steps: what is not `kept` is the same elsewhere, or a call of the same tool, or
-/// missing; what is left of the actual calls is extra.
+/// Adds the other steps: expected calls not in `kept` are moved, differ from a call of the same
+/// tool, or are missing; remaining actual calls are extra.
 fn rest(
     (expected, actual): (usize, usize),
     kept: &[Option<usize>],

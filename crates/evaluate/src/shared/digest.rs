@@ -1,4 +1,4 @@
-//! Digests that identities and caches go by: half of a SHA-256.
+//! Digests for identities and caches: the first half of a SHA-256.
 
 use sha2::{Digest, Sha256};
 

@@ -1,10 +1,10 @@
-//! Globs of tool names: `*` stands for any characters, `?` for one.
+//! Globs of tool names: `*` matches any characters, `?` one.
 
 use hashbrown::HashSet;
 
 pub(crate) use spanscore_base::glob::matches_glob;
 
-/// Returns true if a text is a glob and no mere name.
+/// Returns true for a glob, false for a plain name.
 pub(crate) fn is_glob(text: &str) -> bool {
     text.contains(['*', '?'])
 }
@@ -17,7 +17,7 @@ pub(crate) struct NamePatterns {
 }
 
 impl NamePatterns {
-    /// Returns true if a name is among them or matches a glob of them.
+    /// Returns true if a name is in the set or matches a glob of it.
     pub(crate) fn include(&self, name: &str) -> bool {
         self.names.contains(name) || self.globs.iter().any(|glob| matches_glob(glob, name))
     }

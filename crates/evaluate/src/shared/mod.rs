@@ -1,4 +1,4 @@
-//! Parts that several kinds share. Nothing here knows a kind.
+//! Parts shared by several kinds, independent of each.
 
 pub mod arguments;
 pub mod definitions;

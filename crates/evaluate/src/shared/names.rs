@@ -1,22 +1,21 @@
-//! Criteria by the name of a tool: the names of few are looked through, those of many are
-//! hashed.
+//! Map by tool name: few names are searched linearly, many are hashed.
 
 use hashbrown::HashMap;
 use smart_default::SmartDefault;
 
-/// Up to this many names, comparing with each costs less than a hash.
+/// Number of names up to which a linear search is cheaper than a hash.
 const LOOKED_THROUGH_MAX: usize = 8;
 
-/// A value for each of some names, in order of appearance.
+/// Map from names to values, in order of insertion.
 #[derive(SmartDefault)]
 pub(crate) struct NameMap<T> {
     entries: Vec<(String, T)>,
-    /// The place of each name among them.
+    /// Index of each name.
     places: HashMap<String, usize>,
 }
 
 impl<T> NameMap<T> {
-    /// The value of a name.
+    /// Returns the value of a name.
     #[inline]
     pub(crate) fn get(&self, name: &str) -> Option<&T> {
         if self.entries.len() > LOOKED_THROUGH_MAX {
@@ -30,7 +29,7 @@ impl<T> NameMap<T> {
         self.places.get(name).and_then(|place| self.entries.get(*place)).map(|(_, value)| value)
     }
 
-    /// The value of a name; where it has none yet, the one that `make` gives.
+    /// Returns the value of a name, inserted with `make` if absent.
     pub(crate) fn get_or_insert_with(&mut self, name: &str, make: impl FnOnce() -> T) -> &mut T {
         let next = self.entries.len();
         let place = *self.places.entry_ref(name).or_insert(next);

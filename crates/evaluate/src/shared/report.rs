@@ -1,15 +1,15 @@
-//! Answers, made the same way by every kind.
+//! Construction of outcomes and their texts, common to all kinds.
 
 use std::fmt::Write as _;
 
 use spanscore_base::model::{Explanation, Outcome, Reason, Score, Want};
 use spanscore_base::value::{Map, Value};
 
-/// Names that an explanation spells out before it says how many more there are.
+/// Limit on the names in an explanation, before the number of others.
 const NAMES_MAX: usize = 5;
 
-/// A score, with only those words and details that somebody wants. Words of which nothing is said
-/// may be content: see [`Explanation`].
+/// Returns a score, with explanation and details only if wanted. Unlabelled texts may be content:
+/// see [`Explanation`].
 pub fn scored<E: Into<Explanation>>(
     value: f64,
     want: Want,
@@ -24,29 +24,30 @@ pub fn scored<E: Into<Explanation>>(
     })
 }
 
-/// No score, and why.
+/// Returns an outcome without a score, with its reason.
 pub fn not_evaluable(reason: Reason, want: Want, explanation: impl FnOnce() -> String) -> Outcome {
     let explanation = if want.explanation { explanation() } else { String::new() };
     Outcome::NotEvaluable { reason, explanation }
 }
 
-/// The answer to a trajectory without a tool call.
+/// Returns the outcome for a trajectory without tool calls.
 pub fn no_tool_calls(want: Want) -> Outcome {
     not_evaluable(Reason::NoToolCalls, want, || "no tool was called".to_owned())
 }
 
-/// The sum of scores or weights: that of none is 0, which [`Iterator::sum`] takes for `-0.0`.
+/// Returns the sum of scores or weights, 0 if empty, for which [`Iterator::sum`] returns `-0.0`.
 pub fn total(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(0.0, |sum, value| sum + value)
 }
 
-/// `part / whole` as a fraction of 1.
+/// Returns `part / whole` as a fraction.
 pub fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }
 
-/// Harmonic mean of `shared / actual` and `shared / expected`: 1 where both are empty, 0 where one
-/// is. Computed in this order, since `2 * shared / (actual + expected)` differs in the last digit.
+/// Returns the harmonic mean of `shared / actual` and `shared / expected`: 1 if both are empty, 0
+/// if one is. It is computed in this order, since `2 * shared / (actual + expected)` differs in the
+/// last digit.
 pub fn f1(shared: usize, actual: usize, expected: usize) -> f64 {
     match (actual, expected) {
         (0, 0) => 1.0,
@@ -59,7 +60,7 @@ pub fn f1(shared: usize, actual: usize, expected: usize) -> f64 {
     }
 }
 
-/// Names for a sentence: the first few, then how many more.
+/// Lists the first few names for a sentence, then the number of others.
 pub fn names<'n>(all: impl IntoIterator<Item = &'n str>) -> String {
     let mut out = String::new();
     let mut count = 0;
@@ -79,7 +80,7 @@ pub fn names<'n>(all: impl IntoIterator<Item = &'n str>) -> String {
     out
 }
 
-/// Names for a sentence, each once, with how often it comes where that is more than once.
+/// Lists distinct names for a sentence, with their number if above one.
 pub fn names_with_counts<'n>(all: impl IntoIterator<Item = &'n str>) -> String {
     let mut counts: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
     let mut order = Vec::new();
@@ -100,10 +101,10 @@ pub fn names_with_counts<'n>(all: impl IntoIterator<Item = &'n str>) -> String {
     first.join(", ") + &and_more
 }
 
-/// Things that [`few`] tells one by one.
+/// Limit on the items described by [`few`].
 const TOLD_MAX: usize = 3;
 
-/// Appends what is told of the first few things, each after a `;`, then how many more there are.
+/// Appends descriptions of the first few items, each after a `;`, then the number of others.
 pub fn few<T>(
     words: &mut Explanation,
     all: impl IntoIterator<Item = T>,
@@ -118,12 +119,12 @@ pub fn few<T>(
         }
     }
     if count > TOLD_MAX {
-        // Writing to words cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(words, "; and {} more", count - TOLD_MAX);
     }
 }
 
-/// Names as a list for the details.
+/// Returns names as a list for the details.
 pub fn name_list<'n>(all: impl IntoIterator<Item = &'n str>) -> Value<'static> {
     Value::List(all.into_iter().map(|name| Value::from(name.to_owned())).collect())
 }

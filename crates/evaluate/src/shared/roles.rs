@@ -1,25 +1,25 @@
-//! Roles of tools by the words of their names, as far as reactions and repetitions show them.
+//! Roles of tools, derived from the words of their names.
 
-/// Tools that only take down what the model thinks, in letters alone.
+/// Tools that only record the model's thoughts, in letters only.
 const THINKING: [&str; 15] = [
     "think", "thinking", "thinktool", "thought", "thoughts", "sequentialthinking", "scratchpad",
     "reflect", "reflection", "reason", "reasoning", "todowrite", "todoread", "writetodos",
     "updateplan",
 ];
-/// Words by which a run is handed over, and to whom.
+/// Words of a hand-over, then its recipients.
 const HANDS_OVER: [&str; 7] =
     ["transfer", "escalate", "forward", "route", "connect", "contact", "refer"];
 const PEOPLE: [&str; 12] = [
     "human", "humans", "agent", "agents", "person", "operator", "support", "supervisor",
     "representative", "specialist", "staff", "manager",
 ];
-/// Words by which a person is asked, whom, and for what.
+/// Words of a question to a person, then its recipients, then its objects.
 const ASKS: [&str; 4] = ["ask", "prompt", "consult", "await"];
 const ASKED: [&str; 6] = ["user", "human", "customer", "person", "operator", "question"];
 const REQUESTS: [&str; 3] = ["request", "get", "wait"];
 const REPLIES: [&str; 6] =
     ["clarification", "confirmation", "approval", "input", "feedback", "help"];
-/// Words of tools that look something up or work something out, and change nothing.
+/// Words of tools that look up or compute something without changes.
 const LOOKS: [&str; 32] = [
     "get", "find", "search", "list", "read", "fetch", "lookup", "look", "query", "check", "view",
     "browse", "open", "show", "describe", "retrieve", "grep", "cat", "cd", "ls", "glob", "scan",
@@ -27,12 +27,12 @@ const LOOKS: [&str; 32] = [
     "compute", "convert",
 ];
 
-/// Words of tools that watch a job.
+/// Words of tools that poll a job.
 const WATCHES: [&str; 15] = [
     "check", "describe", "fetch", "get", "inspect", "list", "monitor", "poll", "progress", "read",
     "show", "status", "view", "wait", "watch",
 ];
-/// Words of tools that change something, whatever else their names say: `create_poll`.
+/// Words of tools that change something, even with other words in the name: `create_poll`.
 const CHANGES: [&str; 54] = [
     "add", "append", "apply", "approve", "archive", "assign", "buy", "cancel", "clear", "close",
     "confirm", "create", "delete", "deploy", "disable", "drop", "edit", "enable", "execute",
@@ -42,28 +42,28 @@ const CHANGES: [&str; 54] = [
     "transfer", "trigger", "update", "upload", "upsert", "write",
 ];
 
-/// Words of tools that act, beside those that change something.
+/// Words of tools that act without changing data.
 const ACTS: [&str; 22] = [
     "bash", "book", "call", "charge", "checkout", "deposit", "email", "exchange", "exec", "invoke",
     "issue", "login", "notify", "order", "python", "reserve", "return", "run", "shell", "sign",
     "terminal", "withdraw",
 ];
 
-/// First words of tools that make something new.
+/// First words of tools that create something.
 const MAKES: [&str; 12] = [
     "add", "create", "export", "generate", "insert", "make", "mkdir", "new", "register", "save",
     "touch", "write",
 ];
 
-/// First words of tools that look for something.
+/// First words of tools that search.
 const FINDS: [&str; 4] = ["find", "glob", "grep", "search"];
 
-/// Words of names that say neither what is done nor to what.
+/// Words without information about action or object.
 const BETWEEN: [&str; 11] =
     ["a", "and", "by", "for", "from", "in", "of", "on", "the", "to", "with"];
 
-/// Splits a name into its words in lower case: at anything but letters and digits, and before a
-/// capital after a small letter.
+/// Splits a name into lower-case words: at anything but letters and digits, and before a capital
+/// after a small letter.
 pub(crate) fn words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -81,7 +81,7 @@ pub(crate) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Returns true for a tool by which a model only thinks; the prefix of a server does not count.
+/// Returns true for a thinking tool, ignoring a server's prefix.
 pub(crate) fn is_thinking(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     let own = own.rsplit(['.', '/', ':']).next().unwrap_or(own);
@@ -89,7 +89,7 @@ pub(crate) fn is_thinking(name: &str) -> bool {
     THINKING.contains(&letters.as_str())
 }
 
-/// Returns true for a tool that hands the run over to somebody, or asks a person.
+/// Returns true for a tool that hands the run over, or asks a person.
 pub(crate) fn is_end(name: &str) -> bool {
     let words = words(name);
     let any = |of: &[&str]| words.iter().any(|word| of.contains(&word.as_str()));
@@ -101,47 +101,47 @@ pub(crate) fn is_end(name: &str) -> bool {
     is_asked || is_requested || hands || is_plain
 }
 
-/// Returns true for a tool that changes nothing: its first or second word looks something up.
-pub(crate) fn looks(name: &str) -> bool {
+/// Returns true for a lookup: the first or second word says so.
+pub(crate) fn is_lookup(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     words(own).iter().take(2).any(|word| LOOKS.contains(&word.as_str()))
 }
 
-/// Returns true for a tool that makes something new: its first word says so.
-pub(crate) fn makes(name: &str) -> bool {
+/// Returns true for a tool that creates something: the first word says so.
+pub(crate) fn is_creation(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     words(own).first().is_some_and(|word| MAKES.contains(&word.as_str()))
 }
 
-/// Returns true for a tool that looks for something by what the model supposes of it.
-pub(crate) fn finds(name: &str) -> bool {
+/// Returns true for a search, which may use values guessed by the model.
+pub(crate) fn is_search(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     words(own).first().is_some_and(|word| FINDS.contains(&word.as_str()))
 }
 
-/// Returns true for a tool that watches a job: a word of its name says so, and none says that it
-/// changes something.
-pub(crate) fn watches(name: &str) -> bool {
+/// Returns true for a tool that polls a job: a word says so, and none says that it changes
+/// something.
+pub(crate) fn is_polling(name: &str) -> bool {
     let own = words(name.rsplit("__").next().unwrap_or(name));
     let any = |of: &[&str]| own.iter().any(|word| of.contains(&word.as_str()));
     any(&WATCHES) && !any(&CHANGES)
 }
 
-/// Returns true for a tool that does something: a word of its name says so.
-pub(crate) fn acts(name: &str) -> bool {
+/// Returns true for a tool that acts: a word says so.
+pub(crate) fn is_action(name: &str) -> bool {
     let own = words(name.rsplit("__").next().unwrap_or(name));
     own.iter().any(|word| CHANGES.contains(&word.as_str()) || ACTS.contains(&word.as_str()))
 }
 
-/// Returns true if two names have at least half of their words in common.
-pub(crate) fn is_akin(one: &str, other: &str) -> bool {
+/// Returns true if two names share at least half of their words.
+pub(crate) fn shares_words(one: &str, other: &str) -> bool {
     let one = words(one);
     let other = words(other);
     let shared = one.iter().filter(|word| other.contains(word)).count();
     shared > 0 && shared * 2 >= one.len() + other.len() - shared
 }
 
-/// Returns true if two names share a word that says what is done, or to what.
+/// Returns true if two names share a word for an action or object.
 pub(crate) fn share_word(one: &str, other: &str) -> bool {
     let own = |name: &str| words(name.rsplit("__").next().unwrap_or(name));
     let other = own(other);
@@ -170,7 +170,7 @@ mod tests {
             ("refund_order", false, false, false),
         ] {
             assert_eq!(
-                (is_thinking(name), is_end(name), looks(name)),
+                (is_thinking(name), is_end(name), is_lookup(name)),
                 (thinks, ends, reads),
                 "{name}"
             );
@@ -195,14 +195,14 @@ mod tests {
             ("convert", false),
             ("pay", false),
         ] {
-            assert_eq!(watches(name), watched, "{name}");
+            assert_eq!(is_polling(name), watched, "{name}");
         }
     }
 
     #[test]
     fn names_are_akin_by_half_of_their_words() {
-        assert!(is_akin("find_user_id_by_email", "find_user_id_by_name_zip"));
-        assert!(!is_akin("get_weather", "get_news"));
+        assert!(shares_words("find_user_id_by_email", "find_user_id_by_name_zip"));
+        assert!(!shares_words("get_weather", "get_news"));
     }
 
     #[test]

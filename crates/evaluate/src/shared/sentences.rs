@@ -1,8 +1,7 @@
-//! The sentences, list items and lines of a text.
+//! Segmentation of a text into sentences, list items and lines.
 //!
-//! In goes a text, out come the byte ranges of its units. A full stop ends no sentence within a
-//! number, after an abbreviation or after the number of a list item. Linear: what is looked at
-//! around a full stop ends at the next space.
+//! Returns byte ranges. A full stop within a number, after an abbreviation or after a list number
+//! ends no sentence. Linear, since the context of a full stop ends at the next space.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,13 +9,13 @@ use std::sync::LazyLock;
 use spanscore_detect::bytes::{Bytes, any_of, first_eight, places};
 use spanscore_detect::letters::is_word_char;
 
-/// Abbreviations whose full stop ends no sentence.
+/// Abbreviations with a full stop that ends no sentence.
 const ABBREVIATIONS: [&str; 28] = [
     "e.g", "i.e", "dr", "mr", "mrs", "ms", "prof", "st", "vs", "etc", "approx", "no", "fig", "al",
     "inc", "ltd", "jr", "sr", "cf", "z.b", "d.h", "bzw", "ca", "nr", "p.ej", "sra", "sa", "co",
 ];
 
-/// Returns the units in order, at most so many: the remainder of the text stands in the last one.
+/// Returns the units in order, at most `most`; the last one has the remainder of the text.
 pub(crate) fn first_units(text: &str, most: usize) -> Vec<Range<u32>> {
     let mut units = units(text);
     let end = units.last().map_or(0, |last| last.end);
@@ -34,7 +33,7 @@ pub(crate) fn first_sentences(text: &str, most: usize) -> Vec<String> {
     texts.map(|text| text.trim().to_owned()).collect()
 }
 
-/// The units with a letter or digit, in order.
+/// Returns the units with a letter or digit, in order.
 pub(crate) fn units(text: &str) -> Vec<Range<u32>> {
     let mut units = Vec::new();
     let mut push = |unit: Range<usize>| {
@@ -66,7 +65,7 @@ pub(crate) fn units(text: &str) -> Vec<Range<u32>> {
     if text.is_ascii() {
         places(bytes, ends, look_at);
     } else {
-        // The first bytes of `。！？؟۔।` too.
+        // Also the first bytes of `。！？؟۔।`.
         let starts = |bytes: Bytes| any_of(bytes, &[0xd8, 0xdb, 0xe0, 0xe3, 0xef]);
         places(bytes, |bytes| ends(bytes) | starts(bytes), &mut look_at);
     }
@@ -74,8 +73,8 @@ pub(crate) fn units(text: &str) -> Vec<Range<u32>> {
     units
 }
 
-/// Returns true if a space follows the mark at `at` and a plain word, no abbreviation, is before
-/// it: what most sentences end with, told without a look at characters.
+/// Returns true if a space follows the mark at `at`, and a plain word that is no abbreviation
+/// precedes it: the usual end, recognized without decoding characters.
 fn ends_plainly(text: &[u8], start: usize, at: usize) -> bool {
     static SHORT: LazyLock<[u64; ABBREVIATIONS.len()]> =
         LazyLock::new(|| ABBREVIATIONS.map(|word| first_eight(word.as_bytes(), &(0..word.len()))));
@@ -93,7 +92,8 @@ fn ends_plainly(text: &[u8], start: usize, at: usize) -> bool {
         || (alone && letters > 0 && !SHORT.contains(&first_eight(text, &word)))
 }
 
-/// True if the full stop, question or exclamation mark at `at` ends the sentence from `start`.
+/// Returns true if the full stop, question or exclamation mark at `at` ends the sentence from
+/// `start`.
 fn ends_sentence(text: &str, start: usize, at: usize) -> bool {
     let after = text[at + 1..].trim_start_matches(['"', '\'', ')', ']', '”', '’', '*', '_']);
     if !(after.is_empty() || after.starts_with(char::is_whitespace)) {
@@ -102,7 +102,7 @@ fn ends_sentence(text: &str, start: usize, at: usize) -> bool {
     if text.as_bytes()[at] != b'.' {
         return true;
     }
-    // A list number or an abbreviation is no end; only the last word is looked at.
+    // A list number or an abbreviation is no end; only the last word is checked.
     let last = text[start..at].rsplit(char::is_whitespace).next().unwrap_or_default();
     let word = last.trim_start_matches(|c: char| !c.is_alphanumeric());
     let number = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());

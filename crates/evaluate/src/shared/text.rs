@@ -1,10 +1,10 @@
-//! Texts compared the way Dokimos compares them, independent of locale.
+//! Text comparison as in Dokimos, independent of locale.
 //!
-//! The rules are those of the Java library calls that Dokimos rests on (`String.isBlank`, `trim`,
-//! `equalsIgnoreCase`); they differ from Rust's at the edges of Unicode.
+//! The rules are those of the Java library calls used by Dokimos (`String.isBlank`, `trim`,
+//! `equalsIgnoreCase`), which differ from Rust's for some Unicode characters.
 
-/// Returns true if a text is all white space. No-break spaces, U+0085 and zero-width characters
-/// are not white space; the separators U+001C to U+001F are.
+/// Returns true if a text is blank. No-break spaces, U+0085 and zero-width characters are not white
+/// space; the separators U+001C to U+001F are.
 #[inline]
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(is_white_space)
@@ -23,8 +23,8 @@ pub fn trim(text: &str) -> &str {
     text.trim_matches(|c| c <= ' ')
 }
 
-/// The form of a character under which case does not count: the one-to-one lower case of its
-/// one-to-one upper case.
+/// Returns the case-folded form of a character: the one-to-one lower case of its one-to-one upper
+/// case.
 pub fn fold(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_lowercase();
@@ -41,7 +41,7 @@ fn single(mut mapped: impl Iterator<Item = char>) -> Option<char> {
     mapped.next().is_none().then_some(first)
 }
 
-/// Returns true if two texts are equal when case does not count.
+/// Returns true if two texts are equal ignoring case.
 pub fn equal_ignoring_case(a: &str, b: &str) -> bool {
     if a.is_ascii() && b.is_ascii() {
         return a.eq_ignore_ascii_case(b);

@@ -1,18 +1,18 @@
-//! Sessions judged turn by turn: the score is the mean over the turns, as in the Agent Development
-//! Kit (`google/adk-python`, `evaluation/trajectory_evaluator.py`).
+//! Sessions judged by turn: the score is the mean over the turns, as in the Agent Development Kit
+//! (`google/adk-python`, `evaluation/trajectory_evaluator.py`).
 //!
-//! A turn without an expectation, where the mode needs one, is left out.
+//! A turn without a required expectation is left out.
 
 use super::expected_calls::{Criteria, ExpectedCall, best_of};
 use super::report;
 use spanscore_base::model::{Explanation, Outcome, Reason, Score, ToolCall, Trajectory, Want};
 use spanscore_base::value::{Map, Value};
 
-/// Turns of one session; one with more is not evaluable.
+/// Limit on the turns of one session; with more it is not evaluable.
 pub(crate) const TURNS_MAX: usize = 200;
 
-/// Judges a trajectory in the way that the criteria ask for: by the best of `any_of`, turn by turn,
-/// or all calls at once.
+/// Judges a trajectory by the form of its criteria: by the best of `any_of`, by turn, or all calls
+/// at once.
 pub(crate) fn judge<'a>(
     criteria: &Criteria,
     trajectory: &Trajectory<'a>,
@@ -29,8 +29,8 @@ pub(crate) fn judge<'a>(
     mean(&criteria.turns, trajectory, want, judge)
 }
 
-/// The mean over the turns; those that are missing are judged as turns without a call, those that
-/// nobody expected as turns in which no call is expected.
+/// Returns the mean over the turns. Missing turns are judged as turns without calls, unexpected
+/// ones as turns without expected calls.
 fn mean<'c, 'a>(
     expected: &'c [Vec<ExpectedCall>],
     session: &'c Trajectory<'a>,

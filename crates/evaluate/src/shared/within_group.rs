@@ -1,4 +1,4 @@
-//! `within_group`: whether calls that were made together have an order.
+//! `within_group`: order of parallel calls.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,8 +20,7 @@ pub enum WithinGroup {
 }
 
 impl WithinGroup {
-    /// Refuses `message_order` where the other settings ask for no order; `modes` are those that
-    /// do.
+    /// Rejects `message_order` if the other settings use no order; `modes` names the ordered ones.
     pub(crate) fn check(
         self,
         asks_for_order: bool,
@@ -38,7 +37,7 @@ impl WithinGroup {
     }
 }
 
-/// Runs something while the calls that messages list are calls by themselves, in that order.
+/// Runs `run` with the calls listed by messages as single calls, in that order.
 pub fn by_message<'a, T>(
     trajectory: &mut Trajectory<'a>,
     run: impl FnOnce(&mut Trajectory<'a>) -> T,
@@ -60,7 +59,7 @@ pub fn by_message<'a, T>(
     outcome
 }
 
-/// Returns true if messages say which of the calls of a group comes before which.
+/// Returns true if messages define the order of a group's calls.
 fn is_listed(group: &[ToolCall<'_>]) -> bool {
     let is_after = |[one, next]: &[ToolCall<'_>; 2]| one.message_place < next.message_place;
     group.first().is_some_and(|call| call.message_place.is_some())

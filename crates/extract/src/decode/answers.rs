@@ -1,32 +1,32 @@
-//! Decoders of the user's request and the agent's answer, out of the envelopes that
-//! instrumentations put around them.
+//! Decoders that extract the user's request and the agent's answer from the envelopes of
+//! instrumentations.
 //!
-//! The outcome is a text, an object, a list, a number, a truth value or `null`. A list of chat
-//! messages is unwrapped to the text of its last message of the right author; so is what wraps the
-//! arguments or the return value of a decorated function, or LangChain's callbacks. Anything else
-//! stands for itself: an answer may have members of any name.
+//! The result is a text, an object, a list, a number, a boolean or `null`. A list of chat messages
+//! is unwrapped to the text of the last message by the requested author. The arguments or return
+//! value of a decorated function are unwrapped, and so are LangChain's callbacks. Other values stay
+//! unchanged, since an answer may have any members.
 
 use super::messages::Messages;
 use super::shapes::joined_text;
 use super::{Decoded, json_or_py_or_text, repr};
 use spanscore_base::value::{Map, Value};
 
-/// Deepest nesting of envelopes; deeper values stand for themselves.
+/// Deepest nesting of envelopes; deeper values stay unchanged.
 const DEPTH_MAX: usize = 8;
 
-/// Author whose text is sought.
+/// Author of the requested text.
 #[derive(Clone, Copy, PartialEq)]
 enum Speaker {
     User,
     Agent,
 }
 
-/// Decodes the request of the user.
+/// Decodes the user's request.
 pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
     // An empty list of messages is no request.
     match recorded(value, Speaker::User, 0) {
         Some(Decoded::Value(Value::List(items))) if items.is_empty() => None,
-        // Nor are empty inputs, as an object or as its text.
+        // Nor are empty inputs, as an object or as text.
         Some(Decoded::Value(Value::Map(map))) if map.iter().all(|(_, value)| is_nothing(value)) => {
             None
         }
@@ -35,33 +35,33 @@ pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
     }
 }
 
-/// Returns true for an empty value, also as the text of an empty object or list.
+/// Returns true for an empty value, including the text of an empty object or list.
 fn is_nothing(value: &Value<'_>) -> bool {
     is_empty(value) || value.as_str().is_some_and(is_bare)
 }
 
-/// Returns true for the text of an object or a list without members.
+/// Returns true for the text of an empty object or list.
 fn is_bare(text: &str) -> bool {
     let inner = text.trim().strip_prefix(['{', '[']).and_then(|text| text.strip_suffix(['}', ']']));
     inner.is_some_and(|inner| inner.trim().is_empty())
 }
 
-/// Decodes the answer of the agent.
+/// Decodes the agent's answer.
 pub(super) fn assistant_text(value: Value<'_>) -> Option<Decoded<'_>> {
     recorded(value, Speaker::Agent, 0)
 }
 
-/// Returns the messages of a state behind the last one of the user.
+/// Returns the messages of a state after the user's last one.
 pub(super) fn last_turn(value: Value<'_>) -> Option<Decoded<'_>> {
     Messages::last_turn(value).map(Decoded::Value)
 }
 
-/// Returns the user's text in the messages of a body; `None` if it holds none.
+/// Returns the user's text in a body's messages.
 pub(super) fn said_by_user(value: Value<'_>) -> Option<Decoded<'_>> {
     said(value).into_user().map(|text| Decoded::Value(Value::String(text)))
 }
 
-/// Returns the model's text in the messages of a body; `None` if it holds none.
+/// Returns the model's text in a body's messages.
 pub(super) fn said_by_model(value: Value<'_>) -> Option<Decoded<'_>> {
     said(value).assistant.map(|text| Decoded::Value(Value::String(text)))
 }
@@ -73,10 +73,10 @@ fn said(value: Value<'_>) -> Messages<'_> {
     }
 }
 
-/// Prefix that LangChain's tool for structured answers writes before the printed answer.
+/// Prefix written by LangChain's tool for structured answers before the printed answer.
 const RETURNING: &str = "Returning structured response: ";
 
-/// Parses the object that the text of an answer stands for: JSON, or what Python prints of it.
+/// Parses the object in an answer's text: JSON, or Python's printed form.
 pub(in super::super) fn told_object(text: &str) -> Option<Value<'static>> {
     let text = text.strip_prefix(RETURNING).unwrap_or(text);
     let told = match json_or_py_or_text(Value::from(text.to_owned())) {
@@ -96,7 +96,7 @@ fn recorded(value: Value<'_>, speaker: Speaker, depth: usize) -> Option<Decoded<
         return None;
     }
     let mut value = match json_or_py_or_text(value) {
-        // The beginning of a message list that was cut off is not a person's text.
+        // The start of a truncated message list is no person's text.
         Value::String(text) if text.starts_with("[{\"") || text.starts_with("{\"") => {
             return Some(Decoded::Unreadable(text));
         }
@@ -108,7 +108,7 @@ fn recorded(value: Value<'_>, speaker: Speaker, depth: usize) -> Option<Decoded<
     {
         return Some(Decoded::Value(answer));
     }
-    // For most answers the cheap test decides: only in doubt is a copy read, perhaps in vain.
+    // The cheap test decides for most answers; otherwise a copy is parsed, perhaps in vain.
     let value = match Messages::are_in(&value) {
         Some(false) => value,
         Some(true) => return said_by(speaker, Messages::read(value)),
@@ -137,7 +137,7 @@ fn said_by(speaker: Speaker, messages: Messages<'_>) -> Option<Decoded<'_>> {
     own.map(|text| Decoded::Value(Value::String(text)))
 }
 
-/// Removes the structured answer of a LangGraph state that has one beside its messages.
+/// Removes the structured answer of a LangGraph state that also has messages.
 fn structured_response<'a>(value: &mut Value<'a>, depth: usize) -> Option<Value<'a>> {
     let Value::Map(map) = value else { return None };
     if map.get("messages").is_some()
@@ -154,7 +154,7 @@ fn structured_response<'a>(value: &mut Value<'a>, depth: usize) -> Option<Value<
     structured_response(&mut inner, depth + 1)
 }
 
-/// Returns the fields of an object in LangChain's serialisation.
+/// Returns the fields of an object serialised by LangChain.
 fn serialised(value: Value<'_>) -> Value<'_> {
     match value {
         Value::Map(mut map) if map.get("lc").is_some() && map.get("kwargs").is_some() => {
@@ -164,7 +164,7 @@ fn serialised(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// Returns the content of an envelope; any other value comes back as `Err`.
+/// Returns the content of an envelope; `Err` has any other value.
 fn unwrapped<'a>(value: Value<'a>, speaker: Speaker) -> Result<Value<'a>, Value<'a>> {
     match value {
         Value::Map(map) => unwrapped_map(map, speaker).map_err(Value::Map),
@@ -179,16 +179,16 @@ fn unwrapped<'a>(value: Value<'a>, speaker: Speaker) -> Result<Value<'a>, Value<
     }
 }
 
-/// Members that stand beside `inputs` or `outputs` in LangChain's callbacks.
+/// Members next to `inputs` or `outputs` in LangChain's callbacks.
 const BESIDE: [&str; 6] = ["tags", "metadata", "kwargs", "run_type", "name", "input_str"];
 
-/// Keys of the user's text among the arguments of a function that asks an agent.
+/// Keys of the user's text in the arguments of a function that calls an agent.
 const INPUT_KEYS: [&str; 13] = [
     "input", "query", "question", "prompt", "task", "text", "user", "user_msg", "content",
     "user_input", "user_message", "user_query", "message",
 ];
 
-/// Keys of objects that hold an answer and nothing else.
+/// Keys of objects that only contain an answer.
 const OUTPUT_KEYS: [&str; 10] = [
     "output", "outputs", "text", "result", "response", "raw", "final_output", "content",
     "return_value", "__default__",
@@ -201,14 +201,14 @@ fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Ma
     if is_function_call(&map) {
         return Ok(function_arguments(map));
     }
-    // The Vercel AI SDK and Mastra return the answer among many other members of the run.
+    // The Vercel AI SDK and Mastra return the answer with many other members of the run.
     if speaker == Speaker::Agent
         && ["text", "object", "files"].into_iter().all(|key| map.get(key).is_some())
     {
         let object = map.remove("object").filter(|object| !object.is_null());
         return object.or_else(|| map.remove("text")).ok_or(map);
     }
-    // LangWatch writes the type of a value beside it.
+    // LangWatch writes a value's type next to it.
     if map.len() == 2 && map.get("type").is_some_and(|kind| kind.as_str().is_some()) {
         if let Some(value) = map.remove("value") {
             return Ok(value);
@@ -222,7 +222,7 @@ fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Ma
     {
         return Ok(map.remove(whole).unwrap_or_default());
     }
-    // The state of a pipeline's only component, under the component's name.
+    // State of a pipeline's only component, under the component's name.
     if map.len() == 1
         && map.iter().any(|(_, inner)| holds_messages(inner, 0))
         && let Some((_, inner)) = map.clone().into_entries().pop()
@@ -251,14 +251,14 @@ fn holds_messages(value: &Value<'_>, depth: usize) -> bool {
             && map.iter().any(|(_, inner)| holds_messages(inner, depth + 1))
 }
 
-/// Returns true for `{args, kwargs}`: the recorded arguments of a decorated function.
+/// Returns true for `{args, kwargs}`, the recorded arguments of a decorated function.
 fn is_function_call(map: &Map<'_>) -> bool {
     let known = ["args", "kwargs", "sanitize_inputs_outputs"];
     (map.get("args").is_some() || map.get("kwargs").is_some())
         && map.iter().all(|(key, _)| known.contains(&key))
 }
 
-/// Returns the only argument, else those that have names, else all of them.
+/// Returns the only argument, else the named ones, else all.
 fn function_arguments(mut map: Map<'_>) -> Value<'_> {
     let args = match map.remove("args") {
         Some(Value::List(args)) => args,
@@ -283,8 +283,8 @@ fn function_arguments(mut map: Map<'_>) -> Value<'_> {
     }
 }
 
-/// Returns the key, one of `keys`, of the only thing that an object holds; `is_nothing` says which
-/// other members hold nothing.
+/// Returns the key among `keys` of an object's only content; `is_nothing` decides for other members
+/// if they are empty.
 fn only(
     map: &Map<'_>,
     keys: &[&'static str],
@@ -296,7 +296,7 @@ fn only(
     ((is_text || map.len() == 1) && others.all(|(_, value)| is_nothing(value))).then_some(found)
 }
 
-/// Returns true for null, and for a text, list or object that holds nothing.
+/// Returns true for null, and for an empty text, list or object.
 pub(super) fn is_empty(value: &Value<'_>) -> bool {
     match value {
         Value::Null => true,

@@ -1,4 +1,4 @@
-//! LangGraph's `Command`, by which a tool updates the state of the graph, as the result of a call.
+//! LangGraph's `Command` as the result of a call, by which a tool updates the graph's state.
 
 use memchr::memmem;
 
@@ -15,8 +15,8 @@ pub(super) fn last_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
     messages(map)?.iter().rev().find_map(tool_fields)
 }
 
-/// Returns what a tool wrote into the state for the call of an id, and true if that says that the
-/// call failed.
+/// Returns the value that a tool wrote into the state for a call's id; true if it reports a
+/// failure.
 pub(in super::super) fn result_of<'a>(text: &'a str, id: &str) -> Option<(Value<'a>, bool)> {
     let holds = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     if !holds("update") || !holds("messages") || !holds(id) {
@@ -44,7 +44,7 @@ fn messages<'v, 'a>(map: &'v Map<'a>) -> Option<&'v [Value<'a>]> {
     messages.as_list()
 }
 
-/// Returns the fields of a message, if it is a tool's.
+/// Returns the fields of a tool's message.
 fn tool_fields<'a>(message: &Value<'a>) -> Option<Map<'a>> {
     let names_id = message.get("type").and_then(Value::as_str) == Some("tool")
         || message.get("tool_call_id").is_some()

@@ -1,16 +1,16 @@
-//! Recogniser of results that were cut off on their way to the telemetry: by a mark at the end, or
-//! since what begins like JSON or a Python literal ends in the middle.
+//! Detection of truncated results: by a mark at the end, or by JSON or a Python literal that ends
+//! in the middle.
 
-/// Bytes at the end of a text in which a mark may stand.
+/// Bytes at the end of a text searched for a mark.
 const MARK_BYTES_MAX: usize = 64;
 
 /// Words of marks in brackets, in lower case.
 const WORDS: [&str; 5] = ["truncated", "omitted", "clipped", "trimmed", "cut off"];
 
-/// Placeholders for a result that was left out.
+/// Placeholders for an omitted result.
 const LEFT_OUT: [&str; 4] = ["<omitted>", "<truncated>", "[omitted]", "[truncated]"];
 
-/// Returns true if a text says or shows that its end is missing.
+/// Returns true if a text states or shows that its end is missing.
 pub(in super::super) fn is_cut(text: &str) -> bool {
     let text = text.trim_end();
     if text.is_empty() {
@@ -19,8 +19,8 @@ pub(in super::super) fn is_cut(text: &str) -> bool {
     LEFT_OUT.contains(&text) || ends_with_mark(text) || ends_inside(text)
 }
 
-/// Returns true if a text ends with a mark in brackets (`... [truncated, 7000 chars total]`,
-/// `… (truncated)`), or with `...N more characters`.
+/// Returns true if a text ends with a mark in brackets (`... [truncated, 7000 chars total]`, `…
+/// (truncated)`), or with `...N more characters`.
 fn ends_with_mark(text: &str) -> bool {
     let from = text.len().saturating_sub(MARK_BYTES_MAX);
     let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
@@ -35,12 +35,12 @@ fn ends_with_mark(text: &str) -> bool {
     let mark = mark.trim_matches(|sign: char| !sign.is_alphanumeric());
     let says = WORDS.iter().any(|word| mark.starts_with(word) || mark.ends_with(word));
     let counts = || is_count_of_rest(mark);
-    // The word itself is a sign only where text was broken off before it, or where it counts.
+    // The word itself is a sign only after dots, alone, or with a number.
     says && (is_dotted(before) || mark.len() <= "truncated".len() || has_digit(mark))
         || is_dotted(before) && counts()
 }
 
-/// Returns true for `N more characters` and its like; `3 items` and `20 USD` count what is there.
+/// Returns true for `N more characters` and the like; `3 items` and `20 USD` count present things.
 fn is_count_of_rest(mark: &str) -> bool {
     let mut words = mark.split(|sign: char| !sign.is_alphanumeric()).filter(|it| !it.is_empty());
     let is_size = |word: &str| {
@@ -70,7 +70,7 @@ fn is_dotted_count(end: &str) -> bool {
     says || rest.len() < 32 && is_count_of_rest(rest)
 }
 
-/// Returns true if a text that begins like an object or a list of JSON or Python ends inside of it.
+/// Returns true if a text that starts like a JSON or Python object or list ends inside it.
 fn ends_inside(text: &str) -> bool {
     let bytes = text.trim_start().as_bytes();
     let begins_so = match bytes {
@@ -103,7 +103,7 @@ fn is_open(bytes: &[u8]) -> bool {
             (None, b'{' | b'[') => depth += 1,
             (None, b'}' | b']') => {
                 depth = depth.saturating_sub(1);
-                // What follows a whole object is a text of its own.
+                // Text after a complete object is independent.
                 if depth == 0 {
                     return false;
                 }

@@ -1,4 +1,4 @@
-//! Tool definitions, read from any of their shapes.
+//! Parser of tool definitions in all their shapes.
 
 use std::borrow::Cow;
 
@@ -8,40 +8,40 @@ use super::{json_or_text, structured};
 use spanscore_base::model::ToolDefinition;
 use spanscore_base::value::{Map, Value};
 
-/// Keys under which the JSON Schema of the arguments stands.
+/// Keys of the arguments' JSON Schema.
 const SCHEMA_KEYS: [&str; 7] = [
     "parameters", "input_schema", "inputSchema", "parameters_json_schema", "json_schema",
     "args_schema", "schema",
 ];
 
-/// Largest list that is searched; longer ones have an index.
+/// Largest linearly searched list; longer ones have an index.
 const FEW_MAX: usize = 16;
 
-/// Definitions that other agents have of a name; of more the first ones count.
+/// Limit on other agents' definitions of one name; the first ones count.
 const OTHERS_MAX: usize = 64;
 
-/// Definitions in the order in which they were found. Of a repeated name the first counts, but for
-/// agents that were offered another tool of that name.
+/// Definitions in the order found. The first of equal names counts, except for agents with a
+/// different tool of that name.
 #[derive(Default)]
 pub(crate) struct FoundDefinitions<'a> {
     list: Vec<ToolDefinition<'a>>,
-    /// Agents that were offered them.
+    /// Agents with access to them.
     agents: Vec<Option<Cow<'a, str>>>,
-    /// Index of their names, empty while there are few.
+    /// Index of their names, empty for few.
     names: HashMap<Cow<'a, str>, usize>,
-    /// Agent of the definitions that are being read.
+    /// Agent of the definitions being read.
     reader: Option<Cow<'a, str>>,
-    /// Number of definitions of names that were known.
+    /// Number of definitions with known names.
     others: usize,
 }
 
 impl<'a> FoundDefinitions<'a> {
-    /// Sets the agent that was offered what is read next.
+    /// Sets the agent for the definitions read next.
     pub(crate) fn offer_to(&mut self, agent: Option<Cow<'a, str>>) {
         self.reader = agent;
     }
 
-    /// Returns true if a tool of that name is among them.
+    /// Returns true if a tool of that name is defined.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.place(name).is_some()
     }
@@ -53,7 +53,7 @@ impl<'a> FoundDefinitions<'a> {
         self.names.get(name).copied()
     }
 
-    /// Adds a definition, if its name is new, or new for its agent.
+    /// Adds a definition if its name is new, or new for its agent.
     pub(crate) fn add(&mut self, definition: ToolDefinition<'a>) {
         if let Some(at) = self.place(&definition.name) {
             self.add_other(at, definition);
@@ -62,7 +62,7 @@ impl<'a> FoundDefinitions<'a> {
         self.push(definition);
     }
 
-    /// Adds a definition; of several of one name the index holds the first.
+    /// Appends a definition; the index has the first of each name.
     fn push(&mut self, definition: ToolDefinition<'a>) {
         if self.list.len() == FEW_MAX {
             for (at, known) in self.list.iter().enumerate() {
@@ -76,7 +76,7 @@ impl<'a> FoundDefinitions<'a> {
         self.agents.push(self.reader.clone());
     }
 
-    /// Adds the definition of a known name, if another agent has it and it is another.
+    /// Adds a different definition of a known name for another agent.
     fn add_other(&mut self, at: usize, definition: ToolDefinition<'a>) {
         let is_of_other = self.reader.is_some() && self.agents[at] != self.reader;
         if !is_of_other
@@ -93,13 +93,13 @@ impl<'a> FoundDefinitions<'a> {
         self.push(ToolDefinition { agent: self.reader.clone(), ..definition });
     }
 
-    /// Returns all of them, in order.
+    /// Returns all definitions in order.
     pub(crate) fn into_list(self) -> Vec<ToolDefinition<'a>> {
         self.list
     }
 }
 
-/// Reads the definitions in a list (or the text of one); anything else in it is passed over.
+/// Parses the definitions in a list, or in its text; other items are ignored.
 pub(crate) fn tool_definitions<'a>(value: Value<'a>, found: &mut FoundDefinitions<'a>) {
     match value {
         Value::List(items) => items.into_iter().for_each(|item| tool_definitions(item, found)),
@@ -121,7 +121,7 @@ fn definition<'a>(mut map: Map<'a>, found: &mut FoundDefinitions<'a>) {
     }
     for key in ["function", "toolSpec", "tool"] {
         if let Some(Value::Map(mut inner)) = map.remove(key) {
-            // OpenInference keeps the whole definition as the text of `tool.json_schema`.
+            // OpenInference has the whole definition as text in `tool.json_schema`.
             if inner.get("name").is_none()
                 && let Some(schema) = inner.remove("json_schema")
             {

@@ -1,38 +1,38 @@
-//! Conversations as LangChain4j prints its messages, which LangGraph4j writes into its spans.
+//! Conversations printed by LangChain4j, which LangGraph4j writes into its spans.
 //!
-//! A message stands on a line of its own, which a tab and its class begin. Its fields come in the
-//! order of the class, and their texts stand in quotes that are not escaped: a text ends where the
-//! name of the next field follows, or the message.
+//! A message is on a line of its own that starts with a tab and its class. Its fields have the
+//! order of the class, with texts in unescaped quotes: a text ends before the name of the next
+//! field, or before the next message.
 
 use super::Decoded;
 use spanscore_base::value::{Map, Value};
 
-/// Classes of messages, with the role of each.
+/// Message classes with their roles.
 const CLASSES: [(&str, &str); 4] = [
     ("SystemMessage { ", "system"),
     ("UserMessage { ", "user"),
     ("AiMessage { ", "assistant"),
     ("ToolExecutionResultMessage { ", "tool"),
 ];
-/// Beginning of a call; several in a list stand behind commas.
+/// Start of a call; several in a list are separated by commas.
 const CALL: &str = "ToolExecutionRequest { id = \"";
 const CALLS: &str = ", toolExecutionRequests = [";
-/// Beginning of a content of a user's message that is a text, and what is behind the last content.
+/// Start of a text content in a user's message, then the end of the last content.
 const TEXT: &str = "TextContent { text = \"";
 const CONTENTS_END: &str = "\" }], attributes = ";
-/// Ends of such a text before a content that is none.
+/// Ends of such a text before another kind of content.
 const BEFORE_OTHERS: [&str; 4] = [
     "\" }, ImageContent { ",
     "\" }, AudioContent { ",
     "\" }, VideoContent { ",
     "\" }, PdfFileContent { ",
 ];
-/// Beginning of a message that is no list's.
+/// Start of a single message outside a list.
 const ALONE: &str = "messages=";
-/// Beginning of the line of a message.
+/// Start of a message's line.
 const LINE_START: &str = "\n\t";
 
-/// Returns the messages of a printed state, as a list of messages of a chat.
+/// Returns the messages of a printed state as a list of chat messages.
 pub(super) fn printed_messages(value: Value<'_>) -> Option<Decoded<'_>> {
     let text = value.as_str()?;
     let text = text.trim_end().strip_suffix('}').map_or(text, str::trim_end);
@@ -62,18 +62,18 @@ pub(super) fn printed_messages(value: Value<'_>) -> Option<Decoded<'_>> {
     (!messages.is_empty()).then_some(Decoded::Value(Value::List(messages)))
 }
 
-/// Returns what a body holds before a place of the whole text, which it is the end of.
+/// Returns the part of a body before an offset in the whole text, of which it is the end.
 fn upto<'t>(body: &'t str, text: &str, at: usize) -> &'t str {
     body.get(..at.saturating_sub(text.len() - body.len())).unwrap_or(body)
 }
 
-/// Returns the last body without further keys of the state, which stand behind the messages.
+/// Returns the last body without further keys of the state after the messages.
 fn before_next_key(body: &str, is_alone: bool) -> Option<&str> {
     let end = if is_alone { "}\n\t" } else { "}\n\t]" };
     body.rfind(end).map(|at| &body[..=at])
 }
 
-/// Reads the fields of one message.
+/// Parses the fields of one message.
 fn message(role: &str, body: &str) -> Option<Value<'static>> {
     let body = body.trim_end().strip_suffix('}')?.trim_end();
     let entry = |key: &'static str, value: Value<'static>| (key, value);
@@ -113,7 +113,7 @@ fn message(role: &str, body: &str) -> Option<Value<'static>> {
     Some(Value::Map(fields.into_iter().collect::<Map<'_>>()))
 }
 
-/// Reads a text of a user's message, up to the content that follows.
+/// Parses a text of a user's message, up to the next content.
 fn text_content(printed: &str) -> Option<&str> {
     if let Some(at) = BEFORE_OTHERS.iter().filter_map(|end| printed.find(end)).min() {
         return Some(&printed[..at]);
@@ -122,7 +122,7 @@ fn text_content(printed: &str) -> Option<&str> {
     end.or_else(|| printed.strip_suffix("\" }, "))
 }
 
-/// Reads a call behind the beginning of its id.
+/// Parses a call after the start of its id.
 fn call(printed: &str) -> Option<Value<'static>> {
     let (id, rest) = printed.split_once("\", name = \"")?;
     let (name, rest) = rest.split_once("\", arguments = \"")?;
@@ -134,7 +134,7 @@ fn call(printed: &str) -> Option<Value<'static>> {
     Some(Value::Map(fields.into_iter().collect::<Map<'_>>()))
 }
 
-/// Returns what stands between two texts, the second taken at its last place, and what follows.
+/// Returns the part between two texts, the last occurrence of the second, and the rest.
 fn between<'t>(text: &'t str, before: &str, after: &str) -> Option<(&'t str, &'t str)> {
     text.split_once(before)?.1.rsplit_once(after)
 }

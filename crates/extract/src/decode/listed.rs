@@ -1,14 +1,13 @@
-//! Decoder of calls that a model's span lists side by side: names, ids and arguments, each divided
-//! by commas.
+//! Decoder of calls listed on a model's span as comma-separated names, ids and arguments.
 
 use super::Decoded;
 use spanscore_base::value::{Map, Value, json};
 
-/// Most calls of one list.
+/// Limit on the calls of one list.
 const CALLS_MAX: usize = 256;
 
-/// Decodes attributes with comma-separated values to a list of calls. If there are not as many ids
-/// or arguments as names, they are left out.
+/// Decodes attributes with comma-separated values to a list of calls. Ids or arguments are dropped
+/// if their number differs from that of names.
 ///
 /// ```text
 /// {gen_ai.tool.name: "a, b", gen_ai.tool.call.id: "1, 2", gen_ai.tool.args: "{..}, {..}"}

@@ -1,5 +1,5 @@
-//! Parser of objects that Python prints by their fields: `Name(a=1, b='x')`, or `a=1 b='x'` as
-//! Pydantic's models do, with such objects in their fields, alone or in lists.
+//! Parser of objects printed by Python with their fields: `Name(a=1, b='x')`, or Pydantic's `a=1
+//! b='x'`, with nested objects and lists.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,21 @@ use spanscore_base::value::{Map, Value, python};
 /// Deepest nesting of objects; deeper ones stay texts.
 const DEPTH_MAX: usize = 8;
 
-/// Bytes read in vain in search of literals, per byte of the text. Of lists within lists that are
-/// no literals, each level is tried as a literal until these are spent; from there on, lists are
-/// read item by item at once.
+/// Limit on the bytes read in vain in search of literals, per byte of the text. Each level of
+/// nested lists is tried as a literal until the limit is reached; afterwards lists are parsed by
+/// item at once.
 const TRIES_MAX: usize = 4;
 
-/// Blanks before a field, as printed with each field on a line.
+/// White space before a field, also with one field per line.
 const BLANKS: [char; 2] = [' ', '\n'];
 
-/// Parses the fields of an object that a text prints; `None` if it prints none. Linear in the text.
+/// Parses the fields of an object printed by a text. Linear in the text.
 pub(super) fn fields(text: &str) -> Option<Map<'static>> {
     FieldReader { tries: text.len().saturating_mul(TRIES_MAX) }.read(text.trim(), 0)
 }
 
-/// Parses the members of a printed dictionary that is no literal: a value of it is such an object,
-/// or another whose form says nothing of its parts.
+/// Parses the members of a printed dictionary that is no literal: one of its values is a printed
+/// object, or one of opaque form.
 pub(super) fn members(text: &str) -> Option<Map<'static>> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     let may_be = inner.starts_with('\'');
@@ -30,14 +30,14 @@ pub(super) fn members(text: &str) -> Option<Map<'static>> {
     may_be.then(|| reader().members(inner, 0)).flatten()
 }
 
-/// Parses a list whose items are such objects.
+/// Parses a list of printed objects.
 pub(super) fn list(text: &str) -> Option<Vec<Value<'static>>> {
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
     let reader = || FieldReader { tries: text.len().saturating_mul(TRIES_MAX) };
     may_print_fields(inner).then(|| reader().items(inner, 0)).flatten()
 }
 
-/// Returns true if a text begins like such an object.
+/// Returns true if a text starts like a printed object.
 pub(super) fn may_print_fields(text: &str) -> bool {
     let name = text.bytes().take_while(|byte| is_name(*byte)).count();
     name > 0 && matches!(text.as_bytes().get(name), Some(b'=' | b'('))
@@ -50,14 +50,14 @@ fn is_name(byte: u8) -> bool {
 /// Terminator of a value outside of brackets and quotes.
 #[derive(Clone, Copy, PartialEq)]
 enum ValueEnd {
-    /// Commas and blanks that the next field (`name=`) follows.
+    /// Commas and white space before the next field (`name=`).
     Field,
-    /// A comma, if no blank or comma precedes it.
+    /// Comma without a preceding space or comma.
     Comma,
 }
 
 struct FieldReader {
-    /// Bytes that may still be read in vain, in search of literals.
+    /// Remaining bytes to be read in vain in search of literals.
     tries: usize,
 }
 
@@ -103,7 +103,7 @@ impl FieldReader {
         found.unwrap_or_else(|| Value::String(Cow::Owned(text.to_owned())))
     }
 
-    /// Parses a literal. Of bracketed text much may be read before it shows that it holds something
+    /// Parses a literal. Much of a bracketed text may be read before it proves to be something
     /// else, so only this is charged to `tries`.
     fn literal(&mut self, text: &str) -> Option<Value<'static>> {
         let is_bracketed = text.starts_with(['[', '(']);
@@ -149,14 +149,14 @@ impl FieldReader {
     }
 }
 
-/// Returns the end of a value: outside of brackets and quotes, at the first terminator. Each byte
-/// is read once.
+/// Returns the end of a value: the first terminator outside of brackets and quotes. Each byte is
+/// read once.
 fn value_end(text: &str, wanted: ValueEnd) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
     let mut depth = 0_usize;
-    // Start of the last commas and blanks that only a name follows: if `=` comes next, the value
-    // ended there. Remembered, not looked up ahead, so that each byte is read once.
+    // Start of the last commas and white space followed only by a name: if `=` comes next, the
+    // value ended there. Stored instead of looking ahead, so that each byte is read once.
     let mut separator = None;
     let mut before = b'=';
     while let Some(&byte) = bytes.get(at) {
@@ -165,7 +165,7 @@ fn value_end(text: &str, wanted: ValueEnd) -> Option<usize> {
             b'(' | b'[' | b'{' => (depth, separator) = (depth + 1, None),
             b')' | b']' | b'}' => (depth, separator) = (depth.checked_sub(1)?, None),
             _ if depth > 0 => {}
-            // Of several separators side by side the first one is the end.
+            // The first of adjacent separators is the end.
             b',' | b' ' | b'\n' if matches!(before, b',' | b' ' | b'\n') => {}
             b',' if wanted == ValueEnd::Comma => return Some(at),
             b',' | b' ' | b'\n' => separator = Some(at),
@@ -194,7 +194,7 @@ fn quote_end(bytes: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Parses the value of an enumeration's member: `<Role.TOOL: 'tool'>`.
+/// Parses the value of an enumeration member: `<Role.TOOL: 'tool'>`.
 fn member(text: &str) -> Option<Value<'static>> {
     let (_, literal) = text.strip_prefix('<')?.strip_suffix('>')?.split_once(": ")?;
     python::parse_literal(literal).map(Value::into_owned)

@@ -1,13 +1,13 @@
-//! Decoders of the envelopes that frameworks put around arguments and results.
+//! Decoders of the frameworks' envelopes around arguments and results.
 
 use std::borrow::Cow;
 
 use super::{Decoded, command, is_bracketed, json_or_py_or_text, json_or_text, read_json, repr};
 use spanscore_base::value::{Map, Value};
 
-/// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments, and
-/// the members beside those if the arguments stand there by their names; of `{args: [input,
-/// options]}` of the Vercel AI SDK the input; any other value stays.
+/// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments,
+/// including the members next to those if these are named arguments. For `{args: [input, options]}`
+/// of the Vercel AI SDK returns the input; other values stay.
 pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
     let Value::Map(mut map) = value else { return value };
     let known = |key: &str| matches!(key, "args" | "kwargs" | SANITIZE);
@@ -35,10 +35,10 @@ pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// Parameter of every tool of smolagents that its callers do not see.
+/// Parameter of every smolagents tool that is hidden from callers.
 const SANITIZE: &str = "sanitize_inputs_outputs";
 
-/// Returns the input of a tool that was recorded with its options, which name the call's id.
+/// Returns the input of a tool recorded with its options, which have the call's id.
 fn input_beside_options(mut map: Map<'_>) -> Value<'_> {
     let Some(Value::List(args)) = map.get("args") else { return Value::Map(map) };
     if !matches!(&args[..], [_, options] if options.get("toolCallId").is_some()) {
@@ -50,17 +50,16 @@ fn input_beside_options(mut map: Map<'_>) -> Value<'_> {
     }
 }
 
-/// Returns `x` of `{result: x}` and nothing else; any other value stays.
+/// Returns `x` of exactly `{result: x}`; other values stay.
 pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
     under(value, &["result"])
 }
 
-/// Keys under which decorators record the return value of a function.
+/// Keys of a function's return value in decorators.
 const RETURNED: [&str; 7] =
     ["result", "output", "value", "return_value", "tool_output", "__default__", "default"];
 
-/// Returns the only member of an object, if it stands under one of some keys; any other value
-/// stays.
+/// Returns the only member of an object if its key is one of `keys`; other values stay.
 fn under<'a>(value: Value<'a>, keys: &[&str]) -> Value<'a> {
     match value {
         Value::Map(mut map) if map.len() == 1 => {
@@ -71,18 +70,19 @@ fn under<'a>(value: Value<'a>, keys: &[&str]) -> Value<'a> {
     }
 }
 
-/// Returns `x` of `{output: x}` or `{outputs: x}`, in which LangSmith puts what is no object.
+/// Returns `x` of `{output: x}` or `{outputs: x}`, LangSmith's wrapper of values other than
+/// objects.
 pub(super) fn sole_output(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(under(value, &["output", "outputs"])))
 }
 
-/// Returns `x` of `{_value: x}`, in which traceAI puts what is no object.
+/// Returns `x` of `{_value: x}`, traceAI's wrapper of values other than objects.
 pub(super) fn only_value(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(under(value, &["_value"])))
 }
 
-/// Returns the value of a `ToolReturn` of Pydantic AI, which holds more content for the model only;
-/// any other value stays.
+/// Returns the value of Pydantic AI's `ToolReturn`, which has more content for the model; other
+/// values stay.
 pub(super) fn tool_return(value: Value<'_>) -> Option<Decoded<'_>> {
     let is_return = |map: &Map<'_>| {
         let known = ["return_value", "content", "metadata"];
@@ -97,14 +97,13 @@ pub(super) fn tool_return(value: Value<'_>) -> Option<Decoded<'_>> {
     }))
 }
 
-/// Returns the return value of a function if an object holds it and nothing else; any other value
-/// stays.
+/// Returns a function's return value if it is an object's only content; other values stay.
 pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(under(value, &RETURNED)))
 }
 
-/// Returns the content of the only message of a list, whoever wrote it: arguments or result of a
-/// tool, recorded as messages by some instrumentations.
+/// Returns the content of a list's only message by any author: some instrumentations record a
+/// tool's arguments or result as messages.
 pub(super) fn only_message(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::List(mut messages) = json_or_text(value) else { return None };
     let (Some(Value::Map(mut message)), true) = (messages.pop(), messages.is_empty()) else {
@@ -132,13 +131,13 @@ pub(super) fn qualified_name(value: Value<'_>) -> Option<Decoded<'_>> {
     }))
 }
 
-/// Returns the fields of an object that Python printed.
+/// Returns the fields of an object printed by Python.
 pub(super) fn printed_fields(value: Value<'_>) -> Option<Decoded<'_>> {
     let fields = repr::fields(value.as_str()?)?;
     Some(Decoded::Value(Value::Map(fields)))
 }
 
-/// Parses each member of an object as JSON; text that is none stays.
+/// Parses each member of an object as JSON; other texts stay.
 pub(super) fn json_members(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(map) = value else { return None };
     let members = map.into_entries().into_iter();
@@ -146,8 +145,8 @@ pub(super) fn json_members(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(Value::Map(read)))
 }
 
-/// Joins a list of text blocks, and parses the text as JSON if it is; any other value stays. A list
-/// of bare texts is a tool's result, not content in blocks, and stays too.
+/// Joins a list of text blocks, and parses the text if it is JSON; other values stay. A list of
+/// plain texts is a tool's result instead of blocks, and stays too.
 pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
         Value::List(blocks) if blocks.iter().all(|block| block.as_str().is_some()) => {
@@ -161,7 +160,7 @@ pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// Joins the texts of a list that holds text blocks only; `None` for an empty list.
+/// Joins the texts of a list with only text blocks; `None` for an empty list.
 pub(super) fn joined_text(blocks: &[Value<'_>]) -> Option<String> {
     if blocks.is_empty() {
         return None;
@@ -173,8 +172,8 @@ pub(super) fn joined_text(blocks: &[Value<'_>]) -> Option<String> {
     Some(joined)
 }
 
-/// Returns the text of `{text}`, `{type: text, text | content}`, `{block_type: text, text}` or of a
-/// text.
+/// Returns the text of `{text}`, `{type: text, text | content}`, `{block_type: text, text}` or a
+/// string.
 pub(super) fn block_text<'v>(block: &'v Value<'_>) -> Option<&'v str> {
     let map = match block {
         Value::String(text) => return Some(text),
@@ -190,8 +189,8 @@ pub(super) fn block_text<'v>(block: &'v Value<'_>) -> Option<&'v str> {
     map.get("text").or_else(|| map.get("content")).and_then(Value::as_str)
 }
 
-/// Returns `x` of `[{json: x}]`, a Bedrock tool result, without Strands' wrapper around values that
-/// are no object; of Cohere's single document its data.
+/// Returns `x` of `[{json: x}]`, a Bedrock tool result, without Strands' wrapper of values other
+/// than objects; for Cohere's single document its data.
 fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
     if let [Value::Map(map)] = &mut blocks[..]
         && let Some(Value::Map(document)) = map.get("document")
@@ -211,8 +210,8 @@ fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
     }
 }
 
-/// Returns the fields of a serialised LangChain `ToolMessage`, in any of its shapes, or of a result
-/// in blocks that says whether it is an error, as those of MCP do.
+/// Returns the fields of a serialised LangChain `ToolMessage` in any shape, or of a result in
+/// blocks with an error flag, such as MCP's.
 pub(super) fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     let mut map = match value {
         Value::Map(map) => map,
@@ -246,12 +245,12 @@ pub(super) fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value
     if is_list && (matches!(flag, Some(Value::Bool(_))) || is_served_result(&map)) {
         return Ok(map);
     }
-    // Bedrock's own form, which Strands uses too.
+    // Bedrock's own form, also used by Strands.
     if is_list && let Some(id) = map.get("toolUseId").cloned() {
         map.insert("tool_call_id", id);
         return Ok(map);
     }
-    // LangWatch writes the type of a value beside it.
+    // LangWatch writes a value's type next to it.
     if map.len() == 2 && map.get("type").is_some() && map.get("value").is_some() {
         return tool_message_fields(map.remove("value").unwrap_or_default());
     }
@@ -266,8 +265,8 @@ pub(super) fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value
     Err(Value::Map(map))
 }
 
-/// Returns true for a function's response in the form of Gemini, with the id of its call: the
-/// response is an object.
+/// Returns true for a function response in Gemini's form with the call's id: the response is an
+/// object.
 fn is_function_response(map: &Map<'_>) -> bool {
     let is_text = |key| map.get(key).is_some_and(|value| value.as_str().is_some());
     map.len() == 3
@@ -276,15 +275,14 @@ fn is_function_response(map: &Map<'_>) -> bool {
         && map.get("response").is_some_and(|it| it.as_map().is_some())
 }
 
-/// Returns true for a result as a server of MCP gives it: blocks, and nothing but what belongs to
-/// them.
+/// Returns true for an MCP server's result: blocks with only related members.
 fn is_served_result(map: &Map<'_>) -> bool {
     let known = ["content", "structuredContent", "structured_content", "_meta", "meta"];
     map.iter().all(|(key, _)| known.contains(&key))
         && map.get("content").is_some_and(is_text_blocks)
 }
 
-/// Returns the message of a tool in the envelope of a chat completion with one choice.
+/// Returns the tool message in the envelope of a chat completion with one choice.
 fn chosen_tool_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
     let [choice] = map.get("choices")?.as_list()? else { return None };
     let message = choice.as_map()?.get("message")?.as_map()?;
@@ -296,8 +294,8 @@ fn chosen_tool_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
     Some(fields)
 }
 
-/// Returns the fields of a printed message; of a printed result
-/// (`status='failure' result=... error='...'`) as those of a message.
+/// Converts a printed message, or a printed result (`status='failure' result=... error='...'`), to
+/// a message's fields.
 fn printed(mut map: Map<'static>) -> Result<Map<'static>, ()> {
     if map.get("content").is_some() && (map.get("tool_call_id").is_some() || map.len() > 1) {
         return Ok(map);
@@ -325,12 +323,12 @@ pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// Returns true if a value is a list of text blocks and nothing else, as MCP's tools return them.
+/// Returns true for a list of only text blocks, as returned by MCP tools.
 fn is_text_blocks(value: &Value<'_>) -> bool {
     value.as_list().is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(is_text_block))
 }
 
-/// Members of a text block of MCP, and of its copies in clients.
+/// Members of a text block in MCP, and of its copies in clients.
 const BLOCK: [&str; 6] = ["type", "text", "annotations", "_meta", "meta", "id"];
 
 fn is_text_block(value: &Value<'_>) -> bool {
@@ -340,15 +338,14 @@ fn is_text_block(value: &Value<'_>) -> bool {
         && map.iter().all(|(key, _)| BLOCK.contains(&key))
 }
 
-/// Marker words of a call's id: the text of any message with such an id has one; `response` as a
-/// key, since the word alone is ordinary. The next two are those of the tool's name and of a
-/// failure.
+/// Marker words of a call's id: every message with an id has one; `response` only as a key, since
+/// the word is common. Then those of a tool's name, and of a failure.
 pub(super) const ID_MARKS: &[&str] =
     &["tool_call_id", "tool_id", "toolUseId", "response\"", "response'"];
 pub(super) const NAME_MARKS: &[&str] = &["name"];
 pub(super) const ERROR_MARKS: &[&str] = &["error", "isError", "fail"];
 
-/// Returns the text of a field of a tool's message, if it is not empty.
+/// Returns the non-empty text of a field in a tool's message.
 pub(super) fn tool_message_text<'a>(value: Value<'a>, key: &str) -> Option<Value<'a>> {
     let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
     fields.remove(key).filter(|text| text.as_str().is_some_and(|text| !text.is_empty()))
@@ -359,7 +356,7 @@ pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
     is_failed(&fields).then(|| content_text(fields.remove("content").unwrap_or_default()))
 }
 
-/// Returns true if the fields of a message say that its call failed.
+/// Returns true if a message's fields report a failed call.
 pub(crate) fn is_failed(fields: &Map<'_>) -> bool {
     let says = |key| fields.get(key).and_then(Value::as_str) == Some("error");
     let flag = |key| fields.get(key) == Some(&Value::Bool(true));
@@ -398,7 +395,7 @@ pub(super) fn part_field<'a>(value: Value<'a>, kind: &str, field: &str) -> Optio
     }
 }
 
-/// Adds the author to a message whose event's name alone tells it.
+/// Adds the author to a message known only from its event's name.
 pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
     let mut map = match value {
         Value::Map(map) => map,
@@ -410,7 +407,7 @@ pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
     Value::Map(map)
 }
 
-/// Builds a message from the attributes of an event, with its author from the event's name
+/// Builds a message from an event's attributes, with its author from the event's name
 /// (`gen_ai.user.message`; `gen_ai.choice` is the model's).
 pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(mut map) = value else { return None };
@@ -421,7 +418,7 @@ pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
     let mut parts: Vec<(Cow<'_, str>, Value<'_>)> = Vec::with_capacity(map.len());
     for (key, part) in map.into_entries() {
         let is_whole = matches!(&*key, "message" | "gen_ai.event.content");
-        // Attributes cannot hold objects or lists: those are written as their JSON.
+        // Attributes cannot be objects or lists, which are written as JSON.
         let part = if is_whole || key == "tool_calls" { json_or_text(part) } else { part };
         match part {
             Value::Map(inner) if is_whole => parts.extend(inner.into_entries()),
@@ -432,7 +429,7 @@ pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(with_role(Value::Map(Map::from_entries(parts)), role)))
 }
 
-/// Parses the arguments that a model wrote: an object, or the text of one.
+/// Parses a model's arguments: an object, or its text.
 pub(in super::super) fn message_arguments(value: Value<'_>) -> Decoded<'_> {
     match value {
         Value::String(text) if text.trim().is_empty() => Decoded::Value(Value::Map(Map::default())),
@@ -440,7 +437,7 @@ pub(in super::super) fn message_arguments(value: Value<'_>) -> Decoded<'_> {
     }
 }
 
-/// Parses a tool's result as a message repeats it.
+/// Parses a tool's result repeated in a message.
 pub(super) fn message_result(value: Value<'_>) -> Value<'_> {
     match value {
         Value::List(_) => content_text(value),

@@ -1,15 +1,15 @@
-//! Shortcuts of decoders: outcomes that a text's first bytes show without running the steps.
+//! Shortcuts of decoders: outcomes predicted from a text's first bytes.
 
 use super::{DecodeStep, Decoded, repr};
 
-/// Outcome for a JSON object or list: most arguments are such.
+/// Outcome for a JSON object or list, the usual form of arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OfJson {
     /// The object or list itself.
     Kept,
     /// The object or list without its wrapper.
     Unwrapped,
-    /// Known only from the steps.
+    /// Unpredictable.
     #[default]
     Other,
 }
@@ -40,16 +40,15 @@ impl OfJson {
     }
 }
 
-/// Outcome for plain words ([`is_words`]): most results are such, and most decoders look for
-/// something else.
+/// Outcome for plain words ([`is_words`]), the usual form of results, which most decoders reject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OfWords {
     /// The words themselves.
     #[default]
     Kept,
-    /// Nothing.
+    /// No value.
     Nothing,
-    /// Known only from the steps.
+    /// Unpredictable.
     Other,
 }
 
@@ -87,19 +86,19 @@ impl OfWords {
     }
 }
 
-/// Outcome of a decoder for a text, as far as the text shows it.
+/// Predicted outcome of a decoder for a text.
 #[derive(Debug)]
 pub enum Shortcut<'a> {
-    /// It decodes to this.
+    /// Decoded value.
     Decoded(Decoded<'a>),
-    /// It decodes to nothing.
+    /// No value.
     Nothing,
-    /// Only the steps show it.
+    /// Unpredictable.
     Unknown,
 }
 
-/// Returns true if a text begins with a letter and not like a word of JSON, so that it is neither
-/// JSON nor a literal with brackets.
+/// Returns true if a text starts with a letter but not like a JSON keyword, so that it is neither
+/// JSON nor a bracketed literal.
 pub(super) fn is_words(text: &str) -> bool {
     let is_json_word = || ["true", "false", "null"].iter().any(|word| text.starts_with(word));
     let begins_so = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);

@@ -1,10 +1,9 @@
-//! Prefilter: a search for a word in the bytes of a text, however escaped, before anything is
-//! parsed.
+//! Prefilter: search for a word in the bytes of a text in any escaped form, before parsing.
 
 use memchr::{memchr_iter, memmem};
 
-/// Returns true if a text, or a value in it that was serialised as a text again, may hold a word of
-/// ASCII letters, digits, `_` and `-`.
+/// Returns true if a text, or a value serialised in it again, may contain a word of ASCII letters,
+/// digits, `_` and `-`.
 pub(crate) fn may_hold(text: &[u8], word: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     !word.bytes().all(is_plain)
@@ -12,9 +11,8 @@ pub(crate) fn may_hold(text: &[u8], word: &str) -> bool {
         || escapes_letters(text)
 }
 
-/// Returns true if an escape of JSON or of Python may stand for an ASCII letter, digit or such a
-/// sign: most escapes that are written stand for quotes, for ends of lines, or for characters
-/// beyond ASCII.
+/// Returns true if a JSON or Python escape may mean an ASCII letter, digit or such a sign: most
+/// escapes mean quotes, line ends or non-ASCII characters.
 fn escapes_letters(text: &[u8]) -> bool {
     memchr_iter(b'\\', text).any(|at| match text.get(at + 1..).unwrap_or_default() {
         [b'u', code @ ..] => code.starts_with(b"00") && code.get(2).is_none_or(|it| *it < b'8'),

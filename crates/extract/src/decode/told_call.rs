@@ -1,15 +1,15 @@
-//! Decoder of a call from the attributes of an event: `acme.tool_name`, `acme.call_id`,
-//! `acme.tool_input`, `acme.success`. The last word of a key tells which part it holds.
+//! Decoder of a call from an event's attributes: `acme.tool_name`, `acme.call_id`,
+//! `acme.tool_input`, `acme.success`. The last word of a key identifies its part.
 
 use super::Decoded;
 use spanscore_base::value::{Map, Value};
 
-/// Words behind the telling word of a key that add nothing to it.
+/// Words after the identifying word of a key without a meaning of their own.
 const HOLDERS: [&str; 7] = ["value", "json", "text", "raw", "content", "data", "str"];
 
-/// Part of a call that an attribute of an event holds.
+/// Part of a call in an attribute of an event.
 #[derive(Clone, Copy, PartialEq)]
-enum ToldPart {
+enum EventPart {
     Id,
     Name,
     Arguments,
@@ -18,7 +18,7 @@ enum ToldPart {
     Error,
 }
 
-/// Returns the call and its result, in the form of messages of a model and of a tool.
+/// Returns the call and its result as messages of a model and a tool.
 pub(super) fn told_call(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(map) = value else { return None };
     let mut call = Map::default();
@@ -27,20 +27,20 @@ pub(super) fn told_call(value: Value<'_>) -> Option<Decoded<'_>> {
     let mut error = None;
     for (key, value) in map.into_entries() {
         match part(&key) {
-            ToldPart::Id => {
+            EventPart::Id => {
                 call.insert("tool_use_id", value.clone());
                 result.insert("tool_use_id", value);
             }
-            ToldPart::Name => {
+            EventPart::Name => {
                 call.insert("tool_name", value.clone());
                 result.insert("tool_name", value);
             }
-            ToldPart::Arguments => call.insert("tool_input", value),
-            ToldPart::Result => result.insert("content", value),
-            ToldPart::Success => {
+            EventPart::Arguments => call.insert("tool_input", value),
+            EventPart::Result => result.insert("content", value),
+            EventPart::Success => {
                 failed |= value == Value::Bool(false) || value.as_str() == Some("false");
             }
-            ToldPart::Error => error = Some(value).filter(|error| !is_nothing(error)),
+            EventPart::Error => error = Some(value).filter(|error| !is_nothing(error)),
         }
     }
     failed |= error.is_some();
@@ -63,21 +63,21 @@ fn is_nothing(error: &Value<'_>) -> bool {
     error.is_null() || *error == Value::Bool(false) || error.as_str() == Some("")
 }
 
-fn part(key: &str) -> ToldPart {
+fn part(key: &str) -> EventPart {
     let key = key.to_ascii_lowercase();
     let mut words = key.rsplit(|char: char| !char.is_ascii_alphanumeric());
     let last = words.find(|word| !HOLDERS.contains(word)).unwrap_or_default();
     let before = words.next().unwrap_or_default();
     match last {
-        "id" | "callid" | "toolcallid" => ToldPart::Id,
+        "id" | "callid" | "toolcallid" => EventPart::Id,
         "arguments" | "args" | "parameters" | "params" | "kwargs" | "input" | "inputs" => {
-            ToldPart::Arguments
+            EventPart::Arguments
         }
-        "result" | "results" | "output" | "outputs" | "response" => ToldPart::Result,
-        "success" | "succeeded" | "ok" => ToldPart::Success,
-        "error" | "exception" | "failure" => ToldPart::Error,
-        _ if before == "error" => ToldPart::Error,
-        _ => ToldPart::Name,
+        "result" | "results" | "output" | "outputs" | "response" => EventPart::Result,
+        "success" | "succeeded" | "ok" => EventPart::Success,
+        "error" | "exception" | "failure" => EventPart::Error,
+        _ if before == "error" => EventPart::Error,
+        _ => EventPart::Name,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Matching of tool results to the calls of one list of messages.
 //!
-//! A result names its call by an id, by its tool, or not at all; then it belongs to the first call
-//! that still waits. A list may hold as many calls as its sender likes, so none is searched from
-//! its beginning for each result: the index keeps a cursor per id and tool, and all cursors
-//! together move once over the calls.
+//! A result refers to its call by id, by tool, or not at all; then it belongs to the first
+//! unanswered call. A list may have arbitrarily many calls, so none is searched from its start for
+//! each result: the index has a cursor per id and tool, and all cursors together pass once over the
+//! calls.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use hashbrown::{HashMap, HashSet};
 
 use super::messages::MessageCall;
 
-/// Most calls among which a search is as fast as an index.
+/// Number of calls up to which a search is as fast as an index.
 const SEARCHED_MAX: usize = 16;
 
-/// Calls that still wait for a result, indexed by id and by tool.
+/// Unanswered calls, indexed by id and by tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct WaitingCalls<'a> {
     answered: HashSet<u32>,
-    /// Number of calls in the index: the first so many.
+    /// Number of indexed calls, from the first.
     indexed: usize,
     all: Places,
     /// Calls of which only the id of the model's output item is known.
@@ -31,12 +31,12 @@ pub(super) struct WaitingCalls<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Places {
     list: Vec<u32>,
-    /// Cursor: the calls before it are known to have a result.
+    /// Cursor: all calls before it are answered.
     answered: usize,
 }
 
 impl Places {
-    /// Returns the first call without a result.
+    /// Returns the first unanswered call.
     fn first_waiting(&mut self, answered: &HashSet<u32>) -> Option<u32> {
         while self.list.get(self.answered).is_some_and(|at| answered.contains(at)) {
             self.answered += 1;
@@ -51,15 +51,15 @@ impl<'a> WaitingCalls<'a> {
         self.answered.insert(call);
     }
 
-    /// Sets the id of a call that came without one.
+    /// Sets the id of a call received without one.
     pub(super) fn identify(&mut self, call: u32, id: Cow<'a, str>) {
         if (call as usize) < self.indexed {
             self.by_id.entry(id).or_default().list.push(call);
         }
     }
 
-    /// Returns the call that a result belongs to: that of its id, else the first without a result,
-    /// of its tool where it names one.
+    /// Returns the call of a result: the one with its id, else the first unanswered one, of its
+    /// tool if it names one.
     pub(super) fn call_of(
         &mut self,
         calls: &[MessageCall<'a>],
@@ -74,8 +74,8 @@ impl<'a> WaitingCalls<'a> {
             if let Some(places) = self.by_id.get_mut(id) {
                 return places.first_waiting(&self.answered).or(places.list.last().copied());
             }
-            // A result with an unknown id belongs to a call of its tool that has another id;
-            // without a tool, to a call whose id is unknown.
+            // A result with an unknown id belongs to a call of its tool with another id; without a
+            // tool, to a call with an unknown id.
             if tool.is_none() {
                 return self.items.first_waiting(&self.answered);
             }
@@ -87,7 +87,7 @@ impl<'a> WaitingCalls<'a> {
         places.first_waiting(&self.answered)
     }
 
-    /// Finds the same by linear search, for few calls.
+    /// Returns the same by linear search, for few calls.
     fn search(
         &self,
         calls: &[MessageCall<'_>],

@@ -1,30 +1,28 @@
-//! Decoder of the call that the wrapper of a toolset was given: the span is named after the
-//! wrapper, and the tool stands among its arguments. Beside it the reader of arguments that repeat
-//! the name of their own tool.
+//! Decoder of the inner call of a toolset's wrapper: the span is named after the wrapper, and the
+//! tool is in its arguments. Also decodes arguments that repeat their tool's name.
 
 use super::answers::is_empty;
 use super::{Decoded, json_or_py_or_text};
 use spanscore_base::value::{Map, Value};
 
-/// Keys under which a call names its tool: a bare `name` is no sign of a call.
+/// Keys of the tool's name in a call: a lone `name` is no sign of a call.
 const NAMES: [&str; 3] = ["tool_name", "toolName", "name"];
 const IDS: [&str; 3] = ["tool_call_id", "toolCallId", "id"];
 const ARGUMENTS: [&str; 5] = ["args", "arguments", "tool_args", "parameters", "input"];
 
-/// Members around the call that belong to the wrapper.
+/// Members next to the call that belong to the wrapper.
 const BESIDE: [&str; 7] =
     ["ctx", "context", "run_context", "tool", "wrap_validation_errors", "allow_partial", "self"];
 
-/// Returns `{name, id, arguments}` of the call in the arguments of a wrapper
-/// (`{call: {tool_name, args, tool_call_id}}`, or these members themselves); `None` for the
-/// arguments of a tool.
+/// Returns `{name, id, arguments}` of the call in a wrapper's arguments (`{call: {tool_name, args,
+/// tool_call_id}}`, or these members themselves); `None` for a tool's arguments.
 pub(super) fn wrapped_call(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(mut map) = json_or_py_or_text(value) else { return None };
     let is_beside = |key: &str| BESIDE.contains(&key);
     let mut call = match ["call", "tool_call"].into_iter().find_map(|key| map.remove(key)) {
         Some(Value::Map(call)) if map.iter().all(|(key, _)| is_beside(key)) => call,
         Some(_) => return None,
-        // Without an object of its own the call must be told by all of its members.
+        // Without a separate object, all members must identify the call.
         None => {
             let is_call = |key: &str| {
                 NAMES[..2].contains(&key) || IDS.contains(&key) || ARGUMENTS.contains(&key)
@@ -45,15 +43,15 @@ pub(super) fn wrapped_call(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(Value::Map(found.collect::<Map<'_>>())))
 }
 
-/// Members that hold what a tool was given, beside its name.
+/// Members with a tool's input, next to its name.
 const GIVEN: [&str; 6] = ["kwargs", "parameters", "arguments", "args", "tool_args", "input"];
-/// Members that hold a call as an object of its own.
+/// Members with a call as a separate object.
 const CALLS: [&str; 3] = ["calling", "call", "tool_call"];
 /// Members that describe a call or its tool.
 const ABOUT: [&str; 3] = ["description", "tool_description", "type"];
 
-/// Returns what a tool of this name was given, if its arguments are an envelope that names the tool
-/// (`{tool_name: "find", kwargs: {city: "Brno"}}`), and hold nothing else.
+/// Returns the input of a tool with this name if its arguments are only an envelope with the name
+/// (`{tool_name: "find", kwargs: {city: "Brno"}}`).
 pub(in super::super) fn without_envelope<'a>(value: &Value<'a>, name: &str) -> Option<Value<'a>> {
     let map = value.as_map()?;
     let is_named =

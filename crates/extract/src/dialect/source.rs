@@ -1,5 +1,4 @@
-//! Sources and conditions of dialects: the places at which a fact may stand, and the spans on which
-//! they are read.
+//! Sources and conditions of dialects: the places of facts, and the spans on which they are read.
 
 use std::fmt;
 
@@ -86,12 +85,12 @@ pub struct FactSource {
 }
 
 impl FactSource {
-    /// Returns true if a text is used as it stands.
+    /// Returns true if a text is used unchanged.
     pub fn is_plain(&self) -> bool {
         self.decode.is_plain() && self.strip_prefix.is_empty() && self.strip_suffix.is_empty()
     }
 
-    /// Returns the key that its kind of place needs and that it leaves out.
+    /// Returns a missing key required for its kind of place.
     fn missing(&self) -> Option<&'static str> {
         match self.from {
             From::Attr
@@ -122,7 +121,7 @@ impl<'de> Deserialize<'de> for FactSource {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FactSource, A::Error> {
-                // The derived function, which reads a map only.
+                // The derived function, which only reads a map.
                 let source = FactSource::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 match source.missing() {
                     Some(key) => {
@@ -136,7 +135,7 @@ impl<'de> Deserialize<'de> for FactSource {
     }
 }
 
-/// Adds the bare text to the schema of a source's map.
+/// Adds the plain text to the schema of a source's map.
 fn or_bare_key(schema: &mut schemars::Schema) {
     let mut fields = std::mem::take(schema);
     fields.insert("additionalProperties".into(), false.into());
@@ -188,7 +187,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Returns true if it may hold of a span by its name alone.
+    /// Returns true if a span's name may suffice for it.
     pub fn may_ask_only_names(&self) -> bool {
         let Self { span_name, span_name_prefix, any, .. } = self;
         let bare = Self {
@@ -199,7 +198,7 @@ impl Condition {
         *self == bare && bare != Self::default() || any.iter().any(Self::may_ask_only_names)
     }
 
-    /// Returns true if it holds only of spans that state their kind, of any instrumentation.
+    /// Returns true if it only applies to spans with a stated kind, of any instrumentation.
     pub fn asks_only_what_is_said(&self) -> bool {
         self.says.is_some()
             || !self.any.is_empty() && self.any.iter().all(Self::asks_only_what_is_said)

@@ -10,21 +10,21 @@ use spanscore_base::otlp::any_value::key_value;
 use spanscore_base::otlp::number::span as number;
 use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 
-/// The attributes and events of the span at hand, in so far as some dialect may read them. One
-/// serves a whole request.
+/// Attributes and events of the current span that a dialect may read. One instance serves a whole
+/// request.
 #[derive(Default)]
 pub(crate) struct SpanAttributes<'a> {
-    /// In the order of the span, each slot once.
+    /// Attributes in span order, each slot once.
     read: Vec<ReadAttribute<'a>>,
     events: Vec<&'a [u8]>,
 }
 
-/// An attribute that may be read.
+/// Attribute that may be read.
 struct ReadAttribute<'a> {
     meaning: KeyMeaning,
-    /// Its encoded value.
+    /// Encoded value.
     value: &'a [u8],
-    /// Its encoded `KeyValue`.
+    /// Encoded `KeyValue`.
     entry: &'a [u8],
 }
 
@@ -34,24 +34,24 @@ impl<'a> SpanAttributes<'a> {
         self.events.clear();
     }
 
-    /// Takes an attribute that may be read.
+    /// Adds an attribute that may be read.
     #[inline(always)]
     pub(crate) fn push(&mut self, meaning: KeyMeaning, value: &'a [u8], entry: &'a [u8]) {
         self.read.push(ReadAttribute { meaning, value, entry });
     }
 
-    /// Takes an encoded span event.
+    /// Adds an encoded span event.
     #[inline]
     pub(crate) fn event(&mut self, event: &'a [u8]) {
         self.events.push(event);
     }
 
-    /// Returns the meanings of the attributes' keys, each with the encoded attribute.
+    /// Returns the meanings of the attributes' keys with the encoded attributes.
     pub(crate) fn meanings(&self) -> impl Iterator<Item = (KeyMeaning, &'a [u8])> {
         self.read.iter().map(|read| (read.meaning, read.entry))
     }
 
-    /// The slots of the attributes that have one.
+    /// Returns the slots of the attributes.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u16> {
         self.read.iter().filter_map(|read| match read.meaning {
             KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) => Some(slot),
@@ -59,15 +59,15 @@ impl<'a> SpanAttributes<'a> {
         })
     }
 
-    /// Writes the attributes and events that are kept. Whether any holds the body of a model's
-    /// request or response that speaks of tools, though no dialect knows its key.
+    /// Writes the retained attributes and events. Returns true if any is the body of a model's
+    /// request or response about tools under a key unknown to the dialects.
     pub(crate) fn write(
         &self,
         table: &Table,
         retention: &Retention,
         arena: &mut Vec<u8>,
     ) -> Result<bool, Malformed> {
-        // Most attributes have a slot and stand first. One loop for all rules, or a call for each,
+        // Most attributes have a slot and come first. One loop for all rules, or a call for each,
         // took 4 % more instructions of extraction with one dialect.
         let (slots, rest) = retention.rules.split_at(retention.leading_slots);
         for AttributeRule { place, rule } in slots {
@@ -82,7 +82,7 @@ impl<'a> SpanAttributes<'a> {
         Ok(has_body)
     }
 
-    /// Writes the attributes of rules behind the leading slots. Returns as [`Rule::write`] does.
+    /// Writes the attributes of rules after the leading slots. Returns as [`Rule::write`] does.
     #[inline(never)]
     fn write_rest(&self, table: &Table, rules: &[AttributeRule], arena: &mut Vec<u8>) -> bool {
         let value = |place: u32| self.read.get(place as usize).map_or(&[][..], |read| read.value);
@@ -100,7 +100,7 @@ impl<'a> SpanAttributes<'a> {
         has_body
     }
 
-    /// Writes the kept events, and all attributes in the order of the span.
+    /// Writes the retained events, and all attributes in span order.
     pub(crate) fn write_root(
         &self,
         table: &Table,

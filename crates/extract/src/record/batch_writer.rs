@@ -1,4 +1,4 @@
-//! Writer of records into the batches of their shards, with the counts.
+//! Writer of records into the batches of their shards, with counts.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ impl<'s> BatchWriter<'s> {
         }
     }
 
-    /// Adds the record that `write` makes, with what it writes to the arena as facts; if it makes
-    /// none, what it wrote is taken back.
+    /// Adds the record made by `write`, with its output in the arena as facts; without a record,
+    /// the output is removed.
     #[inline]
     pub(crate) fn record(
         &mut self,
@@ -55,8 +55,8 @@ impl<'s> BatchWriter<'s> {
         }
     }
 
-    /// The counts, with what is lost above the items counted as malformed items; an error if there
-    /// is nothing but those.
+    /// Returns the counts, with items lost in a broken container counted as malformed; an error if
+    /// there is nothing else.
     pub(crate) fn finish(mut self, walked: Result<(), Broken>) -> Result<Extracted, Broken> {
         if let Err(broken) = walked {
             if self.extracted == Extracted::default() {

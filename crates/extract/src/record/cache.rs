@@ -1,10 +1,10 @@
-//! Memo of resources and of keys, carried from request to request.
+//! Cache of resources and keys, kept between requests.
 
 use super::key_trie::KeyTrie;
 use super::resources::ResourceCache;
 
-/// Resources and paths of keys that came before. It serves one request after the other; requests
-/// that are read at once need one each.
+/// Cache of resources and sequences of keys. It serves successive requests; concurrent ones need
+/// one each.
 #[derive(Default)]
 pub struct ExtractionCache {
     pub(crate) resources: ResourceCache,

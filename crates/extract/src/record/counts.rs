@@ -6,19 +6,19 @@ use strum::{IntoStaticStr, VariantArray};
 use spanscore_base::otlp::request::Broken;
 use spanscore_base::otlp::wire::Malformed;
 
-/// Reason for which a span or log record is rejected: a closed set, for counters.
+/// Reason for the rejection of a span or log record: a closed set, for counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Rejection {
-    /// The trace id has not 16 bytes or is all zero.
+    /// The trace id does not have 16 bytes or is zero.
     InvalidTraceId,
-    /// The span id has not 8 bytes or is all zero.
+    /// The span id does not have 8 bytes or is zero.
     InvalidSpanId,
-    /// The parent's id is neither empty nor 8 bytes.
+    /// The parent's id is neither empty nor of 8 bytes.
     InvalidParentId,
-    /// It is no well-formed protobuf.
+    /// The protobuf is malformed.
     Malformed,
-    /// A batch has no room for more: its arena is full.
+    /// A batch is full: its arena has no room.
     BatchFull,
 }
 
@@ -26,7 +26,7 @@ impl Rejection {
     /// All reasons.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The word for it in counters.
+    /// Returns the label for counters.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -41,40 +41,39 @@ impl From<Malformed> for Rejection {
 /// Counts of a request's items: accepted, recorded, rejected by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extracted {
-    /// Spans or log records that were taken.
+    /// Accepted spans or log records.
     pub accepted: u64,
-    /// Of those, the ones that became a record: all spans, but only the log events that some
-    /// dialect reads.
+    /// Accepted items with a record: all spans, but only log events read by a dialect.
     pub records: u64,
-    /// Spans that ended before they started: taken, with the start as their end.
+    /// Spans that ended before they started: accepted, with the start as their end.
     pub ended_before_start: u64,
     rejected: [u64; Rejection::ALL.len()],
-    /// Break of the request itself, if it has one.
+    /// Error in the request itself, if any.
     broken: Option<Broken>,
 }
 
 impl Extracted {
-    /// So many items taken and only counted.
+    /// Returns counts of accepted items without records.
     pub fn counted(accepted: u64) -> Self {
         Self { accepted, ..Self::default() }
     }
 
-    /// Items rejected for that reason.
+    /// Returns the number of items rejected for a reason.
     pub fn rejected(&self, reason: Rejection) -> u64 {
         self.rejected[reason as usize]
     }
 
-    /// Items rejected in all.
+    /// Returns the number of all rejected items.
     pub fn rejected_total(&self) -> u64 {
         self.rejected.iter().sum()
     }
 
-    /// Returns the reasons of the rejections, for the sender; empty without any.
+    /// Returns the reasons of the rejections for the sender; empty without any.
     pub fn message(&self) -> String {
         self.to_string()
     }
 
-    /// Counts what a break of the request lost.
+    /// Counts the items lost by an error in the request.
     pub(crate) fn lose(&mut self, broken: Broken) {
         self.rejected[Rejection::Malformed as usize] += broken.items;
         self.broken = Some(broken);

@@ -1,10 +1,9 @@
-//! A trie over the sequences of attribute keys of spans, remembered from request to request.
+//! Trie of the sequences of attribute keys of spans, kept between requests.
 //!
-//! The spans of an instrumentation repeat the same keys in the same order. What a key means, and
-//! what all keys of a span together mean, is worked out when the sequence comes for the first time;
-//! from then on a key costs one comparison. A key that does not come where the trie expects it is
-//! inserted there, or where there is no room, the span falls off the trie: it is read all the same,
-//! only more slowly.
+//! Spans of an instrumentation repeat the same keys in the same order. The meaning of a key, and of
+//! all keys of a span together, is computed when the sequence first occurs; from then on a key
+//! costs one comparison. An unexpected key is inserted. If there is no room, the span leaves the
+//! trie and is read more slowly.
 
 use std::sync::Arc;
 
@@ -15,36 +14,36 @@ use crate::table::{Bound, Matching, Table, is_kind_key};
 use spanscore_base::otlp::any_value::key_value;
 use spanscore_base::otlp::wire::{Fields, Malformed, leading_bytes};
 
-/// Most nodes of the trie.
+/// Limit on the nodes.
 const NODES_MAX: usize = 4096;
-/// Most attributes of a span whose sequence of keys is remembered.
+/// Limit on the attributes of a span with a stored sequence of keys.
 const DEPTH_MAX: u16 = 256;
-/// Longest key that is remembered, bytes with its tag and length: a sender's keys may be as long as
-/// its requests, and what is remembered outlives them.
+/// Longest stored key, bytes with tag and length: a sender's keys may be as long as its requests,
+/// and stored ones outlive these.
 const HEAD_BYTES_MAX: usize = 256;
-/// Most keys that are remembered to come after the same ones.
+/// Limit on the stored successors of a sequence.
 const NEXT_MAX: usize = 8;
-/// After so many spans that found no room, remembering starts anew: odd spans cannot fill the place
-/// of those that come all the time.
+/// Number of spans without room after which the trie is cleared, so that rare spans cannot occupy
+/// the place of common ones.
 const MISSED_MAX: u32 = 1024;
 
-/// No node.
+/// Marks no node.
 const NONE: u32 = u32::MAX;
-/// The root of the trie.
+/// Root of the trie.
 const START: u32 = 0;
 
-/// Meaning of a key to a [`Table`].
+/// Meaning of a key for a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KeyMeaning {
-    /// Nothing reads it, or it came before.
+    /// Unread, or repeated.
     Unread,
-    /// It has a slot.
+    /// Key with a slot.
     Slot(u16),
-    /// It has a slot, and statements speak of its value.
+    /// Key with a slot and statements about its value.
     Stated(u16),
-    /// It lies behind some prefix, or ends at a word that some source reads.
+    /// Key with a source's prefix or last word.
     Behind,
-    /// It has no slot, and a span may say under it what it is.
+    /// Key without a slot that may state the span's kind.
     Kind,
 }
 
@@ -54,7 +53,7 @@ impl KeyMeaning {
             let is_stated = table.bound(slot).is_some_and(Bound::states_value);
             return if is_stated { Self::Stated(slot) } else { Self::Slot(slot) };
         }
-        if table.hears_kinds() && is_kind_key(key) {
+        if table.reads_vendor_kinds() && is_kind_key(key) {
             Self::Kind
         } else if table.matcher.has(key) {
             Self::Behind
@@ -64,50 +63,50 @@ impl KeyMeaning {
     }
 }
 
-/// The sequences of keys of the spans so far.
+/// Trie of the key sequences so far.
 #[derive(Default)]
 pub(crate) struct KeyTrie {
-    /// The table that all of this holds for.
+    /// Identity of its table.
     table: Arc<()>,
     nodes: Vec<TrieNode>,
-    /// The heads of the nodes, end to end.
+    /// Heads of the nodes, concatenated.
     heads: Vec<u8>,
-    /// For each node the statements that hold because the keys so far are there.
+    /// For each node the statements satisfied by the presence of its keys.
     present: Vec<BitSet>,
     retentions: Retentions,
     missed: u32,
-    /// The node that the span at hand has come to; [`NONE`] once it has fallen off the trie.
+    /// Node of the current span; [`NONE`] once it has left the trie.
     at: u32,
-    /// The first of the nodes that may come next.
+    /// First of the possible next nodes.
     next: u32,
     off_trie: OffTrie,
 }
 
-/// Keys of a span that has fallen off the trie.
+/// Keys of a span that has left the trie.
 #[derive(Default)]
 struct OffTrie {
-    /// Their slots.
+    /// Slots of the keys.
     slots: BitSet,
-    /// The statements that hold because they are there.
+    /// Statements satisfied by their presence.
     present: BitSet,
 }
 
-/// A key behind the keys of the nodes before it.
+/// Key after those of its ancestors.
 struct TrieNode {
-    /// Place of its head: the key as it opens an encoded `KeyValue`.
+    /// Range of its head: the start of an encoded `KeyValue` up to the key.
     head: (u32, u32),
     meaning: KeyMeaning,
     depth: u16,
-    /// The first of the keys that come next.
+    /// First child.
     next: u32,
-    /// Another key that comes after the same ones.
+    /// Next sibling.
     other: u32,
-    /// The first of the retention entries of spans that end here.
+    /// First retention entry of spans that end here.
     retention: u32,
 }
 
 impl KeyTrie {
-    /// Begins a request.
+    /// Starts a request.
     pub(crate) fn enter(&mut self, table: &Table) {
         let missed = self.missed.saturating_add(self.retentions.missed());
         let is_full = self.nodes.len() >= NODES_MAX || missed >= MISSED_MAX;
@@ -118,9 +117,9 @@ impl KeyTrie {
         {
             return;
         }
-        // All or nothing, between requests only: nodes point at each other by number, and what a
-        // span has noted points at them, so a single one cannot be taken out. Starting anew costs
-        // the spans of one request a look-up for each key.
+        // Cleared only as a whole and between requests: nodes refer to each other by number, and so
+        // does the state of a span, so that a single one cannot be removed. It costs the spans of
+        // one request a look-up per key.
         self.table = Arc::clone(&table.identity);
         self.nodes.clear();
         self.heads.clear();
@@ -130,14 +129,14 @@ impl KeyTrie {
         self.add(TrieNode::new((0, 0), KeyMeaning::Unread, 0), BitSet::default());
     }
 
-    /// Begins a span.
+    /// Starts a span.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.at = START;
         self.next = self.nodes.get(START as usize).map_or(NONE, |node| node.next);
     }
 
-    /// Takes an encoded attribute: what of it is read goes to `attributes`.
+    /// Reads an encoded attribute; what may be read goes to `attributes`.
     #[inline(always)]
     pub(crate) fn attribute<'a>(
         &mut self,
@@ -159,19 +158,19 @@ impl KeyTrie {
         read(table, matching, attributes, (meaning, value, entry))
     }
 
-    /// One step down the trie: what the key means, and what stands behind it.
+    /// Descends one step; returns the key's meaning and the rest of the entry.
     #[inline(always)]
     fn follow<'a>(&mut self, entry: &'a [u8]) -> Option<(KeyMeaning, &'a [u8])> {
-        // A list of siblings and no map: where the order of keys is fixed, which is nearly always,
-        // the first sibling is the right one, and a hash would cost more than the comparison that
-        // has to follow it anyway. [`NEXT_MAX`] bounds the list.
+        // A list of siblings instead of a map: the order of keys is nearly always fixed, so the
+        // first sibling matches, and a hash would cost more than the comparison that must follow
+        // it. [`NEXT_MAX`] bounds the list.
         let mut at = self.next;
         loop {
             let node = self.nodes.get(at as usize)?;
             let (from, to) = node.head;
             let head = self.heads.get(from as usize..to as usize)?;
-            // The head holds tag and length beside the key, so a key that only begins like another
-            // never matches: its length differs. That saves decoding both before comparing.
+            // The head includes tag and length, so that a key with another as its prefix never
+            // matches: its length differs. This saves decoding both before the comparison.
             if let Some(rest) = behind(entry, head) {
                 (self.at, self.next) = (at, node.next);
                 return Some((node.meaning, rest));
@@ -180,7 +179,7 @@ impl KeyTrie {
         }
     }
 
-    /// Reads a key that is not expected here, and remembers it if there is room.
+    /// Reads an unexpected key, and inserts it if there is room.
     #[inline(never)]
     fn insert<'a>(
         &mut self,
@@ -199,7 +198,7 @@ impl KeyTrie {
                 attributes.slots().any(|known| known == slot)
             };
             if is_repeated {
-                // Keys are unique; where a sender breaks that, the first counts.
+                // Keys are unique; if a sender repeats one, the first counts.
                 let is_matched = table.also_keyed.has(slot);
                 meaning = if is_matched { KeyMeaning::Behind } else { KeyMeaning::Unread };
             } else if let Some(bit) = table.bound(slot).and_then(|bound| bound.present) {
@@ -215,8 +214,8 @@ impl KeyTrie {
         read(table, matching, attributes, (meaning, value, entry))
     }
 
-    /// Goes on from the node at hand by a key that did not come there before; not if there is no
-    /// room, or the key does not stand where encoders write it.
+    /// Adds a child to the current node; not without room, or if the key is not where encoders
+    /// write it.
     fn branch(&mut self, key: &[u8], entry: &[u8], meaning: KeyMeaning, present: BitSet) -> bool {
         let opening = leading_bytes(entry, 1).filter(|(first, _)| std::ptr::eq(*first, key));
         let head = opening.and_then(|(_, rest)| entry.get(..entry.len() - rest.len()));
@@ -232,15 +231,15 @@ impl KeyTrie {
         let mut node = TrieNode::new(head, meaning, depth + 1);
         let new = self.nodes.len() as u32;
         let before = &mut self.nodes[self.at as usize];
-        // The newest sibling goes first: a sender that changed its keys is likelier to send the new
-        // ones again than the old ones.
+        // The newest sibling comes first: after a change of keys, a sender is likelier to repeat
+        // the new ones.
         node.other = std::mem::replace(&mut before.next, new);
         self.add(node, present);
         (self.at, self.next) = (new, NONE);
         true
     }
 
-    /// Falls off the trie at this key, or goes on without it.
+    /// Leaves the trie at this key, or continues without it.
     fn fall_off(&mut self, attributes: &SpanAttributes<'_>, meaning: KeyMeaning, present: BitSet) {
         if self.at != NONE {
             (self.at, self.next) = (NONE, NONE);
@@ -259,19 +258,19 @@ impl KeyTrie {
         self.present.push(present);
     }
 
-    /// Returns the number of keys that are remembered to come next.
+    /// Returns the number of stored children.
     fn next_count(&self) -> usize {
         let first = self.nodes.get(self.at as usize).map_or(NONE, |node| node.next);
         let node = |at: u32| self.nodes.get(at as usize);
         std::iter::successors(node(first), |last| node(last.other)).count()
     }
 
-    /// The statements that hold because the keys of the span at hand are there.
+    /// Returns the statements satisfied by the current span's keys.
     fn present(&self) -> BitSet {
         self.present.get(self.at as usize).copied().unwrap_or(self.off_trie.present)
     }
 
-    /// Returns the retention of the span at hand, whose attributes are all read.
+    /// Returns the retention of the current span after its last attribute.
     #[inline]
     pub(crate) fn retention(
         &mut self,
@@ -293,7 +292,7 @@ impl TrieNode {
     }
 }
 
-/// Notes an attribute that is read: what its key means, its encoded value, and both.
+/// Records an attribute that may be read: its key's meaning, its encoded value, and its entry.
 #[inline(always)]
 fn read<'a>(
     table: &Table,
@@ -314,8 +313,8 @@ fn read<'a>(
     Ok(())
 }
 
-/// Checks that an encoded value is well-formed, one level deep; deeper levels are checked when they
-/// are read. Returns the bytes of the text, if it is nothing but one.
+/// Checks the first level of an encoded value; deeper levels are checked when read. Returns the
+/// bytes of a plain text.
 #[inline]
 pub(crate) fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     if let Some((text, [])) = leading_bytes(value, 1) {
@@ -326,12 +325,12 @@ pub(crate) fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     Ok(None)
 }
 
-/// Returns the rest of an entry that begins with a head. Heads are short and mostly the right ones:
-/// comparing them here takes less than a call.
+/// Returns the rest of an entry after a head. Heads are short and usually match, so comparing them
+/// inline is cheaper than a call.
 #[inline(always)]
 fn behind<'a>(entry: &'a [u8], head: &[u8]) -> Option<&'a [u8]> {
-    // Words of eight bytes, the last one overlapping: `==` on slices of unknown length is a call to
-    // `memcmp`, and heads have 15 to 40 bytes.
+    // Words of eight bytes, the last one overlapping: `==` on slices of unknown length calls
+    // `memcmp`, while heads have 15 to 40 bytes.
     let (own, rest) = entry.split_at_checked(head.len())?;
     let words = head.as_chunks::<8>().0.iter().zip(own.as_chunks::<8>().0);
     let same_tail = match (head.last_chunk::<8>(), own.last_chunk::<8>()) {

@@ -1,7 +1,7 @@
-//! The form of a record's facts.
+//! Byte layout of a record's facts.
 //!
-//! A record's facts are a sequence of protobuf fields, so that the one walker of the project reads
-//! them. They are made in this process and never leave it: the form may change at any time.
+//! Facts are a sequence of protobuf fields, so that the common field reader can parse them. They
+//! never leave the process, so the layout may change at any time.
 //!
 //! | field | content |
 //! |---|---|
@@ -46,13 +46,13 @@ pub(crate) fn put(arena: &mut Vec<u8>, field: u8, content: &[u8]) {
     put_behind(arena, field, [], content);
 }
 
-/// Appends an attribute: its slot and its encoded value.
+/// Appends an attribute: slot and encoded value.
 #[inline]
 pub(crate) fn put_attribute(arena: &mut Vec<u8>, field: u8, slot: u16, value: &[u8]) {
     put_behind(arena, field, slot.to_le_bytes(), value);
 }
 
-/// Appends an attribute: the sources with a word that its key matches, and the encoded `KeyValue`.
+/// Appends an attribute: the sources with a word matched by its key, and the encoded `KeyValue`.
 #[inline]
 pub(crate) fn put_words(arena: &mut Vec<u8>, field: u8, words: u32, entry: &[u8]) {
     put_behind(arena, field, words.to_le_bytes(), entry);
@@ -66,10 +66,10 @@ fn put_behind<const N: usize>(arena: &mut Vec<u8>, field: u8, number: [u8; N], c
     arena.extend_from_slice(content);
 }
 
-/// Most bytes of a field's tag and length.
+/// Limit on the bytes of a field's tag and length.
 const HEADER_MAX: usize = 11;
 
-/// Appends tag and length of a field; its content must follow.
+/// Appends the tag and length of a field; the content must follow.
 #[inline]
 pub(crate) fn put_header(arena: &mut Vec<u8>, field: u8, len: usize) {
     let tag = field << 3 | 2;
@@ -88,51 +88,51 @@ pub(crate) fn put_header(arena: &mut Vec<u8>, field: u8, len: usize) {
     }
 }
 
-/// Lists of messages that are told apart on one record, by what stands before their words; of more
-/// the rest is left out.
+/// Limit on separate lists of messages in one record, by the text before their words; others are
+/// dropped.
 const NUMBERED_MAX: usize = 8;
 
-/// Reads the facts of one record.
+/// Reader of the facts of one record.
 #[derive(Clone, Copy)]
 pub(crate) struct FactsReader<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> FactsReader<'a> {
-    /// Reads facts that were written by this process
+    /// Wraps facts written by this process
     /// ([`TraceSpans::facts`](spanscore_base::model::TraceSpans::facts)).
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// All that is written.
+    /// Returns all bytes.
     pub(crate) fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The conditions of the dialects that hold for the span, ascending. Where an exclusion holds,
-    /// no `detect` is among them.
+    /// Returns the satisfied conditions of the dialects, ascending; without any `detect` if an
+    /// exclusion holds.
     pub(crate) fn conditions(self) -> impl Iterator<Item = ConditionId> + 'a {
         let ids = self.encoded_conditions().as_chunks().0;
         ids.iter().map(|id| ConditionId(u16::from_le_bytes(*id)))
     }
 
-    /// Returns the set of these conditions.
+    /// Returns the same conditions as a set.
     pub(crate) fn condition_set(self) -> BitSet {
         condition_set(self.encoded_conditions())
     }
 
     fn encoded_conditions(self) -> &'a [u8] {
-        // They stand first, where there are any.
+        // They come first, if present.
         Fields::new(self.bytes).next_bytes(CONDITIONS).unwrap_or(&[])
     }
 
-    /// Returns the hash of the scope's name; 0 for a span that is no tool's.
+    /// Returns the hash of the scope's name; 0 unless the span is a tool's.
     pub(crate) fn scope(self) -> u32 {
         self.number(SCOPE)
     }
 
-    /// Returns the number of attributes that the sender's SDK dropped.
+    /// Returns the number of attributes dropped by the sender's SDK.
     pub(crate) fn dropped_attributes(self) -> u32 {
         self.number(DROPPED)
     }
@@ -143,25 +143,24 @@ impl<'a> FactsReader<'a> {
         bytes.map_or(0, u32::from_le_bytes)
     }
 
-    /// The attribute of that slot.
+    /// Returns the attribute of a slot.
     pub(crate) fn attribute(self, slot: KeySlot) -> Option<AnyValue<'a>> {
         self.encoded_attributes().find(|(found, _)| *found == slot).map(|(_, value)| read(value))
     }
 
-    /// The attributes that have a slot, in the order of the span; no slot comes twice.
+    /// Returns the attributes with a slot in span order; each slot at most once.
     pub(crate) fn attributes(self) -> impl Iterator<Item = (KeySlot, AnyValue<'a>)> {
         self.encoded_attributes().map(|(slot, value)| (slot, read(value)))
     }
 
-    /// The attributes that have a slot, their values still encoded: to read a text is to look at
-    /// each of its bytes.
+    /// Returns the attributes with a slot, still encoded: decoding a text visits each of its bytes.
     #[inline]
     pub(crate) fn encoded_attributes(self) -> impl Iterator<Item = (KeySlot, &'a [u8])> {
         self.fields().filter_map(|(field, bytes)| attribute(field, bytes))
     }
 
-    /// All kept attributes with their keys, in the order of the span: for sources that read a
-    /// prefix of keys, and for the attributes of a root span, where all are kept.
+    /// Returns all retained attributes with their keys in span order, for sources with a prefix,
+    /// and for root spans, of which all are retained.
     pub(crate) fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
         self.fields().filter_map(move |(field, bytes)| match field {
             ATTRIBUTE => {
@@ -177,8 +176,8 @@ impl<'a> FactsReader<'a> {
         })
     }
 
-    /// The attributes that are kept under their keys, behind this prefix, with the rest of their
-    /// keys, in the order of the span.
+    /// Returns the attributes retained under keys with this prefix, with the rest of the key, in
+    /// span order.
     pub(crate) fn behind<'p>(
         self,
         prefix: &'p str,
@@ -193,8 +192,8 @@ impl<'a> FactsReader<'a> {
         })
     }
 
-    /// The kept attributes that may be bodies of requests or responses and whose keys end at one of
-    /// the words, in the order of the span.
+    /// Returns the retained attributes that may be bodies of requests or responses and end with one
+    /// of the words, in span order.
     pub(crate) fn bodies(self, words: &str) -> impl Iterator<Item = AnyValue<'a>> {
         self.fields().filter_map(move |(field, bytes)| {
             let (_, entry) = if field == BODY { worded(bytes)? } else { return None };
@@ -204,8 +203,8 @@ impl<'a> FactsReader<'a> {
         })
     }
 
-    /// The kept fields of messages that are numbered behind one of the words, with the rest of
-    /// their keys, in the order of the span: one list for all that stands before the word.
+    /// Returns the retained fields of messages numbered after one of the words, with the rest of
+    /// their keys, in span order: one list per text before the word.
     pub(crate) fn numbered(self, words: &str) -> Vec<Vec<(&'a str, AnyValue<'a>)>> {
         let mut found: Vec<(&[u8], Vec<_>)> = Vec::new();
         for (_, bytes) in self.fields().filter(|(field, _)| *field == NUMBERED) {
@@ -225,8 +224,8 @@ impl<'a> FactsReader<'a> {
         found.into_iter().map(|(_, entries)| entries).collect()
     }
 
-    /// Returns the attributes whose keys match one of the words, with the rest behind it, in the
-    /// order of the span; `slots` are those with a slot.
+    /// Returns the attributes with keys that match one of the words, with the rest after it, in
+    /// span order; `slots` are those with a slot.
     pub(crate) fn word_matches<'p>(
         self,
         words: &'p SourceWords,
@@ -250,14 +249,14 @@ impl<'a> FactsReader<'a> {
         })
     }
 
-    /// All span events, in the order of the span.
+    /// Returns all span events in order.
     #[cfg(test)]
     pub(crate) fn events(self) -> impl Iterator<Item = Event<'a>> {
         self.events_like("")
     }
 
-    /// The span events whose names begin with one of some names divided by `|`, in the order of the
-    /// span.
+    /// Returns the span events with a name that starts with one of the names separated by `|`, in
+    /// order.
     pub(crate) fn events_like<'n>(self, names: &'n str) -> impl Iterator<Item = Event<'a>> + 'n
     where
         'a: 'n,
@@ -283,28 +282,28 @@ impl<'a> FactsReader<'a> {
         })
     }
 
-    /// The span's name: kept of roots, tool calls, agents and models, spans whose parent is in
-    /// another process, and where a source names it; else empty.
+    /// Returns the span's name, which is retained for roots, tool calls, agents, models, spans with
+    /// a remote parent, and if a source names it; else empty.
     pub(crate) fn span_name(self) -> &'a str {
         self.text(SPAN_NAME)
     }
 
-    /// The encoded parts of the span, kept where an expression reads spans.
+    /// Returns the encoded parts of the span, retained if an expression reads spans.
     pub(crate) fn parts(self) -> Option<&'a [u8]> {
         self.fields().find(|(field, _)| *field == PARTS).map(|(_, bytes)| bytes)
     }
 
-    /// The status message, kept where a source names the status; empty where there is none.
+    /// Returns the status message, retained if a source names the status; else empty.
     pub(crate) fn status_message(self) -> &'a str {
         self.text(STATUS_MESSAGE)
     }
 
-    /// The name of the log event; empty for spans.
+    /// Returns the name of the log event; empty for spans.
     pub(crate) fn log_event(self) -> &'a str {
         self.text(LOG_EVENT)
     }
 
-    /// The body of the log event, kept where a source names it; `None` where it has none.
+    /// Returns the body of the log event, retained if a source names it.
     pub(crate) fn log_body(self) -> Option<AnyValue<'a>> {
         let found = self.fields().find(|(field, _)| *field == LOG_BODY);
         found.and_then(|(_, bytes)| AnyValue::read(bytes).ok())
@@ -314,7 +313,7 @@ impl<'a> FactsReader<'a> {
         self.fields().find(|(field, _)| *field == wanted).map_or("", |(_, bytes)| text(bytes))
     }
 
-    /// All that is written, in order: the number of each field and its content.
+    /// Returns all fields in order: number and content.
     #[inline]
     pub(crate) fn fields(self) -> impl Iterator<Item = (u8, &'a [u8])> {
         let mut fields = Fields::new(self.bytes);
@@ -331,21 +330,21 @@ impl<'a> FactsReader<'a> {
     }
 }
 
-/// A span event with its kept attributes.
+/// Span event with its retained attributes.
 #[derive(Clone, Copy)]
 pub(crate) struct Event<'a> {
-    /// The event's name.
+    /// Name of the event.
     pub name: &'a str,
     rest: Fields<'a>,
 }
 
 impl<'a> Event<'a> {
-    /// The attribute of that slot.
+    /// Returns the attribute of a slot.
     pub(crate) fn attribute(self, slot: KeySlot) -> Option<AnyValue<'a>> {
         self.attributes().find_map(|(found, value)| (found == slot).then_some(value))
     }
 
-    /// The kept attributes, in the order of the event.
+    /// Returns the retained attributes in event order.
     pub(crate) fn attributes(self) -> impl Iterator<Item = (KeySlot, AnyValue<'a>)> {
         let mut fields = self.rest;
         std::iter::from_fn(move || match fields.next() {
@@ -365,13 +364,13 @@ pub(crate) fn condition_set(encoded: &[u8]) -> BitSet {
     set
 }
 
-/// A bit for the number of a field.
+/// Returns a bit for the number of a field.
 #[inline]
 pub(crate) fn kind(field: u8) -> u16 {
     1 << (field & 15)
 }
 
-/// Slot and encoded value of a field that is an attribute.
+/// Returns the slot and encoded value of an attribute field.
 #[inline]
 pub(crate) fn attribute(field: u8, bytes: &[u8]) -> Option<(KeySlot, &[u8])> {
     if field == ATTRIBUTE { slot(bytes) } else { None }
@@ -380,13 +379,13 @@ pub(crate) fn attribute(field: u8, bytes: &[u8]) -> Option<(KeySlot, &[u8])> {
 /// Key and encoded value of an attribute.
 pub(crate) type Attribute<'a> = (&'a [u8], &'a [u8]);
 
-/// A field that is an attribute without a slot.
+/// Returns a field for an attribute without a slot.
 #[inline]
 pub(crate) fn other(field: u8, bytes: &[u8]) -> Option<Attribute<'_>> {
     if matches!(field, OTHER | WORD_MATCH) { key_value(entry(field, bytes)).ok() } else { None }
 }
 
-/// The encoded `KeyValue` of a field that is an attribute without a slot.
+/// Returns the encoded `KeyValue` of a field for an attribute without a slot.
 #[inline]
 fn entry(field: u8, bytes: &[u8]) -> &[u8] {
     match (field, worded(bytes)) {
@@ -395,14 +394,14 @@ fn entry(field: u8, bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns the sources with a word that the key of a field matches, and its encoded `KeyValue`.
+/// Returns the sources with a word matched by the field's key, and its encoded `KeyValue`.
 #[inline]
 fn worded(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (words, entry) = bytes.split_first_chunk()?;
     Some((u32::from_le_bytes(*words), entry))
 }
 
-/// Returns the sources with a word that the key of a field matches.
+/// Returns the sources with a word matched by the field's key.
 #[inline]
 pub(crate) fn words(field: u8, bytes: &[u8]) -> u32 {
     match field {
@@ -417,13 +416,13 @@ fn slot(bytes: &[u8]) -> Option<(KeySlot, &[u8])> {
     Some((KeySlot(u16::from_le_bytes(*slot)), value))
 }
 
-/// An attribute's value; none where it is broken.
+/// Decodes an attribute's value; empty if malformed.
 #[inline]
 pub(crate) fn read(value: &[u8]) -> AnyValue<'_> {
     AnyValue::read(value).unwrap_or_default()
 }
 
-/// Names are UTF-8 in all but broken data, where the readable beginning is taken.
+/// Decodes UTF-8; malformed text is cut to its valid start.
 fn text(bytes: &[u8]) -> &str {
     if let Ok(text) = simdutf8::basic::from_utf8(bytes) {
         return text;

@@ -1,8 +1,8 @@
-//! From an encoded `ExportLogsServiceRequest` to records of those log events that dialects read.
+//! Conversion of an encoded `ExportLogsServiceRequest` to records of the log events read by
+//! dialects.
 //!
-//! In: the bytes of a request. Out: a [`SpanRecord`] with [`SpanFlags::LOG`] for every log record
-//! that has a trace id and an event name that some dialect's source reads. All others are counted
-//! as accepted and left out.
+//! Each log record with a trace id and an event name read by a dialect becomes a [`SpanRecord`]
+//! with [`SpanFlags::LOG`]. All others are counted as accepted and dropped.
 
 use super::attributes::SpanAttributes;
 use super::batch_writer::BatchWriter;
@@ -19,10 +19,10 @@ use spanscore_base::otlp::request::{Broken, RequestStep, walk};
 use spanscore_base::otlp::semconv::{EVENT_NAME, OWN_SCOPE};
 use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 
-/// Adds the log events that dialects read to the batches of their traces' shards.
+/// Adds the log events read by dialects to the batches of their traces' shards.
 ///
 /// # Errors
-/// As [`extract_traces`](super::traces::extract_traces).
+/// See [`extract_traces`](super::traces::extract_traces).
 pub(crate) fn extract_logs(
     table: &Table,
     body: &[u8],
@@ -55,7 +55,7 @@ pub(crate) fn extract_logs(
     writer.finish(walked)
 }
 
-/// A log record's own fields.
+/// Fields of a log record.
 #[derive(Default)]
 struct LogView<'a> {
     encoded: &'a [u8],
@@ -67,7 +67,7 @@ struct LogView<'a> {
     observed_ns: u64,
 }
 
-/// Reads log records one after the other; its buffers serve the whole request.
+/// Reader of successive log records, with buffers for the whole request.
 struct LogReader<'t, 'a> {
     table: &'t Table,
     trie: &'t mut KeyTrie,
@@ -104,8 +104,8 @@ impl<'a> LogReader<'_, 'a> {
                 _ => {}
             }
         }
-        // Before it had a field of its own the name of an event was an attribute; and in the field
-        // Rust's `tracing` tells the line of code that the event is from (`event src/a.rs:1`).
+        // An event's name was an attribute before it had its own field, where Rust's `tracing`
+        // writes the event's source line (`event src/a.rs:1`).
         let is_place = view.event.starts_with(b"event ") && !event_attribute.is_empty();
         if view.event.is_empty() || is_place {
             view.event = event_attribute;

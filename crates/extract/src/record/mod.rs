@@ -1,21 +1,21 @@
-//! Encoded requests to records, when they arrive.
+//! Conversion of encoded requests to records on arrival.
 //!
-//! One pass over each span or log event: its keys lead through a trie to the rules of retention,
-//! and the retained facts are written to the batch of its shard in the layout that `resolve` reads
+//! Each span or log event is read in one pass: a trie of its keys gives the retention rules, and
+//! the retained facts are written to the batch of its shard, in the layout that `resolve` reads
 //! when the trace is complete.
 //!
 //! ```text
 //! traces, logs    an encoded request -> records for each shard
-//! attributes      the attributes of the span at hand
-//! key_trie        sequences of attribute keys, remembered from request to request
-//! retention       rules of a span's attributes, memoised by its keys and conditions
+//! attributes      attributes of the current span
+//! key_trie        sequences of attribute keys, kept between requests
+//! retention       rules of a span's attributes, cached by its keys and conditions
 //! rule            rule of one attribute
-//! tool_messages   the parts of a model's messages that speak of tools
-//! layout          the bytes of a record's facts, written here and read by `resolve`
+//! tool_messages   filter of a model's messages for those about tools
+//! layout          byte layout of a record's facts, read by `resolve`
 //! batch_writer    records into the batches of their shards
 //! peer            peer of a span in another process
 //! resources       cache of decoded resources
-//! translate       records of one table in the terms of another
+//! translate       translation of records from one table to another
 //! counts          accepted and rejected items, with reasons
 //! ```
 

@@ -1,21 +1,21 @@
-//! Peer of a span in another process, so that its spans can be waited for.
+//! Peer of a span in another process, which lets completion wait for its spans.
 
 use spanscore_base::model::{SpanFlags, fingerprint};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::number::span;
 use spanscore_base::otlp::wire::{Field, Fields};
 
-/// `SpanKind` of a call to another process: client, and producer of a message.
+/// `SpanKind` values of calls to another process: client, and producer of a message.
 const CALLS: [u64; 2] = [3, 4];
 
-/// Attributes that name the other side, as semantic conventions past and present have them.
+/// Attributes that name the peer in past and present semantic conventions.
 const PEERS: [&str; 6] =
     ["server.address", "net.peer.name", "peer.service", "rpc.service", "url.full", "http.url"];
 
-/// A number for the other side that a span calls; 0 for a span that calls none.
+/// Returns a number for the peer called by a span; 0 without a call.
 ///
-/// A tool or an agent that is called is told by the name of its span. A call of a model is none:
-/// no model sends its spans here.
+/// The span's name identifies a called tool or agent. A model call does not count: no model sends
+/// its spans here.
 pub(super) fn of(kind: u64, flags: SpanFlags, name: &[u8], encoded: &[u8]) -> u32 {
     if !CALLS.contains(&kind) {
         return 0;
@@ -47,7 +47,7 @@ fn address(encoded: &[u8]) -> Option<u32> {
     found.map(|(_, peer)| peer)
 }
 
-/// The host of a URL; anything else as it is.
+/// Returns the host of a URL; other texts unchanged.
 fn host(value: &str) -> &str {
     let rest = value.split_once("://").map_or(value, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or(rest)

@@ -1,4 +1,4 @@
-//! Resources, shared by all traces that have the same.
+//! Cache of resources, shared by all traces with the same one.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use spanscore_base::otlp::any_value::key_values;
 use spanscore_base::otlp::semconv::SERVICE_NAME;
 use spanscore_base::value::Value;
 
-/// Most resources that are remembered, and most bytes of them; when one more comes all are
-/// forgotten, which only costs memory: traces keep theirs.
+/// Limit on cached resources, then on their bytes; beyond either the cache is cleared, which only
+/// costs memory, as traces hold theirs.
 const RESOURCES_MAX: usize = 1024;
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Largest resource that is remembered, bytes: it may be as large as a request.
+/// Largest cached resource, bytes: it may be as large as a request.
 const RESOURCE_BYTES_MAX: usize = 16 << 10;
 
-/// Resources seen before.
+/// Cache of resources.
 #[derive(Default)]
 pub(crate) struct ResourceCache {
     known: HashTable<Arc<Resource>>,
-    /// Bytes of those that are known.
+    /// Bytes of the cached resources.
     bytes: usize,
     hasher: DefaultHashBuilder,
 }
 
 impl ResourceCache {
-    /// The resource of that encoding.
+    /// Returns the resource with that encoding.
     pub(crate) fn intern(&mut self, encoded: &[u8]) -> Arc<Resource> {
         let hash = self.hasher.hash_one(encoded);
         if let Some(known) = self.known.find(hash, |known| known.encoded == encoded) {
@@ -53,7 +53,7 @@ impl ResourceCache {
     }
 }
 
-/// Attributes are field 1 of a resource, as of a `KeyValueList`.
+/// Attributes are field 1 of a resource, as in a `KeyValueList`.
 fn service_name(encoded: &[u8]) -> String {
     let found = key_values(encoded).flatten().find(|(key, _)| *key == SERVICE_NAME);
     match found.map(|(_, value)| value.to_value()) {

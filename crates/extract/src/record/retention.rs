@@ -1,5 +1,5 @@
-//! Rules by which the attributes of a span are retained, one list for each sequence of keys and the
-//! conditions that hold: memoised at the node of the trie where the sequence ends.
+//! Retention rules for the attributes of a span, by its sequence of keys and satisfied conditions:
+//! cached at the last node of the sequence in the trie.
 
 use std::cell::OnceCell;
 
@@ -13,31 +13,31 @@ use crate::table::bit_set::BitSet;
 use crate::table::{Matching, Projection, Table, names_tools};
 use spanscore_base::otlp::any_value::key_value;
 
-/// Most entries that are remembered.
+/// Limit on cached entries.
 const RETENTIONS_MAX: usize = 1024;
-/// Most entries that are remembered for one sequence of keys.
+/// Limit on cached entries for one sequence of keys.
 const PER_SEQUENCE_MAX: usize = 8;
 const NONE: u32 = u32::MAX;
 
-/// Parts that are retained of spans with certain keys and conditions.
+/// Retained parts of spans with certain keys and conditions.
 #[derive(Default)]
 pub(crate) struct Retention {
     bits: BitSet,
-    /// Another one for the same keys.
+    /// Next entry for the same keys.
     other: u32,
-    /// The stated conditions that hold, as a field of a record's facts.
+    /// Satisfied stated conditions, as a field of a record's facts.
     pub(crate) conditions: Vec<u8>,
     pub(crate) keep: Projection,
     pub(crate) kind: SpanKind,
-    /// Rules of the retained attributes, in the order in which they are written.
+    /// Rules of the retained attributes, in the order of writing.
     pub(crate) rules: Vec<AttributeRule>,
-    /// Number of the rules at the beginning that are slots.
+    /// Number of leading rules with a slot.
     pub(crate) leading_slots: usize,
-    /// Rules of all attributes of a root span, once one was written.
+    /// Rules of all attributes of a root span, set when the first is written.
     pub(crate) root: OnceCell<Vec<[Option<Rule>; 2]>>,
 }
 
-/// Kind of a span by the conditions that hold.
+/// Kind of a span by its satisfied conditions.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SpanKind {
     pub(crate) tool: bool,
@@ -48,13 +48,13 @@ pub(crate) struct SpanKind {
     pub(crate) log: bool,
 }
 
-/// The entries of the sequences so far.
+/// Entries of the sequences so far.
 #[derive(Default)]
 pub(crate) struct Retentions {
     known: Vec<Retention>,
-    /// That of a span that has fallen off the trie, or that found no room.
+    /// Entry of a span that has left the trie, or found no room.
     once: Retention,
-    /// Number of spans that found no room for their entry.
+    /// Number of spans without room for their entry.
     missed: u32,
 }
 
@@ -68,13 +68,13 @@ impl Retentions {
         self.missed = 0;
     }
 
-    /// Returns the number of spans that found no room for their entry: odd ones may have filled
-    /// that of common ones.
+    /// Returns the number of spans without room for their entry: rare ones may occupy the place of
+    /// common ones.
     pub(crate) fn missed(&self) -> u32 {
         self.missed
     }
 
-    /// The entry among those that begin with `first`; a new one becomes the first.
+    /// Returns the entry from the list at `first`; a new one becomes its head.
     #[inline]
     pub(crate) fn of(
         &mut self,
@@ -83,10 +83,10 @@ impl Retentions {
         attributes: &SpanAttributes<'_>,
         first: &mut u32,
     ) -> &Retention {
-        // The same keys do not mean the same retention: conditions speak of values, too (a span
-        // kind, a status). So an entry is found by the bits of the conditions that hold, among the
-        // few that this sequence of keys has had. Forgetting the comparison of bits would read a
-        // tool span as the model span that had the same keys before it.
+        // Equal keys do not imply equal retention: conditions also test values (a span kind, a
+        // status). An entry is therefore found by the bits of the satisfied conditions, among the
+        // few of this sequence. Without that comparison, a tool span would be read like an earlier
+        // model span with the same keys.
         let mut at = *first;
         for _ in 0..PER_SEQUENCE_MAX {
             match self.known.get(at as usize) {
@@ -96,7 +96,7 @@ impl Retentions {
                 Some(retention) => at = retention.other,
                 None if self.is_full() => break,
                 None => {
-                    // What came last is looked at first: kinds of spans come in runs.
+                    // The last one is checked first: equal kinds of spans come in runs.
                     let retention =
                         Retention { other: *first, ..Retention::new(table, matching, attributes) };
                     *first = self.known.len() as u32;
@@ -105,13 +105,13 @@ impl Retentions {
                 }
             }
         }
-        // Counted, not refused: the span is read rightly all the same, only without a memo, and
-        // many such spans make the trie start anew.
+        // Counted, not rejected: the span is read correctly without a cached entry, and many such
+        // spans clear the trie.
         self.missed = self.missed.saturating_add(1);
         self.once(table, matching, attributes)
     }
 
-    /// A retention that is not remembered.
+    /// Computes an entry that is not cached.
     #[cold]
     pub(crate) fn once(
         &mut self,
@@ -154,7 +154,7 @@ impl Retention {
         retention
     }
 
-    /// Lists the rules of the attributes.
+    /// Collects the rules of the attributes.
     fn list(&mut self, table: &Table, attributes: &SpanAttributes<'_>) {
         for (place, (meaning, entry)) in (0..).zip(attributes.meanings()) {
             let key = key_value(entry).unwrap_or_default().0;
@@ -162,7 +162,7 @@ impl Retention {
                 KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) => {
                     self.rules_of_slot(table, slot, key)
                 }
-                // What says a kind may be a part of what is read, or hold the id of a call.
+                // A key that states a kind may also be a part of a value read, or hold a call's id.
                 KeyMeaning::Behind | KeyMeaning::Kind => [None, self.rule_of_key(table, key)],
                 KeyMeaning::Unread => [None, None],
             };
@@ -176,7 +176,7 @@ impl Retention {
         MessagePart::join(messages.collect());
     }
 
-    /// Returns the rules of an attribute with a slot: under its slot, and as its key is matched.
+    /// Returns the rules of an attribute with a slot: by slot, and by key.
     fn rules_of_slot(&self, table: &Table, slot: u16, key: &[u8]) -> [Option<Rule>; 2] {
         let keep = &self.keep;
         let is_named = keep.slots.has(slot) || keep.tools_only.has(slot);
@@ -191,7 +191,7 @@ impl Retention {
         [under_slot, matched.filter(is_new)]
     }
 
-    /// Returns the rule of a key that has a slot, though no source names it on such a span.
+    /// Returns the rule of a key with a slot that no source names on such a span.
     fn rule_of_unnamed(&self, table: &Table, slot: u16, key: &[u8]) -> Option<Rule> {
         let keep = &self.keep;
         let is_body = is_common(key) && table.matcher.is_body(key);
@@ -232,7 +232,7 @@ impl Retention {
         }
     }
 
-    /// Returns the rule of a key that matches words and may hold a body: that of a tool is none.
+    /// Returns the rule of a key that matches words and may hold a body; a tool's does not.
     fn body_or_words(&self, words: u32) -> Rule {
         if self.kind.tool {
             Rule::WordMatch(words)
@@ -242,9 +242,9 @@ impl Retention {
     }
 }
 
-/// Returns true if a key is nobody's own: many instrumentations write `input` or `gen_ai.prompt`,
-/// and some dialect reads it of others. Keys of a vendor are left to the dialects that read them:
-/// to keep the states of all steps of a graph costs too much.
+/// Returns true if a key is used by many vendors, such as `input` or `gen_ai.prompt`, so that it is
+/// read on unknown spans too. Keys of one vendor are left to their dialects: storing the states of
+/// all steps of a graph costs too much.
 fn is_common(key: &[u8]) -> bool {
     let is_bare = key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     is_bare || key.starts_with(b"gen_ai.")

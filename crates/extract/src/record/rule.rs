@@ -1,7 +1,7 @@
-//! Rule of one attribute: in which form, and on which values, it is written to the record.
+//! Rule of one attribute: the form in which it is written, and for which values.
 
 use super::layout::{ATTRIBUTE, BODY, NUMBERED, OTHER, WORD_MATCH, put, put_attribute, put_words};
-use super::tool_messages::{MessagePart, is_structured_value, speaks_of_tools};
+use super::tool_messages::{MessagePart, is_structured_value, may_mention_calls};
 use crate::table::bit_set::BitSet;
 use crate::table::{Table, names_tools};
 use spanscore_base::otlp::any_value::key_value;
@@ -11,47 +11,47 @@ use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 /// Attribute of a span with its rule.
 #[derive(Clone, Copy)]
 pub(crate) struct AttributeRule {
-    /// Place of the attribute among those that were read.
+    /// Index of the attribute among those read.
     pub(crate) place: u32,
-    /// Form in which it is written.
+    /// Form of the record's field.
     pub(crate) rule: Rule,
 }
 
-/// Form in which an attribute is written; `words` are the sources with a word that its key matches.
+/// Form in which an attribute is written; `words` are the sources with a word matched by its key.
 #[derive(Clone, Copy)]
 pub(crate) enum Rule {
-    /// Under its slot.
+    /// By slot.
     Slot(u16),
-    /// Under its slot, if its value mentions tools.
+    /// By slot, if its value mentions tools.
     ToolSlot(u16),
-    /// Under its key, for a source of a prefix.
+    /// By key, for a source with a prefix.
     Keyed(u32),
-    /// Under its key, if it belongs to a message about tools.
+    /// By key, if it belongs to a message about tools.
     Message(MessagePart),
-    /// Under its key, for the sources of the words.
+    /// By key, for the sources with the words.
     WordMatch(u32),
-    /// As a body, if its value may be that of a request or response.
+    /// As a body, if its value may be a request or response.
     Body {
-        /// Sources with a word that the key matches.
+        /// Sources with a word matched by the key.
         words: u32,
-        /// Form of any other value.
+        /// Form of other values.
         otherwise: Otherwise,
     },
-    /// As a field of a numbered message of an unknown instrumentation.
+    /// As a field of a numbered message from an unknown instrumentation.
     Numbered {
         /// True if the key names tools.
         names_tools: bool,
     },
 }
 
-/// Form in which a value is written that is no body.
+/// Form of a value other than a body.
 #[derive(Clone, Copy)]
 pub(crate) enum Otherwise {
-    /// Not at all.
+    /// Dropped.
     Drop,
-    /// Under its key.
+    /// By key.
     Keyed,
-    /// As [`Rule::Numbered`].
+    /// See [`Rule::Numbered`].
     Numbered {
         /// True if the key names tools.
         names_tools: bool,
@@ -59,7 +59,7 @@ pub(crate) enum Otherwise {
 }
 
 impl Rule {
-    /// Returns the place of the rule in a record: slots first, numbered messages last.
+    /// Returns the rule's rank in a record: slots first, numbered messages last.
     pub(super) fn order(&self) -> u8 {
         match self {
             Self::Slot(_) | Self::ToolSlot(_) => 0,
@@ -71,19 +71,19 @@ impl Rule {
         }
     }
 
-    /// Returns true for the rules that write under a slot.
+    /// Returns true for rules that write a slot.
     pub(super) fn is_of_slot(&self) -> bool {
         matches!(self, Self::Slot(_) | Self::ToolSlot(_))
     }
 
-    /// Returns the part of a message that the rule is about.
+    /// Returns the message part of the rule.
     pub(super) fn message_mut(&mut self) -> Option<&mut MessagePart> {
         if let Self::Message(part) = self { Some(part) } else { None }
     }
 
     /// Writes an attribute, given its encoded value and `KeyValue`. `whole_bodies` retains bodies
-    /// that do not mention tools. Returns true if it is a model's request or response about tools
-    /// under a key that no dialect knows.
+    /// without a mention of tools. Returns true for a model's request or response about tools under
+    /// a key unknown to the dialects.
     #[inline(always)]
     pub(super) fn write(
         &self,
@@ -94,7 +94,7 @@ impl Rule {
         match *self {
             Self::Slot(slot) => put_attribute(arena, ATTRIBUTE, slot, value),
             Self::ToolSlot(slot) => {
-                if speaks_of_tools(value) {
+                if may_mention_calls(value) {
                     put_attribute(arena, ATTRIBUTE, slot, value);
                 }
             }
@@ -123,7 +123,7 @@ fn put_body(
     arena: &mut Vec<u8>,
 ) -> bool {
     let is_structured = is_structured_value(value);
-    let is_about_tools = is_structured && speaks_of_tools(value);
+    let is_about_tools = is_structured && may_mention_calls(value);
     if is_about_tools || is_structured && whole_bodies {
         put_words(arena, BODY, words, entry);
         return is_about_tools;
@@ -149,8 +149,8 @@ fn put_keyed(arena: &mut Vec<u8>, words: u32, entry: &[u8]) {
     }
 }
 
-/// Returns the rules of all attributes of an encoded root span, in order: none for a key that came
-/// before, two for one with a slot that is retained under its key, too.
+/// Returns the rules of all attributes of an encoded root span in order: none for a repeated key,
+/// two for one with a slot that is also retained by key.
 pub(super) fn root_rules(table: &Table, span: &[u8]) -> Result<Vec<[Option<Rule>; 2]>, Malformed> {
     let mut rules = Vec::new();
     let mut written = BitSet::default();
@@ -167,7 +167,7 @@ pub(super) fn root_rules(table: &Table, span: &[u8]) -> Result<Vec<[Option<Rule>
     Ok(rules)
 }
 
-/// Returns the rule of an attribute of a root span that is retained under its key.
+/// Returns the rule of an attribute of a root span that is retained by key.
 fn root_rule(table: &Table, key: &[u8]) -> Rule {
     let matcher = &table.matcher;
     let words = || matcher.words.sources_of(key);

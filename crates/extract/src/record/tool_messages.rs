@@ -1,8 +1,8 @@
-//! Filter of a model's messages: only those about tools are retained.
+//! Filter of a model's messages that retains those about tools.
 //!
-//! Calls may stand only in messages, so messages are read whatever is evaluated; but most of their
-//! bytes are prose that nobody asked for. A retained part may hold a call or its result; a dropped
-//! one holds neither, in any of the known shapes.
+//! Calls may occur only in messages, so messages are always read; but most of their bytes are prose
+//! that no evaluator needs. A retained part may contain a call or its result; a dropped one
+//! contains neither, in any known shape.
 
 use std::sync::LazyLock;
 
@@ -13,14 +13,14 @@ use super::rule::{AttributeRule, Rule};
 use crate::table::names_tools;
 use spanscore_base::otlp::wire::leading_bytes;
 
-/// A text of up to this many bytes in a message about tools is kept unread: a role, an id, a name.
+/// Longest unread text retained in a message about tools, bytes: a role, an id, a name.
 const SHORT_MAX: usize = 66;
 
-/// Returns true if an encoded value may hold a tool call or its result. Prose is told by its first
-/// byte, since calls stand in JSON, Python literals or structured values; in those every known
-/// shape has one of `tool_calls`, `tool_use`, `tool-call`, `toolUse`, `toolRequest`,
+/// Returns true if an encoded value may contain a tool call or its result. Prose is recognized by
+/// its first byte, since calls are written as JSON, Python literals or structured values. In those,
+/// every known shape has one of `tool_calls`, `tool_use`, `tool-call`, `toolUse`, `toolRequest`,
 /// `"role":"tool"`, `function_call`, `functionCall`, `"function"` and the like.
-pub(crate) fn speaks_of_tools(value: &[u8]) -> bool {
+pub(crate) fn may_mention_calls(value: &[u8]) -> bool {
     let text = match leading_bytes(value, 1) {
         Some((text, _)) if !is_structured(text) => return false,
         _ => value,
@@ -39,7 +39,7 @@ pub(crate) fn speaks_of_tools(value: &[u8]) -> bool {
 static TOOL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("ool"));
 static FUNCTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("unction"));
 
-/// Returns true if an encoded value is an object or list, or a text that begins like one.
+/// Returns true if an encoded value is an object or list, or a text that starts like one.
 pub(crate) fn is_structured_value(value: &[u8]) -> bool {
     match leading_bytes(value, 1) {
         Some((text, _)) => {
@@ -55,35 +55,35 @@ fn is_structured(text: &[u8]) -> bool {
     first.is_some_and(|byte| b"[{(\"'".contains(byte))
 }
 
-/// Message of a span: number of its prefix and its index. Indices behind different prefixes are
-/// different messages; keys without an index are one.
+/// Message of a span: number of its prefix, and its index. Equal indices after different prefixes
+/// are different messages; keys without an index are one.
 type MessageKey = (u16, u32);
 
-/// Attribute of a message, such as `llm.input_messages.3.message.role`, as its key and those beside
-/// it describe it.
+/// Attribute of a message, such as `llm.input_messages.3.message.role`, described by its key and
+/// the message's other keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessagePart {
-    /// Sources with a word that the key matches, a bit each.
+    /// Sources with a word matched by the key, one bit each.
     pub(crate) words: u32,
     message: MessageKey,
     is_call_id: bool,
     is_role: bool,
     names_tools: bool,
-    /// Content of the message by its keys alone.
+    /// Content of the message by its keys.
     content: MessageContent,
 }
 
 /// Content of a message.
 #[derive(Clone, Copy, Default, Debug)]
 struct MessageContent {
-    /// It holds a call or its result.
+    /// True if it contains a call or its result.
     is_of_tools: bool,
-    /// It holds a result.
+    /// True if it contains a result.
     is_result: bool,
 }
 
 impl MessagePart {
-    /// Reads a key: the number of its prefix, and the rest, index first.
+    /// Parses a key: the number of its prefix, and the rest that starts with the index.
     pub(crate) fn new(words: u32, prefix: u16, tail: &[u8]) -> Self {
         let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (number, rest) = tail.split_at(digits);
@@ -115,19 +115,18 @@ impl MessagePart {
         self.is_call_id || self.names_tools
     }
 
-    /// Returns true if the encoded value shows that the message holds a call or a result, though
-    /// the key does not.
+    /// Returns true if the encoded value reveals a call or result that the key does not.
     #[inline]
     fn tells(&self, value: &[u8]) -> bool {
-        !self.is_of_tools() && (self.is_role && says_result(value) || speaks_of_tools(value))
+        !self.is_of_tools() && (self.is_role && says_result(value) || may_mention_calls(value))
     }
 }
 
-/// Contents of those messages of a span whose values tell more than their keys; mostly none.
+/// Contents of the messages revealed by values instead of keys; usually none.
 pub(crate) struct MessageContents(Option<HashMap<MessageKey, MessageContent>>);
 
 impl MessageContents {
-    /// Reads the parts of messages among some rules; `value` gives the encoded value at a place.
+    /// Reads the parts of messages among some rules; `value` returns the encoded value at an index.
     #[inline]
     pub(crate) fn read<'a>(rules: &[AttributeRule], value: impl Fn(u32) -> &'a [u8]) -> Self {
         let mut contents: Option<HashMap<MessageKey, MessageContent>> = None;
@@ -144,7 +143,7 @@ impl MessageContents {
         Self(contents)
     }
 
-    /// Returns true if a part is retained: no prose, except of results.
+    /// Returns true if a part is retained: prose only in results.
     #[inline]
     pub(crate) fn keep(&self, part: &MessagePart, value: &[u8]) -> bool {
         let told = self.0.as_ref().and_then(|contents| contents.get(&part.message));
@@ -181,10 +180,10 @@ mod tests {
             r#"[{"type":"tool-call"}]"#,
             "[{'role': 'tool'}]",
         ] {
-            assert!(speaks_of_tools(&encoded(shape)), "{shape}");
+            assert!(may_mention_calls(&encoded(shape)), "{shape}");
         }
         for prose in ["call the tool_search tool", "[the tool works as a function should]"] {
-            assert!(!speaks_of_tools(&encoded(prose)), "{prose}");
+            assert!(!may_mention_calls(&encoded(prose)), "{prose}");
         }
     }
 

@@ -1,11 +1,10 @@
-//! Records of one table in the terms of another, so that traces stay open while dialects and
+//! Translation of records from one table to another, so that traces stay open while dialects and
 //! evaluators change.
 //!
-//! A record names attribute keys and conditions by their numbers in the table that it was extracted
-//! with. Each number becomes that of the same key or condition in the other table, in its place; of
-//! what the other table does not know the number becomes one that nothing reads. The words that a
-//! key matches are looked up anew. What the first table has not retained is not in the record: the
-//! second cannot find it either, nor by its words what no source of the first reads by words.
+//! A record refers to attribute keys and conditions by their numbers in its table. Each number is
+//! replaced by that of the same key or condition in the other table, or by one that nothing reads.
+//! The words that match a key are searched again. Facts that the first table did not retain are
+//! missing, as are word matches of keys that no source of the first matches by words.
 
 use std::ops::Range;
 
@@ -15,10 +14,10 @@ use spanscore_base::model::SpanRecord;
 use spanscore_base::otlp::any_value::key_value;
 use spanscore_base::otlp::wire::{Field, Fields};
 
-/// Stands for a key or a condition that the other table does not know.
+/// Marks a key or condition unknown to the other table.
 const UNKNOWN: u16 = u16::MAX;
 
-/// The numbers of one table in another.
+/// Mapping of one table's numbers to another's.
 #[derive(Debug)]
 pub struct Translation {
     slots: Vec<u16>,
@@ -27,7 +26,7 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// From the numbers of one table to those of another.
+    /// Builds the mapping from one table to another.
     pub fn new(from: &Table, to: &Table) -> Self {
         let slots = (0..from.slot_count()).map(|slot| {
             let key = from.key(KeySlot(slot));
@@ -42,7 +41,7 @@ impl Translation {
         Self { slots, conditions, words: to.matcher.words.clone() }
     }
 
-    /// Rewrites the facts of records, which stay where they are.
+    /// Rewrites the facts of records in place.
     pub fn apply(&self, arena: &mut [u8], spans: &[SpanRecord]) {
         for record in spans {
             let facts = record.facts.start as usize..record.facts.end as usize;
@@ -74,7 +73,7 @@ impl Translation {
         }
     }
 
-    /// Conditions stand in ascending order.
+    /// Conditions are ascending.
     fn put_conditions(&self, content: &mut [u8]) {
         let ids = content.as_chunks_mut().0;
         let mut renamed: Vec<u16> = ids.iter().map(|id| known(&self.conditions, *id)).collect();
@@ -89,7 +88,7 @@ fn known(numbers: &[u16], number: [u8; 2]) -> u16 {
     numbers.get(usize::from(u16::from_le_bytes(number))).copied().unwrap_or(UNKNOWN)
 }
 
-/// The number of the next field and where its content stands; `at` moves behind it.
+/// Returns the number of the next field and its content's range; advances `at` past it.
 fn next(facts: &[u8], at: &mut usize) -> Option<(u8, Range<usize>)> {
     let mut fields = Fields::new(facts.get(*at..)?);
     let Ok(Some((number, Field::Bytes(content)))) = fields.next() else { return None };

@@ -1,8 +1,8 @@
-//! Several choices of one request to a model (`n` above 1): the run goes on from one of them, and
+//! Alternative choices of one model request (`n` above 1): the run continues with one of them, and
 //! the calls of the others were never made.
 //!
-//! The messages of an answer may also be parts of one choice. So they are choices only if each asks
-//! for the same tools; then the one counts whose calls were run or answered, else the first.
+//! The messages of an answer may also be parts of one choice. They are choices only if each
+//! requests the same tools; the one with executed or answered calls counts, else the first.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::messages::{LlmCall, RequestedAs};
 use super::tree::{NONE, Tree};
 use spanscore_base::model::WorkBudget;
 
-/// Marks the calls of choices that the run did not take. Requests of one message stand together.
+/// Marks the calls of unused choices. Requests of one message are adjacent.
 pub(super) fn drop_others(
     tree: &Tree<'_>,
     inputs: &[FoundValue<'_>],
@@ -35,7 +35,7 @@ pub(super) fn drop_others(
     }
 }
 
-/// Bytes of a text that are searched for a word within a step.
+/// Bytes of a text searched for a word in one step.
 const BYTES_PER_STEP: usize = 16;
 
 fn drop_others_of(
@@ -66,7 +66,7 @@ fn drop_others_of(
     let taken: Vec<bool> =
         choices.iter().map(|choice| calls[choice.clone()].iter().any(is_taken)).collect();
     let none_is = !taken.contains(&true);
-    // All were taken: then they were no choices.
+    // All were executed, so they were no choices.
     if taken.iter().all(|taken| *taken) || none_is && !none_ran {
         return;
     }
@@ -78,7 +78,7 @@ fn drop_others_of(
     }
 }
 
-/// Returns the ranges of the calls of each message in an answer.
+/// Returns the ranges of calls per message of an answer.
 fn choices(calls: &[LlmCall<'_>]) -> Vec<Range<usize>> {
     let mut choices: Vec<Range<usize>> = Vec::new();
     for (at, call) in calls.iter().enumerate() {

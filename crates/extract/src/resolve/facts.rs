@@ -1,4 +1,4 @@
-//! Facts of a trajectory beside its calls: user input, final output, usage, cost, tool definitions.
+//! Facts of a trajectory other than calls: user input, final output, usage, cost, tool definitions.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -23,7 +23,7 @@ use spanscore_base::model::{
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
 
-/// Most texts of models that are read as remarks of one trace.
+/// Limit on model texts read as remarks of one trace.
 const REMARKS_MAX: usize = 200;
 
 pub(super) fn fill<'a>(
@@ -67,14 +67,13 @@ pub(super) fn fill<'a>(
     trajectory.kept_spans = kept_spans(table, tree);
     if table.spans {
         trajectory.spans = tree.spans.iter().filter_map(|span| span.facts.parts()).collect();
-        // Parts are copies for expressions, which no evaluator reads.
+        // Parts are copies for expressions; evaluators do not read them.
         let copied: usize = trajectory.spans.iter().map(|parts| parts.len()).sum();
         trajectory.bytes = trajectory.bytes.saturating_sub(copied);
     }
 }
 
-/// Sorts the candidates for the user's input and the final output into the order in which they are
-/// tried.
+/// Sorts the candidates for the user's input and the final output by precedence.
 fn rank<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -85,21 +84,21 @@ fn rank<'a>(
         let source = plan.sources.get(usize::from(found.source));
         (source.is_none_or(|source| source.source.fallback), found.source)
     };
-    // Of the log events of one span the last one is the newest message, hence `!start_ns`.
+    // Of a span's log events the last one is the newest message, hence `!start_ns`.
     let span_start = |found: &FoundValue<'_>| {
         tree.get(found.span).map_or(found.start_ns, |it| it.record.start_ns)
     };
-    let aside = Aside::of(tree);
+    let aside = AuxiliarySpans::of(tree);
     let is_aside = |found: &FoundValue<'_>| aside.has(found.span);
     inputs.sort_by_key(|found| (is_aside(found), rank(found), span_start(found), !found.start_ns));
     outputs.sort_by_key(|found| (is_aside(found), rank(found), !found.end_ns));
 }
 
-/// Spans of calls to models that serve the application and not the user: a title for the
-/// conversation. What they were asked and said is no question and no answer of the run.
-struct Aside(Vec<u32>);
+/// Spans of model calls that serve the application instead of the user, such as a title for the
+/// conversation. Their texts are neither question nor answer of the run.
+struct AuxiliarySpans(Vec<u32>);
 
-impl Aside {
+impl AuxiliarySpans {
     fn of(tree: &Tree<'_>) -> Self {
         let flag = |span: &Span<'_>| span.record.flags.has(SpanFlags::TITLE);
         if !tree.spans.iter().any(flag) {
@@ -120,43 +119,43 @@ impl Aside {
 pub(super) enum TextVerdict {
     /// Chosen.
     Taken,
-    /// Never read: an earlier candidate was chosen.
+    /// Never read, since an earlier candidate was chosen.
     #[default]
     NotAsked,
-    /// Without a value: its source yields none there.
+    /// No value from its source.
     Nothing,
-    /// Weak: empty, or more than the user's words; a later candidate may be better.
+    /// Weak: empty, or more than the user's words, so that a later candidate may be better.
     Weak,
     /// A placeholder.
     Redacted,
-    /// Cut off, or not of its form.
+    /// Truncated or malformed.
     Unreadable,
 }
 
 /// Candidate for the user's input or the final output, with its verdict.
-pub(super) struct ToldText {
+pub(super) struct TextCandidate {
     pub(super) source: u16,
     pub(super) span: u32,
     pub(super) verdict: TextVerdict,
 }
 
-/// Returns the candidates for the user's input and for the final output, in the order in which they
-/// are tried, with their verdicts.
+/// Returns the candidates for the user's input and the final output in order of precedence, with
+/// their verdicts.
 pub(super) fn told<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
     gathered: &Gathered<'a>,
-) -> [Vec<ToldText>; 2] {
+) -> [Vec<TextCandidate>; 2] {
     let mut inputs = gathered.inputs.clone();
     let mut outputs = gathered.outputs.clone();
     rank(plan, tree, &mut inputs, &mut outputs);
     [inputs, outputs].map(|found| {
-        let told = |found: &FoundValue<'_>| ToldText {
+        let told = |found: &FoundValue<'_>| TextCandidate {
             source: found.source,
             span: found.span,
             verdict: TextVerdict::default(),
         };
-        let mut all: Vec<ToldText> = found.iter().map(told).collect();
+        let mut all: Vec<TextCandidate> = found.iter().map(told).collect();
         first_text(plan, &found, |at, verdict| all[at].verdict = verdict);
         all
     })
@@ -174,8 +173,8 @@ fn first_text<'a>(
     for (at, found) in found.iter().enumerate() {
         let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
         let is_reply = source.source.fallback && source.role == Role::FinalOutput;
-        // Of one source the newest value counts, even if it is empty; so does the newest reply of a
-        // model, by whichever source.
+        // The newest value of one source counts, even if empty; so does the newest reply of a
+        // model, from any source.
         if let Some((known, end_ns, known_is_reply)) = empty
             && (known == found.source || known_is_reply && is_reply && found.end_ns < end_ns)
         {
@@ -210,7 +209,7 @@ fn first_text<'a>(
     poor.0
 }
 
-/// Reads what models said, one candidate for the final output after the other.
+/// Reads the models' messages, each a candidate for the final output.
 fn remarks<'a>(
     plan: &'a ReadingPlan,
     outputs: &[FoundValue<'a>],
@@ -225,11 +224,11 @@ fn remarks<'a>(
     outputs.iter().take(REMARKS_MAX).filter_map(said).collect()
 }
 
-/// Reads what models were given, in the order of their spans. Models may give the calls of each
-/// turn the same ids, so results are told apart by their values too.
+/// Reads the models' inputs in span order. Models may repeat call ids in each turn, so results are
+/// also distinguished by value.
 pub(super) fn heard<'a>(plan: &'a ReadingPlan, gathered: &Gathered<'a>) -> HeardTexts<'a> {
     let inputs = gathered.model_inputs.clone();
-    // Results of tools that ran beside the model stand in its answer.
+    // Results of tools run by the model's provider are in its answer.
     let is_answer = move |found: &FoundValue<'_>| {
         let source = plan.sources.get(usize::from(found.source));
         source.is_some_and(|source| source.role == Role::OutputMessages)
@@ -269,7 +268,7 @@ fn is_weak(role: Role, value: &Value<'_>) -> bool {
     }
 }
 
-/// Reads tool definitions, first from lists, then from the tool spans that describe their tool.
+/// Reads tool definitions, first from lists, then from tool spans with a description.
 fn read_definitions<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -343,7 +342,7 @@ struct SpanUsage {
     cost: Option<f64>,
 }
 
-/// Sums counts over the innermost spans that have them: outer ones repeat the sums.
+/// Sums counts over the innermost spans with counts, since outer ones repeat the sums.
 fn count<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -382,7 +381,7 @@ fn innermost_cost(tree: &Tree<'_>, spans: &[(u32, SpanUsage)]) -> Option<f64> {
     (!costs.is_empty()).then(|| costs.iter().sum::<f64>().min(f64::MAX))
 }
 
-/// Returns for each entry true if it counts and no span inside it does.
+/// Returns true for each entry that counts and has no counting span inside.
 fn innermost(
     tree: &Tree<'_>,
     spans: &[(u32, SpanUsage)],
@@ -456,8 +455,8 @@ impl SpanUsage {
     }
 }
 
-/// Returns the spans with attributes that an evaluator needs, in the order in which they ended: of
-/// one instant, spans before those that they are within, then in order of start.
+/// Returns the spans with attributes that an evaluator needs, by end. Spans that end together are
+/// ordered inner before outer, then by start.
 fn kept_spans<'a>(table: &'a Table, tree: &Tree<'a>) -> Vec<KeptSpan<'a>> {
     let mut kept = Vec::new();
     if table.groups().is_empty() {

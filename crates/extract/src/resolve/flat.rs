@@ -1,8 +1,8 @@
-//! Fast path for tool calls in messages that are flattened to one attribute for each field.
+//! Fast path for tool calls in messages flattened to one attribute per field.
 //!
-//! Messages that this reader does not understand as a whole are left to
-//! [`Messages`](super::super::decode::Messages), which knows every shape but needs the attributes
-//! built into a value first; on all others both agree.
+//! Messages not fully understood here are left to [`Messages`](super::super::decode::Messages),
+//! which knows every shape but needs the attributes built into a value first; on all others both
+//! agree.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use crate::record::layout::{self, Attribute};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
 
-/// Reads the calls in the messages of models behind a prefix of keys, among a span's attributes
-/// without slots (keys and encoded values); `None` if anything is not understood.
+/// Reads the calls in models' messages with a key prefix, from a span's attributes without slots
+/// (keys and encoded values); `None` if anything is not understood.
 ///
 /// The shapes are `INDEX.message.tool_calls.INDEX.tool_call.{id, function.name,
 /// function.arguments}` (OpenInference) and `INDEX.tool_calls.INDEX.{id, name, arguments}`
@@ -31,7 +31,7 @@ pub(super) fn calls<'a>(
         let AnyValue::String(text) = layout::read(value) else { return None };
         let (at, field) = index(tail)?;
         if at != message.at {
-            // A later message, or the attributes are out of order.
+            // A later message, or attributes out of order.
             let is_next = at > message.at || message.is_new;
             if !is_next || !message.is_understood() {
                 return None;
@@ -61,7 +61,7 @@ pub(super) fn calls<'a>(
     message.is_understood().then_some(calls)
 }
 
-/// Splits `3.rest` into number and rest.
+/// Splits `3.rest` into its number and `rest`.
 fn index(tail: &[u8]) -> Option<(u32, &[u8])> {
     let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = tail.split_at(digits);
@@ -77,14 +77,14 @@ struct FlatMessage {
     at: u32,
     #[default = true]
     is_new: bool,
-    /// True if the author is a model, false if it is another; `None` while no author is read.
+    /// True for a model's message, false for another author's; `None` before the author is read.
     has_author: Option<bool>,
     has_text: bool,
 }
 
 impl FlatMessage {
-    /// Returns true if the message is understood. A model's text holds no calls beside those in
-    /// fields; the text of any other author may.
+    /// Returns true if the message is understood. A model's text has no calls other than those in
+    /// fields; another author's may.
     fn is_understood(&self) -> bool {
         self.has_author.unwrap_or(!self.has_text)
     }
@@ -95,7 +95,7 @@ struct FlatCall<'a> {
     at: u32,
     #[default = true]
     is_new: bool,
-    /// True if its fields stand within `tool_call`, which marks a call whatever fields it has.
+    /// True if its fields are within `tool_call`, which marks a call with any fields.
     is_named: bool,
     id: Option<&'a str>,
     name: Option<&'a str>,
@@ -119,7 +119,7 @@ impl<'a> FlatCall<'a> {
             b"arguments" => &mut self.arguments,
             _ => return None,
         };
-        // Of a repeated field the last one counts, as in a map.
+        // The last of repeated fields counts, as in a map.
         *place = Some(text);
         Some(())
     }
@@ -130,7 +130,7 @@ impl<'a> FlatCall<'a> {
         }
         let name = self.name.filter(|name| !name.is_empty())?;
         let id = self.id.filter(|id| !id.is_empty()).map(Cow::Borrowed);
-        // Items of OpenAI's Responses have an id beside the `call_id`, prefixed `fc_`.
+        // Items of OpenAI's Responses API have an id in addition to `call_id`, prefixed `fc_`.
         let (id, item_id) = match id {
             Some(id) if id.starts_with("fc_") => (None, Some(id)),
             id => (id, None),

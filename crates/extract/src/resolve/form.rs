@@ -1,5 +1,5 @@
-//! Memo of the sources that may find anything on a record, by its conditions and attributes: the
-//! spans of an instrumentation repeat both, and most sources name what a record does not hold.
+//! Cache of the relevant sources for a record, by its conditions and attributes: an
+//! instrumentation's spans repeat both, and most sources read keys that a record does not have.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::record::layout;
 use crate::table::KeySlot;
 use crate::table::bit_set::BitSet;
 
-/// Most cached forms. The next one clears the cache, so that odd spans cannot fill the place of
-/// common ones.
+/// Limit on cached forms. The next one clears the cache, so that rare spans cannot occupy the place
+/// of common ones.
 const KEPT_MAX: usize = 512;
 
-/// Most attributes of a form that is cached.
+/// Limit on the attributes of a cached form.
 const KEPT_SLOTS_MAX: usize = 1024;
 
-/// Forms that are searched before the hash table is asked: so many recent ones, and as many of the
-/// trace.
+/// Limit on forms searched linearly before the hash table: this many recent ones, and as many of
+/// the trace.
 const NEAR_MAX: usize = 8;
 
 /// Cycle of misses of the recent forms: the first [`NEAR_MAX`] misses of each cycle replace a
@@ -36,16 +36,16 @@ pub(super) struct Signature<'a> {
     pub(super) conditions: &'a [u8],
     /// The [kinds](crate::record::layout::kind) of its facts.
     pub(super) kinds: u16,
-    /// Sources with a word that the key of some attribute without a slot matches.
+    /// Sources with a word matched by the key of an attribute without a slot.
     pub(super) words: u32,
     /// Slots of its attributes, in order.
     pub(super) slots: &'a [KeySlot],
 }
 
-/// Sources to be read on all records of one signature.
+/// Sources relevant for all records of one signature.
 #[derive(Debug)]
 pub(super) struct RecordForm {
-    /// The dialects that take such a record for a tool call, the first one first.
+    /// Dialects that read such a record as a tool call, by priority.
     pub(super) dialects: Vec<u16>,
     /// The record hands over to another agent.
     pub(super) handoff: bool,
@@ -55,14 +55,14 @@ pub(super) struct RecordForm {
     pub(super) pending: bool,
     /// The record is an evaluation of the run.
     pub(super) evaluator: bool,
-    /// The sources of all facts but those of tool calls that read an attribute, each behind the
-    /// place of that attribute; in the order of the places.
+    /// Sources of all facts except tool calls that read an attribute, each after the attribute's
+    /// index, sorted by index.
     pub(super) by_attribute: Vec<(u16, u16)>,
-    /// Other sources that may find anything, without those of tool calls.
+    /// Other relevant sources, except those of tool calls.
     pub(super) by_other: Vec<u16>,
-    /// The sources of the parts of a tool call that may find anything.
+    /// Relevant sources for the parts of a tool call.
     call: [Vec<Candidate>; Role::CALL.len()],
-    /// Number of words that all of these look for in keys.
+    /// Number of words that all of these search in keys.
     word_count: usize,
     encoded_conditions: Box<[u8]>,
     kinds: u16,
@@ -70,11 +70,11 @@ pub(super) struct RecordForm {
     slots: Box<[KeySlot]>,
 }
 
-/// Source that may find something on a record.
+/// Relevant source for a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) source: u16,
-    /// Index of the attribute that it reads; `None` if it reads anything else.
+    /// Index of the attribute that it reads; `None` if it reads something else.
     pub(super) place: Option<u16>,
 }
 
@@ -83,9 +83,9 @@ impl RecordForm {
         let conditions = layout::condition_set(signature.conditions);
         let has = |mark| plan.dialects_of(mark, &conditions).next().is_some();
         let dialects = plan.tool_dialects(&conditions);
-        // The built-in dialects have hundreds of sources, and a span holds what a few of them read.
-        // Which these are depends on the slots alone, not on their values: so it is worked out once
-        // for all records of a signature, and a record is read by walking its own attributes.
+        // The built-in dialects have hundreds of sources, of which a span needs a few. The relevant
+        // ones depend on the slots only, not on values, so they are computed once per signature,
+        // and a record is read by walking its own attributes.
         let filter = CandidateFilter::new(plan, &signature);
         let applies = |number: &&u16| {
             let source: Option<&PlannedSource> = plan.sources.get(usize::from(**number));
@@ -138,21 +138,20 @@ impl RecordForm {
         self.slots.len()
     }
 
-    /// Returns the number of words that the sources of all facts look for in the keys of a record.
+    /// Returns the number of words that the sources of all facts search in a record's keys.
     #[inline]
     pub(super) fn word_count(&self) -> usize {
         self.word_count
     }
 
-    /// Returns the sources for a part of a tool call that may find anything, in the order in which
-    /// they are tried.
+    /// Returns the relevant sources for a part of a tool call by precedence.
     #[inline]
     pub(super) fn call(&self, role: Role) -> &[Candidate] {
         role.call_place().map_or(&[], |at| &self.call[at])
     }
 }
 
-/// Filter of the sources that may find anything on the records of a signature.
+/// Filter of the sources relevant for the records of a signature.
 struct CandidateFilter<'s> {
     plan: &'s ReadingPlan,
     signature: &'s Signature<'s>,
@@ -166,7 +165,7 @@ impl<'s> CandidateFilter<'s> {
         Self { plan, signature, slots }
     }
 
-    /// Returns a source with the place that it reads; `None` if it can find nothing.
+    /// Returns a source with the place that it reads; `None` if it is irrelevant.
     fn candidate(&self, number: u16) -> Option<Candidate> {
         let Signature { kinds, words, slots, .. } = *self.signature;
         let has = |slot: &KeySlot| self.slots.has(slot.0);
@@ -186,12 +185,12 @@ impl<'s> CandidateFilter<'s> {
     }
 }
 
-/// The forms of all records so far.
+/// Forms of all records so far.
 #[derive(Debug, Default)]
 pub(super) struct RecordForms {
     hasher: DefaultHashBuilder,
     known: RwLock<HashTable<Arc<RecordForm>>>,
-    /// Forms that recent traces had: each trace starts with them.
+    /// Forms of recent traces, with which each trace starts.
     recent: RwLock<Arc<Vec<Arc<RecordForm>>>>,
     /// Number of misses of the recent forms.
     missed: AtomicUsize,
@@ -204,9 +203,9 @@ impl RecordForms {
 
     /// Counts a miss; the first few of each cycle enter the recent forms.
     fn miss(&self, form: &Arc<RecordForm>) {
-        // Relaxed: a count that two shards race for changes which forms are tried first, never what
-        // is read. One miss in eight changes the list, so a trace of odd spans cannot push out all
-        // of the common ones, and the lock is seldom taken for writing.
+        // Relaxed: a race of two shards changes which forms are tried first, never the result. One
+        // miss in eight changes the list, so that a trace of rare spans cannot replace all common
+        // forms, and the lock is rarely taken for writing.
         let at = self.missed.fetch_add(1, Ordering::Relaxed) % MISSED_MAX;
         if at >= NEAR_MAX {
             return;
@@ -228,16 +227,16 @@ impl RecordForms {
         if let Some(form) = known.find(hash, |form| form.signature() == signature) {
             return Arc::clone(form);
         }
-        // Built outside of the lock: two shards may build the same form, and then one of the two
-        // equal ones stays. Holding it would let one sender's odd spans hold up all shards.
+        // Built outside of the lock: two shards may build equal forms, of which one stays. Holding
+        // it would let one sender's rare spans block all shards.
         drop(known);
         let form = Arc::new(RecordForm::new(plan, signature));
         if form.slots.len() > KEPT_SLOTS_MAX {
             return form;
         }
         let mut known = self.known.write();
-        // Cleared whole: forms are worked out again within one trace, and an order of age would
-        // have to be kept up on every hit.
+        // Cleared as a whole: forms are rebuilt within one trace, and an order by age would cost on
+        // every hit.
         if known.len() >= KEPT_MAX {
             known.clear();
         }
@@ -247,14 +246,14 @@ impl RecordForms {
     }
 }
 
-/// Forms of one trace, numbered.
+/// Numbered forms of one trace.
 pub(super) struct TraceForms<'a> {
     plan: &'a ReadingPlan,
     forms: &'a RecordForms,
     /// Snapshot of the recent forms; they have the first numbers.
     recent: Arc<Vec<Arc<RecordForm>>>,
     found: Vec<Arc<RecordForm>>,
-    /// Index of `found` beyond the first [`NEAR_MAX`], which are searched.
+    /// Index of `found` beyond the first [`NEAR_MAX`], which are searched linearly.
     far: HashTable<u32>,
     /// True if any record announces a span.
     pub(super) announce: bool,
@@ -302,7 +301,7 @@ impl<'a> TraceForms<'a> {
         place
     }
 
-    /// Returns the form of that number.
+    /// Returns the form with a number.
     #[inline]
     pub(super) fn get(&self, number: u32) -> &RecordForm {
         let at = number as usize;

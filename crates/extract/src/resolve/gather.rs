@@ -1,4 +1,4 @@
-//! Gathering: one pass over a trace's records for the facts that belong to no single tool call.
+//! Gathering of trace-level facts in one pass over the records.
 
 use std::borrow::Cow;
 
@@ -12,22 +12,22 @@ use crate::record::layout::{self, Attribute};
 use spanscore_base::model::{SpanFlags, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 
-/// Facts of a trace beside its tool calls, not yet decoded.
+/// Facts of a trace other than its tool calls, not decoded.
 #[derive(Default)]
 pub(super) struct Gathered<'a> {
-    /// Session of the trace, with the rank of the source that named it.
+    /// Session of the trace, with the rank of its source.
     pub(super) session: Option<(u16, Cow<'a, str>)>,
-    /// Agent that each span names, with the rank of its source.
+    /// Agent named by each span, with the rank of its source.
     pub(super) agents: Vec<Option<(u16, Cow<'a, str>)>>,
-    /// Index of the span that names the agent of the calls, if that is not the first one.
+    /// Index of the span that names the calls' agent, if not the first one.
     caller: Option<u32>,
     /// Candidates for the user's input.
     pub(super) inputs: Vec<FoundValue<'a>>,
     /// Candidates for the final output.
     pub(super) outputs: Vec<FoundValue<'a>>,
-    /// Messages that models answered with.
+    /// Output messages of models.
     pub(super) model_outputs: Vec<ModelOutput<'a>>,
-    /// Messages that models were sent.
+    /// Input messages of models.
     pub(super) model_inputs: Vec<FoundValue<'a>>,
     /// Definitions of tools.
     pub(super) definitions: Vec<FoundValue<'a>>,
@@ -37,18 +37,18 @@ pub(super) struct Gathered<'a> {
     pub(super) counts: Vec<FoundValue<'a>>,
     /// True if a span hands over to another agent.
     pub(super) handoff: bool,
-    /// True if a finish reason says that a model asked for tools.
+    /// True if a finish reason states that a model requested tools.
     pub(super) asked_for_tools: bool,
     /// True if any messages come from fallback sources, which guess.
     has_bodies: bool,
 }
 
-/// Value that a source found on a record.
+/// Value found by a source on a record.
 #[derive(Clone)]
 pub(super) struct FoundValue<'a> {
-    /// Rank of the source; the lowest is tried first.
+    /// Rank of the source; the lowest has precedence.
     pub(super) source: u16,
-    /// Index of the span; `NONE` for a log event whose span is not in the trace.
+    /// Index of the span; `NONE` for a log event without its span in the trace.
     pub(super) span: u32,
     /// Start of the record, Unix nanoseconds.
     pub(super) start_ns: u64,
@@ -60,28 +60,29 @@ pub(super) struct FoundValue<'a> {
 impl<'a> FoundValue<'a> {
     fn new(source: u16, at: u32, span: &Span<'a>, raw: Raw<'a>) -> Self {
         let start_ns = span.record.start_ns;
-        // Clocks may put the end before the start: then the record was complete at its start.
+        // With skewed clocks the end may precede the start: the record was then complete at its
+        // start.
         let end_ns = span.record.end_ns.max(start_ns);
         Self { source, span: at, start_ns, end_ns, raw }
     }
 
-    /// Returns true if its source reads the events of a span, each of which holds a message.
+    /// Returns true if its source reads span events, each of which is a message.
     pub(super) fn is_event(&self, plan: &ReadingPlan) -> bool {
         let source = plan.sources.get(usize::from(self.source));
         source.is_some_and(|source| matches!(source.read, FactPlace::EventObject(_)))
     }
 
-    /// Returns true if its source counts only where no other yields.
+    /// Returns true if its source only counts without any other value.
     pub(super) fn is_fallback(&self, plan: &ReadingPlan) -> bool {
         plan.sources.get(usize::from(self.source)).is_some_and(|source| source.source.fallback)
     }
 }
 
-/// Messages that a model wrote.
+/// Messages written by a model.
 pub(super) struct ModelOutput<'a> {
     /// Place of the messages; without a value if the calls are known.
     pub(super) found: FoundValue<'a>,
-    /// Calls of the messages, if they were read from flattened attributes.
+    /// Calls in the messages, if read from flattened attributes.
     pub(super) calls: Option<Vec<MessageCall<'a>>>,
 }
 
@@ -107,7 +108,7 @@ impl<'a> Gathered<'a> {
         gathered
     }
 
-    /// Drops messages of fallback sources if any other source has messages of models.
+    /// Drops messages of fallback sources if any other source has models' messages.
     fn keep_known_messages(&mut self, plan: &ReadingPlan) {
         if !self.has_bodies {
             return;
@@ -142,7 +143,7 @@ impl<'a> Gathered<'a> {
         let is_tool = span.record.flags.has(SpanFlags::TOOL);
         for &number in &form.by_other {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-            // Arguments and results of a tool are nobody's request or answer.
+            // A tool's arguments and results are no request or answer.
             let is_said = matches!(source.role, Role::UserInput | Role::FinalOutput);
             if is_said
                 && is_tool
@@ -208,7 +209,7 @@ impl<'a> Gathered<'a> {
             }
             Role::ToolDefinitions => self.definitions.push(found(raw)),
             Role::Model => {
-                // Spans come in start order, so the last one stays.
+                // Spans are in start order, so the last one stays.
                 if let Some(model) = read::text(&source.source, raw) {
                     self.model = Some(model);
                 }
@@ -218,7 +219,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Returns true if a source of a lower rank has already yielded all that this one could.
+    /// Returns true if a source of a lower rank already gave every value that this one could.
     fn is_settled(&self, source: &PlannedSource, rank: u16) -> bool {
         source.role == Role::SessionId
             && self.session.as_ref().is_some_and(|(known, _)| *known <= rank)
@@ -250,8 +251,8 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Returns for each span the index of the nearest enclosing span that names its agent, or
-    /// [`NONE`]; empty if no span names one.
+    /// Returns for each span the index of the nearest enclosing span with its agent's name, or
+    /// [`NONE`]; empty without such spans.
     pub(super) fn enclosing_agents(&self, tree: &Tree<'a>) -> Vec<u32> {
         let ranks = || self.agents.iter().flatten().map(|(rank, _)| rank & FALLBACK);
         let any = ranks().next().is_some();
@@ -278,10 +279,10 @@ impl<'a> Gathered<'a> {
         nearest.into_iter().zip(other).map(or).collect()
     }
 
-    /// Sets the caller, from the indices of the spans that name the agent of each call's span: if
-    /// the calls nearest to the root are made within no agent's span, the span around them names
-    /// the agent. A workflow may name the agent whose sub-agents have spans of their own; the steps
-    /// of a graph may call themselves agents beside the tools that they ask for.
+    /// Sets the caller, given the index of the span that names each call's agent. If the calls
+    /// nearest to the root are in no agent's span, the span around them names the agent. A workflow
+    /// may name the agent whose sub-agents have their own spans; the steps of a graph may call
+    /// themselves agents next to the tools that they request.
     pub(super) fn note_caller(
         &mut self,
         tree: &Tree<'a>,
@@ -306,7 +307,7 @@ impl<'a> Gathered<'a> {
         self.caller = caller;
     }
 
-    /// Returns the agent that called, or that was entered first.
+    /// Returns the agent that called, or that started first.
     pub(super) fn first_agent(&self) -> Option<&Cow<'a, str>> {
         self.named_at(self.first_agent_source()?.0)
     }
@@ -324,7 +325,7 @@ impl<'a> Gathered<'a> {
         copied(self.named_at(at)?, effort)
     }
 
-    /// Returns the agent that the span at an index names.
+    /// Returns the agent named by the span at an index.
     pub(super) fn agent_named_at(&self, at: u32) -> Option<&str> {
         self.named_at(at).map(|name| &**name)
     }
@@ -334,14 +335,14 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Returns true if a source reads a prefix of keys that no attribute has.
+/// Returns true if a source reads a key prefix that no attribute has.
 fn is_missing(source: &PlannedSource, attributes: &[Attribute<'_>]) -> bool {
     let prefix = source.source.key.as_bytes();
     matches!(source.read, FactPlace::Prefix)
         && !attributes.iter().any(|(key, _)| key.starts_with(prefix))
 }
 
-/// Reads the calls of a model's answer, if that needs no building of messages.
+/// Reads the calls of a model's answer if that needs no message to be built.
 fn flat_calls<'a>(
     source: &PlannedSource,
     attributes: &[Attribute<'a>],
@@ -351,5 +352,5 @@ fn flat_calls<'a>(
     is_flat.then(|| flat::calls(&source.source.key, attributes)).flatten()
 }
 
-/// Rank bit of sources that count only where no other yields.
+/// Rank bit of sources that only count without any other value.
 pub(super) const FALLBACK: u16 = 1 << 15;

@@ -1,11 +1,10 @@
-//! Calls that only the history in the next request to a model holds: some instrumentations do not
-//! record the answers in which a model asks for tools.
+//! Calls known only from the history in a model's next request: some instrumentations do not record
+//! the answers in which models request tools.
 //!
-//! The input of a model repeats all earlier messages. Calls of a request that an earlier request of
-//! the same conversation does not have were asked for by the model call between the two. Of the
-//! first request, the calls behind the user's last message belong to the run too, though no span
-//! tells which model call asked for them. If that request is all of its trace, they belong to
-//! another trace.
+//! A model's input repeats all earlier messages. Calls missing from an earlier request of the same
+//! conversation were requested by the model call between the two. In the first request, the calls
+//! after the user's last message also belong to the run, though no span shows which model call
+//! requested them. If that request is all of its trace, they belong to another trace.
 
 use std::borrow::Cow;
 
@@ -19,8 +18,7 @@ use super::plan::ReadingPlan;
 use super::tree::{NONE, Tree};
 use spanscore_base::model::WorkBudget;
 
-/// Earlier requests among which the predecessor of a request is sought: as many conversations may
-/// be under way at once.
+/// Limit on earlier requests searched for a predecessor, and thus on concurrent conversations.
 const EARLIER_MAX: usize = 16;
 
 /// Model call, with the calls in its input.
@@ -29,12 +27,12 @@ struct ModelCall<'a> {
     start_ns: u64,
     end_ns: u64,
     given: Vec<MessageCall<'a>>,
-    /// Number of these before the last message of the user.
+    /// Number of calls before the user's last message.
     before_user: usize,
 }
 
-/// Returns the calls that models asked for, by the inputs that they were given next; and true if
-/// there are calls that another trace made.
+/// Returns the calls requested by models, from their next inputs; also true if there are calls of
+/// another trace.
 pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -76,8 +74,8 @@ pub(super) fn requested<'a>(
             if call.id.as_ref().is_some_and(|id| !known.insert(id.clone())) {
                 continue;
             }
-            // Between two requests is one message of a model; before the first may be many, which
-            // turns tell apart.
+            // Between two requests is one message of a model. Before the first may be several,
+            // distinguished by turn.
             let is_next = before.is_none() && turn.is_some_and(|turn| turn != call.turn);
             message += u32::from(is_next);
             turn = Some(call.turn);
@@ -93,7 +91,7 @@ pub(super) fn requested<'a>(
     (requested, elsewhere)
 }
 
-/// Returns the model calls of a trace in order, with the calls in the input of each.
+/// Returns the model calls of a trace in order, with the calls in their inputs.
 fn model_calls<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -120,9 +118,8 @@ fn model_calls<'a>(
     models
 }
 
-/// Returns the calls in the input of a model, and the number of them before the user's last
-/// message. Each message may be an event of its own; of several readings of one request the fullest
-/// counts.
+/// Returns the calls in a model's input, and their number before the user's last message. Each
+/// message may be an event of its own; of several readings of one request the longest counts.
 fn given<'a>(
     plan: &'a ReadingPlan,
     own: &[&FoundValue<'a>],
@@ -152,15 +149,15 @@ fn given<'a>(
     (fullest.calls, fullest.before_user)
 }
 
-/// Returns the predecessor of a model call: the last of the earlier calls whose input is the
-/// longest prefix of this one's, with its number of calls; `None` for the first call.
+/// Returns the predecessor of a model call: the last earlier call whose input is the longest prefix
+/// of this one's, with its number of calls; `None` for the first call.
 fn goes_on_from<'m, 'a>(
     earlier: &'m [ModelCall<'a>],
     model: &ModelCall<'a>,
     effort: &WorkBudget,
 ) -> Option<(&'m ModelCall<'a>, usize)> {
     let mut best: Option<(&ModelCall<'a>, usize)> = None;
-    // Calls that have not ended do not count towards the limit, but each costs a step.
+    // Unfinished calls do not count towards the limit, but each costs a step.
     let looked_at = earlier.iter().rev().take_while(|_| effort.spend(1));
     let ended = looked_at.filter(|before| before.end_ns <= model.start_ns);
     for before in ended.take(EARLIER_MAX) {

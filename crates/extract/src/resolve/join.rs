@@ -1,8 +1,8 @@
-//! Join of the calls on spans with the calls that models asked for: by id, else by tool and
-//! arguments, else by tool and order.
+//! Join of calls on spans with calls requested by models: by id, else by tool and arguments, else
+//! by tool and order.
 //!
-//! Messages are read only if something is missing that they may hold; of the inputs of models, each
-//! of which repeats all earlier messages, as few as suffice, the last first.
+//! Messages are read only if they may fill a gap. Of the models' inputs, each of which repeats all
+//! earlier messages, as few as possible are read, the last first.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,14 +18,14 @@ use super::tool_calls::SpanCall;
 use spanscore_base::model::{CallStatus, Content, WorkBudget};
 use spanscore_base::value::Value;
 
-/// Waiting calls of one tool that are compared with a span that has no id.
+/// Limit on waiting calls of one tool compared with a span without an id.
 const WINDOW: usize = 64;
 
-/// Most calls that are searched; more of them are indexed by tool.
+/// Limit on linearly searched calls; more of them are indexed by tool.
 const FEW_MAX: usize = 16;
 
-/// Joins each call on a span with the call that the model asked for, and fills the span's gaps from
-/// it; first with the calls of outputs, then with those that inputs repeat.
+/// Joins each call on a span with the model's request for it, and fills its gaps; first with
+/// requests from outputs, then with those repeated in inputs.
 pub(super) fn join<'a>(
     plan: &'a ReadingPlan,
     model_inputs: &[FoundValue<'a>],
@@ -40,7 +40,7 @@ pub(super) fn join<'a>(
     let mut inputs: Vec<_> =
         model_inputs.iter().filter(|found| may_hold_call(plan, found)).collect();
     inputs.sort_by_key(|found| (found.start_ns, found.end_ns));
-    // Calls in inputs from before the first call of this trace were made before this trace.
+    // Calls in inputs from before the trace's first call belong to an earlier trace.
     let starts = calls.iter().map(|call| call.call.start_ns);
     let first_call = starts.chain(requested.iter().map(|call| call.time_ns)).min().unwrap_or(0);
     let later = inputs.partition_point(|found| found.start_ns < first_call);
@@ -78,7 +78,7 @@ fn lacks(call: &SpanCall<'_>) -> bool {
     call.part_of.is_none() && (call.call.id.is_none() || call.bare_arguments || no_arguments)
 }
 
-/// Returns true if the id of the call is unknown, or only that of the model's output item is known.
+/// Returns true if a call's id is unknown, or only that of the model's output item is known.
 fn lacks_id(call: &LlmCall<'_>) -> bool {
     !call.on_span && call.call.id.is_none()
 }
@@ -118,8 +118,8 @@ fn join_with<'a>(
         join_by_id(plan, calls, requested, effort);
     }
     join_classes(calls, requested, effort);
-    // Some instrumentations make up ids, which no message has: such spans may join by arguments,
-    // but never by order alone.
+    // Some instrumentations invent ids, which are in no message: such spans may join by arguments,
+    // but never only by order.
     let is_foreign = |call: &SpanCall<'_>| call.call.id.is_some() && !call.joined;
     let has_ids = requested.iter().any(|call| !call.on_span && call.call.id.is_some());
     let waits = |call: &SpanCall<'_>, exact: bool| {
@@ -152,8 +152,8 @@ fn join_with<'a>(
     join_retries(calls, requested, effort);
 }
 
-/// Joins the failed runs of a tool that middleware runs again: they are told of without an id, and
-/// one request asked for all of them.
+/// Joins the failed attempts of a tool that middleware retries: they have no id, and one request
+/// caused all of them.
 fn join_retries<'a>(
     calls: &mut [SpanCall<'a>],
     requested: &mut [LlmCall<'a>],
@@ -176,9 +176,9 @@ fn join_retries<'a>(
     }
 }
 
-/// Calls that are joined to no span yet.
+/// Calls not joined to a span yet.
 enum Waiting<'a> {
-    /// Few calls, found by search.
+    /// Few calls, searched linearly.
     Few,
     /// Queues by tool, in order.
     Many(HashMap<Cow<'a, str>, VecDeque<usize>>),
@@ -196,7 +196,7 @@ impl<'a> Waiting<'a> {
         Self::Many(waiting)
     }
 
-    /// Removes and returns the first of the next few calls of a tool that fits.
+    /// Removes and returns the first match among the next few calls of a tool.
     fn take(
         &mut self,
         requested: &[LlmCall<'a>],
@@ -240,8 +240,8 @@ fn join_by_id<'a>(
     }
 }
 
-/// Returns which of the requests with a call's id asked for it: the first that waits and has its
-/// tool and arguments, else the first that waits and has its tool, else the first of all.
+/// Returns the request for a call among those with its id: the first waiting one with its tool and
+/// arguments, else the first waiting one with its tool, else the first of all.
 fn meant(
     call: &SpanCall<'_>,
     requested: &[LlmCall<'_>],
@@ -259,9 +259,9 @@ fn meant(
     found.or(known.first()).copied().unwrap_or_default()
 }
 
-/// Renames a call whose tool only its span's name names, by the request with its id; replaces the
-/// arguments too if the span holds those of another function. Instrumentations name spans freely:
-/// by a class, or by a wrapper of the tool; the model knows the tool's name.
+/// Renames a call named only by its span's name, by the request with its id; also replaces the
+/// arguments if the span has those of another function. Instrumentations name spans freely, by a
+/// class or by a wrapper of the tool; the model knows the tool's name.
 fn rename<'a>(
     plan: &ReadingPlan,
     call: &mut SpanCall<'a>,
@@ -292,7 +292,7 @@ fn rename<'a>(
 }
 
 fn same_arguments(call: &SpanCall<'_>, requested: &LlmCall<'_>) -> bool {
-    // Decodes the span's arguments only if there is anything to compare them with.
+    // Decodes the span's arguments only if there is something to compare.
     let own = match &requested.call.arguments {
         Decoded::Value(Value::Null) => None,
         _ => call.call.arguments.value(),
@@ -300,7 +300,7 @@ fn same_arguments(call: &SpanCall<'_>, requested: &LlmCall<'_>) -> bool {
     match (&requested.call.arguments, own) {
         (Decoded::Value(wanted), Some(own)) => wanted == own,
         (Decoded::Value(Value::Map(map)), None) if call.bare_arguments => {
-            // A tool of one argument, recorded without its name.
+            // Tool with one argument, recorded without its name.
             let Content::Unreadable(text) = &call.call.arguments else { return false };
             let mut entries = map.iter();
             match (entries.next(), entries.next()) {
@@ -333,7 +333,7 @@ pub(super) fn value_weight(value: &Value<'_>) -> usize {
     }
 }
 
-/// Joins a span's call to a request that waits: takes its id, if it has one, and fills the gaps.
+/// Joins a span's call to a waiting request: copies its id, if any, and fills the gaps.
 fn settle<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &WorkBudget) {
     requested.on_span = true;
     if requested.call.id.is_some() {
@@ -365,7 +365,7 @@ fn take<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &WorkB
     }
 }
 
-/// Class names of tools, which some instrumentations record instead of the tool's name.
+/// Class names of tools, recorded by some instrumentations instead of the tool's name.
 const CLASSES: [&str; 5] =
     ["DynamicStructuredTool", "DynamicTool", "StructuredTool", "FunctionTool", "Tool"];
 
@@ -373,7 +373,7 @@ fn names_class(call: &SpanCall<'_>) -> bool {
     CLASSES.contains(&&*call.call.name)
 }
 
-/// Joins the calls whose spans only name the class of the tool to requests with the same arguments.
+/// Joins calls with only a tool class on their span to requests with equal arguments.
 fn join_classes<'a>(
     calls: &mut [SpanCall<'a>],
     requested: &mut [LlmCall<'a>],
@@ -392,8 +392,8 @@ fn join_classes<'a>(
     }
 }
 
-/// Joins the calls of MCP servers, which know a tool by its bare name, to requests for the tool
-/// with its server's prefix (`shop__find`, `mcp__shop__find`).
+/// Joins calls of MCP servers, with a tool's bare name, to requests with the server's prefix
+/// (`shop__find`, `mcp__shop__find`).
 fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &WorkBudget) {
     let waits = |call: &SpanCall<'_>| {
         !call.joined && call.part_of.is_none() && call.call.id.is_none() && !call.is_nameless()

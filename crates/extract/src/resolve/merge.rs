@@ -1,4 +1,4 @@
-//! Merging of the same call on several spans: one is retained, the others fill its gaps.
+//! Merging of one call on several spans: one is retained, the others fill its gaps.
 
 use hashbrown::HashMap;
 
@@ -11,7 +11,7 @@ use spanscore_base::model::{CallStatus, Content};
 use spanscore_base::value::Value;
 
 /// Marks the calls that are parts of others, and fills the others from them; `requested` are the
-/// calls that models asked for.
+/// calls requested by models.
 pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>]) {
     if calls.len() < 2 {
         return;
@@ -29,12 +29,12 @@ pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[Ll
     }
 }
 
-/// Returns the call that a call is part of, directly or not. Path compression: calls between become
+/// Returns the outermost call of which a call is a part. Path compression makes intermediate calls
 /// direct parts, so that long chains are walked once.
 fn outermost(calls: &mut [SpanCall<'_>], at: usize, passed: &mut Vec<u32>) -> Option<u32> {
     let mut whole = calls[at].part_of?;
     while let Some(next) = calls[whole as usize].part_of {
-        // The tree has no cycle, so only ids could make one; the length bounds that walk.
+        // The tree has no cycle, so only ids could form one; the length bounds that walk.
         if next as usize == at || passed.len() > calls.len() {
             break;
         }
@@ -50,7 +50,7 @@ fn outermost(calls: &mut [SpanCall<'_>], at: usize, passed: &mut Vec<u32>) -> Op
 /// Merges a call inside a call of the same tool, unless their ids differ.
 fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     let parent = |call: &SpanCall<'_>| tree.get(call.span).map_or(NONE, |span| span.parent);
-    // Shortcut: most calls stand side by side below a root span that is no call.
+    // Shortcut: most calls are siblings below a root span that is no call.
     let place = by_span(tree, calls, |_| true);
     let is_flat = |call: &SpanCall<'_>| match tree.get(parent(call)) {
         None => true,
@@ -87,7 +87,7 @@ fn by_span(
     on_span
 }
 
-/// Returns true if both calls have an id, and not the same.
+/// Returns true if both calls have different ids.
 fn has_other_id(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     match (&one.call.id, &other.call.id) {
         (Some(one), Some(other)) => one != other,
@@ -95,8 +95,8 @@ fn has_other_id(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     }
 }
 
-/// Returns true if two calls are of one tool: of the same name, or of the name that its server
-/// knows and the name with the server's prefix. Then both must record the same arguments.
+/// Returns true if two calls are of one tool: with equal names, or with the server's bare name and
+/// the prefixed one if both record the same arguments.
 fn same_tool(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     let names = [&*one.call.name, &*other.call.name];
     let is_served = || is_served(names[0], names[1]) || is_served(names[1], names[0]);
@@ -105,7 +105,7 @@ fn same_tool(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     names[0] == names[1] || is_served() && are_equal()
 }
 
-/// Returns true if both calls record the same arguments, or one of them none.
+/// Returns true if both calls record the same arguments, or either records none.
 fn equal_arguments(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     match (&one.call.arguments, &other.call.arguments) {
         (Content::Unreadable(one), Content::Unreadable(other)) => one == other,
@@ -116,7 +116,7 @@ fn equal_arguments(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     }
 }
 
-/// Merges a span that only has the id of a call into that call.
+/// Merges a span with only a call's id into that call.
 fn nameless(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     if !calls.iter().any(SpanCall::is_nameless) {
         return;
@@ -132,13 +132,13 @@ fn nameless(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
         let Some(id) = calls[at].call.id.as_ref().filter(|_| calls[at].is_nameless()) else {
             continue;
         };
-        // Of several calls with the id it is the one around it.
+        // Of several calls with the id, the surrounding one.
         let outer = around(tree, calls, &on_span, at, |outer| outer.call.id.as_ref() == Some(id));
         calls[at].part_of = outer.or_else(|| whole.get(&**id).copied());
     }
 }
 
-/// Returns true if both record arguments and differ in one of them: a tool that calls itself.
+/// Returns true if both record arguments and differ in one of them: a recursive tool.
 fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     match (one.call.arguments.value(), other.call.arguments.value()) {
         (Some(Value::Map(one)), Some(Value::Map(other))) => {
@@ -149,10 +149,10 @@ fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     }
 }
 
-/// Merges calls of one id: a call within another of the same tool, whatever clocks say, and calls
-/// beside each other that two instrumentations record, or of which a model asked once and one was
-/// written in retrospect. Other calls of one id are calls of their own: caches and recorded models
-/// repeat ids, middleware runs a tool again.
+/// Merges calls of one id: a call within another of the same tool, whatever the clocks, and
+/// siblings recorded by two instrumentations, or requested once and recorded again in retrospect.
+/// Other calls of one id stay separate: caches and recorded models repeat ids, middleware retries
+/// tools.
 fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>]) {
     if !repeats(calls) {
         return;
@@ -171,7 +171,7 @@ fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>
         let is_asked_once = once.get(&**id) == Some(&true);
         let is_told = |other: &u32| {
             let other = &calls[*other as usize];
-            told_twice(tree, other, &calls[at])
+            is_recorded_twice(tree, other, &calls[at])
                 || is_asked_once && is_rewritten(tree, other, &calls[at])
         };
         let told = known.iter().rev().take(WINDOW).copied().find(is_told);
@@ -182,8 +182,8 @@ fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>], requested: &[LlmCall<'_>
     }
 }
 
-/// Returns the ids that models asked for, with true for those of one request alone: an id that is
-/// numbered per message stands for several.
+/// Returns the requested ids, with true for those of a single request: ids numbered per message are
+/// ambiguous.
 fn asked_once<'r>(requested: &'r [LlmCall<'_>]) -> HashMap<&'r str, bool> {
     let mut once = HashMap::new();
     for request in requested {
@@ -193,10 +193,10 @@ fn asked_once<'r>(requested: &'r [LlmCall<'_>]) -> HashMap<&'r str, bool> {
     once
 }
 
-/// Calls of one id that a call beside them is compared with.
+/// Limit on siblings of one id compared with a call.
 const WINDOW: usize = 16;
 
-/// Returns the nearest call around a call that has its id and its tool.
+/// Returns the nearest surrounding call with a call's id and tool.
 fn enclosing(tree: &Tree<'_>, calls: &[SpanCall<'_>], on_span: &[u32], at: usize) -> Option<u32> {
     let inner = &calls[at];
     around(tree, calls, on_span, at, |outer| {
@@ -204,7 +204,7 @@ fn enclosing(tree: &Tree<'_>, calls: &[SpanCall<'_>], on_span: &[u32], at: usize
     })
 }
 
-/// Returns the nearest call around a call that fits.
+/// Returns the nearest surrounding call that fits.
 fn around(
     tree: &Tree<'_>,
     calls: &[SpanCall<'_>],
@@ -218,18 +218,19 @@ fn around(
     outer.find(|outer| calls.get(*outer as usize).is_some_and(&fits))
 }
 
-/// Returns true if two spans beside each other tell of one call: of different instrumentations, at
-/// one time, with the same arguments; or one of them only mentions the call, by another dialect; or
-/// each holds a half of it.
-fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+/// Returns true if two sibling spans record one call: by different instrumentations, at one time,
+/// with the same arguments. Also if either only mentions the call, by another dialect, or each has
+/// a half of it.
+fn is_recorded_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     let scope = |call: &SpanCall<'_>| tree.get(call.span).map(|span| span.facts.scope());
-    // A span of no length is at its instant, on a clock of milliseconds often that of another.
+    // A span of zero length is at its instant, which on a millisecond clock is often that of
+    // another.
     let end = |call: &SpanCall<'_>| call.call.end_ns.saturating_sub(1).max(call.call.start_ns);
     let overlap = one.call.start_ns <= end(other) && other.call.start_ns <= end(one);
     let mentions = |call: &SpanCall<'_>| {
         call.sources.result.is_none() && call.call.status != CallStatus::Error
     };
-    // One instrumentation may record two layers of its own, each by a dialect.
+    // One instrumentation may record two layers of its own, each in a dialect.
     let other_dialect = one.call.dialect != other.call.dialect;
     let is_other = other_dialect || scope(one) != scope(other);
     (is_other && overlap
@@ -239,9 +240,9 @@ fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool
         && equal_arguments(one, other)
 }
 
-/// Returns true if the second span tells of the call of the first in retrospect: at an instant
-/// behind one that lasts, or by another instrumentation, with the same arguments and the same
-/// result, and without an error.
+/// Returns true if the second span records the first one's call in retrospect: at an instant after
+/// its duration, or by another instrumentation, with the same arguments and result, and without an
+/// error.
 fn is_rewritten(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     let scope = |call: &SpanCall<'_>| tree.get(call.span).map(|span| span.facts.scope());
     let is_failed = |call: &SpanCall<'_>| call.call.status == CallStatus::Error;
@@ -257,7 +258,7 @@ fn is_rewritten(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bo
         && matches!(results, [Some(one), Some(other)] if one == other && !shows_error(one))
 }
 
-/// Returns true if a result shows an error at its top: what middleware would run again.
+/// Returns true if a result has a top-level error, which middleware would retry.
 fn shows_error(result: &Value<'_>) -> bool {
     const ERROR: &str = "error";
     match result {
@@ -270,8 +271,8 @@ fn shows_error(result: &Value<'_>) -> bool {
     }
 }
 
-/// Returns true if the first holds only what a tool was given, as the model asked, and the second
-/// only what it gave back.
+/// Returns true if the first has only a tool's input, as the model requested, and the second only
+/// its output.
 fn are_halves(asked: &SpanCall<'_>, answered: &SpanCall<'_>) -> bool {
     let gives = |call: &SpanCall<'_>| call.call.result.is_recorded();
     let is_given = |call: &SpanCall<'_>| call.call.arguments.is_recorded();
@@ -282,8 +283,7 @@ fn are_halves(asked: &SpanCall<'_>, answered: &SpanCall<'_>) -> bool {
         && asked.call.status != CallStatus::Error
 }
 
-/// Returns true if any id comes twice; most traces have none, and the check is cheap for small
-/// ones.
+/// Returns true if any id repeats; most traces have none, and the check is cheap for small ones.
 fn repeats(calls: &[SpanCall<'_>]) -> bool {
     const SMALL: usize = 32;
     let ids = || calls.iter().filter_map(|call| call.call.id.as_deref());
@@ -294,5 +294,5 @@ fn repeats(calls: &[SpanCall<'_>]) -> bool {
     !ids().all(|id| seen.insert(id))
 }
 
-/// Most ancestors that are walked in search of an enclosing span.
+/// Limit on walked ancestors in search of an enclosing span.
 const DEPTH_MAX: usize = 64;

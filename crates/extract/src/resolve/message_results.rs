@@ -1,5 +1,5 @@
-//! Results of tool calls in the inputs of models: found by the id of the call, else by its tool and
-//! arguments, as where a framework gives calls ids of its own in the history that it sends on.
+//! Results of tool calls in models' inputs: found by the call's id, else by tool and arguments, if
+//! a framework assigns new ids in the history.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -15,27 +15,27 @@ use super::plan::ReadingPlan;
 use spanscore_base::model::{Content, Origin, ToolCall, WorkBudget};
 use spanscore_base::value::Value;
 
-/// Most calls whose ids are searched for in the text of each input.
+/// Limit on call ids searched for in the text of each input.
 const LOOKED_FOR_MAX: usize = 4;
 
-/// Results that inputs give back to models, by the id of the call; inputs are read on demand, the
-/// last first.
+/// Results returned to models in inputs, by the id of the call; inputs are read on demand, the last
+/// first.
 pub(super) struct MessageResults<'a, 'g> {
     plan: &'a ReadingPlan,
-    /// Inputs not read yet, the last one at the end.
+    /// Unread inputs, the last one at the end.
     unread: Vec<&'g FoundValue<'a>>,
-    /// Number of unread inputs that belong to other spans than the one being read.
+    /// Number of unread inputs of spans other than the current one.
     beyond: usize,
     /// Cached answer: true if the unread inputs of that span may report a failure.
     may_fail: Option<bool>,
     effort: &'g WorkBudget,
     known: HashMap<Cow<'a, str>, Vec<MessageResult<'a>>>,
-    /// Results of calls without ids, from the last input that has any.
+    /// Results of calls without ids, from the last input with any.
     unnamed: UnnamedResults<'a>,
-    /// Results of calls that the last input names by other ids, and when that input began; `None`
-    /// until asked for.
+    /// Results of calls with other ids in the last input, and its start; `None` before the first
+    /// use.
     renamed: Option<(u64, UnnamedResults<'a>)>,
-    /// True if any input holds results that belong to no call in it.
+    /// True if any input has results without a call in it.
     has_loose: bool,
     all: &'g [FoundValue<'a>],
     /// Number of inputs at the start.
@@ -66,8 +66,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         }
     }
 
-    /// Restricts the search to the results of these calls: if they are few, inputs that hold none
-    /// of the ids are left out.
+    /// Restricts the search to the results of these calls: if they are few, inputs without any of
+    /// the ids are skipped.
     pub(super) fn look_for(&mut self, ids: &[&str]) {
         if ids.len() <= LOOKED_FOR_MAX {
             self.unread.retain(|found| ids.iter().any(|id| found.raw.may_hold(id)));
@@ -75,19 +75,19 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         }
     }
 
-    /// Returns the number of inputs of the spans that were read.
+    /// Returns the number of inputs of the spans read.
     pub(super) fn looked_at(&self) -> usize {
         self.count - self.beyond
     }
 
-    /// Returns the result of a call, from the last input that repeats it; of several calls with one
-    /// id that at `place` among them.
+    /// Returns the result of a call, from the last input with it; of several calls with one id the
+    /// result at index `place`.
     pub(super) fn of(&mut self, id: &str, place: usize) -> Option<&MessageResult<'a>> {
         while !self.known.contains_key(id) {
             self.read_one()?;
         }
-        // A span may hold the same messages in several forms. One is enough for the results, but
-        // only some forms mark failures.
+        // A span may have the same messages in several forms. One suffices for the results, but
+        // only some mark failures.
         if *self.may_fail.get_or_insert_with(|| {
             self.unread[self.beyond..].iter().any(|found| found.raw.may_fail())
         }) {
@@ -105,9 +105,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         self.unnamed.take(&call.name, call.arguments.value(), self.effort)
     }
 
-    /// Removes and returns the result of the call at a place among those of the run, to which a
-    /// framework gave another id in the history that it sends on: `own` are the ids by which models
-    /// asked for calls.
+    /// Removes and returns the result of the call at an index of the run that has another id in the
+    /// history; `own` are the ids of the models' requests.
     pub(super) fn of_renamed(
         &mut self,
         at: usize,
@@ -120,15 +119,15 @@ impl<'a, 'g> MessageResults<'a, 'g> {
             unread => unread.insert(renamed_results(self.plan, self.all, own, calls, effort)),
         };
         let call = calls.get(at)?;
-        // What was sent before the call was made holds the results of earlier ones.
+        // Inputs sent before the call was made have results of earlier ones.
         if *began_ns < call.start_ns {
             return None;
         }
         results.take(&call.name, call.arguments.value(), effort)
     }
 
-    /// Gives results that do not name their calls to calls that only messages hold: results behind
-    /// a model's last message belong to the calls that it asked for, in order, if both are as many.
+    /// Assigns results without an id to calls that only messages have: results after a model's last
+    /// message belong to the calls that it requested, in order, if their numbers are equal.
     pub(super) fn give_loose(&mut self, calls: &mut [ToolCall<'a>]) {
         self.read_span();
         if !self.has_loose {
@@ -167,7 +166,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         }
     }
 
-    /// Reads the rest of the inputs of the span that is being read.
+    /// Reads the remaining inputs of the current span.
     fn read_span(&mut self) {
         while self.unread.len() > self.beyond {
             self.read_one();
@@ -183,8 +182,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         }
         if let Some(messages) = read_messages(self.plan, found.clone(), self.effort) {
             self.has_loose |= messages.loose_results().next().is_some();
-            // Within one input the last result of an id is the latest; across inputs the last
-            // input is read first.
+            // Within one input the last result of an id is the latest; across inputs the last input
+            // is read first.
             let mut fresh: HashMap<_, Vec<_>> = HashMap::new();
             for result in messages.results {
                 if !result.id.is_empty() {
@@ -203,7 +202,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
                     *known = results;
                     continue;
                 }
-                // The body of a request may mark a failure that the flattened messages leave out.
+                // A request's body may mark a failure that the flattened messages omit.
                 for (known, other) in known.iter_mut().zip(results) {
                     known.is_error |= other.is_error;
                 }
@@ -212,8 +211,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         Some(())
     }
 
-    /// Returns all results in the last inputs, for calls of other traces: of as many inputs as this
-    /// trace's calls needed, at least those of the last span that has any.
+    /// Returns all results in the last inputs, for calls of other traces: from as many inputs as
+    /// this trace's calls needed, at least those of the last span with any.
     pub(super) fn into_last(mut self, looked_at: usize) -> Vec<MessageResult<'a>> {
         let own = self.unread.len().saturating_sub(looked_at);
         while self.unread.len() > own {
@@ -228,9 +227,9 @@ impl<'a, 'g> MessageResults<'a, 'g> {
     }
 }
 
-/// Reads the results in the last input for calls that it names by ids of its own, and when it
-/// began; none of an input that names any call as the model did. Only those behind the user's last
-/// message are of this run, and only where the run made as many such calls is it known which.
+/// Reads the results in the last input for calls with ids of its own, and its start; none if it has
+/// any call under the model's id. Only those after the user's last message are of this run, and
+/// only equal numbers of such calls identify them.
 fn renamed_results<'a>(
     plan: &'a ReadingPlan,
     inputs: &[FoundValue<'a>],
@@ -257,8 +256,8 @@ fn renamed_results<'a>(
     (found.start_ns, renamed)
 }
 
-/// Results of calls without ids, by a hash of name and arguments. A list may hold as many as its
-/// sender likes, alike but for the end, so none is searched for.
+/// Results of calls without ids, by a hash of name and arguments. A list may be arbitrarily long
+/// with nearly equal entries, so it is never searched.
 #[derive(Default)]
 struct UnnamedResults<'a> {
     /// True once an input with such results was read: those of earlier inputs are not added.
@@ -278,8 +277,8 @@ impl<'a> UnnamedResults<'a> {
         self.results.entry(hash).or_default().push_back((call.clone(), result));
     }
 
-    /// Removes the results of calls of a name and arguments of which there are not as many, or
-    /// which have a result already.
+    /// Removes the results for a name and arguments with a different number of calls, or for calls
+    /// that have a result already.
     fn keep_as_many<'c, 'v: 'c>(
         &mut self,
         calls: impl Iterator<Item = &'c ToolCall<'v>>,
@@ -300,7 +299,7 @@ impl<'a> UnnamedResults<'a> {
         self.results.retain(|hash, same| lacking.get(hash) == Some(&Some(same.len())));
     }
 
-    /// Removes and returns the first result of a call of that name and those arguments.
+    /// Removes and returns the first result for a name and arguments.
     fn take(
         &mut self,
         name: &str,
@@ -312,7 +311,7 @@ impl<'a> UnnamedResults<'a> {
             return None;
         }
         let same = self.results.get_mut(&hash_of(&self.build, name, arguments))?;
-        // Mostly the first: others that differ share its hash by chance.
+        // Usually the first: different ones share its hash by chance.
         let place = same.iter().position(|(known, _)| {
             effort.spend(steps) && known.name == name && value_of(&known.arguments) == arguments
         })?;

@@ -1,6 +1,6 @@
-//! Calls that models asked for in their answers, and the decision which of them are on no span.
+//! Calls requested in models' answers, and the decision which of them are on no span.
 //!
-//! A model's output is read once, and only if it may hold a call.
+//! A model's output is read once, and only if it may contain a call.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,54 +19,55 @@ use super::tree::Tree;
 use spanscore_base::model::{CallStatus, Content, Origin, SpanFlags, ToolCall, WorkBudget};
 use spanscore_base::value::Value;
 
-/// Calls of one answer that are compared with a call without an id.
+/// Limit on calls of one answer compared with a call without an id.
 const WINDOW: usize = 64;
 
-/// Spans around a model's that are searched for a message about an unknown tool.
+/// Limit on spans around a model's that are searched for a message about an unknown tool.
 const AROUND_MAX: usize = 4;
 
-/// Steps to read one byte of messages: each object is matched with the keys of every shape.
+/// Steps per byte of messages: each object is compared with the keys of every shape.
 const STEPS_PER_BYTE: usize = 2;
 
-/// Call that a model asked for.
+/// Call requested by a model.
 pub(super) struct LlmCall<'a> {
     pub(super) call: MessageCall<'a>,
     /// Index of the model's span.
     pub(super) span: u32,
-    /// Time at which the model had answered, Unix nanoseconds.
+    /// Time of the model's answer, Unix nanoseconds.
     pub(super) time_ns: u64,
     /// Source that found it.
     source: u16,
     /// Dialect that read it.
     pub(super) dialect: u16,
-    /// True if a span has it too.
+    /// True if it is also on a span.
     pub(super) on_span: bool,
-    /// Arguments, once a span shares them.
+    /// Arguments shared with spans.
     shared: Option<Arc<Value<'a>>>,
-    /// Message that asked for it.
+    /// Message with the request.
     pub(super) asked: Asked,
-    /// True if only the history of a request has it, whose model was not the one that asked.
+    /// True if it is known only from a request's history, whose model is not the one that requested
+    /// it.
     pub(super) is_repeated: bool,
-    /// True if a later request asks for it again, under the same id.
+    /// True if a later request repeats it with the same id.
     pub(super) is_asked_again: bool,
-    /// Verdict on the request, once it is decided.
+    /// Verdict on the request once decided.
     pub(super) role: RequestedAs,
 }
 
 /// Position of a call in the messages of models.
 #[derive(Clone, Copy, SmartDefault)]
 pub(super) struct Asked {
-    /// Position among the calls that models asked for; `u32::MAX` if no message has it.
+    /// Index among the calls requested by models; `u32::MAX` if in no message.
     #[default(u32::MAX)]
     pub(super) order: u32,
-    /// Number of the message; `u32::MAX` if none has it.
+    /// Number of the message; `u32::MAX` if in none.
     #[default(u32::MAX)]
     pub(super) message: u32,
-    /// Time at which the model had answered, Unix nanoseconds; 0 if unknown.
+    /// Time of the model's answer, Unix nanoseconds; 0 if unknown.
     pub(super) time_ns: u64,
-    /// Start of the record that the message stands on, Unix nanoseconds; 0 if unknown.
+    /// Start of the message's record, Unix nanoseconds; 0 if unknown.
     pub(super) begin_ns: u64,
-    /// Index of the span around the model's; `u32::MAX` if unknown.
+    /// Index of the model's parent span; `u32::MAX` if unknown.
     #[default(u32::MAX)]
     pub(super) run: u32,
     /// Number of the message within one list of several messages of a model.
@@ -99,14 +100,14 @@ impl<'a> LlmCall<'a> {
         }
     }
 
-    /// Returns its arguments, if they are an object, for spans that lack them: any number of spans
-    /// may have its id, so all of them share one copy.
+    /// Returns its arguments, if an object, for spans without any: any number of spans may have its
+    /// id, so that they share one copy.
     pub(super) fn shared_arguments(&mut self) -> Option<Arc<Value<'a>>> {
         let Decoded::Value(value @ Value::Map(_)) = &self.call.arguments else { return None };
         Some(Arc::clone(self.shared.get_or_insert_with(|| Arc::new(value.clone()))))
     }
 
-    /// Returns true if a later answer gives the same id to another call: some instrumentations
+    /// Returns true if a later answer assigns the same id to another call: some instrumentations
     /// number the calls of each message if the model gives no ids.
     fn is_other(&self, call: &MessageCall<'a>, span: u32, time_ns: u64) -> bool {
         let both_read = |one: &Decoded<'_>, other: &Decoded<'_>| {
@@ -142,8 +143,8 @@ impl<'a> LlmCall<'a> {
     }
 }
 
-/// Marks a call that no span has as failed, if a failed span around the model's says that there is
-/// no tool of its name.
+/// Marks a call without a span as failed if a failed span around the model's reports that its tool
+/// does not exist.
 pub(super) fn fail_if_unknown<'a>(tree: &Tree<'a>, span: u32, call: &mut ToolCall<'a>) {
     let around = |at: &u32| tree.get(*at).map(|span| span.parent);
     for span in std::iter::successors(Some(span), around).take(AROUND_MAX) {
@@ -160,7 +161,7 @@ pub(super) fn fail_if_unknown<'a>(tree: &Tree<'a>, span: u32, call: &mut ToolCal
     }
 }
 
-/// Returns the dialect whose source found a value.
+/// Returns the dialect of a value's source.
 fn dialect_of(plan: &ReadingPlan, found: &FoundValue<'_>) -> u16 {
     plan.sources.get(usize::from(found.source)).map_or(u16::MAX, |source| source.dialect)
 }
@@ -168,22 +169,22 @@ fn dialect_of(plan: &ReadingPlan, found: &FoundValue<'_>) -> u16 {
 /// Verdict on a request for a call in a model's message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RequestedAs {
-    /// A call that is on no span.
+    /// Call without a span.
     Call,
-    /// A call that is on a span.
+    /// Call on a span.
     OnSpan,
     /// A handoff to another agent.
     Handoff,
     /// A repeated mention of a tool whose calls are on spans.
     HasSpans,
-    /// A call that a framework wrote into the history of an agent: no model of the agent asked.
+    /// Call written into an agent's history by a framework, not requested by its model.
     WrittenIn,
-    /// A call of a choice that the run did not take.
+    /// Call of an unused choice.
     OtherChoice,
 }
 
-/// Decides the verdict on each request. A request for a tool that has spans is a call of its own if
-/// it has an id that no span has, and all spans of the tool are joined to other requests.
+/// Decides the verdict on each request. A request for a tool with spans is a call of its own if its
+/// id is on no span and all spans of the tool are joined to other requests.
 pub(super) fn decide(
     requested: &mut [LlmCall<'_>],
     calls: &[SpanCall<'_>],
@@ -217,9 +218,8 @@ pub(super) fn decide(
     }
 }
 
-/// Returns for each span true if its messages can only repeat what models within it said: models
-/// are within it, and all of the trace's models have their answers recorded. Empty if there is
-/// none.
+/// Returns true for each span whose messages can only repeat those of models within it: there are
+/// such models, and all of the trace's models have recorded answers. Empty without such spans.
 pub(super) fn repeating(tree: &Tree<'_>, outputs: &[ModelOutput<'_>]) -> Vec<bool> {
     let mut models = vec![false; tree.spans.len()];
     for (model, span) in models.iter_mut().zip(&tree.spans) {
@@ -250,12 +250,12 @@ pub(super) fn repeating(tree: &Tree<'_>, outputs: &[ModelOutput<'_>]) -> Vec<boo
     repeating
 }
 
-/// Returns true if what a source says gives way to what others say.
+/// Returns true for a source that yields to others.
 fn is_guess(plan: &ReadingPlan, source: u16) -> bool {
     plan.sources.get(usize::from(source)).is_some_and(|source| source.source.fallback)
 }
 
-/// Returns the calls that models asked for, in the order of their answers; each id once.
+/// Returns the calls requested by models in the order of their answers, each id once.
 pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -279,8 +279,8 @@ pub(super) fn requested<'a>(
         let read = || answered(plan, found, &mut gathered.model_inputs, effort);
         let (answered, begins) = known.map_or_else(read, |calls| (calls, Vec::new()));
         for (at, call) in answered.into_iter().enumerate() {
-            if let Some(known) = says_again(&mut calls, (span, source), &call, effort) {
-                // An outer span may repeat it by the id that it now has.
+            if let Some(known) = repeated_call(&mut calls, (span, source), &call, effort) {
+                // An outer span may repeat it with the id that it now has.
                 if let Some(id) = call.id {
                     places.entry(id).or_insert(known);
                 }
@@ -297,8 +297,8 @@ pub(super) fn requested<'a>(
                 if let Some(other) = other.filter(|other| !other.is_other(&call, span, time_ns)) {
                     other.is_asked_again = other.is_asked_again
                         || other.span != span && !is_one_request(tree, other.span, span, effort);
-                    // A source that knows the messages is better evidence of their grouping than
-                    // one that guesses.
+                    // A source that knows the messages is better evidence for grouping than one
+                    // that guesses.
                     if is_guess(plan, other.source) && !is_guess(plan, source) {
                         let message = number();
                         let begin_ns = start_ns;
@@ -315,7 +315,7 @@ pub(super) fn requested<'a>(
                     && effort.spend(weight(&call.arguments))
                     && known.call.arguments == call.arguments
             }) {
-                // The same answer on two spans, one inside the other.
+                // The same answer on two nested spans.
                 continue;
             }
             let order = calls.len() as u32;
@@ -326,11 +326,11 @@ pub(super) fn requested<'a>(
     calls
 }
 
-/// Spans between two model spans that are walked to see that one is within the other.
+/// Limit on spans walked between two nested model spans.
 const NESTED_MAX: usize = 8;
 
-/// Returns true if a model's span is within another's, with no call of a tool between them: both
-/// tell of one request, as a client and the library around it do.
+/// Returns true if a model's span is within another's without a tool call between them: both record
+/// one request, like a client and a library around it.
 fn is_one_request(tree: &Tree<'_>, one: u32, other: u32, effort: &WorkBudget) -> bool {
     let is_model = |at: u32| tree.get(at).is_some_and(|span| tree.form(span).model);
     let is_within = |inner: u32, outer: u32| {
@@ -346,9 +346,9 @@ fn is_one_request(tree: &Tree<'_>, one: u32, other: u32, effort: &WorkBudget) ->
         && (is_within(one, other) || is_within(other, one))
 }
 
-/// Returns the calls that a model asked for in an answer, and the number of calls before each
-/// message. An answer of a fallback source that holds messages of users or tools is a history, and
-/// moves to the inputs.
+/// Returns the calls requested in a model's answer, and the number of calls before each message. An
+/// answer of a fallback source with messages of users or tools is a history, and moves to the
+/// inputs.
 fn answered<'a>(
     plan: &'a ReadingPlan,
     found: FoundValue<'a>,
@@ -363,16 +363,16 @@ fn answered<'a>(
         inputs.push(found);
         return Default::default();
     }
-    // Tools that ran beside the model, or in its client library, have their results in the answer.
+    // Tools run by the provider or in its client library have their results in the answer.
     if has_results {
         inputs.push(found);
     }
     (messages.calls, messages.begins)
 }
 
-/// Finds the same call of the same model call by another source, fills its gaps, and returns its
+/// Finds the same call of the same model call from another source, fills its gaps, and returns its
 /// index.
-fn says_again<'a>(
+fn repeated_call<'a>(
     calls: &mut [LlmCall<'a>],
     (span, source): (u32, u16),
     call: &MessageCall<'a>,
@@ -401,8 +401,8 @@ fn says_again<'a>(
     Some(place)
 }
 
-/// Returns true if a text may hold a tool call or its result: every shape has one of these words,
-/// except a message that only its event marks as a tool's.
+/// Returns true if a text may contain a tool call or its result: every shape has one of these
+/// words, except a message marked as a tool's only by its event.
 pub(super) fn may_hold_call(plan: &ReadingPlan, found: &FoundValue<'_>) -> bool {
     let Raw::Any(value) = &found.raw else { return true };
     let Some(text) = value.as_str() else { return true };

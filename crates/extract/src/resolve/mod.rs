@@ -1,29 +1,29 @@
-//! Resolution: the records of a complete trace to the [`Trajectory`] that is evaluated.
+//! Resolution of a complete trace's records into a [`Trajectory`].
 //!
 //! ```text
-//! plan         the table's sources and conditions, sorted for reading
-//! form         the sources that may find anything on a record
-//! tree         spans in start order with their parents; a span that came twice counts once
+//! plan         the table's sources and conditions, indexed for reading
+//! form         the sources relevant for a record
+//! tree         spans in start order with their parents, without duplicates
 //! gather       one pass: sessions, agents, texts, messages, counts
 //! read         the values of one source in a record
-//! flat         messages that stand in attributes with numbers in their keys, and `unflatten`
+//! flat         messages flattened to attributes with numbered keys, and `unflatten`
 //! tool_calls   tool calls on spans: of several dialects the first wins, the others fill gaps
 //! merge        the same call on several spans
 //! message_results  results of calls from the inputs of models
-//! messages     the calls that models asked for in their answers
-//! history      the calls that only the next request to a model repeats
-//! choices      calls of choices of an answer that the run did not take
-//! join         the calls on spans joined to them: ids, arguments, names
-//! together     the order of the calls, and the groups of parallel ones
+//! messages     the calls requested in models' answers
+//! history      the calls known only from a model's next request
+//! choices      calls of unused choices of an answer
+//! join         calls on spans joined to requests: ids, arguments, names
+//! parallel_calls  the order of the calls, and the groups of parallel ones
 //! output_tools calls by which a framework returns the answer
 //! facts        user input, final output, usage, definitions
 //! session      corrections between the traces of one session
-//! diagnostics  for each span its dialects, the sources of its fields and the reason of a drop;
-//!              for each fact its source
+//! diagnostics  the dialects of each span, the sources of its fields or the reason for a drop;
+//!              the source of each fact
 //! ```
 //!
-//! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
-//! how requests split them; no step is quadratic in the spans.
+//! **Invariants:** pure; the result is independent of the order of spans and their division into
+//! requests; no step is quadratic in the spans.
 
 mod choices;
 mod diagnostics;
@@ -62,7 +62,7 @@ use self::form::RecordForms;
 use self::gather::Gathered;
 use self::message_results::MessageResults;
 use self::messages::RequestedAs;
-use self::parallel_calls::Together;
+use self::parallel_calls::CallGrouping;
 use self::plan::ReadingPlan;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
@@ -74,7 +74,7 @@ use spanscore_base::model::{
 };
 use spanscore_base::value::Value;
 
-/// Turns complete traces into trajectories; built once from a [`Table`].
+/// Converts complete traces to trajectories; built once from a [`Table`].
 #[derive(Debug)]
 pub struct Resolver {
     table: Arc<Table>,
@@ -83,13 +83,13 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Returns a resolver of records that were extracted with this table.
+    /// Returns a resolver of records extracted with this table.
     pub fn new(table: Arc<Table>) -> Self {
         let plan = ReadingPlan::new(&table);
         Self { table, plan, forms: RecordForms::default() }
     }
 
-    /// Returns the table that records must be extracted with.
+    /// Returns the table required for extraction.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
@@ -99,8 +99,8 @@ impl Resolver {
         self.resolve_within(trace, WorkBudget::default())
     }
 
-    /// Returns the trajectory of a trace, within a work budget. If the budget is too small, the
-    /// trajectory has the identity of its trace but not all of its calls, and its effort is spent.
+    /// Returns the trajectory of a trace, within a work budget. If that is too small, the
+    /// trajectory has the trace's identity without all calls, and its budget is spent.
     pub fn resolve_within<'a>(
         &'a self,
         trace: &'a TraceSpans,
@@ -152,7 +152,7 @@ impl Resolver {
         let agent_of = |span: u32| {
             gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE), &effort)
         };
-        let mut tool_calls = Together::with_capacity(on_spans.len());
+        let mut tool_calls = CallGrouping::with_capacity(on_spans.len());
         for SpanCall { call, span, part_of, asked, .. } in on_spans {
             if part_of.is_none() {
                 tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
@@ -173,7 +173,7 @@ impl Resolver {
         };
         trajectory.calls_missing =
             (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
-        if self.table.hears() && !gathered.model_inputs.is_empty() {
+        if self.table.needs_model_inputs() && !gathered.model_inputs.is_empty() {
             trajectory.heard = vec![facts::heard(plan, &gathered)];
         }
         join_results(plan, &mut gathered, &mut trajectory, has_span_calls);
@@ -186,25 +186,25 @@ impl Resolver {
     }
 }
 
-/// Steps to read each retained byte of a trace, and each of its records.
+/// Steps per retained byte of a trace, and per record.
 const STEPS_PER_BYTE: usize = 1;
 const STEPS_PER_RECORD: usize = 400;
 
-/// Steps to build one value of a list or an object.
+/// Steps to build a value of a list or object.
 const STEPS_PER_VALUE: usize = 32;
 
-/// Steps to read a quote or a parenthesis of a Python literal. A text has two quotes; a text that
-/// is no literal has few of either.
+/// Steps to parse a quote or parenthesis of a Python literal. A text has two quotes; other texts
+/// have few of either.
 const STEPS_PER_LITERAL_SIGN: usize = 16;
 
-/// Steps to read a printed field (`name=value`): its name and value are built, and a result is read
-/// for its id, its content and its error.
+/// Steps to parse a printed field (`name=value`): name and value are built, and a result is parsed
+/// for its id, content and error.
 const STEPS_PER_FIELD: usize = 400;
 
-/// Steps to look for a word in a key, at each border between its words.
+/// Steps to match a word at each word start in a key.
 const STEPS_PER_WORD: usize = 8;
 
-/// Returns the steps to read a trace: all work that is linear in it.
+/// Returns the steps to read a trace: all work linear in it.
 pub fn reading_steps(trace: &TraceSpans) -> usize {
     let signs = trace.signs();
     trace.arena.len() * STEPS_PER_BYTE
@@ -214,7 +214,7 @@ pub fn reading_steps(trace: &TraceSpans) -> usize {
         + signs.fields * STEPS_PER_FIELD
 }
 
-/// Returns the steps to look for words in the keys of attributes that no dialect names.
+/// Returns the steps to match words in keys that no dialect names.
 fn word_steps(tree: &Tree<'_>) -> usize {
     let of_span = |span: &tree::Span<'_>| match tree.form(span).word_count() {
         0 => 0,
@@ -240,7 +240,7 @@ fn identified<'a>(
     }
 }
 
-/// Returns the trajectory of a trace that is too expensive to be read: its identity, without calls.
+/// Returns the trajectory of a trace beyond its budget: its identity without calls.
 fn unread<'a>(
     plan: &'a ReadingPlan,
     table: &'a Table,
@@ -253,7 +253,7 @@ fn unread<'a>(
     trajectory
 }
 
-/// Decides which requests are calls of their own, once they are joined to the calls on spans.
+/// Decides which requests are separate calls, after their join with the calls on spans.
 fn decide_requests<'a>(
     tree: &Tree<'a>,
     gathered: &Gathered<'a>,
@@ -266,8 +266,8 @@ fn decide_requests<'a>(
     messages::decide(requested, on_spans, gathered.handoff, repeats);
 }
 
-/// Marks a result that was cut off as unreadable, so that nothing is compared with its beginning.
-/// One that is decoded only when it is needed is whole.
+/// Marks a truncated result as unreadable, so that its start is not compared. A result with
+/// deferred decoding is complete.
 fn mark_cut(call: &mut ToolCall<'_>) {
     if let Content::Recorded(result) = &call.result
         && result.is_ready()
@@ -278,12 +278,12 @@ fn mark_cut(call: &mut ToolCall<'_>) {
     }
 }
 
-/// Returns true for the name of a type of errors, which tells less than any words.
+/// Returns true for the name of an error type, which is less specific than a message.
 fn is_bare_type(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte))
 }
 
-/// Fills in results that only messages hold, and marks those that were cut off.
+/// Fills in results that only messages have, and marks truncated ones.
 fn join_results<'a>(
     plan: &'a ReadingPlan,
     gathered: &mut Gathered<'a>,
@@ -350,8 +350,8 @@ fn take_results<'a>(
         results.give_loose(calls);
     }
     let looked_at = results.looked_at();
-    // Without a single tool span this may be one of several traces of a run, each of which repeats
-    // the results of the others. Deferred, since only the judging of sessions needs them.
+    // Without tool spans this may be one of several traces of a run, each of which repeats the
+    // others' results. Deferred, since only session judging needs them.
     if !has_span_calls {
         let own = calls.iter().filter(|call| !call.is_repeated);
         let own: HashSet<_> = own.filter_map(|call| call.id.clone()).collect();

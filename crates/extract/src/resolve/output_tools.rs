@@ -1,10 +1,10 @@
-//! Output tools: tools by which a framework has a model return a structured answer. The call's
-//! arguments are the final output.
+//! Output tools, by which a framework lets a model return a structured answer. The call's arguments
+//! are the final output.
 //!
-//! A call is recognised by a name that a dialect knows; by the framework's fixed result for it; or
-//! by its arguments, if they equal the final output, as a value or as the text of one. The last
-//! rule holds for a call that only a model's message has, and for the last call on a span if no
-//! model was called after it, since then nobody else can have written the answer.
+//! A call is recognized by a tool name in a dialect, by the framework's fixed result for it, or by
+//! its arguments if they equal the final output, as a value or as its text. The last rule applies
+//! to a call that only a model's message has. It also applies to the last call on a span without a
+//! later model call, since then nothing else can have written the answer.
 
 use std::cell::LazyCell;
 
@@ -14,16 +14,16 @@ use super::tree::Tree;
 use spanscore_base::model::{Content, Origin, ToolCall, Trajectory};
 use spanscore_base::value::{Map, Value};
 
-/// Prefixes and suffixes of the fixed results that frameworks return for an accepted answer:
-/// Strands Agents, LangChain.
+/// Prefixes and suffixes of the frameworks' fixed results for an accepted answer: Strands Agents,
+/// LangChain.
 const GIVEN_BACK: [(&str, &str); 2] =
     [("Successfully validated ", " structured output"), ("Returning structured response: ", "")];
 
-/// Members that hold an answer which is no object.
+/// Members that contain an answer other than an object.
 const WRAPPERS: [&str; 3] = ["response", "answer", "result"];
 
-/// Marks the calls of output tools. Sets the final output from the last of them if the telemetry
-/// has none, or only its text, or an empty object; returns the index of that call.
+/// Marks the calls of output tools. Sets the final output from the last of them if none is
+/// recorded, or only its text or an empty object; returns the call's index.
 pub(super) fn mark(
     plan: &ReadingPlan,
     tree: &Tree<'_>,
@@ -54,7 +54,7 @@ pub(super) fn mark(
     let call = tool_calls.get(at)?;
     let arguments = call.arguments.value()?;
     let given = unwrapped(call, arguments);
-    // An empty object beside an output tool's arguments stands for no answer.
+    // With an output tool's arguments, an empty object is no answer.
     let is_nothing = |answer: &Value<'_>| answer.as_map().is_some_and(Map::is_empty);
     let is_less = |answer: &Value<'_>| {
         let is_text = answer.as_str().is_some() && given.as_str().is_none();
@@ -75,13 +75,13 @@ fn names(name: &str, tool: &str) -> bool {
     }
 }
 
-/// Returns true if a call's result is a framework's fixed result for an answer.
+/// Returns true if a call's result is a framework's fixed one.
 fn is_given_back(call: &ToolCall<'_>) -> bool {
     let Some(text) = call.result.value().and_then(Value::as_str) else { return false };
     GIVEN_BACK.iter().any(|(begin, end)| text.starts_with(begin) && text.ends_with(end))
 }
 
-/// Final output, and the object that its text stands for.
+/// Final output, and the object in its text.
 struct FinalAnswer<'v, 'a> {
     value: &'v Value<'a>,
     told: Option<Value<'static>>,
@@ -92,15 +92,15 @@ impl<'v, 'a> FinalAnswer<'v, 'a> {
         Self { value, told: value.as_str().and_then(told_object) }
     }
 
-    /// Returns true if the arguments of a call are the answer, an object.
+    /// Returns true if the arguments of a call equal the answer, an object.
     fn is_of(&self, call: &ToolCall<'_>) -> bool {
         let object = self.told.as_ref().unwrap_or(self.value);
         let is_object = object.as_map().is_some_and(|map| !map.is_empty());
         is_object && call.arguments.value() == Some(object)
     }
 
-    /// Returns true if the arguments of a call on a span are the answer, or hold an answer that is
-    /// a text; not if the tool returns that text.
+    /// Returns true if the arguments of a call on a span are the answer, or contain an answer that
+    /// is a text; not if the tool returns that text.
     fn is_given_by(&self, call: &ToolCall<'_>) -> bool {
         let Some(arguments) = call.arguments.value() else { return false };
         let is_text = self.value.as_str().is_some_and(|text| !text.is_empty());
@@ -110,13 +110,13 @@ impl<'v, 'a> FinalAnswer<'v, 'a> {
     }
 }
 
-/// Returns true if no model was called after the call had begun.
+/// Returns true if no model was called after the start of the call.
 fn is_end(tree: &Tree<'_>, call: &ToolCall<'_>) -> bool {
     let is_later = |span: &&super::tree::Span<'_>| span.record.start_ns > call.start_ns;
     !tree.spans.iter().rev().take_while(is_later).any(|span| tree.form(span).model)
 }
 
-/// Returns the answer within the arguments: one that is no object stands in the only member of one.
+/// Returns the answer in the arguments: one other than an object is the only member of one.
 fn unwrapped<'v, 'a>(call: &'v ToolCall<'a>, arguments: &'v Value<'a>) -> &'v Value<'a> {
     let Value::Map(map) = arguments else { return arguments };
     if map.len() != 1 {

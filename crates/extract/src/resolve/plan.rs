@@ -1,4 +1,4 @@
-//! Reading plan: a [`Table`]'s sources, arranged by the part of a record that they read.
+//! Reading plan: a [`Table`]'s sources by the part of a record that they read.
 
 use super::super::dialect::{FactSource, From, Mark, Role};
 use super::super::table::Table;
@@ -11,17 +11,17 @@ use crate::table::{ConditionId, KeySlot, SourceWords};
 pub(super) struct ReadingPlan {
     pub(super) dialects: Vec<DialectPlan>,
     pub(super) sources: Vec<PlannedSource>,
-    /// For each condition its marks, with the dialects that give them, in order of priority.
+    /// For each condition its marks, with their dialects in order of priority.
     marks: Vec<Vec<(Mark, u16)>>,
-    /// For each slot the sources of all facts but those of tool calls.
+    /// For each slot the sources of all facts except tool calls.
     pub(super) by_slot: Vec<Vec<u16>>,
-    /// Sources that read anything else of a span, without those of tool calls.
+    /// Sources that read another part of a span, except those of tool calls.
     pub(super) by_other: Vec<u16>,
     /// Sources that read log events.
     pub(super) by_log: Vec<u16>,
-    /// True if any source reads the schema of a tool from its spans.
+    /// True if any source reads a tool's schema from its spans.
     pub(super) has_schemas: bool,
-    /// True if any dialect knows no marker of tools.
+    /// True if any dialect has no marker of tools.
     pub(super) has_unmarked: bool,
     /// Names of output tools; with `*` at the end, prefixes of names.
     pub(super) output_tools: Vec<String>,
@@ -36,7 +36,7 @@ pub(super) struct DialectPlan {
     call: [Vec<u16>; Role::CALL.len()],
 }
 
-/// Source with the place that it reads.
+/// Source with its place.
 #[derive(Debug)]
 pub(super) struct PlannedSource {
     pub(super) role: Role,
@@ -46,14 +46,14 @@ pub(super) struct PlannedSource {
     pub(super) source: FactSource,
 }
 
-/// Place of a source's value in the facts of a record.
+/// Place of a source's value in a record's facts.
 #[derive(Debug)]
 pub(super) enum FactPlace {
     Attr(KeySlot),
     Prefix,
     Ending,
     Numbered,
-    /// By words, and of the keys that have a slot those that match, with the rest behind the word.
+    /// By words, with the matching keys that have a slot and their rest after the word.
     WordMatch(SourceWords, Vec<(KeySlot, Box<str>)>),
     Object(Vec<KeySlot>),
     Event(KeySlot),
@@ -85,7 +85,7 @@ impl ReadingPlan {
         plan
     }
 
-    /// Returns the sources of a dialect for a part of a tool call.
+    /// Returns a dialect's sources for a part of a tool call.
     pub(super) fn call_sources(&self, dialect: u16, role: Role) -> &[u16] {
         match (self.dialects.get(usize::from(dialect)), role.call_place()) {
             (Some(dialect), Some(at)) => &dialect.call[at],
@@ -93,8 +93,8 @@ impl ReadingPlan {
         }
     }
 
-    /// Returns the numbers of the dialects that take a record with these conditions for a tool
-    /// call, the first one first.
+    /// Returns the numbers of the dialects that read a record with these conditions as a tool call,
+    /// by priority.
     pub(super) fn tool_dialects(&self, conditions: &BitSet) -> Vec<u16> {
         let mut dialects: Vec<u16> = self.dialects_of(Mark::Tool, conditions).collect();
         dialects.sort_unstable();
@@ -107,8 +107,8 @@ impl ReadingPlan {
         marks.flatten().filter(move |(known, _)| *known == mark).map(|(_, dialect)| *dialect)
     }
 
-    /// Returns the sources for a part of a tool call that some dialects take, in the order in which
-    /// they are tried on a record with these conditions.
+    /// Returns the sources of some dialects for a part of a tool call by precedence, on a record
+    /// with these conditions.
     pub(super) fn sources_of_call(
         &self,
         role: Role,
@@ -118,8 +118,8 @@ impl ReadingPlan {
         let numbers = dialects.iter().flat_map(move |dialect| self.call_sources(*dialect, role));
         numbers.copied().filter(move |number| {
             self.sources.get(usize::from(*number)).is_some_and(|source| {
-                // What a status means is for the dialect to say that knows the span best: it may be
-                // copied from another span.
+                // Only the span's first dialect interprets the status, which may be copied from
+                // another span.
                 let is_first = Some(&source.dialect) == dialects.first();
                 source.applies(conditions)
                     && (is_first || !matches!(source.read, FactPlace::Status))
@@ -159,8 +159,8 @@ impl ReadingPlan {
 }
 
 impl FactPlace {
-    /// Returns the place that a source reads; `None` if the table retains nothing for it, because
-    /// no evaluator needs it.
+    /// Returns the place read by a source; `None` if the table retains none, because no evaluator
+    /// needs it.
     fn of(table: &Table, source: &FactSource) -> Option<Self> {
         let slots = |keys: &[String]| keys.iter().filter_map(|key| table.slot(key)).collect();
         Some(match source.from {
@@ -185,15 +185,15 @@ impl FactPlace {
     }
 }
 
-/// Returns the slots of the keys that match one of the words, with the rest behind it; without
-/// those that the record tells under their keys, too.
+/// Returns the slots of the keys that match one of the words, with the rest after it, without those
+/// that the record also has by key.
 fn matching_slots(table: &Table, words: &SourceWords) -> Vec<(KeySlot, Box<str>)> {
     let slots = (0..table.slot_count()).filter(|slot| !table.also_keyed.has(*slot)).map(KeySlot);
     slots.filter_map(|slot| Some((slot, words.find(table.key(slot).as_bytes())?.into()))).collect()
 }
 
 impl FactPlace {
-    /// Returns the [kinds](layout::kind) of facts among which it may find anything.
+    /// Returns the [kinds](layout::kind) of facts that it may read.
     pub(super) fn kinds(&self) -> u16 {
         let fields: &[u8] = match self {
             Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => &[layout::ATTRIBUTE],

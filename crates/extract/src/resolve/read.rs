@@ -1,4 +1,4 @@
-//! Reading of a source's values in a record, and their decoding.
+//! Reading and decoding of a source's values in a record.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -17,7 +17,7 @@ use spanscore_base::value::{Map, Value};
 /// Placeholders for content that was redacted.
 const REDACTED: [&str; 2] = ["<REDACTED>", "__REDACTED__"];
 
-/// Prefix of the placeholder that Logfire's scrubbing writes.
+/// Prefix of the placeholder by Logfire's scrubbing.
 const SCRUBBED: &str = "[Scrubbed due to ";
 
 /// Returns true if a text is a placeholder for redacted content.
@@ -28,8 +28,7 @@ pub(super) fn is_redacted(text: &str) -> bool {
 /// Placeholders for absent content.
 const NO_CONTENT: [&str; 3] = ["N/A", "None", "<not serializable>"];
 
-/// Returns true if a text is JavaScript's print of an object without a `toString`, as
-/// `[object Object]`.
+/// Returns true for JavaScript's form of an object without `toString`: `[object Object]`.
 fn is_printed_object(text: &str) -> bool {
     let class = text.strip_prefix("[object ").and_then(|rest| rest.strip_suffix(']'));
     class.is_some_and(|class| class.bytes().all(|byte| byte.is_ascii_alphanumeric()))
@@ -40,13 +39,13 @@ fn is_no_content(text: &str) -> bool {
     NO_CONTENT.contains(&text) || is_printed_object(text)
 }
 
-/// Placeholders for an absent id, or an absent name of an agent.
+/// Placeholders for an absent id or agent name.
 const NO_ID: [&str; 2] = ["<not specified>", "unknown"];
 
-/// Member of an event's object that holds the name of the event.
+/// Member of an event's object with the event's name.
 const EVENT_NAME: &str = "event.name";
 
-/// Bytes up to which a text is decoded at once: to foresee the outcome would cost as much.
+/// Limit on the bytes of a text that is decoded immediately: a prediction would cost as much.
 const DECODED_AT_ONCE_MAX: usize = 512;
 
 /// Value of a source on a record, before decoding.
@@ -56,15 +55,15 @@ pub(super) enum Raw<'a> {
     Any(AnyValue<'a>),
     /// Value built from several attributes.
     Made(Value<'a>),
-    /// Attributes behind a prefix of keys, built into a value only when it is read: most are inputs
-    /// of models, which repeat all earlier messages and are seldom needed.
+    /// Attributes with a key prefix, built into a value on demand: most are model inputs, which
+    /// repeat all earlier messages and are rarely needed.
     Behind(&'a str, FactsReader<'a>),
-    /// Legible part of a value that is malformed.
+    /// Readable part of a malformed value.
     Broken(Value<'a>),
 }
 
 impl<'a> Raw<'a> {
-    /// Returns the value; `Err` holds the legible part of a malformed one.
+    /// Returns the value; `Err` has the readable part of a malformed one.
     fn into_value(self) -> Result<Value<'a>, Value<'a>> {
         match self {
             Self::Any(value) => value.to_value().map_err(|_| value.legible()),
@@ -83,25 +82,25 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Marker words of failed results: the text of any messages with one has one of the first list, or
-/// both of the second.
+/// Marker words of failed results: messages with a failure have one of the first list, or both of
+/// the second.
 const FAILURE_MARKS: [&str; 3] = ["error", "isError", "retry-prompt"];
 const NO_SUCCESS: [&str; 2] = ["success", "alse"];
 
 impl<'a> Raw<'a> {
-    /// Returns true if messages in it may report the failure of a call.
+    /// Returns true if messages in it may report a failed call.
     pub(super) fn may_fail(&self) -> bool {
         let may_hold = |mark: &str| self.may_hold(mark);
         FAILURE_MARKS.iter().any(|mark| may_hold(mark))
             || NO_SUCCESS.iter().all(|mark| may_hold(mark))
     }
 
-    /// Returns true if a text in it may hold a word.
+    /// Returns true if a text in it may contain a word.
     pub(super) fn may_hold(&self, word: &str) -> bool {
         self.searched().is_none_or(|bytes| may_hold(bytes, word))
     }
 
-    /// Returns the bytes that [`Self::may_hold`] searches; `None` if it searches none.
+    /// Returns the bytes searched by [`Self::may_hold`]; `None` if it searches none.
     pub(super) fn searched(&self) -> Option<&[u8]> {
         match self {
             Self::Any(AnyValue::String(text)) => Some(text.as_bytes()),
@@ -112,8 +111,8 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Builds the value that attributes describe by their keys; `Err` holds the legible part if one of
-/// them is malformed.
+/// Builds the value described by attributes and their keys; `Err` has the readable part if one is
+/// malformed.
 fn put_together<'a>(
     entries: impl Iterator<Item = (&'a str, AnyValue<'a>)>,
 ) -> Result<Value<'a>, Value<'a>> {
@@ -128,7 +127,7 @@ fn put_together<'a>(
     if is_broken { Err(value) } else { Ok(value) }
 }
 
-/// Collects all values of a source on a record, in order: several if a span has several events.
+/// Returns all values of a source on a record in order: several if a span has several events.
 pub(super) fn raws<'a>(
     source: &'a PlannedSource,
     facts: FactsReader<'a>,
@@ -200,7 +199,7 @@ pub(super) fn raws<'a>(
     }
 }
 
-/// Builds an object of the attributes that a source names, by their slots.
+/// Builds an object from a source's attributes by their slots.
 fn object<'a>(
     source: &'a PlannedSource,
     slots: &[KeySlot],
@@ -210,8 +209,8 @@ fn object<'a>(
     members.filter_map(|(key, slot)| Some((key.clone(), value(slot)?))).collect()
 }
 
-/// Reads a short text: a name, an id. Placeholders, and values that are neither text nor number,
-/// yield `None`.
+/// Reads a short text: a name, an id. Placeholders, and values other than text and number, give
+/// `None`.
 pub(super) fn text<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
     if let Raw::Any(AnyValue::String(text)) = raw
         && source.is_plain()
@@ -226,17 +225,17 @@ pub(super) fn text<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>
     (!text.is_empty()).then_some(text)
 }
 
-/// Reads an id; the placeholders for "none" yield `None`.
+/// Reads an id; placeholders give `None`.
 pub(super) fn id<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
     text(source, raw).filter(|id| !NO_ID.contains(&&**id) && !is_redacted(id))
 }
 
-/// Reads the name of an agent; the placeholders for "none" yield `None`.
+/// Reads an agent's name; placeholders give `None`.
 pub(super) fn name<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
     text(source, raw).filter(|name| !NO_ID.contains(&&**name))
 }
 
-/// Decodes a value of a source, and strips its prefix and suffix.
+/// Decodes a source's value, and strips its prefix and suffix.
 pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'a>> {
     let found = any_decoded(source, raw)?;
     if source.only_if == Some(OnlyIf::NotAJsonSchema)
@@ -247,12 +246,12 @@ pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'
     Some(found)
 }
 
-/// Returns the JSON Schema that a source holds instead of the arguments that it is read for.
+/// Returns the JSON Schema found in place of a source's arguments.
 pub(super) fn schema<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Value<'a>> {
     any_decoded(source, raw)?.value().filter(is_json_schema)
 }
 
-/// Decodes a value of a source, whether it meets the source's requirement or not.
+/// Decodes a source's value, ignoring its requirement.
 fn any_decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'a>> {
     let shortcut = match raw {
         Raw::Any(AnyValue::String(text)) => source.decode.shortcut(text),
@@ -274,7 +273,7 @@ fn any_decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'a>> {
     Some(Decoded::Value(value))
 }
 
-/// Returns true if a model's finish reasons hold one that stands for tool calls.
+/// Returns true if a model's finish reasons include tool calls.
 pub(super) fn asks_for_tools(source: &FactSource, raw: Raw<'_>) -> bool {
     match decoded(source, raw) {
         Some(Decoded::Value(Value::List(reasons))) => reasons.iter().any(is_for_tools),
@@ -283,7 +282,7 @@ pub(super) fn asks_for_tools(source: &FactSource, raw: Raw<'_>) -> bool {
     }
 }
 
-/// Finish reasons that stand for tool calls, by their letters.
+/// Finish reasons for tool calls, by their letters.
 const FOR_TOOLS: [&str; 4] = ["toolcalls", "toolcall", "tooluse", "functioncall"];
 
 fn is_for_tools(reason: &Value<'_>) -> bool {
@@ -308,12 +307,12 @@ fn strip<'a>(source: &FactSource, text: Cow<'a, str>) -> Option<Cow<'a, str>> {
     })
 }
 
-/// Returns true if a value is a JSON Schema of an object rather than an object of arguments.
+/// Returns true for a JSON Schema of an object, false for arguments.
 fn is_json_schema(value: &Value<'_>) -> bool {
     let Some(map) = value.as_map() else { return false };
     let object = map.get("type").and_then(Value::as_str) == Some("object");
     let properties = map.get("properties").is_some_and(|inner| inner.as_map().is_some());
-    // CrewAI, smolagents: a map from argument names to {type, description}.
+    // CrewAI, smolagents: map from argument names to {type, description}.
     let typed = |value: &Value<'_>| {
         value.get("type").is_some_and(|kind| kind.as_str().is_some())
             && (value.get("description").is_some() || value.get("title").is_some())
@@ -321,10 +320,9 @@ fn is_json_schema(value: &Value<'_>) -> bool {
     properties || object || (!map.is_empty() && map.iter().all(|(_, value)| typed(value)))
 }
 
-/// Returns the content that a source yields; `None` if it yields nothing and the next is to be
-/// tried.
+/// Returns the content of a source; `None` if the next source is to be tried.
 ///
-/// Decoding is deferred until the value is needed, if its outcome can be foreseen.
+/// Decoding is deferred until the value is needed, if its outcome is predictable.
 pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Content<'a>> {
     if let Some(text) = raw.as_str() {
         if is_redacted(text) {
@@ -357,8 +355,8 @@ pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Conten
     })
 }
 
-/// Decodes a deferred value. One that seemed readable and is not gets wrapped under `_raw`, so that
-/// it equals nothing.
+/// Decodes a deferred value. One that proves unreadable is wrapped under `_raw`, so that it equals
+/// nothing.
 fn decode_late<'a>(source: &FactSource, value: AnyValue<'a>) -> Value<'a> {
     match decoded(source, Raw::Any(value)) {
         Some(Decoded::Value(value)) => value,
@@ -367,18 +365,18 @@ fn decode_late<'a>(source: &FactSource, value: AnyValue<'a>) -> Value<'a> {
     }
 }
 
-/// Returns `{"_raw": text}`, the form in which an unreadable text is shown.
+/// Returns `{"_raw": text}`, the form of an unreadable text.
 pub fn raw_text(text: Cow<'_, str>) -> Value<'_> {
     Value::Map(Map::from([("_raw", Value::String(text))]))
 }
 
-/// Returns true if a value equals a source's mark of failure; letters match in any case.
+/// Returns true if a value equals a source's failure value, ignoring case.
 pub(super) fn equals(value: &Value<'_>, scalar: &Scalar) -> bool {
     match (value, scalar) {
         (Value::String(text), Scalar::String(wanted)) => text.eq_ignore_ascii_case(wanted),
         (Value::Bool(value), Scalar::Bool(wanted)) => value == wanted,
         (Value::Number(number), Scalar::Int(wanted)) => number.as_i64() == Some(*wanted),
-        // Exporters that only know texts write `true` and `false`.
+        // Exporters limited to texts write `true` and `false`.
         (Value::String(text), Scalar::Bool(wanted)) => {
             text.eq_ignore_ascii_case(if *wanted { "true" } else { "false" })
         }
@@ -386,13 +384,11 @@ pub(super) fn equals(value: &Value<'_>, scalar: &Scalar) -> bool {
     }
 }
 
-/// Steps to copy a byte: so many that all copies of a trace stay within a quarter of its steps, in
-/// bytes.
+/// Steps to copy a byte, which limits all copies of a trace to a quarter of its steps, in bytes.
 const STEPS_PER_COPIED_BYTE: usize = 4;
 
-/// Copies a text for one of the calls that share it; a sender may make them as many as it likes, so
-/// each copy is charged. `None` if the trace lacks the steps. A text that borrows from the trace
-/// costs nothing.
+/// Copies a text for one of the calls that share it. Each copy is charged, since a sender may cause
+/// arbitrarily many. `None` if the budget does not suffice. A text borrowed from the trace is free.
 pub(super) fn copied<'a>(text: &Cow<'a, str>, effort: &WorkBudget) -> Option<Cow<'a, str>> {
     let bytes = match text {
         Cow::Borrowed(_) => 0,

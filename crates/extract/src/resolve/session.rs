@@ -1,4 +1,4 @@
-//! Reconciliation of the traces of one session: calls and results that another trace knows better.
+//! Reconciliation of a session's traces: calls and results that another trace records better.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use hashbrown::{HashMap, HashSet};
 use spanscore_base::model::{Content, Origin, Trajectory};
 use spanscore_base::value::Value;
 
-/// Calls and results of a session by id, in a form that outlives the trajectories.
+/// Calls and results of a session by id, owned beyond the trajectories.
 #[derive(Debug, Default)]
 pub struct SessionCalls {
-    /// Calls that ran on spans: name and id.
+    /// Executed calls on spans: name and id.
     ran: HashSet<(String, String)>,
-    /// Calls in the answers of models: name and id.
+    /// Calls in models' answers: name and id.
     asked: HashSet<(String, String)>,
-    /// Results that messages repeat, by id: shared by all calls of the id.
+    /// Results repeated in messages, by id, shared by all calls of the id.
     results: HashMap<String, Arc<Value<'static>>>,
 }
 
 impl SessionCalls {
-    /// Adds the calls and repeated results of a trajectory of the session.
+    /// Adds the calls and repeated results of a trajectory.
     pub fn add(&mut self, trajectory: &Trajectory<'_>) {
         for call in trajectory.tool_calls.iter().filter(|call| !call.is_repeated) {
             if let Some(id) = &call.id {
@@ -33,10 +33,10 @@ impl SessionCalls {
         }
     }
 
-    /// Corrects a trajectory of the session, and returns the number of dropped calls. Dropped is a
-    /// call that only a model's message has and that ran as a span in another trace (it was asked
-    /// for in one trace, and approved and run in the next), and one that only a history repeats and
-    /// another trace asked for. A call without a result gets the result that another trace repeats.
+    /// Corrects a trajectory of the session, and returns the number of dropped calls. A call that
+    /// only a message has is dropped if it ran as a span in another trace: it was requested in one
+    /// trace, and approved and run in the next. So is a call known only from a history that another
+    /// trace requested. A call without a result gets the one repeated in another trace.
     pub fn apply(&self, trajectory: &mut Trajectory<'_>) -> usize {
         let before = trajectory.tool_calls.len();
         trajectory.tool_calls.retain(|call| {

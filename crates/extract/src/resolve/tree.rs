@@ -8,16 +8,16 @@ use crate::record::layout::{self, Attribute, FactsReader};
 use crate::table::KeySlot;
 use spanscore_base::model::{SpanFlags, SpanId, SpanRecord, TraceSpans, fetch};
 
-/// Attributes of most spans, for the first allocation.
+/// Usual number of attributes of a span, for the first allocation.
 const ATTRIBUTES_GUESS: usize = 4;
 
-/// Most spans that are searched; more of them have an index by id.
+/// Limit on linearly searched spans; more have an index by id.
 const FEW_MAX: usize = 20;
 
-/// Index that stands for "no parent in this trace".
+/// Marks a parent outside the trace.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Span, or log event.
+/// Span or log event.
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a> {
     pub(super) record: &'a SpanRecord,
@@ -30,18 +30,17 @@ pub(super) struct Span<'a> {
     form: u32,
     /// Index of its first attribute in [`Tree::values`].
     attributes: u32,
-    /// Index of its first attribute without a slot in [`Tree::others`], and their number.
+    /// Index of its first attribute without a slot in [`Tree::others`], then their number.
     others: (u32, u32),
 }
 
 /// Spans and log events of a trace.
 pub(super) struct Tree<'a> {
-    /// Spans in order of start; of one instant, spans before those within them, then in order of
-    /// end, then of id. Each span once.
+    /// Spans by start, then outer before inner, then by end and id. Each span occurs once.
     pub(super) spans: Vec<Span<'a>>,
-    /// Log events in order of time; `parent` is the span that they belong to.
+    /// Log events by time; `parent` is their span.
     pub(super) logs: Vec<Span<'a>>,
-    /// Records left out: the index in the trace's records, and the reason.
+    /// Dropped records: index in the trace's records, and reason.
     pub(super) dropped: Vec<(u32, &'static str)>,
     forms: TraceForms<'a>,
     /// Encoded values of the attributes with a slot, of all spans.
@@ -56,7 +55,7 @@ impl<'a> Tree<'a> {
         forms: &'a RecordForms,
         trace: &'a TraceSpans,
     ) -> Self {
-        // Prefetches: the trace has waited long enough to have left the CPU's caches.
+        // Prefetches the trace, which has left the CPU's caches while waiting.
         fetch(&trace.arena);
         let count = trace.spans.len();
         let mut tree = Self {
@@ -92,7 +91,7 @@ impl<'a> Tree<'a> {
         tree
     }
 
-    /// Reads a record's facts, in one pass.
+    /// Reads a record's facts in one pass.
     fn read(
         &mut self,
         record: &'a SpanRecord,
@@ -137,7 +136,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Returns an index from ids to spans, in order of the ids; empty if there are few spans.
+    /// Returns an index from ids to spans, sorted by id; empty for few spans.
     fn places(&self) -> Vec<(SpanId, u32)> {
         if self.spans.len() <= FEW_MAX {
             return Vec::new();
@@ -148,7 +147,7 @@ impl<'a> Tree<'a> {
         places
     }
 
-    /// Returns true if two spans have one id.
+    /// Returns true if two spans share an id.
     fn repeats(&self, places: &[(SpanId, u32)]) -> bool {
         if self.spans.len() > FEW_MAX {
             return places.array_windows().any(|[(one, _), (next, _)]| one == next);
@@ -163,7 +162,7 @@ impl<'a> Tree<'a> {
         false
     }
 
-    /// Returns the index of the span with that id.
+    /// Returns the index of the span with an id.
     fn place_of(&self, id: SpanId, places: &[(SpanId, u32)]) -> u32 {
         if self.spans.len() <= FEW_MAX {
             let at = self.spans.iter().position(|span| span.record.span_id == id);
@@ -173,7 +172,7 @@ impl<'a> Tree<'a> {
         at.ok().and_then(|at| places.get(at)).map_or(NONE, |(_, place)| *place)
     }
 
-    /// Drops all records of a span id but the one with the greatest precedence.
+    /// Drops all records of a span id except the one with the highest precedence.
     fn drop_duplicates(&mut self) {
         self.spans.sort_unstable_by_key(|span| {
             (span.record.span_id, Reverse(span.record.precedence()), span.arrival)
@@ -188,8 +187,8 @@ impl<'a> Tree<'a> {
         });
     }
 
-    /// Drops start snapshots that have an id of their own, with the span that they announce as
-    /// their parent, if that span is known otherwise. The spans are in order of their ids.
+    /// Drops start snapshots with their own id and the announced span as parent, if that span is
+    /// also recorded. The spans are sorted by id.
     fn drop_announcements(&mut self) {
         let ids: Vec<_> = self.spans.iter().map(|span| span.record.span_id).collect();
         let forms = &self.forms;
@@ -204,8 +203,8 @@ impl<'a> Tree<'a> {
         });
     }
 
-    /// Drops the spans within an evaluation of the run: a judge's calls are not the agent's. An
-    /// evaluation that nothing is around is a run of its own. Returns true if any was dropped.
+    /// Drops the spans within an evaluation of the run, as a judge's calls are not the agent's. An
+    /// evaluation without a parent is a run of its own. Returns true if any was dropped.
     fn drop_evaluations(&mut self) -> bool {
         let is_evaluation = |at: u32| {
             let span = self.get(at).filter(|span| span.parent != NONE);
@@ -228,7 +227,7 @@ impl<'a> Tree<'a> {
     }
 
     fn link(&mut self, places: &[(SpanId, u32)]) {
-        // Spans of one parent often follow each other: its place is looked up once.
+        // Successive spans often share a parent, which is then searched once.
         let mut last = (SpanId::default(), NONE);
         for at in 0..self.spans.len() {
             let id = self.spans[at].record.parent_id;
@@ -244,7 +243,7 @@ impl<'a> Tree<'a> {
         self.break_circles();
     }
 
-    /// Breaks cycles: of spans that are their own ancestors the earliest becomes the outermost.
+    /// Breaks cycles: the earliest span of a cycle becomes the outermost.
     fn break_circles(&mut self) {
         // For each span the start of the walk that reached it first: a walk that meets its own mark
         // has closed a cycle, one that meets another's has not. Linear in the spans.
@@ -271,7 +270,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Sorts spans that start in one instant so that outer spans precede those within them.
+    /// Sorts spans with equal start times so that outer ones precede inner ones.
     fn put_outer_first(&mut self) {
         let start = |at: u32| self.get(at).map(|span| span.record.start_ns);
         let mut instants = self.spans.array_windows();
@@ -293,13 +292,13 @@ impl<'a> Tree<'a> {
         self.spans = spans;
     }
 
-    /// Returns the form of a span: the sources to be read on it.
+    /// Returns the form of a span: its relevant sources.
     #[inline]
     pub(super) fn form(&self, span: &Span<'a>) -> &RecordForm {
         self.forms.get(span.form)
     }
 
-    /// Returns the encoded values of a span's attributes, in the order of its form.
+    /// Returns the encoded values of a span's attributes in the order of its form.
     #[inline]
     pub(super) fn values(&self, span: &Span<'a>) -> &[&'a [u8]] {
         let from = span.attributes as usize;
@@ -320,8 +319,8 @@ impl<'a> Tree<'a> {
         self.spans.get(at as usize)
     }
 
-    /// Returns for each span the value of `own`, or else that of its nearest ancestor with one;
-    /// [`NONE`] is no value. Linear in the spans.
+    /// Returns for each span the value of `own`, else that of its nearest ancestor with one;
+    /// [`NONE`] means no value. Linear in the spans.
     pub(super) fn inherit(&self, own: impl Fn(u32) -> u32) -> Vec<u32> {
         const UNKNOWN: u32 = NONE - 1;
         let mut found = vec![UNKNOWN; self.spans.len()];
@@ -350,8 +349,8 @@ impl<'a> Tree<'a> {
         found
     }
 
-    /// Returns the index of the span that the trace is attached to: the earliest root, else the
-    /// earliest span whose parent is not in the trace.
+    /// Returns the index of the span for the trace's evaluations: the earliest root, else the
+    /// earliest span without its parent in the trace.
     pub(super) fn root(&self) -> Option<u32> {
         let is_root = |span: &Span<'_>| span.record.flags.has(SpanFlags::ROOT);
         let root = self.spans.iter().position(is_root);
@@ -360,8 +359,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Returns for each entry the number of its ancestors, given the index of the next above each, or
-/// [`NONE`]; none is above itself. Linear in the entries.
+/// Returns the number of ancestors of each entry, given the index of its parent, or [`NONE`]; there
+/// are no cycles. Linear in the entries.
 pub(super) fn depths(above: &[u32]) -> Vec<u32> {
     let mut depths = vec![NONE; above.len()];
     let mut path = Vec::new();

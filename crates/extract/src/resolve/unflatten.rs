@@ -1,5 +1,5 @@
-//! Unflattening: attributes such as `0.message.tool_calls.1.tool_call.id` to the nested value that
-//! they describe.
+//! Unflattening: conversion of attributes such as `0.message.tool_calls.1.tool_call.id` to a nested
+//! value.
 
 use std::borrow::Cow;
 
@@ -7,15 +7,15 @@ use hashbrown::HashMap;
 
 use spanscore_base::value::{Map, Value};
 
-/// Most items of one list; further ones are left out, so that an index cannot ask for memory.
+/// Limit on the items of one list, as an index must not allocate memory; further ones are dropped.
 const ITEMS_MAX: usize = 4096;
-/// Most parts of one key; a longer key is left out, so that no key can exhaust the stack.
+/// Limit on the parts of one key, which bounds the stack; a longer key is dropped.
 const PARTS_MAX: usize = 64;
-/// Most children of a node that are searched; more of them have an index.
+/// Limit on linearly searched children of a node; more have an index.
 const SCAN_MAX: usize = 16;
 
-/// Builds the value that keys divided by dots describe; numbers are places in lists. Lists keep the
-/// order of their numbers, gaps are closed. `None` without entries.
+/// Builds the value described by dotted keys, with numbers as list indices. Lists keep the order of
+/// their numbers without gaps. `None` without entries.
 pub(super) fn unflatten<'a>(
     entries: impl Iterator<Item = (&'a str, Value<'a>)>,
 ) -> Option<Value<'a>> {
@@ -27,19 +27,19 @@ pub(super) fn unflatten<'a>(
     (!root.children.is_empty()).then(|| root.into_value())
 }
 
-/// Returns true if a key is short enough to have a place in the value.
+/// Returns true if a key is short enough for the value.
 #[inline]
 pub(super) fn is_placed(key: &str) -> bool {
     let dots = || key.bytes().filter(|byte| *byte == b'.').count();
     key.len() < PARTS_MAX || dots() < PARTS_MAX
 }
 
-/// Path to the node of the last key: the next key mostly shares its prefix, and is inserted from
+/// Path to the node of the last key: the next key usually shares its prefix, and is inserted from
 /// there.
 #[derive(Default)]
 struct KeyPath<'a> {
     key: &'a str,
-    /// End of each part of the key but the last one (behind its dot), and the index of its node.
+    /// End of each part of the key except the last (after its dot), and the index of its node.
     parts: Vec<(usize, usize)>,
 }
 
@@ -47,14 +47,14 @@ struct KeyPath<'a> {
 struct KeyTreeNode<'a> {
     value: Option<Value<'a>>,
     children: Vec<(&'a str, KeyTreeNode<'a>)>,
-    /// Index of the children, once there are many.
+    /// Index of the children, if they are many.
     places: Option<Box<HashMap<&'a str, usize>>>,
 }
 
 impl<'a> KeyTreeNode<'a> {
     fn put(&mut self, key: &'a str, value: Value<'a>, path: &mut KeyPath<'a>) {
-        // Keys of flattened messages share most of their parts with the key before: only the parts
-        // behind the common prefix are looked up. Attributes in any other order are merely slower.
+        // Keys of flattened messages share most parts with their predecessor: only the parts after
+        // the common prefix are looked up. Attributes in other orders are merely slower.
         let same = common_length(path.key.as_bytes(), key.as_bytes());
         path.key = key;
         let known = path.parts.iter().take_while(|(end, _)| *end <= same).count();
@@ -84,7 +84,7 @@ impl<'a> KeyTreeNode<'a> {
 
     fn place(&self, part: &str) -> Option<usize> {
         match &self.places {
-            // Keys of one parent come one after another, so the last child nearly always matches.
+            // Keys of one parent are adjacent, so the last child nearly always matches.
             None => self.children.iter().rposition(|(known, _)| *known == part),
             Some(places) => places.get(part).copied(),
         }

@@ -1,5 +1,5 @@
-//! Suggested sources in log events: an event of a finished tool with the id of the call and the
-//! input that the call's span lacks.
+//! Suggested sources in log events: an event for a finished tool with the call's id and the input
+//! missing on its span.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use super::words::{INPUTS, is_in};
 use super::write::{DialectSuggestion, SuggestedSource};
 use spanscore_base::model::TraceId;
 
-/// Parts of a call in the events of one name.
-struct ToldCalls<'p> {
+/// Parts of a call in events with one name.
+struct EventCalls<'p> {
     event: &'p str,
     count: usize,
-    /// Places of id, name and arguments or result, and a flag or text of an error.
+    /// Places of id, name, arguments or result, and a flag or text of an error.
     parts: Vec<&'p SeenPlace>,
 }
 
-/// Adds the events of some traces to a suggestion whose spans lack arguments or results.
+/// Adds the events of traces to a suggestion for spans without arguments or results.
 pub(super) fn add_events(
     suggestion: &mut DialectSuggestion,
     events: &[SampleSpan],
@@ -41,7 +41,7 @@ pub(super) fn add_events(
         .map(|(name, of)| (name, of.len(), of_attributes(places(&of))))
         .collect();
     let told = seen.iter().filter_map(|(event, count, seen)| told(event, *count, seen));
-    // Reversed, so that of equals the first in order of names wins, whatever event came first.
+    // Reversed, so that the first in order of names wins a tie, independent of arrival.
     if let Some(told) = told.rev().max_by_key(|told| told.parts.len()) {
         let source = SuggestedSource::of_event(told.event, told.count, &told.parts);
         suggestion.messages.push(("input", source));
@@ -52,11 +52,11 @@ fn of_attributes(seen: Vec<SeenPlace>) -> Vec<SeenPlace> {
     seen.into_iter().filter(|it| matches!(it.place, ValuePlace::Attribute(_))).collect()
 }
 
-/// Returns the parts of a call in the events of a name, if they are the id of a call with its
-/// arguments or its result.
-fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<ToldCalls<'p>> {
+/// Returns the parts of a call in events with a name, if they include the call's id and its
+/// arguments or result.
+fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<EventCalls<'p>> {
     let call = CallPlaces::find(&SpanMarker::Present(String::new()), seen, count);
-    // An input is the call's; parameters beside it are those of something else.
+    // An input is the call's; parameters next to it belong to something else.
     let is_input = |it: &&SeenPlace| {
         let is_worded = is_in(it.last_word(), INPUTS);
         is_worded && !is_about(&it.words) && it.share(ValueShape::Object) >= 0.5
@@ -67,5 +67,5 @@ fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<ToldC
     arguments.or(call.result)?;
     let error = call.error.map(super::roles::ErrorPlace::seen);
     let parts = [Some(id), Some(name), arguments, call.result, error];
-    Some(ToldCalls { event, count, parts: parts.into_iter().flatten().collect() })
+    Some(EventCalls { event, count, parts: parts.into_iter().flatten().collect() })
 }

@@ -1,4 +1,4 @@
-//! Candidate conditions that tell the spans of tool calls from the others.
+//! Candidate conditions that distinguish spans of tool calls.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use super::samples::{SampleSpan, is_writable};
 use super::words::{ACTIONS, CALLING, KINDS, TOOLS, any_in, is_in, is_tool_kind, words};
 use super::write::quoted;
 
-/// Most markers that are weighed.
+/// Limit on the scored markers.
 const MARKERS_MAX: usize = 64;
 
-/// Condition that may hold for the spans of tool calls.
+/// Candidate condition for the spans of tool calls.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum SpanMarker {
-    /// Attribute with a value for "tool call".
+    /// Attribute with a value that means a tool call.
     Kind(String, String),
-    /// Attribute that only such spans have.
+    /// Attribute of such spans only.
     Present(String),
     /// Prefix of the span's name.
     NamePrefix(String),
@@ -33,7 +33,7 @@ impl SpanMarker {
         }
     }
 
-    /// Returns it as a condition of a dialect, in YAML.
+    /// Returns the dialect condition in YAML.
     pub(super) fn condition(&self) -> String {
         match self {
             Self::Kind(key, text) => format!("{{attr: {}, equals: {}}}", quoted(key), quoted(text)),
@@ -43,12 +43,12 @@ impl SpanMarker {
         }
     }
 
-    /// Returns its plausibility in points, without regard to the rest of its spans.
+    /// Returns its plausibility in points, without the evidence of its spans.
     pub(super) fn weight(&self) -> u32 {
         match self {
             Self::Kind(key, text) => {
                 let words = words(key);
-                // Parts of a call have a kind too, in a longer key: depth costs points.
+                // Parts of a call have a kind too, with a longer key: depth costs points.
                 let depth = words.len().saturating_sub(4) as u32 * 3;
                 let is_kind = u32::from(any_in(&words, KINDS));
                 let weight = if is_tool_kind(text, TOOLS) { 80 + 20 * is_kind } else { 40 };
@@ -62,7 +62,7 @@ impl SpanMarker {
     }
 }
 
-/// Returns all markers of some spans.
+/// Returns all markers of the given spans.
 pub(super) fn markers(spans: &[&SampleSpan], places: &[SeenPlace]) -> Vec<SpanMarker> {
     let mut found: BTreeMap<SpanMarker, usize> = BTreeMap::new();
     let mut add = |marker: SpanMarker| {
@@ -96,7 +96,7 @@ pub(super) fn markers(spans: &[&SampleSpan], places: &[SeenPlace]) -> Vec<SpanMa
     found.into_keys().collect()
 }
 
-/// Returns true if an attribute states the kind of its span, and that it is a tool's.
+/// Returns true if an attribute states that its span is a tool's.
 fn is_kind(key: &str, text: &str) -> bool {
     // Some instrumentations write a text as JSON, in quotes.
     if !is_writable(text.trim_matches('"')) {
@@ -115,11 +115,11 @@ pub(super) fn has_number(words: &[String]) -> bool {
     words.iter().any(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Words in keys of names that are no tool's.
+/// Words in keys for names of other things than tools.
 const OTHER_NAMES: &[&str] =
     &["choice", "definition", "definitions", "available", "schema", "code", "cache", "callback"];
 
-/// Returns true if a place holds the name of a tool, by its key alone.
+/// Returns true if a place has a tool's name, by its key.
 pub(super) fn names_tool(seen: &SeenPlace) -> bool {
     let is_tool = |word: &String| is_in(word, TOOLS);
     let is_named = match &seen.words[..] {
@@ -136,7 +136,7 @@ pub(super) fn names_tool(seen: &SeenPlace) -> bool {
         && !seen.texts.iter().all(|text| is_tool_kind(text, TOOLS))
 }
 
-/// Returns the part before the tool in the name of a span: `execute_tool `, `tool:`.
+/// Returns the part before the tool in a span's name: `execute_tool `, `tool:`.
 fn prefix_of(name: &str) -> Option<&str> {
     let separators = name.match_indices([' ', ':', '/', '.', '-', '>']);
     let mut ends = separators.map(|(at, text)| at + text.len());

@@ -1,8 +1,7 @@
-//! Dialect suggestions: a draft dialect for an unknown instrumentation, guessed from its spans.
+//! Dialect suggestions: a draft dialect for an unknown instrumentation, inferred from its spans.
 //!
-//! In: spans as they were sent ([`SpanSamples`]) and the ids of those that some dialect knows. Out:
-//! entries for `dialects:`, each fact with its evidence. A suggestion judges nothing: a person
-//! reads, mends and pastes it.
+//! The input is original spans ([`SpanSamples`]) and the ids of those known to a dialect. The
+//! output is entries for `dialects:`, each fact with its evidence, to be reviewed by a person.
 //!
 //! ```text
 //! samples   spans that no dialect knows, and log events, with their values
@@ -14,11 +13,11 @@
 //! write     the entry as YAML
 //! ```
 //!
-//! A marker is tried with all spans that have it; the one whose spans show most of a call wins.
-//! Then the remaining spans are searched in the same way, for another instrumentation.
+//! Each marker is evaluated with all spans that match it; the one whose spans show most parts of a
+//! call wins. The remaining spans are then searched for another instrumentation.
 //!
-//! **Invariants:** pure, independent of the order in which the spans came. A sender's names stand
-//! in the YAML only if they are plain, so none of them can be read as anything else there.
+//! **Invariants:** pure, independent of the order of spans. A sender's names are in the YAML only
+//! if plain, so that they cannot be misread there.
 
 mod events;
 mod markers;
@@ -47,14 +46,14 @@ use spanscore_base::model::{SpanId, TraceId};
 use spanscore_base::value::Value;
 use spanscore_base::visible;
 
-/// Most dialects that are suggested at once.
+/// Limit on suggested dialects.
 const SUGGESTIONS_MAX: usize = 4;
-/// Most names of spans that are shown.
+/// Limit on the shown span names.
 const NAMES_SHOWN_MAX: usize = 3;
-/// Most values of one kind that a condition names.
+/// Limit on the values of one kind in a condition.
 const KINDS_MAX: usize = 8;
 
-/// Returns suggestions for the spans that are not in `known`.
+/// Returns suggestions for the spans outside `known`.
 pub fn suggest(
     samples: &SpanSamples,
     known: &HashSet<(TraceId, SpanId)>,
@@ -65,7 +64,7 @@ pub fn suggest(
     let mut found: Vec<DialectSuggestion> = Vec::new();
     while found.len() < SUGGESTIONS_MAX {
         let Some((marker, mut suggestion)) = best(&left, &spans) else { break };
-        // Other spans of the same traces may repeat the calls: one dialect for each trace suffices.
+        // Other spans of the same traces may repeat the calls: one dialect per trace suffices.
         let told: HashSet<TraceId> =
             left.iter().filter(|span| marker.holds(span)).map(|span| span.trace_id).collect();
         left.retain(|span| !told.contains(&span.trace_id));
@@ -79,7 +78,7 @@ pub fn suggest(
     found
 }
 
-/// Returns the marker whose spans show most of a tool call, with its suggestion.
+/// Returns the marker whose spans show most parts of a tool call, with its suggestion.
 fn best(left: &[&SampleSpan], all: &[SampleSpan]) -> Option<(SpanMarker, DialectSuggestion)> {
     let weigh = |marker: SpanMarker| {
         let of: Vec<&SampleSpan> = left.iter().copied().filter(|it| marker.holds(it)).collect();
@@ -119,7 +118,7 @@ fn suggestion(marker: &SpanMarker, left: &[&SampleSpan], all: &[SampleSpan]) -> 
         ..DialectSuggestion::default()
     };
     add_facts(&mut suggestion, marker, &around);
-    // All spans around a call repeat it: only messages on spans of models hold further calls.
+    // All spans around a call repeat it: only messages on model spans have further calls.
     if let (SpanMarker::Kind(key, _), Some(on)) = (marker, suggestion.model_span.clone()) {
         let of_models =
             |span: &SampleSpan| span.raw(key).is_some_and(|text| any_in(&words(text), MODELS));
@@ -167,8 +166,8 @@ fn sources(
     sources
 }
 
-/// Returns the decoder fields for the parts that all names of spans have before the tool, or behind
-/// it: `search.run`, `fetch.run`.
+/// Returns the decoder fields for the common prefix or suffix of all span names around the tool:
+/// `search.run`, `fetch.run`.
 fn common_ends(names: &[String]) -> String {
     let Some((first, others)) = names.split_first().filter(|(_, others)| !others.is_empty()) else {
         return String::new();
@@ -190,7 +189,7 @@ fn common_ends(names: &[String]) -> String {
     ends.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Adds the facts that stand on other spans too.
+/// Adds the facts that other spans also have.
 fn add_facts(suggestion: &mut DialectSuggestion, marker: &SpanMarker, around: &[&SampleSpan]) {
     let seen = places(around);
     let total = around.len();
@@ -213,7 +212,7 @@ fn add_facts(suggestion: &mut DialectSuggestion, marker: &SpanMarker, around: &[
     add_talk(suggestion, &outermost, &on);
 }
 
-/// Adds the user's request and the agent's answer, from the outermost spans.
+/// Adds the user's request and the agent's answer from the outermost spans.
 fn add_talk(suggestion: &mut DialectSuggestion, outermost: &[&SampleSpan], on: &str) {
     let seen = places(outermost);
     for (fact, lists, decode) in [
@@ -233,7 +232,7 @@ fn add_talk(suggestion: &mut DialectSuggestion, outermost: &[&SampleSpan], on: &
     }
 }
 
-/// Returns the condition that an attribute has a value of some kinds; `None` if it never does.
+/// Returns the condition that an attribute has one of some kinds; `None` if it never does.
 fn kinds(key: &str, spans: &[&SampleSpan], list: &[&str]) -> Option<String> {
     let of = |span: &&SampleSpan| span.raw(key).map(str::to_owned);
     let said: BTreeSet<String> = spans.iter().filter_map(of).collect();
@@ -244,7 +243,7 @@ fn kinds(key: &str, spans: &[&SampleSpan], list: &[&str]) -> Option<String> {
         .then(|| format!("{{attr: {}, in: [{}]}}", quoted(key), fitting.join(", ")))
 }
 
-/// Adds the attributes that hold messages of models, with the calls that the models asked for.
+/// Adds the attributes with model messages, and the calls requested in them.
 fn add_messages(
     suggestion: &mut DialectSuggestion,
     spans: &[&SampleSpan],
@@ -270,7 +269,7 @@ fn add_messages(
     suggestion.messages.sort_by_key(|(part, _)| *part);
 }
 
-/// Returns the attributes whose values hold messages with tool calls.
+/// Returns the attributes with values that are messages with tool calls.
 fn messages_of<'s>(spans: &[&'s SampleSpan]) -> HashSet<&'s str> {
     let mut holding: HashSet<&str> = HashSet::new();
     for value in spans.iter().flat_map(|span| &span.values) {
@@ -287,7 +286,7 @@ fn messages_of<'s>(spans: &[&'s SampleSpan]) -> HashSet<&'s str> {
     holding
 }
 
-/// Returns a suggestion for spans of models without spans of tools: calls stand only in messages.
+/// Returns a suggestion for model spans without tool spans: calls are only in messages.
 fn of_messages(spans: &[&SampleSpan]) -> Option<DialectSuggestion> {
     let mut suggestion = DialectSuggestion::default();
     add_messages(&mut suggestion, spans, |_| true, "");
@@ -311,7 +310,7 @@ fn of_messages(spans: &[&SampleSpan]) -> Option<DialectSuggestion> {
     Some(suggestion)
 }
 
-/// Returns the name of the dialect: the first word of its spans' keys.
+/// Returns the dialect's name: the first word of its spans' keys.
 fn name_of(marker: &SpanMarker, call: &CallPlaces<'_>, of: &[&SampleSpan]) -> String {
     let key = |seen: Option<&SeenPlace>| match &seen?.place {
         ValuePlace::Attribute(key) | ValuePlace::Entry(key, _) => Some(first_word(key)),
@@ -333,7 +332,7 @@ fn first_word(key: &str) -> String {
     if words.is_empty() { "own".to_owned() } else { words.join("-") }
 }
 
-/// Returns a name that no built-in dialect and no earlier suggestion has.
+/// Returns a name unused by built-in dialects and earlier suggestions.
 fn unused_name(wanted: &str, found: &[DialectSuggestion]) -> String {
     let is_used = |name: &str| {
         Dialect::builtin().iter().any(|known| known.name == name)
@@ -356,12 +355,12 @@ fn names_of(spans: &[&SampleSpan]) -> String {
 }
 
 impl SampleSpan {
-    /// Returns the value of an attribute of the span, not of its events.
+    /// Returns the value of an attribute of the span, excluding events.
     fn attribute(&self, key: &str) -> Option<&Value<'static>> {
         self.sample(key).map(|sample| &sample.value)
     }
 
-    /// Returns the short text of an attribute as it was sent.
+    /// Returns the short original text of an attribute.
     fn raw(&self, key: &str) -> Option<&str> {
         self.sample(key)?.raw.as_deref()
     }

@@ -1,4 +1,4 @@
-//! Places of values on a set of spans, with statistics of the values.
+//! Places of values on a set of spans, with statistics.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,25 +11,25 @@ use super::words::{ABOUT, ARGUMENTS, INPUTS, RESULTS, TOOLS, any_in, is_in, word
 use spanscore_base::value::{Map, Value};
 use spanscore_base::visible;
 
-/// Most places of one set of spans.
+/// Limit on the places of one set of spans.
 const PLACES_MAX: usize = 2_000;
-/// Most values that are shown of each place.
+/// Limit on the shown values of each place.
 const EXAMPLES_MAX: usize = 3;
-/// Longest value that is shown, characters.
+/// Longest shown value, characters.
 const EXAMPLE_CHARS_MAX: usize = 40;
-/// Longest text that may be a name, bytes.
+/// Longest possible name, bytes.
 const NAME_BYTES_MAX: usize = 128;
 
 /// Place of a value on a span.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum ValuePlace {
-    /// Attribute of that key.
+    /// Attribute with that key.
     Attribute(String),
-    /// All attributes whose keys begin so.
+    /// All attributes with that key prefix.
     Prefix(String),
-    /// Attribute of the events of that name.
+    /// Attribute of the events with that name.
     Event(String, String),
-    /// Entry of the object that an attribute holds.
+    /// Entry of an attribute's object.
     Entry(String, String),
     /// Name of the span.
     SpanName,
@@ -63,20 +63,20 @@ pub(super) enum ValueShape {
 pub(super) struct SeenPlace {
     pub(super) place: ValuePlace,
     pub(super) words: Vec<String>,
-    /// Number of values; one for each span that has any.
+    /// Number of values, at most one per span.
     pub(super) count: usize,
     shapes: [usize; 6],
     forms: [usize; 4],
     /// Number of values that are a JSON Schema.
     schemas: usize,
-    /// Entries in which envelopes have their content, with their numbers.
+    /// Entries with the content of envelopes, and their counts.
     envelopes: BTreeMap<String, usize>,
     distinct: HashSet<u64>,
-    /// Sample of the texts, as they are.
+    /// Sample of the original texts.
     pub(super) texts: Vec<String>,
 }
 
-/// Most texts in the sample of a place.
+/// Limit on the texts in a place's sample.
 const TEXTS_MAX: usize = 64;
 
 impl SeenPlace {
@@ -116,17 +116,17 @@ impl SeenPlace {
         }
     }
 
-    /// Returns the share of its values that are of a shape, 0 to 1.
+    /// Returns the share of its values with a shape, 0 to 1.
     pub(super) fn share(&self, shape: ValueShape) -> f64 {
         self.shapes[shape as usize] as f64 / self.count.max(1) as f64
     }
 
-    /// Returns true if its values describe arguments (JSON Schemas) instead of being some.
+    /// Returns true if its values are JSON Schemas of arguments.
     pub(super) fn holds_schemas(&self) -> bool {
         self.schemas * 2 > self.count
     }
 
-    /// Returns the entry in which the values have their content, if most are envelopes.
+    /// Returns the entry with the values' content, if most are envelopes.
     pub(super) fn envelope(&self) -> Option<&str> {
         let most = self.envelopes.iter().rev().max_by_key(|(_, count)| **count);
         most.filter(|(_, count)| **count > 1 && **count * 10 >= self.count * 8)
@@ -137,7 +137,7 @@ impl SeenPlace {
         self.forms[form as usize] > 0
     }
 
-    /// Returns the number of different values.
+    /// Returns the number of distinct values.
     pub(super) fn distinct(&self) -> usize {
         self.distinct.len()
     }
@@ -147,7 +147,7 @@ impl SeenPlace {
         self.words.last().map_or("", String::as_str)
     }
 
-    /// Returns some of its values, cut and made visible.
+    /// Returns some of its values, truncated and made visible.
     pub(super) fn examples(&self) -> String {
         let shown = self.texts.iter().take(EXAMPLES_MAX).map(|text| {
             let cut = text.char_indices().nth(EXAMPLE_CHARS_MAX);
@@ -166,7 +166,7 @@ fn is_schema(map: &Map<'_>) -> bool {
         || (is_text("type") && map.get("parameters").is_some_and(|it| it.as_map().is_some()))
 }
 
-/// Returns the entry that holds the content, if the others only describe it.
+/// Returns the entry with the content, if the others only describe it.
 fn envelope<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     let is_content = |key: &str| {
         is_in(key, RESULTS) || is_in(key, INPUTS) || is_in(key, ARGUMENTS) || key == "value"
@@ -177,7 +177,7 @@ fn envelope<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     };
     let mut contents = map.iter().filter(|(key, _)| is_content(key));
     let (entry, content) = contents.next()?;
-    // An argument may have such a name, too: a scalar under it is no envelope.
+    // An argument may have such a name too: a scalar under it is no envelope.
     if map.len() == 1 && !is_in(entry, RESULTS) && content.as_map().is_none() {
         return None;
     }
@@ -203,7 +203,7 @@ fn is_word(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX && !text.chars().any(|c| c.is_whitespace() || c.is_control())
 }
 
-/// Returns all places of some spans that have values, in their order.
+/// Returns all places with values of the given spans, in order.
 pub(super) fn places(spans: &[&SampleSpan]) -> Vec<SeenPlace> {
     let mut seen = SeenPlaces::default();
     for span in spans {
@@ -249,8 +249,8 @@ impl SeenPlaces {
     }
 }
 
-/// Splits the key of an attribute that holds one argument into the prefix of all arguments and the
-/// name of this one: `acme.tool.arguments.` and `city`.
+/// Splits the key of an attribute with one argument into the common prefix and the argument's name:
+/// `acme.tool.arguments.` and `city`.
 fn prefix_of_arguments(key: &str) -> Option<(&str, &str)> {
     let ends = key.match_indices('.').map(|(at, _)| at);
     let end = ends.into_iter().find(|end| {
@@ -262,7 +262,8 @@ fn prefix_of_arguments(key: &str) -> Option<(&str, &str)> {
     (!rest.is_empty() && !is_about).then_some((prefix, rest))
 }
 
-/// Yields the entries of an object that describes a call: it names a tool, and its input or output.
+/// Returns the entries of an object that describes a call: it names a tool, and its input or
+/// output.
 fn call_entries<'v>(value: &'v Value<'_>) -> impl Iterator<Item = (&'v str, &'v Value<'v>)> {
     let has = |map: &Map<'_>, fits: &dyn Fn(&[String]) -> bool| {
         map.iter().any(|(key, _)| fits(&words(key)))
@@ -284,12 +285,12 @@ fn call_entries<'v>(value: &'v Value<'_>) -> impl Iterator<Item = (&'v str, &'v 
     map.into_iter().flat_map(Map::iter).filter(|(key, _)| is_path(key))
 }
 
-/// Returns true if a key may stand in the path of a decoder.
+/// Returns true if a key is allowed in a decoder's path.
 fn is_path(key: &str) -> bool {
     !key.is_empty() && key.len() <= 64 && key.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Returns true if the words of a key describe a value instead of naming it.
+/// Returns true if a key's words describe a value instead of naming it.
 pub(super) fn is_about(words: &[String]) -> bool {
     any_in(words, ABOUT)
 }

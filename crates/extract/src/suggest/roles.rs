@@ -1,8 +1,8 @@
 //! Scoring of places: the best place for each part of a call on the spans of tool calls, and for
 //! session and agent on all spans.
 //!
-//! Each place gets points for the words of its key and for the shape of its values, less if it is
-//! an unlikely kind of place. The place with most points wins, of equals the one on more spans.
+//! A place gets points for the words of its key and the shape of its values, minus some for an
+//! unlikely kind of place. The most points win, then the most spans.
 
 use hashbrown::HashMap;
 
@@ -14,7 +14,7 @@ use super::words::{
     SAYINGS, SESSIONS, TOOLS, any_in, is_in, is_tool_kind,
 };
 
-/// Parts of a call, each with its likeliest place.
+/// Parts of a call with their likeliest places.
 pub(super) struct CallPlaces<'p> {
     pub(super) name: Option<&'p SeenPlace>,
     pub(super) id: Option<&'p SeenPlace>,
@@ -23,14 +23,14 @@ pub(super) struct CallPlaces<'p> {
     pub(super) error: Option<ErrorPlace<'p>>,
 }
 
-/// Place that shows that a call failed.
+/// Place that shows a call's failure.
 #[derive(Clone, Copy)]
 pub(super) enum ErrorPlace<'p> {
-    /// A text with the reason.
+    /// Text with the reason.
     Text(&'p SeenPlace),
-    /// A truth value, and the one that stands for a failure.
+    /// Boolean, and its value for a failure.
     Flag(&'p SeenPlace, bool),
-    /// A word, and the one that stands for a failure.
+    /// Word, and its value for a failure.
     Word(&'p SeenPlace, &'p str),
 }
 
@@ -56,8 +56,7 @@ impl<'p> CallPlaces<'p> {
         Self { name, id, arguments, result, error }
     }
 
-    /// Returns the points of the parts that were found, weighed by the share of spans that have
-    /// them.
+    /// Returns the points of the found parts, weighted by the share of spans with them.
     pub(super) fn weight(&self, total: usize) -> u32 {
         let of = |seen: Option<&SeenPlace>, weight: usize| {
             seen.map_or(0, |seen| (weight * seen.count / total.max(1)) as u32)
@@ -66,7 +65,7 @@ impl<'p> CallPlaces<'p> {
     }
 }
 
-/// Least points for a place to count.
+/// Fewest points of a place that counts.
 const POINTS_MIN: i32 = 4;
 
 fn best(
@@ -84,12 +83,11 @@ fn best(
         (points(seen) - out_of_the_way - numbered, seen.count * 100 / total.max(1), seen)
     });
     let found = rated.filter(|(points, ..)| *points >= POINTS_MIN);
-    // Reversed, so that of equals the first in order of places wins, whatever span came first.
+    // Reversed, so that the first in order of places wins a tie, independent of arrival.
     found.rev().max_by_key(|(points, share, _)| (*points, *share)).map(|(.., seen)| seen)
 }
 
-/// Returns the word of a key that names the fact: the last one that is no mere holder (`value`,
-/// `json`).
+/// Returns the key's word for the fact: the last one except holders (`value`, `json`).
 fn content_word(seen: &SeenPlace) -> &str {
     let said = seen.words.iter().rev().find(|word| !is_in(word, HOLDERS));
     said.map_or("", String::as_str)
@@ -154,7 +152,7 @@ fn arguments_points(seen: &SeenPlace) -> i32 {
         word if is_in(word, ARGUMENTS) => 10,
         word if is_in(word, INPUTS) => 8,
         word if is_in(word, REQUESTS) => 5,
-        // By its shape alone, so with the least points.
+        // By its shape only, so with the fewest points.
         _ if is_object && !is_about(&seen.words) && !says_otherwise(seen) => {
             return if let ValuePlace::Attribute(_) = seen.place { POINTS_MIN } else { 0 };
         }
@@ -173,7 +171,7 @@ fn arguments_points(seen: &SeenPlace) -> i32 {
     said + looks + tool_points(seen)
 }
 
-/// Returns true if the key names an object that is neither arguments nor result.
+/// Returns true if the key names an object other than arguments and result.
 fn says_otherwise(seen: &SeenPlace) -> bool {
     let other = [
         "metadata", "attributes", "config", "settings", "options", "context", "state", "usage",
@@ -220,11 +218,11 @@ fn error_place(seen: &SeenPlace) -> Option<ErrorPlace<'_>> {
     }
 }
 
-/// Returns the place of the session's id, of those on all spans.
+/// Returns the place of the session's id among those on all spans.
 pub(super) fn session<'p>(places: &'p [SeenPlace], spans: &[&SampleSpan]) -> Option<&'p SeenPlace> {
     best(places, spans.len(), |seen| {
         let ValuePlace::Attribute(key) = &seen.place else { return 0 };
-        // By the conventions `thread.id` is a thread of the process, no conversation.
+        // By convention `thread.id` is a thread of the process, no conversation.
         if key == "thread.id" || seen.share(ValueShape::Word) < 0.9 || !is_one_a_trace(key, spans) {
             return 0;
         }

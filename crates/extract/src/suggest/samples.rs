@@ -1,4 +1,4 @@
-//! Sample of spans that no dialect knows, and of log events, with all their values.
+//! Sample of spans unknown to all dialects, and of log events, with all their values.
 
 use std::borrow::Cow;
 
@@ -14,24 +14,24 @@ use spanscore_base::otlp::semconv::EVENT_NAME;
 use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 use spanscore_base::value::{Value, json};
 
-/// Most spans in the sample; the first ones.
+/// Limit on the spans in the sample, the first ones.
 pub const SPANS_MAX: usize = 10_000;
-/// Most bytes of those spans and log events.
+/// Limit on the bytes of spans and log events.
 const BYTES_MAX: usize = 64 << 20;
-/// Most values of one span.
+/// Limit on the values of one span.
 const VALUES_MAX: usize = 256;
-/// Longest key, in bytes.
+/// Longest key, bytes.
 const KEY_BYTES_MAX: usize = 200;
-/// Longest text that may be the kind of a span, in bytes.
+/// Longest possible span kind, bytes.
 const RAW_BYTES_MAX: usize = 64;
-/// Longest text that is parsed as JSON, in bytes.
+/// Longest text parsed as JSON, bytes.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// Spans as they were sent.
+/// Original spans.
 #[derive(Debug, Default)]
 pub struct SpanSamples {
     spans: Vec<EncodedSpan>,
-    /// Log events that belong to a trace.
+    /// Log events of traces.
     events: Vec<EncodedSpan>,
     bytes: usize,
     left_out: usize,
@@ -46,10 +46,10 @@ struct EncodedSpan {
 }
 
 impl SpanSamples {
-    /// Adds the spans of a request of traces.
+    /// Adds the spans of a trace request.
     ///
     /// # Errors
-    /// [`Broken`] if a part of it is; the rest is added.
+    /// Returns [`Broken`] if a part is malformed; the rest is added.
     pub fn add(&mut self, body: &[u8]) -> Result<(), Broken> {
         let mut scope = String::new();
         walk(body, |step| match step {
@@ -59,11 +59,10 @@ impl SpanSamples {
         })
     }
 
-    /// Adds the log events of a request of logs; those beyond the limits are dropped without a
-    /// count.
+    /// Adds the log events of a log request; those beyond the limits are dropped without a count.
     ///
     /// # Errors
-    /// [`Broken`] if a part of it is; the rest is added.
+    /// Returns [`Broken`] if a part is malformed; the rest is added.
     pub fn add_logs(&mut self, body: &[u8]) -> Result<(), Broken> {
         walk(body, |step| {
             let RequestStep::Item(encoded) = step else { return };
@@ -87,13 +86,13 @@ impl SpanSamples {
         self.spans.push(EncodedSpan::new(ids, encoded, scope));
     }
 
-    /// Returns the log events that have a name, with their values.
+    /// Returns the named log events with their values.
     pub(super) fn events(&self) -> Vec<SampleSpan> {
         let read = |event: &EncodedSpan| event.read_event().ok();
         self.events.iter().filter_map(read).filter(|event| is_writable(&event.name)).collect()
     }
 
-    /// Returns the number of spans beyond the limits, which are left out.
+    /// Returns the number of dropped spans beyond the limits.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -103,12 +102,12 @@ impl SpanSamples {
         self.spans.len()
     }
 
-    /// Returns the number of spans that are not in `known`.
+    /// Returns the number of spans outside `known`.
     pub fn unknown_count(&self, known: &HashSet<(TraceId, SpanId)>) -> usize {
         self.spans.iter().filter(|span| !known.contains(&(span.trace_id, span.span_id))).count()
     }
 
-    /// Returns the spans that are not in `known`, with their values.
+    /// Returns the spans outside `known` with their values.
     pub(super) fn unknown(&self, known: &HashSet<(TraceId, SpanId)>) -> Vec<SampleSpan> {
         let unknown = |span: &&EncodedSpan| !known.contains(&(span.trace_id, span.span_id));
         self.spans.iter().filter(unknown).filter_map(|span| span.read().ok()).collect()
@@ -122,37 +121,37 @@ pub(super) struct SampleSpan {
     pub(super) scope: String,
     pub(super) name: String,
     pub(super) is_root: bool,
-    /// Attributes of the span, then those of its events.
+    /// Attributes of the span, then of its events.
     pub(super) values: Vec<SampleValue>,
 }
 
-/// Attribute of a span, or of one of its events.
+/// Attribute of a span or one of its events.
 #[derive(Debug)]
 pub(super) struct SampleValue {
     /// Name of the event; empty for an attribute of the span.
     pub(super) event: String,
     pub(super) key: String,
-    /// Text that was sent, if it is short: conditions compare it.
+    /// Original text, if short: conditions compare it.
     pub(super) raw: Option<String>,
     pub(super) form: ValueForm,
-    /// Value, parsed.
+    /// Parsed value.
     pub(super) value: Value<'static>,
 }
 
 /// Encoding of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ValueForm {
-    /// A typed value.
+    /// Typed value.
     Native,
-    /// A text of JSON.
+    /// JSON text.
     Json,
-    /// A text as Python prints it.
+    /// Python literal as text.
     Python,
-    /// A plain text.
+    /// Plain text.
     Plain,
 }
 
-/// Reads the ids of a span or log event; `numbers` are those of their fields.
+/// Returns the ids of a span or log event; `numbers` are their field numbers.
 fn ids_of(encoded: &[u8], numbers: (u32, u32)) -> Option<(TraceId, SpanId)> {
     let mut trace_id = None;
     let mut span_id = None;
@@ -214,7 +213,7 @@ impl EncodedSpan {
                 _ => {}
             }
         }
-        // Before OTLP had a field for it, the name of an event was an attribute.
+        // Before OTLP had a field for it, an event's name was an attribute.
         if sample.name.is_empty() {
             let name = sample.values.iter().find(|value| value.key == EVENT_NAME);
             sample.name = name.and_then(|value| value.raw.clone()).unwrap_or_default();
@@ -235,7 +234,7 @@ impl SampleSpan {
                 _ => {}
             }
         }
-        // Exceptions by the conventions are read by every dialect: no source need be suggested.
+        // Conventional exceptions are read by every dialect, so no source is suggested.
         if name == "exception" || !is_writable(&name) {
             return Ok(());
         }
@@ -257,7 +256,7 @@ impl SampleSpan {
     }
 }
 
-/// Parses a value; returns its encoding and the value.
+/// Parses a value; returns its encoding too.
 fn read(value: Value<'static>) -> (ValueForm, Value<'static>) {
     let Value::String(text) = value else { return (ValueForm::Native, value) };
     let is_structured = text.trim_start().starts_with(['{', '[', '"']);
@@ -273,8 +272,8 @@ fn read(value: Value<'static>) -> (ValueForm, Value<'static>) {
     }
 }
 
-/// Returns true if a sender's name can stand in a config as it is: YAML, and the substitution of
-/// variables, read nothing else in it.
+/// Returns true if a sender's name is safe in a config: plain for YAML and for the substitution of
+/// variables.
 pub(super) fn is_writable(text: &str) -> bool {
     let plain = |char: char| char.is_alphanumeric() || " ._-/:@[]()#".contains(char);
     !text.is_empty() && text.len() <= KEY_BYTES_MAX && text.chars().all(plain)

@@ -1,14 +1,14 @@
-//! Word lists for the keys of attributes, by the fact that they name.
+//! Word lists for attribute keys, by fact.
 
 /// Words for a tool.
 pub(super) const TOOLS: &[&str] = &["tool", "function", "toolcall", "toolname"];
-/// Words that may stand for a tool, if no other does.
+/// Words that may mean a tool, without a better one.
 pub(super) const ACTIONS: &[&str] =
     &["action", "skill", "plugin", "command", "capability", "ability", "activity"];
-/// Words beside those in the name of a kind of span: `execute_tool`, `tool-use`.
+/// Words next to those in the name of a span kind: `execute_tool`, `tool-use`.
 pub(super) const CALLING: &[&str] =
     &["call", "calls", "calling", "execute", "execution", "use", "run", "invoke", "invocation"];
-/// Words in the keys of kinds of spans.
+/// Words in the keys of span kinds.
 pub(super) const KINDS: &[&str] =
     &["kind", "type", "operation", "op", "category", "step", "event", "role", "class"];
 pub(super) const ARGUMENTS: &[&str] =
@@ -18,7 +18,7 @@ pub(super) const REQUESTS: &[&str] = &["request", "payload", "query", "body"];
 pub(super) const RESULTS: &[&str] =
     &["result", "results", "output", "outputs", "response", "return", "returned", "returns"];
 pub(super) const ANSWERS: &[&str] = &["out", "observation", "answer", "reply", "completion"];
-/// Words behind that of a fact that add nothing to it: `input.value`.
+/// Words after that of a fact without a meaning of their own: `input.value`.
 pub(super) const HOLDERS: &[&str] =
     &["value", "json", "text", "raw", "content", "data", "str", "string", "message", "full"];
 /// Words of keys that describe a fact instead of holding it.
@@ -36,13 +36,13 @@ pub(super) const MODELS: &[&str] =
 pub(super) const RUNS: &[&str] =
     &["agent", "workflow", "chain", "run", "turn", "crew", "graph", "task", "session", "root"];
 pub(super) const ERRORS: &[&str] = &["error", "exception", "failure", "failed"];
-/// Words that follow the word of an error in the key of its text.
+/// Words after that of an error in the key of its text.
 pub(super) const SAYINGS: &[&str] =
     &["message", "msg", "text", "reason", "description", "detail", "details"];
 pub(super) const OUTCOMES: &[&str] = &["status", "state", "outcome"];
 pub(super) const QUESTIONS: &[&str] = &["question", "prompt", "query", "ask"];
 
-/// Splits a key into words, in lower case: `acme.toolCall_id` is acme, tool, call, id.
+/// Splits a key into lower-case words: `acme.toolCall_id` is acme, tool, call, id.
 pub(super) fn words(key: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut last = ' ';
@@ -67,8 +67,7 @@ pub(super) fn any_in(words: &[String], list: &[&str]) -> bool {
     words.iter().any(|word| is_in(word, list))
 }
 
-/// Returns true if a text names the calling of a tool and nothing else: `execute_tool`,
-/// `TOOL_CALL`.
+/// Returns true if a text only means a tool call: `execute_tool`, `TOOL_CALL`.
 pub(super) fn is_tool_kind(text: &str, tools: &[&str]) -> bool {
     let words = words(text);
     any_in(&words, tools)

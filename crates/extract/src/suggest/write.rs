@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write as _};
 use super::places::{SeenPlace, ValuePlace, ValueShape};
 use super::samples::ValueForm;
 
-/// Returns a text as a scalar of YAML that reads as that text in any place.
+/// Returns a text as a YAML scalar that reads as that text in any context.
 pub(super) fn quoted(text: &str) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || "._/-".contains(char);
     let is_plain = text.starts_with(|char: char| char.is_ascii_alphabetic())
@@ -21,14 +21,14 @@ pub(super) fn quoted(text: &str) -> String {
 /// Suggested source of a fact.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SuggestedSource {
-    /// YAML of the source in the dialect.
+    /// YAML of the source.
     yaml: String,
     /// Evidence: the number of spans, and examples of the values.
     evidence: String,
 }
 
 impl SuggestedSource {
-    /// Returns the source that reads a place, with the decoder for its values and further fields.
+    /// Returns the source for a place, with the decoder of its values and further fields.
     pub(super) fn new(seen: &SeenPlace, total: usize, decode: &str, more: &str) -> Self {
         let mut fields = Vec::new();
         let mut decode = decode.to_owned();
@@ -69,7 +69,7 @@ impl SuggestedSource {
         Self { yaml, evidence }
     }
 
-    /// Returns the source that reads calls from log events of a name.
+    /// Returns the source for calls in log events with a name.
     pub(super) fn of_event(event: &str, count: usize, parts: &[&SeenPlace]) -> Self {
         let key = |seen: &&SeenPlace| match &seen.place {
             ValuePlace::Attribute(key) => Some(quoted(key)),
@@ -101,7 +101,7 @@ pub(super) fn result_decoder(seen: &SeenPlace) -> String {
     inside(seen, read, read)
 }
 
-/// Returns a decoder that looks into the envelope of the values first, if they have one.
+/// Returns a decoder that first looks into the values' envelope, if any.
 fn inside(seen: &SeenPlace, inner: &str, outer: &str) -> String {
     match seen.envelope() {
         Some(entry) => format!("json:$.{entry}→{inner} | {outer}"),
@@ -109,26 +109,25 @@ fn inside(seen: &SeenPlace, inner: &str, outer: &str) -> String {
     }
 }
 
-/// Standard sources of errors: a suggested one before them would replace them, so they are written
-/// out.
+/// Standard error sources, written out because a suggested one would replace them.
 const STANDARD_ERRORS: [&str; 3] = [
     "{from: span_event, event: exception, key: exception.message}",
     "{from: status}",
     "{key: error.type, flag: true}",
 ];
 
-/// Suggested dialect for spans that no other dialect reads.
+/// Suggested dialect for spans unknown to all others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DialectSuggestion {
     pub(super) name: String,
-    /// Number of spans that it detects as tool calls.
+    /// Number of spans detected as tool calls.
     pub(super) span_count: usize,
-    /// Names of the spans, for people.
+    /// Span names for people.
     pub(super) span_names: String,
     pub(super) detect: Option<String>,
     pub(super) agent_span: Option<String>,
     pub(super) model_span: Option<String>,
-    /// Parts of a call, by the keys of the dialect.
+    /// Parts of a call by the dialect's keys.
     pub(super) call: Vec<(&'static str, SuggestedSource)>,
     /// Other facts.
     pub(super) facts: Vec<(&'static str, SuggestedSource)>,
@@ -144,7 +143,7 @@ impl DialectSuggestion {
     }
 }
 
-/// Prints an entry of the list `dialects:`.
+/// Formats an entry of the list `dialects:`.
 impl Display for DialectSuggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  - name: {}", quoted(&self.name))?;

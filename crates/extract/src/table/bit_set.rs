@@ -1,13 +1,13 @@
-//! A small set of small numbers.
+//! Fixed-size set of small numbers.
 
-/// Numbers below [`BitSet::LIMIT`].
+/// Set of numbers below [`BitSet::LIMIT`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BitSet([u64; WORDS]);
 
 const WORDS: usize = 8;
 
 impl PartialEq for BitSet {
-    /// Compared here, a set takes less than a call.
+    /// Inlined, since a call would cost more than the comparison.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
@@ -17,10 +17,10 @@ impl PartialEq for BitSet {
 impl Eq for BitSet {}
 
 impl BitSet {
-    /// The numbers that fit are below this.
+    /// Exclusive upper bound of the numbers.
     pub(crate) const LIMIT: usize = WORDS * 64;
 
-    /// Adds a number; one beyond the limit is passed over.
+    /// Adds a number; one beyond the limit is ignored.
     #[inline]
     pub(crate) fn insert(&mut self, number: u16) {
         if let Some(word) = self.0.get_mut(usize::from(number) / 64) {
@@ -34,14 +34,14 @@ impl BitSet {
         self.0.get(usize::from(number) / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// The numbers in the set, ascending.
+    /// Returns the numbers in the set, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u16> {
         (0..).zip(&self.0).flat_map(|(at, word): (u16, _)| {
             (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
         })
     }
 
-    /// Adds all numbers of the other set.
+    /// Adds all numbers of another set.
     #[inline]
     pub(crate) fn extend(&mut self, other: &Self) {
         for (word, more) in self.0.iter_mut().zip(&other.0) {

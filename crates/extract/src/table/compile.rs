@@ -1,4 +1,4 @@
-//! Numbers keys, statements and conditions, and builds the table from them.
+//! Compiler of a table: numbers keys, statements and conditions.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use super::matching::{Alternative, Bound, Statements};
 use super::{CompiledCondition, KeyMatcher, KeySlot, Projection, Table, is_kind_key};
 use spanscore_base::model::Facts;
 
-/// Dialects that do not fit a table.
+/// Error of dialects beyond a table's limits.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TableError {
-    /// Too many attribute keys, conditions or statements in them.
+    /// Too many attribute keys, conditions or statements.
     #[error("the dialects name {count} different {what}, but {limit} is the limit: drop some")]
     TooMany {
-        /// Noun for what exceeds its limit.
+        /// Noun for the exceeded quantity.
         what: &'static str,
-        /// Number of them.
+        /// Actual number.
         count: usize,
-        /// Limit of them.
+        /// Allowed number.
         limit: usize,
     },
     /// A condition with too many `any` in one `all`.
@@ -31,16 +31,16 @@ pub enum TableError {
          fewer `any` into one `all`"
     )]
     TooManyAlternatives {
-        /// The dialect.
+        /// Name of the dialect.
         dialect: String,
     },
 }
 
-/// A table in the making.
+/// Table under construction.
 #[derive(Default)]
 pub(super) struct Builder {
     names: KeyNumbers,
-    /// Number of the keys that dialects name.
+    /// Number of keys named by dialects.
     named: usize,
     pub(super) matcher: KeyMatcher,
     events: Vec<Box<[u8]>>,
@@ -89,12 +89,12 @@ impl Builder {
         self.names.slot(key)
     }
 
-    /// Notes that all keys that dialects name have their slots.
+    /// Marks the end of the keys named by dialects.
     pub(super) fn end_dialects(&mut self) {
         self.named = self.names.keys.len();
     }
 
-    /// Numbers a condition; `dialect` is named in the error.
+    /// Numbers a condition; errors name `dialect`.
     pub(super) fn condition(
         &mut self,
         condition: &Condition,
@@ -118,7 +118,7 @@ impl Builder {
         Ok(&mut self.compiled[at])
     }
 
-    /// Notes that an attribute of span events of that name is read; the event's number.
+    /// Registers a read attribute of span events with that name; returns the event's number.
     pub(super) fn event(&mut self, name: &str, key: &str) -> Result<u16, TableError> {
         let slot = self.names.slot(key);
         let at = match self.events.iter().position(|known| **known == *name.as_bytes()) {
@@ -163,11 +163,11 @@ impl Builder {
         })
     }
 
-    /// Returns the slots of keys that some source matches without naming them: those behind a
-    /// prefix, and those that have a slot only because they are retained as they came.
+    /// Returns the slots of keys that a source matches without naming them: by prefix, or retained
+    /// only in original form.
     fn also_keyed(&self) -> BitSet {
-        // A slot that an evaluator asks for must not hide the attribute from the sources that would
-        // have read it without: one evaluator would change the verdicts of others.
+        // A slot requested by an evaluator must not hide the attribute from sources that would read
+        // it otherwise: one evaluator would change the verdicts of others.
         let mut slots = BitSet::default();
         for (slot, key) in self.names.keys.iter().enumerate() {
             let is_named = slot < self.named;

@@ -1,8 +1,8 @@
-//! Conditions as alternatives of bits.
+//! Conditions in disjunctive normal form over bits.
 
 use super::super::dialect::{Condition, Scalar, SpanKindSaid};
 
-/// One statement about a span: a bit.
+/// Statement about a span, numbered as a bit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Statement {
     Equals(u16, Vec<Scalar>),
@@ -18,7 +18,7 @@ pub(super) enum Statement {
 }
 
 impl Statement {
-    /// Returns a rank of how often it holds: an alternative is looked up by its rarest statement.
+    /// Returns a rank of its frequency: an alternative is indexed by its rarest statement.
     pub(super) fn frequency(&self) -> u8 {
         match self {
             Self::Equals(..) | Self::Prefix(..) | Self::Says(_) => 0,
@@ -31,13 +31,13 @@ impl Statement {
     }
 }
 
-/// A bit, and whether it must be set.
+/// Bit, and its required value.
 pub(super) type Term = (u16, bool);
 
-/// Most alternatives of one condition.
+/// Limit on the alternatives of one condition.
 pub(super) const ALTERNATIVES_MAX: usize = 256;
 
-/// The condition's alternatives, each a list of terms that must all hold. `bit` numbers statements,
+/// Returns the condition's alternatives, each a conjunction of terms. `bit` numbers statements,
 /// `slot` numbers keys. `None` if there are more than [`ALTERNATIVES_MAX`].
 pub(super) fn alternatives(
     condition: &Condition,
@@ -57,11 +57,11 @@ pub(super) fn alternatives(
     Some(all)
 }
 
-/// Numbers what conditions name.
+/// Numbering of keys and statements in conditions.
 pub(super) trait Numbering {
-    /// The slot of a key.
+    /// Returns the slot of a key.
     fn slot(&mut self, key: &str) -> u16;
-    /// The bit of a statement.
+    /// Returns the bit of a statement.
     fn bit(&mut self, statement: Statement) -> u16;
 }
 

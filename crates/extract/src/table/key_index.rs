@@ -1,13 +1,13 @@
-//! From an attribute key to its slot: one hash of at most 24 bytes, then one comparison.
+//! Hash index from attribute keys to slots: one hash of at most 24 bytes, then one comparison.
 //!
-//! The keys come from dialects, never from traffic, so a sender can make a look-up at most as slow
-//! as the longest run of neighbours in a table that is a quarter full.
+//! Keys come from dialects, never from traffic, so a sender can slow a look-up at most to the
+//! longest probe sequence in a table that is a quarter full.
 
-/// A fixed set of keys, numbered in order of insertion.
+/// Fixed set of keys, numbered in order of insertion.
 #[derive(Debug)]
 pub(crate) struct KeyIndex {
     keys: Vec<Box<[u8]>>,
-    /// For each place the key's number, or [`EMPTY`], and some bits of the key's hash.
+    /// For each bucket the key's number, or [`EMPTY`], and some bits of its hash.
     places: Vec<(u16, u16)>,
     mask: usize,
 }
@@ -21,7 +21,7 @@ impl Default for KeyIndex {
 }
 
 impl KeyIndex {
-    /// Numbers these keys, at most [`BitSet::LIMIT`](super::bit_set::BitSet::LIMIT) of them.
+    /// Builds an index of keys, at most [`BitSet::LIMIT`](super::bit_set::BitSet::LIMIT).
     pub(crate) fn new(keys: Vec<Box<[u8]>>) -> Self {
         let size = (keys.len() * 4).next_power_of_two().max(16);
         let mut places = vec![(EMPTY, 0); size];
@@ -37,7 +37,7 @@ impl KeyIndex {
         Self { keys, places, mask }
     }
 
-    /// The key's number.
+    /// Returns the key's number.
     #[inline(always)]
     pub(crate) fn get(&self, key: &[u8]) -> Option<u16> {
         let hash = hash(key);
@@ -59,13 +59,13 @@ impl KeyIndex {
         self.keys.len() as u16
     }
 
-    /// The key of that number.
+    /// Returns the key with a number.
     pub(crate) fn key(&self, number: u16) -> &[u8] {
         self.keys.get(usize::from(number)).map_or(&[], |key| key)
     }
 }
 
-/// Compares two keys by words: keys are short, so a call would cost more than it does.
+/// Compares two keys by words: keys are short, so a call would cost more.
 #[inline]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -78,7 +78,8 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     end == other_end && words.fold(true, |same, (one, other)| same & (one == other))
 }
 
-/// Mixes the length with the first, middle and last eight bytes: what tells semantic keys apart.
+/// Mixes the length with the first, middle and last eight bytes, which differ between attribute
+/// keys.
 #[inline]
 pub(crate) fn hash(key: &[u8]) -> u64 {
     let len = key.len();

@@ -1,16 +1,17 @@
-//! Matchers of attribute keys that no source names whole: prefix, last word, numbered prefix, word.
+//! Matchers of attribute keys that no source names in full: prefix, last word, numbered prefix,
+//! word.
 //!
 //! | source | matches | example |
 //! |---|---|---|
 //! | `attrs_prefix` | a prefix of the key | `llm.output_messages.` |
 //! | `attrs_ending` | the last word: a body of a request or response | `acme.llm.request` |
 //! | `attrs_indexed` | a word before a number and a message's field | `acme.messages.0.role` |
-//! | `attrs_worded` | a word anywhere behind a border ([`WordMatcher`]) | `acme_inputs.city` |
+//! | `attrs_worded` | a word of the key ([`WordMatcher`]) | `acme_inputs.city` |
 
 use super::word_match::WordMatcher;
 
-/// Longest key that is searched, in bytes: no instrumentation writes longer ones, and a stranger's
-/// may be as long as a request.
+/// Longest matched key, bytes: no instrumentation writes longer ones, and an untrusted one may be
+/// as long as a request.
 pub(super) const KEY_BYTES_MAX: usize = 256;
 
 /// Fields of a message.
@@ -23,28 +24,28 @@ const FIELDS: [&[u8]; 8] = [
 #[derive(Debug, Default)]
 pub(in super::super) struct KeyMatcher {
     prefixes: Vec<Prefix>,
-    /// Last words of keys under which bodies may stand.
+    /// Last words of keys for bodies.
     bodies: Vec<Box<[u8]>>,
-    /// True if bodies that do not mention tools are needed too.
+    /// True if bodies without a mention of tools are needed too.
     pub(in super::super) whole_bodies: bool,
-    /// Words before the numbers of messages.
+    /// Words before message numbers.
     numbered: Vec<Box<[u8]>>,
     pub(in super::super) words: WordMatcher,
 }
 
-/// A prefix of keys.
+/// Prefix of keys.
 #[derive(Debug, PartialEq, Eq)]
 struct Prefix {
     text: Box<[u8]>,
-    /// Only messages about tools are retained behind it.
+    /// True if only messages about tools are retained with it.
     tools_only: bool,
 }
 
 impl KeyMatcher {
-    /// Most prefixes in a table: one bit of a word each.
+    /// Limit on the prefixes of a table: one bit of a word each.
     pub(super) const PREFIXES_MAX: usize = 64;
 
-    /// Adds a prefix, unless it is known; returns its number.
+    /// Adds a prefix if new; returns its number.
     pub(super) fn add_prefix(&mut self, text: &str, tools_only: bool) -> usize {
         let prefix = Prefix { text: text.as_bytes().into(), tools_only };
         let known = self.prefixes.iter().position(|known| *known == prefix);
@@ -54,13 +55,13 @@ impl KeyMatcher {
         })
     }
 
-    /// Adds last words of bodies, divided by `|`.
+    /// Adds last words of bodies, separated by `|`.
     pub(super) fn add_bodies(&mut self, words: &str, whole: bool) {
         self.bodies.extend(words.split('|').map(|word| word.as_bytes().into()));
         self.whole_bodies |= whole;
     }
 
-    /// Adds words before numbers of messages, divided by `|`.
+    /// Adds words before message numbers, separated by `|`.
     pub(super) fn add_numbered(&mut self, words: &str) {
         self.numbered.extend(words.split('|').map(|word| word.as_bytes().into()));
         self.numbered.sort_unstable();
@@ -80,12 +81,12 @@ impl KeyMatcher {
             || self.words.sources_of(key) != 0
     }
 
-    /// Returns the prefixes of a key, a bit each.
+    /// Returns the prefixes of a key, one bit each.
     pub(crate) fn prefixes_of(&self, key: &[u8]) -> u64 {
         self.bits(|prefix| key.starts_with(&prefix.text))
     }
 
-    /// Returns the prefixes behind which only messages about tools are retained, a bit each.
+    /// Returns the prefixes with which only messages about tools are retained, one bit each.
     pub(super) fn tools_only_prefixes(&self) -> u64 {
         self.bits(|prefix| prefix.tools_only)
     }
@@ -95,20 +96,20 @@ impl KeyMatcher {
         meant.fold(0, |all, (at, _)| all | 1 << at)
     }
 
-    /// Returns the rest of a key behind its prefix of that number.
+    /// Returns the rest of a key after its prefix with that number.
     pub(in super::super) fn tail<'a>(&self, number: u16, key: &'a [u8]) -> &'a [u8] {
         let prefix = self.prefixes.get(usize::from(number));
         prefix.and_then(|prefix| key.get(prefix.text.len()..)).unwrap_or_default()
     }
 
-    /// Returns true if the last word of a key is one under which bodies may stand.
+    /// Returns true if a key's last word is one for bodies.
     pub(crate) fn is_body(&self, key: &[u8]) -> bool {
         self.bodies.iter().any(|word| ends_with(key, word))
     }
 
     /// Returns true if a key has a numbered prefix and a field of a message.
     pub(crate) fn is_numbered(&self, key: &[u8]) -> bool {
-        // Most keys hold no number at all.
+        // Most keys have no number.
         key.array_windows().any(|[dot, digit]| *dot == b'.' && digit.is_ascii_digit())
             && self.numbered.iter().any(|word| behind_word(key, word).is_some())
     }
@@ -120,8 +121,8 @@ pub(in super::super) fn ends_with(key: &[u8], word: &[u8]) -> bool {
         .is_some_and(|rest| matches!(rest.last(), None | Some(b'.' | b':' | b'/')))
 }
 
-/// Returns the length of the numbered prefix of a key, up to the number (`0.message.role`), for the
-/// first of some words divided by `|`.
+/// Returns the length of a key's numbered prefix, up to the number (`0.message.role`), for the
+/// first matching word of those separated by `|`.
 pub(in super::super) fn numbered_prefix(key: &[u8], words: &str) -> Option<usize> {
     words.split('|').find_map(|word| behind_word(key, word.as_bytes()))
 }
@@ -141,7 +142,7 @@ fn behind_word(key: &[u8], word: &[u8]) -> Option<usize> {
     None
 }
 
-/// Returns true if a number and a field of a message come next.
+/// Returns true if a number and a field of a message follow.
 fn holds_field<'k>(mut parts: impl Iterator<Item = &'k [u8]>) -> bool {
     let number = parts.next().unwrap_or_default();
     let field = match parts.next() {
@@ -155,7 +156,7 @@ fn holds_field<'k>(mut parts: impl Iterator<Item = &'k [u8]>) -> bool {
 
 /// Returns true if an attribute key names a tool or function call.
 pub(in super::super) fn names_tools(key: &[u8]) -> bool {
-    // Keys are short: a search would take longer to set up than to run.
+    // Keys are short: setting up a search would take longer than running it.
     (0..key.len()).any(|at| match key[at..].first_chunk() {
         Some(b"tool") => true,
         Some(b"func") => key[at..].starts_with(b"function_call"),

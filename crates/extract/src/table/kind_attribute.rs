@@ -1,41 +1,41 @@
-//! Kind of a span by an attribute of an unknown vendor: `acme.span.kind: TOOL`.
+//! Span kind from attributes of unknown vendors: `acme.span.kind: TOOL`.
 //!
-//! Most instrumentations mark their spans so, each under a key of its vendor, and write the same
-//! few words there. Keys and values are compared by their letters: `spanKind`, `span_kind` and
-//! `span.kind` are one, so are `tool_call` and `ToolCall`.
+//! Most instrumentations mark their spans like this, with a vendor's key and common values. Only
+//! letters and digits of keys and values count: `spanKind`, `span_kind` and `span.kind` are equal,
+//! as are `tool_call` and `ToolCall`.
 
 use memchr::memmem;
 
 use super::super::dialect::SpanKindSaid;
 
-/// Ends of keys that speak of a span's kind and of nothing else.
+/// Endings of keys for a span's kind only.
 const KINDS: [&str; 9] = [
     "spankind", "spantype", "eventtype", "observationtype", "runtype", "nodetype", "typenode",
     "steptype", "operationtype",
 ];
-/// Ends of keys that may speak of many things: only words count that can mean nothing else.
+/// Endings of keys with several meanings, for which only unambiguous values count.
 const VAGUE_KINDS: [&str; 4] = ["kind", "type", "category", "operation"];
-/// Most parts of a key that may be vague: one deeper than a vendor's `acme.kind` describes
-/// something on the span.
+/// Limit on the parts of a vague key: one deeper than a vendor's `acme.kind` describes something
+/// within the span.
 const VAGUE_PARTS_MAX: usize = 2;
 
-/// Ends of keys that hold the id of a tool's call.
+/// Endings of keys for the id of a tool call.
 const CALL_IDS: [&str; 2] = ["toolcallid", "functioncallid"];
-/// The key of the conventions, which spans of models hold too.
+/// Key of the conventions, which model spans have too.
 const CALL_ID_OF_CONVENTIONS: &[u8] = b"gen_ai.tool.call.id";
 
-/// End of keys that hold the name of a tool.
+/// Ending of keys for the name of a tool.
 const TOOL_NAME: &[u8] = b"toolname";
-/// Ends of keys that hold what a tool was given or gave back.
+/// Endings of keys for a tool's input or output.
 const TOOL_CONTENT: [&str; 13] = [
     "toolarguments", "toolargs", "toolinput", "toolinputs", "toolparameters", "toolparams",
     "toolpayload", "toolresult", "tooloutput", "toolresponse", "toolcallarguments", "toolcallargs",
     "toolcallresult",
 ];
-/// Beginnings of keys of conventions, whose own rules know them.
+/// Prefixes of conventional keys, which have their own rules.
 const CONVENTIONS: [&[u8]; 3] = [b"gen_ai.", b"tool.", b"mcp."];
 
-/// Words for the call of a tool that mean nothing else.
+/// Unambiguous values for a tool call.
 const TOOL_CALLS: [&str; 13] = [
     "toolcall", "callingtool", "calltool", "tooluse", "toolrun", "runtool", "executetool",
     "toolexecution", "toolinvocation", "invoketool", "mcptoolcall", "functioncall", "toolspan",
@@ -54,15 +54,15 @@ const RUNS: [&str; 10] = [
     "pipeline",
 ];
 
-/// Longest key or value that is looked at, in letters: none of the words is longer.
+/// Longest compared key or value, letters: no known one is longer.
 const LETTERS_MAX: usize = 64;
 
-/// Returns true if the key may hold the kind of a span.
+/// Returns true if the key may state a span's kind.
 pub(in super::super) fn is_kind_key(key: &[u8]) -> bool {
     let mut buffer = [0; LETTERS_MAX];
     let letters = letters(key, &mut buffer);
-    // What is beneath a kind is no kind of span, nor is that of an item in a list: a span of a
-    // model holds messages of any type.
+    // A key below a kind does not state a span's kind, nor does one of a list item: a model span
+    // has messages of any type.
     if letters.ends_with(b"subtype") || has_number(key) {
         return false;
     }
@@ -74,12 +74,12 @@ pub(in super::super) fn is_kind_key(key: &[u8]) -> bool {
         || key.split(|byte| *byte == b'.').count() <= VAGUE_PARTS_MAX && ends(&VAGUE_KINDS)
 }
 
-/// Returns true if a key, with these letters, holds the id of a tool's call.
+/// Returns true for a key, given its letters, of a tool call's id.
 fn is_call_id(key: &[u8], letters: &[u8]) -> bool {
     key != CALL_ID_OF_CONVENTIONS && CALL_IDS.iter().any(|end| letters.ends_with(end.as_bytes()))
 }
 
-/// Returns true if a key, with these letters, holds what a tool was given or gave back.
+/// Returns true for a key, given its letters, of a tool's input or output.
 fn is_content(key: &[u8], letters: &[u8]) -> bool {
     TOOL_CONTENT.iter().any(|end| letters.ends_with(end.as_bytes()))
         && !CONVENTIONS.iter().any(|prefix| key.starts_with(prefix))
@@ -90,14 +90,14 @@ fn has_number(key: &[u8]) -> bool {
     key.split(|byte| *byte == b'.').any(|part| part.iter().all(u8::is_ascii_digit))
 }
 
-/// Returns true if a name tells the kind of a span rather than a tool: `acme.tool.execution`.
+/// Returns true if a name is a kind of span instead of a tool: `acme.tool.execution`.
 pub(in super::super) fn names_kind(name: &str) -> bool {
     let mut buffer = [0; LETTERS_MAX];
     let letters = letters(name.as_bytes(), &mut buffer);
     TOOL_CALLS.iter().any(|word| letters.ends_with(word.as_bytes()))
 }
 
-/// Returns the kind of a span with this value under this key.
+/// Returns the kind of span stated by a key and value.
 pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     let mut buffer = [0; LETTERS_MAX];
     let name = key;
@@ -115,7 +115,7 @@ pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     let mut buffer = [0; LETTERS_MAX];
     let whole = letters(value, &mut buffer);
     let is_in = |words: &[&str]| words.iter().any(|word| word.as_bytes() == whole);
-    // `SpanType.TOOL` is how some languages print the word.
+    // Some languages print the word as `SpanType.TOOL`.
     let last = value.rsplit(|byte| *byte == b'.').next().filter(|last| last.len() < value.len());
     let is_last = |words: &[&str]| last.is_some_and(|last| is_word(last, words));
     if is_in(&TOOL_CALLS) || is_clear && (is_in(&TOOLS) || is_last(&TOOLS)) {
@@ -144,7 +144,7 @@ fn is_word(value: &[u8], words: &[&str]) -> bool {
     words.iter().any(|word| word.as_bytes() == letters)
 }
 
-/// The letters and digits of a text, in small letters; of a long one those at its end.
+/// Returns the letters and digits of a text in lower case; for a long one the last ones.
 fn letters<'b>(text: &[u8], buffer: &'b mut [u8; LETTERS_MAX]) -> &'b [u8] {
     let mut from = LETTERS_MAX;
     let mut letters = text.iter().rev().filter(|byte| byte.is_ascii_alphanumeric());

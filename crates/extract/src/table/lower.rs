@@ -1,4 +1,4 @@
-//! From dialects and needed facts to conditions with what is kept where they hold.
+//! Lowering of dialects and needed facts to conditions with retained parts.
 
 use super::super::dialect::{Condition, Dialect, FactSource, From, Mark, Role};
 use super::bit_set::BitSet;
@@ -31,8 +31,8 @@ pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, 
     builder.build(dialects)
 }
 
-/// Returns true if some evaluator needs the fact that the source feeds. Names, ids and errors of
-/// calls, and the messages that calls may stand in, are needed whatever is evaluated.
+/// Returns true if an evaluator needs the fact of a source. Names, ids and errors of calls, and
+/// messages that may contain calls, are always needed.
 pub(super) fn needed(role: Role, facts: &Facts) -> bool {
     match role {
         Role::Name | Role::Id | Role::Error => true,
@@ -50,14 +50,14 @@ pub(super) fn needed(role: Role, facts: &Facts) -> bool {
     }
 }
 
-/// Part of a source's values that is needed.
+/// Needed part of a source's values.
 #[derive(Clone, Copy, PartialEq)]
 enum Needed {
     Whole,
-    /// Of messages those that speak of tools.
+    /// Messages about tools.
     ToolMessages,
-    /// The value if it speaks of tools: a result that no evaluator reads still tells the id of its
-    /// call and its failure where it is a whole message.
+    /// The value if it is about tools: a result that no evaluator reads may be a whole message with
+    /// its call's id and failure.
     ToolMessage,
 }
 
@@ -199,7 +199,7 @@ fn lower_group(builder: &mut Builder, group: &[String]) -> Result<(), TableError
     Ok(())
 }
 
-/// Keeps an attribute of every span that has it.
+/// Retains an attribute of every span with it.
 fn keep_wherever(builder: &mut Builder, key: &str) -> Result<KeySlot, TableError> {
     let slot = builder.slot(key);
     let here = Condition { attr_present: vec![key.to_owned()], ..Condition::default() };

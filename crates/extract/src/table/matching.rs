@@ -7,26 +7,26 @@ use super::key_index::KeyIndex;
 use super::kind_attribute::span_kind;
 use spanscore_base::otlp::AnyValue;
 
-/// All statements of a table, by what they speak of; attributes have theirs in [`Bound`].
+/// Statements of a table by subject, except those of attributes in [`Bound`].
 #[derive(Debug, Default)]
 pub(super) struct Statements {
     pub(super) span_names: KeyIndex,
-    /// For each of `span_names` its bit.
+    /// Bit of each of `span_names`.
     pub(super) span_name_bits: Vec<u16>,
     pub(super) span_name_prefixes: Vec<(Box<[u8]>, u16)>,
     pub(super) scopes: Vec<(Box<[u8]>, u16)>,
     pub(super) scope_prefixes: Vec<(Box<[u8]>, u16)>,
     pub(super) log_event_prefixes: Vec<(Box<[u8]>, u16)>,
     pub(super) root: Option<u16>,
-    /// By what a span says that it is.
+    /// Bits of stated span kinds.
     pub(super) says: [Option<u16>; 8],
-    /// For each bit the alternatives that it is the rarest of.
+    /// For each bit the alternatives with it as their rarest one.
     pub(super) candidates: Vec<Vec<Alternative>>,
-    /// The alternatives that need no bit to be set.
+    /// Alternatives without a required bit.
     pub(super) unconditional: Vec<Alternative>,
 }
 
-/// One way in which a condition holds.
+/// Alternative of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alternative {
     pub(super) condition: u16,
@@ -34,28 +34,28 @@ pub(super) struct Alternative {
     pub(super) absent: Box<[u16]>,
 }
 
-/// The bits that an attribute may set.
+/// Bits that an attribute may set.
 #[derive(Debug, Default)]
 pub(in super::super) struct Bound {
     pub(in super::super) present: Option<u16>,
     pub(super) equals: Vec<(Scalar, u16)>,
     pub(super) prefixes: Vec<(Box<[u8]>, u16)>,
-    /// True if the key may hold the kind of a span, and some condition reads kinds.
+    /// True if the key may state a span's kind, and a condition reads kinds.
     pub(super) is_kind_key: bool,
 }
 
 impl Bound {
-    /// Returns true if some statement is about the attribute's value.
+    /// Returns true if a statement is about the attribute's value.
     pub(in super::super) fn states_value(&self) -> bool {
         !self.equals.is_empty() || !self.prefixes.is_empty() || self.is_kind_key
     }
 }
 
-/// The statements and conditions that hold for the span at hand.
+/// Statements and conditions satisfied by the current span.
 #[derive(Default)]
 pub(in super::super) struct Matching {
     bits: BitSet,
-    /// Statements that hold for every span of the scope at hand.
+    /// Statements satisfied by every span of the current scope.
     scope_bits: BitSet,
 }
 
@@ -72,13 +72,13 @@ impl Matching {
         self.scope_bits = self.bits;
     }
 
-    /// Begins a span or log event of the scope.
+    /// Starts a span or log event of the scope.
     #[inline]
     pub(in super::super) fn begin(&mut self) {
         self.bits = self.scope_bits;
     }
 
-    /// Notes the value of an attribute; `text` are its bytes if it is nothing but a text.
+    /// Evaluates an attribute's value; `text` has the bytes of a plain text.
     #[inline]
     pub(in super::super) fn attribute(
         &mut self,
@@ -91,7 +91,7 @@ impl Matching {
         match text {
             Some(text) => {
                 let is_stated = self.text(bound, text);
-                // Another instrumentation may write the same key, with words of its own.
+                // Another instrumentation may write the same key with its own values.
                 if bound.is_kind_key && !is_stated {
                     self.kind(table, table.keys.key(slot), text);
                 }
@@ -100,7 +100,7 @@ impl Matching {
         }
     }
 
-    /// Notes what a span may say that it is, by a value that no dialect states.
+    /// Evaluates a possible kind of the span, from a value in no dialect.
     #[inline(never)]
     pub(in super::super) fn kind(&mut self, table: &Table, key: &[u8], value: &[u8]) {
         let said = span_kind(key, value).and_then(|kind| table.statements.says[kind as usize]);
@@ -109,7 +109,7 @@ impl Matching {
         }
     }
 
-    /// Notes statements that hold for other reasons.
+    /// Adds statements satisfied for other reasons.
     #[inline]
     pub(in super::super) fn extend(&mut self, bits: &BitSet) {
         self.bits.extend(bits);
@@ -130,8 +130,8 @@ impl Matching {
         equal.for_each(|(_, bit)| self.bits.insert(*bit));
     }
 
-    /// Notes what a text says, and tells whether any statement speaks of it. It need not be known
-    /// to be UTF-8: what it is compared with is.
+    /// Evaluates a text; true if any statement is about it. It need not be valid UTF-8, as the
+    /// compared texts are.
     #[inline(always)]
     fn text(&mut self, bound: &Bound, text: &[u8]) -> bool {
         let mut is_stated = false;
@@ -152,7 +152,7 @@ impl Matching {
         is_stated
     }
 
-    /// Notes the span's name and whether it is a root.
+    /// Evaluates the span's name and if it is a root.
     #[inline]
     pub(in super::super) fn span(&mut self, table: &Table, name: &[u8], root: bool) {
         let statements = &table.statements;
@@ -171,7 +171,7 @@ impl Matching {
         }
     }
 
-    /// Notes the name of a log event.
+    /// Evaluates the name of a log event.
     pub(in super::super) fn log_event(&mut self, table: &Table, name: &[u8]) {
         for (prefix, bit) in &table.statements.log_event_prefixes {
             if name.starts_with(prefix) {
@@ -180,13 +180,14 @@ impl Matching {
         }
     }
 
-    /// The statements that hold: of equal ones the conditions that hold are equal.
+    /// Returns the satisfied statements; equal ones imply equal satisfied conditions.
     #[inline]
     pub(in super::super) fn bits(&self) -> &BitSet {
         &self.bits
     }
 
-    /// The conditions that hold, ascending; `detect` conditions not where an exclusion holds.
+    /// Returns the satisfied conditions, ascending; without `detect` conditions if an exclusion
+    /// holds.
     pub(in super::super) fn finish(&self, table: &Table) -> Vec<u16> {
         let statements = &table.statements;
         let rarest = |bit: u16| statements.candidates.get(usize::from(bit)).into_iter().flatten();

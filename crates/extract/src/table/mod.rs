@@ -1,10 +1,10 @@
-//! Dialects compiled into one key look-up and bit tests.
+//! Table: dialects compiled into one key index and bit tests.
 //!
-//! Every attribute key that a dialect names has a [`KeySlot`]; every statement of a condition is a
-//! bit ("the slot is there", "it has this value", "the scope is this"); a condition is a list of
-//! alternatives, each some bits that must be set and some that must not. An alternative is only
-//! looked at when its rarest bit is set, so a span that no dialect knows costs its look-ups and
-//! nothing more. Equal conditions of several dialects are one.
+//! Every attribute key in a dialect has a [`KeySlot`]; every statement of a condition is a bit
+//! ("the slot is present", "it has this value", "the scope is this"). A condition is a list of
+//! alternatives, each with bits that must be set and bits that must not. An alternative is only
+//! checked if its rarest bit is set, so that an unknown span only costs its look-ups. Equal
+//! conditions of several dialects are one.
 
 pub(crate) mod bit_set;
 mod compile;
@@ -29,88 +29,88 @@ pub(super) use kind_attribute::{is_kind_key, names_kind};
 pub(super) use matching::{Bound, Matching};
 pub(super) use word_match::{SourceWords, WordMatcher};
 
-/// The place of an attribute key in a [`Table`].
+/// Number of an attribute key in a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct KeySlot(pub u16);
 
-/// The place of a condition in a [`Table`].
+/// Number of a condition in a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ConditionId(pub u16);
 
-/// Dialects in the form that requests are read with.
+/// Dialects compiled for reading requests.
 #[derive(Debug)]
 pub struct Table {
-    /// Tells this table from others: what is remembered of requests holds for one only.
+    /// Identity of the table, as caches are valid for one table only.
     pub(super) identity: Arc<()>,
     dialects: Vec<Dialect>,
     conditions: Vec<Condition>,
     compiled: Vec<CompiledCondition>,
     pub(super) keys: KeyIndex,
-    /// For each slot the bits that it may set.
+    /// Bits that each slot may set.
     bound: Vec<Bound>,
     /// Matchers of keys without a slot.
     pub(super) matcher: KeyMatcher,
-    /// Slots whose attributes are retained under their keys too, for the sources that match keys.
+    /// Slots with attributes that are also retained by key, for sources that match keys.
     pub(super) also_keyed: BitSet,
-    /// Prefixes behind which only messages about tools are retained, a bit each.
+    /// Prefixes with which only messages about tools are retained, one bit each.
     pub(super) tools_only_prefixes: u64,
     pub(super) events: KeyIndex,
-    /// For each event name the attributes that some source reads.
+    /// Read attributes of each event name.
     pub(super) event_slots: Vec<BitSet>,
     statements: matching::Statements,
-    /// Parts that are retained of every span.
+    /// Retained parts of every span.
     pub(super) base: Projection,
     pub(super) root_attributes: bool,
-    /// True if the parts of every span are needed.
+    /// True if every span's parts are needed.
     pub(super) spans: bool,
-    /// Slot of the id of a model's reply, if it is needed.
+    /// Slot of the id of a model's response, if needed.
     pub(super) response_id: Option<KeySlot>,
     groups: Vec<Vec<KeySlot>>,
     facts: Facts,
 }
 
-/// Meaning of a condition for the spans of which it holds.
+/// Compiled condition with its meaning for satisfying spans.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CompiledCondition {
-    /// Marks that dialects give them, each with the dialect's number, in order of priority.
+    /// Marks given by dialects, with the dialect's number, in order of priority.
     pub(super) marks: Vec<(Mark, u16)>,
-    /// True if the condition is about log events.
+    /// True for a condition on log events.
     pub(super) log: bool,
-    /// True if a dialect states it, so that records tell whether it holds.
+    /// True if a dialect states it, so that records include it.
     pub(super) stated: bool,
     /// Retained parts.
     pub(super) keep: Projection,
 }
 
 impl CompiledCondition {
-    /// Returns true if some dialect gives the mark.
+    /// Returns true if a dialect gives the mark.
     pub(super) fn is(&self, mark: Mark) -> bool {
         self.marks.iter().any(|(known, _)| *known == mark)
     }
 }
 
-/// Parts of a span that are retained, as sets.
+/// Retained parts of a span, as sets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Projection {
-    /// Slots of attributes that a source reads.
+    /// Slots of attributes read by sources.
     pub(super) slots: BitSet,
-    /// Slots of attributes that are retained as they came, whatever sources read.
+    /// Slots of attributes retained in original form, independent of sources.
     pub(super) as_they_came: BitSet,
-    /// Slots of attributes that are retained if their text mentions tools.
+    /// Slots of attributes retained if their text mentions tools.
     pub(super) tools_only: BitSet,
-    /// Prefixes of keys, a bit each.
+    /// Prefixes of keys, one bit each.
     pub(super) prefixes: u64,
-    /// Event names, a bit each.
+    /// Event names, one bit each.
     pub(super) events: u64,
-    /// [`SpanPart`]s, a bit each.
+    /// [`SpanPart`]s, one bit each.
     pub(super) parts: u8,
-    /// True if attributes whose keys match words ([`WordMatcher`]) are retained.
+    /// True if attributes with keys that match words ([`WordMatcher`]) are retained.
     pub(super) worded: bool,
-    /// True if only those of them that hold messages about tools are.
+    /// True if only those with messages about tools are.
     pub(super) worded_bodies: bool,
 }
 
-/// A part of a span beside its attributes and events.
+/// Part of a span other than attributes and events.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SpanPart {
     SpanName = 1,
@@ -138,23 +138,23 @@ impl Projection {
 }
 
 impl Table {
-    /// Compiles dialects. Of what their sources name only what `facts` ask for is kept, and the
-    /// attribute groups and root attributes of `facts`.
+    /// Compiles dialects. Retains only what `facts` need from their sources, and the attribute
+    /// groups and root attributes of `facts`.
     pub fn compile(dialects: Vec<Dialect>, facts: &Facts) -> Result<Self, TableError> {
         lower::lower(dialects, facts)
     }
 
-    /// The dialects in order of priority; of equal ones in the order given.
+    /// Returns the dialects in order of priority, stable for equal ones.
     pub fn dialects(&self) -> &[Dialect] {
         &self.dialects
     }
 
-    /// The conditions, by their ids.
+    /// Returns the conditions by their ids.
     pub(super) fn conditions(&self) -> &[Condition] {
         &self.conditions
     }
 
-    /// Returns for each condition its marks, with the dialects that give them.
+    /// Returns the marks of each condition, with their dialects.
     pub(super) fn marks(&self) -> impl Iterator<Item = &[(Mark, u16)]> {
         self.compiled.iter().map(|compiled| &compiled.marks[..])
     }
@@ -164,52 +164,52 @@ impl Table {
         self.keys.len()
     }
 
-    /// The facts that it was compiled for.
+    /// Returns the facts that it was compiled for.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// The id by which records tell that a condition (`detect`, `agent_span`, `on`, ...) holds;
-    /// `None` for conditions that no dialect states.
+    /// Returns the id of a condition (`detect`, `agent_span`, `on`, ...) in records; `None` if no
+    /// dialect states it.
     pub fn condition(&self, condition: &Condition) -> Option<ConditionId> {
         let at = self.conditions.iter().position(|known| known == condition)?;
         Some(ConditionId(at as u16))
     }
 
-    /// The slot of an attribute key; `None` if no dialect names it or no fact needs it.
+    /// Returns the slot of an attribute key; `None` if no dialect names it or no fact needs it.
     pub fn slot(&self, key: &str) -> Option<KeySlot> {
         self.keys.get(key.as_bytes()).map(KeySlot)
     }
 
-    /// The attribute key of a slot.
+    /// Returns the attribute key of a slot.
     pub fn key(&self, slot: KeySlot) -> &str {
         std::str::from_utf8(self.keys.key(slot.0)).unwrap_or("")
     }
 
-    /// For each group of [`Facts::attributes`] the slots of its keys, in order: a span belongs to a
-    /// group if it has the first of them.
+    /// Returns for each group of [`Facts::attributes`] the slots of its keys in order: a span
+    /// belongs to a group if it has the first one.
     pub fn groups(&self) -> &[Vec<KeySlot>] {
         &self.groups
     }
 
-    /// Returns true if the texts that models were given are needed.
-    pub(super) fn hears(&self) -> bool {
+    /// Returns true if the inputs of models are needed.
+    pub(super) fn needs_model_inputs(&self) -> bool {
         self.facts.heard
     }
 
-    /// Returns true if some fact needs the sources of the role.
+    /// Returns true if a fact needs the sources of the role.
     pub(super) fn needs(&self, role: Role) -> bool {
         lower::needed(role, &self.facts)
     }
 
-    /// The statements about an attribute.
+    /// Returns the statements about an attribute.
     #[inline]
     pub(super) fn bound(&self, slot: u16) -> Option<&Bound> {
         self.bound.get(usize::from(slot))
     }
 
-    /// Returns true if some condition reads the kind of a span from attributes of unknown vendors.
-    pub(super) fn hears_kinds(&self) -> bool {
+    /// Returns true if a condition reads span kinds from attributes of unknown vendors.
+    pub(super) fn reads_vendor_kinds(&self) -> bool {
         self.statements.says.iter().any(Option::is_some)
     }
 

@@ -1,42 +1,42 @@
-//! Keys of any instrumentation that end with a word: `acme.tool.input`, `acme_inputs.city`.
+//! Matcher of keys by a word in any instrumentation: `acme.tool.input`, `acme_inputs.city`.
 //!
-//! A key matches if it ends with the word, or with the word and a holder such as `value`
-//! (`input.value`); a word with a dot and more behind it is the key of a part (`inputs.city`).
+//! A key matches if it ends with the word, optionally followed by a holder such as `value`
+//! (`input.value`). A word followed by a dot and more is the key of a part (`inputs.city`).
 
 use super::key_match::KEY_BYTES_MAX;
 
-/// Holders: words behind that of a fact that add nothing to it.
+/// Holders: words after that of a fact without a meaning of their own.
 const HOLDERS: [&str; 7] = ["value", "json", "text", "raw", "content", "data", "str"];
-/// Words behind that of a fact that describe it and do not hold it.
+/// Words after that of a fact that describe it instead of holding it.
 const ABOUT: [&str; 10] = [
     "mime_type", "mimetype", "type", "tokens", "token_count", "size", "length", "truncated",
     "schema", "hash",
 ];
 
-/// Words of one source, in the order in which they are tried.
+/// Words of one source in order of precedence.
 #[derive(Clone, Debug)]
 pub(in super::super) struct SourceWords {
     words: Vec<Box<str>>,
-    /// First letters of the words, a bit each: few keys hold anything that begins so.
+    /// First letters of the words, one bit each, which rule out most keys.
     firsts: u32,
     /// Bit of the source in [`WordMatcher::sources_of`].
     pub(in super::super) bit: u32,
 }
 
 impl SourceWords {
-    /// Returns the words of a text, divided by `|`.
+    /// Parses words separated by `|`.
     fn new(words: &str, bit: u32) -> Self {
         let words: Vec<Box<str>> = words.split('|').map(Box::from).collect();
         let firsts = words.iter().map(|word| match word.as_bytes() {
-            // It stands before everything.
+            // An empty word matches at any letter.
             [] => u32::MAX,
             word => 1 << first(word),
         });
         Self { firsts: firsts.fold(0, |all, one| all | one), words, bit }
     }
 
-    /// Returns the rest of a key behind the first word that matches: empty, or the name of a part
-    /// of the fact. `None` for keys that are not UTF-8 or longer than [`KEY_BYTES_MAX`].
+    /// Returns the rest of a key after the first matching word: empty, or the name of a part of the
+    /// fact. `None` for keys that are not UTF-8 or longer than [`KEY_BYTES_MAX`].
     pub(in super::super) fn find<'k>(&self, key: &'k [u8]) -> Option<&'k str> {
         let may_begin = |at: usize| self.firsts >> first(&key[at..]) & 1 == 1;
         if key.len() > KEY_BYTES_MAX || !begins(key).any(may_begin) {
@@ -55,8 +55,8 @@ fn part_behind<'k>(key: &'k str, word: &str) -> Option<&'k str> {
         .find_map(|begin| behind(key.get(begin + word.len()..)?))
 }
 
-/// Returns the name of the part behind a word, empty for the whole fact, if the rest of a key
-/// allows a match.
+/// Returns the name of the part after a word, empty for the whole fact, if the rest of a key allows
+/// a match.
 fn behind(rest: &str) -> Option<&str> {
     let tail = match rest.as_bytes().first() {
         None => return Some(""),
@@ -70,7 +70,7 @@ fn behind(rest: &str) -> Option<&str> {
     is_part.then_some(tail)
 }
 
-/// Returns the places where words of a key begin.
+/// Returns the start positions of the words in a key.
 fn begins(key: &[u8]) -> impl Iterator<Item = usize> {
     let behind_borders = (1..key.len()).filter(|at| is_border(key[at - 1]));
     std::iter::once(0).chain(behind_borders)
@@ -80,28 +80,28 @@ fn is_border(byte: u8) -> bool {
     matches!(byte, b'.' | b':' | b'/' | b'_')
 }
 
-/// Returns true if a text starts with a word, in letters of any case.
+/// Returns true if a text starts with a word, ignoring case.
 fn starts(text: &[u8], word: &[u8]) -> bool {
     text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
-/// Index of the words of all sources of a table by their first letters, each word once:
-/// few of the words of a key begin like one of them.
+/// Index of the words of all sources of a table by their first letters, each word once: few words
+/// of a key start like one of them.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct WordMatcher {
     by_letter: [Vec<SharedWord>; FIRSTS],
-    /// The words of each source, as it names them.
+    /// Words of each source, as written.
     sources: Vec<Box<str>>,
 }
 
-/// A word, and the bits of the sources that have it.
+/// Word with the bits of its sources.
 #[derive(Clone, Debug)]
 struct SharedWord {
     word: Box<[u8]>,
     sources: u32,
 }
 
-/// Number of classes of first characters: the letters, and anything else.
+/// Number of classes of first characters: the letters, and all others.
 const FIRSTS: usize = 27;
 
 impl WordMatcher {
@@ -124,24 +124,24 @@ impl WordMatcher {
         self.sources.iter().position(|known| **known == *words)
     }
 
-    /// The bit of a source's words; those beyond the 31st share one.
+    /// Returns the bit of a source's words; those beyond the 31st share one.
     pub(in super::super) fn bit(&self, words: &str) -> u32 {
         self.place(words).map_or(0, |place| 1 << place.min(31))
     }
 
-    /// Returns the words of a source, which was added.
+    /// Returns the words of a source added before.
     pub(in super::super) fn source(&self, words: &str) -> SourceWords {
         SourceWords::new(words, self.bit(words))
     }
 
-    /// Returns the sources with a word that matches a key, a bit each; 0 for keys that are not
+    /// Returns the sources with a word that matches a key, one bit each; 0 for keys that are not
     /// UTF-8 or longer than [`KEY_BYTES_MAX`].
     pub(in super::super) fn sources_of(&self, key: &[u8]) -> u32 {
         if key.len() > KEY_BYTES_MAX {
             return 0;
         }
         let Ok(text) = std::str::from_utf8(key) else { return 0 };
-        // One pass over the borders, whatever the sources: a stranger's key may be nothing but
+        // One pass over the word starts for all sources: an untrusted key may have nothing but
         // words.
         begins(key).fold(0, |sources, begin| {
             let known = self.by_letter.get(first(&key[begin..])).into_iter().flatten();
@@ -154,7 +154,8 @@ impl WordMatcher {
     }
 }
 
-/// The place in the alphabet of the letter that a text begins with; of anything else one behind.
+/// Returns the alphabetical index of a text's first letter, or one past the last for other
+/// characters.
 fn first(text: &[u8]) -> usize {
     let letter = text.first().map_or(0, u8::to_ascii_lowercase);
     if letter.is_ascii_lowercase() { usize::from(letter - b'a') } else { FIRSTS - 1 }

@@ -1,16 +1,16 @@
-//! Outcomes and details in the form and words of the package's evaluators.
+//! Outcomes and details in the form and wording of the package's evaluators.
 
 use crate::shared::{report, step_limit};
 use spanscore_base::model::{Explanation, Outcome, Reason, Want};
 use spanscore_base::value::python::{PyError, PyValue};
 use spanscore_base::value::{Map, Value};
 
-/// Entries of `explained_...` at most: a call may be compared with every expected one.
+/// Limit on the entries of `explained_...`: a call may be compared with every expected one.
 pub(super) const EXPLAINED_MAX: usize = 10_000;
-/// Bytes of those entries after which no more are added.
+/// Limit on the bytes of those entries.
 const EXPLAINED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Returns the score with its words, which hold no content, and the package's details: `expected`,
+/// Returns the score with an explanation without content, and the package's details: `expected`,
 /// `actual` and `explained`.
 pub(super) fn scored(
     value: f64,
@@ -22,7 +22,7 @@ pub(super) fn scored(
     report::scored(value, want, explanation, || details().into_iter().collect())
 }
 
-/// Returns the outcome where the package catches an exception.
+/// Returns the outcome for an exception caught by the package.
 pub(super) fn failed(error: impl std::fmt::Display) -> Outcome {
     Outcome::Failed {
         error_type: "evaluator_error",
@@ -30,17 +30,17 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Outcome {
     }
 }
 
-/// Returns the outcome of a trajectory that exceeds its work budget.
+/// Returns the outcome for a trajectory beyond its work budget.
 pub(super) fn too_large(want: Want) -> Outcome {
     report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words)
 }
 
-/// Returns the outcome of arguments or a result that Python cannot read.
+/// Returns the outcome for arguments or a result that Python cannot parse.
 pub(super) fn unreadable(error: PyError) -> Outcome {
     failed(error)
 }
 
-/// Returns the score and the `explained` details where one side of the comparison is empty.
+/// Returns the score and the `explained` details if one side of the comparison is empty.
 pub(super) fn empty(
     expected_is_empty: bool,
     actual_is_empty: bool,
@@ -56,7 +56,7 @@ pub(super) fn empty(
     Some((score, Value::Map(Map::from([("_result", Value::from(text))]))))
 }
 
-/// Entries that explain a comparison, numbered by tool name: `search_0`, `search_1`.
+/// Entries that explain a comparison, keyed by tool name and number: `search_0`, `search_1`.
 #[derive(Default)]
 pub(super) struct Explained {
     counts: hashbrown::HashMap<String, usize>,
@@ -76,7 +76,7 @@ impl Explained {
         }
     }
 
-    /// Returns the last entry alone.
+    /// Returns the last entry.
     pub(super) fn last(mut self) -> Value<'static> {
         Value::Map(self.entries.pop().into_iter().collect())
     }
@@ -109,7 +109,7 @@ pub(super) fn write_model(
     out.push(')');
 }
 
-/// Prints a list of models, each written by `write`.
+/// Formats a list of models, each written by `write`.
 pub(super) fn list_of<T>(
     items: impl IntoIterator<Item = T>,
     mut write: impl FnMut(&mut String, T),

@@ -1,7 +1,7 @@
-//! `tool_call_args` as the package scores it.
+//! `tool_call_args` with the package's scores.
 //!
-//! Each expected call takes the first free call of its name that has all its arguments; `subset`
-//! changes nothing.
+//! Each expected call takes the first unused call of its name that has all its arguments; `subset`
+//! has no effect.
 
 use super::answer::{self, Explained, list_of, mark, write_model};
 use super::definition::{Definition, ExpectedEntry, Flag, expected_list, missing, required_map};
@@ -33,7 +33,7 @@ struct UipathArgs {
 
 struct UipathExpectedArgs {
     args: PyValue<'static>,
-    /// Number of values within the arguments.
+    /// Number of values in the arguments.
     weight: usize,
 }
 
@@ -96,7 +96,7 @@ impl CodeEvaluator for UipathArgs {
 }
 
 impl UipathArgs {
-    /// Counts the expected calls that find an unused call; `None` if the work budget is spent.
+    /// Counts the expected calls with a match; `None` if the work budget is spent.
     fn serve(
         &self,
         calls: &[UipathCall<'_>],
@@ -113,8 +113,7 @@ impl UipathArgs {
                 if taken[index] || !expected.key.matches(&keys[index]) {
                     continue;
                 }
-                // An upper bound: a linear search per expected key, then comparisons that may run
-                // to their end.
+                // An upper bound: a linear search per expected key, then full comparisons.
                 let cost = 1 + expected.content.weight * (1 + entry_count(&args[index]) / 4) / 2;
                 if !effort.spend(cost) {
                     return None;
@@ -142,7 +141,7 @@ fn entry_count(args: &PyValue<'_>) -> usize {
     if let PyValue::Dict(entries) = args { entries.len() } else { 0 }
 }
 
-/// Returns true if the actual arguments include all the expected ones, by Python's equality.
+/// Returns true if the actual arguments include all expected ones, by Python's equality.
 fn has_all(actual: &PyValue<'_>, expected: &PyValue<'_>) -> bool {
     let PyValue::Dict(expected) = expected else { return false };
     expected.iter().all(|(key, value)| match key {

@@ -1,7 +1,7 @@
-//! `tool_call_count` as the package scores it.
+//! `tool_call_count` with the package's scores.
 //!
-//! Rules are held in the order written; an operator that does not exist is an error only when it
-//! is reached; a trace without calls scores 0 against any rule.
+//! Rules are checked in the order written. An unknown operator is an error only when reached; a
+//! trace without calls scores 0.
 
 use std::cmp::Ordering;
 
@@ -67,7 +67,7 @@ struct UipathCountRule {
 }
 
 impl UipathCountRule {
-    /// Returns true if the count is already too high: no later call can repair it.
+    /// Returns true if the count is already too high, which no later call can change.
     fn is_passed(&self, actual: i64) -> bool {
         let order = Number::Int(actual).partial_cmp(&self.count);
         match self.operator.as_str() {
@@ -77,7 +77,7 @@ impl UipathCountRule {
         }
     }
 
-    /// Returns true if a count keeps the rule; `None` for an operator that does not exist.
+    /// Returns true if a count satisfies the rule; `None` for an unknown operator.
     fn holds(&self, actual: i64) -> Option<bool> {
         let order = Number::Int(actual).partial_cmp(&self.count)?;
         Some(match self.operator.as_str() {
@@ -92,10 +92,10 @@ impl UipathCountRule {
     }
 }
 
-/// Calls up to which counting them takes no table.
+/// Number of calls up to which counting uses no table.
 const SEARCHED_MAX: usize = 32;
 
-/// Number of calls by id, or by name for a call without one; in the order of first calls.
+/// Number of calls by id, or by name for a call without one; in order of first calls.
 struct UipathCallCounts<'c> {
     entries: Vec<(&'c str, i64)>,
     /// Index of each key in `entries`; empty for few calls.
@@ -170,8 +170,8 @@ impl CodeEvaluator for UipathCount {
         )
     }
 
-    /// Judges by counts that are already too high, as counts only grow. A name that is found only
-    /// in its sanitized form is left out: a later call of the name as written would take its place.
+    /// Judges by counts that are already too high, as counts only grow. Names found only in
+    /// sanitized form are excluded: a later call of the original name would replace them.
     fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
         if self.rules.iter().any(|rule| rule.holds(0).is_none()) {
             return None;
@@ -194,8 +194,8 @@ impl CodeEvaluator for UipathCount {
 }
 
 impl UipathCount {
-    /// Returns the score, the number of rules kept, and the entries that explain them; or the
-    /// operator that does not exist.
+    /// Returns the score, the number of satisfied rules, and their explanations; or the unknown
+    /// operator.
     fn hold(
         &self,
         counts: &UipathCallCounts<'_>,
@@ -234,7 +234,7 @@ impl UipathCount {
     }
 }
 
-/// Prints a dict as Python does.
+/// Formats a dict as Python does.
 fn printed<'a>(entries: impl Iterator<Item = (&'a str, PyValue<'a>)>) -> Value<'static> {
     let entries = entries.map(|(key, value)| (PyValue::text(key), value)).collect();
     Value::from(PyValue::Dict(entries).repr())

@@ -1,4 +1,4 @@
-//! A UiPath evaluator as users write it: our own form, or the package's file pasted whole.
+//! UiPath evaluator as written by users: in our own form, or as the package's unmodified file.
 //!
 //! ```text
 //! {strict, subset, criteria: {...}, compat: uipath}
@@ -10,7 +10,7 @@ use super::spans::ExpectedKey;
 use spanscore_base::settings::{Key, Node, NodeKind, SettingsError};
 use spanscore_base::value::Value;
 
-/// Validation of the package that a definition fails.
+/// Validation of the package that rejects a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The evaluator's configuration.
@@ -22,7 +22,7 @@ pub enum ErrorClass {
 const CONFIG: &str = "not a UiPath configuration: ";
 const CRITERIA: &str = "not UiPath evaluation criteria: ";
 
-/// Returns the class of an error from building with `compat: uipath`; `None` for any other error.
+/// Returns the class of an error from building with `compat: uipath`; `None` for others.
 pub fn error_class(error: &SettingsError) -> Option<ErrorClass> {
     if error.message.starts_with(CONFIG) {
         Some(ErrorClass::Config)
@@ -33,24 +33,24 @@ pub fn error_class(error: &SettingsError) -> Option<ErrorClass> {
     }
 }
 
-/// Keys of a pasted file that say nothing about how to score.
+/// Keys of the package's file without effect on the score.
 const METADATA: &[&str] =
     &["version", "id", "evaluatorTypeId", "evaluator_type_id", "evaluatorSchema"];
-/// Keys under which a pasted file holds the configuration.
+/// Keys of the configuration in the package's file.
 const WRAPPERS: &[&str] = &["evaluatorConfig", "evaluator_config", "config"];
 
 /// Name of a Boolean setting in snake case and in camel case.
 pub(crate) struct Flag(pub(crate) &'static str, pub(crate) &'static str);
 
-/// Definition without the wrapping layers of a pasted file.
+/// Definition without the wrapping layers of the package's file.
 pub(crate) struct Definition {
-    /// Settings, `criteria` and `compat` among them.
+    /// Settings, including `criteria` and `compat`.
     pub(crate) body: Node,
 }
 
 impl Definition {
-    /// Removes the layers. `type_id` is the package's word for the kind, such as `tool-call-args`;
-    /// a pasted definition of another kind is refused.
+    /// Removes the layers. `type_id` is the package's name of the kind, such as `tool-call-args`; a
+    /// definition of another kind is rejected.
     pub(crate) fn read(node: &Node, type_id: &str) -> Result<Self, SettingsError> {
         if let Some(named) = node.get("evaluatorTypeId").or_else(|| node.get("evaluator_type_id"))
             && let Some(name) = lax::text(named)
@@ -79,7 +79,7 @@ impl Definition {
         Ok(Self { body: Node { kind: NodeKind::Map(entries), place: node.place } })
     }
 
-    /// Returns true if the package's numbers are asked for.
+    /// Returns true if the package's scores are requested.
     pub(crate) fn is_compat(&self) -> Result<bool, SettingsError> {
         match self.body.get("compat") {
             None => Ok(false),
@@ -87,12 +87,12 @@ impl Definition {
         }
     }
 
-    /// Looks up a setting under its two spellings; the camel case one wins.
+    /// Returns a setting by its two spellings; the camel case one wins.
     pub(crate) fn setting(&self, snake: &str, camel: &str) -> Option<&Node> {
         lax::field(&self.body, snake, camel)
     }
 
-    /// Reads a Boolean as the package does.
+    /// Parses a Boolean as the package does.
     pub(crate) fn flag(&self, flag: Flag) -> Result<bool, SettingsError> {
         let Flag(name, camel) = flag;
         let Some(node) = self.setting(name, camel) else { return Ok(false) };
@@ -101,7 +101,7 @@ impl Definition {
         })
     }
 
-    /// Reads an optional text.
+    /// Parses an optional text.
     pub(crate) fn text_setting(
         &self,
         snake: &str,
@@ -114,7 +114,7 @@ impl Definition {
         })
     }
 
-    /// Reads the criteria, or the default ones, through `read`.
+    /// Parses the criteria, or the default ones, with `read`.
     pub(crate) fn criteria<T>(
         &self,
         read: impl Fn(&Node) -> Result<T, SettingsError>,
@@ -148,7 +148,7 @@ impl Definition {
 
 /// Expected call or output: its entry in the criteria.
 pub(super) struct ExpectedEntry<T> {
-    /// Key by which calls are looked up.
+    /// Keys that match its calls.
     pub(super) key: ExpectedKey,
     /// Name of the tool as written.
     pub(super) name: String,
@@ -158,7 +158,7 @@ pub(super) struct ExpectedEntry<T> {
     pub(super) content: T,
 }
 
-/// Reads a list of expected calls under a key of two spellings.
+/// Parses a list of expected calls under a key of two spellings.
 pub(super) fn expected_list<T>(
     criteria: &Node,
     (snake, camel): (&str, &str),
@@ -175,7 +175,7 @@ pub(super) fn expected_list<T>(
     required_list(criteria, (snake, camel), read)
 }
 
-/// Reads the items of a list under a key of two spellings.
+/// Parses the items of a list under a key of two spellings.
 pub(super) fn required_list<T>(
     criteria: &Node,
     (snake, camel): (&str, &str),
@@ -193,14 +193,14 @@ pub(crate) fn missing(key: &str, node: &Node) -> SettingsError {
     SettingsError::new(format!("`{key}` is missing")).at(node.place)
 }
 
-/// Reads a text; nothing else is converted to one.
+/// Parses a text, without conversion from other types.
 pub(crate) fn required_text(node: &Node, key: &str) -> Result<String, SettingsError> {
     lax::text(node)
         .map(str::to_owned)
         .ok_or_else(|| SettingsError::new(format!("`{key}` must be a text")).at(node.place))
 }
 
-/// Reads the arguments of an expected call.
+/// Parses the arguments of an expected call.
 pub(super) fn required_map(node: &Node, key: &str) -> Result<Value<'static>, SettingsError> {
     match node.kind {
         NodeKind::Map(_) => Ok(node.to_value()),

@@ -1,16 +1,16 @@
-//! Settings as Pydantic reads them in its lax mode.
+//! Settings parsed like Pydantic's lax mode.
 //!
-//! Rules: docs.pydantic.dev "Conversion Table", and for the forms of text what Pydantic 2 does.
+//! Rules: docs.pydantic.dev "Conversion Table", and Pydantic 2's behaviour for the forms of text.
 
 use spanscore_base::settings::{Node, NodeKind};
 use spanscore_base::value::{Number, Value};
 
-/// Looks up an entry under its two spellings; the camel case one wins.
+/// Returns an entry by its two spellings; the camel case one wins.
 pub(super) fn field<'n>(node: &'n Node, snake: &str, camel: &str) -> Option<&'n Node> {
     node.get(camel).or_else(|| node.get(snake))
 }
 
-/// Reads a text; nothing else is converted to one.
+/// Parses a text, without conversion from other types.
 pub(super) fn text(node: &Node) -> Option<&str> {
     match &node.kind {
         NodeKind::Scalar(Value::String(text)) => Some(text),
@@ -18,7 +18,7 @@ pub(super) fn text(node: &Node) -> Option<&str> {
     }
 }
 
-/// Reads a Boolean: also the numbers 0 and 1 and the words for yes and no.
+/// Parses a Boolean: also the numbers 0 and 1 and the words for yes and no.
 pub(super) fn boolean(node: &Node) -> Option<bool> {
     match &node.kind {
         NodeKind::Scalar(Value::Bool(value)) => Some(*value),
@@ -41,7 +41,7 @@ pub(super) fn boolean(node: &Node) -> Option<bool> {
     }
 }
 
-/// Reads an integer: also whole doubles, Booleans and texts of an integer.
+/// Parses an integer: also whole doubles, Booleans and texts of an integer.
 pub(super) fn integer(node: &Node) -> Option<Number> {
     match &node.kind {
         NodeKind::Scalar(Value::Bool(value)) => Some(Number::Int(i64::from(*value))),

@@ -1,12 +1,11 @@
-//! Arithmetic of the released UiPath package, for users who ask for it with `compat: uipath`.
+//! `compat: uipath`: arithmetic of the released UiPath package.
 //!
-//! These evaluators read the attributes as they came ([`ATTRIBUTES`], spans in order of their ends)
-//! and see them as Python does, because the package's scores depend on it: a result that is
-//! compared as the `repr` of a dict, a count that was written as text. Semantics are those of
-//! `UiPath/uipath-python`, package `uipath` 2.11 to 2.14; where its documentation differs, the code
-//! counts. What the package rejects is a settings error here, of the class that [`error_class`]
-//! tells; what it catches as an exception while evaluating is
-//! [`Outcome::Failed`](spanscore_base::model::Outcome::Failed).
+//! These evaluators read original attributes ([`ATTRIBUTES`], spans in order of their ends) as
+//! Python values, because the package's scores depend on them: a result compared as the `repr` of a
+//! dict, a count written as text. Semantics are those of the code of `UiPath/uipath-python`,
+//! package `uipath` 2.11 to 2.14, which may differ from its documentation. Rejections of the
+//! package are settings errors here, with a class from [`error_class`]; exceptions that it catches
+//! while evaluating are [`Outcome::Failed`](spanscore_base::model::Outcome::Failed).
 
 mod answer;
 pub(crate) mod args;
@@ -28,11 +27,11 @@ use serde::Deserialize;
 use spanscore_base::model::Facts;
 use spanscore_base::settings::{Node, SettingsError};
 
-/// The attributes that the package reads; spans without the first are no tool calls to it.
+/// Attributes read by the package; spans without the first are no tool calls to it.
 pub static ATTRIBUTES: &[&str] =
     &["tool.name", "tool.id", "tool.synthesized", "input.value", "output.value"];
 
-/// Returns the facts that its evaluators read.
+/// Returns the facts needed by its evaluators.
 fn facts() -> Facts {
     let group = ATTRIBUTES.iter().map(|key| (*key).to_owned()).collect();
     Facts { attributes: vec![group], ..Facts::default() }
@@ -46,7 +45,7 @@ pub enum UiPathCompat {
     Uipath,
 }
 
-/// Returns the error of a definition without criteria.
+/// Returns the error for a definition without criteria.
 pub(crate) fn no_criteria(node: &Node) -> SettingsError {
     SettingsError::new("`criteria` is missing")
         .with_help("say what is expected, or give `default_evaluation_criteria`")

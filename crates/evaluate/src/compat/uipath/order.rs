@@ -1,4 +1,4 @@
-//! `tool_call_order` as the package scores it.
+//! `tool_call_order` with the package's scores.
 
 use super::answer;
 use super::definition::{Definition, Flag, required_list, required_text};
@@ -27,9 +27,9 @@ struct UipathOrder {
     strict: bool,
     names: Vec<String>,
     keys: Vec<ExpectedKey>,
-    /// Positions that expect each id, as bit masks.
+    /// Positions of each expected id, as bit masks.
     by_id: Masks,
-    /// Positions that expect each sanitized name, as bit masks.
+    /// Positions of each expected sanitized name, as bit masks.
     by_name: Masks,
 }
 

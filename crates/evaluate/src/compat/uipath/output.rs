@@ -1,6 +1,7 @@
-//! `tool_call_output` as the package scores it.
+//! `tool_call_output` with the package's scores.
 //!
-//! Results are compared as text. Strict, the first free call of an expected one's name must match.
+//! Results are compared as text. With `strict`, the first unused call of an expected name must
+//! match.
 
 use super::answer::{self, Explained, list_of, mark, write_model};
 use super::definition::{Definition, ExpectedEntry, Flag, expected_list, missing, required_text};
@@ -79,8 +80,8 @@ impl CodeEvaluator for UipathOutput {
 }
 
 impl UipathOutput {
-    /// Returns the score, the number of expected results that were returned, and the entries that
-    /// explain them; `None` if the work budget is spent.
+    /// Returns the score, the number of matched results, and their explanations; `None` if the work
+    /// budget is spent.
     fn serve(
         &self,
         calls: &[UipathCall<'_>],
@@ -100,7 +101,7 @@ impl UipathOutput {
                 }
                 let wanted = expected.content.as_bytes();
                 let output = outputs[index].as_bytes();
-                // Texts of unequal lengths are unequal: nothing is compared.
+                // Texts of different lengths are different without a comparison.
                 let compared = if output.len() == wanted.len() { wanted.len() } else { 0 };
                 if !effort.spend(1 + compared / 16) {
                     return None;

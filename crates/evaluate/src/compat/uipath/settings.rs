@@ -1,4 +1,4 @@
-//! Settings shared by the kinds that UiPath has as well.
+//! Settings of the kinds that UiPath has too.
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -27,8 +27,7 @@ struct UiPathSettings<C> {
 }
 
 impl Definition {
-    /// Reads the settings of a kind and its criteria; `node` is the definition as the user wrote
-    /// it.
+    /// Parses the settings and criteria of a kind; `node` is the definition as written.
     ///
     /// # Errors
     /// Unreadable settings, or missing criteria.

@@ -1,4 +1,4 @@
-//! Tool calls as the package finds them: on every span with a true `tool.name`.
+//! Tool calls as found by the package: spans with a true `tool.name`.
 
 use std::borrow::Cow;
 
@@ -7,22 +7,22 @@ use spanscore_base::otlp::{AnyValue, any_value};
 use spanscore_base::value::Number;
 use spanscore_base::value::python::{PyError, PyStr, PyValue, json, literal};
 
-/// Deepest nesting of attribute values that is read.
+/// Deepest parsed nesting of attribute values.
 const DEPTH_MAX: usize = any_value::DEPTH_MAX;
-/// Longest name, in bytes, that calls are matched by.
+/// Longest name for matching calls, bytes.
 const NAME_MAX: usize = 64;
 
-/// Tool call as the package sees it.
+/// Tool call as seen by the package.
 pub(super) struct UipathCall<'a> {
-    /// Name, as text.
+    /// Name as text.
     pub(super) name: Cow<'a, str>,
-    /// Id, as text.
+    /// Id as text.
     pub(super) id: Option<Cow<'a, str>>,
     input: Option<AnyValue<'a>>,
     output: Option<AnyValue<'a>>,
 }
 
-/// Finds the tool calls, in order of their ends.
+/// Returns the tool calls in order of their ends.
 pub(super) fn calls<'a>(trajectory: &Trajectory<'a>) -> Vec<UipathCall<'a>> {
     let mut calls = Vec::with_capacity(trajectory.kept_spans.len());
     calls.extend(trajectory.kept_spans.iter().filter_map(|span| read_call(&span.attributes)));
@@ -51,7 +51,7 @@ fn read_call<'a>(attributes: &[(&'a str, AnyValue<'a>)]) -> Option<UipathCall<'a
 }
 
 impl<'a> UipathCall<'a> {
-    /// Reads the arguments: a dict with text keys.
+    /// Parses the arguments: a dict with text keys.
     pub(super) fn args(&self) -> Result<PyValue<'a>, PyError> {
         let read = match self.input {
             Some(AnyValue::KeyValues(_)) => self.input.map_or(Ok(PyValue::None), to_python),
@@ -68,7 +68,7 @@ impl<'a> UipathCall<'a> {
         }
     }
 
-    /// Reads the result as text: the `content` of an object, otherwise the text as it is.
+    /// Returns the result as text: the `content` of an object, otherwise the whole text.
     pub(super) fn output(&self) -> Result<PyStr<'a>, PyError> {
         let content = match self.output {
             None => return Ok(PyStr::default()),
@@ -90,7 +90,7 @@ impl<'a> UipathCall<'a> {
         })
     }
 
-    /// Returns the key by which the call is matched.
+    /// Returns the match key of the call.
     pub(super) fn key(&self) -> MatchKey<'_> {
         match &self.id {
             Some(id) => MatchKey { is_id: true, text: Cow::Borrowed(id) },
@@ -99,9 +99,9 @@ impl<'a> UipathCall<'a> {
     }
 }
 
-/// Match key of a call: its id if it has one, never falling back to its name.
+/// Match key of a call: its id if present, otherwise its name.
 pub(super) struct MatchKey<'a> {
-    /// True for an id: ids and names never match each other.
+    /// True for an id; ids and names never match each other.
     pub(super) is_id: bool,
     /// Id, or sanitized name.
     pub(super) text: Cow<'a, str>,
@@ -119,13 +119,13 @@ impl ExpectedKey {
         Self { id: id.unwrap_or(name).to_owned(), name: sanitize(name).into_owned() }
     }
 
-    /// Returns true if a call with that key is the expected one.
+    /// Returns true if a call with that key matches.
     pub(super) fn matches(&self, actual: &MatchKey<'_>) -> bool {
         actual.text == if actual.is_id { self.id.as_str() } else { self.name.as_str() }
     }
 }
 
-/// Sanitizes a name: white space becomes `_`, and only ASCII letters, digits, `_` and `-` stay.
+/// Sanitizes a name: replaces white space by `_`, keeps only ASCII letters, digits, `_` and `-`.
 pub(super) fn sanitize(name: &str) -> Cow<'_, str> {
     let is_kept = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if name.len() <= NAME_MAX && name.bytes().all(is_kept) {
@@ -159,7 +159,7 @@ fn content_of<'a>(mut entries: Vec<(PyValue<'a>, PyValue<'a>)>) -> PyValue<'a> {
     }
 }
 
-/// Converts keys as Pydantic does: texts stay, bytes must be UTF-8, any other key is an error.
+/// Converts keys as Pydantic does: texts stay, bytes must be UTF-8, others are errors.
 fn with_text_keys<'a>(
     mut entries: Vec<(PyValue<'a>, PyValue<'a>)>,
 ) -> Result<PyValue<'a>, PyError> {

@@ -1,4 +1,4 @@
-//! Criteria derived from a recorded test case, for each kind that takes criteria.
+//! Criteria derived from a recorded test case, for each kind with criteria.
 
 use crate::evaluator::Kind;
 use spanscore_base::value::{Map, Value};
@@ -10,7 +10,7 @@ pub struct Case {
     pub calls: Vec<(String, Value<'static>)>,
     /// Number of calls up to the end of each turn.
     pub turn_ends: Vec<usize>,
-    /// Name and result of each call whose result is known.
+    /// Name and result of each call with a known result.
     pub results: Vec<(String, Value<'static>)>,
     /// Final answer of the agent.
     pub answer: Option<String>,
@@ -24,7 +24,7 @@ impl Case {
         Self { calls: vec![call()], turn_ends: vec![1], results: vec![call()], answer }
     }
 
-    /// Returns criteria to build an evaluator of a kind with for trial; `None` where it takes none.
+    /// Returns sample criteria to build an evaluator of a kind; `None` if the kind has none.
     pub fn sample_criteria(kind: &Kind) -> Option<Value<'static>> {
         let one = |key: &'static str| Some((key, Value::List(vec![Value::from("it")])));
         let own = || match kind.name {
@@ -40,7 +40,7 @@ impl Case {
         Self::sample().criteria(kind).or_else(of_own)
     }
 
-    /// Returns the criteria of a kind; `None` where the case holds nothing that the kind compares.
+    /// Returns the criteria of a kind; `None` if the case has nothing to compare for it.
     pub fn criteria(&self, kind: &Kind) -> Option<Value<'static>> {
         let (key, expected) = match kind.name {
             "tool_call_args" => ("tool_calls", entries(&self.calls, "args")),
@@ -85,7 +85,7 @@ impl Case {
     }
 }
 
-/// Returns true if the criteria of a kind may be those of each turn of a conversation.
+/// Returns true if a kind's criteria can apply to each turn of a conversation.
 pub fn takes_turns(kind: &Kind) -> bool {
     matches!(kind.name, "tool_trajectory" | "tool_correctness")
 }

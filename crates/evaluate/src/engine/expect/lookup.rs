@@ -1,7 +1,7 @@
-//! Lookup of a trajectory's case: by a key's text, by the user's words, or by whatever names it.
+//! Lookup of a trajectory's test case: by the text of a key, by the user's words, or by any name.
 //!
-//! Words are compared in Unicode's composed form (NFC), trimmed, with any white space as one space.
-//! They are content: an explanation holds their length and a hash.
+//! Words are compared in Unicode's composed form (NFC), trimmed, with white space collapsed. They
+//! are content, so an explanation only has their length and a hash.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
 
-/// Names of the attributes, or of the keys of metadata, that `match: auto` takes for a case's name,
-/// in the order in which they are asked.
+/// Names of the attributes or metadata keys that `match: auto` reads as the case's name, in order
+/// of precedence.
 pub const CASE_NAMES: [&str; 5] = ["eval.case.id", "eval_case_id", "case.id", "case_id", "case"];
-/// Ends of the prefixes under which instrumentations write metadata, entry by entry.
+/// Endings of the prefixes of single metadata entries in instrumentations.
 const METADATA_PREFIXES: [&str; 2] = ["metadata.", "association.properties."];
-/// Longest name that an explanation repeats, bytes.
+/// Longest name quoted in an explanation, bytes.
 const SHOWN_BYTES_MAX: usize = 64;
-/// Most attributes that an explanation names.
+/// Limit on the attributes named in an explanation.
 const SHOWN_ATTRIBUTES_MAX: usize = 8;
 
-/// Part of a trace that names its case.
+/// Part of a trace that identifies its case.
 pub enum CaseKey {
-    /// Value of an expression: a name, or the user's words if it is those alone.
+    /// Value of an expression: a name, or the user's words if it only reads those.
     Expression(When),
-    /// A case id, else the user's words, else the session id.
+    /// The case id, else the user's words, else the session id.
     Auto,
 }
 
 impl CaseKey {
-    /// Returns the facts that it reads.
+    /// Returns the facts that it needs.
     pub(super) fn facts(&self) -> Facts {
         match self {
             Self::Expression(key) => key.facts(),
@@ -64,31 +64,31 @@ impl CaseKey {
         }
     }
 
-    /// Returns true if cases are found by the user's words alone.
+    /// Returns true if cases are found only by the user's words.
     pub fn is_words(&self) -> bool {
         matches!(self, Self::Expression(key) if key.is_user_input())
     }
 }
 
-/// Expectations of a dataset, by what names them.
+/// Expectations of a dataset, by their identifiers.
 #[derive(Default)]
 pub struct CaseRows {
     pub(super) by_name: HashMap<String, Arc<Expectation>>,
-    /// By words as [`words`] makes them; nothing where several cases have them.
+    /// By normalized [`words`]; `None` if several cases share them.
     by_words: HashMap<String, Option<Arc<Expectation>>>,
-    /// Single turns of cases of several, by their words; nothing where several turns have them.
+    /// Turns of multi-turn cases, by their words; `None` if several turns share them.
     pub(super) by_turn: HashMap<String, Option<TurnRow>>,
-    /// Names of cases of which nothing is expected, by each of their names.
+    /// Names of cases without expectations, by each of their names.
     empty_names: HashMap<String, Arc<str>>,
-    /// Names of such cases by their words.
+    /// Names of cases without expectations, by their words.
     empty_words: HashMap<String, Arc<str>>,
 }
 
-/// One turn of a case of several.
+/// Turn of a multi-turn case.
 pub(super) struct TurnRow {
-    /// Name of the whole case.
+    /// Name of the case.
     pub(super) case: String,
-    /// Nothing where the case expects nothing of the turn.
+    /// `None` if the case has no expectation for the turn.
     pub(super) expectation: Option<Arc<Expectation>>,
 }
 
@@ -100,24 +100,23 @@ impl TurnRow {
 }
 
 impl CaseRows {
-    /// Adds a case under a name, unless the name is taken.
+    /// Adds a case under a name, unless that is taken.
     pub fn add(&mut self, name: String, expectation: &Arc<Expectation>) {
         self.by_name.entry(name).or_insert_with(|| Arc::clone(expectation));
     }
 
-    /// Adds a case under the user's words; returns false if another has them, too.
+    /// Adds a case under the user's words; false if another case has them too.
     pub fn add_words(&mut self, text: &str, expectation: &Arc<Expectation>) -> bool {
         add_unless_taken(&mut self.by_words, text, Arc::clone(expectation))
     }
 
-    /// Adds one turn of a case of several under the user's words, with an expectation unless the
-    /// case expects nothing of it.
+    /// Adds a turn of a multi-turn case under the user's words, optionally with an expectation.
     pub fn add_turn(&mut self, text: &str, case: &str, expectation: Option<Arc<Expectation>>) {
         add_unless_taken(&mut self.by_turn, text, TurnRow { case: case.to_owned(), expectation });
     }
 
-    /// Adds a case of which nothing is expected, with the user's words in it: its traces are told
-    /// from those that no case is about.
+    /// Adds a case without expectations, with its user words, to distinguish its traces from those
+    /// without a case.
     pub fn add_empty<'t>(&mut self, names: &[String], said: impl Iterator<Item = &'t String>) {
         let Some(first) = names.first() else { return };
         let first: Arc<str> = first.as_str().into();
@@ -159,9 +158,9 @@ impl CaseRows {
         self.by_name.get(&text).ok_or_else(|| self.missed_name(&text, is_content))
     }
 
-    /// A trace of a conversation holds one turn, so that the turn with its words goes before the
-    /// case that begins with them; without a session id only where it expects nothing, since the
-    /// trace may be the whole conversation. A session is a whole conversation.
+    /// A trace of a conversation has one turn, so the turn with its words precedes the case that
+    /// starts with them. Without a session id this holds only for turns without expectations, since
+    /// the trace may be the whole conversation. A session always is.
     fn find_by_words(
         &self,
         text: &str,
@@ -190,7 +189,7 @@ impl CaseRows {
         }
     }
 
-    /// Tries a case id, the user's words, the session id. A case id that the dataset lacks is a
+    /// Tries the case id, the user's words, the session id. A case id missing from the dataset is a
     /// mistake that no other match may hide.
     fn find_by_any(
         &self,
@@ -199,7 +198,7 @@ impl CaseRows {
     ) -> Result<&Arc<Expectation>, Missed> {
         if let Some(name) = case_name(trajectory, scope) {
             let by_name = self.by_name.get(&*name).map(Ok);
-            // A case that expects something of single turns alone has no name of its own.
+            // A case with expectations for single turns only has no name of its own.
             let turn = || self.turn_of(&name, &words(scope.user_input()));
             let missed = || Err(self.missed_name(&name, false));
             return by_name.or_else(turn).unwrap_or_else(missed);
@@ -218,14 +217,14 @@ impl CaseRows {
 }
 
 impl CaseRows {
-    /// Finds the turn of a named case by its words.
+    /// Returns the turn of a named case by its words.
     fn turn_of(&self, case: &str, words: &str) -> Option<Result<&Arc<Expectation>, Missed>> {
         let turn = self.by_turn.get(words)?.as_ref().filter(|turn| turn.case == case)?;
         Some(turn.expected(words))
     }
 }
 
-/// Adds a row under words, or nothing where another has them; returns false then.
+/// Adds a row under words; on a conflict stores `None` and returns false.
 fn add_unless_taken<R>(known: &mut HashMap<String, Option<R>>, text: &str, row: R) -> bool {
     match known.entry(words(text)) {
         Entry::Occupied(mut taken) => {
@@ -239,7 +238,7 @@ fn add_unless_taken<R>(known: &mut HashMap<String, Option<R>>, text: &str, row: 
     }
 }
 
-/// Returns the case id that a root span has under one of [`CASE_NAMES`].
+/// Returns the case id of a root span under one of [`CASE_NAMES`].
 fn case_name<'t>(trajectory: &'t Trajectory<'_>, scope: &Scope<'_>) -> Option<Cow<'t, str>> {
     let attributes = &trajectory.attributes;
     let named = CASE_NAMES.iter().find_map(|name| {
@@ -267,7 +266,7 @@ fn case_name<'t>(trajectory: &'t Trajectory<'_>, scope: &Scope<'_>) -> Option<Co
     })
 }
 
-/// Returns the texts of attributes that hold metadata as JSON.
+/// Returns the texts of attributes with JSON metadata.
 fn metadata<'t>(trajectory: &'t Trajectory<'_>) -> impl Iterator<Item = &'t str> {
     trajectory.attributes.iter().filter_map(|(key, value)| match value {
         AnyValue::String(text) if is_metadata(key) && text.starts_with('{') => Some(*text),
@@ -275,7 +274,7 @@ fn metadata<'t>(trajectory: &'t Trajectory<'_>) -> impl Iterator<Item = &'t str>
     })
 }
 
-/// Returns true if an attribute of this key may name a case.
+/// Returns true if an attribute with this key may name a case.
 pub fn may_name_case(key: &str) -> bool {
     is_metadata(key) || CASE_NAMES.iter().any(|name| key.ends_with(name))
 }
@@ -284,7 +283,7 @@ fn is_metadata(key: &str) -> bool {
     key == "metadata" || key.ends_with(".metadata")
 }
 
-/// Brings words into the form in which they are compared.
+/// Normalizes words for comparison.
 pub fn words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let composed = ComposingNormalizerBorrowed::new_nfc().normalize(text);
@@ -297,7 +296,7 @@ pub fn words(text: &str) -> String {
     out
 }
 
-/// Returns a short name of a case that its words name, with none of them in it.
+/// Returns a short name for a case identified by its words, without quoting them.
 pub fn short_id(text: &str) -> String {
     format!("case-{}", start_of_hash(&words(text)))
 }
@@ -312,22 +311,22 @@ fn shown_by_hash(text: &str) -> String {
     format!("{} characters, SHA-256 {start}", text.chars().count())
 }
 
-/// Reason why a trajectory has no case, with nothing of its content.
+/// Reason why a trajectory has no case, without its content.
 #[derive(Debug, PartialEq)]
 pub(super) enum Missed {
-    /// Nothing names a case.
+    /// It has no identifier.
     Nameless,
     /// The user's words are not recorded.
     Wordless,
-    /// The dataset lacks the named case.
+    /// The dataset has no such case.
     Unknown { name: String },
     /// No case has these words.
     Words { words: String },
     /// Several cases have these words.
     Ambiguous { words: String },
-    /// The case expects nothing of the turn with these words.
+    /// The case has no expectation for the turn with these words.
     Silent { words: String },
-    /// The case of this name expects nothing.
+    /// The case of this name has no expectations.
     Empty { case: String },
 }
 
@@ -342,7 +341,7 @@ impl Missed {
         Self::Unknown { name }
     }
 
-    /// Explains it to a person, with the attributes that could name a case.
+    /// Explains it to a person, with the attributes that may name a case.
     pub(super) fn explain(&self, trajectory: &Trajectory<'_>) -> String {
         match self {
             Self::Nameless => format!("the trace names no case{}", at_hand(trajectory)),
@@ -362,7 +361,7 @@ impl Missed {
     }
 }
 
-/// Lists the attributes of the root span by their names, and the keys of its metadata.
+/// Lists the names of the root span's attributes and its metadata keys.
 fn at_hand(trajectory: &Trajectory<'_>) -> String {
     let mut names: Vec<String> = Vec::new();
     for (key, value) in &trajectory.attributes {

@@ -1,11 +1,11 @@
-//! Expectations: criteria that differ from trace to trace.
+//! Expectations: criteria per trace.
 //!
-//! In comes a trajectory, out goes the evaluator built with that trajectory's criteria: a row of a
-//! dataset, found by a key that the trace carries, or criteria in an attribute of its root span. A
-//! trace without criteria is not evaluable, never a fail.
+//! Returns for a trajectory an evaluator with its criteria: a row of a dataset, found by a key in
+//! the trace, or criteria in an attribute of its root span. A trace without criteria is not
+//! evaluable, never failed.
 //!
-//! Rows are built when the config is read. Criteria of an attribute are built when they are first
-//! seen and cached: at most [`KNOWN_MAX`]. Criteria longer than [`CRITERIA_BYTES_MAX`] are refused.
+//! Rows are built when the config is read. Criteria in attributes are built on first use and
+//! cached, at most [`KNOWN_MAX`]. Criteria longer than [`CRITERIA_BYTES_MAX`] are rejected.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::identity;
 use super::select::{ReadKeys, Reads, RootReads, Scope};
 use super::tool_choice::texts_of;
-use crate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind, ToldClasses};
+use crate::evaluator::{CRITERIA_FROM_TRACE, ClassifierClasses, Evaluator, Kind};
 use crate::external::ExternalPlan;
 use crate::shared::matcher;
 use spanscore_base::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
@@ -27,40 +27,40 @@ use lookup::{CaseKey, CaseRows};
 pub mod case;
 pub mod lookup;
 
-/// Cached criteria of attributes; the cache is cleared when there are more.
+/// Limit on cached criteria of attributes; beyond it the cache is cleared.
 pub const KNOWN_MAX: usize = 1_024;
-/// Bytes of their texts in the cache; the evaluators built from them take more.
+/// Limit on the bytes of their texts in the cache, without the evaluators built from them.
 const KNOWN_BYTES_MAX: usize = 256 << 10;
-/// Longest criteria that an attribute may hold, bytes.
+/// Longest criteria in an attribute, bytes.
 pub const CRITERIA_BYTES_MAX: usize = 65_536;
 
-/// Evaluator built with the criteria of one or more traces.
+/// Evaluator with the criteria of one or more traces.
 pub struct Expectation {
-    /// Evaluator info of its evaluations; the digest covers the criteria, too.
+    /// Evaluator info of its evaluations, with a digest that covers the criteria.
     pub info: Arc<EvaluatorInfo>,
-    /// Evaluator that holds the criteria.
+    /// Evaluator with the criteria.
     pub evaluator: Evaluator,
-    /// Texts in the criteria: an output tool among them is seen.
+    /// Texts in the criteria; output tools among them are visible.
     pub named: Vec<String>,
 }
 
-/// Evaluator that lacks only its criteria.
+/// Evaluator without criteria.
 pub struct Template {
     /// Kind of evaluator.
     pub kind: &'static Kind,
     /// Settings, without `criteria`.
     pub settings: Node,
-    /// Evaluator info; its digest is that of the settings alone.
+    /// Evaluator info with the digest of the settings only.
     pub info: Arc<EvaluatorInfo>,
 }
 
 impl Template {
-    /// Builds the evaluator with these criteria. Errors in them are reported at `place`.
+    /// Builds the evaluator with these criteria. Errors in them are located at `place`.
     pub fn build(&self, criteria: &Value<'_>, place: Place) -> Result<Expectation, SettingsError> {
         self.built(&self.with(&placed(criteria, place), place), criteria)
     }
 
-    /// Builds the evaluator with criteria that stood in the trace.
+    /// Builds the evaluator with criteria from the trace.
     fn build_from_trace(&self, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {
         let literal = self.literal(criteria.clone().into_owned());
         let mut settings = self.with(&Node::from_value(&literal), Place::default());
@@ -73,7 +73,7 @@ impl Template {
         self.built(&settings, criteria)
     }
 
-    /// Returns criteria in which nothing is a matcher: a sender must not write `any` for itself.
+    /// Escapes the matchers in criteria: a sender must not be able to write `any`.
     fn literal(&self, criteria: Value<'static>) -> Value<'static> {
         if matcher::MATCHED_KINDS.contains(&self.kind.name) {
             matcher::escaped(criteria)
@@ -82,8 +82,7 @@ impl Template {
         }
     }
 
-    /// Builds the evaluator with criteria in which nothing is a matcher. Errors in them are
-    /// reported at `place`.
+    /// Builds the evaluator with criteria without matchers. Errors in them are located at `place`.
     pub fn build_literal(
         &self,
         criteria: &Value<'_>,
@@ -103,7 +102,7 @@ impl Template {
         Ok(Expectation { info: Arc::new(info), evaluator, named: texts_of(criteria) })
     }
 
-    /// Returns the settings with criteria, which stand last: settings are read before them.
+    /// Returns the settings with the criteria at the end, so that settings are read first.
     pub fn with(&self, criteria: &Node, place: Place) -> Node {
         let entries = self.settings.entries().cloned();
         let criteria = (Key { text: "criteria".to_owned(), place }, criteria.clone());
@@ -114,7 +113,7 @@ impl Template {
     }
 }
 
-/// Builds a node of a value with all of it at one place.
+/// Builds a node of a value at a single location.
 fn placed(value: &Value<'_>, place: Place) -> Node {
     fn put(node: &mut Node, place: Place) {
         node.place = place;
@@ -132,7 +131,7 @@ fn placed(value: &Value<'_>, place: Place) -> Node {
     node
 }
 
-/// Reads criteria from a field or an attribute: an object, or the JSON text of one.
+/// Reads criteria from a field or an attribute: an object, or its JSON text.
 pub fn criteria<'a>(value: &'a Value<'_>) -> Result<Value<'a>, String> {
     let read = match value {
         Value::String(text) => json::parse(text).map_err(|error| format!("criteria: {error}"))?,
@@ -149,10 +148,10 @@ pub struct Expectations {
     source: ExpectationSource,
     facts: Facts,
     reads_calls: bool,
-    /// Plan of the external evaluator: the same for all criteria.
+    /// Plan of the external evaluator, common to all criteria.
     external: Option<Arc<ExternalPlan>>,
-    /// Classes that it tells apart: the same for all criteria.
-    classes: Option<ToldClasses>,
+    /// Classes of the classifier, common to all criteria.
+    classes: Option<ClassifierClasses>,
 }
 
 enum ExpectationSource {
@@ -160,11 +159,11 @@ enum ExpectationSource {
     Attribute { name: String, template: Template, known: Known },
 }
 
-/// Cache of built criteria by their text.
+/// Cache of built expectations by the text of their criteria.
 type Known = Mutex<HashMap<String, Arc<Expectation>>>;
 
 impl Expectations {
-    /// Looks up rows by what `key` finds in a trajectory.
+    /// Builds a lookup of dataset rows by `key`.
     pub fn dataset(key: CaseKey, rows: CaseRows) -> Self {
         let turns = || rows.by_turn.values().flatten();
         let turns = || turns().filter_map(|turn| turn.expectation.as_ref());
@@ -178,8 +177,8 @@ impl Expectations {
         Self { source, facts, reads_calls, external, classes }
     }
 
-    /// Reads criteria from an attribute of the root span. `sample` is an evaluator that the
-    /// template builds.
+    /// Builds a lookup of criteria in an attribute of the root span. `sample` is an evaluator built
+    /// from the template.
     pub fn attribute(name: String, template: Template, sample: &Evaluator) -> Self {
         let facts = Facts { root_attributes: true, ..sample.facts() };
         Self {
@@ -191,7 +190,7 @@ impl Expectations {
         }
     }
 
-    /// Returns the cases of a dataset, each with the evaluator info of its evaluations.
+    /// Returns the cases of a dataset with the evaluator info of their evaluations.
     pub fn cases(&self) -> impl Iterator<Item = (&str, &Arc<EvaluatorInfo>)> {
         let rows = match &self.source {
             ExpectationSource::Dataset { rows, .. } => Some(&rows.by_name),
@@ -200,8 +199,8 @@ impl Expectations {
         rows.into_iter().flatten().map(|(case, expectation)| (case.as_str(), &expectation.info))
     }
 
-    /// Returns the turns of cases of several that expect something: the name of the whole case, and
-    /// the evaluator info of evaluations of the turn.
+    /// Returns the turns with expectations in multi-turn cases: the case's name, and the evaluator
+    /// info of the turn's evaluations.
     pub fn turns(&self) -> impl Iterator<Item = (&str, &Arc<EvaluatorInfo>)> {
         let rows = match &self.source {
             ExpectationSource::Dataset { rows, .. } => Some(&rows.by_turn),
@@ -211,27 +210,27 @@ impl Expectations {
         turns.filter_map(|turn| Some((turn.case.as_str(), &turn.expectation.as_ref()?.info)))
     }
 
-    /// Returns true if the answers depend on the calls.
+    /// Returns true if the outcome depends on the calls.
     pub fn reads_calls(&self) -> bool {
         self.reads_calls
     }
 
-    /// Returns the plan of the external evaluator: rows differ in their criteria alone.
+    /// Returns the plan of the external evaluator, as rows differ only in criteria.
     pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
         self.external.as_ref()
     }
 
-    /// Returns the classes that it tells apart; `None` for evaluators of anything else.
-    pub fn classes(&self) -> Option<ToldClasses> {
+    /// Returns the classes of the classifier; `None` for other evaluators.
+    pub fn classes(&self) -> Option<ClassifierClasses> {
         self.classes.clone()
     }
 
-    /// Returns the facts that finding an expectation and judging against it read.
+    /// Returns the facts needed to find an expectation and judge by it.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Returns the names that finding an expectation reads.
+    /// Returns the names read to find an expectation.
     pub fn reads(&self) -> Reads {
         match &self.source {
             ExpectationSource::Dataset { key, .. } => key.reads(),
@@ -239,7 +238,7 @@ impl Expectations {
         }
     }
 
-    /// Returns the parts of the root span that finding an expectation reads.
+    /// Returns the parts of the root span read to find an expectation.
     pub fn root_reads(&self) -> RootReads {
         match &self.source {
             ExpectationSource::Dataset { key, .. } => key.root_reads(),
@@ -250,10 +249,10 @@ impl Expectations {
         }
     }
 
-    /// Finds the expectation of a trajectory.
+    /// Returns the expectation of a trajectory.
     ///
     /// # Errors
-    /// The outcome where there is none, or none that can be read.
+    /// Returns the outcome if none exists or is readable.
     pub fn find(
         &self,
         trajectory: &Trajectory<'_>,

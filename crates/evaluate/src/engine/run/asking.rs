@@ -1,5 +1,5 @@
-//! Runs the evaluators that ask a judge or another process: after all others, whose scores their
-//! `run_if` may read. They give a request instead of an answer.
+//! Requests of judged and external evaluators. They run after the other evaluators, whose scores
+//! their `run_if` may read, and give a request instead of an outcome.
 
 use std::sync::Arc;
 
@@ -19,23 +19,23 @@ use spanscore_base::model::{
     Evaluation, EvaluatorInfo, Level, Outcome, Reported, SessionKey, ToolCall, Trajectory,
 };
 
-/// Returns the placeholder outcome of an evaluation that waits for its answer.
+/// Returns the placeholder outcome of an unanswered evaluation.
 pub(super) fn open_outcome() -> Outcome {
     let error = "nobody has been asked".to_owned();
     Outcome::Failed { error_type: "judge_not_asked", error }
 }
 
-/// Addressee of one question about one target, with what is sent.
+/// Recipient of one request about one target, with its content.
 enum Addressee<'e> {
-    /// Nobody need be asked.
+    /// None is needed.
     Nobody(Conclusion),
-    /// A judge, by that plan.
+    /// A judge, with its plan.
     Judge(Arc<dyn Inquiry>, &'e JudgePlan),
-    /// An evaluator outside of this process.
+    /// An external evaluator.
     External(ExternalInquiry),
 }
 
-/// Output lists of one judgement: evaluations, and requests to judges and external evaluators.
+/// Output of one judgement: evaluations, and requests to judges and external evaluators.
 pub(super) struct Asking<'a> {
     pub(super) reported: &'a mut Vec<Reported>,
     pub(super) out: &'a mut Vec<Evaluation>,
@@ -45,7 +45,8 @@ pub(super) struct Asking<'a> {
 }
 
 impl Evaluators {
-    /// Has the evaluators that need a judge ask it; returns those skipped by their `run_if`.
+    /// Builds the requests of judged and external evaluators; returns those skipped by their
+    /// `run_if`.
     pub(super) fn ask(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -143,7 +144,7 @@ impl Evaluators {
         }
     }
 
-    /// Has an evaluator turn a target into what it asks.
+    /// Builds an evaluator's request about a target.
     fn inquire<'e>(
         &self,
         evaluator: &'e Evaluator,
@@ -163,7 +164,7 @@ impl Evaluators {
         }
     }
 
-    /// Returns an open evaluation for each call.
+    /// Returns an unanswered evaluation for each call.
     fn open_calls(
         &self,
         chosen: SelectedEvaluator<'_>,
@@ -179,8 +180,8 @@ impl Evaluators {
     }
 }
 
-/// Derives the evaluator info for evaluations of single calls: another digest, so that their ids
-/// differ from that of the whole even where both stand on one span.
+/// Returns the evaluator info for single calls. Its digest differs, so that their ids differ from
+/// the whole's even on the same span.
 fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
     let mut hash = Sha256::new();
     hash.update(info.digest);
@@ -188,7 +189,7 @@ fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
     EvaluatorInfo { level: Level::Call, digest: first_half(hash), ..info.clone() }
 }
 
-/// Returns the key of a target and evaluator: the same for all revisions.
+/// Returns the key of a target and evaluator, equal for all revisions.
 fn subject_of(
     info: &EvaluatorInfo,
     judged: JudgedTarget<'_>,
@@ -214,7 +215,7 @@ fn subject_of(
     first_half(hash)
 }
 
-/// Returns the scores by evaluator; of one that judges calls, their mean.
+/// Returns the scores by evaluator, averaged over calls for evaluators of calls.
 fn scores(evaluations: &[Evaluation]) -> Vec<(String, f64)> {
     let mut sums: Vec<(&str, f64, f64)> = Vec::new();
     for evaluation in evaluations {
@@ -228,7 +229,7 @@ fn scores(evaluations: &[Evaluation]) -> Vec<(String, f64)> {
     sums.into_iter().map(|(name, sum, count)| (name.to_owned(), sum / count)).collect()
 }
 
-/// Emits requests as failed where there is no lane to send them on, rather than dropping them.
+/// Emits requests as failed if there is no dispatcher, instead of dropping them.
 pub(super) fn unasked(asked: Vec<AskedTarget>, out: &mut Vec<Evaluation>) {
     out.extend(asked.into_iter().map(AskedTarget::unasked));
 }

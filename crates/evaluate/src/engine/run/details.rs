@@ -1,4 +1,4 @@
-//! Size limit of details: cuts long texts, as details quote what senders wrote, and every exporter
+//! Size limit on details: long texts are cut, since details quote senders, and every exporter
 //! copies, redacts and encodes them.
 
 use std::borrow::Cow;
@@ -8,13 +8,13 @@ use spanscore_base::value::{Map, Number, Value};
 
 /// Longest text, bytes.
 const TEXT_BYTES_MAX: usize = 4 << 10;
-/// Bytes of all texts of an answer that are longer than [`SHORT_BYTES`]; later ones are cut to
-/// that.
+/// Limit on the bytes of all texts over [`SHORT_BYTES`] in an outcome; later ones are cut to that
+/// length.
 const DETAILS_BYTES_MAX: usize = 64 << 10;
-/// Bytes up to which a text is never cut: such texts name tools, rules and keys.
+/// Longest text that is never cut, bytes: such texts name tools, rules and keys.
 const SHORT_BYTES: usize = 64;
 
-/// Cuts long texts in the details of an answer, and appends their full length; returns how many.
+/// Cuts long texts in an outcome's details, and appends their full length; returns their number.
 pub(super) fn cut(outcome: &mut Outcome) -> u64 {
     let Outcome::Scored(score) = outcome else { return 0 };
     let mut look = Cut::new();
@@ -26,7 +26,7 @@ pub(super) fn cut(outcome: &mut Outcome) -> u64 {
     cut.texts
 }
 
-/// Bytes left for texts, and texts cut so far.
+/// Remaining bytes for texts, and number of cut texts.
 struct Cut {
     left: usize,
     texts: u64,
@@ -37,7 +37,7 @@ impl Cut {
         Self { left: DETAILS_BYTES_MAX, texts: 0 }
     }
 
-    /// Takes the bytes of a text; returns the length to cut it to, `None` if it stays whole.
+    /// Charges the bytes of a text; returns its new length, `None` if it stays whole.
     fn take(&mut self, bytes: usize) -> Option<usize> {
         if bytes <= SHORT_BYTES {
             return None;
@@ -47,7 +47,7 @@ impl Cut {
         (bytes > room).then_some(room)
     }
 
-    /// Returns true if nothing of a value must be cut.
+    /// Returns true if a value needs no cut.
     fn fits(&mut self, value: &Value<'_>) -> bool {
         match value {
             Value::String(text) => self.take(text.len()).is_none(),

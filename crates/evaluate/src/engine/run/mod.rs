@@ -1,5 +1,5 @@
-//! Runs the configured evaluators over a trajectory: those that are selected for it, on its levels,
-//! each answer with an identity ([`identity`]) and the evaluation that it revises.
+//! Runs the configured evaluators over a trajectory: those selected for it, at their levels. Each
+//! outcome gets an identity ([`identity`]) and the evaluation that it revises.
 
 mod asking;
 mod cost;
@@ -17,7 +17,7 @@ use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Reads, RootReads, Scope, Selected, When};
 use super::tool_choice::ToolChoice;
-use crate::evaluator::{Early, Evaluator, ToldClasses};
+use crate::evaluator::{ClassifierClasses, Early, Evaluator};
 use crate::external::{ExternalPlan, is_external};
 use crate::requests::AskedTarget;
 use spanscore_base::model::Want;
@@ -30,32 +30,32 @@ use spanscore_base::model::{
 pub struct Configured {
     /// Evaluator info of its evaluations.
     pub info: Arc<EvaluatorInfo>,
-    /// Condition on trajectories; all when `None`.
+    /// Condition on trajectories; `None` means all.
     pub when: Option<When>,
-    /// Sampled fraction of them, 0 to 1.
+    /// Sampled fraction, 0 to 1.
     pub sample: f64,
     /// True if it may report a verdict before a trace is complete.
     pub early: bool,
-    /// True if it asks a judge, or an evaluator outside of this process.
+    /// True if it asks a judge or an external evaluator.
     pub asks: bool,
-    /// Condition on the scores of the others for asking at all; always when `None`.
+    /// Condition on the other evaluators' scores for asking; `None` means always.
     pub run_if: Option<When>,
-    /// Filter of the tool calls that it sees.
+    /// Filter of the visible tool calls.
     pub tools: ToolChoice,
-    /// Criteria: fixed, or looked up for each trajectory.
+    /// Criteria: fixed, or found per trajectory.
     pub against: Against,
 }
 
-/// Criteria that an evaluator judges against.
+/// Source of an evaluator's criteria.
 pub enum Against {
-    /// Those of its settings: the same for every trajectory.
+    /// Its settings, for all trajectories.
     Settings(Evaluator),
-    /// Those found for each trajectory.
+    /// Lookup per trajectory.
     Expectations(Expectations),
 }
 
 impl Configured {
-    /// Returns the facts that the evaluator and its `when` read.
+    /// Returns the facts needed by the evaluator and its `when`.
     pub fn facts(&self) -> Facts {
         let when = self.when.as_ref().map(When::facts).unwrap_or_default();
         let run_if = self.run_if.as_ref().map(When::facts).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Configured {
         }
     }
 
-    /// Returns true if its answers depend on the calls; otherwise it cannot judge call by call.
+    /// Returns true if its outcome depends on the calls; otherwise it cannot judge single calls.
     pub fn reads_calls(&self) -> bool {
         match &self.against {
             Against::Settings(evaluator) => evaluator.reads_calls(),
@@ -74,7 +74,7 @@ impl Configured {
         }
     }
 
-    /// Returns the parts of the root span that its `when` and its expectations read.
+    /// Returns the parts of the root span read by its `when` and expectations.
     pub fn root_reads(&self) -> RootReads {
         let when =
             self.when.as_ref().map(|when| RootReads::clone(when.root_reads())).unwrap_or_default();
@@ -84,18 +84,18 @@ impl Configured {
         }
     }
 
-    /// Returns true if it is an evaluator outside of this process.
+    /// Returns true for an external evaluator.
     pub fn is_external(&self) -> bool {
         self.asks && is_external(self.info.kind)
     }
 
-    /// Returns the judge that it asks; `None` where it asks none, or its criteria name it.
+    /// Returns its judge; `None` if it has none, or its criteria name it.
     pub fn judge(&self) -> Option<&str> {
         let Against::Settings(evaluator) = &self.against else { return None };
         evaluator.as_judged().map(|judged| judged.plan().judge.as_str())
     }
 
-    /// Returns the plan of an external evaluator; `None` for all others.
+    /// Returns the plan of an external evaluator; `None` for others.
     pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
         match &self.against {
             Against::Settings(evaluator) => evaluator.external(),
@@ -103,8 +103,8 @@ impl Configured {
         }
     }
 
-    /// Returns the classes that it tells apart; `None` for evaluators of anything else.
-    pub fn classes(&self) -> Option<ToldClasses> {
+    /// Returns the classes of a classifier; `None` for others.
+    pub fn classes(&self) -> Option<ClassifierClasses> {
         match &self.against {
             Against::Settings(evaluator) => evaluator.classes(),
             Against::Expectations(expectations) => expectations.classes(),
@@ -125,39 +125,38 @@ impl Configured {
         }
     }
 
-    /// Returns true if its last report on a trace must be remembered: the spans alone do not tell
-    /// it.
+    /// Returns true if its last report on a trace must be stored, as the spans do not determine it.
     fn is_remembered(&self) -> bool {
         let expects = matches!(self.against, Against::Expectations(_));
         self.info.level == Level::Trace && (self.early || expects || self.when.is_some())
     }
 }
 
-/// Evidence that a target is judged on, apart from its content.
+/// Evidence for a judgement, without the content.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
     /// Hash of the spans, independent of their order.
     pub digest: [u8; 16],
-    /// The digest of the previous judgement, if this one revises it.
+    /// The digest of the previous judgement, if revised by this one.
     pub revised: Option<[u8; 16]>,
     /// Number of earlier judgements of the target.
     pub revision: u32,
-    /// Reason why the trace counts as complete.
+    /// Reason for the trace's completion.
     pub completion: Completion,
-    /// True if it certainly lacks something.
+    /// True if parts are certainly missing.
     pub is_partial: bool,
-    /// Now, Unix nanoseconds.
+    /// Current time, Unix nanoseconds.
     pub now_ns: u64,
 }
 
 impl Evidence {
-    /// Returns the evidence of a target that was never judged before, and lacks nothing.
+    /// Returns the evidence of the first judgement of a complete target.
     pub const fn first(digest: [u8; 16], completion: Completion, now_ns: u64) -> Self {
         Self { digest, revised: None, revision: 0, completion, is_partial: false, now_ns }
     }
 }
 
-/// Evidence, with the target info that all its evaluations share.
+/// Evidence, with the target info common to all its evaluations.
 struct JudgedEvidence {
     evidence: Evidence,
     target: Arc<Target>,
@@ -173,7 +172,7 @@ pub struct Evaluators {
 }
 
 impl Evaluators {
-    /// Builds the set, in the order of the config.
+    /// Builds the set in config order.
     pub fn new(evaluators: Vec<Configured>, want: Want) -> Self {
         let chooses = evaluators.iter().any(Configured::chooses);
         let reads = evaluators.iter().map(Configured::reads).fold(Reads::default(), Reads::union);
@@ -181,52 +180,52 @@ impl Evaluators {
         Self { evaluators, want, chooses, reads, asks }
     }
 
-    /// Returns the evaluators in the order of the config.
+    /// Returns the evaluators in config order.
     pub fn evaluators(&self) -> &[Configured] {
         &self.evaluators
     }
 
-    /// Returns the union of the facts that they read.
+    /// Returns the union of the facts needed.
     pub fn facts(&self) -> Facts {
         let response_id = self.want.records && !self.evaluators.is_empty();
         let own = Facts { response_id, ..Facts::default() };
         self.evaluators.iter().fold(own, |facts, e| facts.union(&e.facts()))
     }
 
-    /// Returns true if any of them judges sessions.
+    /// Returns true if any evaluator judges sessions.
     pub fn has_session_level(&self) -> bool {
         self.evaluators.iter().any(|e| e.info.level == Level::Session)
     }
 
-    /// Returns true if any of them asks a judge.
+    /// Returns true if any evaluator asks a judge.
     pub fn asks_judges(&self) -> bool {
         self.evaluators.iter().any(|configured| configured.asks && !configured.is_external())
     }
 
-    /// Returns the names of those that always ask the same judge, each with that judge.
+    /// Returns the names of evaluators with a fixed judge, and that judge.
     pub fn judges(&self) -> impl Iterator<Item = (&str, &str)> {
         self.evaluators.iter().filter_map(|it| Some((it.info.name.as_str(), it.judge()?)))
     }
 
-    /// Returns the names of those outside of this process, each with its plan.
+    /// Returns the names and plans of external evaluators.
     pub fn external(&self) -> impl Iterator<Item = (&str, &Arc<ExternalPlan>)> {
         self.evaluators.iter().filter_map(|it| Some((it.info.name.as_str(), it.external()?)))
     }
 
-    /// Returns true if any of them may report before a trace is complete.
+    /// Returns true if any evaluator may report before a trace is complete.
     pub fn reports_early(&self) -> bool {
         self.evaluators.iter().any(|e| e.early)
     }
 
-    /// Returns true if any of them that may report early has not yet done so.
+    /// Returns true if any evaluator may still report early.
     pub fn may_report(&self, reported: &[Reported]) -> bool {
         let mut early = self.evaluators.iter().enumerate().filter(|(_, e)| e.early);
         early.any(|(index, _)| !reported.iter().any(|s| s.evaluator == index))
     }
 
-    /// Judges a trace with the evaluators of level `trace` and `call`; pushes their answers in the
-    /// order of the config. `reported` lists the earlier reports on the trace, and is brought up to
-    /// date. Returns the evaluators that were skipped. Requests to judges fail.
+    /// Judges a trace with the evaluators of level `trace` and `call`; pushes their evaluations in
+    /// config order. `reported` has the earlier reports on the trace, and is updated. Returns the
+    /// skipped evaluators. Requests to judges fail.
     pub fn evaluate_trace(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -282,8 +281,8 @@ impl Evaluators {
         passes
     }
 
-    /// Asks the evaluators that may report early, and have not yet, about a trace that is still
-    /// open; pushes the verdicts that nothing to come can change.
+    /// Asks the evaluators with pending early reports about an open trace; pushes irrevocable
+    /// verdicts.
     pub fn evaluate_early(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -294,8 +293,7 @@ impl Evaluators {
         let waits = |reported: &[Reported], index, configured: &Configured| {
             configured.early && !reported.iter().any(|s| s.evaluator == index)
         };
-        // Skips are dropped: a `when` or key that lacks an attribute now may find it once the root
-        // span arrives.
+        // Skips are dropped: the root span may still bring an attribute needed by a `when` or key.
         let randomness = Randomness::of_trace(trajectory.trace_id);
         let (choices, _) = self.choose(trajectory, randomness, |at, e| waits(reported, at, e));
         let subject = self.subject(trajectory, evidence);
@@ -323,7 +321,7 @@ impl Evaluators {
         }
     }
 
-    /// Judges a session, passed as one trajectory with the calls of all its traces; pushes requests
+    /// Judges a session, given as one trajectory with the calls of all its traces; pushes requests
     /// to judges to `asked`.
     pub fn evaluate_session(
         &self,
@@ -431,7 +429,7 @@ impl Evaluators {
         JudgedEvidence { evidence, target }: &JudgedEvidence,
         outcome: Outcome,
     ) -> Evaluation {
-        // Nobody sees the ids of evaluations that are only counted; each costs a SHA-256.
+        // The ids of evaluations that are only counted are unused, and each costs a SHA-256.
         let id = |digest| {
             if self.want.records {
                 identity::of_evaluation(info, target, judged, digest)
@@ -453,8 +451,7 @@ impl Evaluators {
     }
 }
 
-/// Makes an evaluation revise its evaluator's last report on the trace, and remembers it as the
-/// last.
+/// Links an evaluation to its evaluator's last report on the trace, and stores it as the last.
 fn remember(reported: &mut Vec<Reported>, evaluator: usize, evaluation: &mut Evaluation) {
     match reported.iter_mut().find(|last| last.evaluator == evaluator) {
         Some(last) => {
@@ -463,8 +460,8 @@ fn remember(reported: &mut Vec<Reported>, evaluator: usize, evaluation: &mut Eva
             *last = Reported { evaluator, id: evaluation.id, revision: evaluation.revision };
         }
         None => {
-            // Without a report there is nothing to revise: it did not see the trace when that was
-            // judged before.
+            // Without a report it revises nothing: it did not see the trace in the previous
+            // judgement.
             evaluation.revises = None;
             let Evaluation { id, revision, .. } = *evaluation;
             reported.push(Reported { evaluator, id, revision });
@@ -472,7 +469,7 @@ fn remember(reported: &mut Vec<Reported>, evaluator: usize, evaluation: &mut Eva
     }
 }
 
-/// Turns a score that is not a number between 0 and 1 into a failure: a fault of the evaluator.
+/// Replaces a score outside of 0 to 1 by a failure: a fault of the evaluator.
 fn refuse_out_of_range(outcome: &mut Outcome) {
     if let Outcome::Scored(Score { value, .. }) = outcome
         && !(0.0..=1.0).contains(value)

@@ -1,4 +1,4 @@
-//! Selected evaluators of a trajectory, each with its view of the calls.
+//! Selected evaluators of a trajectory with their views of the calls.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use spanscore_base::model::{EvaluatorInfo, Outcome, Trajectory};
 
 /// Selection of one evaluator for a trajectory.
 pub(super) enum Selection {
-    /// Selected: judges against its settings and criteria.
+    /// Selected: judges by its settings.
     Settings,
-    /// Selected: judges against this trajectory's expectation; the outcome where it has none.
+    /// Selected: judges by this trajectory's expectation, or gives the outcome for a missing one.
     Expectation(Result<Arc<Expectation>, Outcome>),
     /// Not selected.
     Passed,
 }
 
-/// Selection of each evaluator by its index; empty where all judge against their settings.
+/// Selection of each evaluator by its index; empty if all judge by their settings.
 pub(super) struct Selections(pub(super) Vec<Selection>);
 
 impl Selections {
-    /// Returns the evaluator with that index, if it was selected.
+    /// Returns the evaluator with that index, if selected.
     pub(super) fn get<'c>(
         &'c self,
         index: usize,
@@ -42,7 +42,7 @@ impl Selections {
 #[derive(Clone, Copy)]
 pub(super) struct SelectedEvaluator<'c> {
     pub(super) configured: &'c Configured,
-    /// Expectation of the trajectory, where those differ from one trajectory to the next.
+    /// Expectation of the trajectory, if the evaluator has one per trajectory.
     expectation: Option<&'c Result<Arc<Expectation>, Outcome>>,
 }
 
@@ -54,8 +54,7 @@ impl SelectedEvaluator<'_> {
         }
     }
 
-    /// Runs `run` while the trajectory holds only the calls that the evaluator sees, grouped as it
-    /// asks for.
+    /// Runs `run` with only the calls visible to the evaluator, grouped as it requires.
     pub(super) fn narrow<'a, T>(
         &self,
         trajectory: &mut Trajectory<'a>,
@@ -72,8 +71,7 @@ impl SelectedEvaluator<'_> {
         self.configured.tools.narrow(trajectory, named, run)
     }
 
-    /// Returns the evaluator where it judges by code; the outcome of one that nobody asked where
-    /// it does not.
+    /// Returns a code evaluator; for others the outcome of an unanswered one.
     #[inline]
     pub(super) fn code(&self) -> Result<&dyn CodeEvaluator, Outcome> {
         self.evaluator()?.as_code().ok_or_else(open_outcome)

@@ -1,4 +1,4 @@
-//! Skipped evaluators, each with the reason.
+//! Skipped evaluators with their reasons.
 
 use strum::IntoStaticStr;
 
@@ -6,30 +6,30 @@ use strum::IntoStaticStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum SkipReason {
-    /// `sample` leaves the target out.
+    /// Excluded by `sample`.
     SampledOut,
     /// `when` is false.
     When,
     /// `run_if` is false.
     RunIf,
-    /// One of the two expressions could not be evaluated, or gave no truth value.
+    /// Either expression failed, or gave no boolean.
     Error,
 }
 
 impl SkipReason {
-    /// Reasons that are a choice of the config; an error is none.
+    /// Reasons chosen by the config, unlike an error.
     pub const CHOSEN: [Self; 3] = [Self::SampledOut, Self::When, Self::RunIf];
 
-    /// Returns the label value in metrics.
+    /// Returns the metric label.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// Skipped evaluators of a target: the index of each in the config, with the reason.
+/// Skipped evaluators of a target: their config index and reason.
 pub type Skips = Vec<(usize, SkipReason)>;
 
-/// Returns the indexes of those whose expression could not be evaluated.
+/// Returns the indexes of evaluators with a failed expression.
 pub fn when_errors(passes: &Skips) -> impl Iterator<Item = usize> {
     let failed = passes.iter().filter(|(_, reason)| *reason == SkipReason::Error);
     failed.map(|(index, _)| *index)

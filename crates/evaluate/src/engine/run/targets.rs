@@ -1,4 +1,4 @@
-//! Runs one evaluator on one target, within the steps that the trace has left.
+//! Runs one evaluator on one target, within the trace's remaining steps.
 
 use super::{Evaluators, JudgedEvidence, SelectedEvaluator, cost, details, refuse_out_of_range};
 use crate::engine::identity::{self, JudgedTarget};
@@ -6,8 +6,8 @@ use crate::evaluator::CodeEvaluator;
 use spanscore_base::model::{Evaluation, Level, Outcome, ToolCall, Trajectory};
 
 impl Evaluators {
-    /// Judges each call alone: the trajectory holds that one call while it is judged. Once the
-    /// steps of the trace are spent, one answer stands for all remaining calls.
+    /// Judges each call alone in the trajectory. Once the trace's budget is spent, one outcome
+    /// stands for all remaining calls.
     pub(super) fn evaluate_calls(
         &self,
         chosen: SelectedEvaluator<'_>,
@@ -28,8 +28,8 @@ impl Evaluators {
         }
     }
 
-    /// Judges each call alone through [`call_judge`](CodeEvaluator::call_judge), which computes
-    /// shared parts once; `false` if the evaluator has none.
+    /// Judges each call with [`call_judge`](CodeEvaluator::call_judge), which computes shared parts
+    /// once; `false` if the evaluator has none.
     fn judged_with_shared(
         &self,
         chosen: SelectedEvaluator<'_>,
@@ -90,7 +90,7 @@ impl Evaluators {
         }
     }
 
-    /// Returns the outcome, or the void one where the evaluation ran out of steps before its end.
+    /// Returns the outcome, replaced by the void one if the evaluation spent the budget.
     fn unless_void(
         &self,
         evaluator: &dyn CodeEvaluator,
@@ -103,7 +103,7 @@ impl Evaluators {
         if is_void { cost::of_evaluation(self.want) } else { outcome }
     }
 
-    /// Adds an answer, charged for its details: if that spends the steps of the trace, it is void.
+    /// Adds an outcome, charged for its details; if that spends the trace's budget, it is void.
     fn push(
         &self,
         chosen: SelectedEvaluator<'_>,
@@ -123,8 +123,7 @@ impl Evaluators {
     }
 }
 
-/// Visits each call alone, which is all that the trajectory holds meanwhile, until the steps of the
-/// trace are spent.
+/// Visits each call alone in the trajectory, until the trace's budget is spent.
 pub(super) fn each_call(
     trajectory: &mut Trajectory<'_>,
     ordinals: Vec<u32>,

@@ -1,11 +1,11 @@
-//! Mistakes in an expression.
+//! Errors in an expression.
 
 use super::VARIABLES;
 
 /// Compile error of an expression.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WhenError {
-    /// It is not CEL.
+    /// The text is not CEL.
     #[error("{message}")]
     Syntax {
         /// Line within the expression, from 1.
@@ -15,8 +15,8 @@ pub enum WhenError {
         /// Message of the CEL parser.
         message: String,
     },
-    /// A pattern is computed from data: compiled for each trace, it would cost whatever a sender
-    /// likes.
+    /// A pattern is computed from data: compiled for each trace, its cost would be up to the
+    /// sender.
     #[error("the pattern of `matches` is not a text written in the expression")]
     PatternOfData,
     /// A pattern of `matches` is not a valid regular expression.
@@ -25,31 +25,31 @@ pub enum WhenError {
         /// Message of the pattern's parser.
         message: String,
     },
-    /// `json` is asked for something else than an attribute.
+    /// `json` is applied to something other than an attribute.
     #[error("`json` takes an attribute, such as `json(attributes[\"metadata\"])`")]
     NoAttribute,
-    /// It calls a function that does not exist.
+    /// It calls an unknown function.
     #[error("unknown function `{name}`")]
     UnknownFunction {
         /// Unknown function.
         name: String,
     },
-    /// It never gives a truth value, whatever the trace.
+    /// It never gives a boolean.
     #[error("it gives {what}, neither true nor false")]
     NoTruthValue {
-        /// Kind of value that it gives, in words.
+        /// Description of its result type.
         what: &'static str,
     },
-    /// It compares a text with something else, which is never true.
+    /// It compares a text with another type, which is never true.
     #[error("`{name}` is a text")]
     OtherThanText {
-        /// Name of the text.
+        /// Variable of the text.
         name: String,
     },
-    /// It uses a name that does not exist.
+    /// It uses an unknown variable.
     #[error("unknown name `{name}`; known are {}", VARIABLES.join(", "))]
     UnknownName {
-        /// Unknown name.
+        /// Unknown variable.
         name: String,
     },
 }

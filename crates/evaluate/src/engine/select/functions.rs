@@ -1,5 +1,4 @@
-//! Functions that an expression calls: those that nobody declares are mistakes of the config, not
-//! of each trace.
+//! Functions in an expression: calls of undeclared ones are config errors, found before any trace.
 
 use std::sync::Arc;
 
@@ -7,8 +6,8 @@ use cel::{Context, Env, ExecutionError};
 
 use super::parsed;
 
-/// Returns true unless a call of this name surely fails: of a function or a method that nobody
-/// declares. Operators have names that no call can have.
+/// Returns true unless a call of this name always fails, as no function or method is declared.
+/// Operators have names that no call can have.
 pub(super) fn is_function(environment: &Arc<Env>, name: &str) -> bool {
     let is_word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_known = |call: String| {

@@ -1,19 +1,18 @@
-//! Keys that an expression looks up in the maps of a trajectory, for readers that have not all of
-//! them.
+//! Keys that an expression looks up in the maps of a trajectory, for readers with a part of them.
 
 use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
 use smart_default::SmartDefault;
 
-/// Keys of a map.
+/// Set of keys of a map.
 #[derive(Clone, PartialEq, Eq, Debug, SmartDefault)]
 pub enum ReadKeys {
-    /// These alone.
+    /// Only these.
     #[default]
     Named(Vec<String>),
     /// Those that may name a case of a dataset.
     OfCases,
-    /// Any: the map is read as a whole.
+    /// All: the map is read as a whole.
     All,
 }
 
@@ -42,7 +41,7 @@ impl ReadKeys {
     }
 }
 
-/// Parts of the root span that are read to select a trajectory, or to find its expectation.
+/// Parts of the root span read to select a trajectory or find its expectation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RootReads {
     /// Keys of its attributes.
@@ -58,7 +57,7 @@ pub struct RootReads {
 }
 
 impl RootReads {
-    /// Returns the parts that either reads.
+    /// Returns the union of both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {
@@ -70,7 +69,7 @@ impl RootReads {
         }
     }
 
-    /// Reads them from an expression as it was written.
+    /// Collects them from an unmodified expression.
     pub(super) fn of(expression: &IdedExpr) -> Self {
         let mut reads = Self::default();
         reads.add(expression);

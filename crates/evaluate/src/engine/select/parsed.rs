@@ -1,10 +1,10 @@
-//! JSON texts in attributes: `json(attributes["metadata"]).case`, and, read as the same,
+//! JSON texts in attributes: `json(attributes["metadata"]).case`, and equally
 //! `attributes["metadata"].case`.
 //!
-//! Both are rewritten when the expression is compiled: the map is replaced by a variable that no
-//! expression can name, `@json.attributes.metadata`: a map of that one key with what its text says.
-//! A text that is no JSON, is longer than [`BYTES_MAX`] or nests deeper than [`DEPTH_MAX`] makes
-//! the map empty, so that the key is missing. Each text is parsed once for a trajectory.
+//! Both are rewritten at compilation: the map is replaced by `@json.attributes.metadata`, a
+//! variable that no expression can name, with a map of the key to its parsed text. The map is
+//! empty, so that the key is missing, for invalid JSON, a text over [`BYTES_MAX`], or nesting
+//! deeper than [`DEPTH_MAX`]. Each text is parsed once per trajectory.
 
 use std::sync::OnceLock;
 
@@ -18,16 +18,16 @@ use spanscore_base::value::{Value, json};
 
 /// Name of the function.
 pub(super) const FUNCTION: &str = "json";
-/// Longest JSON text that is read, bytes.
+/// Longest parsed JSON text, bytes.
 const BYTES_MAX: usize = 64 << 10;
-/// Deepest nesting that is read.
+/// Deepest parsed nesting.
 const DEPTH_MAX: usize = 32;
 /// Bytes of a JSON text per step.
 pub(super) const BYTES_PER_STEP: usize = 4;
-/// Maps whose entries may hold JSON.
+/// Maps with values that may be JSON.
 const MAPS: [&str; 2] = ["attributes", "resource"];
 
-/// Attribute that an expression reads as JSON.
+/// Attribute read as JSON by an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JsonPlace<'n> {
     /// True for the resource's, false for the root span's.
@@ -37,14 +37,14 @@ pub(super) struct JsonPlace<'n> {
 }
 
 impl<'n> JsonPlace<'n> {
-    /// Parses a variable that [`rewrite`] wrote; `None` for any other variable.
+    /// Parses a variable written by [`rewrite`]; `None` for others.
     pub(super) fn parse(variable: &'n str) -> Option<Self> {
         let (map, key) = variable.strip_prefix("@json.")?.split_once('.')?;
         Some(Self { of_resource: map == MAPS[1], key })
     }
 }
 
-/// Rewrites what is read as JSON; fails on a call of `json` on something else than an attribute.
+/// Rewrites JSON reads; fails if `json` is applied to something other than an attribute.
 pub(super) fn rewrite(expression: &mut IdedExpr) -> Result<(), ()> {
     match &mut expression.expr {
         Expr::Call(call) if call.func_name == FUNCTION && call.target.is_none() => {
@@ -69,8 +69,8 @@ pub(super) fn rewrite(expression: &mut IdedExpr) -> Result<(), ()> {
     }
 }
 
-/// Makes `attributes["key"]` or `attributes.key` read the key's JSON; returns false if the
-/// expression is neither.
+/// Makes `attributes["key"]` or `attributes.key` read the key's JSON; false if the expression is
+/// neither.
 fn read_as_json(expression: &mut IdedExpr) -> bool {
     let (map, key) = match &expression.expr {
         Expr::Call(call) if call.func_name == operators::INDEX => {
@@ -88,14 +88,14 @@ fn read_as_json(expression: &mut IdedExpr) -> bool {
     let new = |expr| IdedExpr { id: expression.id, expr };
     let map = new(Expr::Ident(format!("@json.{name}.{key}")));
     let key = new(Expr::Literal(LiteralValue::String(key.into())));
-    // Always an index: the interpreter would take fields behind the name for more of the name.
+    // Always an index: the interpreter would read following fields as part of the name.
     let func_name = operators::INDEX.to_owned();
     expression.expr = Expr::Call(CallExpr { func_name, target: None, args: vec![map, key] });
     true
 }
 
-/// Maps of what texts hold, by their variables, in the order of their first use: a list, as one
-/// that is read must stay where it is. The expressions of the config bound its length.
+/// Parsed texts by variable, in order of first use. The list never moves an element that is
+/// borrowed; the config's expressions bound its length.
 #[derive(Default)]
 pub(super) struct ParsedTexts<'a>(OnceLock<Box<ParsedText<'a>>>);
 
@@ -106,7 +106,7 @@ struct ParsedText<'a> {
 }
 
 impl<'a> ParsedTexts<'a> {
-    /// Returns the map of a variable if it was made.
+    /// Returns the map of a variable, if parsed before.
     pub(super) fn get(&self, variable: &str) -> Option<&CelMap<'a>> {
         let mut at = self.0.get();
         while let Some(known) = at {
@@ -118,7 +118,7 @@ impl<'a> ParsedTexts<'a> {
         None
     }
 
-    /// Returns the map of a variable, made of its attribute where it is new.
+    /// Returns the map of a variable, parsed on first use.
     pub(super) fn get_or_make(
         &self,
         variable: &str,
@@ -142,7 +142,7 @@ impl<'a> ParsedTexts<'a> {
     }
 }
 
-/// Returns what an attribute holds: a text's JSON, or a value that is no text itself.
+/// Returns the value of an attribute: a text's JSON, or a value other than text.
 fn held(value: AnyValue<'_>) -> Option<Value<'_>> {
     match value {
         AnyValue::String(text) => json_within_limits(text),

@@ -1,6 +1,6 @@
-//! Names of an expression whose values are made only on demand.
+//! Variables of an expression with values built on demand.
 
-/// Names whose values cost a copy or a decoding: made only where an expression reads them.
+/// Variables that need a copy or decoding, built only if an expression reads them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reads {
     /// The list of tool names.
@@ -14,7 +14,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Returns the names that either reads.
+    /// Returns the union of both.
     pub fn union(self, other: Self) -> Self {
         Self {
             tool_names: self.tool_names || other.tool_names,

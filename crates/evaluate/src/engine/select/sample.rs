@@ -4,8 +4,8 @@ use sha2::{Digest, Sha256};
 
 use spanscore_base::model::{SessionKey, TraceId};
 
-/// Sampling position of a trace or a session, uniformly distributed: the same for every evaluator
-/// and every process, so that sampled evaluations meet on the same traces and sessions.
+/// Sampling position of a trace or session, uniformly distributed. It is equal for all evaluators
+/// and processes, so that these sample the same traces and sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Randomness(u64);
 
@@ -19,7 +19,7 @@ impl Randomness {
         Self::from_last(&trace_id.0)
     }
 
-    /// Returns the position of a session, whichever of its traces comes last.
+    /// Returns the position of a session, independent of the order of its traces.
     pub fn of_session(key: &SessionKey) -> Self {
         Self::from_last(&Sha256::digest(key.to_bytes()))
     }
@@ -29,7 +29,7 @@ impl Randomness {
         Self(number & ((1 << Self::BITS) - 1))
     }
 
-    /// Returns true if the position is among the lowest `share` (0 to 1) of all.
+    /// Returns true if the position is in the lowest `share` (0 to 1).
     pub fn is_sampled(self, share: f64) -> bool {
         share >= 1.0 || (self.0 as f64) < share * (1u64 << Self::BITS) as f64
     }

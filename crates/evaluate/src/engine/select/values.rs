@@ -1,4 +1,4 @@
-//! Values of expressions, as the CEL crate takes them.
+//! Conversion of values to those of the CEL crate.
 
 use cel::common::types::{
     CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString,
@@ -14,7 +14,7 @@ pub(super) fn list<'v>(names: &[&'v str]) -> CelList<'v> {
     CelList::from(names.collect::<Vec<_>>())
 }
 
-/// Builds a map of attributes; those that cannot be decoded are left out.
+/// Builds a map of attributes without undecodable ones.
 pub(super) fn map<'v>(entries: impl Iterator<Item = (&'v str, AnyValue<'v>)>) -> CelMap<'v> {
     let entries = entries.filter_map(|(key, value)| Some((key, value.to_value().ok()?)));
     cel_map(entries.map(|(key, value)| (CelString::from(key), value)))

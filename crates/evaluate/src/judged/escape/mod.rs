@@ -1,9 +1,8 @@
-//! JSON escaping of untrusted strings, so that neither a reader nor a tokenizer can take them for
-//! anything else.
+//! JSON escaping of untrusted strings, so that no reader or tokenizer can misinterpret them.
 //!
-//! Beside what JSON asks for, written as `\u`: control characters, those that change the direction
-//! of text or cannot be seen, tags, variation selectors, U+2028 and U+2029, and the first character
-//! of the tokens that chat templates are made of. Parsed again, the text is what it was.
+//! In addition to JSON's own rules, `\u` escapes are used for control, bidirectional, invisible and
+//! tag characters, variation selectors, U+2028 and U+2029, and the first character of chat template
+//! tokens. Parsing restores the original text.
 
 mod template_tokens;
 
@@ -12,7 +11,7 @@ use std::fmt::Write as _;
 use self::template_tokens::FAMILIES;
 use spanscore_base::value::Value;
 
-/// Writes compact JSON.
+/// Writes a value as compact JSON.
 pub(super) fn write_value(value: &Value<'_>, out: &mut String) {
     match value {
         Value::String(text) => write_string(text, out),
@@ -52,7 +51,7 @@ pub(super) fn write_string(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Writes the inside of a JSON string.
+/// Writes the content of a JSON string.
 pub(super) fn write_inner(text: &str, out: &mut String) {
     let bytes = text.as_bytes();
     let mut from = 0;
@@ -74,7 +73,7 @@ pub(super) fn write_inner(text: &str, out: &mut String) {
     out.push_str(&text[from..]);
 }
 
-/// Lookup table of first bytes: true where the character may have to be escaped.
+/// Lookup table of first bytes: true if the character may need escaping.
 static NEEDS_A_LOOK: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -115,7 +114,7 @@ fn begins_with(text: &str, token: &str) -> bool {
     head.is_some_and(|head| head.eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// Returns true for a character that shows nothing, or changes how others are shown.
+/// Returns true for a character that is invisible or changes the display of others.
 pub(super) fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

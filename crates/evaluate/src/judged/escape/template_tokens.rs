@@ -1,9 +1,9 @@
 //! Control tokens of chat templates by model family, in lower case.
 //!
-//! A tokenizer may take such a text for the token, wherever it stands; so the first character of
-//! each is escaped in a record. Those that begin alike stand as what they have in common.
+//! A tokenizer may read such a text as the token anywhere, so the first character of each is
+//! escaped in a record. Tokens with a common prefix are listed by it.
 
-/// Families, with those of their tokens, or how they begin, that no family before them has.
+/// Families with their tokens or prefixes, without those of earlier families.
 pub(super) const FAMILIES: [(&str, &[&str]); 17] = [
     ("ChatML, Llama 3, Phi, Command, Harmony, Granite", &["<|", "|>"]),
     ("Exaone", &["[|", "|]"]),

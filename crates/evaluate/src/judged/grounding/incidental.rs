@@ -1,33 +1,33 @@
-//! Numbers that say nothing of their own: statuses, counts, pages and years of a text.
+//! Incidental numbers of a text: statuses, counts, pages and years.
 //!
-//! `{"http_status": 200}` is no source of `refund(amount: 200)`. Such a number is told by the word
-//! before it, mostly its key (`page_count`, `statusCode`), by the word behind it (`200 results`),
-//! or, in prose, by standing as a year.
+//! `{"http_status": 200}` is no source of `refund(amount: 200)`. An incidental number is recognized
+//! by the preceding word, usually its key (`page_count`, `statusCode`), by the following word (`200
+//! results`), or as a year in prose.
 
 use hashbrown::HashSet;
 
 use crate::judged::tokens::{self, NumberKey, fold};
 
-/// Parts of a word that make the number behind it incidental.
+/// Parts of a word that make the following number incidental.
 const BEFORE: [&str; 9] =
     ["status", "http", "count", "counts", "page", "pages", "year", "years", "offset"];
-/// Parts beside `code` that make it one of a protocol or a program.
+/// Parts next to `code` that make it one of a protocol or program.
 const OF_CODES: [&str; 6] = ["error", "exit", "return", "response", "http", "status"];
-/// Parts before what is counted, as in `total_results`.
+/// Parts before a counted noun, as in `total_results`.
 const OF_COUNTS: [&str; 3] = ["total", "num", "number"];
-/// Words behind a number that counts them.
+/// Words that follow a count.
 const COUNTED: [&str; 10] =
     ["results", "items", "rows", "records", "entries", "matches", "hits", "pages", "lines", "ok"];
 const YEARS: std::ops::RangeInclusive<u32> = 1_900..=2_099;
 
-/// Word between edges, and the end of its line.
+/// Word between delimiters, and true at the end of its line.
 #[derive(Clone, Copy, Default)]
 struct PlacedWord<'t> {
     word: &'t str,
     ends_line: bool,
 }
 
-/// Collects the numbers of a plain text, by value, without the incidental ones.
+/// Collects the numbers of a plain text by value, without incidental ones.
 pub(super) fn telling_numbers(plain: &str, found: &mut HashSet<NumberKey>) {
     let words = plain.split_inclusive(tokens::is_number_edge).filter_map(|piece| {
         let word = piece.trim_end_matches(tokens::is_number_edge);
@@ -61,7 +61,7 @@ fn is_incidental(
     // `page 3 of 200`, `HTTP/1.1 200`.
     let is_of_pair = is_number(before.word) && earlier.word.eq_ignore_ascii_case("http")
         || before.word.eq_ignore_ascii_case("of") && is_number(earlier.word);
-    // Behind the end of a line stands the value of a key, which would say that it is a year.
+    // After the end of a line comes the value of a key, which would itself name a year.
     let is_year = || !before.ends_line && is_year(word);
     is_named(before.word) || is_of_pair || is_counted() || is_year()
 }
@@ -71,7 +71,7 @@ fn is_year(word: &str) -> bool {
     word.len() == 4 && word.parse().is_ok_and(|year| YEARS.contains(&year))
 }
 
-/// Returns true if a word names a status, a count, a page or a year.
+/// Returns true if a word names a status, count, page or year.
 fn is_named(word: &str) -> bool {
     let parts = parts(word);
     let has = |names: &[&str]| parts.iter().any(|part| names.contains(&part.as_str()));
@@ -81,8 +81,8 @@ fn is_named(word: &str) -> bool {
     has(&BEFORE) || is_code || is_total
 }
 
-/// Splits a name at `_`, `-` and the like, and where a capital follows a small letter; in lower
-/// case.
+/// Splits a name into lower-case parts at `_`, `-` and the like, and between a small letter and a
+/// capital.
 fn parts(word: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut was_lower = false;

@@ -1,11 +1,10 @@
-//! Grounding of arguments without a judge: settles the calls whose every value stands literally in
-//! earlier text.
+//! Grounding of arguments without a judge, for calls whose values all occur literally in earlier
+//! text.
 //!
-//! A value is known where it stands as whole tokens, of at least three characters, in the words of
-//! user or operator or in an earlier result; numbers count by value, and those that only tell a
-//! status, a count, a page or a year are no source. A result that only repeats an invented argument
-//! is none either: a value that was used before it was known stays unknown.
-//! Nothing, `null` and the default that the schema names claim nothing.
+//! A value is known if it occurs as whole tokens of at least three characters in a message of the
+//! user or operator, or in an earlier result. Numbers count by value; statuses, counts, pages and
+//! years are no source. A result that repeats an invented argument is none either: a value used
+//! before it was known stays unknown. Null and the schema's default need no source.
 
 mod incidental;
 
@@ -18,12 +17,12 @@ use crate::inquiry::JudgeAnswer;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::Value;
 
-/// Bytes that are searched in one step.
+/// Bytes searched in one step.
 const BYTES_PER_STEP: usize = 16;
 /// Steps to index one byte of a source.
 const STEPS_PER_BYTE: usize = 4;
 
-/// Settles calls, in the order of the record's calls; `None` for those that need a judge.
+/// Settles calls, in record order; `None` for those that need a judge.
 pub(crate) fn settle(record: &RunRecord, effort: &WorkBudget) -> Vec<Option<JudgeAnswer>> {
     let mut known = KnownValues::new(effort);
     let defaults = defaults(record);
@@ -60,7 +59,7 @@ fn defaults(record: &RunRecord) -> HashMap<(&str, &str), &Value<'static>> {
 #[derive(Default)]
 struct KnownTexts {
     text: String,
-    /// Numbers with a meaning of their own.
+    /// Numbers except incidental ones.
     numbers: HashSet<NumberKey>,
 }
 
@@ -82,7 +81,7 @@ impl KnownTexts {
 struct KnownValues<'e> {
     said: KnownTexts,
     returned: KnownTexts,
-    /// Values that were used before they were known.
+    /// Values used before they were known.
     invented: Vec<String>,
     invented_numbers: HashSet<NumberKey>,
     effort: &'e WorkBudget,
@@ -99,8 +98,8 @@ impl<'e> KnownValues<'e> {
         }
     }
 
-    /// Answers yes where every value is known, unclear where the arguments are not recorded; `None`
-    /// where a judge is needed.
+    /// Returns yes if every value is known, unclear if the arguments are unrecorded; `None` if a
+    /// judge is needed.
     fn settle_call(
         &mut self,
         line: &RecordLine,

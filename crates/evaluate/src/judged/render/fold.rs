@@ -1,4 +1,4 @@
-//! Folding of calls: one line with counts in place of the lines of a stretch of calls.
+//! Folding of calls: one line with counts replaces a sequence of calls.
 //!
 //! ```text
 //! {"seq":12,"kind":"calls","to":640,"tools":{"rename":310,"delete":4},"errors":2,"cut":41208}
@@ -13,21 +13,21 @@ use crate::judged::escape::write_string;
 use crate::judged::record::{LineKind, RecordLine};
 use spanscore_base::model::CallStatus;
 
-/// Shortest stretch, in lines, that is folded.
+/// Shortest folded sequence, lines.
 const LINES_MIN: usize = 4;
-/// Tools that a stretch names; calls of all others are counted together.
+/// Limit on named tools; calls of all others are counted together.
 const TOOLS_MAX: usize = 20;
-/// Estimated bytes of the line for a stretch.
+/// Estimated bytes of the line for a sequence.
 const LINE_BYTES: usize = 400;
 
-/// Counts of a folded stretch of calls.
+/// Counts of a folded sequence of calls.
 #[derive(Debug, Default)]
 pub(super) struct CountedCalls {
-    /// Last place in time.
+    /// Last seq.
     to: u64,
-    /// Tools in the order of their first call, each with its number of calls.
+    /// Tools in the order of their first call, with their number of calls.
     tools: Vec<(String, usize)>,
-    /// Calls of tools that are not named.
+    /// Calls of tools without a name here.
     others: usize,
     /// Failed calls.
     errors: usize,
@@ -45,7 +45,7 @@ impl CountedCalls {
         }
     }
 
-    /// Writes the line that stands for the stretch.
+    /// Writes the line for the sequence.
     pub(super) fn write(&self, seq: u64, cut: u64, out: &mut String) {
         // Writing to a string cannot fail.
         let _ = write!(out, "{{\"seq\":{seq},\"kind\":\"calls\",\"to\":{},\"tools\":{{", self.to);
@@ -62,7 +62,7 @@ impl CountedCalls {
     }
 }
 
-/// Folds the calls and results that `may_be` allows, stretch by stretch.
+/// Folds sequences of the calls and results allowed by `may_be`.
 pub(super) fn fold(
     lines: &[RecordLine],
     shapes: &mut [LineShape<'_>],
@@ -122,7 +122,7 @@ pub(super) fn fold_middle(
         }
         if to < middle.len() {
             won += sizes.get(middle[to]).copied().unwrap_or(0);
-            // A line in between splits the stretch: its counts then take another line.
+            // A line in between splits the sequence, which then takes another line of counts.
             spent += if middle[to] == middle[to - 1] + 1 { 0 } else { LINE_BYTES };
             to += 1;
         }
@@ -135,7 +135,7 @@ pub(super) fn fold_middle(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RenderRoom, render};
+    use super::super::{RenderLimits, render};
     use crate::judged::record::RunRecord;
     use crate::judged::settings::SendSettings;
     use spanscore_base::model::{CallStatus, Content, ToolCall, Trajectory};
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn where_outlines_are_too_long_calls_in_the_middle_are_counted() {
         let record = run(1_000);
-        let room = RenderRoom { tokens: 12_000, bytes_per_token: 3.5, asks_calls: false };
+        let room = RenderLimits { tokens: 12_000, bytes_per_token: 3.5, asks_calls: false };
         let rendered = render(&record.lines, room).unwrap();
         assert!(rendered.bytes() <= 42_000, "{}", rendered.bytes());
         let counted: Vec<&str> =

@@ -1,8 +1,8 @@
 //! Renderer of a record: JSON lines within a token limit.
 //!
-//! Until they fit: long results and arguments are shortened, equal calls folded, long texts
-//! shortened, and calls in the middle reduced to name and status, then only counted. A record that
-//! does not fit then is too long.
+//! To fit, long results and arguments are shortened, equal calls folded, long texts shortened, and
+//! calls in the middle reduced to name and status, then only counted. A record that still does not
+//! fit is too long.
 
 mod fold;
 mod windows;
@@ -23,25 +23,25 @@ use super::record::{LineContent, LineKind, RecordLine};
 use fold::CountedCalls;
 use spanscore_base::value::Value;
 
-/// Tokens left of a result when a record is too long.
+/// Tokens kept of a result if a record is too long.
 const RESULT_TOKENS: usize = 600;
-/// Tokens left of the arguments of a call when a record is too long.
+/// Tokens kept of a call's arguments if a record is too long.
 const ARGUMENTS_TOKENS: usize = 300;
-/// Divisor of the limit for one text of operator, user or agent when a record is too long.
+/// Divisor of the limit for one text of operator, user or agent if a record is too long.
 const TEXT_SHARE: usize = 4;
-/// Calls at the beginning that keep their contents.
+/// Calls at the start that keep their contents.
 const HEAD_CALLS: usize = 2;
 /// Calls at the end that keep their contents.
 const TAIL_CALLS: usize = 3;
 
 /// Limits of a rendered record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RenderRoom {
-    /// Tokens at most.
+pub(super) struct RenderLimits {
+    /// Limit on tokens.
     pub(super) tokens: u32,
     /// Bytes per token.
     pub(super) bytes_per_token: f64,
-    /// True if the arguments of each call are asked about, so that they must stay.
+    /// True if each call's arguments are in question, so that they must stay.
     pub(super) asks_calls: bool,
 }
 
@@ -54,10 +54,10 @@ pub(super) struct RenderedRecord {
     pub(super) cut_bytes: u64,
 }
 
-/// Error of a record that does not fit, whatever is cut.
+/// Error of a record that does not fit even when cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordTooLong {
-    /// Bytes of the record, cut as far as it may be.
+    /// Bytes of the record, cut to the minimum.
     pub(super) bytes: usize,
     /// Limit in bytes.
     pub(super) bytes_max: usize,
@@ -89,25 +89,25 @@ impl RenderedRecord {
     }
 }
 
-/// Form in which a line is shown: whole, shortened, folded, or as a reference.
+/// Form of a line: whole, shortened, folded, or a reference.
 #[derive(Default)]
 pub(super) struct LineShape<'l> {
-    /// Content shown in place of the line's own.
+    /// Content that replaces the line's own.
     content: Option<Cow<'l, Value<'static>>>,
-    /// `seq` of an equal call or result, shown in place of the content.
+    /// `seq` of an equal call or result, in place of the content.
     same_as: Option<u64>,
-    /// Digest shown in place of the content.
+    /// Digest in place of the content.
     digest: Option<String>,
-    /// Bytes that are cut.
+    /// Bytes cut.
     cut: u64,
-    /// Counts of the stretch of calls that it stands for, itself among them.
+    /// Counts of the sequence of calls that it replaces, including itself.
     counted: Option<CountedCalls>,
-    /// True if an earlier line stands for it.
+    /// True if an earlier line replaces it.
     is_folded: bool,
 }
 
 impl LineShape<'_> {
-    /// Builds the form in which only a digest of the content is left.
+    /// Builds the form with only a digest of the content.
     pub(super) fn left_out(value: &Value<'static>) -> Self {
         let text = value.to_string();
         let digest = Sha256::digest(&text);
@@ -115,7 +115,7 @@ impl LineShape<'_> {
         Self { digest: Some(digest), cut: text.len() as u64, ..Self::default() }
     }
 
-    /// Builds the form that shows what is used of the content, in about `room` bytes.
+    /// Builds the form with the used parts of the content, in about `room` bytes.
     pub(super) fn shortened(value: &Value<'static>, room: usize, used: &UsedValues) -> Self {
         if cut::json_bytes(value) <= room {
             return Self::default();
@@ -128,10 +128,10 @@ impl LineShape<'_> {
 /// Renders lines within the limits.
 ///
 /// # Errors
-/// The size where they do not fit.
+/// Returns the size if they do not fit.
 pub(super) fn render(
     lines: &[RecordLine],
-    room: RenderRoom,
+    room: RenderLimits,
 ) -> Result<RenderedRecord, RecordTooLong> {
     let bytes_max = (f64::from(room.tokens) * room.bytes_per_token) as usize;
     let mut whole = RenderedRecord::default();
@@ -146,7 +146,7 @@ pub(super) fn render(
 
 fn render_cut(
     lines: &[RecordLine],
-    room: RenderRoom,
+    room: RenderLimits,
     bytes_max: usize,
 ) -> Result<RenderedRecord, RecordTooLong> {
     let used = UsedValues::of(lines);
@@ -185,7 +185,7 @@ fn render_cut(
     }
 }
 
-/// Renders lines in the given forms.
+/// Renders lines in given forms.
 pub(super) fn render_shapes(lines: &[RecordLine], shapes: &[LineShape<'_>]) -> RenderedRecord {
     let mut rendered = RenderedRecord::default();
     lines.iter().zip(shapes).for_each(|(line, shape)| rendered.push(line, shape));

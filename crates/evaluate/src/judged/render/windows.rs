@@ -1,10 +1,9 @@
-//! Windows: a run too long for one request is asked about in several. Each shows all of the run in
-//! outline, and some of its calls in detail.
+//! Windows: a run too long for one request is asked about in several. Each shows an outline of the
+//! run, and some of its calls in detail.
 //!
-//! In a window, operator, tools, user and answer stand as in any record that is cut. The calls that
-//! are asked about in it keep their arguments and results; of the results of all others only what
-//! those calls use is left, and of their arguments nothing. Where even that is too long, calls far
-//! from those that are asked about are only counted.
+//! In a window, operator, tools, user and answer appear as in any cut record. The calls in question
+//! keep their arguments and results; other calls lose their arguments, and of their results only
+//! values used by those calls stay. If this is still too long, distant calls are only counted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::{
-    ARGUMENTS_TOKENS, LineShape, RESULT_TOKENS, RecordTooLong, RenderRoom, RenderedRecord,
+    ARGUMENTS_TOKENS, LineShape, RESULT_TOKENS, RecordTooLong, RenderLimits, RenderedRecord,
     TEXT_SHARE, fold, render_shapes,
 };
 use crate::inquiry::JudgeAnswers;
@@ -20,19 +19,19 @@ use crate::judged::cut::{self, UsedValues};
 use crate::judged::record::{LineKind, RecordLine};
 use spanscore_base::value::Value;
 
-/// Requests about one run at most.
+/// Limit on the requests about one run.
 pub(in crate::judged) const WINDOWS_MAX: usize = 16;
-/// Tokens of a result outside the window that holds a value used in it.
+/// Tokens of a result outside the window with a value used in it.
 const OUTSIDE_TOKENS: usize = 60;
 /// Lines around those of a window that are never folded.
 const NEAR_LINES: usize = 4;
 
-/// Part of the statements, with the record that shows the calls they are about.
+/// Part of the statements, with a record that shows their calls.
 #[derive(Debug)]
 pub(in crate::judged) struct RecordWindow {
     /// Rendered record.
     pub(in crate::judged) record: Arc<RenderedRecord>,
-    /// Statements, by their index among those that are asked.
+    /// Statements, by their index among those to be asked.
     pub(in crate::judged) items: Range<usize>,
 }
 
@@ -49,10 +48,10 @@ pub(in crate::judged) fn parts(
 /// second.
 ///
 /// # Errors
-/// The size where it does not fit.
+/// Returns the size if it does not fit.
 pub(in crate::judged) fn render_orders(
     lines: &[RecordLine],
-    room: RenderRoom,
+    room: RenderLimits,
 ) -> Result<Vec<RecordWindow>, RecordTooLong> {
     let mut swapped = lines.to_vec();
     let mut answers = swapped.iter_mut().filter(|line| line.kind == LineKind::Answer);
@@ -66,7 +65,7 @@ pub(in crate::judged) fn render_orders(
     [(lines, 0..1), (&swapped[..], 1..2)].into_iter().map(window).collect()
 }
 
-/// Turns cites of the record with its two answers swapped into those of the record as it is.
+/// Converts cites of the record with swapped answers to those of the original.
 pub(in crate::judged) fn swap_back(lines: &[RecordLine], answers: &mut JudgeAnswers) {
     let mut seqs = lines.iter().filter(|it| it.kind == LineKind::Answer).map(|it| it.seq);
     let (Some(first), Some(second)) = (seqs.next(), seqs.next()) else { return };
@@ -79,17 +78,16 @@ pub(in crate::judged) fn swap_back(lines: &[RecordLine], answers: &mut JudgeAnsw
     }
 }
 
-/// Divides statements into as few windows as fit, none of which holds more than `statements`;
-/// `calls` holds, for each statement, the place in time of the call that it is about, if it is
-/// about one.
+/// Divides statements into as few windows as fit, each with at most `statements`; `calls` has for
+/// each statement the seq of its call, if any.
 ///
 /// # Errors
-/// The size where even [`WINDOWS_MAX`] windows do not fit.
+/// Returns the size if even [`WINDOWS_MAX`] windows do not fit.
 pub(in crate::judged) fn render_windows(
     lines: &[RecordLine],
     calls: &[Option<u64>],
     statements: usize,
-    room: RenderRoom,
+    room: RenderLimits,
 ) -> Result<Vec<RecordWindow>, RecordTooLong> {
     let mut count = calls.len().div_ceil(statements).max(2);
     loop {
@@ -109,7 +107,7 @@ fn render_window(
     lines: &[RecordLine],
     calls: &[Option<u64>],
     items: Range<usize>,
-    room: RenderRoom,
+    room: RenderLimits,
 ) -> Result<RecordWindow, RecordTooLong> {
     let bytes_max = (f64::from(room.tokens) * room.bytes_per_token) as usize;
     let of_tokens = |tokens: usize| (tokens as f64 * room.bytes_per_token) as usize;
@@ -124,7 +122,7 @@ fn render_window(
         (LineKind::Result, Some(value)) => is_inside(line) || used.is_in(value),
         _ => true,
     };
-    // Computed once: the search for used values takes most of the time.
+    // Computed once, since the search for used values takes most of the time.
     let told: Vec<bool> = lines.iter().map(is_told).collect();
     let shape = |(line, told): (&RecordLine, &bool)| {
         let Some(value) = line.content.value() else { return LineShape::default() };
@@ -201,7 +199,7 @@ mod tests {
     fn windows(calls: usize, tokens: u32) -> Result<Vec<RecordWindow>, RecordTooLong> {
         let record = run(calls);
         let seqs: Vec<_> = record.calls.iter().map(|call| Some(call.seq)).collect();
-        let room = RenderRoom { tokens, bytes_per_token: 3.5, asks_calls: true };
+        let room = RenderLimits { tokens, bytes_per_token: 3.5, asks_calls: true };
         render_windows(&record.lines, &seqs, 100, room)
     }
 
@@ -229,7 +227,7 @@ mod tests {
     fn where_all_lines_are_too_many_those_far_from_a_window_are_counted() {
         let record = run(400);
         let seqs: Vec<_> = record.calls.iter().map(|call| Some(call.seq)).collect();
-        let room = RenderRoom { tokens: 12_000, bytes_per_token: 3.5, asks_calls: true };
+        let room = RenderLimits { tokens: 12_000, bytes_per_token: 3.5, asks_calls: true };
         let windows = render_windows(&record.lines, &seqs, 48, room).unwrap();
         assert!((9..=WINDOWS_MAX).contains(&windows.len()), "{}", windows.len());
         for window in &windows {

@@ -1,10 +1,10 @@
-//! Lenient JSON: quotes of either kind, comments, keys without quotes and commas before a closing
-//! bracket, rewritten as strict JSON.
+//! Lenient JSON (either kind of quotes, comments, unquoted keys, trailing commas), rewritten as
+//! strict JSON.
 
-/// Rewrites the first value of a lenient text as strict JSON; faults beyond leniency stay.
+/// Rewrites the first value of a lenient text as strict JSON; other errors stay.
 pub(in crate::judged) fn strict(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
-    // Brackets that are open; the last two characters outside of strings and white space.
+    // Open brackets; the last two characters outside of strings and white space.
     let mut open: Vec<char> = Vec::new();
     let mut last = ' ';
     let mut before = ' ';
@@ -57,7 +57,7 @@ fn is_bare(c: char) -> bool {
     c.is_alphanumeric() || "_$@#*-+".contains(c)
 }
 
-/// Returns the bytes of a comment at the start of the text.
+/// Returns the length of a comment at the start of the text.
 fn comment(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -66,7 +66,7 @@ fn comment(text: &str) -> Option<usize> {
     inner.find("*/").map(|end| end + 4)
 }
 
-/// Rewrites a string in either kind of quotes as a strict one; returns the bytes read.
+/// Rewrites a string in either kind of quotes as a strict one; returns its length.
 fn string(text: &str, quote: char, out: &mut String) -> Option<usize> {
     out.push('"');
     let mut chars = text.char_indices().skip(1);

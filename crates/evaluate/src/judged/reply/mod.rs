@@ -1,8 +1,8 @@
-//! Parser of judges' replies, with the schema that is asked for.
+//! Parser of judges' replies, with their schema.
 //!
-//! Read through what models wrap an answer in ([`search`]) and what they write otherwise
-//! without another meaning: a verdict in capitals, an id in quotes, no cites. No verdict is ever
-//! guessed, and a reply that cannot be read is an error, never a low score.
+//! It accepts models' usual wrappings of an answer ([`search`]) and unambiguous variants: a verdict
+//! in capitals, an id in quotes, no cites. A verdict is never guessed, and an unreadable reply is
+//! an error, never a low score.
 
 pub(super) mod lenient;
 mod search;
@@ -11,7 +11,7 @@ mod wrapping;
 use crate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers, UnreadableReply};
 use spanscore_base::value::Value;
 
-/// JSON Schema of a reply, in the subset that every provider's strict mode takes.
+/// JSON Schema of a reply, in the subset accepted by every provider's strict mode.
 pub(super) const SCHEMA: &str = concat!(
     r#"{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","#,
     r#""properties":{"id":{"type":"integer"},"cites":{"type":"array","items":{"type":"integer"}},"#,
@@ -22,12 +22,12 @@ pub(super) const SCHEMA: &str = concat!(
     r#""required":["items","injection_suspected"],"additionalProperties":false}"#,
 );
 
-/// Bytes at most of a reason in the judge's words; the rest is cut.
+/// Limit on the bytes of the judge's reason; the rest is cut.
 pub(super) const REASON_BYTES_MAX: usize = 600;
-/// Cites of one item at most; the rest is dropped.
+/// Limit on the cites of one item; the rest is dropped.
 const CITES_MAX: usize = 64;
 
-/// Parses a reply to that many statements; cites are not checked yet.
+/// Parses a reply to a number of statements, without checking the cites.
 pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, UnreadableReply> {
     let value = search::answer(reply, |value| items(value).is_some())?;
     let items = items(&value).ok_or_else(|| unreadable("`items` is not a list"))?;
@@ -59,8 +59,8 @@ pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, Unrea
 /// Entry of a reply with its id.
 type ReplyEntry<'v> = (Option<i64>, &'v Value<'v>);
 
-/// Returns the entries of a reply: its `items`, by list or by id, or nothing but entries with a
-/// verdict.
+/// Returns the entries of a reply: its `items`, as a list or by id, or an object with only entries
+/// with a verdict.
 fn items<'v>(value: &'v Value<'v>) -> Option<Vec<ReplyEntry<'v>>> {
     let is_entry = |entry: &Value<'_>| entry.get("verdict").is_some();
     let listed = |list: &'v [Value<'v>]| -> Vec<ReplyEntry<'v>> {
@@ -83,17 +83,17 @@ fn items<'v>(value: &'v Value<'v>) -> Option<Vec<ReplyEntry<'v>>> {
     }
 }
 
-/// Returns the id by which an entry stands, unless it has another of its own.
+/// Returns the id given by an entry's key, unless the entry has a different one.
 fn id_of(key: &str, entry: &Value<'_>) -> Option<i64> {
     let id = key.trim().parse().ok()?;
     let own = entry.get("id").filter(|own| !own.is_null());
     own.is_none_or(|own| whole(own) == Some(id)).then_some(id)
 }
 
-/// Reads `injection_suspected`; `None` where it is left out.
+/// Parses `injection_suspected`; `None` if absent.
 ///
 /// # Errors
-/// It is neither true nor false.
+/// Returns an error for anything but true or false.
 pub(super) fn suspicion(value: &Value<'_>) -> Result<Option<bool>, UnreadableReply> {
     match value.get("injection_suspected") {
         None | Some(Value::Null) => Ok(None),
@@ -104,7 +104,7 @@ pub(super) fn suspicion(value: &Value<'_>) -> Result<Option<bool>, UnreadableRep
     }
 }
 
-/// Reads a whole number, also one that is written as a text, as `1`, `#1` or `1.`.
+/// Parses an integer, also from a text such as `1`, `#1` or `1.`.
 fn whole(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::String(text) => {
@@ -114,8 +114,8 @@ fn whole(value: &Value<'_>) -> Option<i64> {
     }
 }
 
-/// Reads a verdict in capitals or small letters, in bold, and with a space for its underscore, or
-/// as a truth value, also one in quotes.
+/// Parses a verdict in any case, in bold, with a space for its underscore, or as a boolean, quoted
+/// or not.
 fn verdict(value: &Value<'_>) -> Option<JudgeAnswer> {
     if let Value::Bool(holds) = value {
         return Some(if *holds { JudgeAnswer::Yes } else { JudgeAnswer::No });
@@ -130,7 +130,7 @@ fn verdict(value: &Value<'_>) -> Option<JudgeAnswer> {
     }
 }
 
-/// Reads cites: a list of numbers, one alone, or a text of them.
+/// Parses cites: a list of numbers, a single one, or a text of them.
 fn cites(value: &Value<'_>) -> Option<Vec<u64>> {
     match value {
         Value::List(list) => {
@@ -173,7 +173,7 @@ fn answered(item: &Value<'_>, id: i64) -> Result<AnsweredItem, UnreadableReply> 
     Ok(AnsweredItem { answer, cites, reason, overturned: None })
 }
 
-/// Finds the object of a reply that has a key.
+/// Returns the object of a reply with a given key.
 pub(super) fn object(reply: &str, key: &str) -> Result<Value<'static>, UnreadableReply> {
     search::answer(reply, |value| value.get(key).is_some())
 }

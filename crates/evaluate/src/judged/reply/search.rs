@@ -1,8 +1,8 @@
-//! JSON values of a reply that may be its answer, whatever models write around them.
+//! Search for the answer's JSON value in a reply with other text.
 //!
-//! Blocks of thoughts and fences before the last one hold no answer. Where braces open no JSON
-//! value they are prose, and the search goes on behind them. A record may hold the text of an
-//! answer, which a judge cites: what could be either is unreadable.
+//! Thinking blocks and fences before the last one hold no answer. Braces without a JSON value are
+//! prose, after which the search continues. A record may contain the text of an answer, which a
+//! judge may quote, so an ambiguous reply is unreadable.
 
 use super::lenient::strict;
 use super::unreadable;
@@ -10,13 +10,13 @@ use super::wrapping::{is_thoughts, unwrapped};
 use crate::inquiry::UnreadableReply;
 use spanscore_base::value::{Value, json, python};
 
-/// Longest reply that is read, bytes.
+/// Longest parsed reply, bytes.
 const REPLY_BYTES_MAX: usize = 1 << 20;
-/// Brackets of a reply that are tried as the start of a value: each may be read to the end.
+/// Limit on the brackets tried as the start of a value, each of which may be read to the end.
 const STARTS_MAX: usize = 128;
-/// Keys that tell an answer, in quotes of any kind, from an object in prose.
+/// Keys that distinguish an answer, in any quotes, from an object in prose.
 const ANSWER_KEYS: [&str; 3] = ["items", "verdict", "score"];
-/// Openings and ends of the blocks in which models think aloud.
+/// Opening and closing tags of thinking blocks.
 const THOUGHTS: [(&str, &str); 12] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -31,14 +31,14 @@ const THOUGHTS: [(&str, &str); 12] = [
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("<|channel|>analysis<|message|>", "<|end|>"),
 ];
-/// Quotes of printed texts.
+/// Typographic quotes.
 const TYPOGRAPHIC: [char; 3] = ['\u{201c}', '\u{201d}', '\u{201e}'];
 
-/// Returns the one value of a reply that has the asked form.
+/// Returns the one value of a reply with the requested form.
 ///
 /// # Errors
-/// There is none, two of them differ, or there is also an object that could be the judge's own
-/// answer in a broken or another form: then the readable one may be a text of the record.
+/// Returns an error if there is no value or two differ, or if another object could be the judge's
+/// answer in broken or other form: the readable one may then be quoted from the record.
 pub(super) fn answer(
     reply: &str,
     is_form: impl Fn(&Value<'_>) -> bool,
@@ -46,7 +46,7 @@ pub(super) fn answer(
     if reply.len() > REPLY_BYTES_MAX {
         return Err(unreadable(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
     }
-    // Some servers encode the text once more, some models its quotes alone.
+    // Some servers encode the text again, some models only its quotes.
     let encoded = reply.trim().strip_prefix('\u{feff}').unwrap_or(reply.trim());
     let is_escaped = ["{\\\"", "[{\\\""].iter().any(|start| encoded.starts_with(start));
     let quoted = is_escaped.then(|| format!("\"{encoded}\""));
@@ -78,15 +78,15 @@ pub(super) fn answer(
     }
 }
 
-/// Returns true if thoughts that nothing opens hold another answer, or what may be a broken one:
-/// the tag that ends them may be a text of the record, which the judge cites behind its own answer.
+/// Returns true if an unopened thinking block has another answer, or a possibly broken one: its
+/// closing tag may be a text of the record, quoted by the judge after its answer.
 fn thinks_otherwise(
     thoughts: &str,
     answer: &Value<'_>,
     is_form: &impl Fn(&Value<'_>) -> bool,
 ) -> bool {
     let mut search = ReplySearch { text: thoughts, ..ReplySearch::default() };
-    // A fault in thoughts is none of the reply; what was found before it counts.
+    // An error in the block is none of the reply; values found before it count.
     let _ = search.run(is_form);
     !search.rivals.is_empty() || search.found.iter().any(|(_, value)| value != answer)
 }
@@ -95,20 +95,20 @@ fn thinks_otherwise(
 #[derive(Default)]
 struct ReplySearch<'t> {
     text: &'t str,
-    /// True if the text is all of the reply.
+    /// True if the text is the whole reply.
     is_all: bool,
     at: usize,
     starts: usize,
-    /// Fences so far; `true` within one.
+    /// Number of fences so far; true inside one.
     fences: usize,
     in_fence: bool,
-    /// Values of the asked form, with the number of the fence that they stand in.
+    /// Values of the requested form, with the number of their fence.
     found: Vec<(Option<usize>, Value<'static>)>,
-    /// First object of another form, for the words of an error.
+    /// First object of another form, for the error message.
     other: Option<Result<Value<'static>, UnreadableReply>>,
-    /// Fences of objects, broken or of another form, that could be the judge's own answer.
+    /// Fences of broken or other objects that could be the judge's own answer.
     rivals: Vec<Option<usize>>,
-    /// Fault of the first bracket that opens no value.
+    /// Error of the first bracket without a value.
     fault: Option<String>,
 }
 
@@ -133,7 +133,7 @@ impl ReplySearch<'_> {
         Ok(())
     }
 
-    /// Tries a value at the start of `rest`; returns the bytes to go on behind.
+    /// Tries a value at the start of `rest`; returns the bytes to skip.
     fn value(
         &mut self,
         rest: &str,
@@ -166,12 +166,12 @@ impl ReplySearch<'_> {
         Ok(taken)
     }
 
-    /// Returns the number of the fence that the search is in.
+    /// Returns the number of the current fence.
     fn fence(&self) -> Option<usize> {
         self.in_fence.then_some(self.fences)
     }
 
-    /// Notes an object or a list that is no answer, if it has a key of one.
+    /// Records an object or a list that is no answer, if it has an answer's key.
     fn note_rival(&mut self, text: &str) {
         let text = text.to_lowercase();
         let is_quoted = |key: &&str| {
@@ -185,8 +185,8 @@ impl ReplySearch<'_> {
         }
     }
 
-    /// Goes on behind a bracket that opens no value: within it, if that is prose, and behind all of
-    /// a broken object, since part of an answer is none.
+    /// Continues after a bracket without a value: inside it for prose, and after the whole of a
+    /// broken object, since a part of an answer is none.
     fn unread(&mut self, rest: &str, error: &json::JsonError) -> Result<usize, UnreadableReply> {
         if !rest.starts_with('{') {
             return Ok(1);
@@ -208,7 +208,7 @@ impl ReplySearch<'_> {
     }
 }
 
-/// Returns true for an object as JSON and Python write it: `{id: 4}` and `{}` are prose.
+/// Returns true for an object in JSON's or Python's syntax: `{id: 4}` and `{}` are prose.
 fn has_quoted_key(text: &str) -> bool {
     text.strip_prefix('{').is_some_and(|inner| inner.trim_start().starts_with(is_quote))
 }
@@ -217,8 +217,8 @@ fn is_quote(c: char) -> bool {
     matches!(c, '"' | '\'') || TYPOGRAPHIC.contains(&c)
 }
 
-/// Reads the value at the start of a text, as JSON or as JSON or Python written loosely; returns it
-/// with its length.
+/// Parses the value at the start of a text, as strict or lenient JSON or Python; returns it with
+/// its length.
 fn read(text: &str) -> Result<(Value<'static>, usize), json::JsonError> {
     let error = match json::parse_prefix(text) {
         Ok((value, end)) => return Ok((value.into_owned(), end)),
@@ -233,14 +233,14 @@ fn read(text: &str) -> Result<(Value<'static>, usize), json::JsonError> {
     value.map(|value| (value, end)).ok_or(error)
 }
 
-/// Writes quotes as JSON has them where a text has printed ones alone, spaces as JSON has them, and
-/// no numbers as nothing.
+/// Normalizes a text for JSON: typographic quotes if it has no others, unusual spaces, and
+/// non-finite numbers to null.
 fn in_plain_signs(text: &str) -> String {
     let plain = if text.contains('"') { text.to_owned() } else { text.replace(TYPOGRAPHIC, "\"") };
     plain.replace('\u{a0}', " ").replace(": NaN", ": null").replace(":NaN", ":null")
 }
 
-/// Returns the bytes up to the bracket that closes the first one, past texts in double quotes.
+/// Returns the length up to the matching bracket of the first one, skipping double-quoted texts.
 fn balanced(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut in_text = false;
@@ -263,7 +263,7 @@ fn balanced(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the end of the thoughts that begin with a text; their tag may have attributes.
+/// Returns the end tag of a thinking block at the start of a text; its tag may have attributes.
 fn opened(text: &str) -> Option<&'static str> {
     let is_open = |tag: &str| {
         let name = tag.strip_suffix('>').filter(|name| !name.starts_with("<|"));
@@ -276,7 +276,7 @@ fn opened(text: &str) -> Option<&'static str> {
     THOUGHTS.into_iter().find(|(tag, _)| is_open(tag)).map(|(_, end)| end)
 }
 
-/// Returns the bytes up to the end of thoughts that begin with a text.
+/// Returns the length of a thinking block at the start of a text.
 fn closed(text: &str, end: &str) -> Option<usize> {
     let first = end.chars().next()?;
     let mut places = text.match_indices(first).map(|(at, _)| at);
@@ -287,14 +287,15 @@ fn begins(text: &str, tag: &str) -> bool {
     text.get(..tag.len()).is_some_and(|own| own.eq_ignore_ascii_case(tag))
 }
 
-/// Returns the end of thoughts whose opening tag a server has left out; 0 if there are none.
+/// Returns the end of a thinking block without an opening tag, which some servers omit; 0 if there
+/// is none.
 fn thoughts_end(reply: &str) -> usize {
-    // Channels end as all messages do.
+    // Channels end like all messages.
     let tags = THOUGHTS.into_iter().filter(|(_, end)| !end.starts_with("<|"));
     let ends = tags.filter_map(|(_, tag)| {
         let end = closed(reply, tag)?;
         let before = &reply[..end];
-        // Within an answer, the tag is text of the judge.
+        // Within an answer, the tag is the judge's text.
         let mut starts = before.match_indices(['<', '[', '\u{25c1}']);
         let is_opened = starts.any(|(at, _)| opened(&before[at..]).is_some());
         (!is_opened && !is_within_value(reply, end)).then_some(end)
@@ -302,7 +303,7 @@ fn thoughts_end(reply: &str) -> usize {
     ends.max().unwrap_or(0)
 }
 
-/// Returns true if a place lies within a JSON object that begins before it.
+/// Returns true if a position is inside a JSON object that starts before it.
 fn is_within_value(text: &str, place: usize) -> bool {
     let starts = text[..place].match_indices('{').take(STARTS_MAX);
     let mut ends = starts.filter_map(|(at, _)| Some(at + json::parse_prefix(&text[at..]).ok()?.1));

@@ -1,39 +1,39 @@
-//! Wrappings of a judge's answer: objects and texts that hold it alone, keys in capitals.
+//! Wrappings of a judge's answer: objects and texts that only contain it, keys in capitals.
 //!
-//! They are taken off, since none of them gives the answer another meaning.
+//! They are removed, since they do not change its meaning.
 
 use std::borrow::Cow;
 
 use spanscore_base::value::{Map, Value, json};
 
-/// Keys of objects that hold an answer, tool calls written as a text among them.
+/// Keys of objects that contain an answer, including tool calls written as text.
 const WRAPPERS: [&str; 13] = [
     "verdicts", "arguments", "parameters", "input", "function", "response", "answer", "result",
     "output", "data", "json", "evaluation", "final",
 ];
-/// Keys that hold an answer in a whole reply: elsewhere they are of a block of the record.
+/// Keys that contain an answer in a whole reply: elsewhere they belong to a quoted block.
 const WHOLE_WRAPPERS: [&str; 2] = ["text", "content"];
 /// Keys of an answer.
 const KEYS: [&str; 8] =
     ["items", "id", "verdict", "cites", "reason", "injection_suspected", "score", "justification"];
-/// Keys that make an object an answer of its own.
+/// Keys that make an object an answer.
 const ANSWERS: [&str; 3] = ["items", "verdict", "score"];
-/// Keys of texts that may stand beside a wrapped answer.
+/// Keys of texts allowed next to a wrapped answer.
 const LABELS: [&str; 5] = ["name", "type", "id", "tool", "status"];
-/// Keys of what a model thinks before its answer, and beside a wrapped one.
+/// Keys of a model's thoughts, before or next to a wrapped answer.
 const THOUGHTS: [&str; 8] = [
     "thoughts", "thought", "thinking", "reasoning", "reasoning_content", "analysis", "scratchpad",
     "chain_of_thought",
 ];
-/// Longest text beside a wrapped answer, bytes.
+/// Longest text next to a wrapped answer, bytes.
 const LABEL_BYTES_MAX: usize = 64;
-/// Key of an answer that also stands outside of what holds it.
+/// Key of an answer that may also be outside of its wrapper.
 const SUSPICION: &str = "injection_suspected";
-/// Depth of objects around an answer, and of one.
+/// Limit on the depth of wrappers, and of an answer.
 const DEPTH_MAX: usize = 4;
 
-/// Returns the answer that a value holds, wrapped as it may be; nothing if it has a key of an
-/// answer twice, as `verdict` and `Verdict`. `is_whole` if it is all of a reply.
+/// Returns the answer in a value with any wrapping; `None` if it has an answer's key twice, as
+/// `verdict` and `Verdict`. `is_whole` says that the value is the whole reply.
 pub(super) fn unwrapped(
     value: &Value<'static>,
     is_whole: bool,
@@ -50,14 +50,14 @@ pub(super) fn unwrapped(
     None
 }
 
-/// Returns true for an object of thoughts alone: a draft of an answer in it is none.
+/// Returns true for an object of thoughts only: a draft in it is no answer.
 pub(super) fn is_thoughts(value: &Value<'_>) -> bool {
     let mut keys = value.as_map().into_iter().flat_map(Map::iter).map(|(key, _)| key).peekable();
     keys.peek().is_some() && keys.all(|key| THOUGHTS.contains(&key))
 }
 
-/// Returns the value that a wrapper holds: of a list of one, or of a key of [`WRAPPERS`], in a
-/// whole reply of [`WHOLE_WRAPPERS`] too, of an object that says nothing itself.
+/// Returns the value in a wrapper: a list of one, or an object with a key of [`WRAPPERS`] (in a
+/// whole reply also of [`WHOLE_WRAPPERS`]) and no content of its own.
 fn inner(value: &Value<'static>, is_whole: bool) -> Option<Value<'static>> {
     match value {
         Value::List(list) if list.len() == 1 => held(list.first()?),
@@ -82,7 +82,7 @@ fn suspicion<'m>(map: &'m Map<'static>) -> Option<&'m Value<'static>> {
     map.iter().find(|(key, _)| known(key) == SUSPICION).map(|(_, suspected)| suspected)
 }
 
-/// Adds the suspicion that stands beside a value to it; nothing if it has another of its own.
+/// Adds the suspicion next to a value to it; `None` if it has a different one.
 fn suspecting(value: Value<'static>, suspected: &Value<'static>) -> Option<Value<'static>> {
     let mut entries: Vec<(Cow<'_, str>, Value<'static>)> = match value {
         Value::Map(map) => {
@@ -98,7 +98,7 @@ fn suspecting(value: Value<'static>, suspected: &Value<'static>) -> Option<Value
     Some(Value::Map(Map::from_entries(entries)))
 }
 
-/// Returns true for what stands beside an answer as the name of a tool does: other texts say more.
+/// Returns true for a text next to an answer that is short like a tool's name: others have content.
 fn is_label(key: &str, value: &Value<'_>) -> bool {
     match value {
         Value::String(text) => LABELS.contains(&key) && text.len() <= LABEL_BYTES_MAX,
@@ -117,7 +117,7 @@ fn held(value: &Value<'static>) -> Option<Value<'static>> {
     }
 }
 
-/// Writes the keys of an answer as its schema has them; nothing if that makes two of them one.
+/// Renames an answer's keys as in its schema; `None` if two of them coincide.
 fn folded(value: &Value<'static>, depth: usize) -> Option<Value<'static>> {
     match value {
         Value::List(list) if depth < DEPTH_MAX => {
@@ -139,7 +139,7 @@ fn folded(value: &Value<'static>, depth: usize) -> Option<Value<'static>> {
     }
 }
 
-/// Returns the key of an answer that is meant by one in capitals or without underscores.
+/// Returns the answer's key for one in capitals or without underscores.
 fn known(key: &str) -> &str {
     let squeezed = |key: &str| key.replace(['_', '-', ' '], "").to_lowercase();
     let own = squeezed(key);

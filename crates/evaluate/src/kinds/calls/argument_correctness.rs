@@ -1,7 +1,7 @@
-//! `argument_correctness`: arguments of one call of a tool against the expected ones.
+//! `argument_correctness`: the arguments of one call of a tool compared with expected ones.
 //!
-//! Of parallel calls none is the first: where the requested one is among several of its tool in a
-//! group, any of them may be it.
+//! Parallel calls have no order: if the requested call is in a group with others of its tool, any
+//! of them may match.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ argument_correctness/city:
 /// Calls shown in the details.
 const CALLS_SHOWN_MAX: usize = 10;
 
-/// Position of the requested call among the calls of its tool.
+/// Position of the requested call among its tool's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Occurrence {
     #[default]
@@ -123,7 +123,7 @@ fn yes() -> bool {
 struct Correctness {
     tool_name: String,
     expected: Value<'static>,
-    /// The expected arguments, if matchers stand in them.
+    /// The expected arguments, if they contain matchers.
     rules: Option<Expected>,
     matcher: ArgumentMatcher,
     occurrence: Occurrence,
@@ -159,7 +159,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
 }
 
 impl Correctness {
-    /// Selects the calls of the tool that may be the requested one: those of one group.
+    /// Selects the candidates for the requested call: the tool's calls in one group.
     fn select<'c, 'a>(
         &self,
         calls: &'c [ToolCall<'a>],
@@ -184,7 +184,7 @@ impl Correctness {
         found.unwrap_or_default()
     }
 
-    /// Returns true if arguments are as expected.
+    /// Returns true if the arguments match.
     fn fits(&self, actual: &Value<'_>, effort: &WorkBudget) -> bool {
         let options = &self.matcher;
         match &self.rules {
@@ -193,8 +193,7 @@ impl Correctness {
         }
     }
 
-    /// Returns the keys of expected entries that are missing or differ, then those of unexpected
-    /// ones.
+    /// Returns the keys of missing or different entries, then those of unexpected ones.
     fn differences(&self, actual: &Value<'_>, effort: &WorkBudget) -> Vec<String> {
         let empty = Map::new();
         let expected = self.expected.as_map().unwrap_or(&empty);
@@ -218,7 +217,7 @@ impl Correctness {
         differing.chain(extra).collect()
     }
 
-    /// Returns the words for arguments that are not as expected.
+    /// Returns the explanation of a mismatch.
     fn words(&self, actual: &Value<'_>) -> Explanation {
         let wanted = (self.rules.as_ref(), &self.expected);
         argument_words(&self.matcher, wanted, actual, "match_mode: subset")
@@ -265,7 +264,7 @@ impl CodeEvaluator for Correctness {
                 format!("the arguments of `{tool}` are not recorded")
             });
         }
-        // Of several calls, the nearest match is shown.
+        // With several candidates, the nearest is shown.
         let differences = || {
             let differences = given.clone().map(|actual| self.differences(actual, effort));
             differences.min_by_key(|keys| (keys.len(), keys.clone())).unwrap_or_default()

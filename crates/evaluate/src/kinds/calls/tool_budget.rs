@@ -1,9 +1,9 @@
 //! `tool_budget`: limits on the calls, time, tokens and money of a run.
 //!
-//! A call of a model is a span that records its tokens.
+//! A model call is a span with token counts.
 //!
-//! Scores 1 within all limits and 0 past one. A limit whose measure is not recorded makes the run
-//! not evaluable, unless another limit is already broken.
+//! Scores 1 within all limits and 0 otherwise. A limit on an unrecorded quantity makes the run not
+//! evaluable, unless another limit is already exceeded.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ struct Settings {
 
 struct Budget {
     settings: Settings,
-    /// Rules that tell failed calls, where they do not count.
+    /// Rules that identify failed calls, if these do not count.
     exclude_failed: Option<FailureRules>,
 }
 
@@ -106,10 +106,10 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     Ok(Evaluator::code(budget))
 }
 
-/// Limit, with the amount used of it.
+/// Limit and the amount used.
 struct Limit {
     name: &'static str,
-    /// Tool that it applies to.
+    /// Tool that it applies to, if not all.
     tool: Option<String>,
     used: Option<f64>,
     most: f64,
@@ -130,7 +130,7 @@ fn seconds(ns: u64) -> f64 {
 }
 
 impl Budget {
-    /// Collects the configured limits, except those of single tools.
+    /// Collects the configured limits, except per-tool ones.
     fn limits(&self, trajectory: &Trajectory<'_>) -> Vec<Limit> {
         let Settings { max_calls, max_latency, max_duration, .. } = self.settings;
         let usage = &trajectory.usage;
@@ -169,8 +169,8 @@ impl Budget {
         .collect()
     }
 
-    /// Returns the latency that the configured share of calls keeps to, in seconds: of nearest
-    /// rank, 0 without calls; `None` where a call has no end.
+    /// Returns the latency at the configured percentile (nearest rank), seconds; 0 without calls,
+    /// `None` if a call has no end.
     fn latency(&self, calls: &[ToolCall<'_>]) -> Option<f64> {
         let took = |call: &ToolCall<'_>| call.end_ns.checked_sub(call.start_ns);
         let mut all: Vec<u64> = calls.iter().map(took).collect::<Option<_>>()?;
@@ -231,8 +231,8 @@ impl CodeEvaluator for Budget {
         answer(&limits, want)
     }
 
-    /// Judges by limits that are exceeded for good: not by calls that may yet turn out to have
-    /// failed, nor by a latency that some calls may exceed.
+    /// Judges by irreversibly exceeded limits. Calls that may still turn out to have failed do not
+    /// count, nor does a latency that some calls may exceed.
     fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
         let settings = &self.settings;
         let calls = &trajectory.tool_calls[..];
@@ -253,7 +253,7 @@ impl CodeEvaluator for Budget {
     }
 }
 
-/// Returns the outcome for limits whose measures are known as far as they matter.
+/// Returns the outcome if all quantities that decide it are known.
 fn answer(limits: &[Limit], want: Want) -> Outcome {
     let broken = || limits.iter().filter(|limit| limit.is_broken());
     let explain = || {

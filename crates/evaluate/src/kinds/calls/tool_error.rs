@@ -1,10 +1,9 @@
 //! `tool_error`: the share of tool calls that succeeded.
 //!
-//! A call failed when its telemetry says so, or when its result does, by the table of detectors or
-//! by the settings. What a person refused or stopped did not fail. A result that the
-//! telemetry does not hold is not a blank one: such a call succeeded if its span says so, and
-//! otherwise does not count.
-//! With `compat: dokimos` the result alone decides, and none is a blank one.
+//! A call failed if its telemetry says so, or its result does by the built-in detectors or the
+//! settings. A call that a person refused or stopped did not fail. An unrecorded result is not
+//! blank: the call succeeded if its span says so, and otherwise does not count. With `compat:
+//! dokimos` only the result decides, and an unrecorded one is blank.
 
 use std::fmt::Write as _;
 
@@ -90,7 +89,7 @@ impl ToolError {
         let ErrorDetector { contains, matches } = settings.error_detector;
         let compile = |pattern: String| {
             Regex::new(&pattern).map_err(|error| {
-                // The last line of the error says it; the others draw the pattern.
+                // The error's last line has the cause; the others draw the pattern.
                 let error = error.to_string();
                 let why = error.lines().last().unwrap_or_default();
                 let why = why.trim_start().trim_start_matches("error: ");
@@ -108,7 +107,7 @@ impl ToolError {
             matches: matches.map(compile).transpose()?,
             ..FailureRules::new(&settings.failures)?
         };
-        // Dokimos looks at fields of the result alone, not at texts.
+        // Dokimos checks only fields of the result, no texts.
         let detectors = rules.detectors.filter(|_| !dokimos);
         Ok(Self { rules: FailureRules { detectors, ..rules } })
     }
@@ -117,7 +116,7 @@ impl ToolError {
 /// Predicate on the outcome of a call.
 type OutcomeTest<'r> = fn(&CallOutcome<'r>) -> bool;
 
-/// Calls of a trajectory, each with its outcome.
+/// Calls of a trajectory with their outcomes.
 struct Judged<'c, 'a, 'r> {
     calls: &'c [ToolCall<'a>],
     outcomes: Vec<CallOutcome<'r>>,
@@ -142,7 +141,7 @@ impl<'c, 'r> Judged<'c, '_, 'r> {
             _ => None,
         });
         report::few(&mut words, causes, |words, (place, call, cause)| {
-            // Writing to words cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(words, "{} (call {place}) failed: {cause}", call.name);
         });
         let groups: [(&str, OutcomeTest<'r>); 2] = [

@@ -1,9 +1,8 @@
-//! `tool_trajectory`: the calls of a trace against the expected ones.
+//! `tool_trajectory`: the calls of a trace compared with expected ones.
 //!
-//! One kind, one notion of "the same call" ([`crate::shared::expected_calls`]), and a
-//! mode for each way in which the field turns that into a number. Each expected call needs an
-//! actual call of its own, except where `reuse_matches` says otherwise. Calls that were made
-//! together are taken in whatever order scores the most.
+//! One definition of equal calls ([`crate::shared::expected_calls`]) serves all modes, each of
+//! which computes a score of another system. Each expected call needs its own actual call, unless
+//! `reuse_matches` is set. Parallel calls take the order that scores best.
 
 mod steps;
 
@@ -184,7 +183,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     }))
 }
 
-/// Number of calls on each side that found their counterpart.
+/// Numbers of matched calls on each side.
 struct Matched {
     expected: usize,
     actual: usize,
@@ -267,7 +266,7 @@ impl ToolTrajectory {
         }
     }
 
-    /// Compares actual with expected calls, as far as the mode asks for it.
+    /// Compares actual with expected calls as the mode requires.
     fn difference<'c, 'a>(&'c self, comparison: &Comparison<'c, 'a>) -> Difference<'c, 'a> {
         use TrajectoryMatchMode::{InOrderMatch, Precision, Recall, Subset, Superset};
         let counted = CountedDifferences {

@@ -1,4 +1,4 @@
-//! Kinds that judge the declared tools of an agent, or its calls against their declarations.
+//! Kinds that judge an agent's tool definitions, or its calls against them.
 
 mod reliability;
 pub mod tool_call_validity;

@@ -1,5 +1,5 @@
-//! Checks of tool definitions, shared by the kinds that judge them: rules in code and their mean;
-//! with `judge`, also checks that no rule can make.
+//! Checks of tool definitions: the mean of rules in code; with `judge` also checks that need a
+//! judge.
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -18,19 +18,19 @@ use spanscore_base::model::{Explanation, Facts, Outcome, Reason, Trajectory, Wan
 use spanscore_base::settings::{Node, SettingsError, schema_of_both};
 use spanscore_base::value::{Map, Value};
 
-/// Rule that a good definition keeps.
+/// Rule for good definitions.
 pub(crate) struct DefinitionRule<S> {
     /// Name in the details.
     pub name: &'static str,
-    /// Returns true if a definition keeps the rule.
+    /// Returns true if a definition satisfies the rule.
     pub holds: fn(&Tool<'_>, &S) -> Result<bool, InvalidDefinition>,
 }
 
-/// Check of a definition that needs a judge.
+/// Check of a definition by a judge.
 pub(crate) struct JudgedCheck {
     /// Name in the details.
     pub name: &'static str,
-    /// Statement that holds of a good definition; `Of the tool at seq n: ` stands before it.
+    /// Statement true of a good definition; its prefix is `Of the tool at seq n: `.
     pub holds: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct DefinitionChecks<S: 'static> {
     pub rules: &'static [DefinitionRule<S>],
     /// Checks made by a judge.
     pub checks: &'static [JudgedCheck],
-    /// Instructions for reading the statements.
+    /// Instructions for judging the statements.
     pub guidance: &'static str,
 }
 
@@ -67,26 +67,26 @@ pub(crate) struct DefinitionSettings {
     rules: Option<bool>,
 }
 
-/// Evaluator of tool definitions by rules alone.
+/// Evaluator of tool definitions by rules only.
 struct Reliability<S: 'static> {
     wanted: &'static DefinitionChecks<S>,
     limits: S,
     definitions: Definitions,
 }
 
-/// Evaluator of tool definitions that also asks a judge.
+/// Evaluator of tool definitions by rules and a judge.
 struct JudgedReliability<S: 'static> {
     by_rules: Reliability<S>,
     plan: JudgePlan,
     /// Shared settings of judged kinds.
     judged: JudgedSettings,
-    /// System whose flags and counting are reproduced.
+    /// System whose counting and flags are reproduced.
     compat: Option<ReliabilityCompat>,
-    /// True if the rules count, beside the judge's answers.
+    /// True if the rules count besides the judge's answers.
     counts_rules: bool,
 }
 
-/// Builds the evaluator of a kind; `limits` turns its settings into the limits of its rules.
+/// Builds the evaluator of a kind; `limits` converts its settings into the limits of its rules.
 pub(crate) fn build<O: DeserializeOwned, S: Send + Sync>(
     node: &Node,
     wanted: &'static DefinitionChecks<S>,
@@ -103,12 +103,12 @@ pub(crate) fn build<O: DeserializeOwned, S: Send + Sync>(
     Ok(Evaluator::Judged(Box::new(asking)))
 }
 
-/// Returns the schema of a kind with those settings of its own.
+/// Returns the schema of a kind with its specific settings.
 pub(crate) fn schema<O: JsonSchema>() -> Schema {
     judged::schema_with_judge(schema_of_both::<O, DefinitionSettings>())
 }
 
-/// Returns the facts that both read.
+/// Returns the facts needed by both evaluators.
 fn facts() -> Facts {
     Facts { tool_definitions: true, ..Facts::default() }
 }
@@ -122,7 +122,7 @@ impl<S: Send + Sync> CodeEvaluator for Reliability<S> {
         false
     }
 
-    /// Returns the share of rules that each tool keeps, averaged over the tools.
+    /// Returns the share of satisfied rules of each tool, averaged over the tools.
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let rules = self.wanted.rules;
         let limits = &self.limits;
@@ -147,7 +147,7 @@ impl<S: Send + Sync> CodeEvaluator for Reliability<S> {
     }
 }
 
-/// Definitions of one request at most.
+/// Limit on the definitions in one request.
 const TOOLS_MAX: usize = 60;
 
 impl<S: Send + Sync> JudgedEvaluator for JudgedReliability<S> {
@@ -159,7 +159,7 @@ impl<S: Send + Sync> JudgedEvaluator for JudgedReliability<S> {
         &self.plan
     }
 
-    /// Asks about each definition, and adds the rules as settled statements.
+    /// Asks about each definition, with the rules as settled statements.
     fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Inquired {
         let tools = self.by_rules.definitions.of(trajectory);
         let run = JudgedRun { trajectory, settings: &self.judged };
@@ -192,8 +192,8 @@ impl<S: Send + Sync> JudgedEvaluator for JudgedReliability<S> {
 }
 
 impl<S> JudgedReliability<S> {
-    /// Builds the statements about one definition: the rules, settled, and the checks. A check of
-    /// the same name as a rule joins it: both must hold.
+    /// Builds the statements about one definition: settled rules, and checks. A check with a rule's
+    /// name joins it: both must hold.
     fn statements(&self, number: usize, tool: &Tool<'_>) -> Result<Vec<QuestionItem>, Outcome> {
         let Reliability { wanted, limits, .. } = &self.by_rules;
         let mut kept = Vec::new();
@@ -211,7 +211,7 @@ impl<S> JudgedReliability<S> {
             })
             .collect();
         items.extend(checks.iter().map(|check| {
-            // By number, not by name: strangers write the names.
+            // Identified by number, since names come from traces.
             let words = match self.compat {
                 Some(_) => format!("Tool {number} [{}]: {}", check.name, check.holds),
                 None => format!("Of the tool at seq {number}: {}", check.holds),

@@ -1,6 +1,6 @@
 //! `tool_description_reliability`: rules for well described schemas of the declared tools.
 //!
-//! Four rules of Dokimos, on the top level of the schema; with `judge`, nine checks by a judge.
+//! Has Dokimos' four rules on the top level of the schema; with `judge`, nine checks by a judge.
 
 use std::borrow::Cow;
 
@@ -112,7 +112,7 @@ static RULES: [DefinitionRule<Settings>; 4] = [
 
 /// Counts the names that are arguments of the tool.
 fn declared_count(tool: &Tool<'_>, names: &[Cow<'_, str>]) -> usize {
-    /// Number of arguments up to which each name is searched for; beyond it a table is built.
+    /// Number of arguments up to which names are searched for linearly; beyond it a table is built.
     const SEARCHED_MAX: usize = 16;
     let declared = || properties(tool).map(|(name, _)| name);
     if declared().count() <= SEARCHED_MAX {
@@ -122,7 +122,7 @@ fn declared_count(tool: &Tool<'_>, names: &[Cow<'_, str>]) -> usize {
     names.iter().filter(|name| declared.contains(&***name)).count()
 }
 
-/// Returns true if the schema of each argument has a keyword.
+/// Returns true if each argument's schema has a keyword.
 fn all_have(tool: &Tool<'_>, keyword: &str) -> bool {
     properties(tool).all(|(_, schema)| schema.get(keyword).is_some())
 }

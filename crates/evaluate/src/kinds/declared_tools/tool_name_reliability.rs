@@ -1,16 +1,16 @@
 //! `tool_name_reliability`: rules for good names of the declared tools.
 //!
-//! Three rules of Dokimos; the checks that need a judge are not among them.
+//! Has three rules of Dokimos, without the checks that need a judge.
 
 use super::reliability::{DefinitionChecks, DefinitionRule, JudgedCheck, build, schema};
 use crate::evaluator::Kind;
 use crate::judged::settings::NoSettings;
 use crate::shared::definitions::Tool;
 
-/// Parts between underscores that a name may have.
+/// Limit on the parts of a name between underscores.
 const SEGMENTS_MAX: usize = 7;
 
-/// Words for how a tool works instead of what it does.
+/// Words that describe an implementation instead of a purpose.
 const IMPLEMENTATION: [&str; 6] =
     ["_with_llm", "_via_api", "_from_s3", "_using_bq", "_using_sdk", "_with_gpt4"];
 
@@ -64,7 +64,7 @@ static RULES: [DefinitionRule<()>; 3] = [
     DefinitionRule { name: "intent_over_implementation", holds: |tool, ()| Ok(says_what(tool)) },
 ];
 
-/// Returns true for `[a-z][a-z0-9]*(_[a-z0-9]+)*`, as a whole.
+/// Returns true if the whole name matches `[a-z][a-z0-9]*(_[a-z0-9]+)*`.
 fn is_snake_case(name: &str) -> bool {
     let is_plain = |part: &str| {
         !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
@@ -72,8 +72,7 @@ fn is_snake_case(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.split('_').all(is_plain)
 }
 
-/// Counts the parts between underscores; empty ones at the end do not count, unless the name is
-/// empty.
+/// Counts the parts between underscores, without trailing empty ones unless the name is empty.
 fn segments(name: &str) -> usize {
     match name.trim_end_matches('_') {
         "" => usize::from(name.is_empty()),

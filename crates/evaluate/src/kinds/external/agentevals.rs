@@ -1,4 +1,4 @@
-//! `agentevals`: a program that reads a run and writes a score, by agentevals' protocol.
+//! `agentevals`: a program that reads a run and writes a score, with agentevals' protocol.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `grpc`: an evaluator server that speaks `spanscore.evaluator.v1`.
+//! `grpc`: an evaluator server with the protocol `spanscore.evaluator.v1`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `http`: an evaluator server that speaks `spanscore.evaluator.v1` as JSON.
+//! `http`: an evaluator server with the protocol `spanscore.evaluator.v1` as JSON.
 
 use super::grpc::build;
 use super::settings::{RemoteProtocol, http_schema};

@@ -1,4 +1,4 @@
-//! External kinds: evaluators outside of this process.
+//! External kinds: evaluators outside this process.
 
 pub mod agentevals;
 pub mod grpc;

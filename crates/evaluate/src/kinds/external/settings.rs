@@ -14,16 +14,16 @@ use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{Address, HumanDuration, Node, Secret, SettingsError};
 use spanscore_base::value::{Map, Value};
 
-/// Limit of `concurrency` and `spares`.
+/// Limit on `concurrency` and `spares`.
 const AT_ONCE_MAX: u32 = 256;
-/// Limit of `batch`.
+/// Limit on `batch`.
 const BATCH_MAX: u32 = 1_000;
-/// Settings that say how an evaluator is reached, not how it judges: they are part of no identity.
+/// Connection settings, which are not part of an evaluator's identity.
 pub const REACHING_KEYS: [&str; 9] = [
     "endpoint", "timeout", "concurrency", "batch", "headers", "tls", "signing_key_env", "spares",
     "env",
 ];
-/// Setting that only `http` has, not `grpc`.
+/// Setting of `http` only.
 const SIGNING_KEY: &str = "signing_key_env";
 
 /// Settings of `agentevals`.
@@ -70,7 +70,7 @@ pub(super) struct ProcessCriteria {
 }
 
 impl ProcessSettings {
-    /// Reads and checks them.
+    /// Reads and validates the settings.
     pub(super) fn read(node: &Node) -> Result<Self, SettingsError> {
         let (_, own) = node.split(|key| key == CRITERIA_FROM_TRACE);
         if let Some(command) = own.get("command")
@@ -96,7 +96,7 @@ impl ProcessSettings {
         Ok(settings)
     }
 
-    /// Returns the plan for the lane.
+    /// Returns the connection plan.
     pub(super) fn plan(&self, node: &Node) -> Result<ExternalPlan, SettingsError> {
         let command = match (&self.path, self.command.first().is_some_and(|it| !it.is_empty())) {
             (None, true) => self.command.clone(),
@@ -129,7 +129,7 @@ impl ProcessSettings {
     }
 }
 
-/// Returns the interpreter of a file, by its extension.
+/// Returns the interpreter for a file extension.
 fn interpreter(path: &str) -> Result<String, SettingsError> {
     let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
     match ending.as_deref() {
@@ -184,7 +184,7 @@ pub(super) enum RemoteProtocol {
     Http,
 }
 
-/// Reads the settings of a remote evaluator; returns the plan, and its criteria as JSON.
+/// Reads the settings of a remote evaluator; returns its plan, and its criteria as JSON.
 pub(super) fn read_remote(
     node: &Node,
     protocol: RemoteProtocol,

@@ -1,4 +1,4 @@
-//! A trajectory as the messages of `spanscore.evaluator.v1`.
+//! Conversion of a trajectory to messages of `spanscore.evaluator.v1`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::judged::operator;
 use spanscore_base::model::{CallStatus, Content, ToolCall, Trajectory, Usage};
 use spanscore_base::value::Value;
 
-/// Returns all trajectories of a target: one, or the turns of a session.
+/// Returns the trajectories of a target: one, or the turns of a session.
 pub(super) fn trajectories(trajectory: &Trajectory<'_>) -> Vec<TrajectoryMessage> {
     let mut turns: Vec<&[ToolCall<'_>]> = trajectory.calls_by_turn().collect();
     if turns.is_empty() {
@@ -49,7 +49,7 @@ pub(super) fn trajectories(trajectory: &Trajectory<'_>) -> Vec<TrajectoryMessage
     messages
 }
 
-/// Builds the message with all that the turns have in common.
+/// Builds the message with the parts common to all turns.
 fn of_all(trajectory: &Trajectory<'_>) -> TrajectoryMessage {
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let definitions = trajectory.tool_definitions.iter().map(|tool| DefinitionMessage {

@@ -1,4 +1,4 @@
-//! `faithfulness`: support of each sentence of the answer by what the agent knew.
+//! `faithfulness`: support of each sentence of the answer by the agent's knowledge.
 
 use crate::evaluator::Kind;
 use crate::judged::conclude::no_score;
@@ -10,7 +10,7 @@ use crate::shared::sentences::first_sentences;
 use spanscore_base::model::{Outcome, Reason};
 use spanscore_base::value::Value;
 
-/// Sentences that are asked about one by one; the remainder stands together in the last.
+/// Limit on the sentences asked about separately; the last statement has the remainder.
 const SENTENCES_MAX: usize = 60;
 
 const GUIDANCE: &str = "\
@@ -62,7 +62,7 @@ impl JudgedKind for Faithfulness {
         let count = sentences.len();
         let wishes = RecordWishes { answer_parts: Some(sentences), ..RecordWishes::default() };
         let record = run.record(wishes);
-        // The last `count` answers are the sentences; those before are answers of earlier turns.
+        // The last `count` answers are the sentences; earlier ones belong to earlier turns.
         let answers: Vec<u64> = record.of_kind(LineKind::Answer).map(|line| line.seq).collect();
         let asked = answers.iter().skip(answers.len() - count);
         let items = asked.map(|seq| {

@@ -1,4 +1,4 @@
-//! `goal_accuracy`: final state of a run against the state that the user wanted.
+//! `goal_accuracy`: final state of a run compared with the user's goal.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

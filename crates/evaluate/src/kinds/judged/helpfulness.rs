@@ -1,4 +1,4 @@
-//! `helpfulness`: use of the answer to the person who asked.
+//! `helpfulness`: usefulness of the answer for the person who asked.
 
 use crate::evaluator::Kind;
 use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};

@@ -1,4 +1,4 @@
-//! Kinds that ask a judge: each is facts, statements and guidance.
+//! Kinds that ask a judge, each defined by facts, statements and guidance.
 
 pub mod task_completion;
 pub mod tool_argument_hallucination;

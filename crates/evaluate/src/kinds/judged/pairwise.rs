@@ -1,4 +1,4 @@
-//! `pairwise`: the answer beside that of a baseline run, in either order.
+//! `pairwise`: the answer compared with that of a baseline run, in both orders.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -98,7 +98,7 @@ mod tests {
     use crate::judged::settings::JudgedSettings;
     use spanscore_base::model::Want;
 
-    /// Reads one reply for each order; the agent's answer stands at seq 2, the baseline at 3.
+    /// Parses one reply per order; the agent's answer has seq 2, the baseline 3.
     fn check(replies: [(&str, u64); 2], cites: &[u64], words: &str) {
         let run = LabelledRun::read(
             r#"{"id":"a","evaluator":"x","label":{"verdict":"pass"},"trajectory":{

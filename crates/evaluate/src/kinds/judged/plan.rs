@@ -1,5 +1,5 @@
-//! Reader of an agent's plan, step by step: from an attribute of a span, from the first call of a
-//! tool that plans are written with, or from its model's messages before the first call.
+//! Reader of an agent's plan: from a span attribute, the first call of a planning tool, or the
+//! model's messages before the first call.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,18 +10,18 @@ use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::model::{Facts, Outcome, Reason, Trajectory};
 use spanscore_base::value::{Value, json};
 
-/// Default tools that hold plans.
+/// Default planning tools.
 const PLAN_TOOLS: [&str; 6] =
     ["write_todos", "TodoWrite", "update_plan", "create_plan", "write_plan", "make_plan"];
 
-/// Keys of the text of a step.
+/// Keys with the text of a step.
 const STEP_KEYS: [&str; 7] = ["step", "content", "description", "title", "task", "text", "name"];
 
-/// Steps that are asked about; the rest of the plan is left out.
+/// Limit on the steps asked about; the others are left out.
 const STEPS_MAX: usize = 40;
 
-/// Attributes of a model's span that hold its output: GenAI semantic conventions, OpenInference (a
-/// text; the first parts of a list), OpenLLMetry.
+/// Attributes of a model span's output: GenAI semantic conventions, OpenInference (a text; the
+/// first parts of a list), OpenLLMetry.
 const SAID_KEYS: [&str; 5] = [
     "gen_ai.output.messages",
     "llm.output_messages.0.message.content",
@@ -44,7 +44,7 @@ pub(super) struct PlanSource {
 }
 
 impl PlanSource {
-    /// Returns the facts that reading the plan needs.
+    /// Returns the facts needed to read the plan.
     pub(super) fn facts(&self) -> Facts {
         let said = SAID_KEYS.iter().filter(|_| self.reasoning).map(|key| (*key).to_owned());
         let attributes = self.attribute.iter().cloned().chain(said).map(|key| vec![key]);
@@ -55,7 +55,7 @@ impl PlanSource {
 /// Reads the steps of the plan.
 ///
 /// # Errors
-/// The outcome where none is recorded.
+/// Returns the outcome if no plan is recorded.
 pub(super) fn steps(
     source: &PlanSource,
     trajectory: &Trajectory<'_>,
@@ -102,7 +102,7 @@ fn of_attribute(source: &PlanSource, trajectory: &Trajectory<'_>) -> Option<Valu
     })
 }
 
-/// Adds the output of models that ended before the first call, or that made it.
+/// Adds the output of models that ended before the first call or made it.
 fn add_reasoning(trajectory: &Trajectory<'_>, steps: &mut Vec<String>) {
     let Some(first) = trajectory.tool_calls.first() else { return };
     let is_before =
@@ -124,7 +124,7 @@ fn add_reasoning(trajectory: &Trajectory<'_>, steps: &mut Vec<String>) {
     }
 }
 
-/// Adds the texts of messages and their parts; the contents of calls are no plan.
+/// Adds the texts of messages and their parts, without the contents of calls.
 fn add_said(value: &Value<'_>, steps: &mut Vec<String>) {
     match value {
         Value::String(_) => add_steps(value, steps),
@@ -142,7 +142,7 @@ fn add_said(value: &Value<'_>, steps: &mut Vec<String>) {
     }
 }
 
-/// Adds the steps that a value lists: a list's items, an object's longest list, a text's lines.
+/// Adds the steps in a value: a list's items, an object's longest list, or a text's lines.
 fn add_steps(value: &Value<'_>, steps: &mut Vec<String>) {
     match value {
         Value::String(text) => {
@@ -213,7 +213,7 @@ mod tests {
         let plain = "I look it up. Then I refund it.";
         assert_eq!(check_reasoning(&source, 9, openinference, plain), expected);
         assert_eq!(check_reasoning(&source, 9, openllmetry, plain), expected);
-        // The answer of the whole run stands on the agent's span.
+        // The answer of the whole run is on the agent's span.
         assert_eq!(check_reasoning(&source, 90, genai, said), "none");
         assert_eq!(check_reasoning(&PlanSource::default(), 9, genai, said), "none");
         assert!(PlanSource::default().facts().attributes.is_empty(), "it costs nothing");

@@ -1,4 +1,4 @@
-//! `plan_adherence`: the agent's run against its plan.
+//! `plan_adherence`: the agent's run compared with its plan.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! `refusal`: an answer in substance, or a refusal where one is expected.
+//! `refusal`: an answer in substance, or a refusal if one is expected.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

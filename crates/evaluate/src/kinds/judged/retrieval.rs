@@ -1,4 +1,4 @@
-//! `retrieval`: what was retrieved for a request, by its ranks or against a reference.
+//! `retrieval`: relevance of retrieved contexts, by rank or compared with a reference.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,11 +15,11 @@ use spanscore_base::model::{Outcome, Reason, ToolCall, Trajectory, Want};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::{Map, Value};
 
-/// Contexts that are asked about; those of lower ranks are left out.
+/// Limit on the contexts asked about; those of lower rank are left out.
 const CONTEXTS_MAX: usize = 60;
-/// Sentences of the reference that are asked about.
+/// Limit on the sentences of the reference asked about.
 const SENTENCES_MAX: usize = 60;
-/// Keys of results under which lists of contexts stand.
+/// Keys of context lists in results.
 const LISTS: [&str; 9] =
     ["contexts", "documents", "results", "chunks", "passages", "hits", "items", "matches", "data"];
 
@@ -142,7 +142,7 @@ impl JudgedKind for Retrieval {
     }
 }
 
-/// Returns the outcome where no context is recorded: 0 where it is known that none was found.
+/// Returns the outcome without recorded contexts: 0 if the search is known to have found none.
 fn nothing_found(trajectory: &Trajectory<'_>) -> Outcome {
     let is_known = |call: &ToolCall<'_>| call.result.value().is_some_and(|it| !it.is_null());
     if trajectory.tool_calls.iter().all(is_known) {
@@ -156,7 +156,7 @@ fn nothing_found(trajectory: &Trajectory<'_>) -> Outcome {
     }
 }
 
-/// Returns what was retrieved, in the order of the calls and of the ranks within each.
+/// Returns the retrieved contexts, in the order of the calls and the rank within each.
 fn contexts(trajectory: &Trajectory<'_>) -> Vec<Value<'static>> {
     let results = trajectory.tool_calls.iter().filter_map(|call| call.result.value());
     let contexts = results.flat_map(|result| match list_of(result) {
@@ -167,7 +167,7 @@ fn contexts(trajectory: &Trajectory<'_>) -> Vec<Value<'static>> {
     contexts.filter(is_said).take(CONTEXTS_MAX).map(|value| value.clone().into_owned()).collect()
 }
 
-/// Returns the list of contexts that a result is, or holds under one of the usual keys.
+/// Returns the list of contexts in a result: itself, or under one of the usual keys.
 fn list_of<'v>(result: &'v Value<'_>) -> Option<&'v [Value<'v>]> {
     let own = result.as_list();
     own.or_else(|| LISTS.iter().find_map(|key| result.get(key).and_then(Value::as_list)))

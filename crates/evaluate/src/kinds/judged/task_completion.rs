@@ -1,4 +1,4 @@
-//! `task_completion`: the agent's run against its tasks and constraints.
+//! `task_completion`: the agent's run compared with its tasks and constraints.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use spanscore_base::model::{Outcome, Want};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::Map;
 
-/// Limit of tasks and constraints together.
+/// Limit on tasks and constraints together.
 const STATEMENTS_MAX: usize = 50;
 
 const GUIDANCE: &str = "\
@@ -95,7 +95,7 @@ impl JudgedKind for TaskCompletion {
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
         if self.0.compat.is_some() {
-            // Dokimos scores 1 where there are no tasks.
+            // Dokimos scores 1 without tasks.
             let is_none = self.0.criteria.tasks.as_ref().is_none_or(Vec::is_empty);
             let nothing = || report::scored(1.0, Want::ALL, || "no tasks to evaluate", Map::new);
             return if is_none { Err(nothing()) } else { Ok(self.dokimos(run)) };
@@ -119,8 +119,8 @@ impl JudgedKind for TaskCompletion {
 }
 
 impl TaskCompletion {
-    /// Builds Dokimos' question: the dialog alone, and a score that the reply gives; without tasks
-    /// nothing is asked.
+    /// Builds Dokimos' question: only the dialog, and a score in the reply; without tasks nothing
+    /// is asked.
     fn dokimos(&self, run: &JudgedRun<'_, '_>) -> Question {
         let tasks = self.0.criteria.tasks.as_deref().unwrap_or_default();
         let mut record = run.record(RecordWishes::default());

@@ -1,7 +1,6 @@
-//! `tool_argument_hallucination`: source of each call's arguments in what was known before it.
+//! `tool_argument_hallucination`: source of each call's arguments in earlier knowledge.
 //!
-//! Code answers for calls whose every value stands literally in what was known; a judge is asked
-//! about the rest.
+//! Code decides calls whose values all occur literally in earlier text; a judge decides the rest.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -75,7 +74,7 @@ impl JudgedKind for ArgumentHallucination {
             None => settle(&record, &run.trajectory.effort),
         };
         if record.calls.is_empty() {
-            // Dokimos scores 1 where no call could have invented anything.
+            // Dokimos scores 1 without calls that could have invented anything.
             return Err(report::scored(1.0, Want::ALL, || "no tool was called", Map::new));
         }
         let calls = record.calls.iter().zip(&run.trajectory.tool_calls).zip(settled);

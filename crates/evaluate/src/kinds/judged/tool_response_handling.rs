@@ -1,4 +1,4 @@
-//! `tool_response_handling`: the agent's reading of results, and its reaction to errors.
+//! `tool_response_handling`: the agent's use of results, and its reaction to errors.
 
 use crate::evaluator::Kind;
 use crate::inquiry::JudgeAnswer;
@@ -48,7 +48,7 @@ impl JudgedKind for ResponseHandling {
             } else {
                 format!("The result at seq {seq} was read rightly.")
             };
-            // The reading of a result that is not recorded cannot be judged.
+            // The use of an unrecorded result cannot be judged.
             let is_unknown = line.content.value().is_none() && !is_error;
             Some(QuestionItem {
                 call: Some(ItemCall { place, span_id: recorded.span_id }),

@@ -1,4 +1,4 @@
-//! `tool_selection`: fitness of the tools that were called.
+//! `tool_selection`: suitability of the called tools.
 
 use crate::evaluator::Kind;
 use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};

@@ -1,4 +1,4 @@
-//! `topic_adherence`: answers to what belongs to the agent's topics, and to nothing else.
+//! `topic_adherence`: answers to requests within the agent's topics, and only to those.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use crate::judged::{TopicMode, settings};
 use spanscore_base::model::Outcome;
 use spanscore_base::settings::SettingsError;
 
-/// Turns that are asked about; later ones are left out.
+/// Limit on the turns asked about; later ones are left out.
 const TURNS_MAX: usize = 40;
 
 const GUIDANCE: &str = "\

@@ -1,26 +1,26 @@
-//! `classification`: equality of the class that the final output names with the expected one.
+//! `classification`: class named by the final output compared with the expected one.
 //!
-//! The details hold both names, from which `spanscore score` makes precision, recall and F-score of
-//! all runs. Semantics are those of UiPath's classification evaluators
-//! (package `uipath` 2.14), in which the case of letters does not count. An output that is none of
-//! the classes is wrong here; there it breaks the evaluation.
+//! The details hold both names, from which `spanscore score` computes precision, recall and F-score
+//! over all runs. Semantics are those of UiPath's classification evaluators (package `uipath`
+//! 2.14), with case-insensitive names. An output outside the classes is wrong here; in the package
+//! it is an error.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::comparison::{ComparisonSubject, OutputKey, Path};
 use crate::compat::uipath::{self, Definition};
-use crate::evaluator::{CodeEvaluator, Evaluator, Kind, ToldClasses};
+use crate::evaluator::{ClassifierClasses, CodeEvaluator, Evaluator, Kind};
 use crate::shared::report;
 use spanscore_base::model::{Facts, Outcome, Reason, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
 
-/// Most classes.
+/// Limit on classes.
 const CLASSES_MAX: usize = 64;
 /// Longest name of a class, bytes.
 const CLASS_BYTES_MAX: usize = 128;
-/// Largest weight of recall: the square of a larger one may be no number.
+/// Largest weight of recall: the square of a larger one may overflow.
 const F_VALUE_MAX: f64 = 1000.0;
 
 /// Registry entry of `classification`.
@@ -87,7 +87,7 @@ struct ClassCriteria {
     expected_class: String,
 }
 
-/// Evaluator that compares classes, all in lower case.
+/// Evaluator that compares lower-case classes.
 struct Classification {
     subject: ComparisonSubject,
     classes: Vec<String>,
@@ -147,8 +147,7 @@ fn path(path: Option<Path>, key: OutputKey) -> Result<Option<Path>, String> {
 }
 
 impl Classification {
-    /// Returns the class that an output names, in lower case; `None` where nothing stands at the
-    /// path.
+    /// Returns the class in an output, in lower case; `None` if the path has no value.
     fn class_in(&self, output: &Value<'_>) -> Option<String> {
         let part = self.subject.part(output, true)?;
         Some(part.as_str().map_or_else(|| part.to_string(), str::to_owned).to_lowercase())
@@ -192,8 +191,8 @@ impl CodeEvaluator for Classification {
         false
     }
 
-    fn classes(&self) -> Option<ToldClasses> {
-        Some(ToldClasses { names: self.classes.clone(), f_value: self.f_value })
+    fn classes(&self) -> Option<ClassifierClasses> {
+        Some(ClassifierClasses { names: self.classes.clone(), f_value: self.f_value })
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

@@ -1,6 +1,6 @@
-//! `contains`: search for a text in the final output, or in arguments or results of tools.
+//! `contains`: search for a text in the final output, or in tools' arguments or results.
 //!
-//! An object is searched in the form in which Python prints it.
+//! An object is searched in Python's printed form.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

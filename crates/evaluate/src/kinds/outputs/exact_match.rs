@@ -1,7 +1,7 @@
-//! `exact_match`: equality of the final output, or of arguments or results of tools, with the
+//! `exact_match`: equality of the final output, or of tools' arguments or results, with the
 //! expected value.
 //!
-//! Texts are compared without regard to case unless `case_sensitive`; numbers are equal by value.
+//! Texts are compared ignoring case unless `case_sensitive`; numbers are compared by value.
 
 use super::comparison::{
     ComparisonSettings, ExpectedValue, Method, TextComparison, TextSettings, read_expected,

@@ -1,7 +1,7 @@
-//! `json_similarity`: similarity of the final output, or of arguments or results of tools, to the
+//! `json_similarity`: similarity of the final output, or of tools' arguments or results, to the
 //! expected value, leaf by leaf.
 //!
-//! Only the expected leaves count; texts and numbers may be matched in part.
+//! Only the expected leaves count; texts and numbers may match in part.
 
 use super::comparison::{self, Comparer, ComparisonSettings, ExpectedValue, Method};
 use crate::compat::uipath::Definition;

@@ -1,4 +1,4 @@
-//! Kinds that judge texts and values: the final output, or arguments or results of tools.
+//! Kinds that judge texts and values: the final output, or tools' arguments or results.
 
 pub mod classification;
 mod comparison;

@@ -1,5 +1,5 @@
-//! `word_overlap`: words that the final output, or arguments or results of tools, share with the
-//! expected text, in whatever order (ROUGE-1).
+//! `word_overlap`: words of the final output, or of tools' arguments or results, in common with the
+//! expected text, in any order (ROUGE-1).
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,9 +1,9 @@
-//! Arguments and fields whose numbers count or page.
+//! Arguments and fields with counts or page numbers.
 
-/// Longest key that is looked at, bytes: each number under it copies and hashes it, and one of
-/// megabytes may stand over a million numbers.
+/// Longest examined key, bytes: each number under it copies and hashes it, and a key of megabytes
+/// may precede a million numbers.
 pub(crate) const KEY_BYTES_MAX: usize = 128;
-/// Keys whose numbers say something of the answer, not of what it is about.
+/// Keys with metadata of an answer instead of its content.
 const COUNTERS: [&str; 26] = [
     "status", "statuscode", "httpstatus", "code", "count", "totalcount", "totalresults",
     "numresults", "totalpages", "page", "pages", "pagenumber", "pagesize", "perpage", "limit",
@@ -11,7 +11,7 @@ const COUNTERS: [&str; 26] = [
     "durationms", "latencyms",
 ];
 
-/// Returns true for a key whose numbers count or page.
+/// Returns true for a key with counts or page numbers.
 pub(crate) fn is_counter(key: &str) -> bool {
     if key.len() > KEY_BYTES_MAX {
         return false;

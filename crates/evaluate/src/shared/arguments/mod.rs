@@ -1,9 +1,8 @@
-//! Arguments compared: what "the same call" means.
+//! Comparison of call arguments: the definition of equal calls.
 //!
-//! Values are compared as values: numbers by what they are worth, objects in any order, lists in
-//! theirs. The modes say how the keys at the top are compared; what lies below must be equal
-//! whole, but for `nested_subset`. The rules are those of Dokimos (`dokimos-dev/dokimos`,
-//! `TolerantArgumentMatcher`).
+//! Numbers are compared by value, objects in any order, lists in order. The modes define the
+//! comparison of top-level keys; nested values must be equal, except with `nested_subset`. The
+//! rules are those of Dokimos (`dokimos-dev/dokimos`, `TolerantArgumentMatcher`).
 
 pub(crate) mod counters;
 
@@ -66,12 +65,12 @@ pub struct ArgumentMatcher {
 type SameValue = fn(&ArgumentMatcher, &Value<'_>, &Value<'_>) -> bool;
 
 impl ArgumentMatcher {
-    /// Returns true if arguments are looked at at all.
+    /// Returns true if arguments count.
     pub fn reads_arguments(&self) -> bool {
         self.mode != ArgumentMode::Ignore || !self.keys.is_empty()
     }
 
-    /// Refuses rules for single arguments, where calls are compared with each other.
+    /// Rejects rules for single arguments, in kinds that compare calls with each other.
     pub fn without_rules(&self) -> Result<(), SettingsError> {
         if self.rules.is_empty() {
             return Ok(());
@@ -80,13 +79,13 @@ impl ArgumentMatcher {
             .with_help("use `ignore` to leave arguments out"))
     }
 
-    /// Returns true if "matches" is symmetric and transitive, so that calls can be
-    /// grouped by [`hash`](Self::hash).
+    /// Returns true if matching is symmetric and transitive, so that calls can be grouped by
+    /// [`hash`](Self::hash).
     pub fn is_symmetric(&self) -> bool {
         matches!(self.mode, ArgumentMode::Exact | ArgumentMode::Ignore) || !self.keys.is_empty()
     }
 
-    /// Returns true if `actual` is what `expected` asks for. `Null` stands for no arguments.
+    /// Returns true if `actual` matches `expected`. `Null` means no arguments.
     pub fn matches(&self, expected: &Value<'_>, actual: &Value<'_>) -> bool {
         if !self.keys.is_empty() {
             return self
@@ -113,7 +112,7 @@ impl ArgumentMatcher {
         }
     }
 
-    /// Returns true if the objects match without the entries that are ignored.
+    /// Returns true if the objects match without ignored entries.
     fn matches_counted(&self, expected: &Map<'_>, actual: &Map<'_>) -> bool {
         let is_counted = |key: &str| !self.is_ignored(key);
         let count = |map: &Map<'_>| map.iter().filter(|(key, _)| is_counted(key)).count();
@@ -131,12 +130,12 @@ impl ArgumentMatcher {
         })
     }
 
-    /// Returns true if an argument is left out of the comparison.
+    /// Returns true if an argument is ignored.
     pub fn is_ignored(&self, key: &str) -> bool {
         self.ignore.iter().any(|ignored| ignored == key)
     }
 
-    /// Returns true if a value below the top is what is expected there.
+    /// Returns true if a nested value matches.
     pub fn matches_below(&self, expected: &Value<'_>, actual: &Value<'_>) -> bool {
         match self.mode {
             ArgumentMode::NestedSubset => self.covers(actual, expected),
@@ -144,7 +143,7 @@ impl ArgumentMatcher {
         }
     }
 
-    /// Returns true if `whole` holds all of `part`, in the objects inside too.
+    /// Returns true if `whole` contains all of `part`, recursively.
     fn covers(&self, whole: &Value<'_>, part: &Value<'_>) -> bool {
         match (whole, part) {
             (Value::List(whole), Value::List(part)) => {
@@ -156,7 +155,7 @@ impl ArgumentMatcher {
         }
     }
 
-    /// Returns true if two values are equal under the options for texts.
+    /// Returns true if two values are equal with the options for texts.
     pub fn equal(&self, a: &Value<'_>, b: &Value<'_>) -> bool {
         match (a, b) {
             (Value::Null, Value::Null) => true,
@@ -182,26 +181,26 @@ impl ArgumentMatcher {
         a.len() == b.len() && self.contains(a, b, Self::equal)
     }
 
-    /// Returns true if each entry of `part` is in `whole`, with a value that is the `same`.
+    /// Returns true if each entry of `part` is in `whole`, with a value equal by `same`.
     fn contains(&self, whole: &Map<'_>, part: &Map<'_>, same: SameValue) -> bool {
         if part.len() > whole.len() {
             return false;
         }
         if part.iter().zip(whole.iter()).all(|((a, _), (b, _))| a == b) {
-            // The same keys in the same order, as two calls of one tool mostly have them.
+            // The same keys in the same order, which is usual for two calls of one tool.
             return part.iter().zip(whole.iter()).all(|((_, a), (_, b))| same(self, b, a));
         }
         let whole = whole.by_key();
         part.iter().all(|(key, value)| whole.get(key).is_some_and(|f| same(self, f, value)))
     }
 
-    /// Returns true if two texts are equal under the options.
+    /// Returns true if two texts are equal with the options.
     pub fn equal_texts(&self, a: &str, b: &str) -> bool {
         let (a, b) = if self.trim_strings { (text::trim(a), text::trim(b)) } else { (a, b) };
         a == b || (self.case_insensitive && text::equal_ignoring_case(a, b))
     }
 
-    /// A hash that is equal for arguments that match each other; only where
+    /// Returns a hash that is equal for matching arguments; only if
     /// [`is_symmetric`](Self::is_symmetric).
     pub fn hash(&self, arguments: &Value<'_>, build: &impl BuildHasher) -> u64 {
         if !self.keys.is_empty() {
@@ -232,12 +231,12 @@ impl ArgumentMatcher {
         }
     }
 
-    /// Returns the hash of the arguments at the top, without those that are ignored.
+    /// Returns the hash of the top-level arguments, without ignored ones.
     fn hash_entries(&self, map: &Map<'_>, build: &impl BuildHasher) -> u64 {
         self.sum(map.iter().filter(|(key, _)| !self.is_ignored(key)), build)
     }
 
-    /// Sums the hashes of entries, as their order does not count.
+    /// Sums the hashes of entries, since their order does not count.
     fn sum<'v, 'a: 'v>(
         &self,
         entries: impl Iterator<Item = (&'v str, &'v Value<'a>)>,
@@ -263,7 +262,7 @@ fn mix(sum: u64, part: u64) -> u64 {
     (sum.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The entries of an object; no arguments are an object without entries.
+/// Returns the entries of an object; no arguments are an empty object.
 fn entries<'m, 'a>(value: &'m Value<'a>, empty: &'m Map<'a>) -> Option<&'m Map<'a>> {
     match value {
         Value::Null => Some(empty),
@@ -272,7 +271,7 @@ fn entries<'m, 'a>(value: &'m Value<'a>, empty: &'m Map<'a>) -> Option<&'m Map<'
     }
 }
 
-/// Returns the value at a dotted path of keys, or under the whole path as one key; `null` is
+/// Returns the value at a dotted path of keys, or under the whole path as one key; `null` counts as
 /// absent.
 pub(super) fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
     let found = match value.get(path) {
@@ -282,8 +281,8 @@ pub(super) fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Va
     found.filter(|value| !value.is_null())
 }
 
-/// Equal numbers are worth the same as decimals: a double counts as the shortest decimal that
-/// reads back as it, and an infinite one equals whatever is infinite as a double.
+/// Returns true if two numbers are equal as decimals: a double is its shortest decimal that parses
+/// to the same double, and an infinite one equals every number that overflows a double.
 pub fn equal_numbers(a: &Number, b: &Number) -> bool {
     match (a, b) {
         (Number::Int(a), Number::Int(b)) => a == b,
@@ -292,13 +291,13 @@ pub fn equal_numbers(a: &Number, b: &Number) -> bool {
         (Number::Float(float), whole) | (whole, Number::Float(float)) => {
             equal_float_and_integer(*float, whole)
         }
-        // One is beyond 64 bits and the other is not.
+        // One exceeds 64 bits and the other does not.
         _ => false,
     }
 }
 
 fn equal_float_and_integer(float: f64, whole: &Number) -> bool {
-    /// Below this, a double that is a whole number prints all its digits.
+    /// Below this, an integral double prints all its digits.
     const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
     if whole.as_f64() != float {
         return false;
@@ -316,7 +315,7 @@ fn equal_float_and_integer(float: f64, whole: &Number) -> bool {
     digits.eq(whole.trim_start_matches('-').bytes())
 }
 
-/// The bits of the nearest double: the same for all numbers that are equal.
+/// Returns the bits of the nearest double, equal for all equal numbers.
 fn hashable(number: &Number) -> u64 {
     let value = number.as_f64();
     if value == 0.0 {

@@ -1,4 +1,4 @@
-//! Differences in words.
+//! Differences as text.
 
 use std::fmt::Write as _;
 
@@ -9,13 +9,13 @@ use crate::shared::matcher::{Expected, MatchContext};
 use spanscore_base::model::{Explanation, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
-/// Differences that are told one by one, and arguments of one call.
+/// Limit on the described differences, and on the arguments of one call.
 pub(super) const SHOWN_MAX: usize = 3;
 
-/// Stands for the name of an argument that nothing of ours names.
+/// Replaces an argument's name that is not in the criteria.
 pub const ANOTHER_ARGUMENT: &str = "another argument";
 
-/// Told one after the other; those beyond [`SHOWN_MAX`] are counted.
+/// Successive descriptions; those beyond [`SHOWN_MAX`] are only counted.
 #[derive(Default)]
 struct Told {
     words: Explanation,
@@ -23,7 +23,7 @@ struct Told {
 }
 
 impl Told {
-    /// Tells one more; gives the words to add to, where it is one of the first.
+    /// Counts a description; returns the text to append it to, if it is among the first.
     fn next(&mut self) -> Option<&mut Explanation> {
         self.count += 1;
         if self.count > SHOWN_MAX {
@@ -56,7 +56,7 @@ impl Told {
 struct ToolCount {
     expected: usize,
     actual: usize,
-    /// The first calls that nobody expected, counted from 1.
+    /// Positions of the first unexpected calls, from 1.
     places: Vec<usize>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn of(difference: &Difference<'_, '_>) -> Explanation {
     told.end()
 }
 
-/// Tells which tools were called more or less often than expected.
+/// Describes the tools called more or less often than expected.
 fn counts(difference: &Difference<'_, '_>, told: &mut Told) {
     let mut names: Vec<&str> = Vec::new();
     let mut counts: hashbrown::HashMap<&str, ToolCount> = hashbrown::HashMap::new();
@@ -135,8 +135,8 @@ fn counts(difference: &Difference<'_, '_>, told: &mut Told) {
     }
 }
 
-/// Returns differences between the arguments of a call and the rules for them, or without rules
-/// the expected ones: the first of them by name.
+/// Describes the differences of a call's arguments, by the rules if any or else by the expected
+/// values: the first ones by name.
 pub fn argument_words(
     matcher: &ArgumentMatcher,
     (rules, expected): (Option<&Expected>, &Value<'_>),
@@ -183,7 +183,7 @@ fn of_arguments(
     told.end_of_arguments()
 }
 
-/// Tells of the arguments that nobody expected, where the mode allows none.
+/// Describes unexpected arguments, if the mode allows none.
 fn further(
     matcher: &ArgumentMatcher,
     actual: &Map<'_>,
@@ -200,13 +200,13 @@ fn further(
         words.hide(&format!("`{key}`"), ANOTHER_ARGUMENT);
         words.push(" was not expected");
         if !allows_more.is_empty() {
-            // Writing to words cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(words, " (`{allows_more}` allows more)");
         }
     }
 }
 
-/// Tells which arguments break which rule.
+/// Describes the arguments that violate rules.
 fn of_rules(
     options: &ArgumentMatcher,
     rules: &Expected,
@@ -221,9 +221,9 @@ fn of_rules(
     let Some((entries, found)) = rules.entries().zip(found) else {
         return told.end_of_arguments();
     };
-    for (path, complaint) in matching.complaints(entries, found) {
+    for (path, mismatch) in matching.mismatches(entries, found) {
         if let Some(words) = told.next() {
-            let _ = write!(words, "`{path}` {complaint}");
+            let _ = write!(words, "`{path}` {mismatch}");
         }
     }
     if options.keys.is_empty() {
@@ -233,7 +233,7 @@ fn of_rules(
     told.end_of_arguments()
 }
 
-/// The paths of `keys` at which the values differ.
+/// Returns the paths of `keys` with different values.
 fn keys(matcher: &ArgumentMatcher, expected: &Value<'_>, actual: &Value<'_>) -> Explanation {
     let mut told = Told::default();
     for key in &matcher.keys {

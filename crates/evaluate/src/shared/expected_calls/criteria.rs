@@ -1,4 +1,4 @@
-//! Criteria of kinds that compare with expected calls, as they are written.
+//! Criteria of kinds that compare with expected calls, as written.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ pub struct ExpectedCall {
     pub result_rules: Option<Arc<Expected>>,
 }
 
-/// Adds the form of a name to the schema of a call.
+/// Adds the form of a lone name to a call's schema.
 fn or_a_name(schema: &mut schemars::Schema) {
     let call = std::mem::take(schema);
     schema.insert("anyOf".to_owned(), serde_json::json!([{"type": "string"}, call]));
@@ -114,7 +114,7 @@ impl ExpectedCall {
 }
 
 impl Criteria {
-    /// Refuses calls without a name and arguments that are no object.
+    /// Rejects calls without a name, and arguments other than an object.
     pub fn checked(mut self) -> Result<Self, SettingsError> {
         let forms = [
             self.tool_calls.is_empty() && self.turns.is_empty(),
@@ -148,7 +148,7 @@ impl Criteria {
     }
 }
 
-/// The criteria of a kind that needs them.
+/// Returns the criteria of a kind that requires them.
 pub fn required(criteria: Option<Criteria>, node: &Node) -> Result<Criteria, SettingsError> {
     let missing =
         || SettingsError::new("`criteria` is missing").with_help("list the expected `tool_calls`");

@@ -1,9 +1,8 @@
-//! Expected calls, and how actual ones relate to them.
+//! Comparison of expected calls with actual ones.
 //!
-//! Two calls are the same when their names are equal and the matcher of that tool says that the
-//! arguments match, with the expected call on the expected side. What the calls return is not
-//! looked at. Where "matches" can be hashed, calls are numbered first, so that comparing two of
-//! them costs nothing.
+//! Two calls are equal if their names are equal and the tool's matcher accepts the arguments, with
+//! the expected call on the expected side. Results do not count. If matching can be hashed, calls
+//! are numbered first, so that each comparison is one of integers.
 
 mod criteria;
 mod numbers;
@@ -27,33 +26,33 @@ pub use rules::best_of;
 use spanscore_base::model::{Outcome, Reason, ToolCall, Want};
 use spanscore_base::value::{Map, Value};
 
-/// Up to this many pairs, calls are compared as they are; beyond, they are numbered first.
+/// Number of pairs up to which calls are compared directly; beyond it they are numbered first.
 const COMPARED_MAX: usize = 256;
 
-/// Steps of each call of either side: to number it and to look its name up.
+/// Steps per call on each side, to number it and look up its name.
 const STEPS_PER_CALL: usize = 96;
 
-/// Entries of arguments that are compared one-sidedly; a call with more is not evaluable. Every
-/// other comparison costs no more than the expected side is large.
+/// Limit on the argument entries in a one-sided comparison; a call with more is not evaluable. The
+/// cost of other comparisons is bounded by the expected side.
 const ENTRIES_MAX: usize = 1000;
 
-/// Matchers of arguments by tool.
+/// Argument matchers by tool.
 #[derive(Clone, Debug, Default)]
 pub struct CallMatcher {
-    /// For every tool without one of its own.
+    /// Matcher of tools without their own.
     pub default: ArgumentMatcher,
     /// By tool name.
     pub by_name: BTreeMap<String, ArgumentMatcher>,
-    /// True if arguments that are not recorded count as none.
+    /// True if unrecorded arguments count as empty.
     pub absent_is_empty: bool,
-    /// True if calls that were made together are taken in the order in which they are listed.
+    /// True if parallel calls are taken in listed order.
     pub is_listed: bool,
 }
 
 static NO_ARGUMENTS: Value<'static> = Value::Null;
 
 impl CallMatcher {
-    /// The matcher of a tool.
+    /// Returns the matcher of a tool.
     pub fn of(&self, name: &str) -> &ArgumentMatcher {
         if self.by_name.is_empty() {
             &self.default
@@ -62,12 +61,12 @@ impl CallMatcher {
         }
     }
 
-    /// Returns true if any matcher looks at arguments.
+    /// Returns true if any matcher reads arguments.
     pub fn reads_arguments(&self) -> bool {
         self.default.reads_arguments() || self.by_name.values().any(|m| m.reads_arguments())
     }
 
-    /// Returns true if the arguments of a call are those of an expected call of its tool.
+    /// Returns true if the arguments of a call match an expected call of its tool.
     pub fn matches(
         &self,
         expected: &ExpectedCall,
@@ -85,7 +84,7 @@ impl CallMatcher {
         self.default.is_symmetric() && self.by_name.values().all(ArgumentMatcher::is_symmetric)
     }
 
-    /// The answer where the arguments of a call that matters are not recorded or too many.
+    /// Returns the outcome if a relevant call's arguments are unrecorded or too many.
     pub fn obstacle(
         &self,
         expected: &[ExpectedCall],
@@ -113,7 +112,7 @@ impl CallMatcher {
         };
         let mut without = actual.iter().filter(is_without).peekable();
         without.peek()?;
-        // Who sends the calls may send what is expected too, and as many.
+        // The sender of the calls may also send as many expected ones.
         let names: HashSet<&str> =
             expected.iter().filter(|it| !it.is_name).map(|expected| &*expected.name).collect();
         let call = without.find(|call| names.contains(&*call.name))?;
@@ -128,12 +127,12 @@ pub fn weight(call: &ExpectedCall) -> usize {
     call.arguments.node_count() + call.result.as_ref().map_or(0, Value::node_count)
 }
 
-/// The arguments of a call; `Null` where they are not recorded.
+/// Returns the arguments of a call; `Null` if unrecorded.
 pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
     call.arguments.value().unwrap_or(&NO_ARGUMENTS)
 }
 
-/// The calls of a trajectory, without those that failed by the rules, where these are given.
+/// Returns the calls of a trajectory, without failed ones if rules for these are given.
 pub(crate) fn counted<'c, 'a>(
     calls: &'c [ToolCall<'a>],
     exclude_failed: Option<&FailureRules>,
@@ -144,8 +143,8 @@ pub(crate) fn counted<'c, 'a>(
     calls.iter().filter(counts).collect()
 }
 
-/// Lists the calls of each group by what they were given and, where it is asked for, by what they
-/// returned: for modes in which the first of several that fit equally well counts.
+/// Sorts the calls of each group by arguments and, if requested, by results, for modes in which the
+/// first of several equal matches counts.
 pub fn list_by_content(calls: &mut [&ToolCall<'_>], results: bool) {
     let content = |value: &Value<'_>| value.in_key_order().to_string();
     let key = |call: &&ToolCall<'_>| {
@@ -159,21 +158,21 @@ pub fn list_by_content(calls: &mut [&ToolCall<'_>], results: bool) {
     }
 }
 
-/// The comparison would cost more than a trajectory may.
+/// Error for a comparison beyond the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLarge {
-    /// Pairing the calls.
+    /// Matching of the calls.
     #[error(transparent)]
-    MatchContext(#[from] MatchingTooLarge),
-    /// Finding what is common in order.
+    Matching(#[from] MatchingTooLarge),
+    /// Longest common subsequence.
     #[error(transparent)]
     Lcs(#[from] order::TableTooLarge),
-    /// Comparing arguments.
+    /// Comparison of arguments.
     #[error("comparing the arguments would take more than {STEPS_MAX} steps")]
     Arguments,
 }
 
-/// Refuses to compare each of so many calls with each of so many others.
+/// Rejects a comparison of too many pairs.
 pub fn check_questions(expected: usize, actual: usize) -> Result<(), TooLarge> {
     match expected.checked_mul(actual) {
         Some(questions) if questions <= pairing::QUESTIONS_MAX => Ok(()),
@@ -181,31 +180,31 @@ pub fn check_questions(expected: usize, actual: usize) -> Result<(), TooLarge> {
     }
 }
 
-/// The answer to a trajectory that is too large.
+/// Returns the outcome for a trajectory that is too large.
 pub fn too_large(error: TooLarge, want: Want) -> Outcome {
     report::not_evaluable(Reason::TrajectoryTooLarge, want, || error.to_string())
 }
 
-/// Comparison of the actual calls of one trajectory with the expected ones.
+/// Comparison of one trajectory's calls with the expected ones.
 pub struct Comparison<'c, 'a> {
     matcher: &'c CallMatcher,
-    /// The expected calls, in order.
+    /// Expected calls in order.
     pub expected: &'c [ExpectedCall],
-    /// The actual calls, in order.
+    /// Actual calls in order.
     pub actual: &'c [&'c ToolCall<'a>],
-    /// Ranges of the groups among the actual calls, if any were made together and that matters.
+    /// Ranges of the groups of actual calls, if any are parallel and that matters.
     groups: Option<Vec<Range<usize>>>,
     by: ComparedBy,
     effort: &'c WorkBudget,
 }
 
-/// Facts found once for the comparison of many pairs.
+/// Data computed once for the comparison of many pairs.
 enum ComparedBy {
-    /// Nothing: the pairs are few.
+    /// None, as the pairs are few.
     Themselves,
-    /// Numbers of equal calls.
+    /// Numbers, equal for equal calls.
     Calls(CallNumbers),
-    /// Numbers of equal names, and the number of values in each expected call.
+    /// Numbers, equal for equal names, and the number of values in each expected call.
     Names(CallNumbers, Vec<usize>),
 }
 
@@ -232,7 +231,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Self { matcher, expected, actual, groups, by, effort }
     }
 
-    /// Returns true if the actual call is the expected one.
+    /// Returns true if the actual call equals the expected one.
     pub fn same(&self, expected: usize, actual: usize) -> bool {
         let wanted = expected;
         let made = actual;
@@ -254,24 +253,25 @@ impl<'c, 'a> Comparison<'c, 'a> {
         has_name && (expected.is_name || self.matcher.matches(expected, actual, self.effort))
     }
 
-    /// Returns true if matchers stand in the expected calls: then calls pair as best they can.
+    /// Returns true if the expected calls contain matchers: calls are then paired optimally.
     pub fn has_rules(&self) -> bool {
         self.expected.iter().any(|call| call.rules.is_some() || call.result_rules.is_some())
     }
 
-    /// Returns true if every expected call says what it expects literally; otherwise one actual
+    /// Returns true if every expected call is literal; otherwise one actual call may equal several
+    /// different ones.
     /// call may be what several unlike ones expect.
     pub fn is_literal(&self) -> bool {
         !self.has_rules() && self.expected.iter().all(ExpectedCall::is_literal)
     }
 
-    /// Takes the steps of one comparison with an actual call; `false` where there are none left.
+    /// Charges one comparison with an actual call; `false` if the budget is spent.
     pub fn spend(&self, weight: usize, actual: &ToolCall<'_>) -> bool {
         let entries = arguments_of(actual).as_map().map_or(0, Map::len);
         self.effort.spend(1 + (weight + entries) / 4)
     }
 
-    /// Takes the steps of a search; fails where there are none left.
+    /// Charges a search; fails if the budget is spent.
     pub fn work(&self, steps: usize) -> Result<(), TooLarge> {
         if self.effort.spend(steps) { Ok(()) } else { Err(TooLarge::Arguments) }
     }
@@ -281,12 +281,12 @@ impl<'c, 'a> Comparison<'c, 'a> {
         self.effort
     }
 
-    /// Fails where the comparisons took more steps than there are: their answers are then void.
+    /// Fails if the comparisons spent the budget, which makes their results void.
     pub fn check(&self) -> Result<(), TooLarge> {
         if self.effort.is_spent() { Err(TooLarge::Arguments) } else { Ok(()) }
     }
 
-    /// Returns the number of expected calls that pair with distinct actual ones.
+    /// Returns the number of expected calls paired with distinct actual ones.
     pub fn pairs(&self) -> Result<usize, TooLarge> {
         if let Some(pairs) = self.pairs_by_number() {
             return Ok(pairs);
@@ -296,7 +296,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Ok(pairing::pairs(expected, actual, |e, a| self.same(e, a))?)
     }
 
-    /// The same where the calls are numbered: then every way of pairing them is the best.
+    /// Returns the same for numbered calls, for which any pairing is maximal.
     pub fn pairs_by_number(&self) -> Option<usize> {
         self.numbers().map(CallNumbers::shared)
     }
@@ -308,8 +308,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
         }
     }
 
-    /// Distinct calls: those of both sides, those of the actual ones, those of the expected ones.
-    /// Only where "matches" is symmetric and all is literal; otherwise each call is distinct.
+    /// Returns the number of distinct calls: of both sides, of the actual ones, of the expected
+    /// ones. Each call is distinct unless matching is symmetric and all calls are literal.
     pub fn distinct(&self) -> Result<(usize, usize, usize), TooLarge> {
         if !self.matcher.is_symmetric() || !self.is_literal() {
             return Ok((self.pairs()?, self.actual.len(), self.expected.len()));
@@ -327,18 +327,17 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Ok((actual.intersection(&expected).count(), actual.len(), expected.len()))
     }
 
-    /// Ranges of the groups among the actual calls, if any were made together and that matters.
+    /// Returns the ranges of the groups of actual calls, if any are parallel and that matters.
     pub fn groups(&self) -> Option<&[Range<usize>]> {
         self.groups.as_deref()
     }
 
-    /// Returns the groups as ranges of the actual calls; each call by itself where there are none
-    /// that matter.
+    /// Returns the ranges of the groups, or of single calls if groups do not matter.
     pub fn groups_or_singles(&self) -> Vec<Range<usize>> {
         self.groups.clone().unwrap_or_else(|| order::singles(self.actual.len()))
     }
 
-    /// Returns the expected calls and the groups of the actual ones in order.
+    /// Returns the expected calls and the groups of actual ones in order.
     fn ordered(&self) -> InOrder<'_, impl FnMut(usize, usize) -> bool + use<'_, 'c, 'a>> {
         InOrder {
             groups: self.groups_or_singles(),
@@ -354,18 +353,18 @@ impl<'c, 'a> Comparison<'c, 'a> {
         if self.numbers().is_some() { order::CELLS_MAX } else { pairing::QUESTIONS_MAX }
     }
 
-    /// Length of the longest common subsequence.
+    /// Returns the length of the longest common subsequence.
     pub fn in_order(&self) -> Result<usize, TooLarge> {
         Ok(self.ordered().length()?)
     }
 
-    /// Returns true if the actual calls are the expected ones, one by one.
+    /// Returns true if the actual calls are exactly the expected ones.
     pub fn is_exact(&self) -> Result<bool, TooLarge> {
         Ok(self.actual.len() == self.expected.len() && self.ordered().exact()?)
     }
 
-    /// Counts the expected calls that equal some actual one, and the actual ones that equal some
-    /// expected one; each may serve many.
+    /// Counts the expected calls equal to any actual one, and the actual ones equal to any expected
+    /// one; each may match several.
     pub fn members(&self) -> Result<(usize, usize), TooLarge> {
         let e = self.expected.len();
         let a = self.actual.len();
@@ -381,7 +380,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Ok((expected, actual))
     }
 
-    /// Returns true if the expected calls stand among the actual ones in their order.
+    /// Returns true if the expected calls are a subsequence of the actual ones.
     pub fn is_subsequence(&self) -> Result<bool, TooLarge> {
         Ok(self.ordered().whole()?)
     }

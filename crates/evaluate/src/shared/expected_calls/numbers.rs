@@ -1,4 +1,4 @@
-//! Calls as numbers, so that comparing two of them costs nothing.
+//! Numbers of calls, so that each comparison is one of integers.
 
 use std::hash::BuildHasher;
 
@@ -8,8 +8,8 @@ use super::{CallMatcher, ExpectedCall, arguments_of};
 use spanscore_base::model::ToolCall;
 use spanscore_base::value::Value;
 
-/// Gives the same number to calls that are the same, from their names and arguments, each of which
-/// is hashed once; only where "matches" is symmetric.
+/// Assigns equal numbers to equal calls by names and arguments, each hashed once; requires
+/// symmetric matching.
 pub fn number<'c>(
     matcher: &CallMatcher,
     calls: impl Iterator<Item = (&'c str, &'c Value<'c>)>,
@@ -34,15 +34,14 @@ pub fn number<'c>(
     calls.map(number).collect()
 }
 
-/// The numbers of the expected and of the actual calls: those with the same number are the same,
-/// or have the same name.
+/// Numbers of the expected and actual calls, equal for equal calls or for equal names.
 pub(super) struct CallNumbers {
     pub(super) expected: Vec<u32>,
     pub(super) actual: Vec<u32>,
 }
 
 impl CallNumbers {
-    /// By names and arguments; only where "matches" is symmetric.
+    /// Numbers by names and arguments; requires symmetric matching.
     pub(super) fn of_calls(
         matcher: &CallMatcher,
         expected: &[ExpectedCall],
@@ -53,7 +52,7 @@ impl CallNumbers {
         Self::split(number(matcher, wanted.chain(made)), expected.len())
     }
 
-    /// By names alone.
+    /// Numbers by names.
     pub(super) fn of_names(expected: &[ExpectedCall], actual: &[&ToolCall<'_>]) -> Self {
         let mut known: hashbrown::HashMap<&str, u32> = hashbrown::HashMap::new();
         let wanted = expected.iter().map(|call| &*call.name);
@@ -75,13 +74,13 @@ impl CallNumbers {
         self.expected[expected] == self.actual[actual]
     }
 
-    /// Returns the number of `these` that are among the `others`.
+    /// Returns how many of `these` are among the `others`.
     pub(super) fn members(these: &[u32], others: &[u32]) -> usize {
         let others: hashbrown::HashSet<u32> = others.iter().copied().collect();
         these.iter().filter(|number| others.contains(*number)).count()
     }
 
-    /// Size of the intersection, each number as often as both sides have it.
+    /// Returns the size of the multiset intersection.
     pub(super) fn shared(&self) -> usize {
         let mut wanted: hashbrown::HashMap<u32, usize> = hashbrown::HashMap::new();
         for number in &self.expected {

@@ -11,8 +11,8 @@ use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
 
 impl Criteria {
-    /// Compiles the matchers in the expected calls, where `reads_matchers`, and the rules that the
-    /// settings `argument_matcher` and `argument_matchers` of `node` give for single arguments.
+    /// Compiles the matchers in the expected calls, if `reads_matchers`, and the rules for single
+    /// arguments in the settings `argument_matcher` and `argument_matchers` of `node`.
     pub fn compiled(
         mut self,
         matcher: &CallMatcher,
@@ -33,7 +33,7 @@ impl Criteria {
     }
 }
 
-/// Refuses mistakes in the rules for single arguments, each at its place.
+/// Rejects mistakes in the rules for single arguments, each with its location.
 fn check_rules(node: &Node) -> Result<(), SettingsError> {
     let by_tool = node.get("argument_matchers").into_iter().flat_map(Node::entries);
     let matchers = by_tool.map(|(_, matcher)| matcher).chain(node.get("argument_matcher"));
@@ -70,7 +70,7 @@ fn compile(
     Ok(())
 }
 
-/// Puts rules in the place of single arguments.
+/// Replaces single arguments by rules.
 fn with_rules(
     arguments: Expected,
     rules: &BTreeMap<String, Value<'static>>,
@@ -97,8 +97,8 @@ fn with_rules(
     Ok(Expected::Map(entries))
 }
 
-/// Judges against each of several right ways; the one that scores the most counts. A score
-/// of 1 stands whatever the others lack; otherwise one that cannot be judged may be the right one.
+/// Judges by several alternatives, of which the best score counts. A score of 1 is final; below it,
+/// an alternative that cannot be judged might be the right one.
 pub fn best_of(
     alternatives: &[RightWay],
     mut judge: impl FnMut(&[ExpectedCall]) -> Outcome,

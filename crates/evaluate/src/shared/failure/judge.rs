@@ -1,20 +1,20 @@
-//! The decision as others than evaluators ask for it: `inspect`.
+//! Failure decision for other callers than evaluators: `inspect`.
 
 use super::{CallOutcome, FailureRules, FailureSettings};
 use spanscore_base::model::{ToolCall, WorkBudget};
 use spanscore_base::settings::SettingsError;
 
-/// Tells of calls whether they failed, and why.
+/// Decides for calls if they failed, with the reason.
 pub struct FailureJudge(FailureRules);
 
 impl FailureJudge {
-    /// One that decides as evaluators with these settings do.
+    /// Builds a judge that decides like evaluators with these settings.
     pub fn new(settings: &FailureSettings) -> Result<Self, SettingsError> {
         FailureRules::new(settings).map(Self)
     }
 
-    /// Returns if a call failed, `None` where that is not recorded, and the reason; of a call that
-    /// a person stopped the reason says so.
+    /// Returns true if a call failed, `None` if unrecorded, and the reason, such as a stop by a
+    /// person.
     pub fn judge(&self, call: &ToolCall<'_>) -> (Option<bool>, Option<&str>) {
         match self.0.outcome(call, &WorkBudget::default()) {
             CallOutcome::Succeeded => (Some(false), None),

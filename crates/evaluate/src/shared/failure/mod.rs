@@ -1,8 +1,8 @@
-//! True if a tool call failed.
+//! Decision if a tool call failed.
 //!
-//! One decision serves every kind: an error on the span or in the message of the result decides,
-//! unless its text says that a person stopped or refused the call. OK says only that the function
-//! returned: the result still speaks, by the table of
+//! One decision serves every kind. An error on the span or in the result's message counts, unless
+//! its text says that a person stopped or refused the call. OK only means that the function
+//! returned, so the result is still checked with the table of
 //! [`detect::failure`](spanscore_detect::failure).
 
 mod judge;
@@ -26,15 +26,15 @@ use spanscore_base::value::{Map, Value};
 use spanscore_detect::failure::config::{FailurePackConfig, Says};
 use spanscore_detect::failure::{FailureDetectors, FailureFinding};
 
-/// The family of the detectors of tools that do not exist.
+/// Detector family for tools that do not exist.
 const UNKNOWN_TOOL: &str = "unknown_tool";
-/// Finding about what a tool was asked for and did not find.
+/// Finding for a missing object that a tool was asked for.
 const NOT_FOUND: FailureFinding<'static> = FailureFinding {
     says: Says::Failed,
     kind: "what was asked for does not exist",
     category: "not_found",
 };
-/// Families that `tool_error` can switch off.
+/// Family that `tool_error` can disable.
 const ERROR_FIELD: &str = "error_field";
 const MCP_ERROR: &str = "mcp_error";
 
@@ -49,25 +49,25 @@ pub struct FailureSettings {
     pub packs: Vec<FailurePackConfig>,
 }
 
-/// Reason that a call counts as failed.
+/// Reason for a failed call.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum FailureCause<'r> {
-    /// The status or the error of its span.
+    /// Status or error of its span.
     Status,
-    /// An empty result, or one of white space alone.
+    /// Empty or blank result.
     Blank,
-    /// A text that the settings call an error.
+    /// Text named an error by the settings.
     Detected,
-    /// A top-level `error` in the result.
+    /// Top-level `error` in the result.
     ErrorField,
     /// `isError: true` in the result.
     McpError,
-    /// Words of the result, by the table.
+    /// Text of the result matched by the detectors.
     Said(FailureFinding<'r>),
 }
 
 impl<'r> FailureCause<'r> {
-    /// The words for it.
+    /// Returns its description.
     pub(crate) fn as_str(self) -> &'r str {
         match self {
             Self::Status => "the telemetry says that it failed",
@@ -80,39 +80,39 @@ impl<'r> FailureCause<'r> {
     }
 }
 
-/// Outcome of a call, as far as the telemetry tells.
+/// Recorded outcome of a call.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum CallOutcome<'r> {
-    /// Nothing says that it failed.
+    /// No sign of failure.
     Succeeded,
-    /// A person refused it, or it waits for one: no failure, and nothing was done.
+    /// Refused by a person or waiting for one: no failure, and without effect.
     Stopped(FailureFinding<'r>),
-    /// It failed.
+    /// Failed.
     Failed(FailureCause<'r>),
     /// Neither a result nor a status is recorded.
     NotRecorded,
 }
 
-/// Rules by which a call counts as failed.
+/// Rules for the failure of a call.
 pub(crate) struct FailureRules {
-    /// A blank result.
+    /// True if a blank result is a failure.
     pub(crate) blank: bool,
-    /// A top-level `error` in the result.
+    /// True if a top-level `error` in the result is one.
     pub(crate) error_field: bool,
-    /// A top-level `isError: true` in the result.
+    /// True if a top-level `isError: true` in the result is one.
     pub(crate) mcp_error: bool,
-    /// True if the span's status is ignored, and a result that is not recorded is a blank one.
+    /// True if the span's status is ignored, and an unrecorded result counts as blank.
     pub(crate) result_alone: bool,
-    /// A text in the result.
+    /// Text that marks a failed result.
     pub(crate) contains: Option<memmem::Finder<'static>>,
-    /// A pattern in the result.
+    /// Pattern that marks a failed result.
     pub(crate) matches: Option<Regex>,
-    /// The table; nothing where fields alone are looked at.
+    /// Detectors; `None` if only fields count.
     pub(crate) detectors: Option<Arc<FailureDetectors>>,
 }
 
 impl FailureRules {
-    /// The decision that serves every kind.
+    /// Builds the rules used by every kind.
     pub(crate) fn new(settings: &FailureSettings) -> Result<Self, SettingsError> {
         let FailureSettings { built_in, packs } = settings;
         let has_table = *built_in || !packs.is_empty();
@@ -128,8 +128,8 @@ impl FailureRules {
         })
     }
 
-    /// The rules where failed calls are treated apart, else nothing. For systems whose numbers are
-    /// kept, the table is not asked: fields alone are.
+    /// Returns the rules if failed calls are excluded. In compatibility modes only fields count,
+    /// without detectors.
     pub(crate) fn excluding(
         is_wanted: bool,
         settings: &FailureSettings,
@@ -142,7 +142,7 @@ impl FailureRules {
         Self::new(if is_compat { &fields_alone } else { settings }).map(Some)
     }
 
-    /// Returns true if a call failed; `None` where that is not recorded.
+    /// Returns true if a call failed; `None` if unrecorded.
     pub(crate) fn failed(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> Option<bool> {
         match self.outcome(call, effort) {
             CallOutcome::Succeeded | CallOutcome::Stopped(_) => Some(false),
@@ -151,14 +151,14 @@ impl FailureRules {
         }
     }
 
-    /// Returns true if the framework says of a call that its tool does not exist, and not what the
-    /// tool was asked for.
+    /// Returns true if the framework reports that a call's tool does not exist, as opposed to an
+    /// object that it was asked for.
     pub(crate) fn tool_is_unknown(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
         let said = self.error_or_result(call, effort);
         said.is_some_and(|finding| of_call(finding, call).category == UNKNOWN_TOOL)
     }
 
-    /// Returns the outcome of a call by these rules; void where the steps ran out meanwhile.
+    /// Returns the outcome of a call by these rules; void if the budget ran out.
     pub(crate) fn outcome(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> CallOutcome<'_> {
         if !self.result_alone && (call.status == CallStatus::Error || call.error.is_some()) {
             return match self.stopped(call, effort) {
@@ -168,7 +168,7 @@ impl FailureRules {
         }
         let failed = match &call.result {
             Content::Recorded(value) => self.result_failed(value.get(), effort),
-            // What is left of the text may still show the error.
+            // The available part of the text may show the error.
             Content::Unreadable(text) if self.detects(text) => Some(FailureCause::Detected),
             Content::Unreadable(text) if !self.result_alone => {
                 let detectors = self.detectors.as_ref();
@@ -190,12 +190,12 @@ impl FailureRules {
         }
     }
 
-    /// Returns true if what the telemetry calls an error is a person's doing.
+    /// Returns the finding if a recorded error is a person's decision.
     fn stopped(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
         self.error_or_result(call, effort).filter(|finding| finding.says != Says::Failed)
     }
 
-    /// Returns the finding of the table in the error of a call, else in its result.
+    /// Returns the detectors' finding in the error of a call, else in its result.
     fn error_or_result(
         &self,
         call: &ToolCall<'_>,
@@ -210,7 +210,7 @@ impl FailureRules {
         if let Value::String(text) = result
             && text::is_blank(text)
         {
-            // With the setting off, a blank result is a success and nothing else is asked.
+            // With the setting off, a blank result is a success and nothing else is checked.
             return self.blank.then_some(FailureCause::Blank);
         }
         if self.has_detector() && self.detects(&text_of(result)) {
@@ -222,7 +222,7 @@ impl FailureRules {
         }
     }
 
-    /// Returns the finding of the table, unless the settings switch that off.
+    /// Returns the detectors' finding, unless disabled by the settings.
     fn said<'r>(&self, finding: Option<FailureFinding<'r>>) -> Option<FailureCause<'r>> {
         let is_off = |finding: &FailureFinding<'_>| match finding.category {
             ERROR_FIELD => !self.error_field,
@@ -232,12 +232,12 @@ impl FailureRules {
         finding.filter(|finding| !is_off(finding)).map(FailureCause::Said)
     }
 
-    /// Returns true if the fields at the top of a result alone say that it failed.
+    /// Returns the cause if a top-level field of the result reports a failure.
     fn fields_failed(&self, result: &Value<'_>) -> Option<FailureCause<'static>> {
         match result {
             Value::Map(map) => self.field_failed(map),
             Value::String(text) if self.may_hold_field(text) => {
-                // Of a repeated key the last counts.
+                // The last of repeated keys counts.
                 let mut error = false;
                 let mut is_error = false;
                 fields::walk(text, |key, value| match key {
@@ -264,14 +264,14 @@ impl FailureRules {
         (self.mcp_error && is_error).then_some(FailureCause::McpError)
     }
 
-    /// Returns true if parsing is worth while: an object, and a key in plain or escaped letters.
+    /// Returns true if parsing can pay: the text is an object with the key, plain or escaped.
     fn may_hold_field(&self, text: &str) -> bool {
         text.trim_start().starts_with('{')
             && (memmem::find(text.as_bytes(), b"rror\"").is_some()
                 || memmem::find(text.as_bytes(), b"\\u").is_some())
     }
 
-    /// Returns true if the text of results is searched for what the settings name.
+    /// Returns true if results are searched for texts in the settings.
     pub(crate) fn has_detector(&self) -> bool {
         self.contains.is_some() || self.matches.is_some()
     }
@@ -282,8 +282,8 @@ impl FailureRules {
     }
 }
 
-/// Returns the finding about a call: where its text names something else than its tool, that is
-/// what does not exist.
+/// Returns the finding for a call: a text that names something other than its tool reports that
+/// this does not exist.
 fn of_call<'r>(finding: FailureFinding<'r>, call: &ToolCall<'_>) -> FailureFinding<'r> {
     if finding.category != UNKNOWN_TOOL {
         return finding;
@@ -299,7 +299,7 @@ fn of_call<'r>(finding: FailureFinding<'r>, call: &ToolCall<'_>) -> FailureFindi
     }
 }
 
-/// A result as text: a text is itself, everything else its compact JSON.
+/// Returns a result as text: a string itself, others as compact JSON.
 fn text_of<'v>(result: &'v Value<'_>) -> Cow<'v, str> {
     match result {
         Value::String(text) => Cow::Borrowed(text),

@@ -1,39 +1,40 @@
-//! Names in messages about something that does not exist: the called tool, or what it looked for.
+//! Subject of messages about something that does not exist: the called tool, or an object it
+//! sought.
 
-/// Bytes of a message that are read: what does not exist is named at its beginning.
+/// Bytes read of a message: it names its subject at the start.
 const MESSAGE_BYTES_MAX: usize = 512;
-/// Words behind which the name of a tool stands.
+/// Words before the name of a tool.
 const KINDS: [&str; 6] = ["tool", "tools", "function", "functions", "action", "actions"];
 /// Words between such a word and the name.
 const BETWEEN: [&str; 6] = ["with", "name", "named", "called", "call", "the"];
-/// Words that say that what stands before them does not exist.
+/// Words that state the absence of the preceding subject.
 const ABSENCE: [&str; 15] = [
     "not", "is", "isn't", "was", "wasn't", "were", "does", "doesn't", "don't", "could", "couldn't",
     "cannot", "can't", "unknown", "unavailable",
 ];
-/// Other words that name nothing.
+/// Stop words.
 const EMPTY: [&str; 12] = [
     "that", "which", "this", "it", "itself", "you", "requested", "specified", "given", "found",
     "available", "error",
 ];
-/// Signs that end what a word belongs to.
+/// Characters that end a phrase.
 const ENDS: [char; 8] = [',', '.', ';', '!', '?', '\n', '{', '}'];
-/// Signs around names.
+/// Opening quotation marks.
 const QUOTES: [char; 5] = ['"', '\'', '`', '\u{2018}', '\u{201c}'];
 
-/// Returns true if a message names a tool, function or action, and not the one that was called.
+/// Returns true if a message names a tool, function or action other than the called one.
 pub(super) fn names_another(message: &str, called: &str) -> bool {
     let start = &message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)].to_lowercase();
     let called = called.to_lowercase();
     if called.is_empty() || start.contains(&called) {
         return false;
     }
-    // A server's prefix is part of the name here and not there: `mcp__shop__search`.
+    // A server's prefix may be part of only one of the names: `mcp__shop__search`.
     named(start).is_some_and(|name| !called.contains(name))
 }
 
-/// Returns the tool, function or action that a message names: behind such a word, and quoted, or
-/// written as no word is, or directly before the words of absence.
+/// Returns the tool, function or action named in a message: after such a word and either quoted or
+/// spelt unlike a word, or directly before the words of absence.
 fn named(message: &str) -> Option<&str> {
     let mut rest = message;
     while !KINDS.contains(&next_word(&mut rest)?.1) {}
@@ -53,7 +54,7 @@ fn named(message: &str) -> Option<&str> {
     (!is_empty && (is_marked || is_before_absence())).then_some(name)
 }
 
-/// Takes the next word off a text; returns it behind what stands before it.
+/// Takes the next word of a text; returns the text before it too.
 fn next_word<'m>(rest: &mut &'m str) -> Option<(&'m str, &'m str)> {
     let is_core = |c: char| c.is_alphanumeric() || c == '_';
     let (gap, tail) = rest.split_at(rest.find(is_core)?);

@@ -1,4 +1,4 @@
-//! Mistakes in matchers, with their remedies.
+//! Mistakes in matchers, with remedies.
 
 use spanscore_base::settings::{SettingsError, meant_or};
 
@@ -7,31 +7,31 @@ pub(super) const WORDS: &[&str] = &[
     "any", "absent", "near", "pattern", "one_of", "range", "unordered", "contains", "instant",
     "text", "json", "equals",
 ];
-/// Words that go with `near` and `text`.
+/// Options of `near` and `text`.
 const OPTIONS: &[&str] = &["within", "trim", "fold_case", "nfc"];
 
 /// Mistake in a matcher.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatcherMistake {
-    /// A word that is none.
+    /// Unknown word.
     #[error("`{0}` is no word of a matcher")]
     Unknown(String),
     /// No word, or a value that is neither a word nor a map of one.
     #[error("`$is` says nothing")]
     Nothing,
-    /// Two words that do not go together.
+    /// Two incompatible words.
     #[error("`{0}` and `{1}` do not go together")]
     Both(String, String),
-    /// A word whose value is of the wrong form.
+    /// Word with a value of the wrong type.
     #[error("`{0}` wants {1}")]
     Form(&'static str, &'static str),
-    /// A word that lacks another.
+    /// Word without a required other one.
     #[error("`{0}` lacks `{1}`")]
     Lacks(&'static str, &'static str),
-    /// A pattern that does not compile.
+    /// Invalid pattern.
     #[error("`pattern` is not valid: {0}")]
     Pattern(String),
-    /// Absence of something that has no key.
+    /// Absence of something without a key.
     #[error("`absent` goes only with the entry of an object")]
     AbsentItem,
 }
@@ -56,7 +56,7 @@ impl MatcherMistake {
         }
     }
 
-    /// Returns the word that it is about, by which its place is found.
+    /// Returns the mistaken word, by which it is located.
     pub(super) fn word(&self) -> &str {
         match self {
             Self::Unknown(word) | Self::Both(_, word) => word,

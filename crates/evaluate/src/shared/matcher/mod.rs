@@ -1,11 +1,11 @@
-//! Matchers: expected values said by a rule instead of literally.
+//! Matchers: expected values given by a rule instead of literally.
 //!
-//! A matcher is a map whose only key is `$is`: `{$is: {near: 90, within: 0.01}}`, `{$is: any}`.
-//! Criteria are compiled when they are read ([`read`]); a value in which no matcher stands stays
-//! plain and costs what it did. Comparing takes the steps of its trace: where these are spent
-//! nothing matches, and the caller finds the budget spent.
+//! A matcher is a map with the single key `$is`: `{$is: {near: 90, within: 0.01}}`, `{$is: any}`.
+//! Criteria are compiled when read ([`read`]); values without matchers stay plain, at no extra
+//! cost. Comparing is charged to the trace: once its budget is spent, nothing matches, and the
+//! caller detects that.
 
-mod complaint;
+mod mismatch;
 mod mistake;
 mod read;
 mod rule;
@@ -19,20 +19,20 @@ pub use rule::MatchRule;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::{Map, Value};
 
-/// Expected value with the rules that stand in it.
+/// Expected value, possibly with rules in it.
 #[derive(Clone, Debug)]
 pub enum Expected {
-    /// Value in which no matcher stands.
+    /// Value without matchers.
     Plain(Value<'static>),
     /// Matcher.
     Rule(Box<MatchRule>),
-    /// List with matchers in it.
+    /// List with matchers.
     List(Vec<Expected>),
-    /// Object with matchers in it.
+    /// Object with matchers.
     Map(Vec<(String, Expected)>),
 }
 
-/// ExpectedPart of an expected value at a path.
+/// Part of an expected value at a path.
 enum ExpectedPart<'e> {
     Plain(&'e Value<'static>),
     Ruled(&'e Expected),
@@ -41,14 +41,14 @@ enum ExpectedPart<'e> {
 /// Options and budget of one comparison.
 #[derive(Clone, Copy)]
 pub struct MatchContext<'m> {
-    /// Options for what stands literally beside the rules.
+    /// Options for literal values.
     pub options: &'m ArgumentMatcher,
-    /// Budget that the comparison is charged to.
+    /// Budget charged for the comparison.
     pub effort: &'m WorkBudget,
 }
 
 impl MatchContext<'_> {
-    /// Returns true if the arguments of a call are as expected.
+    /// Returns true if the arguments of a call match.
     pub fn arguments(&self, expected: &Expected, actual: &Value<'_>) -> bool {
         let options = self.options;
         if !options.keys.is_empty() {
@@ -73,7 +73,7 @@ impl MatchContext<'_> {
         }
     }
 
-    /// Returns true if a value, or its absence, is what is expected.
+    /// Returns true if a value, or its absence, matches.
     pub fn value(&self, expected: &Expected, actual: Option<&Value<'_>>) -> bool {
         if !self.effort.spend(1) {
             return false;
@@ -97,7 +97,7 @@ impl MatchContext<'_> {
         }
     }
 
-    /// Returns true if a result is as expected; a text that is JSON is also read.
+    /// Returns true if a result matches; a text of JSON is also parsed.
     pub fn result(&self, expected: &Expected, actual: Option<&Value<'_>>) -> bool {
         if self.value(expected, actual) {
             return true;
@@ -114,7 +114,7 @@ impl MatchContext<'_> {
         self.effort.spend(wanted.node_count()) && self.options.matches_below(wanted, found)
     }
 
-    /// Compares the entries of an object, all but those of `ignored` keys.
+    /// Compares the entries of an object without `ignored` keys.
     fn map(
         &self,
         wanted: &[(String, Expected)],
@@ -140,15 +140,15 @@ impl MatchContext<'_> {
         allows_more || found.iter().filter(|(key, _)| is_counted(key)).count() == known
     }
 
-    /// Returns true if each of `wanted` is an item of its own of `found`.
+    /// Returns true if each of `wanted` matches a distinct item of `found`.
     fn each_among(&self, wanted: &[Expected], found: &[Value<'_>]) -> bool {
-        // The pairing looks at each pair at most once; its own search costs about as much.
+        // The matching checks each pair at most once; its search costs about as much.
         if !self.effort.spend(wanted.len().saturating_mul(found.len())) {
             return false;
         }
         let fits = |e: usize, a: usize| self.value(&wanted[e], Some(&found[a]));
         let Ok(pairs) = pairing::pairs(wanted.len(), found.len(), fits) else {
-            // Without an answer the caller must not take it for a "no".
+            // Spends the budget, so that the caller does not read a missing answer as "no".
             self.effort.spend(self.effort.left().saturating_add(1));
             return false;
         };
@@ -157,7 +157,7 @@ impl MatchContext<'_> {
 }
 
 impl Expected {
-    /// Returns the entries of an object with matchers in it.
+    /// Returns the entries of an object with matchers.
     pub fn entries(&self) -> Option<&[(String, Expected)]> {
         match self {
             Self::Map(entries) => Some(entries),
@@ -165,7 +165,7 @@ impl Expected {
         }
     }
 
-    /// Returns the value where no matcher stands in it.
+    /// Returns the value if it has no matcher.
     pub fn into_plain(self) -> Result<Value<'static>, Self> {
         match self {
             Self::Plain(value) => Ok(value),
@@ -174,7 +174,7 @@ impl Expected {
     }
 }
 
-/// Returns the part of an expected value at a dotted path; `null` is absent.
+/// Returns the part of an expected value at a dotted path; `null` counts as absent.
 fn part_at<'e>(expected: &'e Expected, path: &str) -> Option<ExpectedPart<'e>> {
     let entries = match expected {
         Expected::Plain(value) => return at_path(value, path).map(ExpectedPart::Plain),

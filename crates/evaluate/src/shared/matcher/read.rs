@@ -1,4 +1,4 @@
-//! Reading of matchers: from criteria as written to rules, with the mistakes in them.
+//! Compilation of matchers from written criteria to rules, with errors for mistakes.
 
 use std::borrow::Cow;
 
@@ -10,23 +10,23 @@ use super::rule::{Contained, ExpectedText, MatchRule, instant};
 use spanscore_base::settings::{Node, NodeKind, SettingsError};
 use spanscore_base::value::{Map, Number, Value};
 
-/// Kinds in whose criteria matchers are read.
+/// Kinds with matchers in their criteria.
 pub const MATCHED_KINDS: &[&str] = &[
     "argument_correctness", "exact_match", "json_similarity", "tool_call_args", "tool_call_output",
     "tool_correctness", "tool_trajectory",
 ];
 
-/// Only key of a map that is a matcher.
+/// Single key of a matcher.
 const MARK: &str = "$is";
-/// Words whose values may be matchers again.
+/// Words with values that may contain matchers.
 const NESTING_WORDS: &[&str] = &["one_of", "unordered", "contains", "json"];
-/// Bytes of a compiled pattern, and of the tables that searching with it makes.
+/// Limit on the bytes of a compiled pattern, and on its search tables.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Most items of one rule.
+/// Limit on the items of one rule.
 const ITEMS_MAX: usize = 10_000;
 
-/// Compiles an expected value. `equals` leaves its value as it stands, so that a value without
-/// other rules comes back plain.
+/// Compiles an expected value. The value of `equals` is literal, so that one without other rules
+/// stays plain.
 pub fn expected(value: Value<'static>) -> Result<Expected, MatcherMistake> {
     read(value, false)
 }
@@ -70,7 +70,7 @@ fn is_plain(expected: &Expected) -> bool {
     matches!(expected, Expected::Plain(_))
 }
 
-/// Returns what stands under `$is`, if that is the only key.
+/// Returns the value of `$is`, if that is the only key.
 fn matcher_in<'m>(map: &'m Map<'static>) -> Option<&'m Value<'static>> {
     map.get(MARK).filter(|_| map.len() == 1)
 }
@@ -82,12 +82,12 @@ fn rule_or_value(rule: &Value<'static>, is_entry: bool) -> Result<Expected, Matc
     }
 }
 
-/// Compiles what stands under `$is` of an entry; `equals` is a plain value.
+/// Compiles the value of an entry's `$is`; `equals` gives a plain value.
 pub fn rule_of(rule: &Value<'static>) -> Result<Expected, MatcherMistake> {
     rule_in(rule, true)
 }
 
-/// Compiles a rule; only that of an entry may find its key absent.
+/// Compiles a rule; only an entry's may match an absent key.
 fn rule_in(rule: &Value<'static>, is_entry: bool) -> Result<Expected, MatcherMistake> {
     let empty = Map::new();
     let (word, value, settings) = match rule {
@@ -157,7 +157,7 @@ fn pattern(value: &Value<'_>) -> Result<MatchRule, MatcherMistake> {
     let text = value.as_str().ok_or(MatcherMistake::Form("pattern", "a text"))?;
     let mut builder = RegexBuilder::new(text);
     builder.size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
-    // The first lines of the message show the pattern again.
+    // The first lines of the message repeat the pattern.
     let last_line = |error: regex::Error| {
         let message = error.to_string();
         let last = message.lines().last().unwrap_or_default();
@@ -216,7 +216,7 @@ fn text(value: &Value<'_>, settings: &Map<'_>) -> Result<MatchRule, MatcherMista
     Ok(MatchRule::Text(ExpectedText::new(text, flag("trim")?, flag("fold_case")?, flag("nfc")?)))
 }
 
-/// Compiles a value in place: `None` where no matcher stands in it, else the rules of it.
+/// Compiles a value in place; `None` without matchers.
 pub fn ruled(value: &mut Value<'static>) -> Result<Option<Expected>, SettingsError> {
     match expected(value.clone())?.into_plain() {
         Ok(plain) => {
@@ -227,13 +227,13 @@ pub fn ruled(value: &mut Value<'static>) -> Result<Option<Expected>, SettingsErr
     }
 }
 
-/// Refuses mistakes in the matchers of `criteria` in settings, each at its place.
+/// Rejects mistakes in the matchers of `criteria` in settings, each with its location.
 pub fn check_criteria(settings: &Node) -> Result<(), SettingsError> {
     let keys = ["criteria", "default_evaluation_criteria", "defaultEvaluationCriteria"];
     keys.iter().filter_map(|key| settings.get(key)).try_for_each(check)
 }
 
-/// Refuses mistakes in the matchers of a value, each at its place.
+/// Rejects mistakes in the matchers of a value, each with its location.
 pub fn check(node: &Node) -> Result<(), SettingsError> {
     match &node.kind {
         NodeKind::Map(entries) => match entries.as_slice() {
@@ -245,7 +245,7 @@ pub fn check(node: &Node) -> Result<(), SettingsError> {
     }
 }
 
-/// Refuses mistakes in what stands under `$is`.
+/// Rejects mistakes in the value of `$is`.
 pub fn check_rule(rule: &Node) -> Result<(), SettingsError> {
     for (_, node) in rule.entries().filter(|(key, _)| NESTING_WORDS.contains(&&*key.text)) {
         check(node)?;
@@ -257,7 +257,7 @@ pub fn check_rule(rule: &Node) -> Result<(), SettingsError> {
     })
 }
 
-/// Returns criteria in which nothing is a matcher: what looks like one is the value itself.
+/// Escapes criteria, so that apparent matchers are literal values.
 pub fn escaped(value: Value<'static>) -> Value<'static> {
     match value {
         Value::Map(map) if matcher_in(&map).is_some() => {

@@ -1,4 +1,4 @@
-//! Rules, and what holds under them.
+//! Compiled rules of matchers.
 
 use std::borrow::Cow;
 
@@ -13,68 +13,68 @@ use crate::shared::arguments::ArgumentMode;
 use crate::shared::text;
 use spanscore_base::value::{Number, Value};
 
-/// Bytes of a text that cost one step to read.
+/// Bytes of a text read in one step.
 const BYTES_PER_STEP: usize = 8;
 
 /// Word under `$is`, compiled.
 #[derive(Clone, Debug)]
 pub enum MatchRule {
-    /// Anything, as long as it is there.
+    /// Any present value.
     Any,
-    /// Nothing: the key is not there.
+    /// An absent key.
     Absent,
-    /// A number this near.
+    /// Number within a distance.
     Near {
         /// Expected number.
         to: Number,
-        /// Largest distance that still counts.
+        /// Largest accepted distance.
         within: f64,
     },
-    /// A text in which the pattern is found.
+    /// Text with a match of the pattern.
     Pattern(Regex),
-    /// One of these.
+    /// One of several values.
     OneOf(Vec<Expected>),
-    /// A number from the first to the last, both included; `None` is open.
+    /// Number in an inclusive range; `None` is unbounded.
     Range(Option<Number>, Option<Number>),
-    /// A list of these in any order, each as often as it stands here.
+    /// List with these items in any order, as a multiset.
     Unordered(Vec<Expected>),
-    /// A text, a list or an object that holds something.
+    /// Text, list or object with a given content.
     Contains(Contained),
-    /// A moment, in whatever form and zone it is written.
+    /// Point in time, in any notation and zone.
     Instant(Timestamp),
-    /// A text under named options.
+    /// Text with comparison options.
     Text(ExpectedText),
-    /// The JSON text of a value, however it is written, or the value itself.
+    /// JSON text of a value in any spelling, or the value itself.
     Json(Expected),
 }
 
-/// Content that another value must hold.
+/// Content required in another value.
 #[derive(Clone, Debug)]
 pub enum Contained {
-    /// A part of a text, or an item of a list.
+    /// Substring of a text, or item of a list.
     Text(String),
     /// Items of a list.
     Items(Vec<Expected>),
-    /// Entries of an object, or an item of a list.
+    /// Entries of an object, or item of a list.
     Entries(Expected),
-    /// An item of a list.
+    /// Item of a list.
     Item(Expected),
 }
 
-/// Expected text with the differences that do not count.
+/// Expected text, with options for ignored differences.
 #[derive(Clone, Debug)]
 pub struct ExpectedText {
     text: String,
-    /// White space at both ends does not count.
+    /// True if white space at both ends is ignored.
     trim: bool,
-    /// The case of letters does not count.
+    /// True if case is ignored.
     fold_case: bool,
-    /// Composed and decomposed characters are the same.
+    /// True if composed and decomposed characters are equal.
     nfc: bool,
 }
 
 impl MatchRule {
-    /// Returns true if a value, or its absence, is as the rule says.
+    /// Returns true if a value, or its absence, satisfies the rule.
     pub(super) fn holds(&self, matching: &MatchContext<'_>, actual: Option<&Value<'_>>) -> bool {
         if let Self::OneOf(values) = self {
             return values.iter().any(|expected| matching.value(expected, actual));
@@ -104,13 +104,13 @@ impl MatchRule {
     }
 }
 
-/// Charges the reading of a text; `false` where the steps do not suffice.
+/// Charges the reading of a text; `false` if the budget does not suffice.
 fn reads(matching: &MatchContext<'_>, text: &str) -> bool {
     matching.effort.spend(1 + text.len() / BYTES_PER_STEP)
 }
 
-/// Returns true if two numbers differ by no more than the tolerance. The edge counts: doubles that
-/// stand for decimals differ by a little more than the decimals do.
+/// Returns true if two numbers differ by at most the tolerance, plus a rounding margin: doubles of
+/// decimals may differ by more than the decimals.
 fn is_near(to: &Number, within: f64, actual: &Number) -> bool {
     if let (Number::Int(to), Number::Int(actual)) = (to, actual) {
         return (i128::from(*to) - i128::from(*actual)).unsigned_abs() as f64 <= within;
@@ -121,9 +121,9 @@ fn is_near(to: &Number, within: f64, actual: &Number) -> bool {
     to == actual || (wanted - found).abs() <= within + rounding
 }
 
-/// Reads a moment: a date, a date with a time, or that with an offset; without one it is UTC.
+/// Parses a point in time: a date, a date with a time, or that with an offset; UTC without one.
 pub(super) fn instant(text: &str) -> Option<Timestamp> {
-    /// Longest text that is read.
+    /// Longest parsed text, bytes.
     const BYTES_MAX: usize = 64;
     let text = text.trim();
     if text.len() > BYTES_MAX {
@@ -161,7 +161,7 @@ impl Contained {
 }
 
 impl ExpectedText {
-    /// Returns the text with what does not count removed.
+    /// Normalizes a text by removing ignored differences.
     pub(super) fn new(text: &str, trim: bool, fold_case: bool, nfc: bool) -> Self {
         let mut folded = Self { text: String::new(), trim, fold_case, nfc };
         folded.text = folded.fold(text).into_owned();

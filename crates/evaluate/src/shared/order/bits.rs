@@ -1,11 +1,12 @@
-//! Longest common subsequences of calls by themselves, as bits: 64 expected positions in a word.
+//! Longest common subsequences of single calls with bit-parallel rows: 64 expected positions per
+//! word.
 //!
-//! Bit `j` of a row is 0 where the common subsequence with the first `j + 1` positions is longer
-//! than with the first `j`. The step from one call's row to the next is Hyyrö's ("Bit-parallel
-//! LCS-length computation revisited", 2004). It needs the positions of each word beforehand
-//! ([`Masks`]): the short form of [`InOrder`](super::InOrder) for calls that are told apart by
-//! words and were not made together. For 10,000 calls and 1,000 positions it takes 0.3 ms, where a
-//! table of numbers takes 13, and a 32nd of the memory.
+//! Bit `j` of a row is 0 if the common subsequence with the first `j + 1` positions is longer than
+//! with the first `j`. The step from one call's row to the next is Hyyrö's ("Bit-parallel
+//! LCS-length computation revisited", 2004). It needs the positions of each word in advance
+//! ([`Masks`]). It is a special case of [`InOrder`](super::InOrder) for non-parallel calls compared
+//! as words. For 10,000 calls and 1,000 positions it takes 0.3 ms, while a table of numbers takes
+//! 13 ms and 32 times the memory.
 
 use std::borrow::Cow;
 
@@ -17,7 +18,7 @@ use crate::shared::names::NameMap;
 #[derive(Default)]
 pub(crate) struct Masks(NameMap<Vec<u64>>);
 
-/// Expected positions that one call may take, one bit each; without bits at all for none.
+/// Expected positions that match a call, one bit each; empty for none.
 pub(crate) type Mask<'m> = Cow<'m, [u64]>;
 
 impl Masks {
@@ -40,7 +41,7 @@ impl Masks {
         self.either(word, None)
     }
 
-    /// Returns the positions of a word and of a second one.
+    /// Returns the positions of either word.
     pub(crate) fn either(&self, word: &str, other: Option<&str>) -> Mask<'_> {
         match (self.0.get(word), other.and_then(|other| self.0.get(other))) {
             (Some(a), Some(b)) => a.iter().zip(b).map(|(a, b)| a | b).collect(),
@@ -50,8 +51,8 @@ impl Masks {
     }
 }
 
-/// Returns the length of the longest common subsequence of the calls and `expected` positions, and
-/// its positions, in order, if they are wanted: only those need a table.
+/// Returns the length of the longest common subsequence of the calls and `expected` positions. If
+/// requested, returns its positions in order, which needs a table.
 pub(crate) fn of_singles<'m>(
     calls: impl Iterator<Item = Mask<'m>>,
     expected: usize,
@@ -72,8 +73,8 @@ pub(crate) fn of_singles<'m>(
     (found.len(), found)
 }
 
-/// Walks from the ends back: a match is taken; else a call is dropped if that keeps more than
-/// dropping a position.
+/// Backtracks from the ends: takes a match, else drops a call if that keeps more than dropping a
+/// position.
 fn walk_back(calls: &[Mask<'_>], rows: &[u64], expected: usize) -> Vec<usize> {
     let blocks = expected.div_ceil(64);
     let kept = |calls: usize, upto| kept(&rows[calls * blocks..(calls + 1) * blocks], upto);
@@ -86,8 +87,8 @@ fn walk_back(calls: &[Mask<'_>], rows: &[u64], expected: usize) -> Vec<usize> {
             found.push(at);
             call -= 1;
             upto = at;
-        // Strictly more: of several longest subsequences this takes the one that the textbook's
-        // walk takes, which the systems that scores are compared with use, too.
+        // Strictly more selects, among several longest subsequences, the textbook's, as the systems
+        // that scores are compared with do.
         } else if kept(call - 1, upto) > kept(call, at) {
             call -= 1;
         } else {
@@ -98,18 +99,18 @@ fn walk_back(calls: &[Mask<'_>], rows: &[u64], expected: usize) -> Vec<usize> {
     found
 }
 
-/// Returns true if a mask holds a position.
+/// Returns true if a mask has a position.
 pub(crate) fn holds(mask: &[u64], position: usize) -> bool {
     mask.get(position / 64).is_some_and(|bits| bits >> (position % 64) & 1 == 1)
 }
 
-/// Returns the row of no call.
+/// Returns the row before the first call.
 pub(super) fn row(expected: usize) -> SmallVec<[u64; 4]> {
     smallvec![u64::MAX; expected.div_ceil(64)]
 }
 
-/// Returns the row with these lengths of the common subsequence before each position and after the
-/// last.
+/// Returns the row with the given lengths of the common subsequence before each position and after
+/// the last.
 pub(super) fn row_of(lengths: &[u32]) -> SmallVec<[u64; 4]> {
     let mut row = row(lengths.len() - 1);
     for (position, _) in lengths.array_windows().enumerate().filter(|(_, [a, b])| a < b) {
@@ -118,11 +119,11 @@ pub(super) fn row_of(lengths: &[u32]) -> SmallVec<[u64; 4]> {
     row
 }
 
-/// Goes from one call's row to the next.
+/// Advances from one call's row to the next.
 fn step(row: &mut [u64], mask: &[u64]) {
-    // The addition carries a 1 from each matched position to the next one that is still free: that
-    // is what makes 64 cells of the table one operation. It must be allowed to wrap, and the carry
-    // must go on into the next word, or a subsequence that crosses a multiple of 64 is one short.
+    // The addition carries a 1 from each matched position to the next free one, which computes 64
+    // cells of the table in one operation. It must wrap, and the carry must continue in the next
+    // word; otherwise a subsequence across a multiple of 64 is one too short.
     let mut carry = false;
     for (bits, mask) in row.iter_mut().zip(mask) {
         let common = *bits & mask;
@@ -133,8 +134,8 @@ fn step(row: &mut [u64], mask: &[u64]) {
     }
 }
 
-/// Returns the length of the common subsequence with the first positions: zeros among the first
-/// bits.
+/// Returns the length of the common subsequence with the first `upto` positions: the zeros among
+/// those bits.
 pub(super) fn kept(row: &[u64], upto: usize) -> usize {
     let whole = row.iter().take(upto / 64).map(|bits| bits.count_zeros() as usize);
     let part = match (row.get(upto / 64), upto % 64) {

@@ -1,45 +1,45 @@
-//! Matching of the calls of one group with expected positions, by augmenting paths.
+//! Matching of one group's calls with expected positions, by augmenting paths.
 //!
-//! A group can stand for a set of positions if each of them has a call of its own that fits. Such
-//! sets are a transversal matroid, so that deciding position by position is enough: a position is
-//! added if other calls can move out of its way, else it replaces the earliest that blocks it.
+//! A group covers a set of positions if each has its own matching call. Such sets form a
+//! transversal matroid, so deciding position by position is optimal: a position is added if other
+//! calls can be reassigned, else it replaces the earliest position that blocks it.
 
-/// Stands for no call and for no position.
+/// Marks no call or no position.
 const NONE: u32 = u32::MAX;
 
-/// Group of calls, and the positions that it stands for.
+/// Group of calls, and the positions that it covers.
 #[derive(Default)]
 pub(crate) struct CallGroup {
     /// Number of calls.
     count: usize,
-    /// Adjacency matrix: calls that fit each position that was asked about, one bit each.
+    /// Adjacency matrix: the matching calls of each checked position, one bit each.
     fits: Vec<u64>,
-    /// Calls that stand for no position, one bit each.
+    /// Unassigned calls, one bit each.
     free: Vec<u64>,
-    /// Positions that the group stands for, ascending.
+    /// Covered positions, ascending.
     taken: Vec<u32>,
     /// Call of each position, or [`NONE`].
     call_of: Vec<u32>,
     /// Position of each call, or [`NONE`].
     position_of: Vec<u32>,
     search: SwapSearch,
-    /// Steps since they were last taken.
+    /// Steps since they were last charged.
     steps: usize,
 }
 
 /// Buffers of the breadth-first search for an augmenting path.
 #[derive(Default)]
 struct SwapSearch {
-    /// Calls that were reached, one bit each.
+    /// Visited calls, one bit each.
     seen: Vec<u64>,
-    /// Position that each of them was reached from.
+    /// Position from which each was reached.
     from: Vec<u32>,
-    /// Positions that were reached.
+    /// Visited positions.
     queue: Vec<u32>,
 }
 
 impl CallGroup {
-    /// Returns a group of so many calls that stands for nothing.
+    /// Returns a group of `count` calls that covers no position.
     pub(crate) fn new(count: usize) -> Self {
         let mut free = vec![u64::MAX; count.div_ceil(64)];
         if let (Some(last), 1..) = (free.last_mut(), count % 64) {
@@ -48,7 +48,7 @@ impl CallGroup {
         Self { count, free, position_of: vec![NONE; count], ..Self::default() }
     }
 
-    /// Asks which calls fit the next position; returns true if any does.
+    /// Finds the matching calls of the next position; returns true if there are any.
     pub(crate) fn ask(&mut self, mut fits: impl FnMut(usize) -> bool) -> bool {
         let from = self.fits.len();
         self.fits.resize(from + self.free.len(), 0);
@@ -65,8 +65,8 @@ impl CallGroup {
         &self.fits[position as usize * blocks..(position as usize + 1) * blocks]
     }
 
-    /// Searches for a free call that can take a position, others moving on; where there is none,
-    /// the queue holds all positions that would have to give way.
+    /// Searches an augmenting path from a position to an unassigned call; without one, the queue
+    /// has all positions that could be given up.
     fn reach(&mut self, position: u32) -> Option<u32> {
         let SwapSearch { mut seen, mut from, mut queue } = std::mem::take(&mut self.search);
         seen.clear();
@@ -100,9 +100,8 @@ impl CallGroup {
         found
     }
 
-    /// Flips the augmenting path that ends at a call, back to the position that the search began
-    /// with.
-    fn hand_on(&mut self, mut call: u32, first: u32) {
+    /// Flips the augmenting path from the call at its end back to the first position.
+    fn flip_path(&mut self, mut call: u32, first: u32) {
         loop {
             let position = self.search.from[call as usize];
             self.position_of[call as usize] = position;
@@ -119,18 +118,18 @@ impl CallGroup {
         self.call_of.len() as u32 - 1
     }
 
-    /// Stands for the last position too, if it can.
+    /// Covers the last position too, if possible.
     pub(crate) fn take(&mut self) -> bool {
         let last = self.last();
         let Some(call) = self.reach(last) else { return false };
         self.free[call as usize / 64] &= !(1 << (call % 64));
-        self.hand_on(call, last);
+        self.flip_path(call, last);
         self.taken.push(last);
         true
     }
 
-    /// Stands for the last position, if any call fits it; where that is one too many, the earliest
-    /// position that blocks it is given up.
+    /// Covers the last position if any call matches it; if no call is left, drops the earliest
+    /// position that blocks it.
     pub(crate) fn take_latest(&mut self) {
         if self.take() {
             return;
@@ -140,23 +139,23 @@ impl CallGroup {
             return;
         };
         let call = std::mem::replace(&mut self.call_of[dropped as usize], NONE);
-        self.hand_on(call, last);
+        self.flip_path(call, last);
         self.taken.retain(|at| *at != dropped);
         self.taken.push(last);
         self.steps += self.taken.len();
     }
 
-    /// Returns the positions that the group stands for, ascending.
+    /// Returns the covered positions, ascending.
     pub(super) fn taken(&self) -> &[u32] {
         &self.taken
     }
 
-    /// Counts the positions that the group stands for.
+    /// Returns the number of covered positions.
     pub(crate) fn len(&self) -> usize {
         self.taken.len()
     }
 
-    /// Takes the steps since this was last called.
+    /// Returns the steps since the last call of this.
     pub(crate) fn take_steps(&mut self) -> usize {
         std::mem::take(&mut self.steps)
     }

@@ -1,19 +1,19 @@
-//! Longest common subsequence of expected positions and calls, some of which were made together.
+//! Longest common subsequence of expected positions and calls with parallel groups.
 //!
-//! Nobody asks for an order inside a group of calls ([`ToolCall::group`]), so the best one counts:
-//! the length is the most that any order inside the groups would give. One dynamic programme over
-//! the groups finds it; a call by itself is a group of one:
+//! Calls within a group ([`ToolCall::group`]) have no order, so the best one counts: the length is
+//! the maximum over all orders within groups. Dynamic programming over the groups finds it; a
+//! single call is a group of one:
 //!
 //! ```text
-//! kept(g, j)   most of the first j positions that the first g groups stand for, in order
+//! kept(g, j)   most of the first j positions that the first g groups cover, in order
 //!              = max over i <= j of kept(g - 1, i) + rank of the positions from i to j in group g
 //! ```
 //!
-//! For the positions so far a group keeps the set of the latest ones that it can stand for
-//! ([`CallGroup`]): the rank of the positions from `i` on is how many of that set lie there.
+//! For the positions so far, a group keeps the set of the latest ones that it can cover
+//! ([`CallGroup`]): the rank of the positions from `i` on is the number of its elements there.
 //!
-//! [`of_singles`] is the same for single words, 64 positions at a time; [`weight()`] is the same
-//! for single calls where pairs are worth different amounts.
+//! [`of_singles`] is the special case of single words, 64 positions at a time; [`weight()`] is the
+//! variant for single calls with weighted pairs.
 //!
 //! [`ToolCall::group`]: spanscore_base::model::ToolCall::group
 
@@ -30,10 +30,10 @@ pub(crate) use weight::weight;
 use crate::shared::step_limit::WorkBudget;
 use spanscore_base::model::ToolCall;
 
-/// Cells of the table that one comparison may cost where a cell costs next to nothing.
+/// Limit on the cells of a table with cheap cells.
 pub(crate) const CELLS_MAX: usize = 64_000_000;
 
-/// Steps of a search for a call that cost no more than one question.
+/// Search steps that cost at most as much as one comparison.
 const STEPS_PER_QUESTION: usize = 4;
 
 /// Error: the comparison would need more cells than the limit.
@@ -44,14 +44,14 @@ pub struct TableTooLarge {
     pub cells_max: usize,
 }
 
-/// Returns true if any of these calls were made together.
+/// Returns true if any of these calls are parallel.
 pub(crate) fn is_grouped<'c, 'a: 'c>(calls: impl IntoIterator<Item = &'c ToolCall<'a>>) -> bool {
     let mut calls = calls.into_iter();
     let Some(mut last) = calls.next() else { return false };
     calls.any(|call| std::mem::replace(&mut last, call).is_with(call))
 }
 
-/// Returns the ranges of the groups of some calls among them, in order.
+/// Returns the ranges of the groups of the given calls, in order.
 pub(crate) fn groups(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
     let mut groups = Vec::with_capacity(calls.len());
     let mut end = 0;
@@ -62,22 +62,22 @@ pub(crate) fn groups(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
     groups
 }
 
-/// Returns the ranges of so many calls of which each is by itself.
+/// Returns `calls` ranges of one call each.
 pub(crate) fn singles(calls: usize) -> Vec<Range<usize>> {
     (0..calls).map(|call| call..call + 1).collect()
 }
 
-/// Expected positions and the groups of calls that may stand for them, in order.
+/// Ordered matching of expected positions and groups of calls.
 pub(crate) struct InOrder<'e, F> {
     /// Ranges of the groups among the calls.
     pub(crate) groups: Vec<Range<usize>>,
     /// Number of expected positions.
     pub(crate) expected: usize,
-    /// Limit on pairs of a call and a position, beside those that are common at both ends.
+    /// Limit on compared pairs of a call and a position, without the common ends.
     pub(crate) questions_max: usize,
-    /// Work budget of the searches inside groups.
+    /// Work budget of the searches within groups.
     pub(crate) effort: &'e WorkBudget,
-    /// Relation: returns true if a call fits a position.
+    /// Relation: true if a call matches a position.
     pub(crate) fits: F,
 }
 
@@ -97,7 +97,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<'_, F> {
     pub(crate) fn kept(mut self) -> Result<Vec<usize>, TableTooLarge> {
         self.check_questions(self.expected)?;
         let mut row = vec![0; self.expected + 1];
-        // Each row goes up by at most one from position to position: a bit each.
+        // Each row rises by at most one per position, so that a bit each suffices.
         let mut rows = bits::row(self.expected).to_vec();
         for at in 0..self.groups.len() {
             self.advance(at, 0, &mut row)?;
@@ -106,8 +106,8 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<'_, F> {
         self.walk_back(&rows)
     }
 
-    /// Takes what is common at both ends off, as far as no call there was made together with
-    /// others: it belongs to some longest common subsequence. Returns the lengths.
+    /// Removes the common prefix and suffix outside of parallel groups, which belong to some
+    /// longest common subsequence. Returns their lengths.
     fn trim(&mut self) -> (usize, usize) {
         let mut head = 0;
         let mut tail = 0;
@@ -145,8 +145,8 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<'_, F> {
         TableTooLarge { cells_max: self.questions_max }
     }
 
-    /// Goes from the row of the groups before one to that of this one too. The first position of
-    /// the row is `head`.
+    /// Advances from the row of the groups before one to the row with it. The first position of the
+    /// row is `head`.
     fn advance(&mut self, at: usize, head: usize, row: &mut [u32]) -> Result<(), TableTooLarge> {
         let group = self.groups[at].clone();
         if group.len() == 1 {
@@ -175,8 +175,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<'_, F> {
         Ok(())
     }
 
-    /// Walks from the ends back: a position that adds nothing is left out, else a group that adds
-    /// none.
+    /// Backtracks from the ends: skips a position that adds nothing, else a group that adds none.
     fn walk_back(&mut self, rows: &[u64]) -> Result<Vec<usize>, TableTooLarge> {
         let blocks = self.expected.div_ceil(64);
         let kept = |groups: usize, upto: usize| {
@@ -206,7 +205,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<'_, F> {
         Ok(found)
     }
 
-    /// Returns the latest of the first positions that a group can stand for.
+    /// Returns the latest of the first `upto` positions that a group can cover.
     fn latest(&mut self, at: usize, upto: usize) -> Result<Vec<u32>, TableTooLarge> {
         let group = self.groups[at].clone();
         let mut positions = CallGroup::new(group.len());
@@ -219,8 +218,8 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<'_, F> {
         Ok(positions.taken().to_vec())
     }
 
-    /// Returns true if the expected positions stand among the calls in their order. Each group
-    /// takes as many of the next positions as it can: to be further on is never worse.
+    /// Returns true if the expected positions are a subsequence of the calls. Each group takes as
+    /// many of the next positions as possible, which is never worse.
     pub(crate) fn whole(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
@@ -229,7 +228,8 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<'_, F> {
         Ok(next == self.expected)
     }
 
-    /// Returns true if the calls are the expected ones, one for each position, in the best order.
+    /// Returns true if the calls are exactly the expected ones, one per position, in the best
+    /// order.
     pub(crate) fn exact(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
@@ -241,7 +241,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<'_, F> {
         Ok(next == self.expected)
     }
 
-    /// Counts the positions in a row, from one on, that a group can stand for.
+    /// Counts the consecutive positions from `from` on that a group can cover.
     fn run(&mut self, at: usize, from: usize) -> Result<usize, TableTooLarge> {
         let group = self.groups[at].clone();
         if group.len() == 1 {

@@ -1,8 +1,8 @@
-//! Heaviest common subsequence: the longest one where pairs are worth different amounts. Bits
-//! cannot count those, so this fills a table of sums, one row at a time.
+//! Heaviest common subsequence, with weighted pairs. Bits cannot represent weights, so this fills a
+//! table of sums, row by row.
 
-/// Returns the weight of the heaviest common subsequence, where `weight(i, j)` is what pairing the
-/// two is worth, 0 if they cannot be paired. Each pair is asked about once.
+/// Returns the weight of the heaviest common subsequence, where `weight(i, j)` is the weight of a
+/// pair, 0 if they do not match. Each pair is computed once.
 pub(crate) fn weight(a: usize, b: usize, mut weight: impl FnMut(usize, usize) -> f64) -> f64 {
     let mut row = vec![0.0_f64; b + 1];
     for i in 0..a {

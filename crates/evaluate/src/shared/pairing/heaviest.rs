@@ -1,27 +1,27 @@
-//! Maximum weight bipartite matching of expected calls with the calls of one group, one expected
-//! call after the other.
+//! Maximum weight bipartite matching of expected calls with one group's calls, built one expected
+//! call at a time.
 
 use std::ops::Range;
 
 use crate::shared::report::total;
 use crate::shared::step_limit::WorkBudget;
 
-/// Difference below which sums of fractions count as equal.
+/// Difference below which sums of fractions are equal.
 const TINY: f64 = 1e-12;
 
-/// Matching of some expected calls with calls of one group.
-pub(crate) struct Heaviest {
+/// Matching of expected calls with calls of one group.
+pub(crate) struct HeaviestMatching {
     count: usize,
-    /// Weights of the pairs: a row for each expected call.
+    /// Weights of the pairs, one row per expected call.
     worths: Vec<f64>,
-    /// Call of each expected one.
+    /// Call assigned to each expected one.
     call_of: Vec<Option<usize>>,
-    /// Expected call that each call serves.
+    /// Expected call that each call is assigned to.
     serves: Vec<Option<usize>>,
 }
 
-impl Heaviest {
-    /// Returns a matching without expected calls, for a group of so many calls.
+impl HeaviestMatching {
+    /// Returns a matching without expected calls, for a group of `count` calls.
     pub(crate) fn new(count: usize) -> Self {
         Self { count, worths: Vec::new(), call_of: Vec::new(), serves: vec![None; count] }
     }
@@ -30,7 +30,7 @@ impl Heaviest {
         self.worths[expected * self.count + call]
     }
 
-    /// Returns the weight of an expected call's pair, 0 where it has none.
+    /// Returns the weight of an expected call's pair, 0 without one.
     pub(crate) fn share(&self, expected: usize) -> f64 {
         self.call_of[expected].map_or(0.0, |call| self.worth(expected, call))
     }
@@ -40,9 +40,9 @@ impl Heaviest {
         total((0..self.call_of.len()).map(|expected| self.share(expected)))
     }
 
-    /// Adds an expected call, given what each call is worth to it, along the augmenting path that
-    /// gains the most. A heaviest matching becomes a heaviest one: the search is Bellman and
-    /// Ford's, as moving a call on costs the weight of its pair.
+    /// Adds an expected call, given its weight with each call, along the augmenting path of the
+    /// largest gain, which keeps the matching maximal. The search is Bellman and Ford's, as
+    /// reassigning a call costs the weight of its pair.
     pub(crate) fn add(&mut self, worths: impl IntoIterator<Item = f64>, effort: &WorkBudget) {
         let added = self.call_of.len();
         self.worths.extend(worths.into_iter().take(self.count));
@@ -60,12 +60,12 @@ impl Heaviest {
             }
         }
         if let Some(last) = best {
-            self.hand_on(last, added, &from);
+            self.flip_path(last, added, &from);
         }
     }
 
-    /// Returns the gain of each call if it is given to the expected one beside it, and so on back
-    /// to the added one; `None` if `effort` runs out.
+    /// Returns the gain of assigning each call, along its path back to the added expected call;
+    /// `None` if `effort` runs out.
     fn reach(&self, added: usize, effort: &WorkBudget) -> Option<(Vec<f64>, Vec<usize>)> {
         let mut from = vec![added; self.count];
         let mut gains: Vec<f64> = (0..self.count).map(|call| self.worth(added, call)).collect();
@@ -93,13 +93,13 @@ impl Heaviest {
         Some((gains, from))
     }
 
-    /// Flips the augmenting path that ends at a call.
-    fn hand_on(&mut self, last: usize, added: usize, from: &[usize]) {
+    /// Flips the augmenting path from the call at its end.
+    fn flip_path(&mut self, last: usize, added: usize, from: &[usize]) {
         if let Some(served) = self.serves[last] {
             self.call_of[served] = None;
         }
         let mut call = last;
-        // The path is no longer than there are expected calls.
+        // The path is at most as long as the number of expected calls.
         for _ in 0..=added {
             let expected = from[call];
             self.serves[call] = Some(expected);
@@ -112,9 +112,9 @@ impl Heaviest {
     }
 }
 
-/// Returns the weight of the heaviest common subsequence of expected calls and actual ones in
-/// groups, in the best order inside the groups; `worth(i, j)` is what the expected call `i` and the
-/// actual `j` are worth, 0 if they are no pair. Void if `effort` runs out in between.
+/// Returns the weight of the heaviest common subsequence of expected calls and groups of actual
+/// ones, in the best order within groups. `worth(i, j)` is the weight of the expected call `i` and
+/// the actual `j`, 0 if they do not match. Void if `effort` runs out.
 pub(crate) fn in_order(
     expected: usize,
     groups: &[Range<usize>],
@@ -128,10 +128,10 @@ pub(crate) fn in_order(
             rows.push(group.clone().map(|j| worth(i, j)).collect::<Vec<f64>>());
         }
         let before = row.clone();
-        // From where on the same is kept before, more positions are left.
+        // Among equal prefixes, the first start leaves the most positions.
         let is_start = |i: &usize| *i == 0 || before[*i] > before[*i - 1];
         for start in (0..expected).filter(is_start) {
-            let mut pairs = Heaviest::new(group.len());
+            let mut pairs = HeaviestMatching::new(group.len());
             for i in start..expected {
                 if rows[i].iter().any(|worth| *worth > 0.0) {
                     pairs.add(rows[i].iter().copied(), effort);
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_call_moves_on_where_that_is_worth_more() {
         let effort = WorkBudget::default();
-        let mut pairs = Heaviest::new(2);
+        let mut pairs = HeaviestMatching::new(2);
         pairs.add([1.0, 0.9], &effort);
         pairs.add([1.0, 0.0], &effort);
         assert_eq!((pairs.share(0), pairs.share(1)), (0.9, 1.0));

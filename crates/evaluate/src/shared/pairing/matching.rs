@@ -1,50 +1,49 @@
-//! Maximum bipartite matching: which actual call serves which expected one, so that the most are
-//! served.
+//! Maximum bipartite matching of actual and expected calls.
 //!
-//! The algorithm is that of Hopcroft and Karp, with an adjacency list that is asked for late: each
-//! expected call takes the first free call that fits, and only where all that fit are taken the
-//! rest is asked, once for each pair. So equal trajectories cost one question for each call.
+//! The algorithm is Hopcroft and Karp's with a lazy adjacency list: each expected call takes its
+//! first unused match. Further pairs are checked only if all its matches are taken, once per pair.
+//! Equal trajectories thus cost one check per call.
 //!
-//! An expected call with at least as many fitting calls as there are expected ones can always be
-//! served, so no more of them are kept: memory is bounded by the square of the criteria, however
-//! many calls a trace has.
+//! An expected call with at least as many matches as there are expected calls can always be
+//! assigned, so no more are kept. Memory is bounded by the square of the criteria, for any number
+//! of calls.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use smallvec::SmallVec;
 
-/// Questions "may these two be paired?" that one matching may cost.
+/// Limit on the checks of pairs in one matching.
 pub(crate) const QUESTIONS_MAX: usize = 16_000_000;
 
-/// The matching would cost more than [`QUESTIONS_MAX`].
+/// Error: the matching would cost more than [`QUESTIONS_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {QUESTIONS_MAX} comparisons of calls would be needed")]
 pub struct MatchingTooLarge;
 
-/// True if an actual call serves an expected one.
+/// Match of an actual call with an expected one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fit {
-    /// It does.
+    /// They match.
     Yes,
-    /// It does not.
+    /// They do not match.
     No,
     /// The evidence is not recorded.
     Unknown,
 }
 
-/// Number of expected calls that can be served.
+/// Number of expected calls that can be satisfied.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Served {
-    /// By calls that are known to fit.
+    /// By certain matches.
     pub(crate) certain: usize,
-    /// If every unknown call fits.
+    /// By certain and unknown matches.
     pub(crate) possible: usize,
-    /// The call that serves each expected one, among those known to fit.
+    /// Call assigned to each expected one, among certain matches.
     pub(crate) partners: SmallVec<[Option<u32>; 8]>,
 }
 
-/// Pairs as many of `left` as it can with distinct ones of `right`, near positions first.
+/// Pairs as many of `left` as possible with distinct ones of `right`, near positions first.
 pub(crate) fn pairs(
     left: usize,
     right: usize,
@@ -62,8 +61,8 @@ pub(crate) fn pairs(
     Ok(search.served())
 }
 
-/// Gives out the calls: `candidates(i)` are those that the expected one `i`, of `expected`, may
-/// mean; `fit(i, call)` tells whether one serves it. Of `call_count` calls in all.
+/// Assigns the calls: `candidates(i)` are those of the expected call `i` of `expected`; `fit(i,
+/// call)` checks a pair. `call_count` is the number of all calls.
 pub(super) fn serve<C: Iterator<Item = u32>>(
     expected: usize,
     call_count: usize,
@@ -80,7 +79,7 @@ where
     C: Iterator<Item = u32>,
     F: FnMut(usize, u32) -> Result<Fit, E>,
 {
-    // What is unknown counts wherever it stands, so all is asked.
+    // Unknown matches count anywhere, so all pairs are checked.
     (0..search.rows.len()).try_for_each(|at| search.ask_rest(at))?;
     let waiting = search.take_free()?;
     search.serve_waiting(waiting)?;
@@ -101,7 +100,7 @@ where
 
 const FREE: u32 = u32::MAX;
 
-/// The calls that one expected call may mean, as far as was asked.
+/// Candidates of one expected call, as far as checked.
 struct Candidates<C> {
     rest: C,
     fitting: Vec<u32>,
@@ -138,7 +137,7 @@ where
         self.left.iter().flatten().count()
     }
 
-    /// Asks for the next call that fits.
+    /// Checks candidates up to the next match.
     fn ask_next(&mut self, at: usize) -> Result<Option<u32>, E> {
         let most = self.rows.len();
         let row = &mut self.rows[at];
@@ -161,7 +160,7 @@ where
         Ok(())
     }
 
-    /// Serves each expected call by the first free one that fits; gives those that find all taken.
+    /// Assigns to each expected call its first unused match; returns those without one.
     fn take_free(&mut self) -> Result<Vec<usize>, E> {
         let mut waiting = Vec::new();
         for at in 0..self.rows.len() {
@@ -186,7 +185,7 @@ where
         Ok(waiting)
     }
 
-    /// Serves as many of the waiting ones as can be, others taking other calls.
+    /// Assigns as many of the waiting ones as possible, by reassigning others.
     fn serve_waiting(&mut self, mut waiting: Vec<usize>) -> Result<(), E> {
         while !waiting.is_empty() && self.layer(&waiting)? {
             self.next.clear();
@@ -200,8 +199,8 @@ where
         Ok(())
     }
 
-    /// Numbers the left ones by their distance from the waiting ones; whether a free right one can
-    /// be reached.
+    /// Numbers the left ones by their distance from the waiting ones; true if an unused right one
+    /// can be reached.
     fn layer(&mut self, waiting: &[usize]) -> Result<bool, E> {
         self.level.clear();
         self.level.resize(self.rows.len(), u32::MAX);
@@ -224,7 +223,7 @@ where
         Ok(reachable)
     }
 
-    /// Serves one waiting expected call along a path through the layers, if there is one.
+    /// Assigns a waiting expected call along a path through the layers, if possible.
     fn augment(&mut self, root: usize) -> bool {
         let mut path = vec![root];
         while let Some(&at) = path.last() {

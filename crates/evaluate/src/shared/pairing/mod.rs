@@ -1,7 +1,7 @@
-//! Pairing of expected and actual calls: finding the calls that an expected one may
-//! mean, giving each call to one expected call at most, and the form of the answer.
+//! Pairing of expected and actual calls: candidates by name or id, the assignment of each call to
+//! at most one expected call, and the outcome.
 
-mod few;
+mod fast_path;
 pub(crate) mod heaviest;
 mod matching;
 
@@ -12,23 +12,23 @@ pub(crate) use matching::{Fit, MatchingTooLarge, QUESTIONS_MAX, Served, pairs};
 use super::arguments::ArgumentMatcher;
 use super::names::NameMap;
 use super::report;
-use few::Few;
+use fast_path::FastPath;
 use spanscore_base::model::{Outcome, Reason, ToolCall, Want};
 use spanscore_base::value::{Value, json, python};
 
-/// The names and ids that the criteria mention, each with the number of its group.
+/// Names and ids in the criteria, with the number of their group.
 #[derive(Default)]
 pub(crate) struct CriteriaGroups {
     names: NameMap<usize>,
     ids: NameMap<usize>,
     count: usize,
-    /// The group of each expected call.
+    /// Group of each expected call.
     group_of: Vec<usize>,
 }
 
 impl CriteriaGroups {
-    /// Adds an expected call. It may mean the calls with its id, where the criteria give one, else
-    /// those of its name.
+    /// Adds an expected call. Its candidates are the calls with its id, if the criteria give one,
+    /// else those with its name.
     pub(crate) fn add(&mut self, name: &str, id: Option<&str>) {
         let (names, key) = match id {
             Some(id) => (&mut self.ids, id),
@@ -41,7 +41,7 @@ impl CriteriaGroups {
         self.group_of.push(*group);
     }
 
-    /// Calls `visit` with each call that is of a group, in order, and with that group.
+    /// Calls `visit` for each call in a group, in order, with that group.
     #[inline]
     fn walk(&self, calls: &[ToolCall<'_>], mut visit: impl FnMut(u32, usize)) {
         for (at, call) in (0..).zip(calls) {
@@ -54,15 +54,15 @@ impl CriteriaGroups {
         }
     }
 
-    /// For each group the positions of its calls, in order.
+    /// Returns the positions of each group's calls, in order.
     fn sort(&self, calls: &[ToolCall<'_>]) -> Vec<Vec<u32>> {
         let mut sorted = vec![Vec::new(); self.count];
         self.walk(calls, |at, group| sorted[group].push(at));
         sorted
     }
 
-    /// The call to show beside each expected one: the one that serves it, else the first of its
-    /// group that serves none and is not shown yet.
+    /// Returns the call to show for each expected one: its assigned one, else the first unassigned
+    /// call of its group that is not shown yet.
     pub(crate) fn shown(
         &self,
         calls: &[ToolCall<'_>],
@@ -85,10 +85,10 @@ impl CriteriaGroups {
     }
 }
 
-/// Serves as many of the expected calls as can be.
+/// Satisfies as many of the expected calls as possible.
 ///
-/// `fits` tells at once whether an actual call serves an expected one, and is asked for few pairs
-/// only. Where that does not serve them all, `prepare` gives what tells it for many.
+/// `fits` checks a pair cheaply, and is used for few pairs only. If that leaves expected calls
+/// without a match, `prepare` builds a check for many pairs.
 #[inline]
 pub(crate) fn serve<F: FnMut(usize, u32) -> Fit>(
     groups: &CriteriaGroups,
@@ -96,12 +96,12 @@ pub(crate) fn serve<F: FnMut(usize, u32) -> Fit>(
     fits: impl FnMut(usize, u32) -> bool,
     prepare: impl FnOnce() -> F,
 ) -> Served {
-    let few = Few::sort(groups, calls);
-    if let Some(served) = few.as_ref().and_then(|few| few.in_turn(fits)) {
+    let fast_path = FastPath::sort(groups, calls);
+    if let Some(served) = fast_path.as_ref().and_then(|fast_path| fast_path.next_unused(fits)) {
         return served;
     }
     let mut fit = prepare();
-    if let Some(served) = few.and_then(|few| few.first_fitting(&mut fit)) {
+    if let Some(served) = fast_path.and_then(|fast_path| fast_path.first_unused(&mut fit)) {
         return served;
     }
     let sorted = groups.sort(calls);
@@ -109,15 +109,15 @@ pub(crate) fn serve<F: FnMut(usize, u32) -> Fit>(
     matching::serve(groups.group_of.len(), calls.len(), candidates, fit)
 }
 
-/// Up to this many pairs of values are compared without hashes.
+/// Number of pairs up to which values are compared without hashes.
 const HASHLESS_MAX: usize = 64;
 
-/// Hashes of expected and actual values: equal ones have equal hashes. There are none where so few
-/// pairs are compared that hashing each value would take longer.
+/// Hashes of expected and actual values. They are absent for so few pairs that hashing each value
+/// would take longer.
 #[derive(Default)]
 pub(crate) struct Hashes {
     expected: Vec<u64>,
-    /// `None` where nothing is recorded.
+    /// `None` if unrecorded.
     actual: Vec<Option<u64>>,
 }
 
@@ -137,7 +137,7 @@ impl Hashes {
         Self { expected, actual: actual.map(|value| value.map(hash)).collect() }
     }
 
-    /// Returns true if the two cannot be equal.
+    /// Returns true if the two are certainly different.
     pub(crate) fn differ(&self, expected: usize, actual: usize) -> bool {
         match (self.expected.get(expected), self.actual.get(actual)) {
             (Some(expected), Some(Some(actual))) => expected != actual,
@@ -146,7 +146,7 @@ impl Hashes {
     }
 }
 
-/// Returns true if a text begins like one that [`read_text`] reads.
+/// Returns true if a text starts like one that [`read_text`] parses.
 pub(crate) fn may_be_read(text: &str) -> bool {
     let text = text.trim_start();
     match text.as_bytes().first() {
@@ -156,7 +156,7 @@ pub(crate) fn may_be_read(text: &str) -> bool {
     }
 }
 
-/// The value that a text is the text of: JSON, or an object or list as Python prints it.
+/// Parses the text of a value: JSON, or an object or list printed by Python.
 pub(crate) fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
     let text = value.as_str().filter(|text| may_be_read(text))?;
     json::parse(text).ok().or_else(|| {
@@ -165,8 +165,8 @@ pub(crate) fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
     })
 }
 
-/// The score of `served` out of `expected`: all or nothing if `strict`, and 1 where nothing is
-/// expected.
+/// Returns the score of `served` out of `expected`: 0 or 1 if `strict`, and 1 without expected
+/// calls.
 pub(crate) fn share(served: usize, expected: usize, strict: bool) -> f64 {
     if served == expected {
         1.0
@@ -177,14 +177,14 @@ pub(crate) fn share(served: usize, expected: usize, strict: bool) -> f64 {
     }
 }
 
-/// The score that holds whatever the unknown contents are; `None` if it depends on them.
+/// Returns the score if the unknown contents cannot change it.
 pub(crate) fn settled(served: &Served, expected: usize, strict: bool) -> Option<f64> {
     let least = share(served.certain, expected, strict);
     let most = share(served.possible, expected, strict);
     (least.total_cmp(&most)).is_eq().then_some(least)
 }
 
-/// No score, because contents of calls of some group on which it depends are not in the telemetry.
+/// Returns the outcome for unrecorded contents of calls that decide the score.
 pub(crate) fn not_recorded(
     (reason, what): (Reason, &str),
     want: Want,
@@ -206,10 +206,10 @@ pub(crate) fn not_recorded(
     })
 }
 
-/// Names that a sentence spells out.
+/// Limit on the names in a sentence.
 const NAMES_MAX: usize = 3;
 
-/// `: a, b` for the first few of some names; empty for none.
+/// Returns `: a, b` with the first few names; empty without names.
 pub(crate) fn naming<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let mut names = names.peekable();
     if names.peek().is_none() {
@@ -228,7 +228,7 @@ pub(crate) fn naming<'n>(names: impl Iterator<Item = &'n str>) -> String {
     out
 }
 
-/// `1 expected call`, `3 expected calls`.
+/// Returns `1 expected call` or `3 expected calls`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -1,8 +1,8 @@
-//! Shapes of tool calls and results in the request and response bodies of model APIs: an entry of
-//! [`SHAPES`] each.
+//! Shapes of tool calls and results in the request and response bodies of model APIs, each an entry
+//! of [`SHAPES`].
 //!
-//! A body is read by these shapes whatever instrumentation records it, and under whatever key. The
-//! marks of a call or a result differ from shape to shape, so none is mistaken for another.
+//! A body is parsed by these shapes whatever its instrumentation and key. The marks of a call or a
+//! result differ between shapes, so that they are unambiguous.
 
 mod shapes;
 
@@ -12,21 +12,21 @@ use spanscore_base::value::{Map, Value};
 
 /// Marks of calls and results in one API.
 pub(super) struct ApiShape {
-    /// Name of the shape, and of its fixture.
+    /// Name of the shape and its fixture.
     #[cfg_attr(not(test), expect(dead_code, reason = "names the fixture"))]
     pub(super) name: &'static str,
-    /// Members of an object that hold a call and nothing else.
+    /// Members of an object that only contain a call.
     pub(super) call_in: &'static [&'static str],
-    /// Members of an object that hold a result and nothing else.
+    /// Members of an object that only contain a result.
     pub(super) result_in: &'static [&'static str],
-    /// Returns true for an object that is a call; the second argument is its `type`.
+    /// Returns true for a call; the second argument is the object's `type`.
     pub(super) is_call: fn(&Map<'_>, Option<&str>) -> bool,
-    /// Returns true for an object that is a result; the second argument is its `type`.
+    /// Returns true for a result; the second argument is the object's `type`.
     pub(super) is_result: fn(&Map<'_>, Option<&str>) -> bool,
 }
 
 impl ApiShape {
-    /// Shape that marks nothing.
+    /// Shape without marks.
     pub(super) const NONE: Self = Self {
         name: "",
         call_in: &[],
@@ -41,8 +41,8 @@ pub(super) fn kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     map.get("type").and_then(Value::as_str)
 }
 
-/// Returns true if an object has any member by which some shape recognises a call or result. A
-/// prefilter: most objects are texts, and are not held against all shapes.
+/// Returns true if an object has any member that marks a call or result in some shape. A prefilter:
+/// most objects are texts, and need no comparison with all shapes.
 pub(super) fn may_be_marked(map: &Map<'_>) -> bool {
     map.iter().any(|(key, value)| match key {
         "type" => value.as_str().is_some_and(|kind| kind.contains("tool") || kind.contains("call")),
@@ -55,12 +55,12 @@ pub(super) fn may_be_marked(map: &Map<'_>) -> bool {
     })
 }
 
-/// Returns the member that holds a call and nothing else.
+/// Returns the member that only contains a call.
 pub(super) fn call_in(map: &Map<'_>) -> Option<&'static str> {
     member(map, |shape| shape.call_in)
 }
 
-/// Returns the member that holds a result and nothing else.
+/// Returns the member that only contains a result.
 pub(super) fn result_in(map: &Map<'_>) -> Option<&'static str> {
     member(map, |shape| shape.result_in)
 }
@@ -73,13 +73,13 @@ fn member(
     SHAPES.iter().find_map(|shape| of(shape).iter().find(holds)).copied()
 }
 
-/// Returns true if an object is a call in any shape.
+/// Returns true for a call in any shape.
 pub(super) fn is_call(map: &Map<'_>) -> bool {
     let kind = kind(map);
     SHAPES.iter().any(|shape| (shape.is_call)(map, kind))
 }
 
-/// Returns true if an object is a result in any shape.
+/// Returns true for a result in any shape.
 pub(super) fn is_result(map: &Map<'_>) -> bool {
     let kind = kind(map);
     SHAPES.iter().any(|shape| (shape.is_result)(map, kind))

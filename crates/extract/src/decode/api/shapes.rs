@@ -1,13 +1,12 @@
-//! Table of the shapes: one entry an interface, with a fixture of its name in
-//! `tests/fixtures/bodies/`.
+//! Table of the shapes: one entry per API, with a fixture of its name in `tests/fixtures/bodies/`.
 
 use super::{ApiShape, has};
 use spanscore_base::value::{Map, Value};
 
 /// Known shapes.
 pub(super) static SHAPES: [ApiShape; 15] = [
-    // The semantic conventions: parts of the types `tool_call` and `tool_call_response`; for tools
-    // that run beside the model, `server_tool_call` and `server_tool_call_response`.
+    // Semantic conventions: parts of the types `tool_call` and `tool_call_response`, or
+    // `server_tool_call` and `server_tool_call_response` for tools run by the provider.
     ApiShape {
         name: "conventions",
         call_in: &["tool_call"],
@@ -44,16 +43,16 @@ pub(super) static SHAPES: [ApiShape; 15] = [
         is_result: |_, kind| matches!(kind, Some("tool_result" | "mcp_tool_result")),
         ..ApiShape::NONE
     },
-    // Bedrock's Converse: blocks `{toolUse: ...}` and `{toolResult: ...}`, whose `status` may say
-    // `error`.
+    // Bedrock's Converse: blocks `{toolUse: ...}` and `{toolResult: ...}`, with an optional
+    // `status` of `error`.
     ApiShape {
         name: "bedrock",
         call_in: &["toolUse"],
         result_in: &["toolResult"],
         ..ApiShape::NONE
     },
-    // Gemini: parts `{functionCall: ...}` and `{functionResponse: ...}`, in snake case too; and
-    // the form in which its CLI repeats a call that it makes.
+    // Gemini: parts `{functionCall: ...}` and `{functionResponse: ...}`, also in snake case; and
+    // its CLI's form of a call to be made.
     ApiShape {
         name: "gemini",
         call_in: &["functionCall", "function_call"],
@@ -61,8 +60,8 @@ pub(super) static SHAPES: [ApiShape; 15] = [
         is_call: |map, kind| kind.is_none() && has(map, &["callId", "name", "args"]),
         ..ApiShape::NONE
     },
-    // Cohere's Chat: its second version writes as OpenAI's does, with documents as the content of
-    // results; its first one names `parameters`, and repeats the call beside the `outputs`.
+    // Cohere's Chat: version two is like OpenAI's, with documents as the content of results;
+    // version one has `parameters`, and repeats the call next to the `outputs`.
     ApiShape {
         name: "cohere",
         is_call: |map, kind| {
@@ -71,14 +70,14 @@ pub(super) static SHAPES: [ApiShape; 15] = [
         is_result: |map, kind| kind.is_none() && has(map, &["call", "outputs"]),
         ..ApiShape::NONE
     },
-    // Ollama's Chat: calls as OpenAI's without ids and types, arguments as objects; results name
+    // Ollama's Chat: calls like OpenAI's without ids and types, arguments as objects; results name
     // the tool.
     ApiShape {
         name: "ollama",
         is_call: |map, _| has(map, &["name"]) && (has(map, &["arguments"]) || has(map, &["args"])),
         ..ApiShape::NONE
     },
-    // The Vercel AI SDK: parts of the types `tool-call` and `tool-result`, or objects that name a
+    // Vercel AI SDK: parts of the types `tool-call` and `tool-result`, or objects with a
     // `toolCallId`.
     ApiShape {
         name: "vercel",
@@ -95,8 +94,8 @@ pub(super) static SHAPES: [ApiShape; 15] = [
         result_in: &["toolResponse"],
         ..ApiShape::NONE
     },
-    // Haystack's chat messages, as JSON and as Python prints them: `tool_call` with `tool_name`,
-    // and `tool_call_result` with the call as its `origin` and whether it was an `error`.
+    // Haystack's chat messages, as JSON and as printed by Python: `tool_call` with `tool_name`, and
+    // `tool_call_result` with the call as its `origin` and an `error` flag.
     ApiShape {
         name: "haystack",
         result_in: &["tool_call_result"],
@@ -105,13 +104,13 @@ pub(super) static SHAPES: [ApiShape; 15] = [
         ..ApiShape::NONE
     },
     // `LlamaIndex`'s chat messages: blocks of the type `tool_call` with `tool_kwargs`; the id of a
-    // result's call stands in `additional_kwargs`.
+    // result's call is in `additional_kwargs`.
     ApiShape {
         name: "llamaindex",
         is_call: |map, kind| kind.is_none() && has(map, &["tool_name", "tool_kwargs"]),
         ..ApiShape::NONE
     },
-    // Pydantic AI's messages as its types are serialised: parts marked by a `part_kind`.
+    // Pydantic AI's serialised messages: parts marked by a `part_kind`.
     ApiShape {
         name: "pydantic",
         is_call: |map, _| part_kind(map) == Some("tool-call"),
@@ -135,7 +134,7 @@ pub(super) static SHAPES: [ApiShape; 15] = [
     },
 ];
 
-/// Returns true for a tool definition, which has the same members as a call.
+/// Returns true for a tool definition, which has members of a call.
 fn is_definition(map: &Map<'_>) -> bool {
     let schema = |value: &Value<'_>| {
         ["type", "properties", "$schema"].iter().any(|key| value.get(key).is_some())

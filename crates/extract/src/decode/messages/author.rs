@@ -1,4 +1,4 @@
-//! Author of a message, and the part of it that counts as text.
+//! Author of a message, and its spoken text.
 
 use super::super::api::{kind, part_kind};
 use super::{block_text, repr};
@@ -30,7 +30,7 @@ pub(super) fn has_content(map: &Map<'_>) -> bool {
     has(map) || inner("data") || inner("kwargs")
 }
 
-/// Returns true if an object is a message of a user, or what Python prints of one.
+/// Returns true for a user's message, or Python's printed form of one.
 pub(super) fn is_users(value: &Value<'_>) -> bool {
     let written_by = match value {
         Value::String(text) => repr::fields(text).as_ref().and_then(author),
@@ -39,8 +39,8 @@ pub(super) fn is_users(value: &Value<'_>) -> bool {
     written_by == Some(Author::User)
 }
 
-/// Returns true if a message has words and is a user's, or names no author: results of tools may be
-/// sent in the user's name too.
+/// Returns true if a message has words and is a user's or without author: results of tools may also
+/// have the user's role.
 pub(super) fn asks(value: &Value<'_>) -> bool {
     let says = |part: &Value<'_>| {
         let text = part.get("text").and_then(Value::as_str).or_else(|| block_text(part));
@@ -55,19 +55,19 @@ pub(super) fn asks(value: &Value<'_>) -> bool {
     may_be_users && ["parts", "content"].into_iter().any(has)
 }
 
-/// Kinds of parts that are not spoken text: reasoning of a model, and data beside the words.
+/// Kinds of parts that are not spoken text: a model's reasoning, and data.
 const UNSAID: [&str; 12] = [
     "reasoning", "thinking", "redacted_thinking", "compaction", "blob", "uri", "file", "image",
     "audio", "video", "document", "media",
 ];
 
-/// Returns true if an object is a part of a user's or model's message that is not spoken text.
+/// Returns true for a part of a user's or model's message that is not spoken text.
 pub(super) fn is_unsaid(map: &Map<'_>, outer: Author) -> bool {
     matches!(outer, Author::User | Author::Assistant)
         && kind(map).is_some_and(|kind| UNSAID.contains(&kind))
 }
 
-/// Returns the author of a message, or `None` if the object is no message.
+/// Returns the author of a message; `None` if the object is none.
 pub(super) fn author(map: &Map<'_>) -> Option<Author> {
     let role = map.get("role").or_else(|| map.get("_role")).and_then(Value::as_str);
     let role = role.map(|role| role.strip_prefix("ChatRole.").unwrap_or(role)).or_else(|| {
@@ -77,7 +77,7 @@ pub(super) fn author(map: &Map<'_>) -> Option<Author> {
         }
     })?;
     Some(of_role(role).unwrap_or_else(|| {
-        // Enumerations print their members as the code spells them: `USER`, `User`.
+        // Enumerations print their members as written in code: `USER`, `User`.
         of_role(&role.to_ascii_lowercase()).unwrap_or(Author::Other)
     }))
 }
@@ -102,13 +102,13 @@ fn part_author<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     }
 }
 
-/// Returns the class of a message in LangChain's serialisation: the last item of `id`.
+/// Returns the class of a message serialised by LangChain: the last item of `id`.
 fn lang_chain_class<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     map.get("lc")?;
     map.get("id")?.as_list()?.last()?.as_str()
 }
 
-/// Returns the text of a part that is nothing but text.
+/// Returns the text of a part that is only text.
 pub(super) fn part_text<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     if map.get("role").is_some() || map.get("_role").is_some() {
         return None;

@@ -1,20 +1,19 @@
 //! Bit set of the known members of an object in a message.
 //!
-//! The reader of messages asks for dozens of members, of objects that have a few: so each key is
-//! matched once, and only members that are present are asked for.
+//! The reader of messages checks dozens of members on objects with few: each key is matched once,
+//! and only present members are looked up.
 
 use super::author::{author, part_text};
 use super::{DEPTH_MAX, api, is_bracketed, repr};
 use spanscore_base::value::{Map, Value};
 
-/// Defines [`ENVELOPES`] and [`place`] from one list, so that a key is matched by one decision.
+/// Defines [`ENVELOPES`] and [`place`] from one list, so that both agree.
 macro_rules! envelopes {
     ($($word:literal $place:literal,)*) => {
-        /// Keys under which messages, or parts of them, stand, in the order in which they are to be
-        /// read: a message's text before its calls.
+        /// Keys of messages or their parts, in reading order: a message's text before its calls.
         pub(super) const ENVELOPES: [&str; 30] = [$(text($word)),*];
 
-        /// Returns the place of a key among [`ENVELOPES`].
+        /// Returns the index of a key in [`ENVELOPES`].
         fn place(key: &str) -> Option<u32> {
             match key.as_bytes() {
                 $($word => Some($place),)*
@@ -31,7 +30,7 @@ const fn text(key: &[u8]) -> &str {
     }
 }
 
-// Go prints the field of a struct with a capital; `delta` is of a stream.
+// Go prints struct fields with a capital; `delta` belongs to a stream.
 envelopes! {
     b"messages" 0, b"Messages" 1, b"message" 2, b"message_content" 3, b"replies" 4,
     b"tool_messages" 5, b"tool_results" 6, b"chat_history" 7, b"candidates" 8, b"choices" 9,
@@ -41,18 +40,18 @@ envelopes! {
     b"function_call" 26, b"update" 27, b"result" 28, b"delta" 29,
 }
 
-/// Keys of the history of rounds (calls and results) that a client library ran by itself.
+/// Keys of the history of rounds (calls and results) run by a client library.
 pub(super) const ROUNDS: [&str; 2] =
     ["automatic_function_calling_history", "automaticFunctionCallingHistory"];
 
-/// Set of known members, a bit each: those of [`ENVELOPES`] by their index, then the others.
+/// Set of known members, one bit each: [`ENVELOPES`] by index, then the others.
 #[derive(Clone, Copy)]
 pub(super) struct Members(u32);
 
 impl Members {
-    /// Bit of the members that tell the author of a message, or the kind of a part.
+    /// Bit of the members for a message's author or a part's kind.
     const ABOUT: u32 = 1 << 30;
-    /// Bit of the rounds that a client library ran by itself.
+    /// Bit of the rounds run by a client library.
     const ROUNDS: u32 = 1 << 31;
     const ENVELOPES: u32 = (1 << ENVELOPES.len()) - 1;
 
@@ -61,17 +60,17 @@ impl Members {
         Self(map.iter().fold(0, |all, (key, _)| all | bit(key)))
     }
 
-    /// Returns true if a member may tell the author of the message, or the kind of a part.
+    /// Returns true if a member may state the message's author or the part's kind.
     pub(super) fn say_author(self) -> bool {
         self.0 & Self::ABOUT != 0
     }
 
-    /// Returns true if there are rounds that a client library ran by itself.
+    /// Returns true if there are rounds run by a client library.
     pub(super) fn have_rounds(self) -> bool {
         self.0 & Self::ROUNDS != 0
     }
 
-    /// Yields the envelopes among them, in the order in which they are to be read.
+    /// Returns the envelopes in reading order.
     pub(super) fn envelopes(self) -> impl Iterator<Item = &'static str> {
         let mut rest = self.0 & Self::ENVELOPES;
         std::iter::from_fn(move || {
@@ -82,9 +81,8 @@ impl Members {
     }
 }
 
-/// Predicts if the reader of messages finds a call, a result or an author in a value; `None` if
-/// only reading tells. A cheap test, so that a value without messages is neither copied nor read in
-/// vain.
+/// Predicts if the reader finds a call, a result or an author in a value; `None` if only reading
+/// decides. A cheap test that avoids copying and reading values without messages.
 pub(super) fn holds_messages(value: &Value<'_>, depth: usize) -> Option<bool> {
     // The reader stops at this depth too.
     if depth > DEPTH_MAX {

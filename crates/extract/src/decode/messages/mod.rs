@@ -1,8 +1,8 @@
-//! Reader of the messages of model calls, in any of their shapes.
+//! Reader of model calls' messages in all their shapes.
 //!
-//! The shapes of [`api`] recognise calls and results; this reader knows the nesting of messages and
-//! their authors, in the envelopes of OpenAI, Anthropic, Gemini, LangChain, OpenInference and
-//! others, and as Python prints them.
+//! The shapes of [`api`] identify calls and results; this reader handles the nesting of messages
+//! and their authors, in the envelopes of OpenAI, Anthropic, Gemini, LangChain, OpenInference and
+//! others, and in Python's printed form.
 
 mod author;
 mod keys;
@@ -20,22 +20,22 @@ use super::waiting::WaitingCalls;
 use super::{Decoded, api, is_bracketed, json_or_text, repr};
 use spanscore_base::value::{Map, Value};
 
-/// Deepest nesting that is searched; deeper messages are not found.
+/// Deepest searched nesting; deeper messages are not found.
 const DEPTH_MAX: usize = 24;
 
 /// Tool call in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageCall<'a> {
-    /// Id that the model gave the call.
+    /// Id given by the model.
     pub id: Option<Cow<'a, str>>,
-    /// Second id of the same call, for model APIs that have two.
+    /// Second id of the same call, in model APIs with two.
     pub item_id: Option<Cow<'a, str>>,
     /// Name of the tool.
     pub name: Cow<'a, str>,
     /// Arguments of the call.
     pub arguments: Decoded<'a>,
-    /// Number of times, before this call, that a result stands between two calls: calls of one turn
-    /// were made together.
+    /// Number of earlier places with a result between two calls: the calls of one turn are
+    /// parallel.
     pub turn: u32,
 }
 
@@ -49,11 +49,11 @@ impl MessageCall<'_> {
 /// Tool result in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageResult<'a> {
-    /// Id of the call; empty if neither the result nor its call has one, or no call is known.
+    /// Id of the call; empty if neither the result nor its call has one, or the call is unknown.
     pub id: Cow<'a, str>,
-    /// Index of its call in [`Messages::calls`], if these messages hold it.
+    /// Index of its call in [`Messages::calls`], if there.
     pub call: Option<u32>,
-    /// Value that the tool returned.
+    /// Value returned by the tool.
     pub value: Value<'a>,
     /// True if it is marked as an error.
     pub is_error: bool,
@@ -66,30 +66,30 @@ pub(crate) struct Messages<'a> {
     pub calls: Vec<MessageCall<'a>>,
     /// Tool results in order.
     pub results: Vec<MessageResult<'a>>,
-    /// Texts of users and, with `false`, of operators.
+    /// Texts of users, and of operators with `false`.
     pub heard: Vec<(bool, Cow<'a, str>)>,
-    /// Number of calls before the last message of a user.
+    /// Number of calls before a user's last message.
     pub before_user: usize,
-    /// Text of the last message of a model that has one.
+    /// Text of the last model message with text.
     pub assistant: Option<Cow<'a, str>>,
-    /// Turn of the last call; `answered` is the number of results before that call.
+    /// Turn of the last call; `answered` is the number of results before it.
     turn: u32,
     answered: usize,
-    /// Number of texts by models.
+    /// Number of models' texts.
     spoken: u32,
     waiting: WaitingCalls<'a>,
-    /// Calls that came in pieces.
+    /// Calls received in pieces.
     streamed: Vec<StreamedCall>,
     /// True if any message names its author.
     pub has_author: bool,
-    /// Number of results before the last message of a model.
+    /// Number of results before the last model message.
     behind_model: usize,
-    /// Number of calls before each message of a model.
+    /// Number of calls before each model message.
     pub begins: Vec<usize>,
 }
 
 impl<'a> Messages<'a> {
-    /// Reads a value: a message, a list of them, or an envelope around them; or the text of one.
+    /// Reads a value: a message, a list of them, an envelope, or the text of one of these.
     pub(crate) fn read(value: Value<'a>) -> Self {
         let mut messages = Self::default();
         messages.walk(value, Author::Unknown, 0);
@@ -97,23 +97,23 @@ impl<'a> Messages<'a> {
         messages
     }
 
-    /// Returns true if a user said anything.
+    /// Returns true if a user wrote any text.
     pub(crate) fn has_user(&self) -> bool {
         self.heard.iter().any(|(is_users, _)| *is_users)
     }
 
-    /// Returns the text of the last message of a user.
+    /// Returns the text of a user's last message.
     pub(crate) fn into_user(self) -> Option<Cow<'a, str>> {
         self.heard.into_iter().rev().find(|(is_users, _)| *is_users).map(|(_, text)| text)
     }
 
-    /// Returns true if a value holds messages, without reading them; `None` if only reading tells.
+    /// Returns true if a value has messages, without reading them; `None` if only reading decides.
     pub(crate) fn are_in(value: &Value<'_>) -> Option<bool> {
         keys::holds_messages(value, 0)
     }
 
-    /// Returns the messages behind the user's last one, of a state that holds a whole conversation;
-    /// `None` for a state that holds none.
+    /// Returns the messages after the user's last one in a state with a whole conversation; `None`
+    /// for another value.
     pub(crate) fn last_turn(value: Value<'a>) -> Option<Value<'a>> {
         let mut value = json_or_text(value);
         for _ in 0..DEPTH_MAX {
@@ -137,8 +137,7 @@ impl<'a> Messages<'a> {
         None
     }
 
-    /// Yields the results behind the last message of a model that belong to no call of these
-    /// messages.
+    /// Returns the results after the last model message without a call in these messages.
     pub(crate) fn loose_results(&self) -> impl Iterator<Item = &MessageResult<'a>> {
         let behind = self.results.get(self.behind_model..).unwrap_or_default();
         behind.iter().filter(|result| result.call.is_none() && result.id.is_empty())
@@ -186,7 +185,7 @@ impl<'a> Messages<'a> {
     }
 
     fn text(&mut self, text: Cow<'a, str>, author: Author, depth: usize) {
-        // Content that is a list of blocks may be written as a text.
+        // A list of content blocks may be written as a text.
         let text = if text.starts_with("[{\"") && author != Author::Unknown {
             match json_or_text(Value::from(&*text)).as_list().and_then(joined_text) {
                 Some(joined) => Cow::Owned(joined),
@@ -259,13 +258,13 @@ impl<'a> Messages<'a> {
                 self.walk(inner, author, depth + 1);
             }
         }
-        // A model that asks for no tool and says nothing has given an empty answer.
+        // A model without a tool request and text has given an empty answer.
         if said_nothing && before == (self.calls.len(), self.spoken) {
             self.assistant = Some(Cow::Borrowed(""));
         }
     }
 
-    /// Reads a call of any shape; returns true if the object was one.
+    /// Reads a call of any shape; returns true if the object is one.
     fn call(&mut self, map: &mut Map<'a>) -> bool {
         if api::is_result(map) {
             return false;
@@ -287,7 +286,7 @@ impl<'a> Messages<'a> {
             return is_call;
         }
         let Some(failed) = map.remove("success") else { return self.call_fields(map) };
-        // The event of a finished call holds its result too.
+        // The event of a finished call has its result too.
         let is_error = matches!(&failed, Value::Bool(false))
             || failed.as_str().is_some_and(|text| text == "false");
         let id = map.get("tool_use_id").or_else(|| map.get("call_id")).and_then(Value::as_str);
@@ -306,7 +305,7 @@ impl<'a> Messages<'a> {
             ["call_id", "toolCallId", "toolUseId", "tool_use_id", "tool_call_id", "ref", "callId"];
         let mut own_id = take_text(map, &ids);
         let mut item_id = take_text(map, &["id"]);
-        // Items of OpenAI's Responses have an id beside the `call_id`, prefixed `fc_`.
+        // Items of OpenAI's Responses have an id in addition to `call_id`, prefixed `fc_`.
         if own_id.is_none() && !item_id.as_ref().is_some_and(|id| id.starts_with("fc_")) {
             own_id = item_id.take();
         }
@@ -336,7 +335,7 @@ impl<'a> Messages<'a> {
         true
     }
 
-    /// Reads a result of any shape but a whole message; returns true if the object was one.
+    /// Reads a result of any shape except a whole message; returns true if the object is one.
     fn result(&mut self, map: &mut Map<'a>) -> bool {
         if let Some(key) = api::result_in(map)
             && let Some(Value::Map(mut inner)) = map.remove(key)
@@ -350,7 +349,7 @@ impl<'a> Messages<'a> {
         let ids =
             ["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "ref", "id"];
         let is_error = is_error(map);
-        // Some shapes repeat the call beside its result.
+        // Some shapes repeat the call next to its result.
         let mut call = ["origin", "call"].into_iter().find_map(|key| match map.remove(key) {
             Some(Value::Map(call)) => Some(call),
             _ => None,
@@ -394,7 +393,7 @@ impl<'a> Messages<'a> {
         let id = of_call.or(id).unwrap_or_default();
         call.into_iter().for_each(|call| self.waiting.answer(call));
         let (value, is_error) = match value {
-            // The Vercel AI SDK writes the type of the output beside it.
+            // The Vercel AI SDK writes the output's type next to it.
             Value::Map(mut map) if map.get("type").is_some() && map.get("value").is_some() => {
                 let failed = api::kind(&map).is_some_and(|kind| kind.starts_with("error"));
                 (map.remove("value").unwrap_or_default(), is_error || failed)
@@ -405,10 +404,10 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// Keys of the name of a tool.
+/// Keys of a tool's name.
 const NAMES: [&str; 3] = ["name", "tool_name", "toolName"];
 
-/// Reads the arguments in the event of a finished call; such events leave out nested values.
+/// Reads the arguments in the event of a finished call; such events omit nested values.
 fn event_arguments<'a>(map: &mut Map<'a>) -> Decoded<'a> {
     match map.remove("tool_input") {
         Some(Value::String(text)) if text.contains("\"<nested>\"") => Decoded::Unreadable(text),
@@ -428,12 +427,12 @@ fn untyped(mut told: Value<'_>) -> Value<'_> {
     told
 }
 
-/// Returns true if a list holds a message of a user.
+/// Returns true if a list has a user's message.
 fn is_chat(items: &[Value<'_>]) -> bool {
     items.iter().any(is_users)
 }
 
-/// Parses the object that a text prints: a message of any author, or the call of a model.
+/// Parses the object printed by a text: a message of any author, or a model's call.
 fn printed(text: &str, author: Author) -> Option<Map<'static>> {
     let may = match author {
         Author::Unknown | Author::Tool => repr::may_print_fields(text),
@@ -448,7 +447,7 @@ fn printed(text: &str, author: Author) -> Option<Map<'static>> {
     counts.then_some(map)
 }
 
-/// Returns true if a text begins as Python prints a call: `ResponseFunctionToolCall(...)`.
+/// Returns true if a text starts like a call printed by Python: `ResponseFunctionToolCall(...)`.
 fn prints_call(text: &str) -> bool {
     let name = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let name = &text[..name.count()];

@@ -1,5 +1,5 @@
-//! Pieces of a streamed call, exported as they came: the first names the tool, the others hold the
-//! rest of its arguments.
+//! Pieces of a streamed call, exported as received: the first one names the tool, the others have
+//! the rest of its arguments.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::super::{Decoded, json_or_text};
 use super::Messages;
 use spanscore_base::value::{Map, Value, json};
 
-/// Call whose first piece came.
+/// Call with a received first piece.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StreamedCall {
     /// Index in [`Messages::calls`].
@@ -17,17 +17,17 @@ pub(super) struct StreamedCall {
     index: i64,
     /// Arguments so far.
     text: String,
-    /// State of their reading: a stream is not read again with each piece.
+    /// Parser state, so that the text is not parsed again with each piece.
     brackets: OpenBrackets,
 }
 
-/// Brackets of a JSON text that are open at its end so far.
+/// Open brackets at the end of a JSON text so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct OpenBrackets {
     depth: usize,
     is_in_text: bool,
     is_escaped: bool,
-    /// True once the first one is closed.
+    /// True once the first bracket is closed.
     is_whole: bool,
 }
 
@@ -50,11 +50,11 @@ impl OpenBrackets {
     }
 }
 
-/// Calls of a stream that may be under way at once.
+/// Limit on concurrent calls of a stream.
 const UNDER_WAY_MAX: usize = 16;
 
 impl<'a> Messages<'a> {
-    /// Adds a piece to its call; returns false for an object that is none.
+    /// Adds a piece to its call; returns false if the object is none.
     pub(super) fn piece(&mut self, map: &Map<'a>) -> bool {
         let Some((index, function)) = streamed(map) else { return false };
         let is_silent = |map: &Map<'_>, key: &str, known: Option<&str>| {
@@ -83,7 +83,7 @@ impl<'a> Messages<'a> {
         is_its
     }
 
-    /// Remembers the last call, if the object that told of it was the first piece of a stream.
+    /// Registers the last call if its object was the first piece of a stream.
     pub(super) fn begin_pieces(&mut self, first: Option<(i64, String)>) {
         if let (Some((index, text)), Some(call)) = (first, self.calls.len().checked_sub(1)) {
             let mut brackets = OpenBrackets::default();
@@ -92,7 +92,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Gives the calls whose pieces did not make up an object the text that there is.
+    /// Assigns the available text to the calls without complete arguments.
     pub(super) fn end_pieces(&mut self) {
         for streamed in self.streamed.drain(..) {
             if let Some(call) = self.calls.get_mut(streamed.call)
@@ -104,14 +104,14 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// Returns the number of a call in a stream, and the function that it calls.
+/// Returns the number of a call in a stream, and its function.
 fn streamed<'m, 'a>(map: &'m Map<'a>) -> Option<(i64, &'m Map<'a>)> {
     let Some(Value::Number(index)) = map.get("index") else { return None };
     Some((index.as_i64()?, map.get("function")?.as_map()?))
 }
 
-/// Returns the number and the arguments of a call that may be the first piece of a stream:
-/// arguments that are whole are no piece.
+/// Returns the number and the arguments of a call that may be the first piece of a stream: complete
+/// arguments are no piece.
 pub(super) fn first_piece(map: &Map<'_>) -> Option<(i64, String)> {
     let (index, function) = streamed(map)?;
     let text = function.get("arguments").and_then(Value::as_str).unwrap_or_default();

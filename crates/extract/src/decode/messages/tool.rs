@@ -1,4 +1,4 @@
-//! Messages that carry a tool's result, whoever is named as their author.
+//! Messages with a tool's result, whatever their author's name.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ impl<'a> Messages<'a> {
             }
         }
         let is_error = is_error(map);
-        // A log event of a tool message carries the call's id as `id`.
+        // A log event of a tool message has the call's id as `id`.
         let beside = |map: &Map<'a>| {
             let id = map.get("additional_kwargs")?.get("tool_call_id")?.as_str()?;
             Some(Cow::Owned(id.to_owned()))
@@ -40,8 +40,8 @@ impl<'a> Messages<'a> {
         true
     }
 
-    /// Reads a user's text that is a list of tool results, or an object around one: some model APIs
-    /// have results sent by the user. Returns any other text.
+    /// Reads a user's text that is a list of tool results, or an object around one: in some model
+    /// APIs the user sends results. Returns any other text.
     pub(super) fn replies(&mut self, text: Cow<'a, str>, depth: usize) -> Option<Cow<'a, str>> {
         let may_hold = ["result", "esponse"].iter().any(|word| text.contains(word));
         if !may_hold || !matches!(text.as_bytes(), [b'{' | b'[', b'{' | b'"', ..]) {
@@ -52,19 +52,19 @@ impl<'a> Messages<'a> {
         if !holds_results(parts.unwrap_or(&value)) {
             return Some(text);
         }
-        // Read as no author's: its texts are the tool's, not the user's.
+        // Read without an author: its texts are the tool's, not the user's.
         self.walk(value, Author::Other, depth + 1);
         None
     }
 }
 
-/// Returns true if a message names the call that it answers.
+/// Returns true if a message names its call.
 pub(super) fn names_call(map: &Map<'_>) -> bool {
     map.get("tool_call_id").and_then(Value::as_str).is_some_and(|id| !id.is_empty())
 }
 
-/// Removes the rounds of calls and results that a client library ran by itself before the response
-/// that holds them, without the part of the conversation that they repeat.
+/// Removes the rounds of calls and results that a client library ran before the response that
+/// contains them, without the repeated part of the conversation.
 pub(super) fn rounds_before<'a>(map: &mut Map<'a>) -> Option<Vec<Value<'a>>> {
     let Value::List(mut rounds) = ROUNDS.into_iter().find_map(|key| map.remove(key))? else {
         return None;
@@ -73,8 +73,7 @@ pub(super) fn rounds_before<'a>(map: &mut Map<'a>) -> Option<Vec<Value<'a>>> {
     Some(rounds.split_off(asked + 1))
 }
 
-/// Returns true if the content of a tool's message is a list of results that name their calls
-/// themselves.
+/// Returns true if a tool message's content is a list of results with their own call ids.
 fn holds_results(content: &Value<'_>) -> bool {
     let Some(items) = content.as_list() else { return false };
     let prints_result = |item: &Value<'_>| item.as_str().is_some_and(repr::may_print_fields);
@@ -89,13 +88,13 @@ pub(super) fn is_error(map: &Map<'_>) -> bool {
         || api::part_kind(map) == Some("retry-prompt")
 }
 
-/// Returns true for a block that holds a result as a member of its own, and names no call.
+/// Returns true for a block with a result as its member and without a call's id.
 fn is_wrapped(block: &Value<'_>) -> bool {
     block.as_map().is_some_and(|map| map.get("tool_result").is_some() && api::is_result(map))
 }
 
-/// Removes the wrapper that OpenInference puts around each block, and the block that Azure's
-/// evaluations put around the result.
+/// Removes OpenInference's wrapper around each block, and the block of Azure's evaluations around
+/// the result.
 fn unwrap_contents(value: Value<'_>) -> Value<'_> {
     match value {
         Value::List(mut items) if items.len() == 1 && is_wrapped(&items[0]) => match items.pop() {

@@ -1,9 +1,10 @@
-//! From an encoded `ExportTraceServiceRequest` to records for each shard, in one pass per span.
+//! Conversion of an encoded `ExportTraceServiceRequest` to records for each shard, in one pass per
+//! span.
 //!
-//! In: the bytes of a request. Out: a [`SpanRecord`] for every well-formed span, with the facts
-//! that some evaluator needs. A span that is not well-formed is counted and left out, its
-//! neighbours stay. Nothing is decoded beyond what the [`Table`] names. Our own spans, recognised
-//! by their scope, are passed over: a backend that sends back to us makes no loop.
+//! Every well-formed span becomes a [`SpanRecord`] with the facts that evaluators need. A malformed
+//! span is counted and dropped without effect on others. Only fields named in the [`Table`] are
+//! decoded. Our own spans, recognized by their scope, are skipped, so that a backend that sends
+//! back to us makes no loop.
 
 use super::attributes::SpanAttributes;
 use super::batch_writer::BatchWriter;
@@ -25,9 +26,8 @@ use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 /// Adds the spans of a request to the batches of their shards.
 ///
 /// # Errors
-/// [`Broken`] if the request is no protobuf and holds no span at all. Where only a part is broken,
-/// the rest is taken, and each span that begins in that part counts as rejected, or the part as
-/// one.
+/// Returns [`Broken`] if the request is no protobuf and has no span. If only a part is broken, the
+/// rest is accepted; the spans that start in that part count as rejected, or the part as one.
 pub(crate) fn extract_traces(
     table: &Table,
     body: &[u8],
@@ -61,7 +61,7 @@ pub(crate) fn extract_traces(
     writer.finish(walked)
 }
 
-/// Reads spans one after the other; its buffers serve the whole request.
+/// Reader of successive spans, with buffers for the whole request.
 struct SpanReader<'t, 'a> {
     table: &'t Table,
     trie: &'t mut KeyTrie,
@@ -71,11 +71,11 @@ struct SpanReader<'t, 'a> {
     scope: u32,
 }
 
-/// A span's own fields, still encoded where that is what is needed.
+/// Fields of a span, partly encoded.
 #[derive(Default)]
 struct SpanView<'a> {
     encoded: &'a [u8],
-    /// Hash of all of it.
+    /// Hash of the whole span.
     content: u32,
     trace_id: &'a [u8],
     span_id: &'a [u8],
@@ -90,8 +90,7 @@ struct SpanView<'a> {
 }
 
 impl<'a> SpanView<'a> {
-    /// Takes the fields at the beginning, in the order in which encoders write them; what is not in
-    /// that order is left.
+    /// Reads the leading fields in the order of encoders, up to the first that deviates.
     #[inline]
     fn leading_fields(&mut self, fields: &mut Fields<'a>) {
         for (number, place) in [
@@ -115,8 +114,8 @@ impl<'a> SpanView<'a> {
         }
     }
 
-    /// Takes the fields that mostly stand behind the attributes, as
-    /// [`leading_fields`](Self::leading_fields) does.
+    /// Reads the fields that usually follow the attributes, like
+    /// [`leading_fields`](Self::leading_fields).
     #[inline]
     fn trailing_fields(&mut self, fields: &mut Fields<'a>) {
         if let Some(status) = fields.next_bytes(span::STATUS as u8) {
@@ -129,10 +128,10 @@ impl<'a> SpanView<'a> {
 }
 
 impl<'a> SpanReader<'_, 'a> {
-    /// The one pass over a span.
+    /// Reads a span in one pass.
     #[inline]
     fn read(&mut self, encoded: &'a [u8]) -> Result<SpanView<'a>, Rejection> {
-        // What the system has just copied from the socket need not be in the caches.
+        // Data just copied from the socket may not be in the caches.
         let content = fingerprint(encoded);
         self.attributes.clear();
         self.trie.begin();
@@ -247,7 +246,7 @@ impl<'a> SpanReader<'_, 'a> {
     }
 }
 
-/// Returns the parts of a span that an expression reads, in the order of the span.
+/// Returns the parts of a span read by expressions, in span order.
 fn encoded_parts(view: &SpanView<'_>, status_code: u64) -> Result<Vec<u8>, Malformed> {
     let mut parts = Vec::new();
     put(&mut parts, span_parts::NAME, view.name);
@@ -262,8 +261,7 @@ fn encoded_parts(view: &SpanView<'_>, status_code: u64) -> Result<Vec<u8>, Malfo
     Ok(parts)
 }
 
-/// Returns true if the name of a span holds the word "title", whatever the case of its first
-/// letter.
+/// Returns true if a span's name contains "title" or "Title".
 #[inline]
 fn speaks_of_title(name: &[u8]) -> bool {
     memchr::memmem::find(name, b"itle").is_some_and(|at| {
@@ -278,8 +276,8 @@ fn speaks_of_title(name: &[u8]) -> bool {
     })
 }
 
-/// A span with an unknown parent may be the one that evaluations are attached to, so the names of
-/// those that surely have one outside the process are kept as the roots' are.
+/// Writes the texts of a span. Evaluations may be attached to a span with an unknown parent, so the
+/// names of spans with a remote parent are retained like those of roots.
 #[inline]
 fn write_texts(
     keep: &Projection,
@@ -302,11 +300,11 @@ fn parent_id(bytes: &[u8]) -> Result<SpanId, Rejection> {
     if bytes.is_empty() {
         return Ok(SpanId::default());
     }
-    // Eight zero bytes are how some senders write "no parent".
+    // Some senders write eight zero bytes for "no parent".
     bytes.try_into().map(SpanId).map_err(|_| Rejection::InvalidParentId)
 }
 
-/// Code and message of an encoded status.
+/// Returns the code and message of an encoded status.
 #[inline]
 fn status(encoded: &[u8]) -> Result<(u64, &[u8]), Malformed> {
     let mut fields = Fields::new(encoded);

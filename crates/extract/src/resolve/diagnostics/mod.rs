@@ -1,5 +1,5 @@
-//! Explanation of a resolved trace: the source of each call and fact, and the reason for each that
-//! is missing.
+//! Explanation of a resolved trace: the source of each call and fact, and the reason for missing
+//! ones.
 
 mod trace_facts;
 
@@ -27,13 +27,13 @@ use spanscore_base::visible;
 pub struct TraceExplanation {
     /// Id of the trace.
     pub trace_id: TraceId,
-    /// Spans in order of arrival, log events among them.
+    /// Spans in order of arrival, including log events.
     pub spans: Vec<SpanExplanation>,
     /// Calls in the messages of models, in order.
     pub messages: Vec<CallInMessage>,
-    /// Other facts of the trace, with their sources.
+    /// Other facts of the trace with their sources.
     pub facts: Vec<FactExplanation>,
-    /// Calls that were made together, and those that gave the answer, in words.
+    /// Descriptions of parallel calls, and of calls that gave the answer.
     pub calls: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct SpanExplanation {
     pub dialects: Vec<String>,
     /// Dialect that excludes it from tool calls.
     pub excluded_by: Option<String>,
-    /// Source of each field of the call.
+    /// Source of each of the call's fields.
     pub given_by: Vec<GivenBy>,
     /// Outcome for the span, in words.
     pub outcome: String,
@@ -61,7 +61,7 @@ pub struct GivenBy {
     pub field: &'static str,
     /// Dialect of the source; empty for messages, and if there is no source.
     pub dialect: String,
-    /// Place that was read, such as ``attribute `tool.name` ``, or the reason that there is none.
+    /// Place read, such as ``attribute `tool.name` ``, or the reason for a missing one.
     pub source: String,
 }
 
@@ -76,7 +76,7 @@ pub struct CallInMessage {
     pub id: Option<String>,
     /// Outcome for the call, in words.
     pub outcome: &'static str,
-    /// Span of the call that it was joined to.
+    /// Span of the joined call.
     pub joined_to: Option<SpanId>,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Diagnostics {
     calls: Vec<String>,
 }
 
-/// Outcome for a span in which a dialect detects a tool call.
+/// Outcome for a span with a detected tool call.
 enum SpanOutcome {
     Dropped(&'static str),
     Call(FieldSources),
@@ -147,7 +147,7 @@ impl Diagnostics {
     }
 }
 
-/// Says what the sender's SDK dropped, and how to have it.
+/// Describes attributes dropped by the sender's SDK, with the remedy.
 fn lost(attributes: u32) -> String {
     format!("the SDK dropped {attributes} of its attributes: raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT")
 }
@@ -158,7 +158,7 @@ impl Resolver {
         let mut diagnostics = Diagnostics::default();
         let trajectory =
             self.resolve_with(trace, WorkBudget::new(u64::MAX), Some(&mut diagnostics));
-        // Reversed, so that of several calls on a span the first, its own, stays in the map.
+        // Reversed, so that the first of several calls on a span, its own, stays in the map.
         let named = trajectory.tool_calls.iter().rev().map(|call| (call.span_id, call));
         let calls: HashMap<SpanId, &ToolCall<'_>> = named.collect();
         let mut rest = diagnostics.spans.into_iter().peekable();
@@ -198,9 +198,9 @@ impl Resolver {
         TraceExplanation { trace_id: trace.sent_id(), spans, messages, facts, calls }
     }
 
-    /// Yields the spans of a trace that some dialect knows: as a tool's, an agent's or a model's,
-    /// or as none. Not among them are spans known only by the kind that they state, and spans of
-    /// which only the name is read: a dialect of their own may read more of them.
+    /// Returns the spans of a trace known to a dialect: as a tool's, an agent's or a model's, or
+    /// excluded. Spans known only by a stated kind or a read name are not included: a dialect of
+    /// their own may read more of them.
     pub fn known_spans(&self, trace: &TraceSpans) -> impl Iterator<Item = SpanId> {
         let is_known = |record: &&SpanRecord| {
             let facts = FactsReader::new(trace.facts(record));
@@ -231,8 +231,8 @@ impl Resolver {
         span.excluded_by = excluding.find_map(|number| name(&number));
     }
 
-    /// Returns the source of each field of a call. A field that the call has without a source on
-    /// its span comes from messages.
+    /// Returns the source of each field of a call. A field without a source on its span comes from
+    /// messages.
     fn explain_fields(
         &self,
         facts: FactsReader<'_>,
@@ -277,7 +277,7 @@ impl Resolver {
         fields
     }
 
-    /// That a field is not recorded, and where it was looked for.
+    /// Describes an unrecorded field, with the sources that were tried.
     fn not_recorded(&self, sources: impl Iterator<Item = u16>) -> String {
         let source = |number: u16| self.plan.sources.get(usize::from(number));
         let looked: Vec<String> =
@@ -294,17 +294,17 @@ impl Resolver {
     }
 }
 
-/// Marks by which a dialect takes a span.
+/// Marks by which a dialect claims a span.
 const TAKING: [Mark; 3] = [Mark::Tool, Mark::Agent, Mark::Exclude];
 
-/// Sources that are named where none of them yields.
+/// Limit on the named sources if none gives a value.
 const LOOKED_SHOWN_MAX: usize = 4;
 
 fn is_found(content: &Content<'_>) -> bool {
     !matches!(content, Content::NotRecorded)
 }
 
-/// Returns words for the state of content that is not readable.
+/// Describes the state of unreadable content.
 fn state(content: &Content<'_>) -> &'static str {
     match content {
         Content::Redacted => ", where a placeholder stands",
@@ -313,8 +313,8 @@ fn state(content: &Content<'_>) -> &'static str {
     }
 }
 
-/// Prints a line for each span, with the fields of a call below it; names come from strangers, so
-/// they are made [`visible`].
+/// Formats a line per span, with the fields of a call below it; names are untrusted, so they are
+/// made [`visible`].
 impl fmt::Display for TraceExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "trace {}", self.trace_id)?;

@@ -1,9 +1,9 @@
-//! Explanation of facts that belong to no single call: session, agent, user input, final output.
+//! Explanation of trace-level facts: session, agent, user input, final output.
 
 use std::fmt;
 
 use super::{Diagnostics, describe};
-use crate::resolve::facts::{TextVerdict, ToldText, told};
+use crate::resolve::facts::{TextCandidate, TextVerdict, told};
 use crate::resolve::gather::{FALLBACK, Gathered};
 use crate::resolve::plan::ReadingPlan;
 use crate::resolve::tree::Tree;
@@ -11,9 +11,9 @@ use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{SpanId, ToolCall, Trajectory};
 use spanscore_base::visible;
 
-/// Most candidates passed over that are named.
+/// Limit on the named rejected candidates.
 const PASSED_SHOWN_MAX: usize = 8;
-/// Most names of one group that are shown.
+/// Limit on the names of one group.
 const NAMES_SHOWN_MAX: usize = 20;
 
 /// Source of one fact of a trace.
@@ -21,9 +21,9 @@ const NAMES_SHOWN_MAX: usize = 20;
 pub struct FactExplanation {
     /// Fact: `session_id`, `agent_name`, `user_input` or `final_output`.
     pub fact: &'static str,
-    /// Source that gave it, in words; `None` if there is none.
+    /// Description of its source; `None` without one.
     pub given_by: Option<String>,
-    /// Candidates tried before, and why they did not count, in words.
+    /// Descriptions of rejected candidates, with the reasons.
     pub passed: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl Diagnostics {
         self.facts.push(of_texts("final_output", plan, tree, &outputs));
     }
 
-    /// Adds the groups of calls made together, and the calls that gave the answer.
+    /// Adds the groups of parallel calls, and the calls that gave the answer.
     pub(in crate::resolve) fn add_groups(
         &mut self,
         trajectory: &Trajectory<'_>,
@@ -88,7 +88,7 @@ fn of_group(group: &[ToolCall<'_>]) -> String {
     format!("group {number}: {}{more}: {why}", names.join(", "))
 }
 
-/// Returns a source in words, with its dialect and its span.
+/// Describes a source with its dialect and span.
 fn words(plan: &ReadingPlan, source: u16, span: Option<SpanId>) -> Option<String> {
     let source = plan.sources.get(usize::from(source))?;
     let dialect = plan.dialects.get(usize::from(source.dialect));
@@ -101,9 +101,9 @@ fn of_texts(
     fact: &'static str,
     plan: &ReadingPlan,
     tree: &Tree<'_>,
-    told: &[ToldText],
+    told: &[TextCandidate],
 ) -> FactExplanation {
-    let said = |text: &ToldText| {
+    let said = |text: &TextCandidate| {
         let span = tree.get(text.span).map(|span| span.record.span_id);
         words(plan, text.source, span)
     };
@@ -114,7 +114,7 @@ fn of_texts(
                 explanation.given_by = said(text);
                 continue;
             }
-            // Candidates behind the chosen one were never read.
+            // Candidates after the chosen one were never read.
             TextVerdict::NotAsked => continue,
             TextVerdict::Nothing => "says nothing",
             TextVerdict::Weak if fact == "user_input" => "empty, or more than what the user asked",
@@ -129,7 +129,7 @@ fn of_texts(
     explanation
 }
 
-/// Prints a line for the fact, and one for each candidate that was passed over.
+/// Formats a line for the fact, and one for each rejected candidate.
 impl fmt::Display for FactExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let given = self.given_by.as_deref().unwrap_or("not recorded");

@@ -1,6 +1,6 @@
-//! Clocks of other machines: a tool's span may seem to start before the request that led to it, or
-//! after the next answer of the model, which had its result. Messages tell the order; such a call
-//! is moved to the moment at which the model asked for it.
+//! Correction of clock skew: a tool's span may seem to start before the request for it, or after
+//! the model's next answer, which had its result. Messages define the order; such a call is moved
+//! to the time of its request.
 
 use hashbrown::HashMap;
 
@@ -8,7 +8,7 @@ use super::CallPlace;
 use crate::resolve::tree::NONE;
 use spanscore_base::model::{Origin, ToolCall};
 
-/// Moves the calls whose clocks contradict the messages.
+/// Moves the calls with times that contradict the messages.
 pub(super) fn mend(calls: &mut [ToolCall<'_>], places: &[CallPlace]) {
     let is_asked = |call: &ToolCall<'_>, place: &CallPlace| {
         call.origin == Origin::Span && place.asked.time_ns != 0 && place.asked.begin_ns != 0
@@ -39,11 +39,11 @@ pub(super) fn mend(calls: &mut [ToolCall<'_>], places: &[CallPlace]) {
     }
 }
 
-/// Answers in which models asked for tools.
+/// Answers with requests for tools.
 struct Answers {
-    /// Begin and end of the answers of each run, in order of their begin.
+    /// Start and end of each run's answers, in order of start.
     of_run: HashMap<u32, Vec<(u64, u64)>>,
-    /// Number of the calls of each request.
+    /// Number of calls per request.
     calls: HashMap<u32, u32>,
 }
 
@@ -61,8 +61,8 @@ impl Answers {
         answers
     }
 
-    /// Returns the time of the answer after that which asked for a call, of the same run. A request
-    /// that several calls answer may be repeated later: nothing is known of them.
+    /// Returns the time of the next answer of the same run after that with a call's request. A
+    /// request with several calls may be repeated later, so nothing is known of it.
     fn next(&self, place: &CallPlace) -> Option<u64> {
         if self.calls.get(&place.asked.order) != Some(&1) {
             return None;

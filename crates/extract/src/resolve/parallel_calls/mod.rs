@@ -1,25 +1,22 @@
-//! Grouping of parallel calls: the order of a trace's calls, and the groups that were made
-//! together.
+//! Order of a trace's calls, and detection of parallel groups.
 //!
-//! Evidence is used in this order, and united by disjoint sets:
+//! Evidence has this precedence, and is combined with disjoint sets:
 //!
 //! 1. Calls of one model message are one group.
-//! 2. Calls that no message has are one group if one agent made them between two of its model
-//!    calls ([`turns`]); if the agent has no model spans, if they overlap in time.
-//! 3. Calls that start in the same instant are one group: a clock that counts milliseconds cannot
-//!    order them.
+//! 2. Calls without a message are one group if one agent made them between two of its model calls
+//!    ([`turns`]); without model spans of the agent, if they overlap in time.
+//! 3. Calls with equal start times are one group, since a millisecond clock cannot order them.
 //!
-//! A message orders its calls whatever the clock of their machine says ([`clocks`]). Runs of one
-//! request that follow each other are tries: each is a group of its own, in order.
+//! A message orders its calls whatever their machine's clock says ([`clocks`]). Successive runs of
+//! one request are attempts, each a group of its own, in order.
 //!
-//! Exceptions: a call whose span is within another call's span follows that one all the same.
-//! Several messages in one list, on a span that the calls were made within, are rounds one after
-//! another unless their calls overlap. A message between whose calls the agent made others is not
-//! one reply, and is evidence of no group.
+//! Exceptions: a call on a span within another call's span follows that call. Several messages in
+//! one list, on a span around the calls, are successive rounds unless their calls overlap. A
+//! message is no evidence if the agent made other calls between its calls, as it is not one reply.
 //!
-//! Inside a group the calls are listed in the order of the message; without one by start, end, name
-//! and span, which makes the order independent of arrival. An evaluator must not read an order of
-//! execution into that.
+//! Within a group the calls have the message's order; without a message they are ordered by start,
+//! end, name and span, independent of arrival. Evaluators must not interpret it as an order of
+//! execution.
 
 mod clocks;
 mod sets;
@@ -33,35 +30,35 @@ use super::messages::Asked;
 use super::tree::{NONE, Tree, depths};
 use spanscore_base::model::{Origin, ToolCall};
 
-/// Calls of a trace that are being grouped and sorted.
-pub(super) struct Together<'a> {
+/// Calls of a trace to be grouped and sorted.
+pub(super) struct CallGrouping<'a> {
     calls: Vec<ToolCall<'a>>,
     places: Vec<CallPlace>,
 }
 
-/// Evidence for the place of a call.
+/// Evidence for the position of a call.
 #[derive(Clone, Copy)]
 struct CallPlace {
     /// Index of its span.
     span: u32,
-    /// Model message that asked for it.
+    /// Model message with its request.
     asked: Asked,
 }
 
-impl<'a> Together<'a> {
+impl<'a> CallGrouping<'a> {
     pub(super) fn with_capacity(count: usize) -> Self {
         Self { calls: Vec::with_capacity(count), places: Vec::with_capacity(count) }
     }
 
-    /// Adds a call: first those on spans, in the order of the spans, then those of messages.
+    /// Adds a call: first those on spans in span order, then those of messages.
     pub(super) fn add(&mut self, call: ToolCall<'a>, span: u32, asked: Asked) {
         let message_place = Some(asked.order).filter(|_| asked.message != NONE);
         self.calls.push(ToolCall { message_place, ..call });
         self.places.push(CallPlace { span, asked });
     }
 
-    /// Returns the calls in order, with the numbers of their groups; `agents` are the indices of
-    /// the spans that name the agent of each span.
+    /// Returns the calls in order, with their group numbers; `agents` are the indices of the spans
+    /// that name each span's agent.
     pub(super) fn in_order(
         self,
         tree: &Tree<'a>,
@@ -103,7 +100,7 @@ impl<'a> Together<'a> {
             last = group;
             calls[at as usize].group = number;
         }
-        // Mostly they are in order already, and a move of each large call is saved.
+        // They are usually sorted already, which saves moving each large call.
         if order.is_sorted() {
             return calls;
         }
@@ -112,11 +109,11 @@ impl<'a> Together<'a> {
     }
 }
 
-/// Nesting of calls in each other.
+/// Nesting of calls.
 struct Nest {
-    /// For each span the index of the call on it, or on the nearest span around it.
+    /// For each span the index of the call on it or on its nearest ancestor.
     nearest: Vec<u32>,
-    /// For each call the index of the call that its span is within.
+    /// For each call the index of the call whose span encloses its span.
     outer: Vec<u32>,
 }
 
@@ -140,7 +137,7 @@ impl Nest {
         Self { nearest, outer }
     }
 
-    /// Returns the call that a span is within, not the call on it.
+    /// Returns the call whose span encloses a span, excluding the call on it.
     fn around(&self, tree: &Tree<'_>, span: u32) -> u32 {
         let parent = tree.get(span).map_or(NONE, |span| span.parent);
         self.nearest.get(parent as usize).copied().unwrap_or(NONE)
@@ -163,9 +160,8 @@ fn join_messages(calls: &[ToolCall<'_>], places: &[CallPlace], sets: &mut Sets) 
     });
 }
 
-/// Returns true if a call was made after the one before it in a list of several messages of a
-/// model: an agent's span that lasts as long as its calls holds all messages of the model, round
-/// after round.
+/// Returns true if a call follows its predecessor in a list of several model messages: an agent's
+/// span around its calls has all messages of the model, round by round.
 fn is_later_round(calls: &[ToolCall<'_>], places: &[CallPlace], one: usize, next: usize) -> bool {
     let is_within = |at: usize| {
         calls[at].origin == Origin::Span && calls[at].start_ns < places[at].asked.time_ns
@@ -176,10 +172,10 @@ fn is_later_round(calls: &[ToolCall<'_>], places: &[CallPlace], one: usize, next
         && calls[one].end_ns.wrapping_sub(1) < calls[next].start_ns
 }
 
-/// Returns the messages that hold remains of an earlier one: their calls began before the reply was
-/// there, and between two of them the same agent made another call that they do not hold. An
-/// instrumentation that writes every reply of a run on one span overwrites only as much of the last
-/// reply as the next one has.
+/// Returns the messages with remains of an earlier one: their calls started before the reply
+/// existed, and between two of them the same agent made another call that is not theirs. An
+/// instrumentation that writes every reply of a run to one span overwrites only a part of the last
+/// reply.
 fn mixed_messages(calls: &[ToolCall<'_>], places: &[CallPlace]) -> HashSet<u32> {
     let mut order: Vec<usize> =
         (0..calls.len()).filter(|at| calls[*at].origin == Origin::Span).collect();
@@ -206,8 +202,8 @@ fn mixed_messages(calls: &[ToolCall<'_>], places: &[CallPlace]) -> HashSet<u32> 
     mixed
 }
 
-/// Joins the calls on spans that start in one instant. Calls that only messages have share the
-/// instant of the answer, which is no evidence.
+/// Joins the calls on spans with equal start times. Calls that only messages have share the time of
+/// the answer, which is no evidence.
 fn join_instants(calls: &[ToolCall<'_>], sets: &mut Sets) {
     if calls.array_windows().all(|[one, next]| one.start_ns < next.start_ns) {
         return;
@@ -219,17 +215,16 @@ fn join_instants(calls: &[ToolCall<'_>], sets: &mut Sets) {
     sets.join_runs(&by_start, |one, next| start(&one) == start(&next));
 }
 
-/// Sort key of a group: its begin, its depth in other groups, the order of its message, and its
+/// Sort key of a group: its start, its depth in other groups, the order of its message, and its
 /// rank by its first call.
 type GroupKey = (u64, u32, u32, u32);
 
-/// Returns the group of each call: its set, split so that a call follows the calls that it is
-/// within.
+/// Returns the group of each call: its set, split so that a call follows its enclosing calls.
 ///
-/// A group is a set and a level, the number of calls of the same set around the call. So recursion
-/// splits a set into a group per level, while siblings stay together however deep they are. Begins
-/// and depths are then raised from outer to inner groups, so that an inner group sorts behind the
-/// outer one even if both begin in one instant, or if another of its calls began earlier.
+/// A group is a set and a level, the number of enclosing calls in the same set. Recursion thus
+/// splits a set into a group per level, while siblings stay together at any depth. Starts and
+/// depths are then raised from outer to inner groups, so that an inner group sorts after the outer
+/// one even if both start together, or if another of its calls started earlier.
 fn groups(
     calls: &[ToolCall<'_>],
     places: &[CallPlace],
@@ -237,7 +232,7 @@ fn groups(
     sets: &mut Sets,
 ) -> Vec<GroupKey> {
     let set_of: Vec<u32> = (0..calls.len() as u32).map(|at| sets.of(at)).collect();
-    // For each call the nearest call around it that is in the same set.
+    // For each call the nearest enclosing call in the same set.
     let mut within = vec![NONE; calls.len()];
     let all = depths(&nest.outer);
     let mut outer_first: Vec<u32> = (0..calls.len() as u32).collect();
@@ -275,7 +270,7 @@ fn groups(
         *begin = (*begin).min(own);
         *order = (*order).min(asked.order);
     }
-    // Outer calls first, so that a raised begin reaches all groups inside.
+    // Outer calls first, so that a raised start reaches all inner groups.
     for &at in &outer_first {
         let outer = nest.outer[at as usize];
         let (inner, outer) = match group_of.get(outer as usize) {
@@ -295,7 +290,7 @@ fn groups(
     group_of.iter().map(key).collect()
 }
 
-/// Returns for each call the number of earlier runs of its request that had ended when it began.
+/// Returns for each call the number of earlier runs of its request that had ended at its start.
 fn tries(calls: &[ToolCall<'_>], places: &[CallPlace]) -> Vec<u32> {
     let mut tries = vec![0; calls.len()];
     let order = |at: usize| places[at].asked.order;
@@ -311,8 +306,8 @@ fn tries(calls: &[ToolCall<'_>], places: &[CallPlace]) -> Vec<u32> {
     tries
 }
 
-/// Returns for each group its rank by the span of its first call, which no order of arrival
-/// changes.
+/// Returns for each group its rank by the span of its first call, independent of the order of
+/// arrival.
 fn first_names(calls: &[ToolCall<'_>], group_of: &[u32], count: usize) -> Vec<u32> {
     let mut first = vec![None; count];
     for (call, group) in calls.iter().zip(group_of) {
@@ -327,5 +322,5 @@ fn first_names(calls: &[ToolCall<'_>], group_of: &[u32], count: usize) -> Vec<u3
     ranks
 }
 
-/// Most ancestors that are walked in search of a call of the same set.
+/// Limit on walked ancestors in search of a call of the same set.
 const DEPTH_MAX: usize = 64;

@@ -1,7 +1,7 @@
-//! Disjoint sets (union-find) of calls that belong together, for any of several reasons.
+//! Disjoint sets (union-find) of related calls.
 
-/// Numbers from 0, each in one set. The root of a set is its lowest number, so that the outcome
-/// does not depend on the order of joins.
+/// Sets of numbers from 0. A set's root is its lowest number, so that the result is independent of
+/// the order of joins.
 pub(super) struct Sets {
     above: Vec<u32>,
 }
@@ -11,7 +11,7 @@ impl Sets {
         Self { above: (0..count as u32).collect() }
     }
 
-    /// Returns the lowest number of the set that a number is in; halves the path to it.
+    /// Returns the lowest number in a number's set; halves the path to it.
     pub(super) fn of(&mut self, mut at: u32) -> u32 {
         while self.above[at as usize] != at {
             let above = self.above[at as usize];
@@ -28,7 +28,7 @@ impl Sets {
         self.above[one.max(other) as usize] = one.min(other);
     }
 
-    /// Joins neighbours for which `together` holds.
+    /// Joins neighbours that satisfy `together`.
     pub(super) fn join_runs(&mut self, numbers: &[u32], together: impl Fn(u32, u32) -> bool) {
         for [one, next] in numbers.array_windows() {
             if together(*one, *next) {

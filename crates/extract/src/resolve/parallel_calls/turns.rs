@@ -1,14 +1,14 @@
-//! Turns: the calls of one agent between two of its model calls, for calls that no message has.
+//! Turns: the calls of one agent between two of its model calls, for calls without a message.
 //!
-//! A model call belongs to an agent as a tool call does, by the nearest span that names one. Spans
-//! of one agent's run may each name it: a run is the outermost span that does and that holds model
-//! calls as well as tool calls; spans beside each other that name one agent and hold only one of
-//! both are parts of one run. The inside of a call is a run of its own.
+//! A model call belongs to an agent like a tool call does, by the nearest span that names one.
+//! Several spans of a run may name the agent: the run is the outermost of them with both model and
+//! tool calls. Sibling spans that name one agent, with only one kind of calls each, are parts of
+//! one run. The inside of a call is a run of its own.
 //!
 //! Two cases are decided by time instead. A model span that is the only one of its run and lasts
 //! longer than a call is no turn: it is the whole conversation of a library that calls the model
-//! again by itself. Calls before the first model span have no model call that asked for them: that
-//! span is the one of the answer alone.
+//! repeatedly. Calls before the first model span have no recorded request: that span is the
+//! answer's.
 
 use hashbrown::HashMap;
 
@@ -18,7 +18,7 @@ use crate::resolve::gather::Gathered;
 use crate::resolve::tree::{NONE, Tree};
 use spanscore_base::model::{Origin, ToolCall};
 
-/// Joins the calls that no message has.
+/// Joins the calls without a message.
 pub(super) fn join(
     tree: &Tree<'_>,
     gathered: &Gathered<'_>,
@@ -39,7 +39,7 @@ pub(super) fn join(
         .collect();
     let runs = Runs::new(tree, gathered, agents, &models, calls, places);
     let scope = |span: u32, around: u32| (runs.of(span), around);
-    // Start and end of the model calls of each scope; in start order, as the spans are.
+    // Start and end of each scope's model calls, in start order like the spans.
     let mut asked: HashMap<(u32, u32), Vec<(u64, u64)>> = HashMap::new();
     for &model in &models {
         let scope = scope(model, nest.around(tree, model));
@@ -48,7 +48,7 @@ pub(super) fn join(
     }
     let mut turns: HashMap<((u32, u32), usize), u32> = HashMap::new();
     let mut without_models = Vec::new();
-    // Calls with a message first: a turn that has one joins its other calls to that message's
+    // Calls with a message come first: a turn with one joins its other calls to that message's
     // group, and two messages of one turn are not joined.
     let (told, untold): (Vec<u32>, Vec<u32>) =
         (0..calls.len() as u32).partition(|at| is_told(*at as usize));
@@ -67,7 +67,7 @@ pub(super) fn join(
             continue;
         };
         let turn = models.partition_point(|(start, _)| *start <= call.start_ns);
-        // No model span asked for calls before the first of them: only time is left.
+        // No model span requested the calls before the first one: only time is left.
         if turn == 0 && !is_told {
             without_models.push(at);
             continue;
@@ -98,7 +98,7 @@ fn join_overlapping(calls: &[ToolCall<'_>], nest: &Nest, mut those: Vec<u32>, se
     }
 }
 
-/// Runs of agents: for each span the index of the span that stands for its run.
+/// Runs of agents: for each span the index of its run's representative span.
 struct Runs {
     of: Vec<u32>,
 }
@@ -125,7 +125,7 @@ impl Runs {
             agents.get(span as usize) == Some(&span) && agent(parent) != agent(span)
         };
         let mut of = tree.inherit(|span| if begins(span) { span } else { NONE });
-        // Spans beside each other that are parts of one run.
+        // Sibling spans that are parts of one run.
         let mut parts: HashMap<(&str, u32), u32> = HashMap::new();
         let mut stands_for = vec![NONE; of.len()];
         for span in (0..of.len() as u32).filter(|span| of[*span as usize] == *span) {
@@ -148,7 +148,7 @@ impl Runs {
     }
 }
 
-/// Returns for each span true if it is one of some spans or has one of them within it.
+/// Returns true for each of the given spans and their ancestors.
 fn around(tree: &Tree<'_>, spans: &[u32]) -> Vec<bool> {
     let mut found = vec![false; tree.spans.len()];
     for &span in spans {

@@ -30,13 +30,13 @@ pub(super) struct SpanCall<'a> {
     pub(super) call: ToolCall<'a>,
     /// Index of the span.
     pub(super) span: u32,
-    /// Model message that asked for it.
+    /// Model message with its request.
     pub(super) asked: Asked,
-    /// True if a model's message is known to have asked for it.
+    /// True if its request by a model is known.
     pub(super) joined: bool,
     /// Sources of its fields.
     pub(super) sources: FieldSources,
-    /// True if its dialect knows no marker of tools: it is a call only if a model asked for it.
+    /// True if its dialect has no marker of tools: it is a call only if a model requested it.
     pub(super) unmarked: bool,
     /// True if the arguments are a bare value instead of an object.
     pub(super) bare_arguments: bool,
@@ -54,9 +54,9 @@ pub(super) struct FieldSources {
     pub(super) error: Option<u16>,
 }
 
-/// Returns the tool calls on the spans of a trace, in start order, and the indices of the spans
-/// that a dialect detects as tool calls and that have no tool name. A span that only has the id of
-/// a call on another span is listed without a name: it is part of that call.
+/// Returns the tool calls on a trace's spans in start order, and the indices of detected tool spans
+/// without a tool name. A span with only the id of another span's call is included without a name:
+/// it is part of that call.
 pub(super) fn on_spans<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -97,9 +97,8 @@ pub(super) fn on_spans<'a>(
     (calls, unnamed)
 }
 
-/// Removes the names of calls that only their span's name names, if another span has a call of that
-/// id: they are parts of that call. So are calls whose span's name tells no more than its kind
-/// (`acme.tool.execution`), whether there is such a call or not.
+/// Removes names that come from the span's name if another span has a call with that id, of which
+/// they are parts. Also removes names that are only a kind (`acme.tool.execution`).
 fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
     let is_of_span = |call: &SpanCall<'_>| call.is_named_by_span(plan);
     if !calls.iter().any(|call| call.call.id.is_some() && is_of_span(call)) {
@@ -118,8 +117,8 @@ fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
     }
 }
 
-/// Drops the calls of dialects that know no marker of tools, unless a model asked for a tool of
-/// that name.
+/// Drops the calls of dialects without a marker of tools, unless a model requested a tool of that
+/// name.
 pub(super) fn keep_asked<'a>(
     plan: &ReadingPlan,
     calls: &mut Vec<SpanCall<'a>>,
@@ -137,7 +136,7 @@ struct ToolCallReader<'a, 'r> {
     form: &'r RecordForm,
     /// Encoded values of the span's attributes.
     values: &'r [&'a [u8]],
-    /// Decoded values, each read at most once: to read a text is to check each of its bytes.
+    /// Decoded values, each decoded at most once: decoding a text checks each of its bytes.
     read: &'r [OnceCell<AnyValue<'a>>],
     raws: &'r mut Vec<Raw<'a>>,
 }
@@ -204,8 +203,8 @@ impl<'a> ToolCallReader<'a, '_> {
         Some(())
     }
 
-    /// Returns what a command as a call's result holds for its id, where several messages stand in
-    /// it, and true if that says that the call failed.
+    /// Returns the result for the call's id in a command with several messages; also true if it
+    /// reports a failure.
     fn command(
         &mut self,
         facts: FactsReader<'a>,
@@ -260,14 +259,13 @@ impl<'a> ToolCallReader<'a, '_> {
         })
     }
 
-    /// Returns the first readable content; without one, the first that is unreadable or redacted.
+    /// Returns the first readable content, else the first unreadable or redacted one.
     fn content(&mut self, role: Role, facts: FactsReader<'a>) -> Option<(Content<'a>, u16)> {
         let readable = |source, raw| read::content(source, raw).filter(Content::is_recorded);
         self.first(role, facts, readable).or_else(|| self.first(role, facts, read::content))
     }
 
-    /// Returns the arguments; those that were recorded by their place get the names of the tool's
-    /// parameters.
+    /// Returns the arguments; positional ones get the names of the tool's parameters.
     fn arguments(&mut self, facts: FactsReader<'a>) -> Option<(Content<'a>, u16)> {
         let (arguments, by) = self.content(Role::Arguments, facts)?;
         let form = self.form;
@@ -291,7 +289,7 @@ impl<'a> ToolCallReader<'a, '_> {
         Some((arguments, by))
     }
 
-    /// Returns true if the text that the arguments were read from may hold a word.
+    /// Returns true if the text of the arguments may contain a word.
     fn may_hold(&self, by: u16, word: &str) -> bool {
         let mut candidates = self.form.call(Role::Arguments).iter();
         let candidate = candidates.find(|candidate| candidate.source == by);
@@ -300,9 +298,9 @@ impl<'a> ToolCallReader<'a, '_> {
         value.and_then(|value| value.as_str()).is_none_or(|text| text.contains(word))
     }
 
-    /// Takes arguments out of an envelope that names their tool.
+    /// Removes an envelope with the tool's name around arguments.
     fn without_envelope(&self, given: Content<'a>, by: u16, tool: &str) -> Content<'a> {
-        // To read arguments for this alone costs as much as to judge them.
+        // Decoding arguments only for this would cost as much as judging them.
         let is_read = matches!(&given, Content::Recorded(lazy) if lazy.is_ready());
         if tool.is_empty() || !is_read && !self.may_hold(by, tool) {
             return given;
@@ -311,8 +309,8 @@ impl<'a> ToolCallReader<'a, '_> {
         inner.map_or(given, Content::ready)
     }
 
-    /// Sets the error. Where the call's own message is known, and if it failed, that stands for
-    /// what the result tells of another message.
+    /// Sets the error. The call's own message, if known and failed, replaces the result's report of
+    /// another message.
     fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>, own: Option<&(Value<'a>, bool)>) {
         let form = self.form;
         let mut error_type = None;
@@ -349,7 +347,7 @@ impl<'a> ToolCallReader<'a, '_> {
         call.call.error = text.map(without_traceback).filter(|text| !text.is_empty());
     }
 
-    /// Returns the value of the sources that hold the type of an error.
+    /// Returns the value of the sources of error types.
     fn error_type(&self) -> Option<Cow<'a, str>> {
         self.form.call(Role::Error).iter().find_map(|candidate| {
             let source = self.plan.sources.get(usize::from(candidate.source))?;
@@ -379,7 +377,8 @@ impl<'a> SpanCall<'a> {
         self.call.name.is_empty()
     }
 
-    /// Returns true if only the span's name, without a prefix that marks tools, names the tool.
+    /// Returns true if the tool is named only by the span's name, without a prefix that marks
+    /// tools.
     pub(super) fn is_named_by_span(&self, plan: &ReadingPlan) -> bool {
         let source = self.sources.name.and_then(|by| plan.sources.get(usize::from(by)));
         source.is_some_and(|source| {
@@ -387,8 +386,8 @@ impl<'a> SpanCall<'a> {
         })
     }
 
-    /// Sets the arguments from a source. A bare value is stored as unreadable text, since it is not
-    /// the arguments.
+    /// Sets the arguments from a source. A bare value is stored as unreadable text, since it is no
+    /// object.
     pub(super) fn set_arguments(&mut self, arguments: Content<'a>) {
         let bare = match &arguments {
             Content::Recorded(lazy) if lazy.is_ready() => match lazy.get() {

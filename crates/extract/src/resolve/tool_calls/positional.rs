@@ -1,4 +1,4 @@
-//! Names of arguments that were recorded by their place: the schema of the tool has them in order.
+//! Names of positional arguments, taken in order from the tool's schema.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use spanscore_base::value::{Map, Value};
 /// Members of the recorded arguments of a function.
 const FUNCTION: [&str; 3] = ["args", "kwargs", "sanitize_inputs_outputs"];
 
-/// Returns the arguments of a function by the names of the parameters in a schema; `None` if they
-/// stand there by their names, or if there are more of them than parameters.
+/// Returns a function's arguments by the parameter names in a schema; `None` if they already have
+/// names, or outnumber the parameters.
 pub(super) fn named<'a>(arguments: &Value<'a>, schema: &Value<'a>) -> Option<Value<'a>> {
     let map =
         arguments.as_map().filter(|map| map.iter().all(|(key, _)| FUNCTION.contains(&key)))?;
@@ -33,8 +33,8 @@ pub(super) fn named<'a>(arguments: &Value<'a>, schema: &Value<'a>) -> Option<Val
     Some(Value::Map(Map::from_entries(entries)))
 }
 
-/// Names the bare arguments that no message has: all other calls of the tool have one argument, and
-/// of one name.
+/// Names bare arguments without a message, if all other calls of the tool have one argument of the
+/// same name.
 pub(in super::super) fn name_bare<'a>(calls: &mut [SpanCall<'a>], effort: &WorkBudget) {
     if !calls.iter().any(|call| call.bare_arguments) || !effort.spend(calls.len()) {
         return;

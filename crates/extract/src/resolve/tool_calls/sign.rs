@@ -1,7 +1,7 @@
-//! Error signs: the verdict of an error source that a call failed, with a text or without.
+//! Error signs: verdicts of error sources that a call failed, with or without a text.
 //!
-//! Instrumentations write the error of a call that has none as whatever their language prints for
-//! nothing (`None`, `null`, `undefined`, `false`): such a text is no error, as it is no content.
+//! Instrumentations write a missing error as their language's null (`None`, `null`, `undefined`,
+//! `false`); such a text is no error.
 
 use std::borrow::Cow;
 
@@ -14,17 +14,17 @@ use spanscore_base::value::Value;
 pub(super) enum Sign<'a> {
     /// The call failed, with this text.
     Text(Cow<'a, str>),
-    /// The call failed; with a word for it, if there is one.
+    /// The call failed, with an optional word for the error.
     Flag(Option<Cow<'a, str>>),
 }
 
-/// Texts for an error that did not happen, in lower case.
+/// Texts for a missing error, in lower case.
 const NO_ERROR: [&str; 15] = [
     "", "none", "null", "nil", "<nil>", "undefined", "false", "0", "n/a", "na", "-", "[]", "{}",
     "\"\"", "no error",
 ];
 
-/// Reads the value of an error source; `None` if it is no sign of failure.
+/// Reads the value of an error source; `None` if it shows no failure.
 pub(super) fn sign<'a>(planned: &'a PlannedSource, raw: Raw<'a>) -> Option<Sign<'a>> {
     let source = &planned.source;
     let value = read::decoded(source, raw)?.value_or_text();
@@ -37,7 +37,7 @@ pub(super) fn sign<'a>(planned: &'a PlannedSource, raw: Raw<'a>) -> Option<Sign<
     }
 }
 
-/// Reads the message of a call that is known to have failed.
+/// Reads the message of a failed call.
 pub(super) fn of_message(message: &str) -> Sign<'_> {
     if is_no_error(message) || read::is_redacted(message) {
         return Sign::Flag(None);
@@ -45,7 +45,7 @@ pub(super) fn of_message(message: &str) -> Sign<'_> {
     Sign::Text(Cow::Borrowed(message))
 }
 
-/// Reads the result of a call that is known to have failed.
+/// Reads the result of a failed call.
 pub(super) fn of_failure<'a>(result: &Value<'a>) -> Sign<'a> {
     of_value(result.clone()).unwrap_or(Sign::Flag(None))
 }
@@ -69,7 +69,7 @@ fn of_value(value: Value<'_>) -> Option<Sign<'_>> {
     })
 }
 
-/// Returns true if a text stands for no error.
+/// Returns true if a text means no error.
 fn is_no_error(text: &str) -> bool {
     let text = text.trim();
     NO_ERROR.iter().any(|word| text.eq_ignore_ascii_case(word))
@@ -87,8 +87,7 @@ pub(super) fn result_text<'a>(result: &Content<'a>) -> Option<Cow<'a, str>> {
     }
 }
 
-/// Returns the result of a failed call if it explains the error: in its first line, with the causes
-/// in those below.
+/// Returns the result of a failed call if it explains the error: first the error, then its causes.
 pub(super) fn causes<'a>(error: &str, result: &Content<'a>) -> Option<Cow<'a, str>> {
     let Value::String(text) = result.value()? else { return None };
     let (first, _) = text.trim().split_once('\n')?;
@@ -98,7 +97,7 @@ pub(super) fn causes<'a>(error: &str, result: &Content<'a>) -> Option<Cow<'a, st
 /// Longest explanation that replaces an error's text, bytes.
 const CAUSES_BYTES_MAX: usize = 2000;
 
-/// Returns the text before a traceback, unless that is all there is.
+/// Returns the text before a traceback, unless it is empty.
 pub(super) fn without_traceback(text: Cow<'_, str>) -> Cow<'_, str> {
     const HEAD: &str = "Traceback (most recent call last)";
     match text.find(HEAD) {

@@ -1,11 +1,12 @@
-//! Tests of calls that spans hold, and of the results that histories give them.
+//! Tests of calls on spans, and of their results from histories.
 
 use opentelemetry_proto::tonic::trace::v1::{Span as SentSpan, Status};
 use spanscore_base::model::CallStatus;
 
 use crate::testing::{calls, resolved, span, text};
 
-/// A tool's span, by the id of its call, whose result is a command with a message for each of two.
+/// Returns a tool's span with a call's id; its result is a command with a message for each of two
+/// calls.
 fn commanded(id: &str) -> SentSpan {
     let message = |id, content, status| {
         let head = r#""type": "tool", "tool_call_id""#;
@@ -39,13 +40,13 @@ fn command_tells_of_each_call_its_own_failure() {
     check(failed("b"), CallStatus::Error, r#""no room""#, Some("no room"));
 }
 
-/// A message of a model that asks for the weather.
+/// Returns a model's message that requests the weather.
 fn asks(id: &str) -> String {
     let call = r#""type": "tool_call", "name": "weather", "arguments": {"city": "Rome"}"#;
     format!(r#"{{"role": "assistant", "parts": [{{{call}, "id": "{id}"}}]}}"#)
 }
 
-/// A message that holds the result of a call.
+/// Returns a message with the result of a call.
 fn answers(id: &str, result: &str) -> String {
     let part = r#""type": "tool_call_response""#;
     format!(r#"{{"role": "tool", "parts": [{{{part}, "id": "{id}", "response": "{result}"}}]}}"#)
@@ -56,7 +57,7 @@ fn says(text: &str) -> String {
     format!(r#"{{"role": "user", "parts": [{part}]}}"#)
 }
 
-/// Checks the result of a call that a model asks for and whose history has ids of its own.
+/// Checks the result of a model's call whose history has ids of its own.
 fn check_renamed(history: &[String], expected: Option<&str>) {
     let chat = |id, start, key: &str, messages: &[String]| SentSpan {
         trace_id: vec![1; 16],

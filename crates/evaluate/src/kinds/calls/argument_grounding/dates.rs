@@ -1,46 +1,45 @@
-//! Dates in texts, in whatever form they are written.
+//! Dates in texts, in common notations.
 
 use std::collections::BTreeSet;
 
 use hashbrown::HashSet;
 
-/// Names of months; three letters of one are enough.
+/// Names of months, also recognized by their first three letters.
 const MONTHS: [&str; 12] = [
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
     "october", "november", "december",
 ];
-/// Names of days, from the Epoch's on.
+/// Names of weekdays in order, starting with that of the Unix epoch.
 const DAYS: [&str; 7] =
     ["thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday"];
-/// Words for days near that of the run.
+/// Words for a day near the start of the run.
 const NEAR: [&str; 5] = ["today", "tonight", "tomorrow", "yesterday", "now"];
-/// Words that, with `day`, shift a date that is known by one.
+/// Words that, next to `day`, shift a known date by one.
 const SHIFTS: [&str; 8] =
     ["later", "earlier", "after", "before", "next", "previous", "following", "back"];
-/// Words beside a date in a text that is one.
+/// Words allowed in a text that is a date.
 const BESIDE: [&str; 6] = ["z", "am", "pm", "utc", "gmt", "of"];
-/// Words of a text that is a date, with its time.
+/// Limit on the words of a text that is a date with a time.
 const DATE_WORDS_MAX: usize = 8;
-/// Days from a date that is known to that of which the day alone is named, the next one: `the 6th`.
+/// Limit on the days between a known date and the next day of the month without a month: `the 6th`.
 const NEXT_DAYS: i64 = 31;
-/// Words before a day that is named alone, with or without an article.
+/// Words before a lone day of the month, with or without an article.
 const BEFORE_DAY: [&str; 11] =
     ["on", "until", "till", "by", "from", "to", "before", "after", "for", "through", "since"];
-/// Words that may follow a day that is named alone; before any other, it may count: `the 2nd try`.
+/// Words after a lone day of the month; before any other word it may count: `the 2nd try`.
 const BEHIND_DAY: [&str; 28] = [
     "and", "or", "but", "to", "at", "in", "on", "for", "from", "by", "until", "till", "through",
     "with", "instead", "please", "thanks", "thank", "if", "is", "would", "will", "then", "i", "we",
     "not", "because", "since",
 ];
-/// Days between a date whose year is not written and others that are known, or today, where the
-/// year is theirs.
+/// Limit on the days from a known date, or today, to a date that takes its year from it.
 const SEASON_DAYS: i64 = 92;
 const YEAR_DAYS: i64 = 365;
-/// Days between a date of which the day of the week is named and one that is known, or today.
+/// Limit on the days from a known date, or today, to a date with a named weekday.
 const WEEKDAY_DAYS: i64 = 21;
 const NANOSECONDS_PER_DAY: u64 = 86_400_000_000_000;
 
-/// Date; the year is 0 where it is not written.
+/// Date; the year is 0 if absent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Date {
     year: u32,
@@ -58,7 +57,7 @@ impl Date {
         Self { year: 0, ..self }
     }
 
-    /// Returns the days since the Epoch, by the civil calendar.
+    /// Returns the days since the Unix epoch in the Gregorian calendar.
     fn days(self) -> i64 {
         let year = i64::from(self.year) - i64::from(self.month <= 2);
         let era = year.div_euclid(400);
@@ -69,21 +68,21 @@ impl Date {
     }
 }
 
-/// Dates that texts hold.
+/// Dates found in texts.
 #[derive(Default)]
 pub(super) struct Dates {
-    /// Dates with their year, and each without.
+    /// Dates with their year, and each also without it.
     known: HashSet<Date>,
-    /// Days since the Epoch of those with a year.
+    /// Days since the epoch of dates with a year.
     days: BTreeSet<i64>,
-    /// Those with a year, without it.
+    /// Dates with a year, without the year.
     dated: HashSet<Date>,
-    /// Days of a month that are named alone.
+    /// Days of a month without a month.
     ordinals: HashSet<u32>,
 }
 
 impl Dates {
-    /// Adds the dates of a text; calls `part` with the place of each word that belongs to one.
+    /// Adds the dates of a text; calls `part` with the index of each word of a date.
     pub(super) fn add(&mut self, words: &[&str], mut part: impl FnMut(usize)) {
         let mut at = 0;
         while at < words.len() {
@@ -103,7 +102,7 @@ impl Dates {
         }
     }
 
-    /// Returns true if a date is among them, or follows from a day that is named.
+    /// Returns true if a date is known or follows from a named day.
     pub(super) fn hold(&self, date: Date, words: &HashSet<String>, start_ns: u64) -> bool {
         if self.known.contains(&date) || date.year == 0 {
             return self.known.contains(&date);
@@ -134,7 +133,7 @@ impl Dates {
     }
 }
 
-/// Returns true if the word at a place can be a day that is named without its month.
+/// Returns true if the word at an index can be a day without its month.
 fn is_named_alone(words: &[&str], at: usize) -> bool {
     let before = words[..at].iter().rev().find(|word| **word != "the");
     words[at].ends_with(|c: char| c.is_ascii_alphabetic())
@@ -142,7 +141,7 @@ fn is_named_alone(words: &[&str], at: usize) -> bool {
         && words.get(at + 1).is_none_or(|word| BEHIND_DAY.contains(word))
 }
 
-/// Reads a text that is a date and perhaps a time, and nothing else.
+/// Reads a text that is only a date, optionally with a time.
 pub(super) fn of_text(words: &[&str]) -> Option<Date> {
     let (dates, length) = dates_at(words);
     let date = dates[0]?;
@@ -151,8 +150,8 @@ pub(super) fn of_text(words: &[&str]) -> Option<Date> {
     (words.len() <= DATE_WORDS_MAX && words[length..].iter().all(is_time)).then_some(date)
 }
 
-/// Reads the date that begins with the first word, both ways where day and month could be either;
-/// with the number of its words.
+/// Reads the date that starts at the first word, as two dates if day and month are ambiguous; also
+/// returns its number of words.
 fn dates_at(words: &[&str]) -> ([Option<Date>; 2], usize) {
     let none = ([None, None], 0);
     let Some(first) = words.first() else { return none };
@@ -180,7 +179,7 @@ fn dates_at(words: &[&str]) -> ([Option<Date>; 2], usize) {
     if dates[0].is_some() { (dates, 3) } else { none }
 }
 
-/// Reads three numbers: year, month and day, or day and month in either order and the year.
+/// Reads three numbers as year, month, day; or day and month in either order, then year.
 fn numeric(parts: &[&str]) -> [Option<Date>; 2] {
     let last = parts[2].split('t').next().unwrap_or_default();
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.len() <= 2);

@@ -1,24 +1,24 @@
-//! Values that the declaration of a tool names.
+//! Argument values listed in a tool's definition.
 
 use super::sources::plain;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::Value;
 
-/// Words behind which a description only gives examples.
+/// Words in a description after which only examples follow.
 const EXAMPLES: [&str; 3] = [" e g ", " example", " for instance "];
-/// Bytes of a description that are read in one step.
+/// Bytes of a description read in one step.
 const READ_BYTES_PER_STEP: usize = 2;
-/// Keys by which the schema of a list's items says more than their type.
+/// Keywords that describe the items of a list beyond their type.
 const TELLING: [&str; 7] =
     ["enum", "const", "description", "properties", "items", "anyOf", "default"];
 
-/// Returns the schema of the items of a list: that of the list where it says nothing of them.
+/// Returns the schema of a list's items, or the list's own if that has no details.
 pub(super) fn of_items<'s, 'v>(list: &'s Value<'v>) -> &'s Value<'v> {
     let tells = |items: &&Value<'_>| TELLING.iter().any(|key| items.get(key).is_some());
     list.get("items").filter(tells).unwrap_or(list)
 }
 
-/// Returns true if the schema of an argument lists a value, or its description names it.
+/// Returns true if an argument's schema lists a value or its description names it.
 pub(super) fn is_named(value: &Value<'_>, schema: Option<&Value<'_>>, effort: &WorkBudget) -> bool {
     let either = schema.and_then(|schema| schema.get("anyOf")).and_then(Value::as_list);
     let mut schemas = schema.into_iter().chain(either.unwrap_or_default());
@@ -34,8 +34,8 @@ fn lists(value: &Value<'_>, schema: &Value<'_>, effort: &WorkBudget) -> bool {
     allowed.iter().chain(alone).any(|allowed| allowed == value)
 }
 
-/// Returns true if a description names a word among what an argument may be. Ids have digits, and
-/// one of an example is no choice.
+/// Returns true if a description names a word as a possible value. A word with digits is an id,
+/// which an example in the description must not ground.
 fn describes(value: &Value<'_>, schema: &Value<'_>, effort: &WorkBudget) -> bool {
     let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
     let Some(text) = value.as_str().filter(|text| !text.contains(|c: char| c.is_ascii_digit()))

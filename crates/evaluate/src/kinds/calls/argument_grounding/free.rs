@@ -1,48 +1,47 @@
-//! Texts that the agent is meant to write by itself: prose, searches, code.
+//! Free texts, which the agent writes itself: prose, search queries, code.
 
 use crate::shared::roles;
 use spanscore_base::value::Value;
 
-/// Words from which on a text is prose.
+/// Number of words from which a text counts as prose.
 const PROSE_WORDS_MIN: usize = 6;
-/// Arguments whose texts are the agent's own from two words on.
+/// Arguments whose texts of two or more words are free.
 const OWN: [&str; 26] = [
     "reason", "thought", "thoughts", "summary", "description", "comment", "comments", "note",
     "notes", "message", "body", "content", "text", "query", "question", "prompt", "request",
     "instructions", "explanation", "justification", "subject", "code", "command", "script", "task",
     "feedback",
 ];
-/// That of them that is the agent's own, however short.
+/// Argument whose texts are free at any length.
 const COMMAND: &str = "command";
-/// Last words of arguments that choose among what a tool offers, which its schema alone lists.
+/// Last words of arguments that select an option of the tool.
 const OPTIONS: [&str; 10] = [
     "type", "types", "kind", "mode", "action", "actions", "strategy", "operation", "format",
     "conclusion",
 ];
-/// Last words of arguments whose single words say how something is to look, or be put in order.
+/// Last words of arguments whose single words select a format or an order.
 const LOOKS: [&str; 10] = [
     "scheme", "theme", "style", "color", "colour", "layout", "align", "alignment", "direction",
     "orientation",
 ];
-/// Last words of arguments by which something is searched.
+/// Last words of arguments with search queries.
 const SEARCHES: [&str; 8] =
     ["query", "q", "search", "pattern", "keyword", "keywords", "term", "regex"];
-/// Words of arguments that are files or folders.
+/// Words in the names of arguments for files or folders.
 const FILES: [&str; 14] = [
     "file", "files", "filename", "filenames", "filepath", "filepaths", "pathname", "path", "paths",
     "folder", "folders", "subfolder", "directory", "directories",
 ];
-/// Longest extension of a file's name.
+/// Longest file extension, bytes.
 const EXTENSION_BYTES_MAX: usize = 5;
 const CAPITAL_OPTIONS: [&str; 6] = ["Type", "Kind", "Mode", "Action", "Strategy", "Format"];
-/// Marks of code.
+/// Substrings that mark code.
 const CODE: [&str; 20] = [
     "\n", ";", "==", "=>", "->", " = ", "&&", "||", " | ", "</", "/>", "${", "$(", "{{", "};",
     "):", "import ", "def ", "select ", " --",
 ];
 
-/// Returns true if a text is the agent's to write: of many words, or code, and not of a form that
-/// the schema prescribes.
+/// Returns true if a text is free: prose or code, without a format in its schema.
 pub(super) fn is_free(key: &str, text: &str, schema: Option<&Value<'_>>) -> bool {
     let prescribes = |schema: &Value<'_>| {
         ["enum", "const", "format", "pattern"].iter().any(|key| schema.get(key).is_some())
@@ -57,7 +56,7 @@ pub(super) fn is_free(key: &str, text: &str, schema: Option<&Value<'_>>) -> bool
     words >= PROSE_WORDS_MIN || is_own || is_option(key, text) || is_word() || is_code(text)
 }
 
-/// Returns true for a search by words, of which the first says how: `select:get_order,get_user`.
+/// Returns true for a search query with an operator: `select:get_order,get_user`.
 fn is_search(text: &str) -> bool {
     let is_word = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_alphabetic() || "_-".contains(c))
@@ -65,8 +64,8 @@ fn is_search(text: &str) -> bool {
     text.split_once(':').is_some_and(|(how, words)| is_word(how) && words.split(',').all(is_word))
 }
 
-/// Returns true for a word by which a tool is told how to work: `action_mode: stage_only`. Names
-/// of things have several words, or digits: `room_type: Penthouse Suite 12`.
+/// Returns true for an option word: `action_mode: stage_only`. A value with several words or digits
+/// may be a name: `room_type: Penthouse Suite 12`.
 fn is_option(key: &str, text: &str) -> bool {
     let is_bare = OPTIONS.contains(&key);
     let is_word = |c: char| c.is_ascii_alphabetic() || "_-".contains(c) || is_bare && c == ' ';
@@ -82,13 +81,13 @@ fn has_digit(text: &str) -> bool {
     text.contains(|c: char| c.is_ascii_digit())
 }
 
-/// Returns true for words by which the agent looks for something: an id has digits.
+/// Returns true for a search term; a term with digits may be an id.
 fn is_searched(key: &str, text: &str) -> bool {
     let last = key.rsplit('_').next().unwrap_or(key);
     SEARCHES.contains(&last) && !has_digit(text) && !text.contains('@')
 }
 
-/// Returns true for a tag that is put on something: `#GoodNews`.
+/// Returns true for a hashtag: `#GoodNews`.
 fn is_tag(text: &str) -> bool {
     text.strip_prefix('#')
         .is_some_and(|tag| !tag.is_empty() && tag.chars().all(char::is_alphabetic))
@@ -99,17 +98,17 @@ fn is_color(key: &str, text: &str) -> bool {
     key.to_lowercase().contains("colo") && text.strip_prefix('#').is_some_and(is_hex)
 }
 
-/// Returns true for an argument that is a file or a folder.
+/// Returns true for an argument for a file or a folder.
 pub(super) fn is_file(key: &str) -> bool {
     roles::words(key).iter().any(|word| FILES.contains(&word.as_str()))
 }
 
-/// Returns true for a name that the agent may give to a file: one with digits may hold an id.
+/// Returns true for a file name that the agent may choose; one with digits may contain an id.
 pub(super) fn is_new_file(text: &str) -> bool {
     !has_digit(text)
 }
 
-/// Returns true for the extension of a file's name.
+/// Returns true for a file extension.
 pub(super) fn is_extension(text: &str) -> bool {
     (1..=EXTENSION_BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase())
 }

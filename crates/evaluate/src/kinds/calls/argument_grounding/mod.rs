@@ -1,30 +1,29 @@
 //! `argument_grounding`: the share of argument values with a source in earlier text.
 //!
-//! A value is grounded when the user's input, the operator's instructions, the result of an
-//! earlier call (none of calls that were made together is earlier than another) or the conversation
-//! before it, as models were given it, holds it: as a whole (case, white space and punctuation do
-//! not count), or word by word. Words of the model itself ground nothing. Dates are compared in
-//! whatever form they are written, numbers without thousands separators. What was said counts from
-//! the start of the first span that holds it; values of examples in instructions count as known.
+//! A value is grounded if the user's input, the operator's instructions, an earlier call's result
+//! or the preceding conversation contains it, either as a whole (ignoring case, white space and
+//! punctuation) or word by word. Parallel calls are never earlier than each other. The model's own
+//! words ground nothing. Dates are compared across notations, numbers without thousands separators.
+//! A message counts from the start of the first span that contains it; values of examples in
+//! instructions count as known.
 //!
-//! These also count as known:
-//! - the sum of the numbers of one key, or of two where they are few: `150` after
-//!   `[{"fare": 70}, {"fare": 80}]`;
-//! - such a number or sum as many times as the call says, or, where it says none, as the user or a
-//!   result does: `140` for two passengers;
-//! - what the pieces of an entry come to: `60` after `{"price": 20, "quantity": 3}`;
-//! - the rest of an amount whose other parts are known: `50` in payments of 100 and 50, where 100
-//!   and 150 are known;
+//! Also known are:
+//! - the sum of the numbers under one key, or of two if they are few: `150` after `[{"fare": 70},
+//!   {"fare": 80}]`;
+//! - the product of such a number or sum with a count in the call, or else in the input or a
+//!   result: `140` for two passengers;
+//! - the product of an entry's price and quantity: `60` after `{"price": 20, "quantity": 3}`;
+//! - the remainder of an amount with known parts: `50` in payments of 100 and 50, if 100 and 150
+//!   are known;
 //! - the parts of a date: `{"day": "17"}` after "17 May 2025";
-//! - the code of a place, currency or country that is named: `SEA` after "Seattle";
-//! - a value that the tool's schema lists, one of an `enum`, or that its description names;
-//! - a file of which the name alone is known: `Order.java` after "class Order".
+//! - the code of a named place, currency or country: `SEA` after "Seattle";
+//! - a value listed in the tool's schema as an `enum`, or named in its description;
+//! - a file whose name without extension is known: `Order.java` after "class Order".
 //!
-//! Numbers of a result that say something of it alone do not: status codes, counts, pages, years.
-//! Not judged are truth values, null, short values, words and numbers by which a tool is told how
-//! to work (`timeout_ms`, `width`, `line`), names without digits of files that a call makes or
-//! looks for, and texts that the agent is meant to write. This finds ids and names that were made
-//! up; it cannot tell whether a right word was used rightly.
+//! Metadata of a result is not known: status codes, counts, pages, years. Not judged are booleans,
+//! null, short values, options of the tool (`timeout_ms`, `width`, `line`), names without digits of
+//! files that a call creates or searches for, and free texts. The metric detects invented ids and
+//! names; it cannot detect a known value in the wrong place.
 
 mod dates;
 mod declared;
@@ -54,10 +53,10 @@ use sources::{GroundingSources, SEARCHED_BYTES_MAX};
 #[cfg(test)]
 use sources::{plain, words};
 
-/// Ungrounded values listed in the details, by path.
+/// Limit on ungrounded values in the details, by path.
 const UNGROUNDED_MAX: usize = 50;
 
-/// Bytes of instructions, which each span of a model may repeat, that are read in one step.
+/// Bytes of instructions read in one step; each model span may repeat them.
 const READ_BYTES_PER_STEP: usize = 4;
 
 /// Registry entry of `argument_grounding`.
@@ -118,13 +117,13 @@ struct Grounding {
 struct GroundingTally {
     judged: usize,
     grounded: usize,
-    /// Tool and path of values without a source.
+    /// Tool and path of ungrounded values.
     ungrounded: Vec<(String, String)>,
 }
 
 impl Grounding {
-    /// Reports for each value whether it has a source; `path` holds the keys that lead to it,
-    /// `schema` is what the tool's definition says of it.
+    /// Calls back for each value with its groundedness; `path` holds its keys, `schema` its part of
+    /// the tool's definition.
     fn judge_value<'v>(
         &self,
         (value, schema): (&'v Value<'_>, Option<&Value<'_>>),
@@ -166,7 +165,7 @@ impl Grounding {
         }
     }
 
-    /// Returns true if a number or text has a source; `None` if it is not judged.
+    /// Returns true if a number or text is grounded; `None` if it is not judged.
     fn judge_scalar(
         &self,
         (value, schema): (&Value<'_>, Option<&Value<'_>>),
@@ -196,15 +195,15 @@ impl Grounding {
         if is_small || (is_short || text.is_empty()) && numbers::is_the_agents(key) {
             return None;
         }
-        // The parts of a date are no numbers that anything is counted by.
+        // Parts of a date are not factors of an amount.
         let is_part = is_short && !text.is_empty() || key.to_lowercase().contains("year");
         let is_part = is_part && sources.words.contains(digits);
         let is_declared = || declared::is_named(value, schema, sources.effort);
-        let is_id = || !text.is_empty() && sources.hold_version_of(digits);
-        Some(is_part || is_declared() || sources.hold_number(digits) || is_id())
+        let is_id = || !text.is_empty() && sources.has_version_of(digits);
+        Some(is_part || is_declared() || sources.has_number(digits) || is_id())
     }
 
-    /// Returns true if a text has a source; `None` if it is not judged.
+    /// Returns true if a text is grounded; `None` if it is not judged.
     fn judge_text(
         &self,
         text: &str,
@@ -212,13 +211,13 @@ impl Grounding {
         schema: Option<&Value<'_>>,
         sources: &GroundingSources<'_>,
     ) -> Option<bool> {
-        if let Some(is_known) = sources.hold_date(text) {
-            return Some(is_known || sources.hold_whole(text));
+        if let Some(is_known) = sources.has_date(text) {
+            return Some(is_known || sources.has_whole(text));
         }
         if numbers::is_expression(text) {
             return self.judge_expression(text, sources);
         }
-        let is_new = || sources.supposes_files.get() && free::is_new_file(text);
+        let is_new = || sources.may_name_files.get() && free::is_new_file(text);
         let is_ignored = self.settings.free_texts == FreeTexts::Ignore;
         if is_ignored && (free::is_free(key, text, schema) || free::is_file(key) && is_new()) {
             return None;
@@ -228,29 +227,28 @@ impl Grounding {
             let (stem, extension) = text.rsplit_once('.').unwrap_or_default();
             free::is_file(key) && free::is_extension(extension) && sources.hold(stem, min_length)
         };
-        Some(sources.hold(text, min_length) || sources.hold_code(text) || is_stem_held())
+        Some(sources.hold(text, min_length) || sources.has_code(text) || is_stem_held())
     }
 
-    /// Returns true if the numbers of an expression have a source, or an address or version of
-    /// several points has one as a whole; `None` if all of its numbers are small.
+    /// Returns true if the numbers of an expression are grounded, or an address or version with
+    /// several points as a whole; `None` if all of its numbers are small.
     fn judge_expression(&self, text: &str, sources: &GroundingSources<'_>) -> Option<bool> {
         let mut judged = Vec::new();
         for digits in numbers::of_expression(text) {
             match digits.parse::<f64>() {
                 Ok(number) if number > self.settings.ignore_numbers_up_to => judged.push(digits),
                 Ok(_) => {}
-                Err(_) => return Some(sources.hold_whole(text)),
+                Err(_) => return Some(sources.has_whole(text)),
             }
         }
         if judged.is_empty() {
             return None;
         }
-        let is_phrase = numbers::of_expression(text).nth(1).is_some() && sources.hold_whole(text);
-        Some(is_phrase || judged.iter().all(|digits| sources.hold_number(digits)))
+        let is_phrase = numbers::of_expression(text).nth(1).is_some() && sources.has_whole(text);
+        Some(is_phrase || judged.iter().all(|digits| sources.has_number(digits)))
     }
 
-    /// Indexes the user's input, known before the first call, and lays what was said on the way
-    /// ready for the calls that know it.
+    /// Indexes the user's input, known before the first call, and queues later messages by time.
     fn sources<'t>(trajectory: &'t Trajectory<'_>) -> Result<GroundingSources<'t>, Reason> {
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
         let kept_bytes = operator::kept_bytes(trajectory);
@@ -263,8 +261,8 @@ impl Grounding {
         if sources.add(input, TextOrigin::User) { Ok(sources) } else { Err(Reason::TextTooLarge) }
     }
 
-    /// Judges calls in order; what was said is added to the sources once a call could know it, and
-    /// each result once a later one could.
+    /// Judges calls in order; adds messages and results to the sources once a later call can know
+    /// them.
     fn judge(
         &self,
         (calls, tools): (&[ToolCall<'_>], &[ToolDefinition<'_>]),
@@ -276,7 +274,7 @@ impl Grounding {
             if is_held { Ok(()) } else { Err(Reason::TextTooLarge) }
         };
         let mut tally = GroundingTally::default();
-        // Calls of earlier groups that had not returned when the last group began.
+        // Calls of earlier groups that had not returned before the last group started.
         let mut waiting: VecDeque<Vec<&ToolCall<'_>>> = VecDeque::new();
         for group in groups(calls) {
             let start_ns = group.iter().map(|call| call.start_ns).min().unwrap_or(0);
@@ -328,7 +326,9 @@ impl Grounding {
             let tool = tools.iter().rev().find(|tool| tool.name == call.name);
             let schema = tool.map(|tool| &tool.input_schema);
             sources.call.replace(AmountParts::of(arguments, sources.effort));
-            sources.supposes_files.set(roles::makes(&call.name) || roles::finds(&call.name));
+            sources
+                .may_name_files
+                .set(roles::is_creation(&call.name) || roles::is_search(&call.name));
             let mut path = Vec::new();
             self.judge_value((arguments, schema), &mut path, sources, &mut |grounded, path| {
                 tally.judged += 1;
@@ -343,7 +343,7 @@ impl Grounding {
             if sources.effort.is_spent() {
                 return Err(Reason::TrajectoryTooLarge);
             }
-            // The source of an ungrounded value may be in a result that is not recorded.
+            // An unrecorded result may contain the source of an ungrounded value.
             if sources.incomplete && tally.judged - tally.grounded > before {
                 return Err(Reason::ResultNotRecorded);
             }
@@ -400,7 +400,7 @@ impl CodeEvaluator for Grounding {
         answer(tally, want)
     }
 
-    /// Judges calls alone: such a call knows only the input.
+    /// Judges single calls, which know only the input.
     fn call_judge<'t>(
         &'t self,
         trajectory: &'t Trajectory<'_>,

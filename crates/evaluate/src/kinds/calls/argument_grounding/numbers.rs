@@ -1,4 +1,4 @@
-//! Numbers that the agent could have known, and those that follow from them.
+//! Numbers known to the agent, and numbers derived from them.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -7,44 +7,46 @@ use crate::shared::roles;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::{Map, Value};
 
-/// Numbers of one key in one list or result that are added up.
+/// Limit on the numbers under one key in one list or result that are added.
 const ADDED_MAX: usize = 20;
-/// Numbers of one key that are the most whose groups are kept, and the groups.
+/// Limit on the numbers under one key that are grouped, and on the groups.
 const GROUPS_MAX: usize = 256;
-/// Most and fewest times that one thing is taken: seats, nights, pieces.
+/// Range of multipliers: seats, nights, pieces.
 const TIMES: std::ops::RangeInclusive<u8> = 2..=9;
 const ONCE: usize = 1;
-/// Those times in words.
+/// The multipliers in words.
 const TIMES_WORDS: [&str; 8] = ["two", "three", "four", "five", "six", "seven", "eight", "nine"];
-/// Parts of keys whose numbers, or the lengths of whose lists, say how many there are.
+/// Parts of keys with counts; also the length of their lists counts.
 const QUANTITIES: [&str; 16] = [
     "quantity", "qty", "count", "night", "guest", "passenger", "unit", "piece", "item", "people",
     "person", "adult", "child", "ticket", "travel", "seats",
 ];
-/// Ends of keys that say how many of the same entry there are; no amount comes from adding those.
+/// Endings of keys with the quantity of an entry; these numbers are never summed.
 const PIECES: [&str; 5] = ["quantity", "qty", "pieces", "nights", "tickets"];
-/// Ends of keys under which a number is what one piece comes to, unless it is a total.
+/// Endings of keys with unit prices, unless the key says total.
 const OF_ONE: [&str; 5] = ["price", "cost", "rate", "fare", "amount"];
-/// Further ends of keys under which numbers are counts.
+/// Endings of further keys with counts.
 const STOCKS: [&str; 4] = ["quantities", "seats", "stock", "inventory"];
-/// Numbers of one key of which two are added: of more, two make almost any amount.
+/// Limit on the numbers under one key that are added in pairs; with more, pairs match almost any
+/// amount.
 const PAIRED_MAX: usize = 6;
-/// Last words of arguments whose numbers say how a tool is to work, or where something is to stand.
+/// Last words of arguments with options or positions.
 const CHOICES: [&str; 28] = [
     "width", "height", "x", "y", "r", "g", "b", "left", "right", "top", "bottom", "size", "dpi",
     "margin", "padding", "spacing", "opacity", "zoom", "page", "timeout", "ms", "length", "index",
     "depth", "radius", "tokens", "results", "chars",
 ];
-/// Words of arguments whose numbers are lines of a text: none of an invoice or an order.
+/// Words in the names of arguments with text positions, such as lines; not those of invoices or
+/// orders.
 const POSITIONS: [&str; 20] = [
     "line", "lines", "number", "numbers", "start", "end", "begin", "from", "to", "first", "last",
     "max", "num", "insert", "after", "before", "offset", "limit", "context", "count",
 ];
-/// Half of the smallest difference between two amounts.
+/// Half of the smallest difference between amounts.
 const TOLERANCE: f64 = 0.005;
 /// Smallest differences in one unit.
 const CENTS: f64 = 100.0;
-/// Words before a number that counts or pages, and after it.
+/// Words before or after a page number, status code or count.
 const BEFORE: [&str; 5] = ["page", "pages", "status", "http", "code"];
 const AFTER: [&str; 8] =
     ["results", "result", "rows", "pages", "records", "matches", "entries", "hits"];
@@ -56,7 +58,7 @@ fn ends_with_one(key: &str, ends: &[&str]) -> bool {
     ends.iter().any(|end| key.ends_with(end))
 }
 
-/// Returns how many of an entry there are, if it says so.
+/// Returns the quantity of an entry, if present.
 fn pieces(entry: &Map<'_>) -> Option<f64> {
     let pieces = |value: &Value<'_>| match value {
         Value::Number(number) => Some(number.as_f64()).filter(|many| *many >= 2.0),
@@ -67,7 +69,7 @@ fn pieces(entry: &Map<'_>) -> Option<f64> {
     })
 }
 
-/// Returns true for an argument whose number is the agent's to choose.
+/// Returns true for an argument with a number that the agent may choose.
 pub(super) fn is_the_agents(key: &str) -> bool {
     if key.len() > KEY_BYTES_MAX {
         return false;
@@ -83,32 +85,32 @@ pub(super) fn is_the_agents(key: &str) -> bool {
         || is_counter(key) && !key.to_lowercase().contains("year")
 }
 
-/// Returns true for a text of numbers and signs alone.
+/// Returns true for a text that contains only numbers and signs.
 pub(super) fn is_expression(text: &str) -> bool {
     let is_sign = |c: char| c.is_ascii_digit() || " +-*/().%$\u{20ac}\u{a3}".contains(c);
     text.chars().all(is_sign)
 }
 
-/// Reads a text that is one number, perhaps an amount of money: with its digits as they stand.
+/// Reads a text that is one number or amount of money; returns its original digits too.
 pub(super) fn of_text(text: &str) -> Option<(&str, f64)> {
     let digits = text.trim_matches([' ', '$', '\u{20ac}', '\u{a3}', '%']);
     let is_plain = digits.bytes().all(|b| b.is_ascii_digit() || b"-.".contains(&b));
     digits.parse().ok().filter(|_| is_plain).map(|number| (digits, number))
 }
 
-/// Returns the numbers of such a text.
+/// Returns the numbers in an expression.
 pub(super) fn of_expression(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split(|c: char| !c.is_ascii_digit() && c != '.');
     parts.map(|part| part.trim_matches('.')).filter(|part| !part.is_empty())
 }
 
-/// Writes a number in digits as it is compared: without sign and trailing zeros.
+/// Returns the digits of a number in canonical form, without sign and trailing zeros.
 pub(super) fn canonical(digits: &str) -> &str {
     let digits = digits.trim_start_matches('-');
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-/// Times that a run or a call names, by which amounts may be multiplied.
+/// Multipliers named by a run or a call, as a bit set.
 #[derive(Clone, Copy, Default)]
 struct NamedTimes(u16);
 
@@ -129,7 +131,7 @@ impl NamedTimes {
         }
     }
 
-    /// Adds the times of a key, if it says how many there are.
+    /// Adds the count under a key, if the key names one.
     fn add_keyed(&mut self, key: &str, value: &Value<'_>) {
         let mut named = Self::default();
         named.add_value(value);
@@ -146,20 +148,20 @@ impl NamedTimes {
         self.add(named.or_else(|| word.parse().ok()).unwrap_or_default());
     }
 
-    /// Returns the times that are no single one.
+    /// Returns the multipliers except one.
     fn several(self) -> impl Iterator<Item = u8> {
         TIMES.filter(move |times| self.0 & (1 << times) != 0)
     }
 }
 
-/// Numbers of a call that its amounts may be made of.
+/// Numbers in a call that its amounts may derive from.
 #[derive(Default)]
 pub(super) struct AmountParts {
-    /// Times under keys that say how many there are.
+    /// Multipliers under keys with counts.
     keyed: NamedTimes,
-    /// Its small numbers and the lengths of its lists.
+    /// Small numbers of the call and the lengths of its lists.
     times: NamedTimes,
-    /// Numbers of one key in one list: parts of one amount.
+    /// Numbers under one key in one list: parts of one amount.
     parts: Vec<Vec<f64>>,
 }
 
@@ -188,8 +190,8 @@ impl AmountParts {
         call
     }
 
-    /// Returns the times that an amount of this call may be multiplied by: those that the call says
-    /// itself, else what it and the run name.
+    /// Returns the multipliers for amounts of this call: its keyed counts, else its other numbers
+    /// and those of the run.
     fn times(&self, run: NamedTimes) -> NamedTimes {
         if self.keyed.0 > 0 { self.keyed } else { NamedTimes(self.times.0 | run.0) }
     }
@@ -199,20 +201,20 @@ impl AmountParts {
 #[derive(Default)]
 pub(super) struct KnownNumbers {
     known: HashSet<String>,
-    /// Numbers of one key in one list or result.
+    /// Numbers under one key in one list or result.
     groups: Vec<Vec<f64>>,
     times: NamedTimes,
 }
 
-/// Key beside that of a number, under which its products with pieces are grouped.
+/// Key that groups the products of a number and its quantity.
 const PRODUCTS: &str = "*";
 
-/// Key of a number and the key above it: seats and prices may have the same classes.
+/// Key of a number and its parent key: seats and prices may have the same classes.
 type NestedKey<'v> = (&'v str, &'v str);
 
 impl KnownNumbers {
-    /// Adds the numbers of a text, but those that belong to a date, count or page; `is_input` says
-    /// that the user wrote it, whose counts are meant.
+    /// Adds the numbers in a text, except those of dates, counts or pages; `is_input` says that the
+    /// user wrote it, so that its counts are kept.
     pub(super) fn add_text(&mut self, words: &[&str], in_date: &HashSet<usize>, is_input: bool) {
         for (at, word) in words.iter().enumerate() {
             let is_number = word.starts_with(|c: char| c.is_ascii_digit());
@@ -277,7 +279,7 @@ impl KnownNumbers {
         }
     }
 
-    /// Adds what the pieces of an entry come to: `{"price": 20, "quantity": 3}`.
+    /// Adds products of price and quantity in an entry: `{"price": 20, "quantity": 3}`.
     fn add_products<'v>(
         &mut self,
         pieces: f64,
@@ -298,7 +300,7 @@ impl KnownNumbers {
         }
     }
 
-    /// Keeps the numbers of each key while there is room; lists in lists are grouped at each level.
+    /// Keeps the numbers of each key up to the limit; nested lists are grouped at each level.
     fn group(&mut self, keyed: &[(NestedKey<'_>, f64)], effort: &WorkBudget) {
         let left = GROUPS_MAX.saturating_sub(self.groups.len());
         if left == 0 || !effort.spend(keyed.len()) {
@@ -320,14 +322,14 @@ impl KnownNumbers {
         self.known.contains(canonical(digits))
     }
 
-    /// Returns the steps that [`derive`](Self::derive) takes.
+    /// Returns the cost in steps of [`derive`](Self::derive).
     pub(super) fn steps(&self) -> usize {
         self.groups.iter().map(|group| group.len() * group.len()).sum()
     }
 
-    /// Returns true if an amount is the sum of the numbers of a key, of two of them, or that sum or
-    /// one of them as many times as the call or the run names; or what is left of such an amount,
-    /// of which the other parts in a list of the call are known.
+    /// Returns true if an amount derives from known numbers: the sum under a key, a sum of two, a
+    /// multiple of either, or the remainder of such an amount after known parts in a list of the
+    /// call.
     pub(super) fn derive(&self, amount: f64, call: &AmountParts, effort: &WorkBudget) -> bool {
         let knows = |number: f64| self.hold(&number.to_string());
         let is_rest = |parts: &Vec<f64>| {

@@ -1,4 +1,4 @@
-//! Texts, numbers and dates that the agent could have known before a call.
+//! Texts, numbers and dates known to the agent before a call.
 
 use std::borrow::Cow;
 use std::cell::{Cell, LazyCell, RefCell};
@@ -15,30 +15,30 @@ use crate::shared::pairing::read_text;
 use spanscore_base::model::{HeardText, TextOrigin, ToolCall, Trajectory, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
-/// Longest text that may be a date, bytes.
+/// Longest text read as a date, bytes.
 const DATE_BYTES_MAX: usize = 64;
-/// Codes of places, currencies and countries, each with a name of it.
+/// Codes of places, currencies and countries, each with a name.
 const CODES: &str = include_str!("codes.txt");
 
-/// Bytes of input and results that are indexed; a larger trajectory is not evaluable.
+/// Limit on indexed bytes of input and results; a larger trajectory is not evaluable.
 const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Bytes searched for texts with unknown words, over all values.
+/// Limit on bytes searched for texts with unknown words, over all values.
 pub(super) const SEARCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Steps to index one byte of input or results: words are hashed and stored.
+/// Steps to index a byte of input or results: words are hashed and stored.
 const STEPS_PER_BYTE: usize = 12;
 
-/// Steps to look up one byte of an argument's text: its words are made plain and hashed.
+/// Steps to look up a byte of an argument's text: its words are normalized and hashed.
 const ARGUMENT_STEPS_PER_BYTE: usize = 4;
 
-/// Bytes that are searched in one step.
+/// Bytes searched in one step.
 const SEARCHED_BYTES_PER_STEP: usize = 16;
 
-/// Steps to look at any value; the next one, to write a number as it is compared.
+/// Base steps to check any value, then those to format a number for comparison.
 const VALUE_STEPS: usize = 4;
 const NUMBER_STEPS: usize = 32;
-/// Reduces a text to its letters and digits in lower case, one space between words.
+/// Normalizes a text to letters and digits in lower case, with one space between words.
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     words(text, |word| {
@@ -50,8 +50,8 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
-/// Calls `each` with the words of a text in lower case: runs of letters and digits, and a point or
-/// comma between two digits, of which the comma is left out.
+/// Calls `each` with the lower-case words of a text: runs of letters and digits. A point between
+/// two digits is part of the word; a comma is removed.
 pub(super) fn words(text: &str, mut each: impl FnMut(&str)) {
     let mut word = String::new();
     let mut rest = text.chars().peekable();
@@ -75,7 +75,7 @@ pub(super) fn words(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// Returns true for an object or a list: what a text says that is no mere number.
+/// Returns true for an object or a list.
 fn is_structured(value: &Value<'_>) -> bool {
     matches!(value, Value::Map(_) | Value::List(_))
 }
@@ -94,26 +94,26 @@ impl fmt::Write for LimitedText {
     }
 }
 
-/// Index of the texts that the agent could have known.
+/// Index of the texts known to the agent.
 pub(super) struct GroundingSources<'t> {
-    /// All texts in plain form, a space around each word, a line for each text.
+    /// All normalized texts, with a space around each word and one line per text.
     text: String,
     pub(super) words: HashSet<String>,
     bytes: usize,
     pub(super) searched_bytes: Cell<usize>,
-    /// True if the result of an earlier call is not recorded.
+    /// True if an earlier call's result is not recorded.
     pub(super) incomplete: bool,
-    /// Texts that no call knows yet, by the time from which on one does.
+    /// Texts that are not yet known, ordered by the time when they become known.
     pub(super) heard: VecDeque<HeardText<'t>>,
     pub(super) effort: &'t WorkBudget,
-    /// True if the call which is judged makes a file or looks for one, so that the agent may name
-    /// it.
-    pub(super) supposes_files: Cell<bool>,
+    /// True if the judged call creates or searches for a file, so that the agent may choose its
+    /// name.
+    pub(super) may_name_files: Cell<bool>,
     numbers: KnownNumbers,
-    /// Numbers of the call which is judged.
+    /// Numbers of the judged call.
     pub(super) call: RefCell<AmountParts>,
     dates: Dates,
-    /// Start of the run, Unix nanoseconds: its day is today.
+    /// Start of the run, Unix nanoseconds; its day is today.
     start_ns: u64,
 }
 
@@ -127,7 +127,7 @@ impl<'t> GroundingSources<'t> {
             incomplete: false,
             heard: VecDeque::new(),
             effort,
-            supposes_files: Cell::new(false),
+            may_name_files: Cell::new(false),
             numbers: KnownNumbers::default(),
             call: RefCell::default(),
             dates: Dates::default(),
@@ -135,7 +135,7 @@ impl<'t> GroundingSources<'t> {
         }
     }
 
-    /// Adds a text or a value; `false` once there is too much.
+    /// Adds a text or a value; `false` if the limit is exceeded.
     pub(super) fn add(&mut self, value: &Value<'_>, origin: TextOrigin) -> bool {
         let left = SOURCE_BYTES_MAX - self.bytes;
         let written;
@@ -155,7 +155,7 @@ impl<'t> GroundingSources<'t> {
         }
         self.add_facts(value, origin);
         let text = plain(text);
-        // Lower case may take more bytes than upper case, so the sum could pass the limit.
+        // Lower case may need more bytes than upper case, so the sum could exceed the limit.
         self.bytes = SOURCE_BYTES_MAX.min(self.bytes + text.len());
         for word in text.split(' ') {
             if !self.words.contains(word) {
@@ -168,7 +168,7 @@ impl<'t> GroundingSources<'t> {
         true
     }
 
-    /// Adds the numbers and dates of a text, or of a value that may be written as one.
+    /// Adds the numbers and dates of a text or value.
     fn add_facts(&mut self, value: &Value<'_>, origin: TextOrigin) {
         let is_input = origin == TextOrigin::User;
         let read = if origin == TextOrigin::Tool { read_text(value) } else { None };
@@ -187,8 +187,8 @@ impl<'t> GroundingSources<'t> {
         numbers.add_value(read.as_ref().unwrap_or(value), effort, &mut text);
     }
 
-    /// Returns true if a number is known, or follows from those of one key.
-    pub(super) fn hold_number(&self, digits: &str) -> bool {
+    /// Returns true if a number is known or derives from known ones.
+    pub(super) fn has_number(&self, digits: &str) -> bool {
         self.numbers.hold(digits) || {
             let amount = canonical(digits).parse();
             self.effort.spend(self.numbers.steps())
@@ -196,15 +196,15 @@ impl<'t> GroundingSources<'t> {
         }
     }
 
-    /// Returns true if a source holds a number as an id of which it says the version: `7.12v1`.
-    pub(super) fn hold_version_of(&self, digits: &str) -> bool {
+    /// Returns true if a source contains a number as an id with a version: `7.12v1`.
+    pub(super) fn has_version_of(&self, digits: &str) -> bool {
         self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
             && memchr::memmem::find(self.text.as_bytes(), format!(" {digits}v").as_bytes())
                 .is_some()
     }
 
-    /// Returns true if a text is a date that is known; `None` if it is no date.
-    pub(super) fn hold_date(&self, text: &str) -> Option<bool> {
+    /// Returns true if a text is a known date; `None` if it is no date.
+    pub(super) fn has_date(&self, text: &str) -> Option<bool> {
         if text.len() > DATE_BYTES_MAX {
             return None;
         }
@@ -215,8 +215,8 @@ impl<'t> GroundingSources<'t> {
         Some(self.dates.hold(date, &self.words, self.start_ns))
     }
 
-    /// Returns true if a text is a code of something that is named: `SEA`, where Seattle is.
-    pub(super) fn hold_code(&self, text: &str) -> bool {
+    /// Returns true if a text is the code of something named: `SEA` after Seattle.
+    pub(super) fn has_code(&self, text: &str) -> bool {
         let is_code = (3..=4).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_uppercase());
         let names = |line: &'static str| line.strip_prefix(text)?.strip_prefix(' ');
         let is_named = |name: &str| {
@@ -227,7 +227,7 @@ impl<'t> GroundingSources<'t> {
         is_code && CODES.lines().filter_map(names).any(is_named)
     }
 
-    /// Charges the steps to look at an argument's value; `false` if they are not left.
+    /// Charges the steps to check an argument's value; `false` if the budget is spent.
     pub(super) fn look_at(&self, value: &Value<'_>) -> bool {
         self.effort.spend(match value {
             Value::String(text) => VALUE_STEPS + text.len() * ARGUMENT_STEPS_PER_BYTE,
@@ -236,28 +236,29 @@ impl<'t> GroundingSources<'t> {
         })
     }
 
-    /// Returns true if a source holds a text as it stands.
-    pub(super) fn hold_whole(&self, text: &str) -> bool {
+    /// Returns true if a source contains a text unchanged.
+    pub(super) fn has_whole(&self, text: &str) -> bool {
         let text = format!(" {} ", plain(text));
         self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
             && memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
     }
 
     pub(super) fn hold(&self, text: &str, min_length: usize) -> bool {
-        // Short numbers are anywhere: the last one of an id tells nothing without the others.
+        // Short numbers occur anywhere: the last part of an id is no evidence without the others.
         let is_short =
             |word: &str| word.len() < min_length && word.bytes().all(|byte| byte.is_ascii_digit());
         let is_one = !text.contains(char::is_whitespace);
         let text = plain(text);
         let is_id = is_one && text.contains(' ') && text.split(' ').any(is_short);
         if is_id {
-            return self.hold_whole(&text);
+            return self.has_whole(&text);
         }
         let is_amount = |word: &str| word.contains('.') && self.numbers.hold(word);
         let is_known = |word: &str| {
             word.chars().count() < min_length || self.words.contains(word) || is_amount(word)
         };
-        // Word by word first. The search is for scripts without spaces, and for parts of words.
+        // The word search is cheap. The substring search covers scripts without spaces and parts of
+        // words.
         text.split(' ').all(is_known) || {
             self.searched_bytes.set(self.searched_bytes.get() + self.text.len());
             self.searched_bytes.get() <= SEARCHED_BYTES_MAX
@@ -267,8 +268,9 @@ impl<'t> GroundingSources<'t> {
     }
 }
 
-/// Returns what operators, users and the tools of earlier runs said, by time, each once: the models
-/// of a session are given in each turn what was said before. Results of its own calls are left out.
+/// Returns the messages of operators, users and tools of earlier runs by time, each once, since
+/// models receive the session's history again in each turn. Excludes results of the trajectory's
+/// own calls.
 pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
     let text = |(since_ns, text): (u64, String)| HeardText {
         since_ns,
@@ -308,12 +310,13 @@ pub(super) fn heard<'t>(trajectory: &'t Trajectory<'_>) -> Vec<HeardText<'t>> {
     list
 }
 
-/// Characters of a text that a model may have written for its sub-agent, and texts that are kept.
+/// Fewest characters of a text that may be a model's task for a sub-agent, and the limit on such
+/// texts.
 const TASK_CHARS_MIN: usize = 12;
 const TASKS_MAX: usize = 64;
 
-/// Collects the texts in the arguments of the run's calls, each with the start of its call: a
-/// sub-agent is told by them what to do, in words of the model that calls it.
+/// Collects the texts in the arguments of the run's calls, each with the start of its call. A model
+/// may write the task of its sub-agent there.
 fn delegated(trajectory: &Trajectory<'_>) -> Vec<(u64, String)> {
     let arguments = |call: &ToolCall<'_>| -> Vec<String> {
         let values = call.arguments.value().and_then(Value::as_map).into_iter().flat_map(Map::iter);
@@ -328,8 +331,8 @@ fn delegated(trajectory: &Trajectory<'_>) -> Vec<(u64, String)> {
     texts.take_while(|(_, text)| trajectory.effort.spend(text.len())).take(TASKS_MAX).collect()
 }
 
-/// Returns true if words are those that an earlier call was given: the model's own, whoever they
-/// are said to be from.
+/// Returns true if a message repeats an earlier call's argument: the model wrote it, whatever its
+/// role is.
 fn is_given(tasks: &[(u64, String)], heard: &HeardText<'_>) -> bool {
     let said = heard.value.as_str().map(str::trim);
     said.is_some_and(|said| {
@@ -337,13 +340,12 @@ fn is_given(tasks: &[(u64, String)], heard: &HeardText<'_>) -> bool {
     })
 }
 
-/// Results of a run's own calls, as far as they are recorded.
+/// Recorded results of the run's own calls.
 #[derive(Default)]
 struct OwnResults<'t> {
-    /// Start of the first call of each id: a result that a model was given before is that of
-    /// another call of this id.
+    /// Start of the first call of each id: an earlier result belongs to another call with this id.
     since: HashMap<&'t str, u64>,
-    /// Hashes of ids and results: a span around the calls may be given them from its start on.
+    /// Hashes of ids and results: a surrounding span may contain them from its start.
     told: HashSet<u64>,
 }
 
@@ -353,7 +355,7 @@ impl<'t> OwnResults<'t> {
         for call in &trajectory.tool_calls {
             let id = call.id.as_deref().filter(|id| !id.is_empty());
             let (Some(id), Some(result)) = (id, call.result.value()) else { continue };
-            // A call that only a history repeats has the time of the model that was given it.
+            // A call known only from a history has the time of the model that received it.
             let start_ns = if call.is_repeated { 0 } else { call.start_ns };
             own.since
                 .entry(id)
@@ -366,7 +368,7 @@ impl<'t> OwnResults<'t> {
         own
     }
 
-    /// Returns true if a result that a model was given is one of these.
+    /// Returns true if a model's result message is one of these.
     fn hold(&self, heard: &HeardText<'_>) -> bool {
         let hash = || self.told.hasher().hash_one((&*heard.id, heard.value.to_string()));
         self.since

@@ -122,7 +122,7 @@ fn what_the_operator_says_is_a_source_from_then_on() {
         ("A certificate is worth 50 a passenger.", 0, 10_000, Some(1.0)),
         ("A certificate is worth 50 a passenger.", 1, 10_000, Some(0.0)),
         (r#"{"example": {"amount": 50}}"#, 0, 10_000, Some(1.0)),
-        // Its numbers are known as they stand, and not added up.
+        // Its numbers are known as written, and not summed.
         (r#"{"example": [{"amount": 20}, {"amount": 30}]}"#, 0, 10_000, Some(0.0)),
         ("Be kind.", 0, 10_000, Some(0.0)),
         ("Be kind. ", 0, 10, None),

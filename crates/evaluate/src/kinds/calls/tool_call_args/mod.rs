@@ -1,8 +1,8 @@
 //! `tool_call_args`: tool calls and their arguments against the expected ones.
 //!
-//! Calls are found by name, or by id where the criteria give one; each serves one expected call at
-//! most, chosen so that the most are served. Arguments are compared as JSON values. With `subset`
-//! an actual call may have more arguments than expected; nested values must still be equal whole.
+//! Calls are found by name, or by id if the criteria give one. Each call satisfies at most one
+//! expected call, in an assignment that satisfies the most. Arguments are compared as JSON values.
+//! With `subset` a call may have additional top-level arguments; nested values must be equal.
 
 use std::fmt::Write as _;
 
@@ -125,11 +125,11 @@ struct ToolCallArgs {
     strict: bool,
     subset: bool,
     expected: Vec<ExpectedCallArgs>,
-    /// The arguments of each expected call in which matchers stand.
+    /// The arguments of expected calls that contain matchers.
     rules: Vec<Option<Expected>>,
     matcher: ArgumentMatcher,
     groups: CriteriaGroups,
-    /// Number of values within the arguments of each expected call.
+    /// Number of values in the arguments of each expected call.
     weights: Vec<usize>,
 }
 
@@ -218,7 +218,7 @@ impl ToolCallArgs {
         report::few(&mut words, unserved, |words, (((expected, rules), _), shown)| {
             words.push(&expected.name);
             let Some(at) = shown else { return words.push(" was not called") };
-            // Writing to words cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(words, " (call {}): ", at + 1);
             let call = &calls[at as usize];
             if !call.arguments.is_recorded() {

@@ -1,6 +1,6 @@
-//! `tool_call_count`: number of calls of each tool against the expected number.
+//! `tool_call_count`: number of calls of each tool compared with the expected number.
 //!
-//! A tool that was never called counts as 0; tools that no rule names are ignored.
+//! A tool without calls counts as 0; tools without a rule are ignored.
 
 use std::cmp::Ordering;
 
@@ -206,7 +206,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
 struct ToolCallCount {
     strict: bool,
     rules: Vec<CountRule>,
-    /// Index of the rule of each name.
+    /// Index of each name's rule.
     places: NameMap<usize>,
 }
 
@@ -221,7 +221,7 @@ impl CountRule {
         self.operator.holds(actual.cmp(&self.count))
     }
 
-    /// Returns true if the count is already too high: no later call can repair it.
+    /// Returns true if the count is already too high, which no later call can change.
     fn is_passed(&self, actual: u64) -> bool {
         match self.operator {
             Operator::Equal | Operator::AtMost => actual > self.count,
@@ -298,7 +298,7 @@ impl CodeEvaluator for ToolCallCount {
 }
 
 impl ToolCallCount {
-    /// Counts for each rule the calls that have its name or id.
+    /// Counts the calls with each rule's name or id.
     fn count(&self, calls: &[ToolCall<'_>]) -> SmallVec<[u64; 8]> {
         let mut counts = smallvec![0; self.rules.len()];
         for call in calls {

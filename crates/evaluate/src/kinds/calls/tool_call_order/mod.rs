@@ -1,8 +1,7 @@
-//! `tool_call_order`: order of tool calls against the expected order.
+//! `tool_call_order`: order of tool calls compared with the expected order.
 //!
-//! The score is the longest part of the expected order that was kept, other calls in between
-//! allowed; `strict`, the calls must be exactly the expected ones. Calls that were made together
-//! are taken in whatever order keeps the most.
+//! The score is the longest common subsequence of actual and expected calls. With `strict` the
+//! calls must be exactly the expected ones. Parallel calls take the order that scores best.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -98,7 +97,7 @@ struct ToolCallOrder {
     strict: bool,
     within_group: WithinGroup,
     names: Vec<String>,
-    /// Positions that expect each name or id, as bit masks.
+    /// Positions of each expected name or id, as bit masks.
     masks: Masks,
 }
 
@@ -121,7 +120,7 @@ impl CodeEvaluator for ToolCallOrder {
             Ok(kept) => kept,
             Err(error) => return expected_calls::too_large(error.into(), want),
         };
-        // With as many calls as expected, all of them are kept only if each is the expected one.
+        // The longest common subsequence covers all calls only if each is the expected one.
         let exact = length == expected && calls.len() == expected;
         let score = if self.strict {
             f64::from(u8::from(exact))
@@ -138,7 +137,7 @@ impl CodeEvaluator for ToolCallOrder {
 }
 
 impl ToolCallOrder {
-    /// Returns how many expected calls were made in order, and their positions for the details.
+    /// Returns the number of expected calls made in order, and their positions for the details.
     fn kept(
         &self,
         calls: &[ToolCall<'_>],
@@ -189,7 +188,7 @@ impl ToolCallOrder {
         words
     }
 
-    /// Computes the difference between actual and expected calls, and passes it to `ask`.
+    /// Computes the difference of actual and expected calls, and passes it to `ask`.
     fn difference<T>(
         &self,
         trajectory: &Trajectory<'_>,
@@ -197,7 +196,7 @@ impl ToolCallOrder {
     ) -> T {
         let expected = |name: &String| ExpectedCall { name: name.clone(), ..Default::default() };
         let expected: Vec<ExpectedCall> = self.names.iter().map(expected).collect();
-        // A call that is expected by its id is compared under that id.
+        // A call expected by its id is compared under that id.
         let names: hashbrown::HashSet<&str> = self.names.iter().map(String::as_str).collect();
         let by_id = |call: &ToolCall<'_>| {
             let id = call.id.as_deref().filter(|id| names.contains(id));
@@ -210,7 +209,7 @@ impl ToolCallOrder {
         let matcher = CallMatcher { default, ..CallMatcher::default() };
         let counted =
             CountedDifferences { order: true, missing: true, extra: self.strict, allows_more: "" };
-        // Every call was copied under the name that it is compared by.
+        // Every call was copied under its compared name.
         trajectory.effort.spend(calls.len() * STEPS_PER_COPY);
         ask(Difference::new(&matcher, &expected, &calls, counted, &trajectory.effort))
     }

@@ -1,9 +1,9 @@
-//! `tool_call_output`: results of tools against the expected ones.
+//! `tool_call_output`: results of tools compared with expected ones.
 //!
-//! Calls are found by name, or by id where the criteria give one; each serves one expected result
-//! at most, chosen so that the most are served. Results are compared as JSON values: a text that is
-//! JSON (or a Python object or list, as Python programs print them) is read first, on either side.
-//! A failed call without a recorded result has none that could be expected.
+//! Calls are found by name, or by id if the criteria give one. Each call satisfies at most one
+//! expected result, in an assignment that satisfies the most. Results are compared as JSON values;
+//! on both sides, texts of JSON, or of Python objects or lists, are parsed first. A failed call
+//! without a recorded result satisfies none.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -105,20 +105,20 @@ struct ToolCallOutput {
 
 struct ExpectedResult {
     written: ExpectedOutput,
-    /// Expected result, parsed if it is the text of a value.
+    /// Expected result, parsed if it is a text of a value.
     read: Value<'static>,
-    /// Expected result, if matchers stand in it.
+    /// Expected result, if it contains matchers.
     rules: Option<Expected>,
-    /// Number of values within it.
+    /// Number of values in it.
     weight: usize,
 }
 
-/// Parses a result if it is the text of a value.
+/// Parses a result if it is a text of a value.
 fn read<'v>(value: &'v Value<'v>) -> Cow<'v, Value<'v>> {
     read_text(value).map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
-/// Results of some calls; texts are parsed when first asked for.
+/// Results of calls; texts are parsed on first use.
 struct CallResults<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     read: OnceCell<Vec<OnceCell<Cow<'c, Value<'c>>>>>,
@@ -138,8 +138,8 @@ impl<'c, 'a> CallResults<'c, 'a> {
         Some(cells[call].get_or_init(|| read(value)))
     }
 
-    /// The value that a result is the text of; parsing it is charged once. `None` if it is no such
-    /// text or the steps do not suffice.
+    /// Returns the value in a result's text, charged once for parsing. `None` if there is none or
+    /// the budget does not suffice.
     fn read_text(&self, call: usize, effort: &WorkBudget) -> Option<&Value<'c>> {
         let written = self.calls[call].result.value()?;
         let text = written.as_str().filter(|text| pairing::may_be_read(text))?;
@@ -196,7 +196,7 @@ fn failed(call: &ToolCall<'_>) -> bool {
 }
 
 impl ToolCallOutput {
-    /// Matches calls so that the most expected results are served; `None` if the work budget is
+    /// Assigns calls so that the most expected results are satisfied; `None` if the work budget is
     /// spent.
     fn serve(&self, results: &CallResults<'_, '_>, effort: &WorkBudget) -> Option<Served> {
         let calls = results.calls;
@@ -238,7 +238,7 @@ impl ToolCallOutput {
                 (true, false) => "returned something else",
                 (false, false) => "has no recorded result",
             };
-            // Writing to words cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(words, " (call {}) {what}", at + 1);
         });
         words

@@ -1,17 +1,19 @@
-//! Ragas' ToolCallAccuracy by value: `1` is `1.0`, and objects are equal in any order of keys.
+//! Ragas' ToolCallAccuracy with values compared as JSON: `1` equals `1.0`, and the order of keys is
+//! irrelevant.
 
 use std::ops::Range;
 
 use super::{WorkBudget, arguments_of, ruled};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{self, Comparison, ExpectedCall, TooLarge, check_questions};
-use crate::shared::pairing::heaviest::Heaviest;
+use crate::shared::pairing::heaviest::HeaviestMatching;
 use crate::shared::report;
 use spanscore_base::model::ToolCall;
 use spanscore_base::value::Map;
 
-/// Computes 0 unless the names are equal; otherwise the share of expected arguments given, summed
-/// over pairs and divided by the number of expected calls. Calls that were made together, and with
+/// Returns 0 unless the names are equal; otherwise the sum of each pair's share of expected
+/// arguments, divided by the number of expected calls. Parallel calls, and all calls without
+/// `strict_order`, are paired for the best score.
 /// no `strict_order` all, are paired so that they score the most.
 pub(super) fn by_value(
     comparison: &Comparison<'_, '_>,
@@ -46,7 +48,7 @@ pub(super) fn by_value(
     Ok(sum / count as f64)
 }
 
-/// Returns the ranges of calls of one name, of calls that are sorted by name.
+/// Returns the ranges of calls of one name, for calls sorted by name.
 fn by_name(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
     let mut from = 0;
     let ranges = calls.chunk_by(|a, b| a.name == b.name).map(|chunk| {
@@ -62,14 +64,14 @@ fn names<'n>(all: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     names
 }
 
-/// Sums the shares of a group in the pairing that scores the most.
+/// Sums the shares of a group in the best-scoring pairing.
 fn pairs(
     comparison: &Comparison<'_, '_>,
     expected: &[&ExpectedCall],
     actual: &[&ToolCall<'_>],
 ) -> Result<f64, TooLarge> {
     check_questions(expected.len(), actual.len())?;
-    let mut pairs = Heaviest::new(actual.len());
+    let mut pairs = HeaviestMatching::new(actual.len());
     for expected in expected {
         let weight = expected_calls::weight(expected);
         let worth = |call: &&ToolCall<'_>| {
@@ -84,8 +86,8 @@ fn pairs(
     Ok(pairs.sum())
 }
 
-/// Returns the share of the expected arguments that a call of the tool has; where none are
-/// expected, a call without arguments has all.
+/// Returns the share of the expected arguments that a call has; without expected arguments, 1 only
+/// for a call without arguments.
 fn share(expected: &ExpectedCall, call: &ToolCall<'_>, effort: &WorkBudget) -> f64 {
     let empty = Map::new();
     let wanted = expected.arguments.as_map().unwrap_or(&empty);

@@ -1,22 +1,22 @@
-//! Modes with partial credit for arguments: DeepEval's and the Agent Development Kit's.
+//! Modes with partial credit for arguments: DeepEval and the Agent Development Kit.
 
 use std::ops::Range;
 
 use super::{ToolCall, WorkBudget, arguments_of, expected_calls, order, ruled};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{Comparison, ExpectedCall};
-use crate::shared::pairing::heaviest::{self, Heaviest};
+use crate::shared::pairing::heaviest::{self, HeaviestMatching};
 use crate::shared::pairing::read_text;
 use crate::shared::report;
 use spanscore_base::value::{Map, Value};
 
 /// DeepEval's similarity of two calls (`confident-ai/deepeval`, `ToolCorrectnessMetric`).
 pub(super) struct Graded {
-    /// True if arguments count, by similarity.
+    /// True if arguments count by similarity.
     pub arguments: bool,
-    /// True if the result counts, equal or not.
+    /// True if equality of results counts.
     pub output: bool,
-    /// True if a result that is the text of a value is compared as that value.
+    /// True if a result's text is parsed for the comparison.
     pub reads_texts: bool,
 }
 
@@ -50,7 +50,7 @@ impl Graded {
         }
     }
 
-    /// Returns true if results are the same; a text that is JSON is read first, on either side.
+    /// Returns true if results are equal; texts of JSON are parsed first, on both sides.
     fn is_same_output(
         &self,
         comparison: &Comparison<'_, '_>,
@@ -78,8 +78,7 @@ impl Graded {
         }
     }
 
-    /// Returns the mean similarity of the expected calls to those that they are matched with,
-    /// wherever these stand.
+    /// Returns the mean similarity of expected calls and their matches, in any order.
     pub(super) fn mean(
         &self,
         comparison: &Comparison<'_, '_>,
@@ -87,7 +86,7 @@ impl Graded {
         mean_of(comparison, |weights| self.best(comparison, weights))
     }
 
-    /// Returns that to those that they are matched with in order.
+    /// Returns the mean similarity of expected calls and their matches in order.
     pub(super) fn mean_in_order(
         &self,
         comparison: &Comparison<'_, '_>,
@@ -96,12 +95,12 @@ impl Graded {
     }
 
     /// Returns the sum of similarities of a greedy matching: each expected call takes the most
-    /// similar of the unused actual calls.
+    /// similar unused actual call.
     fn best(&self, comparison: &Comparison<'_, '_>, weights: &[usize]) -> f64 {
         let expected = comparison.expected;
         let actual = comparison.actual;
         if !comparison.is_literal() {
-            let mut pairs = Heaviest::new(actual.len());
+            let mut pairs = HeaviestMatching::new(actual.len());
             for call in 0..expected.len() {
                 let worth = |at| self.similarity(comparison, weights, (call, at));
                 pairs.add((0..actual.len()).map(worth), comparison.effort());
@@ -140,8 +139,8 @@ impl Graded {
     }
 }
 
-/// Returns the share of keys, of both sides together, that have equal values; objects within count
-/// in part.
+/// Returns the share of keys with equal values in the union of both sides; nested objects count in
+/// part.
 fn similarity(a: &Value<'_>, b: &Value<'_>) -> f64 {
     let empty = Map::new();
     let a = a.as_map().unwrap_or(&empty);
@@ -164,8 +163,8 @@ fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
     report::total(credit)
 }
 
-/// Aligns the calls by name, in order, and gives each expected call the share of its arguments
-/// that the actual one has (`google/adk-python`, `_tool_parameter_match_evaluator.py`).
+/// Aligns the calls by name and order, and scores each expected call by the share of its arguments
+/// in the actual one (`google/adk-python`, `_tool_parameter_match_evaluator.py`).
 pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
     let expected = comparison.expected;
     let actual = comparison.actual;
@@ -185,9 +184,9 @@ pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expecte
     Ok(report::total(scores) / expected.len() as f64)
 }
 
-/// Aligns calls some of which were made together: an expected call takes one from the first group
-/// that still has one of its name, not before the group of the call before it. Within a group the
-/// heaviest matching decides which.
+/// Aligns calls with parallel groups. An expected call takes a call from the first group with one
+/// of its name, never before the previous call's group. Within a group the heaviest matching
+/// decides.
 fn parameters_of_groups(
     comparison: &Comparison<'_, '_>,
     groups: &[Range<usize>],
@@ -210,7 +209,7 @@ fn parameters_of_groups(
     }
     let mut scores = vec![0.0; expected.len()];
     for (group, takers) in groups.iter().zip(takers) {
-        let mut pairs = Heaviest::new(group.len());
+        let mut pairs = HeaviestMatching::new(group.len());
         for &at in &takers {
             let worth = |place: usize| {
                 if actual[place].name == expected[at].name {
@@ -226,7 +225,7 @@ fn parameters_of_groups(
     Ok(scores)
 }
 
-/// Returns the share of an expected call's arguments that an actual one has.
+/// Returns the share of an expected call's arguments in an actual one.
 fn share(expected: &ExpectedCall, actual: &ToolCall<'_>, effort: &WorkBudget) -> f64 {
     if let Some(rules) = &expected.rules {
         return ruled::share(rules, arguments_of(actual), effort);
@@ -246,7 +245,7 @@ fn share(expected: &ExpectedCall, actual: &ToolCall<'_>, effort: &WorkBudget) ->
     }
 }
 
-/// Returns the mean over the expected calls of a sum of similarities, which is made of their
+/// Returns the mean, over the expected calls, of a sum of similarities that is computed from their
 /// weights.
 fn mean_of(
     comparison: &Comparison<'_, '_>,

@@ -1,9 +1,8 @@
-//! `tool_correctness`: use of the right tools, with partial credit.
+//! `tool_correctness`: tools called compared with expected ones, with partial credit.
 //!
-//! [`tool_trajectory`](super::tool_trajectory) counts calls that are the same; this kind gives
-//! each source's own mixture of tools, order and arguments. Where order counts, calls that
-//! were made together are taken in whatever order scores the most; where the source takes the first
-//! that fits, a group takes the expected calls that come first.
+//! While [`tool_trajectory`](super::tool_trajectory) counts equal calls, this kind weighs tools,
+//! order and arguments as each source does. In ordered modes, parallel calls take the order that
+//! scores best; in first-match modes, a group takes the first expected calls.
 
 mod accuracy;
 mod graded;
@@ -131,13 +130,13 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     }))
 }
 
-/// Matcher that compares calls by name alone.
+/// Matcher that compares only names.
 static NAMES_ALONE: LazyLock<CallMatcher> = LazyLock::new(|| {
     let default = ArgumentMatcher { mode: ArgumentMode::Ignore, ..ArgumentMatcher::default() };
     CallMatcher { default, ..CallMatcher::default() }
 });
 
-/// Returns the distinct names in the order of their first occurrence.
+/// Returns the distinct names in order of first occurrence.
 fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let mut seen = hashbrown::HashSet::new();
     names.filter(|name| seen.insert(*name)).collect()
@@ -214,7 +213,7 @@ impl ToolCorrectness {
         words
     }
 
-    /// Compares actual with expected calls, as far as the mode asks for it.
+    /// Compares actual with expected calls as the mode requires.
     fn difference<'c, 'a>(&'c self, comparison: &Comparison<'c, 'a>) -> Difference<'c, 'a> {
         use CorrectnessMatchMode::{
             BestMatch, BestMatchInOrder, CallAccuracy, CallF1, NamesAndArgs, NamesAndOrder,
@@ -239,7 +238,7 @@ impl ToolCorrectness {
     }
 }
 
-/// Distinct names of expected and used tools, and of those missing or redundant.
+/// Distinct names of expected, used, missing and redundant tools.
 struct ToolNames<'c> {
     expected: Vec<&'c str>,
     correct: Vec<&'c str>,
@@ -272,7 +271,7 @@ fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls
     if longer == 0 {
         return Ok(1.0);
     }
-    // Interned as numbers: a cell of the table then compares no texts.
+    // Interning makes a table cell compare integers instead of texts.
     let mut numbers = hashbrown::HashMap::new();
     let mut number = |name| {
         let next = numbers.len();
@@ -290,7 +289,7 @@ fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls
     Ok(report::ratio(common.length()?, longer))
 }
 
-/// Counts the pairs of each actual call with the first unused expected one that it matches.
+/// Counts pairs of each actual call with its first unused match among the expected ones.
 fn first_fits(comparison: &Comparison<'_, '_>) -> Result<usize, expected_calls::TooLarge> {
     if let Some(pairs) = comparison.pairs_by_number() {
         return Ok(pairs);
@@ -313,7 +312,7 @@ fn first_fits(comparison: &Comparison<'_, '_>) -> Result<usize, expected_calls::
     Ok((0..a).filter(fits).count())
 }
 
-/// Counts the unused expected calls that a group takes: as many as it can, the first ones first.
+/// Counts the expected calls that a group takes: the most possible, the first ones first.
 fn first_fits_of(
     comparison: &Comparison<'_, '_>,
     calls: &Range<usize>,
@@ -330,14 +329,14 @@ fn first_fits_of(
     Ok(group.len())
 }
 
-/// Returns F1 over the distinct calls of both sides, rounded to four decimals; 0 without any call.
+/// Returns F1 over the distinct calls of both sides, rounded to four decimals; 0 without calls.
 fn call_f1(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
     let (shared, actual, expected) = comparison.distinct()?;
     if actual == 0 && expected == 0 {
         return Ok(0.0);
     }
     let f1 = report::f1(shared, actual, expected);
-    // Formatting rounds the exact value of the double, as Python's `round` does.
+    // Formatting rounds the exact double, as Python's `round` does.
     Ok(format!("{f1:.4}").parse().unwrap_or(f1))
 }
 

@@ -1,4 +1,4 @@
-//! Ragas' ToolCallAccuracy, which compares arguments as the texts that Python prints.
+//! Ragas' ToolCallAccuracy, which compares arguments in Python's printed form.
 
 use super::arguments_of;
 use crate::shared::expected_calls::{Comparison, ExpectedCall};
@@ -6,9 +6,9 @@ use crate::shared::report;
 use spanscore_base::model::ToolCall;
 use spanscore_base::value::{Map, Number, Value};
 
-/// Computes 0 unless the names are equal (sorted, without `strict_order`); otherwise the share of
-/// expected arguments whose text is equal, summed over pairs at the same place, divided by the
-/// number of expected calls (`explodinggradients/ragas`, `_tool_call_accuracy.py`).
+/// Returns 0 unless the names are equal (sorted without `strict_order`); otherwise the sum of each
+/// pair's share of expected arguments with equal text, divided by the number of expected calls
+/// (`explodinggradients/ragas`, `_tool_call_accuracy.py`).
 pub(super) fn accuracy<'c, 'a>(comparison: &Comparison<'c, 'a>, strict_order: bool) -> f64 {
     let expected = comparison.expected;
     let actual = comparison.actual;
@@ -45,7 +45,7 @@ fn sort_key(call: &(&str, Option<&Value<'_>>)) -> Vec<String> {
     key
 }
 
-/// Returns the share of the expected arguments; of a call that is written as its name alone all.
+/// Returns the share of the expected arguments; 1 for an expected call with only a name.
 fn arguments(expected: Option<&Value<'_>>, actual: Option<&Value<'_>>) -> f64 {
     let Some(expected) = expected else { return 1.0 };
     let empty = Map::new();
@@ -61,7 +61,7 @@ fn arguments(expected: Option<&Value<'_>>, actual: Option<&Value<'_>>) -> f64 {
     report::ratio(expected.iter().filter(same).count(), expected.len())
 }
 
-/// Prints a value as Python's `str(value)` does.
+/// Formats a value as Python's `str(value)` does.
 fn text(value: &Value<'_>) -> String {
     match value {
         Value::String(text) => text.to_string(),
@@ -73,7 +73,7 @@ fn text(value: &Value<'_>) -> String {
     }
 }
 
-/// Appends a value as Python's `repr(value)` prints it; of the escapes only the common ones.
+/// Appends a value as Python's `repr(value)` does, with only common escapes.
 fn represent(value: &Value<'_>, out: &mut String) {
     match value {
         Value::Null => out.push_str("None"),

@@ -1,4 +1,4 @@
-//! Partial credit where matchers stand in the expected calls.
+//! Partial credit for expected calls with matchers.
 
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::matcher::{Expected, MatchContext};
@@ -6,7 +6,7 @@ use crate::shared::report;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::{Map, Value};
 
-/// Returns the share of the expected arguments that are as expected.
+/// Returns the share of the expected arguments that match.
 pub(super) fn share(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -> f64 {
     let options = ArgumentMatcher::default();
     let matching = MatchContext { options: &options, effort };
@@ -19,8 +19,7 @@ pub(super) fn share(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -
     report::ratio(held, entries.len())
 }
 
-/// Returns the share of keys, of both sides together, that are as expected; objects within count
-/// in part.
+/// Returns the share of keys that match in the union of both sides; nested objects count in part.
 pub(super) fn similarity(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -> f64 {
     let options = ArgumentMatcher::default();
     let matching = MatchContext { options: &options, effort };
@@ -38,7 +37,7 @@ fn similar(matching: &MatchContext<'_>, rules: &Expected, actual: Option<&Value<
     report::total(credit)
 }
 
-/// Returns true if a result is as expected; a text that is JSON is also read.
+/// Returns true if a result matches; a text of JSON is also parsed.
 pub(super) fn is_result(rules: &Expected, given: Option<&Value<'_>>, effort: &WorkBudget) -> bool {
     let options = ArgumentMatcher::default();
     MatchContext { options: &options, effort }.result(rules, given)

@@ -102,7 +102,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Refuses rules for single arguments: `compat: ragas` compares what Python prints.
+    /// Rejects rules for single arguments: `compat: ragas` compares Python's printed form.
     pub(super) fn refuse_rules(&self, node: &Node) -> Result<(), SettingsError> {
         let mut by_name = self.argument_matchers.iter();
         let of_tool = by_name.find(|(_, matcher)| !matcher.rules.is_empty());

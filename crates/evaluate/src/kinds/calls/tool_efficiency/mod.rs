@@ -1,10 +1,10 @@
 //! `tool_efficiency`: the share of tool calls that do not repeat an earlier one.
 //!
-//! A call is redundant when an earlier one has the same name and matching arguments, unless it
-//! watches a job. Calls that were made together are taken in the order that leaves the fewest
-//! redundant. Arguments are decoded only where two calls share a name. The cost is linear in
-//! the calls where "matches" can be hashed (`exact`, `ignore`, `keys`); otherwise each call is
-//! compared with the distinct ones of its name, within [`COMPARED_MAX`].
+//! A call is redundant if an earlier one has the same name and matching arguments, unless it polls
+//! a job. Parallel calls take the order with the fewest redundant calls. Arguments are decoded only
+//! if two calls share a name. The cost is linear in the calls if the matcher allows hashing
+//! (`exact`, `ignore`, `keys`). Otherwise each call is compared with the distinct ones of its name,
+//! up to [`COMPARED_MAX`].
 
 use hashbrown::hash_table::{Entry, HashTable};
 use schemars::JsonSchema;
@@ -24,11 +24,10 @@ use spanscore_base::model::{
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
 
-/// Values that may be compared with others, nested ones included; a trajectory that would cost more
-/// is not evaluable.
+/// Limit on compared values, including nested ones; a trajectory beyond it is not evaluable.
 pub const COMPARED_MAX: usize = 4_000_000;
 
-/// Calls up to which they are compared one by one; longer trajectories are hashed.
+/// Limit on calls compared one by one; longer trajectories are hashed.
 const SCANNED_MAX: usize = 32;
 
 /// Registry entry of `tool_efficiency`.
@@ -82,9 +81,9 @@ struct Settings {
 
 struct ToolEfficiency {
     settings: Settings,
-    /// Rules that tell failed calls, where they may be repeated.
+    /// Rules that identify failed calls, if these may be repeated.
     failures: Option<FailureRules>,
-    /// Rules that tell failed calls, where other results are progress.
+    /// Rules that identify failed calls, if other results are progress.
     progress: Option<FailureRules>,
 }
 
@@ -92,15 +91,15 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     Ok(Evaluator::code(ToolEfficiency::new(node.read()?)?))
 }
 
-/// Calls of a trajectory in the order in which they are judged.
-struct Listed<'c, 'a> {
+/// Calls of a trajectory in the order of judgement.
+struct OrderedCalls<'c, 'a> {
     calls: &'c [ToolCall<'a>],
-    /// Index of each call in that order; empty where they are judged as they stand.
+    /// Index of each call in that order; empty for the original order.
     places: Vec<usize>,
     effort: &'c WorkBudget,
 }
 
-impl<'a> std::ops::Index<usize> for Listed<'_, 'a> {
+impl<'a> std::ops::Index<usize> for OrderedCalls<'_, 'a> {
     type Output = ToolCall<'a>;
 
     #[inline]
@@ -109,13 +108,13 @@ impl<'a> std::ops::Index<usize> for Listed<'_, 'a> {
     }
 }
 
-impl Listed<'_, '_> {
+impl OrderedCalls<'_, '_> {
     fn len(&self) -> usize {
         self.calls.len()
     }
 }
 
-/// Reason why redundancy cannot be told.
+/// Reason why redundancy is unknown.
 enum Obstacle {
     NotRecorded(usize),
     TooLarge,
@@ -123,7 +122,7 @@ enum Obstacle {
 
 const NO_ARGUMENTS: Value<'static> = Value::Null;
 
-/// Counts the entries of the objects within a value, at any depth.
+/// Counts the object entries within a value, at any depth.
 fn nested_entries(value: &Value<'_>) -> usize {
     match value {
         Value::Map(map) => map.len() + map.iter().map(|(_, it)| nested_entries(it)).sum::<usize>(),
@@ -147,11 +146,11 @@ impl ToolEfficiency {
         &self.settings.argument_matcher
     }
 
-    /// Orders the calls of each group so that the fewest are redundant: more general arguments
-    /// before those that they cover, failed calls before those that may retry them.
-    fn listed<'c, 'a>(&self, trajectory: &'c Trajectory<'a>) -> Listed<'c, 'a> {
+    /// Orders the calls of each group for the fewest redundant ones: general arguments before those
+    /// that they cover, failed calls before their retries.
+    fn listed<'c, 'a>(&self, trajectory: &'c Trajectory<'a>) -> OrderedCalls<'c, 'a> {
         let calls = &trajectory.tool_calls[..];
-        let mut listed = Listed { calls, places: Vec::new(), effort: &trajectory.effort };
+        let mut listed = OrderedCalls { calls, places: Vec::new(), effort: &trajectory.effort };
         if self.settings.compat.is_some() || !order::is_grouped(calls) {
             return listed;
         }
@@ -181,7 +180,7 @@ impl ToolEfficiency {
 
     fn arguments<'c, 'a>(
         &self,
-        calls: &'c Listed<'_, 'a>,
+        calls: &'c OrderedCalls<'_, 'a>,
         index: usize,
     ) -> Result<&'c Value<'a>, Obstacle> {
         match &calls[index].arguments {
@@ -192,11 +191,11 @@ impl ToolEfficiency {
         }
     }
 
-    /// Returns true if the call at `later` repeats the one at `earlier`.
+    /// Returns true if the call at `later` repeats that at `earlier`.
     #[inline]
     fn repeats(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         earlier: usize,
         later: usize,
     ) -> Result<bool, Obstacle> {
@@ -209,7 +208,7 @@ impl ToolEfficiency {
     /// Returns true if two calls of one tool have the same arguments.
     fn has_same_arguments(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         earlier: usize,
         later: usize,
     ) -> Result<bool, Obstacle> {
@@ -221,7 +220,7 @@ impl ToolEfficiency {
     /// Calls `redundant` for each call that repeats a distinct one, in order, with both indexes.
     fn walk(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         if calls.len() <= SCANNED_MAX {
@@ -235,7 +234,7 @@ impl ToolEfficiency {
 
     fn scan(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let mut repeated = [false; SCANNED_MAX];
@@ -253,7 +252,7 @@ impl ToolEfficiency {
 
     fn group(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let build = hashbrown::DefaultHashBuilder::default();
@@ -285,7 +284,7 @@ impl ToolEfficiency {
 
     fn search(
         &self,
-        calls: &Listed<'_, '_>,
+        calls: &OrderedCalls<'_, '_>,
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let mut distinct: hashbrown::HashMap<&str, Vec<usize>> = hashbrown::HashMap::new();
@@ -310,11 +309,15 @@ impl ToolEfficiency {
         Ok(())
     }
 
-    /// Counts the redundant calls; also lists them where reasons are wanted.
-    fn count(&self, calls: &Listed<'_, '_>, want: Want) -> Result<(usize, Vec<usize>), Obstacle> {
+    /// Counts the redundant calls; lists them if reasons are wanted.
+    fn count(
+        &self,
+        calls: &OrderedCalls<'_, '_>,
+        want: Want,
+    ) -> Result<(usize, Vec<usize>), Obstacle> {
         let mut count = 0;
         let mut found = Vec::new();
-        // The last repetition of each distinct call: the one that a further repetition retries.
+        // The last repetition of each distinct call: the one that another repetition retries.
         let mut last: hashbrown::HashMap<usize, usize> = hashbrown::HashMap::new();
         self.walk(calls, |index, earlier| {
             let before = last.insert(earlier, index).unwrap_or(earlier);
@@ -324,7 +327,7 @@ impl ToolEfficiency {
             let is_retry = self.failures.as_ref().is_some_and(|rules| failed(rules, before));
             let is_progress = self.progress.as_ref().is_some_and(|rules| {
                 before + 1 == index
-                    && roles::watches(&calls[index].name)
+                    && roles::is_polling(&calls[index].name)
                     && has_another_result(calls, before, index)
                     && !failed(rules, before)
                     && !failed(rules, index)
@@ -340,7 +343,7 @@ impl ToolEfficiency {
         Ok((count, found))
     }
 
-    fn details(&self, calls: &Listed<'_, '_>, redundant: &[usize]) -> Map<'static> {
+    fn details(&self, calls: &OrderedCalls<'_, '_>, redundant: &[usize]) -> Map<'static> {
         let consecutive = (1..calls.len())
             .filter(|&index| matches!(self.repeats(calls, index - 1, index), Ok(true)));
         let name = |index: usize| &*calls[index].name;
@@ -353,8 +356,8 @@ impl ToolEfficiency {
     }
 }
 
-/// Returns true if two calls are recorded to have returned different results.
-fn has_another_result(calls: &Listed<'_, '_>, before: usize, index: usize) -> bool {
+/// Returns true if two calls have different recorded results.
+fn has_another_result(calls: &OrderedCalls<'_, '_>, before: usize, index: usize) -> bool {
     let results = [before, index].map(|at| calls[at].result.value());
     let [Some(old), Some(new)] = results else { return false };
     let steps = |value: &Value<'_>| value.node_count() + value.as_str().map_or(0, str::len) / 8;

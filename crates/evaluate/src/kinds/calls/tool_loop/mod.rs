@@ -1,11 +1,10 @@
 //! `tool_loop`: the share of tool calls that are not part of a loop.
 //!
-//! A loop is a pattern of one or more steps that is repeated at once, with the same arguments, more
-//! often than allowed: the same call again and again, or two that alternate. A step is a call, or
-//! the calls that were made together, in any order: asking for the same thing twice at once is no
-//! loop. Results count: a job that is watched until its answer changes is no loop, failures in a
-//! row are. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency) finds
-//! repetitions anywhere.
+//! A loop is a pattern of one or more steps that repeats consecutively, with the same arguments,
+//! more often than allowed: one call again and again, or two that alternate. A step is a call, or a
+//! group of parallel calls in any order, so that equal parallel calls are no loop. Polling until a
+//! result changes is no loop; consecutive failures are. [`tool_efficiency`](super::tool_efficiency)
+//! finds repetitions anywhere.
 
 mod steps;
 
@@ -29,7 +28,7 @@ use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
 use steps::Steps;
 
-/// Longest pattern that may be configured, which bounds the cost of each call.
+/// Limit on the length of the configured pattern, which bounds the cost of each call.
 const PATTERN_CALLS_MAX: usize = 16;
 
 /// Registry entry of `tool_loop`.
@@ -106,7 +105,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     Ok(Evaluator::code(Loop { settings, failures }))
 }
 
-/// Loop in steps: start, length of the pattern, and repetitions.
+/// Loop: first step, length of the pattern, and repetitions.
 struct FoundLoop {
     start: usize,
     pattern: usize,
@@ -118,7 +117,7 @@ impl Loop {
         a.name == b.name && self.settings.argument_matcher.matches(arguments_of(a), arguments_of(b))
     }
 
-    /// Returns true if two steps are the same, with the same results where these count.
+    /// Returns true if two steps are equal, including their results if these count.
     fn repeats(&self, steps: &Steps<'_, '_>, one: usize, other: usize) -> bool {
         self.calls_again(steps, one, other) && steps.has_same_results(one, other)
     }
@@ -146,11 +145,11 @@ impl Loop {
         }
     }
 
-    /// Finds the loops, without overlap: at each place the shortest pattern that repeats too often.
-    /// Of an open trajectory the last one counts only if no later result could mend it.
+    /// Finds non-overlapping loops, at each position the shortest pattern that repeats too often.
+    /// In an open trajectory, the last one counts only if no later result could resolve it.
     fn find(&self, steps: &Steps<'_, '_>, is_open: bool) -> Vec<FoundLoop> {
         let mut found = Vec::new();
-        // run[p]: number of steps up to here, in a row, that equal the one p + 1 before them.
+        // run[p]: number of consecutive steps, up to here, that equal the one p + 1 before them.
         let mut run = [0; PATTERN_CALLS_MAX];
         let mut open: Option<FoundLoop> = None;
         let mut from = 0;
@@ -196,7 +195,7 @@ impl Loop {
         self.find(steps, is_open)
     }
 
-    /// Finds a call whose arguments are needed for the verdict and are not recorded.
+    /// Finds a call with unrecorded arguments that decide the verdict.
     fn obstacle<'c, 'a>(&self, steps: &Steps<'c, 'a>) -> Option<&'c ToolCall<'a>> {
         if !self.settings.argument_matcher.reads_arguments() {
             return None;
@@ -230,7 +229,7 @@ impl CodeEvaluator for Loop {
         self.judge(trajectory, false, want)
     }
 
-    /// Judges by loops so far: later calls may raise the share of others, but never to 1.
+    /// Judges by the loops so far: later calls may raise the score, but never to 1.
     fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
         let outcome = self.judge(trajectory, true, want);
         let Outcome::Scored(score) = &outcome else { return None };
@@ -239,7 +238,7 @@ impl CodeEvaluator for Loop {
 }
 
 impl Loop {
-    /// Judges; `is_open` says that more calls may come.
+    /// Judges; `is_open` says that more calls may follow.
     fn judge(&self, trajectory: &Trajectory<'_>, is_open: bool, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls[..];
         if calls.is_empty() {
@@ -273,7 +272,7 @@ impl Loop {
                     let pattern = pattern.join(", ");
                     let times = found.repeats;
                     let most = self.settings.max_repeats;
-                    // Writing to words cannot fail.
+                    // Writing to a string cannot fail.
                     let _ = write!(
                         words,
                         "{pattern} was called {times} times in a row from call {} on \

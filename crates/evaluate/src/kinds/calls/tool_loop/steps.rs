@@ -1,4 +1,4 @@
-//! Steps of a trajectory: single calls, or calls that were made together.
+//! Steps of a trajectory: single calls or groups of parallel calls.
 
 use std::ops::Range;
 
@@ -9,21 +9,21 @@ use crate::shared::order;
 use spanscore_base::model::{ToolCall, WorkBudget};
 use spanscore_base::value::Value;
 
-/// Results that show no progress, and their number.
+/// Results without progress, and their number.
 const FAILED: &str = "failed";
 const NOT_RECORDED: &str = "not recorded";
 const STILL: usize = 2;
 
-/// Calls of a trajectory, divided into steps.
+/// Calls of a trajectory as steps.
 pub(super) struct Steps<'c, 'a> {
     pub(super) calls: &'c [ToolCall<'a>],
-    /// Range of calls of each step; empty where each call is a step.
+    /// Range of calls of each step; empty if each call is a step.
     ranges: Vec<Range<usize>>,
-    /// Numbers of the calls of each step, ascending: equal numbers for equal calls. Empty where the
-    /// matcher is not symmetric, so that numbers cannot tell.
+    /// Numbers of the calls of each step, ascending: equal numbers for equal calls. Empty if the
+    /// matcher is not symmetric.
     pub(super) numbers: Vec<Vec<u32>>,
-    /// Numbers of the results of the calls: equal numbers for equal results. Empty where results do
-    /// not count.
+    /// Numbers of the calls' results: equal numbers for equal results. Empty if results do not
+    /// count.
     results: Vec<u32>,
     pub(super) effort: &'c WorkBudget,
 }
@@ -79,8 +79,8 @@ impl<'c, 'a> Steps<'c, 'a> {
         }
     }
 
-    /// Reads the results, so that steps are the same only where these are. Failed calls have one
-    /// result in common, and so have those of which none is recorded.
+    /// Reads the results, so that equal steps need equal results. All failed calls share one
+    /// result, and so do all without a recorded one.
     pub(super) fn read_results(&mut self, failures: &FailureRules) {
         let nothing = &Value::Null;
         let effort = self.effort;
@@ -92,13 +92,13 @@ impl<'c, 'a> Steps<'c, 'a> {
                 ("", result)
             }
         };
-        // Two that cannot progress get the first numbers.
+        // The two results without progress have the first numbers.
         let still = [(FAILED, nothing), (NOT_RECORDED, nothing)].into_iter();
         let all = still.chain(self.calls.iter().map(result));
         self.results = expected_calls::number(&CallMatcher::default(), all).split_off(STILL);
     }
 
-    /// Returns true if two steps that make the same calls got the same results.
+    /// Returns true if two steps with the same calls have the same results.
     pub(super) fn has_same_results(&self, one: usize, other: usize) -> bool {
         let results = |step: usize| {
             let mut numbers = self.results[self.range(step)].to_vec();
@@ -108,8 +108,8 @@ impl<'c, 'a> Steps<'c, 'a> {
         self.results.is_empty() || results(one) == results(other)
     }
 
-    /// Returns true if the results of a step are known, and of calls that succeeded: those may
-    /// differ the next time.
+    /// Returns true if the results of a step are recorded and successful: those may change next
+    /// time.
     pub(super) fn may_progress(&self, step: usize) -> bool {
         let mut results = self.results.get(self.range(step)).unwrap_or_default().iter();
         !self.results.is_empty() && results.all(|number| *number as usize >= STILL)

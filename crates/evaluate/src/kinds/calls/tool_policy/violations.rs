@@ -1,13 +1,13 @@
-//! Broken rules of a policy, and the answer that they make.
+//! Violations of a policy, and the outcome that they give.
 
 use crate::shared::report;
 use spanscore_base::model::{Explanation, Outcome, Want};
 use spanscore_base::value::{Map, Value};
 
-/// Broken rules listed in the details.
+/// Limit on violations in the details.
 const VIOLATIONS_MAX: usize = 50;
 
-/// Name or glob of a rule that no declared tool matches: likely misspelt.
+/// Name or glob in a rule without a declared tool: probably misspelt.
 pub(super) struct UnmatchedRule<'r> {
     pub(super) rule: &'static str,
     pub(super) pattern: &'r str,
@@ -17,9 +17,9 @@ pub(super) struct UnmatchedRule<'r> {
 pub(super) struct Violation<'v> {
     pub(super) rule: &'static str,
     pub(super) tool: &'v str,
-    /// Tool that was missing before it.
+    /// Required tool that had not succeeded before.
     pub(super) missing: Option<&'v str>,
-    /// Number of calls of the tool, and the limit.
+    /// Number of the tool's calls, and their limit.
     pub(super) calls: Option<(usize, usize)>,
 }
 
@@ -52,7 +52,7 @@ impl Violation<'_> {
     }
 }
 
-/// Violations: their number, and the first of them where reasons are wanted.
+/// Violations: their number, and the first ones if reasons are wanted.
 pub(super) struct Violations<'v> {
     pub(super) count: usize,
     shown: Vec<Violation<'v>>,
@@ -71,7 +71,7 @@ impl<'v> Violations<'v> {
         }
     }
 
-    /// Scores; `unmatched` are the rules that no tool of the trace can meet.
+    /// Returns the outcome; `unmatched` are rules without a tool in the trace.
     pub(super) fn answer(&self, call_count: usize, unmatched: &[UnmatchedRule<'_>]) -> Outcome {
         let Self { count, shown, want } = self;
         let explain = || {
@@ -100,7 +100,7 @@ impl<'v> Violations<'v> {
         report::scored(f64::from(u8::from(*count == 0)), *want, explain, details)
     }
 
-    /// Words the violations; those of one rule by one tool are merged, with a count.
+    /// Describes the violations, merged by rule and tool with a count.
     fn sentences(&self, call_count: usize) -> Explanation {
         let Self { count, shown, .. } = self;
         if *count == 0 {

@@ -1,17 +1,20 @@
-//! `tool_recovery`: the share of failed calls to which the agent reacted sensibly.
+//! `tool_recovery`: the share of failed calls with a sensible reaction of the agent.
 //!
-//! The calls that began after a failed one, and were not made together with it, show the reaction;
-//! of several that were made together, the most sensible. The same call with the same arguments at
-//! once is a blind retry; tools by which a model only thinks are looked past. Sensible are other
-//! arguments, a fallback, another way to look the same thing up, the success of another tool with
-//! the same values that shares a word of its name or looks something up, a tool that makes what was
-//! not found, an end: the last call, a hand-over, a question to the user. Going on with other tools
-//! ignores the error, unless the tool or a fallback succeeds later, the tool is called again with
-//! other arguments or after a change, or a model's words (to a person that it hands over to, too)
-//! name what failed. Without a recorded answer nobody can tell whether it named the failure.
+//! Later calls, not parallel to the failed one, show the reaction; among parallel ones the most
+//! sensible counts. An immediate repetition with the same arguments is a blind retry; thinking
+//! tools are skipped. Sensible reactions are:
+//! - other arguments, a configured fallback, or another lookup of the same thing;
+//! - the success of another tool with the same values that is a lookup or shares a name's word;
+//! - a tool that creates the missing thing;
+//! - an end: the last call, a hand-over, a question to the user.
+//!
+//! Other calls ignore the error, with three exceptions: the tool or a fallback succeeds later, the
+//! tool is called again with other arguments or after a change, or a model's message names the
+//! failure. A message at a hand-over counts. Without a recorded answer it is unknown if the answer
+//! named the failure.
 
 mod named;
-mod stand_in;
+mod substitutes;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,7 +27,7 @@ use serde::Deserialize;
 use smart_default::SmartDefault;
 
 use self::named::NamedFailures;
-use self::stand_in::{misses, seeks_the_same, shares_argument, takes_over};
+use self::substitutes::{has_same_target, is_substitute, reports_missing, shares_argument};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::failure::{FailureRules, FailureSettings};
@@ -36,15 +39,15 @@ use spanscore_base::model::{
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
 
-/// Failed calls of one trajectory that are followed up; a larger one is not evaluable.
+/// Limit on followed failed calls of a trajectory; a larger one is not evaluable.
 pub const FAILED_CALLS_MAX: usize = 1000;
-/// Steps to look at one call that may show the reaction to a failed one.
+/// Steps to check one call as a reaction.
 const STEPS_PER_REACTION: usize = 8;
-/// Steps to split a byte of the names of two calls into words, for all roles.
+/// Steps per byte of two calls' names to split them into words for all roles.
 const STEPS_PER_NAME_BYTE: usize = 4;
 
-/// Calls after a failed one among which another tool may take its arguments over.
-const TAKEN_OVER_WITHIN: usize = 100;
+/// Number of calls after a failed one among which a substitute is searched.
+const SUBSTITUTE_WITHIN: usize = 100;
 /// Registry entry of `tool_recovery`.
 pub static KIND: Kind = Kind {
     name: "tool_recovery",
@@ -95,31 +98,31 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     Ok(Evaluator::code(Recovery { settings, failures }))
 }
 
-/// Reaction to a failed call. Ordered from the most sensible: of parallel calls the first counts.
+/// Reaction to a failed call, ordered from the most sensible; of parallel calls the minimum counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reaction {
     Sensible,
     NotRecorded,
-    /// Another tool goes on, and no answer is recorded that could name the failure.
+    /// Other tools continue, and no answer is recorded that could name the failure.
     Unanswered,
     BlindRetry,
-    /// Another tool goes on: ignored, unless the rest of the run says otherwise.
+    /// Other tools continue: ignored, unless the rest of the run shows otherwise.
     Ignored,
-    /// Something else is looked up: what comes after it shows the reaction.
+    /// A lookup of something else: later calls show the reaction.
     Pending,
 }
 
-/// Calls of a run, with what shows reactions to failed ones.
+/// Calls of a run, with indexes for the reactions to failed ones.
 struct Run<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     failed: &'c [bool],
-    /// Range of the group that each call belongs to.
+    /// Range of each call's group.
     groups: Vec<Range<usize>>,
     /// Index of the last successful call of each tool.
     last_success: HashMap<&'c str, usize>,
-    /// Failed calls that were looked at for something that they did not find, by index.
+    /// Cache by failed call: true if it reports something missing.
     missing: RefCell<HashMap<usize, bool>>,
-    /// Failures that the answers name.
+    /// Failures named in the answers.
     named: NamedFailures<'c>,
     /// True if an answer is recorded.
     has_answer: bool,
@@ -149,42 +152,42 @@ impl<'c, 'a> Run<'c, 'a> {
         }
     }
 
-    /// Returns the index after the group of a call.
+    /// Returns the index after a call's group.
     fn behind(&self, at: usize) -> usize {
         self.groups[at].end
     }
 
-    /// Returns the index of the first call of a group.
+    /// Returns the index of the first call in a call's group.
     fn first(&self, at: usize) -> usize {
         self.groups[at].start
     }
 
-    /// Returns true if a call of a tool succeeded at that index or later.
+    /// Returns true if a tool succeeds at that index or later.
     fn succeeds_from(&self, tool: &str, from: usize) -> bool {
         self.last_success.get(tool).is_some_and(|last| *last >= from)
     }
 
-    /// Returns true if another tool is given what the failed one was, or makes what was missing,
-    /// and succeeds.
-    fn is_taken_over(&self, failed: usize, next: usize) -> bool {
+    /// Returns true if another tool succeeds with the failed call's values, or creates what was
+    /// missing.
+    fn is_substituted(&self, failed: usize, next: usize) -> bool {
         let call = &self.calls[failed];
         let other = &self.calls[next];
         !self.failed[next]
-            && (takes_over(call, other, self.effort)
+            && (is_substitute(call, other, self.effort)
                 || self.effort.spend(STEPS_PER_REACTION + other.name.len())
-                    && roles::makes(&other.name)
-                    && self.misses(failed)
+                    && roles::is_creation(&other.name)
+                    && self.reports_missing(failed)
                     && shares_argument(call, other, self.effort))
     }
 
-    /// Returns true if a failed call did not find something; looked up once.
-    fn misses(&self, failed: usize) -> bool {
-        let look = || misses(&self.calls[failed], self.effort);
+    /// Returns true if a failed call reports something missing; cached.
+    fn reports_missing(&self, failed: usize) -> bool {
+        let look = || reports_missing(&self.calls[failed], self.effort);
         *self.missing.borrow_mut().entry(failed).or_insert_with(look)
     }
 
-    /// Returns the groups of calls after a failed one, as indices, without thoughts and without
-    /// calls that had begun before it ended.
+    /// Returns the groups of calls after a failed one, as indices, without thinking tools and calls
+    /// that started before it ended.
     fn after(&self, failed: usize) -> impl Iterator<Item = Vec<usize>> {
         let end_ns = self.calls[failed].end_ns;
         let is_reaction = move |at: &usize| {
@@ -201,8 +204,8 @@ impl<'c, 'a> Run<'c, 'a> {
         groups.filter(|group: &Vec<_>| !group.is_empty())
     }
 
-    /// Returns the index of the first call of the group before a call, thoughts left out; `None`
-    /// also once the steps are spent.
+    /// Returns the index of the first call in the group before a call, without thinking tools;
+    /// `None` also if the budget is spent.
     fn group_before(&self, at: usize) -> Option<usize> {
         let mut first = self.first(at);
         loop {
@@ -225,16 +228,16 @@ impl Recovery {
             let reactions = group.iter().map(|next| self.reaction_of(run, failed, *next, retries));
             match reactions.min() {
                 Some(Reaction::Pending) => is_first = false,
-                Some(Reaction::Ignored) => return self.going_on(run, failed),
+                Some(Reaction::Ignored) => return self.reaction_of_continuing(run, failed),
                 Some(reaction) => return reaction,
                 None => {}
             }
         }
-        if is_first { Reaction::Sensible } else { self.going_on(run, failed) }
+        if is_first { Reaction::Sensible } else { self.reaction_of_continuing(run, failed) }
     }
 
-    /// Classifies one call that follows a failed one; `retries` counts the blind ones before it,
-    /// where it is the next call.
+    /// Classifies one call after a failed one; `retries` counts the preceding blind ones, if it is
+    /// the next call.
     fn reaction_of(
         &self,
         run: &Run<'_, '_>,
@@ -256,15 +259,16 @@ impl Recovery {
         if !run.effort.spend((call.name.len() + next.name.len()) * STEPS_PER_NAME_BYTE) {
             return Reaction::Ignored;
         }
-        let looks = roles::looks(&next.name);
-        // A tool of a name that says nothing, such as `stock_quote`, looks something up, too, where
-        // another one finds it.
-        let may_look = || roles::looks(&call.name) || !run.failed[at] && !roles::acts(&call.name);
-        let is_other_way = || looks && may_look() && seeks_the_same(call, next, run.effort);
+        let looks = roles::is_lookup(&next.name);
+        // A name without a verb, such as `stock_quote`, is also a lookup if it can find the same
+        // thing.
+        let may_look =
+            || roles::is_lookup(&call.name) || !run.failed[at] && !roles::is_action(&call.name);
+        let is_other_way = || looks && may_look() && has_same_target(call, next, run.effort);
         if roles::is_end(&next.name)
             || self.stands_in(call, next)
             || is_other_way()
-            || run.is_taken_over(failed, at)
+            || run.is_substituted(failed, at)
         {
             return Reaction::Sensible;
         }
@@ -276,18 +280,18 @@ impl Recovery {
         fallbacks.is_some_and(|tools| tools.iter().any(|tool| *tool == *next.name))
     }
 
-    /// Judges an agent that goes on with other tools.
-    fn going_on(&self, run: &Run<'_, '_>, failed: usize) -> Reaction {
+    /// Classifies an agent that continues with other tools.
+    fn reaction_of_continuing(&self, run: &Run<'_, '_>, failed: usize) -> Reaction {
         let call = &run.calls[failed];
         let fallbacks = self.settings.fallbacks.get(&*call.name);
         let mut stand_ins =
             fallbacks.into_iter().flatten().map(String::as_str).chain([&*call.name]);
         let behind = run.behind(failed);
-        let mut later = (behind..run.calls.len()).take(TAKEN_OVER_WITHIN);
+        let mut later = (behind..run.calls.len()).take(SUBSTITUTE_WITHIN);
         let is_sensible = !self.settings.detect_ignored_errors
             || stand_ins.any(|tool| run.succeeds_from(tool, behind))
-            || self.is_tried_again(run, failed)
-            || later.any(|next| run.is_taken_over(failed, next))
+            || self.is_called_again(run, failed)
+            || later.any(|next| run.is_substituted(failed, next))
             || run.named.name(call);
         if is_sensible {
             Reaction::Sensible
@@ -298,13 +302,13 @@ impl Recovery {
         }
     }
 
-    /// Returns true if the agent comes back to a tool: with other arguments, or once it has changed
-    /// something in between. Calls that had begun before the failure was known show nothing, and
-    /// a change made together with a call came too late for it.
-    fn is_tried_again(&self, run: &Run<'_, '_>, failed: usize) -> bool {
+    /// Returns true if the agent calls the tool again, with other arguments or after a change.
+    /// Calls that started before the failure was known do not count, nor do changes parallel to the
+    /// call.
+    fn is_called_again(&self, run: &Run<'_, '_>, failed: usize) -> bool {
         let call = &run.calls[failed];
         let mut first_change: Option<usize> = None;
-        let later = (run.behind(failed)..run.calls.len()).take(TAKEN_OVER_WITHIN);
+        let later = (run.behind(failed)..run.calls.len()).take(SUBSTITUTE_WITHIN);
         for at in later.filter(|at| run.calls[*at].start_ns >= call.end_ns) {
             let next = &run.calls[at];
             let is_other = next.name != call.name;
@@ -323,13 +327,13 @@ impl Recovery {
         false
     }
 
-    /// Returns true if a call did more than look or think.
+    /// Returns true if a call is neither a lookup nor a thinking tool.
     fn changes(&self, run: &Run<'_, '_>, at: usize) -> bool {
         let name = &run.calls[at].name;
-        !run.failed[at] && !roles::looks(name) && !roles::is_thinking(name)
+        !run.failed[at] && !roles::is_lookup(name) && !roles::is_thinking(name)
     }
 
-    /// Returns true if the arguments are the same; `None` where they are not recorded.
+    /// Returns true if the arguments are equal; `None` if they are not recorded.
     fn is_same(&self, a: &ToolCall<'_>, b: &ToolCall<'_>) -> Option<bool> {
         let matcher = &self.settings.argument_matcher;
         if !matcher.reads_arguments() {
@@ -338,7 +342,7 @@ impl Recovery {
         Some(matcher.matches(a.arguments.value()?, b.arguments.value()?))
     }
 
-    /// Follows the failed calls up, until the steps are spent.
+    /// Classifies the reaction to each failed call, until the budget is spent.
     fn reactions<'c, 'a>(
         &self,
         run: &Run<'c, 'a>,
@@ -359,8 +363,8 @@ impl Recovery {
 }
 
 impl Recovery {
-    /// Counts the retries in a row that a failed call ends, as a retry that fails in turn is judged
-    /// by their number. `failed` are the failed calls before it, `retries` their counts.
+    /// Counts the consecutive retries that end in a failed call. `failed` are the failed calls
+    /// before it, `retries` their counts.
     fn retries(
         &self,
         run: &Run<'_, '_>,
@@ -463,7 +467,7 @@ impl CodeEvaluator for Recovery {
     }
 }
 
-/// Says of what no trace is recorded in which the reaction could be seen.
+/// Returns the outcome for a trace without the records that would show the reaction.
 fn not_recorded(is_unanswered: bool, want: Want) -> Outcome {
     let (reason, words) = if is_unanswered {
         let words = "no answer is recorded that could say what failed";

@@ -1,8 +1,7 @@
-//! Failures that an answer names, or what a model says before its next calls: a sentence that says
-//! that something did not work, and what.
+//! Failures named by an answer, or by a model's message before its next calls.
 //!
-//! "I am sorry" names nothing. A sentence names a failed call by a word of the tool's name, of the
-//! arguments or of the error, or speaks of the request as a whole.
+//! A sentence names a failed call if it states a failure and has a word of the tool's name, the
+//! arguments or the error, or refers to the whole request. "I am sorry" names nothing.
 
 use hashbrown::HashSet;
 
@@ -10,21 +9,21 @@ use crate::shared::{roles, sentences};
 use spanscore_base::model::{ToolCall, Trajectory, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
-/// Bytes of one answer that are read; what comes after them names nothing.
+/// Limit on the bytes read of one answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Answers of a session that are read, and as many remarks.
+/// Limit on the answers read of a session, and on its other messages.
 const ANSWERS_MAX: usize = 200;
-/// Words that may name a call, and those of them that its name and error may take: the arguments
-/// have the rest.
+/// Limit on the words that identify a call, and on those from its name and error; the rest is for
+/// its arguments.
 const CALL_WORDS_MAX: usize = 64;
 const ERROR_WORDS_MAX: usize = 32;
-/// Bytes of an error that are read for them.
+/// Limit on the bytes read of an error.
 const ERROR_BYTES_MAX: usize = 1024;
-/// Steps to read a byte of an answer, and to compare two words.
+/// Steps per byte of an answer, and to compare two words.
 const STEPS_PER_BYTE: usize = 4;
 const STEPS_PER_PAIR: usize = 2;
 
-/// Words that say that something did not work, by language.
+/// Words that state a failure, by language.
 const FAILURES: [&str; 117] = [
     "could not", "couldn't", "cannot", "can not", "can't", "unable", "not able", "was not",
     "wasn't", "were not", "weren't", "did not", "didn't", "does not", "doesn't", "has not",
@@ -46,12 +45,12 @@ const FAILURES: [&str; 117] = [
     "indisponible", "não foi possível", "não consegui", "falhou", "erro", "non è stato possibile",
     "non sono riuscito", "errore", "无法", "失败", "未能", "找不到", "できません", "失敗",
 ];
-/// Words for the whole of what was asked for.
+/// Words for the whole request.
 const WHOLE: [&str; 10] = [
     "request", "requests", "task", "operation", "action", "lookup", "tool", "tools", "technical",
     "attempts",
 ];
-/// Words that name nothing in particular.
+/// Stop words, which identify no call.
 const COMMON: [&str; 52] = [
     "get", "set", "run", "add", "all", "for", "the", "and", "new", "api", "mcp", "find", "search",
     "list", "look", "check", "data", "info", "information", "user", "users", "tool", "tools",
@@ -60,24 +59,24 @@ const COMMON: [&str; 52] = [
     "failure", "invalid", "found", "available", "value", "request", "status", "message", "should",
 ];
 
-/// Sentence that says that something did not work.
+/// Sentence that states a failure.
 struct FailureSentence {
     words: Vec<String>,
-    /// True if it speaks of the request as a whole, or in a script without spaces.
+    /// True if it refers to the whole request, or its script has no spaces.
     names_all: bool,
-    /// Calls that began earlier may be meant, Unix nanoseconds.
+    /// Only calls that started before are meant, Unix nanoseconds.
     before_ns: u64,
 }
 
-/// Occasion of a text. A remark that speaks of a tool or a task mostly means the one that comes
-/// next, so it names a call only by a word of the call.
+/// Kind of a text. A message with the word tool or task usually means the next one, so it names a
+/// call only by the call's words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speech {
     Answer,
     Remark,
 }
 
-/// Sentences of the answers of a run that speak of failures.
+/// Sentences in a run's answers that state failures.
 pub(super) struct NamedFailures<'t> {
     sentences: Vec<FailureSentence>,
     effort: &'t WorkBudget,
@@ -151,7 +150,7 @@ impl<'t> NamedFailures<'t> {
     }
 }
 
-/// Returns true if a sentence in lower case holds a word for failure, whole.
+/// Returns true if a lower-case sentence contains a failure word as a whole word.
 fn says_failure(sentence: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     FAILURES.iter().any(|phrase| {
@@ -164,7 +163,7 @@ fn says_failure(sentence: &str) -> bool {
     })
 }
 
-/// Collects the words that may name a call: of its tool, its error and its arguments.
+/// Collects the words that identify a call: from its tool, error and arguments.
 fn call_words(call: &ToolCall<'_>) -> HashSet<String> {
     let mut found: HashSet<String> = HashSet::new();
     let error = call.error.as_deref().or_else(|| call.result.value().and_then(Value::as_str));
@@ -188,7 +187,7 @@ fn call_words(call: &ToolCall<'_>) -> HashSet<String> {
     found
 }
 
-/// Adds the telling words of a text, of that many characters at least, up to that many in all.
+/// Adds distinctive words of a text with at least `least` characters, up to `most` in all.
 fn add_words(found: &mut HashSet<String>, text: &str, least: usize, most: usize) {
     let text = &text[..text.floor_char_boundary(ERROR_BYTES_MAX)];
     for word in roles::words(text) {
@@ -203,7 +202,7 @@ fn add_words(found: &mut HashSet<String>, text: &str, least: usize, most: usize)
     }
 }
 
-/// Returns true if two words differ in their endings at most: `book` and `booking`.
+/// Returns true if two words differ at most in their endings: `book` and `booking`.
 fn is_same_word(one: &str, other: &str) -> bool {
     if one == other {
         return true;

@@ -146,7 +146,7 @@ fn arguments_are_compared_while_there_are_steps() {
         let effort = WorkBudget::new(steps);
         let one = with_argument("get_order", "parcel 4711".to_owned());
         let other = with_argument("find_page", "where is parcel 4711".to_owned());
-        assert_eq!(seeks_the_same(&one, &other, &effort), expected, "{steps}");
+        assert_eq!(has_same_target(&one, &other, &effort), expected, "{steps}");
         assert_eq!(effort.is_spent(), !expected, "{steps}");
     }
 }

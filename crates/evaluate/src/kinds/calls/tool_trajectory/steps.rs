@@ -1,5 +1,5 @@
-//! Expected steps: calls that are made together, in one message of the model, and one step after
-//! the other. A step is compared with a group of actual calls as a whole.
+//! Expected steps: groups of calls in one message of the model, in order. A step is compared with a
+//! group of actual calls as a whole.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::shared::report;
 use spanscore_base::model::{Explanation, Outcome, ToolCall, Want, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
-/// Expected steps beside the groups of the actual calls.
+/// Expected steps and the groups of actual calls.
 struct ExpectedSteps<'c, 'a> {
     matcher: &'c CallMatcher,
     expected: &'c [Vec<ExpectedCall>],
@@ -21,7 +21,7 @@ struct ExpectedSteps<'c, 'a> {
 }
 
 impl ExpectedSteps<'_, '_> {
-    /// Returns true if the calls of a group are those of a step, in any order.
+    /// Returns true if a group has the calls of a step, in any order.
     fn same(&self, step: usize, group: usize) -> bool {
         let wanted = &self.expected[step];
         let made = &self.actual[self.groups[group].clone()];
@@ -61,7 +61,7 @@ impl ExpectedSteps<'_, '_> {
 }
 
 impl ToolTrajectory {
-    /// Judges against expected steps.
+    /// Judges a trajectory against expected steps.
     pub(super) fn judge_steps(
         &self,
         expected: &[Vec<ExpectedCall>],

@@ -1,5 +1,5 @@
-//! Basic schema check, of as much as Dokimos looks at: top-level parameters, their types and
-//! enumerations. Deeper values and all other keywords are ignored.
+//! Basic schema check, compatible with Dokimos: top-level parameters, their types and enumerations.
+//! Nested values and all other keywords are ignored.
 
 use super::Problem;
 use crate::shared::arguments::equal_numbers;
@@ -8,7 +8,7 @@ use crate::shared::difference::ANOTHER_ARGUMENT;
 use spanscore_base::model::Explanation;
 use spanscore_base::value::{Map, Number, Value};
 
-/// Fault of a parameter. Names it, never its value.
+/// Error in a parameter; names it, never its value.
 enum ParameterProblem<'p> {
     Missing(&'p str),
     Unexpected(&'p str),
@@ -18,7 +18,7 @@ enum ParameterProblem<'p> {
 }
 
 impl Problem for ParameterProblem<'_> {
-    /// Words the fault; all names but that of an unexpected parameter stand in the schema.
+    /// Describes the error; all names except an unexpected parameter's come from the schema.
     fn words(&self) -> Explanation {
         Explanation::plain(match self {
             Self::Missing(name) => format!("`{name}` is missing"),
@@ -35,16 +35,16 @@ impl Problem for ParameterProblem<'_> {
     }
 }
 
-/// Variants of the check.
+/// Options of the check.
 #[derive(Clone, Copy)]
 pub(super) struct BasicRules {
-    /// True if parameters that are not declared are faults.
+    /// True if undeclared parameters are errors.
     pub(super) strict: bool,
-    /// True if lists of types are not read, as Dokimos does not.
+    /// True if lists of types are ignored, as in Dokimos.
     pub(super) dokimos: bool,
 }
 
-/// Returns the steps that [`check`] takes: each name is searched for, and each list gone through.
+/// Returns the cost in steps of [`check`]: names are searched for and lists traversed.
 pub(super) fn steps(schema: &Value<'_>, arguments: &Value<'_>) -> usize {
     let entries = |value: Option<&Value<'_>>| match value {
         Some(Value::Map(map)) => map.len(),
@@ -118,7 +118,7 @@ fn check_property(
     }
 }
 
-/// Returns true if a value is of one of several types.
+/// Returns true if a value has one of several types.
 fn is_one_of(value: &Value<'_>, kinds: &[Value<'_>]) -> bool {
     kinds.iter().any(|kind| {
         is_null_type(value, kind)
@@ -130,7 +130,7 @@ fn is_null_type(value: &Value<'_>, kind: &Value<'_>) -> bool {
     value.is_null() && kind.as_str() == Some("null")
 }
 
-/// Returns true if a value that is not null is of a type; unknown types allow everything.
+/// Returns true if a value other than null has a type; unknown types allow everything.
 fn is_of_type(value: &Value<'_>, kind: &Value<'_>) -> bool {
     match kind.as_str() {
         Some("string") => matches!(value, Value::String(_)),
@@ -143,14 +143,14 @@ fn is_of_type(value: &Value<'_>, kind: &Value<'_>) -> bool {
     }
 }
 
-/// Returns true if a number has no fraction and lies in the range of a double.
+/// Returns true if a number has no fraction and is in the range of a double.
 fn is_whole(number: &Number) -> bool {
     let double = number.as_f64();
     double.is_finite() && (number.is_integer() || double.fract() == 0.0)
 }
 
-/// Returns true if a value is the allowed one. At the top, numbers are compared by value; below, an
-/// integer is not a fraction.
+/// Returns true if a value equals the allowed one. Top-level numbers are compared by value; nested
+/// integers and floats differ.
 fn is_allowed(value: &Value<'_>, allowed: &Value<'_>) -> bool {
     match (value, allowed) {
         (Value::Number(a), Value::Number(b)) => equal_numbers(a, b),

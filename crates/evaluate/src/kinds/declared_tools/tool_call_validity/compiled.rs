@@ -1,8 +1,7 @@
-//! Cache of compiled schemas by their text, within a limit in bytes: traces repeat their
-//! definitions.
+//! Cache of compiled schemas by their text, bounded in bytes: traces repeat their definitions.
 //!
-//! A schema is compiled outside the lock, and only after its steps were charged: as many whether it
-//! is cached or not, so that earlier traces have no influence on a verdict.
+//! A schema is compiled outside the lock, after its steps were charged. Cached ones cost the same,
+//! so that earlier traces have no influence on a verdict.
 
 use std::sync::Arc;
 
@@ -14,44 +13,44 @@ use super::full::Schema;
 use super::pattern;
 use spanscore_base::model::Recent;
 
-/// Estimated bytes that cached schemas may take. One counts for half of them at most, and may take
-/// some 29 MiB: two of the heaviest are kept, some 58 MiB.
+/// Limit on the estimated bytes of cached schemas. One schema counts for at most half of them and
+/// may take 29 MiB, so the two heaviest fit, with 58 MiB.
 const KEPT_BYTES_MAX: usize = 8 << 20;
-/// Bytes of a compiled schema for each byte of its text.
+/// Compiled bytes per byte of a schema's text.
 const BYTES_PER_BYTE: usize = 16;
-/// Bytes of a compiled pattern for each of its parts.
+/// Compiled bytes per part of a pattern.
 const BYTES_PER_PART: usize = 24;
-/// Bytes of a cache entry beside those.
+/// Fixed bytes of a cache entry.
 const BYTES_PER_ENTRY: usize = 1024;
 
-/// Steps to compile one value of a schema, and one byte of it.
+/// Steps to compile one value of a schema, then one byte.
 const STEPS_PER_NODE: usize = 400;
 const STEPS_PER_BYTE: usize = 4;
-/// Steps to compile a pattern, and each of its parts.
+/// Steps to compile a pattern, then each of its parts.
 const STEPS_PER_PATTERN: usize = 20_000;
 const STEPS_PER_PART: usize = 30;
-/// Times that a pattern is parsed: for its parts, for its weight, and to be compiled.
+/// Number of parses of a pattern: for its parts, its weight, and its compilation.
 const PARSES: usize = 3;
 
-/// Work of compiling a schema.
+/// Cost of compiling a schema.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct CompileWork {
-    /// Values within the schema.
+    /// Number of values in the schema.
     nodes: usize,
     /// Patterns of the schema.
     pub(super) patterns: usize,
-    /// Bytes of the longest of them.
+    /// Bytes of the longest pattern.
     pub(super) longest: usize,
-    /// Steps to parse them.
+    /// Steps to parse the patterns.
     parsing: usize,
-    /// Parts of all patterns, with repetitions multiplied out.
+    /// Parts of all patterns, with repetitions expanded.
     parts: usize,
     bytes: usize,
 }
 
 impl CompileWork {
-    /// Measures a schema whose text has `bytes` bytes, up to the parts of its patterns; returns
-    /// those too.
+    /// Measures a schema of `bytes` bytes, except the parts of its patterns; also returns the
+    /// patterns.
     pub(super) fn of(schema: &Json, bytes: usize) -> (Self, Vec<&str>) {
         let mut work = Self { bytes, ..Self::default() };
         let mut patterns = Vec::new();
@@ -81,18 +80,18 @@ impl CompileWork {
         (work, patterns)
     }
 
-    /// Counts the parts of its patterns, for which they are parsed.
+    /// Counts the parts of the patterns by parsing them.
     pub(super) fn parse(&mut self, patterns: &[&str]) {
         let parts = patterns.iter().map(|text| pattern::parts(text));
         self.parts = parts.fold(0, usize::saturating_add).min(pattern::PARTS_MAX);
     }
 
-    /// Returns true if it has more or longer patterns than are compiled.
+    /// Returns true if the number or length of the patterns exceeds the limits.
     pub(super) fn is_refused(self) -> bool {
         self.patterns > super::full::PATTERNS_MAX || self.longest > pattern::TEXT_MAX
     }
 
-    /// Returns the steps that it takes up to the parts of its patterns.
+    /// Returns the steps without the parts of the patterns.
     pub(super) fn steps_before_parts(self) -> usize {
         self.nodes * STEPS_PER_NODE
             + self.bytes * STEPS_PER_BYTE
@@ -100,7 +99,7 @@ impl CompileWork {
             + self.parsing.saturating_mul(PARSES)
     }
 
-    /// Returns the steps that the parts of its patterns take.
+    /// Returns the steps for the parts of the patterns.
     pub(super) fn steps_of_parts(self) -> usize {
         self.parts * STEPS_PER_PART
     }
@@ -110,12 +109,12 @@ impl CompileWork {
     }
 }
 
-/// Result of compiling a schema's text.
+/// Result of compiling a schema.
 #[derive(Clone)]
 pub(super) struct Compiled {
-    /// Compiled schema, or the error.
+    /// Compiled schema, or the error message.
     pub(super) schema: Result<Arc<Schema>, String>,
-    /// Work of compiling it.
+    /// Cost of compiling it.
     pub(super) work: CompileWork,
 }
 
@@ -126,14 +125,15 @@ pub(super) struct CompiledSchemas(
 );
 
 impl CompiledSchemas {
-    /// Looks a text up.
+    /// Returns the cached result of a text.
     pub(super) fn get(&self, text: &str) -> Option<Compiled> {
         self.0.lock().get(text).cloned()
     }
 
     /// Stores the result of compiling a text.
     pub(super) fn keep(&self, text: String, compiled: Compiled) {
-        // The heaviest are kept, too: each trace that repeats one would compile it again.
+        // The heaviest schemas are cached too: otherwise each trace with one would compile it
+        // again.
         let bytes = compiled.work.bytes_kept().min(KEPT_BYTES_MAX / 2);
         self.0.lock().keep(text.into(), compiled, bytes);
     }

@@ -1,58 +1,58 @@
-//! Cost estimate of a JSON Schema, made before it is applied.
+//! Estimate of the cost of applying a JSON Schema.
 //!
-//! Keywords such as `allOf` and `$ref` apply several schemas to one value, and keywords such as
-//! `enum` compare it with as much as they list. A small schema could hold a shard for years: where
-//! schemas refer to each other the work multiplies with every level of the value. Schemas come from
-//! traces, so it is counted first, from above.
+//! Keywords such as `allOf` and `$ref` apply several schemas to one value; keywords such as `enum`
+//! compare it with each listed value. With references between schemas the work multiplies at every
+//! level of the value, so that a small schema could block a shard for years. Schemas come from
+//! traces, so an upper bound is computed first.
 
 use hashbrown::HashMap;
 use serde_json::{Map, Value as Json};
 
 use super::pattern;
 
-/// Keywords whose schemas apply to the value itself.
+/// Keywords with schemas for the value itself.
 const IN_PLACE: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
-/// Keywords that each have one schema, or a list or map of them, for any value within.
+/// Keywords with one schema, or a list or map of them, for every child value.
 const FOR_EACH: [&str; 6] = [
     "additionalProperties", "unevaluatedProperties", "additionalItems", "unevaluatedItems",
     "contains", "propertyNames",
 ];
-/// Keywords of which one schema applies to a value within.
+/// Keywords of which one schema applies to a child value.
 const FOR_ONE: [&str; 3] = ["properties", "items", "prefixItems"];
-/// Keywords whose schemas apply to values within.
+/// Keywords with schemas for child values.
 const INNER: [&str; 11] = [
     "properties", "patternProperties", "additionalProperties", "unevaluatedProperties",
     "propertyNames", "items", "prefixItems", "additionalItems", "unevaluatedItems", "contains",
     "contentSchema",
 ];
-/// Keywords that name another schema.
+/// Keywords that reference another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// Steps to apply a schema, and for each of its keywords.
+/// Steps to apply a schema, then for each of its keywords.
 const STEPS_PER_SCHEMA: f64 = 40.0;
 const STEPS_PER_KEYWORD: f64 = 10.0;
-/// Steps to look for a name, or compare with a string.
+/// Steps to search a name or compare a string.
 const STEPS_PER_NAME: f64 = 8.0;
-/// Steps to compare two values of another kind.
+/// Steps to compare two values of another type.
 const STEPS_PER_COMPARED: f64 = 60.0;
-/// Steps to compare one value of a list with the others, by hash or in pairs.
+/// Steps to compare one list item with the others, by hash or in pairs.
 const STEPS_PER_UNIQUE: f64 = 250.0;
-/// Steps per byte of a text whose form is checked.
+/// Steps per byte of a text checked by `format`.
 const STEPS_PER_FORMAT_BYTE: f64 = 40.0;
-/// Steps per byte of a text whose characters are counted.
+/// Steps per byte of a text with counted characters.
 const STEPS_PER_COUNTED_BYTE: f64 = 2.0;
-/// Times that a value within is looked at again to see if any schema has evaluated it.
+/// Number of times that a child value is checked for evaluation by any schema.
 const UNEVALUATED: f64 = 4.0;
 
-/// Steps that schemas take, on one value and on what is in it.
+/// Steps that schemas take for a value and its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Weight {
     /// Steps per value.
     pub(super) value: f64,
     /// Steps per byte of its text.
     pub(super) byte: f64,
-    /// Steps per value anywhere within.
+    /// Steps per descendant.
     pub(super) within: f64,
 }
 
@@ -75,23 +75,23 @@ impl Weight {
     }
 }
 
-/// Extent of a value that schemas are applied to.
+/// Size of a value to be checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Extent {
-    /// Number of values, itself included.
+    /// Number of values, including itself.
     pub(super) nodes: usize,
     /// Bytes of texts and names.
     pub(super) bytes: usize,
-    /// Depth of their nesting.
+    /// Depth of nesting.
     pub(super) depth: usize,
 }
 
 /// Cost of applying a schema.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
-    /// Most that any value has.
+    /// Maximum over all values.
     weight: Weight,
-    /// Times that the work multiplies with each level of the value, through references.
+    /// Factor by which references multiply the work with each level of the value.
     levels: f64,
 }
 
@@ -120,7 +120,7 @@ pub(super) fn highest(root: &Json) -> Cost {
             Json::Array(list) => waiting.extend(list),
             _ => {}
         }
-        // A reference leads anywhere within.
+        // A reference may lead to any part of the schema.
         if count.refers {
             weight.raise(count.most(schema));
         }
@@ -128,17 +128,17 @@ pub(super) fn highest(root: &Json) -> Cost {
     Cost { weight, levels: if count.refers { levels } else { 1.0 } }
 }
 
-/// Schemas that apply to a value together.
+/// Schemas applied together to a value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Applied {
     /// Their work on the value itself.
     own: Weight,
-    /// Those among them that go on to the values within.
+    /// Number of them that descend to child values.
     inner: f64,
 }
 
-/// Work by the address of a schema. One in progress has what is known of it so far, which ends
-/// circles of references.
+/// Work by the address of a schema. An entry in progress has a partial result, which ends reference
+/// cycles.
 struct SchemaCost<'s> {
     root: &'s Json,
     applied: HashMap<usize, Applied>,
@@ -162,7 +162,7 @@ impl<'s> SchemaCost<'s> {
         }
     }
 
-    /// Returns what applies to a value with a schema.
+    /// Returns the schemas applied to a value by a schema.
     fn of(&mut self, schema: &'s Json) -> Applied {
         let Json::Object(map) = schema else { return Applied::default() };
         if let Some(known) = self.applied.get(&address(schema)) {
@@ -183,7 +183,7 @@ impl<'s> SchemaCost<'s> {
         sum
     }
 
-    /// Returns the most that a value has by a schema, or any value within it.
+    /// Returns the maximal work of a schema on a value or any descendant.
     fn most(&mut self, schema: &'s Json) -> Weight {
         if let Some(known) = self.most.get(&address(schema)) {
             return *known;
@@ -195,7 +195,7 @@ impl<'s> SchemaCost<'s> {
         most
     }
 
-    /// Returns the most that any one value within has by a schema.
+    /// Returns the maximal work of a schema on any child value.
     fn child(&mut self, schema: &'s Json) -> Weight {
         let Json::Object(map) = schema else { return Weight::default() };
         if let Some(known) = self.children.get(&address(schema)) {
@@ -214,7 +214,7 @@ impl<'s> SchemaCost<'s> {
         sum
     }
 
-    /// Returns the schemas that apply to the same value, by a schema's keywords.
+    /// Returns the schemas that a schema's keywords apply to the same value.
     fn in_place(&mut self, map: &'s Map<String, Json>) -> Vec<&'s Json> {
         let mut parts = Vec::new();
         for keyword in IN_PLACE.iter().filter_map(|key| map.get(*key)) {
@@ -229,14 +229,14 @@ impl<'s> SchemaCost<'s> {
         }
         for reference in REFERENCES.iter().filter_map(|key| map.get(*key)?.as_str()) {
             self.refers = true;
-            // A reference that resolves to no place may mean anything: at most the whole schema.
+            // An unresolved reference may mean anything: at most the whole schema.
             let place = reference.strip_prefix('#').and_then(|place| self.root.pointer(place));
             parts.push(place.unwrap_or(self.root));
         }
         parts
     }
 
-    /// Returns the most that any one value within has by a schema's own keywords.
+    /// Returns the maximal work of a schema's own keywords on any child value.
     fn within(&mut self, map: &'s Map<String, Json>) -> Weight {
         let mut sum = Weight::default();
         for keyword in FOR_ONE.iter().filter_map(|key| map.get(*key)) {
@@ -292,7 +292,7 @@ fn own_weight(map: &Map<String, Json>) -> Weight {
     sum
 }
 
-/// Returns the steps to compare a value with one that is listed, at most as far as that goes.
+/// Returns the steps to compare a value with a listed one, at most the listed one's size.
 fn compared(listed: &Json) -> f64 {
     match listed {
         Json::Null | Json::Bool(_) => 1.0,
@@ -306,7 +306,7 @@ fn compared(listed: &Json) -> f64 {
     }
 }
 
-/// Returns the names in a list, a map or lists by name.
+/// Counts the names in a list, a map or lists by name.
 fn names(value: &Json) -> usize {
     match value {
         Json::Array(list) => list.len(),

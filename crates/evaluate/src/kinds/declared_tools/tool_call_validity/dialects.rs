@@ -1,4 +1,4 @@
-//! Schemas of OpenAPI and of Gemini, rewritten as JSON Schema: types in capitals, and `nullable`.
+//! Conversion of OpenAPI and Gemini schemas to JSON Schema: types in capitals, and `nullable`.
 
 use std::borrow::Cow;
 
@@ -6,18 +6,18 @@ use spanscore_base::value::{Map, Value};
 
 /// Types of JSON Schema.
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
-/// Words for "may be null" beside the type.
+/// Keywords that allow null besides the type.
 const NULLABLE: [&str; 2] = ["nullable", "x-nullable"];
-/// Keywords that hold schemas by name.
+/// Keywords with schemas by name.
 const BY_NAME: [&str; 5] =
     ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"];
-/// Keywords that hold a schema, or a list of them.
+/// Keywords with a schema, or a list of them.
 const SCHEMAS: [&str; 11] = [
     "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "if", "then",
     "else", "contains",
 ];
 
-/// Returns the schema as JSON Schema; `None` where it is that already.
+/// Returns the schema as JSON Schema; `None` if it already is.
 pub(super) fn as_json_schema(schema: &Value<'_>) -> Option<Value<'static>> {
     if !is_foreign(schema) {
         return None;
@@ -25,7 +25,7 @@ pub(super) fn as_json_schema(schema: &Value<'_>) -> Option<Value<'static>> {
     Some(rewritten(schema))
 }
 
-/// Returns true if a schema, or one within it, has a word of another dialect.
+/// Returns true if a schema, at any level, has a word of another dialect.
 fn is_foreign(schema: &Value<'_>) -> bool {
     match schema {
         Value::List(list) => list.iter().any(is_foreign),
@@ -100,7 +100,7 @@ fn owned(key: &str) -> Cow<'static, str> {
     Cow::Owned(key.to_owned())
 }
 
-/// Rewrites a type, or a list of them; adds `null` where that may be.
+/// Converts a type or a list of types; adds `null` if allowed.
 fn types(kind: &Value<'_>, may_be_null: bool) -> Value<'static> {
     let plain = |kind: &Value<'_>| match kind.as_str().and_then(plain_type) {
         Some(plain) => Value::from(plain),
@@ -120,7 +120,7 @@ fn types(kind: &Value<'_>, may_be_null: bool) -> Value<'static> {
     }
 }
 
-/// Wraps a schema without a type: a reference, or alternatives.
+/// Wraps a schema without a type, such as a reference or alternatives.
 fn null_or(schema: Value<'static>) -> Value<'static> {
     let null = Map::from([("type", Value::from("null"))]);
     let either = Value::List([schema, Value::Map(null)].into_iter().collect());

@@ -1,5 +1,5 @@
-//! Full JSON Schema check, with limits: patterns take linear time, references to other documents
-//! are refused, and the size of a schema is bounded, as traces bring them.
+//! Full JSON Schema check with limits, since schemas come from traces: patterns take linear time,
+//! external references are rejected, and the size of a schema is bounded.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 /// Size limit of one compiled pattern, bytes.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
-/// Patterns of one schema at most: each takes a while to compile.
+/// Limit on the patterns of a schema, which are expensive to compile.
 pub(super) const PATTERNS_MAX: usize = 100;
 
 /// Reason why arguments cannot be checked against a schema.
@@ -29,7 +29,7 @@ pub(super) enum SchemaError {
     TooLarge(usize),
     #[error("{0}")]
     Invalid(String),
-    /// The check would take more steps than are left.
+    /// The check would exceed the remaining budget.
     #[error("{}", step_limit::words())]
     TooMuch,
 }
@@ -61,7 +61,7 @@ impl Validators {
         let address = std::ptr::from_ref(schema) as usize;
         let schema = match found.get(&address) {
             Some(known) => known.clone()?,
-            // A refusal is kept too: to find it out takes as long as the schema is.
+            // A rejection is cached too, since finding it costs in proportion to the schema.
             None => found.entry(address).or_insert(self.schema(schema, effort)).clone()?,
         };
         let Schema { validator, cost } = &*schema;
@@ -104,7 +104,7 @@ impl Validators {
     }
 }
 
-/// Charges steps of a compilation; a schema that is refused for its patterns takes none.
+/// Charges the steps of a compilation; a schema rejected for its patterns takes none.
 fn charge(work: CompileWork, steps: usize, effort: &WorkBudget) -> Result<(), SchemaError> {
     let is_left = work.is_refused() || effort.spend(steps);
     if is_left { Ok(()) } else { Err(SchemaError::TooMuch) }
@@ -153,14 +153,14 @@ fn extent(value: &Value<'_>) -> Extent {
     }
 }
 
-/// Fault found by the validator, without the value.
+/// Error found by the validator, without the value.
 struct SchemaProblem<'p> {
     path: String,
     error: jsonschema::ValidationError<'p>,
 }
 
 impl Problem for SchemaProblem<'_> {
-    /// Words the fault; the names that stand in the arguments are hidden.
+    /// Describes the error; names from the arguments are hidden.
     fn words(&self) -> Explanation {
         let path = if self.path.is_empty() { "/" } else { &self.path };
         let mut words = Explanation::default();
@@ -186,7 +186,7 @@ fn to_json(value: &Value<'_>) -> serde_json::Value {
 fn number_to_json(number: &Number) -> serde_json::Value {
     match number {
         Number::Int(value) => (*value).into(),
-        // Infinities have no form in JSON, so they become null.
+        // JSON has no infinities, so they become null.
         Number::Float(value) => (*value).into(),
         Number::Big(digits) => serde_json::from_str(digits).unwrap_or(serde_json::Value::Null),
     }

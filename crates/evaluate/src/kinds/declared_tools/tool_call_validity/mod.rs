@@ -1,9 +1,9 @@
-//! `tool_call_validity`: the share of tool calls that their tool's definition allows.
+//! `tool_call_validity`: the share of tool calls valid by their tool's definition.
 //!
-//! `schema: basic` looks at what Dokimos looks at: required and unexpected parameters, and type and
-//! enumeration of each, one level deep. `schema: full` is JSON Schema. A call of a tool that is not
-//! declared is invalid; arguments that are not recorded are not judged, and neither are those of a
-//! tool for which the telemetry holds a schema that is none.
+//! `schema: basic` checks as Dokimos does: required and unexpected parameters, and the type and
+//! enumeration of each, one level deep. `schema: full` is JSON Schema. A call of an undeclared tool
+//! is invalid. Unrecorded arguments are not judged, nor are those of a tool with a malformed
+//! schema.
 
 mod basic;
 mod compiled;
@@ -30,7 +30,7 @@ use spanscore_base::model::{
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
 
-/// Errors listed of one call.
+/// Limit on the errors listed for one call.
 const ERRORS_MAX: usize = 10;
 
 /// Registry entry of `tool_call_validity`.
@@ -116,7 +116,7 @@ enum CallValidity {
     Valid,
     Invalid,
     NotRecorded,
-    /// The schema that the telemetry holds is none.
+    /// The recorded schema is malformed.
     Unusable,
 }
 
@@ -129,17 +129,17 @@ enum DefinitionError {
     Full(#[from] full::SchemaError),
 }
 
-/// Working state of one trajectory: compiled schemas and the work budget.
+/// State for one trajectory: compiled schemas and the work budget.
 struct ValidityWork<'t> {
     schemas: full::SchemasByAddress,
-    /// Schemas of other dialects as JSON Schema, by the addresses of the definitions.
+    /// Schemas converted from other dialects, by the addresses of the definitions.
     rewritten: HashMap<usize, Option<Box<Value<'static>>>>,
     effort: &'t WorkBudget,
 }
 
-/// Fault of a call.
+/// Error in a call.
 trait Problem {
-    /// Words the fault, without the value.
+    /// Describes the error, without the value.
     fn words(&self) -> Explanation;
 }
 
@@ -149,7 +149,7 @@ impl Problem for &'static str {
     }
 }
 
-/// Call with its faults in words.
+/// Call with descriptions of its errors.
 struct DescribedCall {
     name: String,
     validity: CallValidity,
@@ -177,7 +177,7 @@ fn plain_schema<'s>(
 }
 
 impl Validity {
-    /// Checks one call; passes each fault to `error`.
+    /// Checks one call; passes each error to `error`.
     fn find(
         &self,
         tools: &Tools<'_>,
@@ -226,7 +226,7 @@ impl Validity {
         Ok(if valid { CallValidity::Valid } else { CallValidity::Invalid })
     }
 
-    /// Describes each call; only for the details and the explanation.
+    /// Describes each call, for the details and the explanation.
     fn results(
         &self,
         tools: &Tools<'_>,
@@ -251,7 +251,7 @@ impl Validity {
         let each = (1..).zip(results);
         let invalid = each.filter(|(_, call)| call.validity == CallValidity::Invalid);
         report::few(&mut words, invalid, |words, (place, call)| {
-            // Writing to words cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(words, "{} (call {place}): ", call.name);
             for (index, error) in call.errors.iter().enumerate() {
                 words.push(if index > 0 { ", " } else { "" });

@@ -1,23 +1,23 @@
-//! Patterns of schemas: what they cost, before they are parsed, compiled or applied.
+//! Cost of a schema's patterns: steps to parse, compile and apply them.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// Longest pattern, bytes: each of them may stand for a class of 700 ranges.
+/// Longest pattern, bytes; each byte may stand for a class of 700 ranges.
 pub(super) const TEXT_MAX: usize = 4096;
 
-/// Steps to parse a byte of a pattern, a class of Unicode, and one in both cases.
+/// Steps to parse a byte of a pattern, then a Unicode class, then one for both cases.
 const STEPS_PER_BYTE: usize = 60;
 const STEPS_PER_CLASS: usize = 4_000;
 const STEPS_PER_FOLDED: usize = 60_000;
-/// Upper bound on the parts and places counted of patterns: more than any of an allowed size has.
+/// Limit on the counted parts and states; patterns of an allowed size have fewer.
 pub(super) const PARTS_MAX: usize = 1 << 20;
-/// Steps that an automaton takes for a byte, and for each place that it may be at.
+/// Steps of an automaton per byte, then per simultaneous state.
 const STEPS_PER_TEXT_BYTE: f64 = 4.0;
 const STEPS_PER_PLACE: f64 = 1.0;
 
-/// Returns true if a text is a regular expression; one that is too long to be read counts as one.
+/// Returns true if a text is a regular expression or too long to be parsed.
 pub(super) fn is_regular_expression(text: &str) -> bool {
-    // Parsed, not translated: a class of two bytes would take kilobytes.
+    // Only parsed: the translation of a two-byte class takes kilobytes.
     text.len() > TEXT_MAX || regex_syntax::ast::parse::Parser::new().parse(text).is_ok()
 }
 
@@ -29,7 +29,7 @@ pub(super) fn steps_to_parse(text: &str) -> usize {
     text.len() * STEPS_PER_BYTE + classes * per_class
 }
 
-/// Counts the parts that a pattern is compiled to, with its repetitions multiplied out.
+/// Counts the compiled parts of a pattern, with repetitions expanded.
 pub(super) fn parts(text: &str) -> usize {
     counted(text, &|class| match class {
         Class::Unicode(class) => class.ranges().len(),
@@ -37,7 +37,7 @@ pub(super) fn parts(text: &str) -> usize {
     })
 }
 
-/// Returns the steps to search a byte of a text: an automaton may be at many places at once.
+/// Returns the steps to search a byte of a text: an automaton may be in many states at once.
 pub(super) fn steps_per_byte(text: &str) -> f64 {
     STEPS_PER_TEXT_BYTE + counted(text, &|_| 1) as f64 * STEPS_PER_PLACE
 }

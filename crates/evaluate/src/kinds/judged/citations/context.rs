@@ -1,39 +1,39 @@
-//! Surroundings of citations, read along with them: code, starts of lines, lists of sources.
+//! Context of citations: code, starts of lines, lists of sources.
 //!
-//! Each byte is read once, or a bounded number of times: an answer can be one long line.
+//! Each byte is read a bounded number of times, since an answer can be one long line.
 
 use std::ops::Range;
 
 use super::find::Citation;
 
-/// Words of a title before an address, up to which its line only lists a source.
+/// Limit on the words of a title before an address in a list of sources.
 const TITLE_WORDS_MAX: usize = 3;
-/// Characters behind a number in brackets that are looked through for the end of its sentence.
+/// Characters after a number in brackets that are searched for the end of its sentence.
 const CHAIN_CHARS: usize = 60;
-/// Backticks that open a block, rather than a part of a line.
+/// Number of backticks that opens a block instead of a span within a line.
 const FENCE_TICKS: usize = 3;
 
 /// Context of a number in brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberContext {
-    /// Nothing but a list mark stands before it on its line.
+    /// Only a list mark precedes it on its line.
     LineStart,
     /// Prose.
     Prose,
-    /// Directly behind a word, as an index of code stands: a citation only if a line explains it.
+    /// Directly after a word, like an index in code: a citation only if a line explains it.
     Attached,
     /// Code between backticks: no citation.
     Code,
 }
 
-/// Reader of a text from one match to the next.
+/// Reader that advances from one match to the next.
 pub(super) struct ContextReader<'t> {
     text: &'t str,
     /// End of the last match.
     end: usize,
-    /// End of the last match that is a citation.
+    /// End of the last match counted as a citation.
     cited_end: usize,
-    /// Backticks that opened the code which is not closed yet; 0 outside of code.
+    /// Number of backticks that opened the current code; 0 outside of code.
     ticks: usize,
 }
 
@@ -42,7 +42,7 @@ impl<'t> ContextReader<'t> {
         Self { text, end: 0, cited_end: 0, ticks: 0 }
     }
 
-    /// Reads on to the next match; returns the context of a number there.
+    /// Reads up to the next match; returns the context of a number there.
     pub(super) fn read_to(&mut self, place: &Range<usize>) -> NumberContext {
         let gap = &self.text[self.end..place.start];
         self.read_ticks(gap);
@@ -67,7 +67,7 @@ impl<'t> ContextReader<'t> {
         context
     }
 
-    /// Opens and closes code. What a line opens with one or two backticks ends with it.
+    /// Opens and closes code. Code opened by one or two backticks ends with its line.
     fn read_ticks(&mut self, gap: &str) {
         let bytes = gap.as_bytes();
         let mut at = 0;
@@ -87,8 +87,8 @@ impl<'t> ContextReader<'t> {
         }
     }
 
-    /// Returns true for brackets directly behind a word or a bracket, unless a sentence ends with
-    /// them (`It rains[1].`). Scripts without spaces have no such words.
+    /// Returns true for brackets directly after a word or a bracket, unless they end a sentence
+    /// (`It rains[1].`). Scripts without spaces have no such words.
     fn is_attached(&self, place: &Range<usize>) -> bool {
         let before = self.text[..place.start].chars().next_back();
         let is_word = before.is_some_and(|c| c.is_ascii_alphanumeric() || "_)]".contains(c));
@@ -96,7 +96,7 @@ impl<'t> ContextReader<'t> {
     }
 }
 
-/// Returns true if the sentence ends here, or behind more numbers in brackets.
+/// Returns true if the sentence ends here, or after further numbers in brackets.
 fn ends_sentence(after: &str) -> bool {
     let mut after =
         after.chars().take(CHAIN_CHARS).skip_while(|c| c.is_ascii_digit() || "[]^-–".contains(*c));
@@ -111,8 +111,8 @@ fn is_list_mark(before: &str) -> bool {
     before.chars().all(|c| c.is_whitespace() || matches!(c, '-' | '*' | '•'))
 }
 
-/// Returns for each citation true if its line only lists sources: beside citations it holds list
-/// marks and at most a short title, which a colon or a dash closes.
+/// Returns true for each citation in a line that only lists sources: besides citations, it has list
+/// marks and at most a short title that ends with a colon or dash.
 pub(super) fn listed(text: &str, found: &[Citation]) -> Vec<bool> {
     let is_one_line = |one: &Citation, next: &Citation| {
         text.get(one.place.end..next.place.start).is_none_or(|gap| !gap.contains('\n'))
@@ -136,7 +136,7 @@ fn lists_only(text: &str, line: &[Citation]) -> bool {
     is_title(before) && gaps.chain([behind]).all(|gap| !gap.contains(char::is_alphanumeric))
 }
 
-/// Returns true for list marks, with a short title that a colon or a dash closes or without one.
+/// Returns true for list marks, with or without a short title that ends with a colon or dash.
 fn is_title(before: &str) -> bool {
     let is_closed =
         || before.trim_end_matches([' ', '<', '(']).ends_with([':', '：', '-', '–', '—']);
@@ -146,7 +146,7 @@ fn is_title(before: &str) -> bool {
     }
 }
 
-/// Returns the beginnings of words; a letter of a script without spaces is a word.
+/// Returns the first characters of words; a letter of a script without spaces is a word.
 fn words(text: &str) -> impl Iterator<Item = char> {
     let mut is_inside = false;
     text.chars().filter(move |c| {
@@ -157,8 +157,8 @@ fn words(text: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Chinese and
-/// Japanese.
+/// Returns true for letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer,
+/// Chinese and Japanese.
 fn is_unspaced(c: char) -> bool {
     matches!(c,
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'

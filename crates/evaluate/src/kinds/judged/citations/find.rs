@@ -9,28 +9,28 @@ use regex::Regex;
 
 use super::context::{ContextReader, NumberContext};
 
-/// Citation of an answer.
+/// Citation in an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Citation {
-    /// Place in the text, bytes.
+    /// Range in the text, bytes.
     pub(super) place: Range<usize>,
-    /// Source that it names.
+    /// Source that it cites.
     pub(super) source: CitedSource,
 }
 
-/// Source that a citation names.
+/// Source cited by a citation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CitedSource {
-    /// Address or DOI, as [`address_key`] has it.
+    /// Address or DOI, normalized by [`address_key`].
     Address(String),
-    /// Number that no line of the text explains by an address.
+    /// Number without an explaining address in the text.
     Number(u32),
     /// Author and year.
     AuthorYear,
 }
 
-/// Forms of citations, each with the group of its name. Addresses end at punctuation and signs that
-/// are not ASCII; numbers count from 1.
+/// Patterns of citations, each with a named group. Addresses end at punctuation and non-ASCII
+/// signs; numbers start at 1.
 const FORMS: &str = concat!(
     r#"(?P<address>(?i:https?)://[^\s<>"'`{}|\\^\[\][\p{P}\p{S}&&[^\x00-\x7f]]]+)"#,
     r#"|(?P<doi>(?-u:\b)10\.[0-9]{4,9}/[^\s<>"'`\[\][\p{P}\p{S}&&[^\x00-\x7f]]]+)"#,
@@ -43,22 +43,22 @@ const FORMS: &str = concat!(
 
 static CITATION: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(FORMS).ok());
 
-/// Bytes of an address that tell it from others.
+/// Limit on the compared bytes of an address.
 const ADDRESS_BYTES_MAX: usize = 2_048;
-/// Numbers of one pair of brackets at most.
+/// Limit on the numbers in one pair of brackets.
 const NUMBERS_MAX: usize = 20;
 
 /// Finds the citations of an answer in order; `None` if there are more than `most`. A line that
-/// explains a number by an address gives its address to all citations of that number, and is none
-/// itself unless nothing cites it. Nor is a number in code, or one directly behind a word that
-/// nothing explains.
+/// explains a number by an address gives it to all citations of the number, and is itself a
+/// citation only if nothing cites it. A number in code is no citation, nor is an unexplained one
+/// directly after a word.
 pub(super) fn citations(text: &str, most: usize) -> Option<Vec<Citation>> {
     let mut explained: HashMap<u32, (String, bool)> = HashMap::new();
     let mut found: Vec<FoundCitation> = Vec::new();
     let mut explains: Option<(u32, usize)> = None;
     let mut reader = ContextReader::new(text);
     for capture in CITATION.iter().flat_map(|form| form.captures_iter(text)) {
-        // Each number that is explained has one entry of its own.
+        // Each explained number has its own entry.
         if found.len() > most + explained.len() {
             return None;
         }
@@ -101,16 +101,16 @@ pub(super) fn citations(text: &str, most: usize) -> Option<Vec<Citation>> {
     (found.len() <= most).then_some(found)
 }
 
-/// Citation until the whole answer is read.
+/// Citation before the whole answer is read.
 struct FoundCitation {
     citation: Citation,
-    /// Number that its line explains by it.
+    /// Number explained on its line.
     explains: Option<u32>,
-    /// True for a number directly behind a word.
+    /// True for a number directly after a word.
     is_attached: bool,
 }
 
-/// Gives numbers the addresses that explain them, and drops what is no citation.
+/// Resolves numbers to their explaining addresses, and drops candidates that are no citations.
 fn settled(
     mut found: Vec<FoundCitation>,
     mut explained: HashMap<u32, (String, bool)>,
@@ -134,7 +134,7 @@ fn holds_address(line: &str) -> bool {
     captures.any(|capture| address_of(&capture).is_some())
 }
 
-/// Collects the addresses and DOIs of a text, as [`address_key`] has them.
+/// Collects the addresses and DOIs of a text, normalized by [`address_key`].
 pub(super) fn addresses(text: &str, found: &mut impl FnMut(String)) {
     let unescaped;
     let text = if text.contains("\\/") {
@@ -147,13 +147,13 @@ pub(super) fn addresses(text: &str, found: &mut impl FnMut(String)) {
     captures.filter_map(|capture| address_of(&capture)).for_each(found);
 }
 
-/// Returns the key without its query.
+/// Returns the key without its query string.
 pub(super) fn without_query(key: &str) -> &str {
     key.split_once('?').map_or(key, |(page, _)| page)
 }
 
-/// Returns the key up to its first character that is not ASCII: where a script has no spaces, the
-/// words behind an address seem to be a part of it.
+/// Returns the key up to its first non-ASCII character: without spaces, following words seem part
+/// of an address.
 pub(super) fn ascii_part(key: &str) -> &str {
     let end = key.find(|c: char| !c.is_ascii()).unwrap_or(key.len());
     key[..end].trim_end_matches('/')
@@ -164,8 +164,8 @@ fn address_of(capture: &regex::Captures<'_>) -> Option<String> {
     Some(address_key(&address[..address.floor_char_boundary(ADDRESS_BYTES_MAX)]))
 }
 
-/// Returns an address in the form by which equal ones are found: without scheme, `www.`, fragment,
-/// closing slash, `utm_` parameters and the punctuation of the sentence, the host in lower case.
+/// Normalizes an address: without scheme, `www.`, fragment, trailing slash, `utm_` parameters and
+/// sentence punctuation, and with a lower-case host.
 fn address_key(address: &str) -> String {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let address = address.split('#').next().unwrap_or_default();
@@ -188,7 +188,7 @@ fn address_key(address: &str) -> String {
     format!("{host}{path}")
 }
 
-/// Returns a path without the parameters that tell a site where its visitor comes from.
+/// Returns a path without tracking parameters.
 fn without_tracking(path: &str) -> Cow<'_, str> {
     let Some((page, query)) = path.split_once('?').filter(|(_, query)| query.contains("utm_"))
     else {
@@ -203,7 +203,7 @@ fn without_tracking(path: &str) -> Cow<'_, str> {
     })
 }
 
-/// Returns the numbers of brackets, ranges spelt out.
+/// Returns the numbers in brackets, with expanded ranges.
 fn numbers_of(capture: &regex::Captures<'_>) -> Vec<u32> {
     let Some(numbers) = capture.name("numbers").or(capture.name("dagger")) else {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! `citations`: each citation of the answer against the results that tools really returned.
+//! `citations`: support of each citation in the answer by recorded tool results.
 //!
-//! Code tells where a cited address comes from, without fetching it: one that no result holds, and
-//! that no call with a result was made for, is made up. A judge is asked whether the results
-//! support what the sentence says.
+//! Code finds the origin of a cited address, without fetching it: it is invented if no result
+//! contains it and no call with a result requested it. A judge decides if the results support the
+//! sentence.
 
 mod context;
 mod find;
@@ -25,13 +25,13 @@ use crate::shared::step_limit;
 use spanscore_base::model::{Outcome, Reason};
 use spanscore_base::value::Value;
 
-/// Sentences that are lines of their own; the remainder stands together in the last.
+/// Limit on the sentences with their own lines; the last line has the remainder.
 const SENTENCES_MAX: usize = 100;
-/// Citations of one answer at most.
+/// Limit on the citations of one answer.
 const CITATIONS_MAX: usize = 200;
-/// Bytes of other citations before a citation that belongs to the sentence before.
+/// Limit on the bytes of citations between a sentence and its citation.
 const MARKS_BYTES_MAX: usize = 400;
-/// Steps to look for citations and addresses in a byte.
+/// Steps per byte to find citations and addresses.
 const STEPS_PER_BYTE: usize = 4;
 
 const GUIDANCE: &str = "\
@@ -75,7 +75,7 @@ impl JudgedKind for Citations {
             Some(other) => other.to_string(),
             None => String::new(),
         };
-        // The answer, and all results once more.
+        // The answer, and all results again.
         let bytes = text.len().max(run.trajectory.bytes);
         if !run.trajectory.effort.spend(bytes * STEPS_PER_BYTE) {
             return Err(no_score(Reason::TrajectoryTooLarge, step_limit::words()));
@@ -102,7 +102,7 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
     units.into_iter().map(|unit| unit.start as usize..unit.end as usize).collect()
 }
 
-/// Returns one statement for each citation.
+/// Returns one statement per citation.
 fn items(
     text: &str,
     found: &[Citation],
@@ -110,7 +110,7 @@ fn items(
     record: &RunRecord,
 ) -> Vec<QuestionItem> {
     let sources = RunSources::of(record);
-    // The last answers are the sentences; those before are answers of earlier turns.
+    // The last answers are the sentences; earlier ones belong to earlier turns.
     let answers: Vec<u64> = record.of_kind(LineKind::Answer).map(|line| line.seq).collect();
     let first = answers.len() - sentences.len().min(answers.len());
     let mut numbers = vec![0_usize; sentences.len()];
@@ -123,7 +123,7 @@ fn items(
     items.collect()
 }
 
-/// Returns the sentence that a citation belongs to: the one before, if it stands between both.
+/// Returns the sentence of a citation: the preceding one if it stands between two.
 fn sentence_of(text: &str, citation: &Citation, sentences: &[Range<usize>]) -> Option<usize> {
     let at = sentences.iter().rposition(|sentence| sentence.start <= citation.place.start)?;
     let before = &text[sentences[at].start..citation.place.start];
@@ -135,7 +135,7 @@ fn sentence_of(text: &str, citation: &Citation, sentences: &[Range<usize>]) -> O
     Some(if is_behind && is_number { at - 1 } else { at })
 }
 
-/// Builds the statement about a citation, by the place of its sentence and its number there.
+/// Builds the statement about a citation, by the index of its sentence and its number there.
 fn item(
     citation: &Citation,
     (seq, number): (u64, usize),

@@ -1,4 +1,4 @@
-//! Sources of a run: addresses that results hold, or that calls with a result were made for.
+//! Sources of a run: addresses in results, and addresses of calls with a result.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -6,19 +6,19 @@ use super::find::{addresses, ascii_part, without_query};
 use crate::judged::record::{LineContent, LineKind, RecordLine, RunRecord};
 use spanscore_base::value::Value;
 
-/// Places of results that a statement names at most.
+/// Limit on the results named by a statement.
 const PLACES_MAX: usize = 4;
 
-/// Answer of the record to where a source comes from.
+/// Origin of a cited source by the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CitationOrigin {
-    /// Results that hold it, or that were returned for it.
+    /// Results that contain it, or that its request returned.
     Returned(Vec<u64>),
-    /// Words of user or operator: no result need hold it.
+    /// Message of a user or operator; no result needs to contain it.
     Given,
-    /// Nothing that was returned holds it.
+    /// Not in any result.
     Nowhere,
-    /// A result that is not recorded, or not wholly, may hold it.
+    /// Possibly in a result that is not or only partly recorded.
     Unknown,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum CitationOrigin {
 #[derive(Debug, Default)]
 pub(super) struct RunSources {
     returned: HashMap<String, Vec<u64>>,
-    /// The same without their queries.
+    /// Sources by address without query.
     pages: HashMap<String, Vec<u64>>,
     given: HashSet<String>,
     is_partly_unknown: bool,
@@ -64,7 +64,7 @@ impl RunSources {
         add_place(&mut self.returned, key, seq);
     }
 
-    /// Returns where an address comes from.
+    /// Returns the origin of an address.
     pub(super) fn origin(&self, key: &str) -> CitationOrigin {
         match self.places(key).or_else(|| self.places(ascii_part(key))) {
             Some(places) => CitationOrigin::Returned(places.clone()),
@@ -74,8 +74,8 @@ impl RunSources {
         }
     }
 
-    /// Returns the places of an address. Only where it has no query, or the returned one has none,
-    /// both may name one page.
+    /// Returns the results of an address. Addresses with different queries name different pages;
+    /// one without a query matches any.
     fn places(&self, key: &str) -> Option<&Vec<u64>> {
         let page = without_query(key);
         let same_page = if page == key { &self.pages } else { &self.returned };

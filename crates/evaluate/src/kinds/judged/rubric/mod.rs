@@ -1,5 +1,5 @@
-//! `rubric`: statements of the user, steps that end in a score, a prompt of their own, or an
-//! expected answer or behaviour.
+//! `rubric`: custom statements, steps that lead to a score, a custom prompt, or an expected answer
+//! or behaviour.
 
 mod presets;
 mod template;
@@ -17,7 +17,7 @@ use spanscore_base::model::Outcome;
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
 
-/// Limit of statements or steps.
+/// Limit on statements or steps.
 const STATEMENTS_MAX: usize = 50;
 
 const GUIDANCE: &str = "\

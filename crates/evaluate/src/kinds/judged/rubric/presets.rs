@@ -1,9 +1,9 @@
-//! Presets of `rubric`, compiled in from the files of `config/rubrics/`.
+//! Presets of `rubric`, embedded from the files of `config/rubrics/`.
 
 use super::RubricStatement;
 use spanscore_base::settings::{SettingsError, meant_or, yaml};
 
-/// Preset names, each with its file.
+/// Preset names with their files.
 const PRESETS: [(&str, &str); 7] = [
     ("bias", include_str!("../../../../../../config/rubrics/bias.yaml")),
     ("coding_agent", include_str!("../../../../../../config/rubrics/coding_agent.yaml")),

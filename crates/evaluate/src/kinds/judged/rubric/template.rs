@@ -1,7 +1,7 @@
-//! Prompt of the user's own with variables, which the judge reads behind the record.
+//! Custom prompt with variables, placed after the record.
 //!
-//! A variable of the run stands for the lines of the record that hold it, by their seq: what others
-//! wrote stays in the record, behind its marks. Variables of the settings are quoted in place.
+//! A run variable refers to lines of the record by their seq, so that text from the run stays
+//! between the record's marks. Variables from the settings are quoted in place.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use spanscore_base::value::Value;
 
 /// Longest template, bytes.
 const TEMPLATE_BYTES_MAX: usize = 16 << 10;
-/// Variables of the settings at most.
+/// Limit on the variables from the settings.
 const VARIABLES_MAX: usize = 64;
-/// Lines of the record that a variable names at most.
+/// Limit on the record lines per variable.
 const LINES_MAX: usize = 32;
 
-/// Variables of a run, each with the lines that hold it.
+/// Run variables with their kinds of lines.
 const OF_RUN: [(&str, &[LineKind]); 6] = [
     ("user_input", &[LineKind::User]),
     ("answer", &[LineKind::Answer]),
@@ -50,13 +50,13 @@ pub(super) struct TemplateSettings {
 /// Part of a template.
 #[derive(Clone, Debug, PartialEq)]
 enum TemplatePart {
-    /// Words as they are, variables of the settings filled in.
+    /// Literal text, with variables from the settings filled in.
     Words(String),
     /// Lines of the run.
     Lines(&'static [LineKind]),
 }
 
-/// Prompt, its variables resolved as far as settings go.
+/// Prompt with the settings' variables resolved.
 #[derive(Clone, Debug)]
 pub(super) struct PromptTemplate {
     parts: Vec<TemplatePart>,
@@ -67,7 +67,8 @@ impl PromptTemplate {
     /// Reads a template.
     ///
     /// # Errors
-    /// It is empty or too long, a brace is not closed, or a variable is unknown or unused.
+    /// The template is empty or too long, a brace is not closed, or a variable is unknown or
+    /// unused.
     pub(super) fn new(settings: TemplateSettings) -> Result<Self, SettingsError> {
         let TemplateSettings { template, variables, version } = settings;
         let fault = |text: String, help: String| Err(SettingsError::new(text).with_help(help));
@@ -118,8 +119,8 @@ impl PromptTemplate {
         Ok(Self { parts, name })
     }
 
-    /// Builds the question: the prompt behind the record; as a criterion in it where a trace
-    /// brought it along.
+    /// Builds the question: the prompt follows the record, or is a criterion in it if a trace
+    /// provided it.
     pub(super) fn question(
         &self,
         record: RunRecord,

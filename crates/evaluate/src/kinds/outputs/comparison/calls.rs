@@ -1,4 +1,4 @@
-//! Comparison of tool calls, each by itself: the score is the mean of theirs.
+//! Comparison of single tool calls: the score is their mean.
 
 use super::subject::CallContent;
 use super::{Compared, Comparer, ComparisonTarget};
@@ -7,7 +7,7 @@ use crate::shared::report;
 use spanscore_base::model::{Explanation, Outcome, Reason, Trajectory, Want, shown_percent};
 use spanscore_base::value::{Map, Value};
 
-/// Calls shown in the details.
+/// Limit on the calls in the details.
 const SHOWN_MAX: usize = 100;
 
 /// Sum of the judged calls' scores.

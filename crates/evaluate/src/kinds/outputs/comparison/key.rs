@@ -1,4 +1,4 @@
-//! Selection of the judged part of a value: all of it, one path, or several.
+//! Selection of the judged part of a value: all of it, one path, or several paths.
 //!
 //! A path names keys with dots between and list items in brackets: `result.items[0].name`.
 
@@ -89,7 +89,7 @@ impl OutputKey {
         *self == Self::Whole
     }
 
-    /// Selects the part of an output; errors are worded as the package words them.
+    /// Selects the part of an output; error messages equal the package's.
     pub(super) fn take<'v>(&self, output: &Value<'v>) -> Result<Value<'v>, String> {
         match self {
             Self::Whole => Ok(output.clone()),
@@ -102,8 +102,8 @@ impl OutputKey {
         }
     }
 
-    /// Returns the value to split into lines: an object's entry of the judged key, else the value
-    /// itself.
+    /// Returns the value to split into lines: an object's value under the judged key, else the
+    /// value itself.
     pub(super) fn unwrap<'v, 'a>(&self, value: &'v PyValue<'a>) -> &'v PyValue<'a> {
         match self {
             Self::Path(path) if !path.is_empty() => value.get(path).unwrap_or(value),
@@ -111,7 +111,7 @@ impl OutputKey {
         }
     }
 
-    /// Checks that a line under the judged key is found again at the judged path.
+    /// Checks that a line stored under the judged key is found at the judged path.
     pub(super) fn takes_lines(&self) -> Result<(), String> {
         let Self::Path(path) = self else { return Ok(()) };
         let line: Map<'_> = [(path.as_str(), "")].into_iter().collect();
@@ -153,7 +153,7 @@ fn resolve<'v>(output: &Value<'v>, path: &str) -> Result<Value<'v>, String> {
     Ok(at.clone())
 }
 
-/// Splits a path into keys and `[digits]`; anything else in it is skipped.
+/// Splits a path into keys and `[digits]`; other characters are skipped.
 fn steps(path: &str) -> impl Iterator<Item = PathStep<'_>> {
     let mut rest = path;
     std::iter::from_fn(move || {
@@ -179,7 +179,7 @@ fn steps(path: &str) -> impl Iterator<Item = PathStep<'_>> {
     })
 }
 
-/// Returns Python's name of a value's type.
+/// Returns Python's type name of a value.
 fn kind(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "NoneType",

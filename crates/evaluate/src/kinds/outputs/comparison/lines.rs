@@ -49,7 +49,7 @@ impl Comparer {
         Ok(Compared { score, details })
     }
 
-    /// Judges a line as an output by itself, under the judged key.
+    /// Judges a line as its own output, under the judged key.
     fn one_line(
         &self,
         actual: &str,
@@ -68,7 +68,7 @@ impl Comparer {
     }
 }
 
-/// Splits a text into its lines, without those of white space alone.
+/// Splits a text into lines without blank ones.
 fn lines<'t>(text: &'t str, delimiter: &str) -> Vec<&'t str> {
     let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
     text.split(delimiter).filter(|line| !line.chars().all(is_space)).collect()

@@ -1,12 +1,11 @@
 //! Comparison of outputs with expected values, shared by `exact_match`, `contains`,
 //! `json_similarity` and `word_overlap`.
 //!
-//! In comes a trajectory: its final output, or the arguments or results of its tool calls, each of
-//! which is compared by itself. Semantics are those of UiPath's output evaluators
-//! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): numbers are printed as doubles, objects
-//! are seen as Python prints them, and a text may be judged line by line. But for `compat: uipath`
-//! an integer that no double holds stays what it is ([`NumberReading`]). Comparing texts costs the
-//! steps of its trace ([`WorkBudget`]).
+//! The input is a trajectory: its final output, or each of its tool calls' arguments or results.
+//! Semantics are those of UiPath's output evaluators (`UiPath/uipath-python`, package `uipath` 2.11
+//! to 2.14): numbers are printed as doubles, objects as Python prints them, and a text may be
+//! judged line by line. Without `compat: uipath`, integers beyond doubles stay exact
+//! ([`NumberReading`]). Comparing texts is charged to the trace's [`WorkBudget`].
 
 mod calls;
 mod key;
@@ -40,11 +39,11 @@ use spanscore_base::value::{Map, Number, Value};
 /// Method of comparison with the expected value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Method {
-    /// Equality; of texts perhaps without regard to case.
+    /// Equality, optionally ignoring case.
     Exact {
         /// True if the case of letters counts.
         case_sensitive: bool,
-        /// True if equal values are wrong.
+        /// True if equality is wrong.
         negated: bool,
     },
     /// Search for the expected text.
@@ -54,19 +53,19 @@ pub(crate) enum Method {
         /// True if finding the text is wrong.
         negated: bool,
     },
-    /// Similarity, leaf by leaf.
+    /// Similarity of each leaf.
     Similar,
-    /// Words of texts in common.
+    /// Words common to both texts.
     Words,
 }
 
 impl Method {
-    /// Returns true if the score may lie between right and wrong.
+    /// Returns true if scores between 0 and 1 are possible.
     fn is_graded(self) -> bool {
         matches!(self, Self::Similar | Self::Words)
     }
 
-    /// Returns true if it is wrong to be as expected.
+    /// Returns true if a match is wrong.
     fn is_negated(self) -> bool {
         matches!(self, Self::Exact { negated: true, .. } | Self::Contains { negated: true, .. })
     }
@@ -75,31 +74,31 @@ impl Method {
 /// Conversion of numbers before the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberReading {
-    /// All become doubles, as in the package: 2^53 + 1 is 2^53.
+    /// All become doubles, as in the package: 2^53 + 1 becomes 2^53.
     Doubles,
-    /// All that doubles hold become doubles; other integers stay exact.
+    /// Numbers within doubles become doubles; larger integers stay exact.
     Exact,
-    /// All stay as they are, to be read as text.
+    /// All stay as written, to be read as text.
     AsWritten,
 }
 
-/// Evaluator that compares final outputs, or arguments or results of tool calls.
+/// Evaluator that compares final outputs, or calls' arguments or results.
 pub(crate) struct Comparer {
     method: Method,
     subject: ComparisonSubject,
     key: OutputKey,
     numbers: NumberReading,
-    /// Delimiter of lines, if they are judged one by one.
+    /// Delimiter of lines, if these are judged separately.
     delimiter: Option<String>,
-    /// Expected value, or the error that keeps it from being compared.
+    /// Expected value, or the error that prevents the comparison.
     expected: Result<PyValue<'static>, String>,
-    /// Object or list that is the content of an expected text.
+    /// Object or list parsed from an expected text.
     expected_in_text: Option<PyValue<'static>>,
-    /// Expected value, if matchers stand in it.
+    /// Expected value, if it contains matchers.
     rules: Option<Expected>,
 }
 
-/// Settings that all kinds share.
+/// Settings common to all kinds.
 pub(crate) struct Parts {
     /// Judged content.
     pub(crate) subject: ComparisonSubject,
@@ -107,7 +106,7 @@ pub(crate) struct Parts {
     pub(crate) key: OutputKey,
     /// Conversion of numbers.
     pub(crate) numbers: NumberReading,
-    /// Delimiter of lines, if they are judged one by one.
+    /// Delimiter of lines, if these are judged separately.
     pub(crate) delimiter: Option<String>,
 }
 
@@ -143,17 +142,17 @@ pub(crate) fn read_expected(criteria: &Node) -> Result<Value<'static>, SettingsE
     }
 }
 
-/// Result of a comparison: the score, and the details that the package shows.
+/// Result of a comparison: the score, and the details shown by the package.
 struct Compared {
     score: f64,
     details: Map<'static>,
 }
 
-/// Reason why a comparison gave no score.
+/// Reason for a comparison without a score.
 enum ComparisonFailure {
-    /// Error that the package catches as an exception.
+    /// Error caught by the package as an exception.
     Error(String),
-    /// The texts are too long to be compared.
+    /// The texts exceed the budget.
     TooLarge,
 }
 
@@ -232,7 +231,7 @@ impl Comparer {
         Ok(Compared { score, details: texts(shown_expected, shown_actual) })
     }
 
-    /// Returns the expected value, and the part of an output to compare with it.
+    /// Returns the expected value, and the part of an output to be compared with it.
     fn both<'v>(
         &self,
         output: &Value<'v>,
@@ -250,7 +249,7 @@ impl Comparer {
         Ok((expected, actual))
     }
 
-    /// Judges one content; a missing value at the path is as wrong as can be.
+    /// Judges one content; a missing value at the path scores worst.
     fn judge(
         &self,
         content: &Value<'_>,
@@ -272,12 +271,12 @@ impl Comparer {
         }
     }
 
-    /// Returns true if texts are treated as the package treats them.
+    /// Returns true if texts are treated as in the package.
     fn is_compat(&self) -> bool {
         self.numbers == NumberReading::Doubles
     }
 
-    /// Returns the result where there is nothing to compare.
+    /// Returns the result for a missing value.
     fn nothing(&self) -> Compared {
         let expected = self.expected.as_ref().map(PyValue::to_text).unwrap_or_default();
         let details = [("expected", Value::from(expected)), ("actual", Value::Null)];
@@ -288,7 +287,7 @@ impl Comparer {
     }
 }
 
-/// Selects the expected part: texts are read as JSON where a part of them is asked for.
+/// Selects the expected part: texts are parsed as JSON if a part of them is selected.
 fn expected_part(
     key: &OutputKey,
     expected: Value<'static>,
@@ -305,13 +304,13 @@ fn expected_part(
     key.take(&expected).and_then(|part| numbers.of(part)).map(own)
 }
 
-/// Copies a value so that it borrows from nothing.
+/// Copies a value without borrows.
 fn own(value: PyValue<'_>) -> PyValue<'static> {
     value.into_value().map_or(PyValue::None, |value| PyValue::from(value.into_owned()))
 }
 
 impl NumberReading {
-    /// Converts the numbers within a value.
+    /// Converts all numbers in a value.
     fn of(self, value: Value<'_>) -> Result<PyValue<'_>, String> {
         Ok(match value {
             Value::Number(number) => PyValue::Number(self.number(number)?),
@@ -347,7 +346,7 @@ fn texts(expected: String, actual: String) -> Map<'static> {
     Map::from([("expected", Value::from(expected)), ("actual", actual.into())])
 }
 
-/// Counts the words of the two texts in the details.
+/// Counts the words of both texts in the details.
 fn shared_words(
     mut details: Map<'static>,
     effort: &WorkBudget,
@@ -393,8 +392,8 @@ impl CodeEvaluator for Comparer {
 }
 
 impl Comparer {
-    /// Returns the error type: judged by line, the package raises the errors outside single lines
-    /// that it otherwise catches.
+    /// Returns the error type. In line mode, the package raises errors outside single lines that it
+    /// catches otherwise.
     fn error_type(&self) -> &'static str {
         if self.delimiter.is_some() { "criteria_error" } else { "evaluator_error" }
     }
@@ -409,7 +408,7 @@ impl Comparer {
         words
     }
 
-    /// Describes the parts of an output that are not as expected.
+    /// Describes the differences of an output.
     fn differing(&self, output: &Value<'_>) -> Explanation {
         if let Some(rules) = &self.rules {
             return self.broken_rules(rules, output);

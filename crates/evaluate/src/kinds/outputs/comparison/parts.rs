@@ -1,26 +1,25 @@
-//! Description of the differences between two values, in words.
+//! Description of the differences of two values.
 
 use crate::shared::pairing::counted;
 use crate::shared::report;
 use spanscore_base::model::Explanation;
 use spanscore_base::value::python::{PyStr, PyValue};
 
-/// Steps that finding the differences may take: a value looked at, or a few keys.
+/// Limit on the steps to find differences: a visited value, or a few keys.
 const STEPS_MAX: usize = 100_000;
-/// Differences that are described; those beyond are not searched for.
+/// Limit on described differences; further ones are not searched for.
 const PARTS_MAX: usize = 16;
 
 /// Walk over two values in parallel.
 struct Walk {
     steps_left: usize,
-    /// True if entries that were not expected count.
+    /// True if unexpected entries count.
     extra: bool,
     path: Vec<String>,
     found: Vec<String>,
 }
 
-/// Describes the parts of `actual` that are not as expected; shows only names that stand in
-/// `expected`.
+/// Describes the parts of `actual` that differ; shows only names from `expected`.
 pub(super) fn differing(expected: &PyValue<'_>, actual: &PyValue<'_>, extra: bool) -> Explanation {
     let mut walk = Walk { steps_left: STEPS_MAX, extra, path: Vec::new(), found: Vec::new() };
     walk.compare(expected, actual);

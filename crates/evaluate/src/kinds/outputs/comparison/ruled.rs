@@ -1,4 +1,4 @@
-//! Comparison with expected values in which matchers stand.
+//! Comparison with expected values that contain matchers.
 
 use super::similarity::{self, Leaves};
 use super::{Compared, Comparer, ComparisonFailure, Method, NumberReading, texts};
@@ -11,7 +11,7 @@ use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::python::PyValue;
 use spanscore_base::value::{Map, Value};
 
-/// Steps that describing the differences may take.
+/// Limit on the steps to describe the differences.
 const STEPS_MAX: u64 = 1_000_000;
 
 impl Comparer {
@@ -67,7 +67,7 @@ impl Comparer {
         Ok(Compared { score, details })
     }
 
-    /// Describes the parts of an output that break a rule.
+    /// Describes the parts of an output that violate a rule.
     pub(super) fn broken_rules(&self, rules: &Expected, output: &Value<'_>) -> Explanation {
         let Some(part) = self.subject.part(output, true) else {
             return Explanation::plain("; it is not there");
@@ -76,11 +76,11 @@ impl Comparer {
         let effort = WorkBudget::new(STEPS_MAX);
         let matching = MatchContext { options: &options, effort: &effort };
         let read = read_text(&part);
-        let complaints = matching.complaints_of(rules, read.as_ref().unwrap_or(&part));
+        let mismatches = matching.mismatches_of(rules, read.as_ref().unwrap_or(&part));
         let mut words = Explanation::default();
-        report::few(&mut words, complaints, |words, (path, complaint)| {
+        report::few(&mut words, mismatches, |words, (path, mismatch)| {
             let place = if path.is_empty() { "it".to_owned() } else { format!("`{path}`") };
-            words.push(&format!("{place} {complaint}"));
+            words.push(&format!("{place} {mismatch}"));
         });
         words
     }
@@ -90,8 +90,8 @@ impl Comparer {
         ArgumentMatcher { case_insensitive, ..ArgumentMatcher::default() }
     }
 
-    /// Compares leaf by leaf; a matcher is one leaf. A text that is JSON is read where an object or
-    /// a list is expected, and where a matcher does not hold for the text itself.
+    /// Compares each leaf; a matcher is one leaf. A text of JSON is parsed if an object or a list
+    /// is expected, or if a matcher fails on the text itself.
     fn leaves(
         &self,
         matching: &MatchContext<'_>,

@@ -54,7 +54,7 @@ pub(crate) struct ComparisonSettings<C> {
 /// Expected value.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The help for an unknown setting looks up what belongs below `criteria` by this name.
+// The help for an unknown setting searches the settings of `criteria` by this name.
 #[schemars(rename = "Criteria")]
 pub(crate) struct ExpectedValue {
     /// Any value.
@@ -66,8 +66,7 @@ impl<C> ComparisonSettings<C> {
     /// Splits the settings into the shared parts and the criteria.
     ///
     /// # Errors
-    /// Settings that do not go together, or without criteria; `node` is where they stand as a user
-    /// wrote them.
+    /// Returns an error for incompatible settings or missing criteria, located at `node`.
     pub(crate) fn into_parts(
         self,
         definition: &Definition,
@@ -87,15 +86,15 @@ impl<C> ComparisonSettings<C> {
     }
 }
 
-/// Kind that compares texts, as data; `C` are its criteria.
+/// Definition of a kind that compares texts; `C` is its criteria.
 pub(crate) struct TextComparison<C> {
     /// Name of the kind in the UiPath package, such as `exact-match`.
     pub(crate) type_id: &'static str,
-    /// Comparison under these settings.
+    /// Comparison method for these settings.
     pub(crate) method: fn(TextSettings) -> Method,
     /// Expected value of the criteria.
     pub(crate) expected: fn(C) -> Value<'static>,
-    /// Reader of the expected value as the UiPath package reads it.
+    /// Parser of the expected value for `compat: uipath`.
     pub(crate) compat: fn(&Node) -> Result<Value<'static>, SettingsError>,
 }
 
@@ -135,10 +134,10 @@ pub(crate) struct TextSettings {
 }
 
 impl TextSettings {
-    /// Reads them as the UiPath package does.
+    /// Reads the settings as the UiPath package does.
     ///
     /// # Errors
-    /// A value that is no Boolean.
+    /// Returns an error for a value that is no Boolean.
     fn read_compat(definition: &Definition) -> Result<Self, SettingsError> {
         Ok(Self {
             case_sensitive: definition.flag(Flag("case_sensitive", "caseSensitive"))?,

@@ -4,7 +4,7 @@ use spanscore_base::model::WorkBudget;
 use spanscore_base::value::Number;
 use spanscore_base::value::python::PyValue;
 
-/// Leaves of the expected value: the sum of their matches, each 0 to 1, and their number.
+/// Leaves of the expected value: their number, and the sum of their matches from 0 to 1.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Leaves {
     pub(super) matched: f64,
@@ -12,7 +12,7 @@ pub(super) struct Leaves {
 }
 
 impl Leaves {
-    /// Returns the matched share; 1 where nothing is expected.
+    /// Returns the matched share; 1 without expected leaves.
     pub(super) fn share(self) -> f64 {
         if self.total == 0.0 { 1.0 } else { clamp(self.matched / self.total) }
     }
@@ -23,7 +23,7 @@ impl Leaves {
     }
 }
 
-/// Compares two values; `None` where that takes more steps than are left.
+/// Compares two values; `None` if the budget does not suffice.
 pub(super) fn compare(
     expected: &PyValue<'_>,
     actual: &PyValue<'_>,
@@ -34,7 +34,7 @@ pub(super) fn compare(
     match (expected, actual) {
         (V::Number(expected), V::Number(actual)) => leaf(numbers(expected, actual)),
         (V::Dict(entries), V::Dict(found)) => {
-            // An upper bound: a linear search for each key.
+            // An upper bound: each key is searched for linearly.
             take(effort, entries.len().checked_mul(found.len())?)?;
             let mut sum = Leaves::default();
             for (key, value) in entries {
@@ -93,7 +93,7 @@ fn numbers(expected: &Number, actual: &Number) -> f64 {
     if let (Number::Float(expected), Number::Float(actual)) = (expected, actual) {
         return doubles(*expected, *actual);
     }
-    // One is an integer that no double holds. The closeness of different numbers stays below 1.
+    // One is an integer beyond doubles. The closeness of different numbers stays below 1.
     const ALMOST: f64 = 1.0 - f64::EPSILON / 2.0;
     let closeness = match expected.as_f64() {
         double if double.is_finite() => doubles(double, actual.as_f64()),
@@ -110,7 +110,7 @@ fn doubles(expected: f64, actual: f64) -> f64 {
     clamp(1.0 - (expected - actual).abs() / expected.abs())
 }
 
-/// Returns the quotient of numbers that may be larger than any double.
+/// Returns the quotient of numbers that may exceed the range of doubles.
 fn ratio(one: &Number, other: &Number) -> f64 {
     // The leading digits, and the number of digits after them.
     let scaled = |number: &Number| -> (f64, i32) {

@@ -1,8 +1,8 @@
 //! Stems of English words by Porter's algorithm, with the extensions of NLTK's default mode.
 //!
-//! In comes a word of lower-case ASCII letters and digits, out goes its stem: `connections` and
-//! `connected` become `connect`. Of the rules of a step the first whose suffix the word has
-//! decides, whether its condition holds or not. Every step takes time in proportion to the word.
+//! The input is a word of lower-case ASCII letters and digits: `connections` and `connected` become
+//! `connect`. In each step the first rule with a matching suffix decides, even if its condition
+//! fails. Every step is linear in the word.
 
 /// Irregular words with their stems.
 const IRREGULAR: &[(&str, &str)] = &[
@@ -24,7 +24,7 @@ const IRREGULAR: &[(&str, &str)] = &[
     ("succeed", "succeed"),
 ];
 
-/// Suffix, what replaces it, and the condition on what stands before it.
+/// Suffix, its replacement, and the condition on the part before it.
 type SuffixRule = (&'static str, &'static str, fn(&str) -> bool);
 
 const PLURALS: &[SuffixRule] =
@@ -52,7 +52,7 @@ const DOUBLE_SUFFIXES: &[SuffixRule] = &[
     ("iviti", "ive", is_measured),
     ("biliti", "ble", is_measured),
     ("fulli", "ful", is_measured),
-    // The `l` counts as part of the stem, so that a vowel before it is a measure.
+    // The `l` belongs to the stem, so that a vowel before it counts in the measure.
     ("logi", "log", has_vowel),
 ];
 
@@ -123,7 +123,7 @@ fn apply(word: &mut String, rules: &[SuffixRule]) {
     }
 }
 
-/// Strips the endings of the past and of the participles.
+/// Strips the endings of past tense and participles.
 fn strip_past(word: &mut String) {
     if let Some(stem) = word.strip_suffix("ied") {
         let kept = if word.len() == 4 { "ie" } else { "i" };
@@ -158,7 +158,7 @@ fn always(_: &str) -> bool {
     true
 }
 
-/// Tells the consonants in a word: a `y` is one unless it follows one.
+/// Returns for each letter true if it is a consonant: a `y` is one unless it follows one.
 fn consonants(word: &str) -> impl Iterator<Item = bool> {
     let mut before = false;
     word.bytes().map(move |byte| {
@@ -171,7 +171,7 @@ fn consonants(word: &str) -> impl Iterator<Item = bool> {
     })
 }
 
-/// Counts the vowels, or runs of them, that a consonant follows.
+/// Counts runs of vowels followed by a consonant.
 fn measure(stem: &str) -> usize {
     consonants(stem).zip(consonants(stem).skip(1)).filter(|(one, next)| !one && *next).count()
 }
@@ -192,8 +192,8 @@ fn ends_in_consonant(word: &str) -> bool {
     consonants(word).last().unwrap_or(false)
 }
 
-/// Returns true for an end of consonant, vowel, and a consonant other than `w`, `x` and `y`; of two
-/// letters for a vowel and a consonant.
+/// Returns true if a word ends with consonant, vowel, and a consonant other than `w`, `x` and `y`;
+/// for two letters, with vowel and consonant.
 fn ends_cvc(word: &str) -> bool {
     let start = word.len().saturating_sub(3);
     let end: Vec<bool> = consonants(word).skip(start).collect();

@@ -1,4 +1,4 @@
-//! Subject of a comparison: the final output, or arguments or results of tools, or a part of them.
+//! Subject of a comparison: the final output, tools' arguments or results, or a part of them.
 
 use std::borrow::Cow;
 
@@ -29,24 +29,24 @@ pub(crate) enum ComparisonTarget {
 pub(crate) struct ComparisonSubject {
     /// Judged content.
     pub(crate) target: ComparisonTarget,
-    /// Tools whose calls are judged; all where empty.
+    /// Tools with judged calls; empty for all tools.
     pub(crate) tools: Vec<String>,
-    /// Path to the compared value within it.
+    /// Path to the compared value in the content.
     pub(crate) path: Option<Path>,
 }
 
-/// Content of a call that is judged.
+/// Judged content of a call.
 pub(super) enum CallContent<'c, 'a> {
     /// A value.
     Value(Cow<'c, Value<'a>>),
-    /// Nothing: the call failed, without an error text.
+    /// No content: the call failed without an error text.
     Nothing,
-    /// Content that the telemetry does not hold.
+    /// Unrecorded content.
     NotRecorded,
 }
 
 impl ComparisonSubject {
-    /// Checks that the settings go together.
+    /// Checks that the settings are compatible.
     pub(crate) fn checked(self, key: &OutputKey, place: Place) -> Result<Self, SettingsError> {
         let of_calls = self.target != ComparisonTarget::FinalOutput;
         if !of_calls && !self.tools.is_empty() {
@@ -60,7 +60,7 @@ impl ComparisonSubject {
         Ok(self)
     }
 
-    /// Returns the facts that it reads.
+    /// Returns the facts needed.
     pub(super) fn facts(&self) -> Facts {
         Facts {
             final_output: self.target == ComparisonTarget::FinalOutput,
@@ -90,7 +90,7 @@ impl ComparisonSubject {
         }
     }
 
-    /// Returns the reason for a call whose content is not recorded.
+    /// Returns the reason for unrecorded content.
     pub(super) fn reason(&self) -> Reason {
         match self.target {
             ComparisonTarget::FinalOutput => Reason::FinalOutputNotRecorded,
@@ -108,9 +108,8 @@ impl ComparisonSubject {
         }
     }
 
-    /// Returns the compared part of a content; `None` where nothing stands at the path. A text that
-    /// is JSON (or a Python object or list) is parsed where a path leads into it, and otherwise
-    /// unless `keeps_text`.
+    /// Returns the compared part of a content; `None` if the path has no value. A text of JSON, or
+    /// of a Python object or list, is parsed if a path leads into it or `keeps_text` is false.
     pub(crate) fn part<'v>(
         &self,
         content: &'v Value<'_>,

@@ -1,9 +1,9 @@
-//! Words that two texts share, as the Agent Development Kit counts them (ROUGE-1).
+//! Words common to two texts, as counted by the Agent Development Kit (ROUGE-1).
 //!
 //! Semantics are those of `google/adk-python`, `evaluation/final_response_match_v1.py` of version
-//! 2.13: texts in NFKC and lower case; words of ASCII as `rouge_score` stems them; a character of
-//! Chinese, Japanese or Korean is a word, and so is a base character of Thai, Lao, Khmer or Burmese
-//! with its marks.
+//! 2.13. Texts are in NFKC and lower case. ASCII words are stemmed like `rouge_score`'s. Each
+//! character of Chinese, Japanese or Korean is a word, as is each base character of Thai, Lao,
+//! Khmer or Burmese with its marks.
 
 use hashbrown::HashMap;
 use icu_normalizer::ComposingNormalizerBorrowed;
@@ -13,12 +13,12 @@ use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 use super::stem::stem;
 use spanscore_base::model::WorkBudget;
 
-/// Longest word that stays as it is.
+/// Longest word that is not stemmed.
 const UNSTEMMED_MAX: usize = 3;
-/// Steps of normalising, stemming and counting a byte of text.
+/// Steps to normalize, stem and count a byte of text.
 const STEPS_PER_BYTE: usize = 32;
 
-/// Number of words in two texts, and of those that both have, each as often as both have it.
+/// Number of words in two texts, and in their multiset intersection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SharedWords {
     pub(super) shared: usize,
@@ -27,12 +27,12 @@ pub(super) struct SharedWords {
 }
 
 impl SharedWords {
-    /// Returns the share of all words of a text that the other has, too; 0 of none.
+    /// Returns the common words as a share of `count` words; 0 without words.
     pub(super) fn of(&self, count: usize) -> f64 {
         self.shared as f64 / count.max(1) as f64
     }
 
-    /// Returns the harmonic mean of both shares, 0 where nothing is shared.
+    /// Returns the harmonic mean of both shares; 0 without common words.
     pub(super) fn f_measure(&self) -> f64 {
         let precision = self.of(self.actual);
         let recall = self.of(self.expected);
@@ -40,7 +40,7 @@ impl SharedWords {
     }
 }
 
-/// Counts the words of two texts; `None` if they are too long to be compared.
+/// Counts the words of two texts; `None` if the budget does not suffice.
 pub(super) fn compare(expected: &str, actual: &str, effort: &WorkBudget) -> Option<SharedWords> {
     let bytes = expected.len().saturating_add(actual.len());
     if !effort.spend(bytes.saturating_mul(STEPS_PER_BYTE)) {
@@ -63,15 +63,15 @@ pub(super) fn compare(expected: &str, actual: &str, effort: &WorkBudget) -> Opti
     Some(found)
 }
 
-/// Place of a character among words.
+/// Role of a character in a word.
 enum WordPart {
-    /// Word by itself.
+    /// Word of one character.
     Single,
-    /// First of a word.
+    /// First character of a word.
     First,
-    /// Part of the word before it, or the first of one.
+    /// Continuation of a word, or its first character.
     Further,
-    /// Between words.
+    /// Separator.
     Between,
 }
 

@@ -1,4 +1,4 @@
-//! Builder of the evaluator from its settings: every error is found here, with its place.
+//! Construction of the evaluator from its settings: every error is found here, with its location.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use spanscore_detect::limits::FINDINGS_MAX;
 use spanscore_detect::pack::config::{DetectorConfig, PackConfig, compile};
 use spanscore_detect::pack::{self, Pack, names};
 
-/// Reads and checks the settings of one evaluator.
+/// Reads and validates the settings of one evaluator.
 pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     let config: OutputRulesConfig = node.read()?;
     check_limits(&config, node)?;
@@ -31,7 +31,7 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     let mut packs =
         packs(&config, bundle, iris_like).map_err(|error| error.at(node.place_of("packs")))?;
     add_pack_rules(&mut rules, &packs, bundle);
-    // The source runs custom rules in their own bundle alone.
+    // The source runs custom rules only in their own bundle.
     if !iris_like || bundle == Bundle::Custom {
         custom(&config, node, &mut rules, iris_like)?;
     }
@@ -106,7 +106,7 @@ fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, Set
     }
 }
 
-/// Applies the severities of a profile; those that the config names come after.
+/// Applies the severities of a profile; the config's own override them.
 fn profile(config: &OutputRulesConfig, rules: &mut [OutputRule]) {
     if config.profile != TextProfile::CustomerData {
         let stub = rules.iter_mut().filter(|rule| rule.name == names::STUB);
@@ -114,7 +114,7 @@ fn profile(config: &OutputRulesConfig, rules: &mut [OutputRule]) {
     }
 }
 
-/// Returns the kinds of findings that do not count: those of the profile and of the config.
+/// Returns the finding kinds that do not count, by the profile and the config.
 fn skip_kinds(config: &OutputRulesConfig) -> Vec<String> {
     let of_profile = config.profile.skipped_kinds().iter().map(|kind| (*kind).to_owned());
     of_profile.chain(config.skip_kinds.iter().cloned()).collect()
@@ -147,7 +147,7 @@ fn packs(
     Ok(packs)
 }
 
-/// Builds a pack of phrases: whole words, any white space between them.
+/// Builds a pack of phrases: whole words, separated by any white space.
 fn phrases(rule: &str, list: &[String]) -> PackConfig {
     let detectors = list.iter().filter(|phrase| !phrase.trim().is_empty()).map(|phrase| {
         let words: Vec<String> = phrase.split_whitespace().map(regex::escape).collect();
@@ -167,7 +167,7 @@ fn phrases(rule: &str, list: &[String]) -> PackConfig {
     PackConfig { name: rule.to_owned(), detectors: detectors.collect(), ..PackConfig::default() }
 }
 
-/// Adds the rules that only a pack of the config names.
+/// Adds the rules named only in a custom pack.
 fn add_pack_rules(rules: &mut Vec<OutputRule>, packs: &[Arc<Pack>], bundle: Bundle) {
     const BUILT_IN: [&str; 5] =
         [names::PII, names::BLOCKLIST, names::INJECTION, names::STUB, names::REFUSAL];

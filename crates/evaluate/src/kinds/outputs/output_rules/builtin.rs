@@ -1,7 +1,7 @@
 //! Built-in rules of the default behaviour.
 //!
-//! Same names, weights and thresholds as the source's; judged by characters, words and sentences of
-//! any script, and by the default packs. A rule that cannot judge is skipped, never passed.
+//! Names, weights and thresholds equal the source's. Rules judge by characters, words and sentences
+//! of any script, and by the default packs. A rule that cannot judge is skipped, never passed.
 
 use super::merged::merged;
 use super::rule::{OutputRule, RuleSubject, Verdict};
@@ -12,7 +12,7 @@ use spanscore_detect::pack::{Finding, names};
 
 /// Returns the rules of a bundle in the source's order.
 ///
-/// Rules that judge an answer as such join where `target` is one.
+/// Rules for answers are included if `target` is one.
 pub(super) fn rules(bundle: Bundle, set: &Thresholds, target: TextTarget) -> Vec<OutputRule> {
     let is_answer = matches!(target, TextTarget::FinalOutput | TextTarget::Attribute);
     match bundle {
@@ -69,7 +69,7 @@ fn completeness(set: &Thresholds, is_answer: bool) -> Vec<OutputRule> {
     rules
 }
 
-/// Returns true if a short text may be all there is to say.
+/// Returns true if a short text may be a full answer.
 fn may_be_short(s: &RuleSubject<'_>) -> bool {
     s.fault().is_none()
 }
@@ -78,7 +78,7 @@ fn short() -> Verdict {
     Verdict::skipped("short, and nothing tells that it lacks something", "a short answer")
 }
 
-/// Fails an answer that is cut off, announces, promises or refuses, or is empty.
+/// Fails an answer that is truncated, announces, promises or refuses, or is empty.
 fn complete_answer(s: &RuleSubject<'_>) -> Verdict {
     match s.fault() {
         Some(fault) => Verdict::binary(false, fault.words().into()),
@@ -140,7 +140,7 @@ fn safety() -> Vec<OutputRule> {
     ]
 }
 
-/// Judges by the detectors of a rule's name: fails if one hits.
+/// Judges by the detectors under a rule's name: fails if one matches.
 pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some: &str) -> Verdict {
     if s.nothing_found() {
         return Verdict::binary(true, none.into());
@@ -176,7 +176,7 @@ pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some
         return Verdict { critical, ..Verdict::binary(false, "".into()) };
     }
     let findings = merged(findings, s.findings_max);
-    // Kinds that lost all their places in the merge are left out of the message.
+    // Kinds without findings after the merge are left out of the message.
     let kinds = kinds.into_iter().filter(|kind| {
         placeless.contains(kind) || findings.iter().any(|finding| finding.kind == *kind)
     });
@@ -207,6 +207,6 @@ fn limited(s: &RuleSubject<'_>, what: &str, value: f64, most: f64) -> Verdict {
     let passed = value <= most;
     let score = if passed { 1.0 } else { (1.0 - (value - most) / most).max(0.0) };
     let message = s.say(|| format!("{value:.4} {what}, at most {most} wanted"));
-    // A limit of 0 leaves no scale: anything above it scores 0.
+    // A limit of 0 gives no scale: anything above it scores 0.
     Verdict::scored(passed, if score.is_nan() { 0.0 } else { score }, message)
 }

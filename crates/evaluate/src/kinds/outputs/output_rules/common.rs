@@ -1,7 +1,7 @@
-//! Stop words, which tell nothing of a text's topic, and words of denial.
+//! Tables of stop words, which carry no topic, and of negations.
 //!
-//! In goes a word in lower case, out come its marks: words in ASCII letters are found in a perfect
-//! hash table by one probe, others by their text.
+//! The input is a lower-case word, the output its marks. ASCII words are found in a perfect hash
+//! table with one probe, others by their text.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 
 use spanscore_detect::bytes::first_eight;
 
-/// Stop words, in the languages most written.
+/// Stop words of the most written languages.
 const STOP: &str = "a about after all also am an and any are as at be been but by can could de del \
     der des did die do does el en es est et for from had has have he her him his how i if im in \
     into is it its itself je la las le les let los me my ne no nor not of on or our out please que \
@@ -19,21 +19,21 @@ const STOP: &str = "a about after all also am an and any are as at be been but b
     какое где когда есть wie was wer wo ist sind ein eine das den dem mit von im para por con como \
     qual quais uma um os dos das em quoi quel quelle comment pourquoi";
 
-/// Words of denial.
+/// Negations.
 const DENIAL: &str = "not no never cannot nicht kein keine pas nunca jamais não non не нет niet";
 
-/// Perfect hash table of the ASCII words: each at its [`slot`](Self::slot), in lower case as
-/// [`first_eight`] gives it, with its marks in bits that ASCII leaves free; 0 where free.
+/// Perfect hash table of the ASCII words, each at its [`slot`](Self::slot), encoded by
+/// [`first_eight`] with its marks in bits unused by ASCII; 0 marks a free slot.
 pub(super) struct Common {
     slots: Box<[u64; COMMON_SLOTS]>,
-    /// Odd factor under which no two words share a slot.
+    /// Odd factor without collisions of any two words.
     factor: u64,
 }
 
 const COMMON_SLOTS: usize = 1 << 12;
 /// Mark of a stop word.
 pub(super) const IS_STOP: u64 = 1 << 63;
-/// Mark of a word of denial.
+/// Mark of a negation.
 pub(super) const IS_DENIAL: u64 = 1 << 55;
 
 pub(super) static COMMON: LazyLock<Common> = LazyLock::new(|| {
@@ -73,7 +73,7 @@ impl Common {
         free
     }
 
-    /// Returns the marks [`IS_STOP`] and [`IS_DENIAL`] of a word of so many bytes.
+    /// Returns the marks [`IS_STOP`] and [`IS_DENIAL`] of a word of `length` bytes.
     #[inline(always)]
     pub(super) fn marks(&self, word: u64, length: usize) -> u64 {
         let found = self.slots[self.slot(word)];
@@ -89,7 +89,7 @@ pub(super) fn is_stop(word: &str) -> bool {
     STOPS.contains(word)
 }
 
-/// Returns true for a word of denial.
+/// Returns true for a negation.
 pub(super) fn denies(word: &str) -> bool {
     DENIAL.split_ascii_whitespace().any(|denial| denial == word)
 }

@@ -1,17 +1,17 @@
 //! Merge of overlapping findings of one rule in one text.
 //!
-//! In go the findings of all detectors, out come those that stand apart: of overlapping ones the
-//! one of the most specific kind stays, of several of a kind the longest, of these the first.
+//! The input is the findings of all detectors, the output non-overlapping ones: of overlapping ones
+//! the most specific kind stays, then the longest, then the first.
 
 use spanscore_detect::pack::Finding;
 
-/// General kinds, which yield to any other kind at the same place; the most general last.
+/// General kinds, replaced by any other kind at the same place; the most general is last.
 const GENERAL: [&str; 8] = [
     "API Key", "Cloud Token", "Password", "National Id", "Tax Id", "Bank Account", "Phone",
     "Assigned Secret",
 ];
 
-/// Merges findings, and keeps at most `each_max` of each kind, in the order of their places.
+/// Merges findings, and keeps at most `each_max` of each kind, in text order.
 pub(super) fn merged(mut findings: Vec<Finding>, each_max: usize) -> Vec<Finding> {
     findings.sort_by_key(|finding| finding.range.start);
     let mut apart: Vec<Finding> = Vec::new();

@@ -1,10 +1,10 @@
-//! Kind `output_rules`: rules over the agent's output and its tools' results, without a model.
+//! `output_rules`: rules for the agent's output and its tools' results, without a model.
 //!
-//! In goes a trajectory, out comes the weighted mean of the rules of a bundle over the text that
-//! `target` names, with each rule's result and every finding in the details. A failed critical rule
-//! fails the evaluation whatever the mean says. Detectors are data (`spanscore_detect`); the
-//! built-in rules stand in [`builtin`], the source's own behaviour (`compat: iris`) in [`iris`].
-//! Limits are in [`limits`]; everything is linear in the text.
+//! The score is the weighted mean of a bundle's rules over the texts of `target`; the details have
+//! each rule's result and all findings. A failed critical rule fails the evaluation at any mean.
+//! Detectors are data (`spanscore_detect`); [`builtin`] has the built-in rules, [`iris`] the
+//! source's own behaviour (`compat: iris`), [`limits`] the limits. Everything is linear in the
+//! text.
 
 mod answer;
 mod build;
@@ -68,7 +68,7 @@ struct OutputRules {
     rules: Vec<OutputRule>,
     packs: Vec<Arc<Pack>>,
     skip_kinds: Vec<String>,
-    /// Findings listed of each kind and text.
+    /// Limit on listed findings of each kind and text.
     findings_max: usize,
     /// Rules whose built-in detectors the config replaces.
     replaced: Vec<&'static str>,
@@ -84,7 +84,7 @@ impl CodeEvaluator for OutputRules {
         matches!(self.target, TextTarget::ToolArguments | TextTarget::ToolResults)
     }
 
-    /// Returns true: a failure found in part of the texts stands.
+    /// Returns true: a failure found in some of the texts is final.
     fn stands_unfinished(&self) -> bool {
         true
     }

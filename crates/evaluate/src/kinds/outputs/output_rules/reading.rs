@@ -1,4 +1,4 @@
-//! Text with its derived forms (words, keys, sentences), each computed once, on first use.
+//! Text with derived forms (words, keys, sentences), each computed once, on first use.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 use super::words::{Keys, Words, ascii_words};
 use crate::shared::sentences::units;
 
-/// Text that rules judge, or compare the judged text with.
+/// Text judged by rules, or compared with the judged one.
 #[derive(Default)]
 pub(super) struct Reading<'t> {
-    /// Text itself.
+    /// The original text.
     pub(super) text: Cow<'t, str>,
     words: OnceLock<Words>,
     keys: OnceLock<Keys>,
@@ -20,12 +20,12 @@ pub(super) struct Reading<'t> {
 }
 
 impl<'t> Reading<'t> {
-    /// Wraps a text; nothing is computed yet.
+    /// Wraps a text without computing anything.
     pub(super) fn new(text: impl Into<Cow<'t, str>>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Returns true if there is nothing but white space.
+    /// Returns true if the text has only white space.
     pub(super) fn is_blank(&self) -> bool {
         self.text.trim().is_empty()
     }
@@ -45,7 +45,7 @@ impl<'t> Reading<'t> {
         self.units.get_or_init(|| units(&self.text))
     }
 
-    /// Returns the words of more than two characters that JavaScript's `\w` sees, in lower case.
+    /// Returns the lower-case words of over two characters as defined by JavaScript's `\w`.
     pub(super) fn ascii_words(&self) -> &[u64] {
         self.ascii_words.get_or_init(|| {
             if self.text.is_ascii() {

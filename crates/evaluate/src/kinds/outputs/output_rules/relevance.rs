@@ -1,8 +1,8 @@
-//! Rules of the bundle `relevance`: an answer against its question.
+//! Rules of the bundle `relevance`: an answer compared with its question.
 //!
-//! In go an answer and the question, out come verdicts by shared words. Words can tell that an
-//! answer refuses, promises, echoes or speaks of something else, and mostly that it is to the
-//! point; where they cannot (a translation, code, another language) a rule is skipped.
+//! Verdicts derive from common words. Words can show that an answer refuses, promises, echoes or
+//! has another topic, and usually that it is relevant. A rule is skipped if they cannot, as for a
+//! translation, code or another language.
 
 use super::builtin::detected;
 use super::reading::Reading;
@@ -10,7 +10,7 @@ use super::rule::{OutputRule, RuleSubject, Verdict};
 use super::settings::Thresholds;
 use spanscore_detect::pack::names;
 
-/// Returns the rules in their order; those that judge an answer as such only where `is_answer`.
+/// Returns the rules in order; those for answers only if `is_answer`.
 pub(super) fn rules(set: &Thresholds, is_answer: bool) -> Vec<OutputRule> {
     let keywords = set.keyword_overlap;
     let topic = set.topic_consistency;
@@ -30,19 +30,19 @@ pub(super) fn rules(set: &Thresholds, is_answer: bool) -> Vec<OutputRule> {
     rules
 }
 
-/// Share of the input's words below which words alone cannot tell, unless the config sets one.
+/// Default share of the input's words below which words are inconclusive.
 const OVERLAP: f64 = 0.35;
-/// Share of the sentences below which words alone cannot tell, unless the config sets one.
+/// Default share of the sentences below which words are inconclusive.
 const TOPIC: f64 = 0.10;
-/// Least content words for a text without any word of the input to be off topic; the next one,
-/// least words of the input.
+/// Fewest content words of an off-topic text without any word of the input, then fewest words of
+/// that input.
 const BESIDE_WORDS: usize = 8;
 const ASKED_WORDS: usize = 5;
-/// Content words up to which an answer may be all there is to say.
+/// Most content words of a short answer that may be complete.
 const TERSE_WORDS: usize = 3;
 
 /// Fails an answer that misses the question: a refusal, a promise, an echo, another topic. Passes a
-/// terse one, and one that shares words with the question; the rest is skipped as unknown.
+/// short one, and one with words of the question; others are skipped.
 fn answers_question(s: &RuleSubject<'_>) -> Verdict {
     if let Some(fault) = s.fault().filter(|fault| fault.is_beside_the_point()) {
         return Verdict::binary(false, fault.words().into());
@@ -61,12 +61,12 @@ fn answers_question(s: &RuleSubject<'_>) -> Verdict {
     Verdict::skipped("words cannot tell", CANNOT_TELL)
 }
 
-/// Bytes up to which an answer may be all there is to say.
+/// Most bytes of a short answer that may be complete.
 const TERSE_BYTES: usize = 24;
 const CANNOT_TELL: &str = "too few words in common to tell: a translation, a paraphrase, code";
 
-/// Returns true if a text that shares no word with the input is off topic: it is prose of the same
-/// script, both are long enough, and the input asks for no text that uses other words.
+/// Returns true if a text without words of the input is off topic: it is prose of the same script,
+/// both are long enough, and the input requests no text with other words.
 fn is_beside(s: &RuleSubject<'_>, input: &Reading<'_>) -> bool {
     const MADE: [&str; 24] = [
         "translat", "summar", "write", "rewrite", "paraphras", "refactor", "answer in", "poem",
@@ -129,7 +129,7 @@ fn topic_consistency(s: &RuleSubject<'_>, wanted: Option<f64>, words_min: f64) -
     let mut connected = 0;
     let mut next = 0;
     for (&key, &place) in words.keys.iter().zip(&words.places) {
-        // Only the first word of each unit that the input shares counts.
+        // Only the first word of each unit that occurs in the input counts.
         if units.get(next).is_none_or(|unit| place < unit.start) || asked.find(key).is_none() {
             continue;
         }

@@ -9,7 +9,7 @@ use super::reading::Reading;
 use spanscore_detect::Severity;
 use spanscore_detect::pack::{Finding, Hit, Pack, Scan};
 
-/// Subject of a rule: the judged text, and all that it is compared with.
+/// Subject of a rule: the judged text, and the data compared with it.
 pub(super) struct RuleSubject<'t> {
     /// Judged text.
     pub(super) reading: &'t Reading<'t>,
@@ -23,15 +23,15 @@ pub(super) struct RuleSubject<'t> {
     pub(super) prompt_tokens: Option<f64>,
     /// Tokens of the replies.
     pub(super) completion_tokens: Option<f64>,
-    /// True if messages are wanted.
+    /// True if messages are requested.
     pub(super) explain: bool,
     /// Findings of the detectors, one entry per pack.
     pub(super) scans: Vec<Arc<Scan>>,
     /// Packs of `scans`.
     pub(super) packs: &'t [Arc<Pack>],
-    /// Kinds of findings that do not count.
+    /// Finding kinds that do not count.
     pub(super) skip_kinds: &'t [String],
-    /// Findings listed of each kind.
+    /// Limit on listed findings of each kind.
     pub(super) findings_max: usize,
     /// Rules whose built-in detectors the config replaces.
     pub(super) replaced: &'t [&'static str],
@@ -44,23 +44,23 @@ pub(super) struct RuleSubject<'t> {
 pub(super) struct Verdict {
     /// True if the rule passed.
     pub(super) passed: bool,
-    /// Score, 0 to 1; NaN where the source gives NaN.
+    /// Score, 0 to 1; NaN if the source gives NaN.
     pub(super) score: f64,
-    /// Message for a person; empty when not wanted.
+    /// Message for a person; empty if not requested.
     pub(super) message: Cow<'static, str>,
-    /// True if the message quotes the text. All others hold numbers, and words of the config.
+    /// True if the message quotes the text; others have only numbers and words of the config.
     pub(super) quotes: bool,
     /// Reason why the rule could not judge.
     pub(super) skip: Option<Cow<'static, str>>,
-    /// Reason why not all of the text was searched: the rest could have failed the rule.
+    /// Reason why a part of the text was not searched, which could have failed the rule.
     pub(super) unsearched: Option<String>,
-    /// True if a detector hit that is critical by itself.
+    /// True if a critical detector matched.
     pub(super) critical: bool,
-    /// Findings, each with its place in the text.
+    /// Findings with their places in the text.
     pub(super) findings: Vec<Finding>,
 }
 
-/// Function that judges one text.
+/// Function that checks one text.
 pub(super) type RuleCheck = Box<dyn Fn(&RuleSubject<'_>) -> Verdict + Send + Sync>;
 
 /// Named check with weight and severity.
@@ -90,7 +90,7 @@ impl OutputRule {
         }
     }
 
-    /// Makes the rule a critical one.
+    /// Sets the rule to critical.
     pub(super) fn critical(mut self) -> Self {
         self.severity = Severity::Critical;
         self
@@ -103,17 +103,17 @@ impl RuleSubject<'_> {
         &self.reading.text
     }
 
-    /// Returns the fault of the text as an answer, computed once.
+    /// Returns the text's fault as an answer, computed once.
     pub(super) fn fault(&self) -> Option<AnswerFault> {
         *self.fault.get_or_init(|| AnswerFault::of(self.reading, self.input))
     }
 
-    /// Returns true if no detector of any rule found anything, and all searched to the end.
+    /// Returns true if no detector of any rule matched, and all searched the whole text.
     pub(super) fn nothing_found(&self) -> bool {
         self.scans.iter().all(|scan| scan.is_empty())
     }
 
-    /// Returns the kind of the first detector of a rule that did not search all of the text.
+    /// Returns the kind of a rule's first detector that did not search the whole text.
     pub(super) fn gave_up(&self, rule: &str) -> Option<&str> {
         let mut packs = self.scans.iter().zip(self.packs);
         packs.find_map(|(scan, pack)| pack.gave_up(scan, rule))
@@ -130,7 +130,7 @@ impl RuleSubject<'_> {
             .filter(|hit| !self.skip_kinds.iter().any(|kind| kind == hit.kind))
     }
 
-    /// Builds a message, only if messages are wanted.
+    /// Builds a message if requested.
     pub(super) fn say(&self, message: impl FnOnce() -> String) -> Cow<'static, str> {
         if self.explain { Cow::Owned(message()) } else { Cow::Borrowed("") }
     }
@@ -142,13 +142,13 @@ impl Verdict {
         Self { passed, score: f64::from(u8::from(passed)), message, ..Self::default() }
     }
 
-    /// Returns a verdict with a score of its own.
+    /// Returns a verdict with a given score.
     pub(super) fn scored(passed: bool, score: f64, message: Cow<'static, str>) -> Self {
         Self { passed, score, message, ..Self::default() }
     }
 
-    /// Returns the verdict of a rule that cannot judge: `passed` is what the source reports, and is
-    /// never counted.
+    /// Returns the verdict of a rule that cannot judge: `passed` is the source's report, and never
+    /// counts.
     pub(super) fn skipped(
         message: impl Into<Cow<'static, str>>,
         why: impl Into<Cow<'static, str>>,

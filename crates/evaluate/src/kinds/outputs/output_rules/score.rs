@@ -1,7 +1,7 @@
-//! Scoring: verdicts of rules to one score.
+//! Scoring: combination of the rules' verdicts.
 //!
-//! Every rule judges every text; of several texts the worst verdict stands for the rule. Skipped
-//! rules leave the mean. The details name each rule's result in the source's words.
+//! Every rule judges every text; its worst verdict counts. Skipped rules are excluded from the
+//! mean. The details describe each rule's result in the source's words.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -21,17 +21,17 @@ use spanscore_base::value::{Map, Value};
 use spanscore_detect::Severity;
 use spanscore_detect::pack::{Finding, Pack, Scan};
 
-/// Rules that process one byte of a text in one step; most look at the detectors' findings.
+/// Rules that process one byte of a text in one step; most only read the detectors' findings.
 const RULES_PER_STEP: usize = 4;
 
-/// Bytes of the user's input that a text is compared with in one step.
+/// Bytes of the user's input compared with a text in one step.
 const COMPARED_PER_STEP: usize = 4;
 
 /// Result of one rule over all texts.
 struct Result<'r> {
     rule: &'r OutputRule,
     verdict: Verdict,
-    /// Place of the text of each finding, in their order.
+    /// Name of each finding's text, in order.
     places: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn judge(rules: &OutputRules, trajectory: &Trajectory<'_>, want: Want
     judge_calls(rules, (trajectory, &trajectory.tool_calls), input.as_ref(), want)
 }
 
-/// Judges one trajectory, with these as its calls.
+/// Judges one trajectory with the given calls.
 pub(super) fn judge_calls(
     rules: &OutputRules,
     (trajectory, calls): (&Trajectory<'_>, &[ToolCall<'_>]),
@@ -66,15 +66,15 @@ pub(super) fn judge_calls(
     let explain = want.explanation || want.details;
     let results = rules.results(trajectory, &texts.list, input, explain);
     let failed = results.iter().any(|result| result.is_failed());
-    // The unsearched rest could have failed any rule; a failure that was found stands.
+    // The unsearched rest could have failed any rule; a failure already found is final.
     if trajectory.effort.is_spent() && !failed {
         return not_evaluable(Reason::TrajectoryTooLarge, step_limit::words());
     }
-    // A missing text could have failed any rule; a failure that was found stands.
+    // A missing text could have failed any rule; a failure already found is final.
     if let (Some(reason), false) = (texts.missing, failed) {
         return not_evaluable(reason, "not every text that matters is recorded".to_owned());
     }
-    // A text that was not searched to its end must not pass either.
+    // A partly searched text must not pass either.
     let unsearched = results.iter().find_map(|result| result.verdict.unsearched.as_ref());
     if let (Some(why), false) = (unsearched, failed) {
         let explanation = format!("not all of the text was searched: {why}");
@@ -96,7 +96,7 @@ impl Result<'_> {
         self.rule.severity == Severity::Critical || self.verdict.critical
     }
 
-    /// Joins the verdict on another text: the worse of the two stands.
+    /// Merges the verdict on another text: the worse one counts.
     fn join(&mut self, mut other: Verdict, place: &str) {
         self.places.extend(other.findings.iter().map(|_| place.to_owned()));
         let mut findings = std::mem::take(&mut self.verdict.findings);
@@ -207,8 +207,8 @@ impl OutputRules {
         })
     }
 
-    /// Returns the reason why the bundle `relevance` cannot tell: no rule that compares with the
-    /// question could judge, and the absence of a refusal says little.
+    /// Returns the reason why the bundle `relevance` is inconclusive: no rule could compare with
+    /// the question, and the absence of a refusal is weak evidence.
     fn untold(&self, results: &[Result<'_>]) -> Option<String> {
         const COMPARING: [&str; 3] = ["keyword_overlap", "topic_consistency", "answers_question"];
         let is_comparing = |result: &&Result<'_>| COMPARING.contains(&&*result.rule.name);
@@ -274,8 +274,8 @@ impl OutputRules {
     }
 }
 
-/// Rounds to three decimals, as the source reports; a mean that rounding lifts stays a hair below
-/// that, because the source compares the unrounded mean with the threshold.
+/// Rounds to three decimals, as the source reports. A mean rounded up stays just below the result,
+/// because the source compares the unrounded mean with the threshold.
 fn rounded(raw: f64) -> f64 {
     let value = js::round3(raw);
     if raw < value { value.next_down() } else { value }

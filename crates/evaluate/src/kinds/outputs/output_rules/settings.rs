@@ -1,4 +1,4 @@
-//! Settings of the kind `output_rules`.
+//! Settings of `output_rules`.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ pub enum TextProfile {
 }
 
 impl TextProfile {
-    /// Returns the kinds of findings that do not count.
+    /// Returns the finding kinds that do not count.
     pub(super) fn skipped_kinds(self) -> &'static [&'static str] {
         match self {
             Self::CustomerData => &[],

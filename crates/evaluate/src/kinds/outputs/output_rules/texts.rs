@@ -11,17 +11,17 @@ use spanscore_base::value::Value;
 
 /// Judged texts of one trajectory.
 pub(super) struct Texts<'t> {
-    /// Each text after its place, such as `search #2`; the place is empty for a target of one text.
+    /// Each text after its name, such as `search #2`; the name is empty if the target has one text.
     pub(super) list: Vec<(Cow<'t, str>, Cow<'t, str>)>,
-    /// Reason why some text that matters is missing.
+    /// Reason why a relevant text is missing.
     pub(super) missing: Option<Reason>,
 }
 
-/// Returns the text of a value: a text itself, any other value as compact JSON.
+/// Returns the text of a value: strings unchanged, others as compact JSON.
 pub(super) fn text<'t>(value: &'t Value<'_>) -> Cow<'t, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
-        // A recorded `null` shows nothing.
+        // A recorded `null` has no text.
         Value::Null => Cow::Borrowed(""),
         other => Cow::Owned(other.to_string()),
     }
@@ -32,8 +32,8 @@ pub(super) fn content<'t>(content: &'t Content<'_>) -> Option<Cow<'t, str>> {
     content.value().map(text)
 }
 
-/// Returns the text of a content, for unreadable content as much as there is; also true if that
-/// ends within its structure: the missing rest could have failed any rule.
+/// Returns the text of a content, or the available part of unreadable content. Also returns true if
+/// that part ends within its structure: the rest could have failed any rule.
 fn judged<'t>(found: &'t Content<'_>) -> Option<(Cow<'t, str>, bool)> {
     match found {
         Content::Unreadable(text) if !is_conversation(text) => {
@@ -43,8 +43,8 @@ fn judged<'t>(found: &'t Content<'_>) -> Option<(Cow<'t, str>, bool)> {
     }
 }
 
-/// Returns true if unreadable content begins like a list of messages: most of those are not the
-/// words of whom the rules judge.
+/// Returns true if unreadable content starts like a list of messages, most of which are by other
+/// authors.
 fn is_conversation(text: &str) -> bool {
     const KEYS: [&str; 4] = ["\"role\"", "\"messages\"", "\"lc\"", "\"inputs\""];
     let (start, _) = text.split_at(text.floor_char_boundary(CONVERSATION_BYTES));
@@ -100,7 +100,7 @@ impl OutputRules {
                     texts.list.push((place(), text));
                     texts.missing = is_cut.then_some(reason).or(texts.missing);
                 }
-                // A failed call without an error text returned nothing that could be judged.
+                // A failed call without an error text has no result to judge.
                 None if reason == Reason::ResultNotRecorded && call.status == CallStatus::Error => {
                 }
                 None => texts.missing = Some(reason),

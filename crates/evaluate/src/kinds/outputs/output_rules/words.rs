@@ -1,9 +1,8 @@
-//! Words and length of texts in any script.
+//! Words and lengths of texts in any script.
 //!
-//! In goes a text, out come keys of its content words and its length. Scripts without spaces give
-//! pairs of characters in place of words, so that their texts are judged and not waved through. All
-//! linear: words in ASCII letters are read eight bytes at a time, others by characters. Most words
-//! of a text in ASCII are read without a branch that a processor cannot foresee.
+//! The output is keys of a text's content words, and its length. Scripts without spaces give pairs
+//! of characters as words, so that they are judged too. Linear: ASCII words are read eight bytes at
+//! a time, others by characters. Most ASCII words take no unpredictable branch.
 
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
@@ -17,19 +16,19 @@ use spanscore_detect::bytes::{
 };
 use spanscore_detect::letters::{is_lower, is_word_char};
 
-/// Letters of a word that count; longer words are equal if these are, which evens out endings.
+/// Letters of a word that count: equal prefixes are equal words, whatever the ending.
 const STEM: usize = 4;
 
 /// Flag in the key of a word with a digit.
 const NUMBER: u64 = 1 << 63;
-/// Flag in the key of a word that eight bytes do not hold.
+/// Flag in the key of a word over eight bytes.
 const HASHED: u64 = 1 << 62;
 
 fn hash(bytes: &[u8]) -> u64 {
     hash_run(bytes, 0..bytes.len())
 }
 
-/// Hashes a run, regardless of the case of ASCII letters.
+/// Hashes a run, ignoring the case of ASCII letters.
 fn hash_run(text: &[u8], run: Range<usize>) -> u64 {
     static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
     let mut hasher = HASHER.build_hasher();
@@ -39,8 +38,7 @@ fn hash_run(text: &[u8], run: Range<usize>) -> u64 {
     hasher.finish() & !NUMBER | HASHED
 }
 
-/// Returns true for letters of scripts written without spaces, and Hangul, whose endings hide
-/// words.
+/// Returns true for letters of scripts without spaces, and for Hangul, where endings obscure words.
 fn is_unspaced(c: char) -> bool {
     matches!(
         c,
@@ -55,9 +53,9 @@ fn is_unspaced(c: char) -> bool {
 pub(super) struct Words {
     /// Key of each word: words with equal stems have equal keys.
     pub(super) keys: Vec<u64>,
-    /// Start of each word, byte offset, ascending.
+    /// Start of each word, bytes, ascending.
     pub(super) places: Vec<u32>,
-    /// True if the text denies something.
+    /// True if the text has a negation.
     pub(super) denies: bool,
 }
 
@@ -104,7 +102,7 @@ impl Words {
             while starts != 0 {
                 let bit = starts.trailing_zeros();
                 starts &= starts - 1;
-                // The sixty-four bits from `bit` on, across both blocks.
+                // The sixty-four bits that start at `bit`, across both blocks.
                 let from_here = |now: u64, next: u64| now >> bit | (next << 1) << (63 - bit);
                 let length = (!from_here(now.members, next.members)).trailing_zeros() as usize;
                 let start = index * 64 + bit as usize;
@@ -154,7 +152,7 @@ impl Words {
         }
     }
 
-    /// Adds a run with characters beyond ASCII, which may be punctuation.
+    /// Adds a run with non-ASCII characters, some of which may be punctuation.
     fn push_run(&mut self, text: &str, run: Range<usize>, lower: &mut String, common: &Common) {
         let mut place = run.start;
         for word in text[run].split(|c: char| !is_word_char(c)) {
@@ -176,7 +174,7 @@ impl Words {
         }
     }
 
-    /// Adds a word in lower case that is not ASCII: pairs of unspaced characters, and the rest.
+    /// Adds a lower-case non-ASCII word: pairs of unspaced characters, and the rest.
     fn push_pairs(&mut self, word: &str, place: usize) {
         let mut start = 0;
         let mut paired = false;
@@ -238,7 +236,7 @@ struct WordBlock {
     digits: u64,
 }
 
-/// Returns the blocks of a text, and an empty one behind them.
+/// Returns the blocks of a text, followed by an empty one.
 fn word_blocks(text: &[u8]) -> Vec<WordBlock> {
     let mut blocks = Vec::with_capacity(text.len() / 64 + 2);
     each_block(text, |block| {
@@ -250,10 +248,10 @@ fn word_blocks(text: &[u8]) -> Vec<WordBlock> {
     blocks
 }
 
-/// Capacity of a batch: no fewer than the words of sixty-four bytes.
+/// Capacity of a batch: at least the words in sixty-four bytes.
 const BATCH: usize = 64;
 
-/// Batch of words not yet added to a list, so that adding one takes no branch.
+/// Batch of words not yet added to a list, so that adding one needs no branch.
 struct WordBatch {
     keys: [u64; BATCH],
     places: [u32; BATCH],
@@ -277,9 +275,9 @@ impl WordBatch {
     }
 }
 
-/// Returns the first [`STEM`] letters of a word, or three if an ending follows them.
+/// Returns the first [`STEM`] letters of a word, or three before an ending.
 fn ascii_stem(word: u64) -> u64 {
-    // `ed`, `s`, `es` and `ing`, each at the index that the product below gives: a perfect hash.
+    // `ed`, `s`, `es` and `ing`, each at the index of the product below: a perfect hash.
     const ENDINGS: [u64; 4] = [0x6465, 0x73, 0x7365, 0x67_6e69];
     let rest = word >> 24;
     let ended = ENDINGS[(rest.wrapping_mul(0x629f_6fbe_d82c_07cd) >> 62) as usize] == rest;
@@ -291,8 +289,8 @@ pub(super) fn is_number(key: u64) -> bool {
     key & NUMBER != 0
 }
 
-/// Returns the words of a text as JavaScript's `\w` sees them: keys of the runs of ASCII letters,
-/// digits and `_` of more than two characters, in order. The text is in lower case, or ASCII.
+/// Returns the words of a text as defined by JavaScript's `\w`: keys of the runs of over two ASCII
+/// letters, digits and `_`, in order. The text is in lower case, or ASCII.
 pub(super) fn ascii_words(lower: &str) -> Vec<u64> {
     let bytes = lower.as_bytes();
     let mut keys = Vec::with_capacity(bytes.len() / 6);
@@ -308,7 +306,7 @@ pub(super) fn ascii_words(lower: &str) -> Vec<u64> {
     keys
 }
 
-/// Returns true if the word of a key of [`ascii_words`] has more than three characters.
+/// Returns true if the word of an [`ascii_words`] key has over three characters.
 pub(super) fn is_over_three(key: u64) -> bool {
     key >> 24 != 0
 }
@@ -318,8 +316,8 @@ pub(super) fn is_over_three(key: u64) -> bool {
 pub(super) struct Keys {
     /// Distinct keys, in order of their first occurrence.
     pub(super) distinct: Vec<u64>,
-    /// Open-addressed table: index in `distinct` plus one, by the top bits of the key's product
-    /// with an odd number; 0 is free.
+    /// Open-addressed table: index in `distinct` plus one, addressed by the top bits of the key's
+    /// product with an odd number; 0 is free.
     slots: Vec<u32>,
     shift: u32,
 }
@@ -327,7 +325,7 @@ pub(super) struct Keys {
 impl Keys {
     /// Collects the distinct keys.
     pub(super) fn of(all: impl ExactSizeIterator<Item = u64>) -> Self {
-        // Small tables get much room: a key that is absent then mostly meets a free slot at once.
+        // Small tables are sparse: an absent key then usually finds a free slot at once.
         let room = if all.len() <= 64 { 32 } else { 4 };
         let slots = (all.len() * room).next_power_of_two().max(8);
         let mut keys = Self {
@@ -350,10 +348,10 @@ impl Keys {
         if self.slots.is_empty() { None } else { self.search(key).ok() }
     }
 
-    /// Probes linearly from the top bits of a product: keys of short words are their letters, whose
-    /// low bits hardly differ, and the factor (2^64 by the golden ratio) spreads them. The table is
-    /// never full, so the walk ends; it is made and thrown away with each text, which rules out
-    /// anything that costs more to set up. `Err` holds the free slot.
+    /// Probes linearly from the top bits of a product. Keys of short words are their letters with
+    /// similar low bits, which the factor (2^64 by the golden ratio) spreads. The table is never
+    /// full, so the search ends. It lives for one text only, which rules out a costlier setup.
+    /// `Err` has the free slot.
     #[inline]
     fn search(&self, key: u64) -> Result<usize, usize> {
         let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
@@ -366,7 +364,7 @@ impl Keys {
         }
     }
 
-    /// Returns for each of the distinct keys whether it occurs among others.
+    /// Returns for each distinct key true if it occurs among others.
     pub(super) fn among(&self, others: &[u64]) -> Vec<bool> {
         let mut seen = vec![false; self.distinct.len()];
         for &key in others {
@@ -378,8 +376,8 @@ impl Keys {
     }
 }
 
-/// Counts the characters that carry something: a row of punctuation counts once, a wide character
-/// twice. More than `enough` need not be counted.
+/// Counts the visible characters: a run of punctuation counts once, a wide character twice.
+/// Counting may stop after `enough`.
 pub(super) fn length(text: &str, enough: usize) -> usize {
     let text = text.trim();
     if text.is_ascii() {
@@ -403,10 +401,10 @@ fn ascii_length(text: &[u8], enough: usize) -> usize {
     let shown = |byte: u8| u8::from(byte >= b' ' && byte != 0x7f);
     let Some(&first) = text.first() else { return 0 };
     let mut length = usize::from(shown(first));
-    // Chunks of 64 bytes: their sum fits into one byte, and `enough` is noticed soon.
+    // Chunks of 64 bytes: their sum fits into one byte, and `enough` is checked often.
     for (before, now) in text.chunks(64).zip(text[1..].chunks(64)) {
         let pairs = before.iter().zip(now);
-        // Checked additions would keep the compiler from vector instructions.
+        // Checked additions would prevent vector instructions.
         let sum = pairs.map(|(&a, &b)| plain(b) | (plain(a) & shown(b)));
         let sum = sum.fold(0, u8::wrapping_add);
         length += usize::from(sum);
@@ -425,7 +423,7 @@ fn is_blank(c: char) -> bool {
     zero_width || c.is_whitespace() || c.is_control() || matches!(c, '\u{3164}' | '\u{2800}')
 }
 
-/// Returns true if a reader sees nothing.
+/// Returns true if the text is invisible to a reader.
 pub(super) fn is_invisible(text: &str) -> bool {
     text.chars().all(is_blank)
 }

@@ -1,9 +1,9 @@
-//! Detection of answers that stop before their end.
+//! Detection of truncated answers.
 //!
-//! In goes an answer; out comes true if something is announced that does not follow, or if a
-//! sentence, list, table, code block or JSON is left open. Only the end is looked at; linear.
+//! Returns true for an announcement without its content, or an unfinished sentence, list, table,
+//! code block or JSON. Only the end of the answer is checked, in linear time.
 
-/// Words after which a sentence goes on, in lower case.
+/// Words that never end a sentence, in lower case.
 const GOES_ON: &str = " the a an of to in on at with for and or but because by from that which is \
     are was were as into than if when while whose your our their its der die das dem den des ein \
     eine einen einer und oder weil mit von auf im zum zur ist sind durch für el la los las un una \
@@ -11,13 +11,13 @@ const GOES_ON: &str = " the a an of to in on at with for and or but because by f
     di da nel su e o do dos das no na um uma com para em на в и или с по для от к что из у о \
     het een van en met op voor ";
 
-/// Words that may also end a German sentence: no sign of a cut.
+/// Words that may end a German sentence: no sign of truncation.
 const MAY_END: [&str; 6] = ["auf", "on", "in", "is", "was", "no"];
 
-/// Length in bytes up to which a last line with a colon is a label, not an announcement.
+/// Longest last line with a colon that is a label instead of an announcement, bytes.
 const LEAD_IN_BYTES_MIN: usize = 8;
 
-/// Returns true if an answer ends with an announcement that nothing follows.
+/// Returns true if an answer ends with an announcement.
 pub(super) fn is_lead_in(text: &str) -> bool {
     let body = without_empty_block(text);
     let last = body.lines().last().unwrap_or_default().trim_end();
@@ -43,7 +43,7 @@ fn block_is_empty(body: &str, start: usize) -> bool {
     inside.split_once('\n').is_none_or(|(_, rest)| rest.trim().is_empty())
 }
 
-/// Returns true if an answer stops in the middle.
+/// Returns true if an answer is truncated.
 pub(super) fn is_cut(text: &str) -> bool {
     if text.matches("```").count() % 2 == 1 {
         return true;
@@ -58,7 +58,7 @@ pub(super) fn is_cut(text: &str) -> bool {
     is_open_table(text, last) || is_open_item(text, last) || is_open_sentence(text, last)
 }
 
-/// Returns true if an object or a list is left open.
+/// Returns true if an object or a list is unclosed.
 pub(in super::super) fn is_open_structure(text: &str) -> bool {
     let text = text.trim();
     is_structure(text) && is_open(text)
@@ -68,7 +68,7 @@ fn is_structure(text: &str) -> bool {
     text.starts_with(['{', '[']) && text[1..].contains(['"', ':', ','])
 }
 
-/// Returns true if brackets or a string of JSON are left open.
+/// Returns true if brackets or a string of JSON are unclosed.
 fn is_open(text: &str) -> bool {
     let mut depth = 0i64;
     let mut inside = false;
@@ -86,7 +86,7 @@ fn is_open(text: &str) -> bool {
     depth > 0 || (inside && depth >= 0 && !text.ends_with(['}', ']', '.']))
 }
 
-/// Returns true if the last row has fewer cells than the head of its table.
+/// Returns true if the last row has fewer cells than its table's header.
 fn is_open_table(text: &str, last: &str) -> bool {
     let columns = |line: &str| line.matches('|').count();
     let is_rule = |line: &&str| {
@@ -96,15 +96,14 @@ fn is_open_table(text: &str, last: &str) -> bool {
         && text.lines().find(is_rule).is_some_and(|rule| columns(last) < columns(rule))
 }
 
-/// Returns true if the last item of a list has only its number or mark.
+/// Returns true if the last list item is only a number or mark.
 fn is_open_item(text: &str, last: &str) -> bool {
     let number = last.trim_end_matches(['.', ')']);
     let is_number = number.len() < last.len() && number.parse::<u32>().is_ok();
     text.lines().count() > 1 && (is_number || matches!(last, "-" | "*" | "•"))
 }
 
-/// Returns true if a sentence of some words ends with a comma, or with a word after which it goes
-/// on.
+/// Returns true if a sentence of some words ends with a comma or a word that never ends one.
 fn is_open_sentence(text: &str, last: &str) -> bool {
     let words = last.split_whitespace().count();
     if words < 4 {

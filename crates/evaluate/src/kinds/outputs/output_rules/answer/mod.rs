@@ -1,9 +1,10 @@
-//! Faults of an answer by its form: empty, a mere refusal, promise or apology, an echo, or cut off.
+//! Faults in the form of an answer: empty, only a refusal, promise or apology, an echo, or
+//! truncated.
 //!
-//! In go an answer and its question, out comes the fault that a person would see at once, or none.
-//! Words of the ten most spoken languages and some more; an answer counts as a refusal, a promise
-//! or an apology only if all of its sentences are such, so that one which helps and is polite
-//! beside passes. Linear; answers longer than [`FORM_BYTES_MAX`] are looked at by their end alone.
+//! The input is an answer and its question, the output an obvious fault or none. Phrases cover the
+//! ten most spoken languages and some more. An answer is a refusal, a promise or an apology only if
+//! all of its sentences are, so that a polite and helpful one passes. Linear; only the end of
+//! answers over [`FORM_BYTES_MAX`] is checked.
 
 mod cut;
 mod phrases;
@@ -13,27 +14,27 @@ use super::words;
 
 pub(super) use cut::is_open_structure;
 
-/// Longest answer whose sentences are looked at one by one; a longer one says something.
+/// Longest answer with separately checked sentences; a longer one has content.
 const FORM_BYTES_MAX: usize = 600;
-/// Most sentences of an answer that only refuses, promises or apologises.
+/// Limit on the sentences of an answer that only refuses, promises or apologises.
 const SENTENCES_MAX: usize = 5;
 
-/// Fault of an answer at sight.
+/// Obvious fault of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AnswerFault {
-    /// Nothing to read: blanks, full stops, `N/A`, empty JSON, an empty code block.
+    /// No content: blanks, full stops, `N/A`, empty JSON, an empty code block.
     Empty,
     /// It refuses, or says that it does not know.
     Refusal,
-    /// It promises to do what was asked.
+    /// It promises to do the task.
     Promise,
-    /// It apologises and says nothing else.
+    /// It only apologises.
     Apology,
     /// It repeats the question.
     Echo,
-    /// It announces a list, code or text that does not follow.
+    /// It announces a missing list, code or text.
     LeadIn,
-    /// It stops in the middle of a sentence, list, table, code block or JSON.
+    /// It ends within a sentence, list, table, code block or JSON.
     Cut,
 }
 
@@ -58,7 +59,7 @@ impl AnswerFault {
         cut::is_cut(text).then_some(Self::Cut)
     }
 
-    /// Words the fault for a person.
+    /// Describes the fault for a person.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Empty => "the answer says nothing",
@@ -71,13 +72,13 @@ impl AnswerFault {
         }
     }
 
-    /// Returns true if the fault misses the question, rather than answering too little of it.
+    /// Returns true if the fault misses the question, instead of answering it in part.
     pub(super) fn is_beside_the_point(self) -> bool {
         !matches!(self, Self::LeadIn | Self::Cut)
     }
 }
 
-/// Returns true if there is nothing that a person could use.
+/// Returns true if the text has no content for a person.
 fn says_nothing(text: &str) -> bool {
     let body: String = text
         .trim_matches(|c: char| c == '`' || c.is_whitespace())
@@ -94,13 +95,13 @@ fn says_nothing(text: &str) -> bool {
         || (text.len() <= 64 && !text.chars().any(char::is_alphanumeric) && !has_symbol(text))
 }
 
-/// Returns true for a sign that can be an answer: an operator, an emoji.
+/// Returns true for a symbol that can be an answer: an operator, an emoji.
 fn has_symbol(text: &str) -> bool {
     text.chars().any(|c| matches!(c, '+' | '*' | '/' | '<' | '>' | '=' | '%' | '&' | '|' | '^'))
         || text.chars().any(|c| c as u32 >= 0x1f000 || ('\u{2190}'..'\u{2c00}').contains(&c))
 }
 
-/// Returns true if the answer equals the question, or restates it with hardly a new word.
+/// Returns true if the answer equals the question, or restates it with almost no new word.
 fn is_echo(answer: &Reading<'_>, question: &Reading<'_>) -> bool {
     let asked = question.keys();
     let has = answer.keys();
@@ -118,7 +119,7 @@ fn is_echo(answer: &Reading<'_>, question: &Reading<'_>) -> bool {
         && new <= 2
 }
 
-/// Finds the fault that all sentences of an answer share.
+/// Finds the fault common to all sentences of an answer.
 fn of_sentences(answer: &Reading<'_>) -> Option<AnswerFault> {
     let units = answer.units();
     if units.is_empty() || units.len() > SENTENCES_MAX {

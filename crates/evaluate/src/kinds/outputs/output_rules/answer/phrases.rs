@@ -1,7 +1,7 @@
-//! Classification of sentences: those that refuse, promise, apologise or are only polite, in the
-//! most spoken languages.
+//! Classification of sentences as refusal, promise, apology or courtesy in the most spoken
+//! languages.
 //!
-//! A sentence is one of them only if it is short: a long explanation says something.
+//! Only a short sentence can be one of them: a long explanation has content.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ pub(super) enum SentenceKind {
     Courtesy,
     /// Refusal, promise or apology.
     Fault(AnswerFault),
-    /// Any other sentence: it says something.
+    /// Any other sentence: it has content.
     Other,
 }
 
@@ -33,7 +33,7 @@ const COURTESY: &str = include_str!("phrases/courtesy.regex");
 
 const RESTATES: &str = include_str!("phrases/restates.regex");
 
-/// Compiles a pattern without regard to case; `None` never happens, as the patterns are tested.
+/// Compiles a case-insensitive pattern; `None` never happens, as the patterns are tested.
 fn compiled(pattern: &str) -> Option<Regex> {
     Regex::new(&format!("(?i){pattern}")).ok()
 }
@@ -57,7 +57,7 @@ pub(super) fn kind(sentence: &str) -> SentenceKind {
     let faults = [AnswerFault::Refusal, AnswerFault::Promise, AnswerFault::Apology];
     let found = faults.into_iter().enumerate().find(|(index, _)| has(*index, &sentence));
     match found {
-        // A sentence that goes on with "because", "so" or "but you can" says something.
+        // A sentence that continues with "because", "so" or "but you can" has content.
         Some(_) if tells_more(&sentence) => SentenceKind::Other,
         Some((_, fault)) => SentenceKind::Fault(fault),
         None => SentenceKind::Other,

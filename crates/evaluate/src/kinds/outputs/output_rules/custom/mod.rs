@@ -1,6 +1,6 @@
 //! Custom rules of users.
 //!
-//! In go their settings, out come rules, or an error at load with place and remedy. The default
-//! behaviour stands in [`own`], the source's in `iris`.
+//! The input is their settings, the output rules, or an error at load with its location and remedy.
+//! [`own`] has the default behaviour, `iris` the source's.
 
 pub(super) mod own;

@@ -1,7 +1,7 @@
 //! Custom rules of the default behaviour.
 //!
-//! Settings are read strictly, with the place of each mistake. Lengths count characters, keywords
-//! are found in any case and Unicode form, expressions and schemas are compiled here, once.
+//! Settings are read strictly, with the location of each mistake. Lengths count characters,
+//! keywords match in any case and Unicode form, and expressions and schemas are compiled once.
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ struct CostConfig {
     max_cost: f64,
 }
 
-/// Builds a rule from its settings; `node` is the same `config` with its places.
+/// Builds a rule from its settings; `node` is the same `config` with its location.
 pub(in super::super) fn rule(
     rule: &CustomRuleConfig,
     node: Option<&Node>,
@@ -207,7 +207,7 @@ fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
     })?;
     let place = node.place_of("schema");
     let validator = jsonschema::options()
-        // References to files and addresses are errors: nothing is read or fetched.
+        // References to files and addresses are errors: no file is read and no address fetched.
         .offline()
         .with_pattern_options(
             jsonschema::PatternOptions::regex()

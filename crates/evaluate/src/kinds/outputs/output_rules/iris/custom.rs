@@ -1,8 +1,8 @@
 //! Custom rules with the source's behaviour.
 //!
-//! JavaScript's coercions leak through on purpose. A setting that the source answers with a failing
-//! score fails here too; settings that make the source throw, and patterns that linear time cannot
-//! match, are errors of the config.
+//! JavaScript's coercions are reproduced. A setting that makes the source score 0 does so here too;
+//! settings that make the source throw, and patterns that linear time cannot match, are config
+//! errors.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use super::js::{self, json, safe};
 use spanscore_base::settings::SettingsError;
 use spanscore_detect::js_regex::{JsRegex, JsRegexError};
 
-/// Longest pattern that the source tries, UTF-16 code units.
+/// Longest pattern tried by the source, UTF-16 code units.
 const PATTERN_MAX: usize = 1000;
 
 /// Builds a rule.
@@ -116,8 +116,8 @@ fn length(config: &Map<String, Value>, key: &'static str) -> RuleCheck {
     })
 }
 
-/// Returns the keywords as written and in lower case; `None` for what the source calls a wrong
-/// config.
+/// Returns the keywords as written and in lower case; `None` for a config that the source calls
+/// wrong.
 fn keywords(config: &Map<String, Value>) -> Result<Option<Vec<(String, String)>>, SettingsError> {
     let Some(Value::Array(list)) = config.get("keywords") else { return Ok(None) };
     let words: Option<Vec<_>> = list
@@ -185,7 +185,7 @@ fn cost(config: &Map<String, Value>) -> RuleCheck {
     })
 }
 
-/// Returns a limit as a number and as it is printed.
+/// Returns a limit as a number and in printed form.
 fn numbered(value: &Value) -> (f64, String) {
     (to_number(value), to_text(value))
 }

@@ -1,4 +1,4 @@
-//! `compat: iris`: rules, custom rules and texts exactly as Iris treats them. Source:
+//! `compat: iris`: rules, custom rules and texts treated exactly as in Iris. Source:
 //! `iris-eval/mcp-server` 0.4.2.
 
 pub(super) mod custom;

@@ -1,7 +1,7 @@
-//! Built-in rules of the source, to the letter: `compat: iris`.
+//! Built-in rules for `compat: iris`, exact copies of the source's semantics.
 //!
 //! Lengths, words, white space and printed numbers are JavaScript's ([`super::js`]); detectors are
-//! the pack `iris.yaml`, run over the text as it is. Source: `iris-eval/mcp-server` 0.4.2.
+//! the pack `iris.yaml`, run over the original text. Source: `iris-eval/mcp-server` 0.4.2.
 
 use super::js;
 use crate::kinds::outputs::output_rules::reading::Reading;
@@ -29,7 +29,7 @@ pub(in crate::kinds::outputs::output_rules) fn rules(
 }
 
 fn completeness(set: &Thresholds) -> Vec<OutputRule> {
-    // Iris never reads its alias `min_length`: the default of `min_output_length` hides it.
+    // Iris never reads its alias `min_length`, since the default of `min_output_length` hides it.
     let least = set.min_output_length.unwrap_or(50.0);
     let sentences = set.min_sentences.unwrap_or(2.0);
     vec![
@@ -85,7 +85,7 @@ fn expected_coverage(s: &RuleSubject<'_>) -> Verdict {
     Verdict::scored(ratio >= 0.5, ratio, message)
 }
 
-/// Counts the distinct words of more than two characters in `wanted`, and those of them in `text`.
+/// Counts the distinct words of over two characters in `wanted`, and those of them in `text`.
 fn overlap(wanted: &Reading<'_>, text: &Reading<'_>) -> (usize, usize) {
     let seen = wanted.ascii_keys().among(text.ascii_words());
     (seen.len(), seen.iter().filter(|&&seen| seen).count())
@@ -276,7 +276,7 @@ fn cost(set: &Thresholds) -> Vec<OutputRule> {
     ]
 }
 
-/// Returns 1 up to the limit, then falls to 0 at twice the limit.
+/// Returns 1 up to the limit, falling to 0 at twice the limit.
 fn under(value: f64, most: f64) -> f64 {
     if value <= most { 1.0 } else { max0(1.0 - (value - most) / most) }
 }

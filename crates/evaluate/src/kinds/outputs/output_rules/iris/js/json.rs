@@ -1,7 +1,7 @@
 //! Validator of JSON texts that agrees with `JSON.parse`.
 //!
-//! Any depth, any exponent, lone surrogates in escapes; white space is the four characters of the
-//! grammar. Linear in the text.
+//! Accepts any depth and exponent, and lone surrogates in escapes; white space is the grammar's
+//! four characters. Linear in the text.
 
 use spanscore_base::value::json::lexer::JsonLexer;
 use spanscore_base::value::json::skip::{SkipLimits, skip_value};
@@ -12,7 +12,8 @@ pub(in crate::kinds::outputs::output_rules) fn is_json(text: &str) -> bool {
     skip_value(&mut lexer, SkipLimits::NONE).is_some() && lexer.peek_token().is_none()
 }
 
-// By path: a feature of `base` for it would build `base` and all above it a second time for tests.
+// Included by path: a feature of `base` would build `base` and its dependents a second time for
+// tests.
 #[cfg(test)]
 #[path = "../../../../../../../base/src/value/json/hard_texts.rs"]
 mod hard_texts;

@@ -1,9 +1,8 @@
-//! JavaScript's rules for text, which `compat: iris` must follow to the letter.
+//! JavaScript's text functions, reproduced exactly for `compat: iris`.
 //!
-//! In go texts and numbers, out come lengths, words and printed numbers as ECMAScript defines them:
-//! UTF-16 lengths, its own white space, ASCII word characters, ties away from zero. The regular
-//! expressions stand in [`regex`], the source's safety check in [`safe`]. Nothing here is used by
-//! the default behaviour.
+//! Lengths, words and printed numbers follow ECMAScript: UTF-16 lengths, its white space, ASCII
+//! word characters, ties away from zero. [`regex`] has the regular expressions, [`safe`] the
+//! source's safety check. The default behaviour uses none of it.
 
 pub(in crate::kinds::outputs::output_rules) mod json;
 pub(in crate::kinds::outputs::output_rules) mod safe;
@@ -32,18 +31,18 @@ pub(in crate::kinds::outputs::output_rules) fn is_space(c: char) -> bool {
     )
 }
 
-/// Returns true if there is nothing but white space.
+/// Returns true if the text has only white space.
 pub(in crate::kinds::outputs::output_rules) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
 
-/// Prints as `Number.prototype.toFixed`: exact decimal value, ties away from zero, exponent form
+/// Formats like `Number.prototype.toFixed`: exact decimal value, ties away from zero, exponent form
 /// from 1e21.
 pub(in crate::kinds::outputs::output_rules) fn to_fixed(value: f64, digits: usize) -> String {
     if !value.is_finite() || value.abs() >= 1e21 {
         return number(value);
     }
-    // Sixty more digits show a tie of doubles exactly.
+    // Sixty more digits represent a tie of doubles exactly.
     let exact = format!("{:.*}", digits + 60, value.abs());
     let cut = exact.len() - 60;
     let (kept, rest) = exact.split_at(cut);
@@ -75,8 +74,8 @@ fn round_up(digits: &mut Vec<u8>) {
     digits.insert(0, b'1');
 }
 
-/// Prints a number as a template literal does: shortest form that reads back, exponent below 1e-6
-/// and from 1e21.
+/// Formats a number like a template literal: the shortest form that parses to the same value, with
+/// an exponent below 1e-6 and from 1e21.
 pub(in crate::kinds::outputs::output_rules) fn number(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -101,7 +100,7 @@ pub(in crate::kinds::outputs::output_rules) fn number(value: f64) -> String {
 pub(in crate::kinds::outputs::output_rules) fn round3(value: f64) -> f64 {
     let scaled = value * 1000.0;
     let floor = scaled.floor();
-    // `(x + 0.5).floor()` would round the double just below a half up.
+    // `(x + 0.5).floor()` would round up the double just below a half.
     (if scaled - floor >= 0.5 { floor + 1.0 } else { floor }) / 1000.0
 }
 

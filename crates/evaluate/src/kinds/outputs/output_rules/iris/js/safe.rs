@@ -1,13 +1,13 @@
-//! Safety check of patterns as the source makes it: a guess at catastrophic backtracking.
+//! Safety check of patterns as in the source: a heuristic for catastrophic backtracking.
 //!
-//! It counts repetitions and looks for one inside another, over a tokenizer that knows fewer forms
-//! than the language does; a pattern that it cannot tokenize it refuses. Our matching is linear
-//! whatever the pattern, so this only decides if the source would have refused. Rules:
-//! `davisjam/safe-regex` by way of `fastify/safe-regex2`, tokenizer `fent/ret.js`.
+//! It counts repetitions and finds nested ones, with a tokenizer for a part of the language, and
+//! rejects patterns that it cannot tokenize. Our matching is always linear, so this only reproduces
+//! the source's rejections. Rules: `davisjam/safe-regex` by way of `fastify/safe-regex2`, tokenizer
+//! `fent/ret.js`.
 
-/// More repetitions than this are refused.
+/// Limit on repetitions.
 const REPETITIONS_MAX: usize = 25;
-/// Stand-in for control characters and surrogates, which mean nothing to the tokenizer.
+/// Replacement for control characters and surrogates, which the tokenizer ignores.
 const OTHER: char = '\u{1}';
 
 enum Token {
@@ -25,8 +25,8 @@ pub(in crate::kinds::outputs::output_rules) fn is_accepted(pattern: &str) -> boo
     reader.at == chars.len() && walk_all(&alternatives, 0, &mut 0)
 }
 
-/// Decodes the escapes of a pattern that the tokenizer decodes before it reads anything; an escape
-/// of a character that is syntax stays, but for a backslash.
+/// Decodes the escapes that the tokenizer decodes first. Escapes of syntax characters stay, except
+/// those of a backslash.
 fn decoded(pattern: &str) -> Vec<char> {
     let chars: Vec<char> = pattern.chars().collect();
     let mut out = Vec::with_capacity(chars.len());
@@ -38,7 +38,7 @@ fn decoded(pattern: &str) -> Vec<char> {
             at += 4;
             continue;
         }
-        // An escaped backslash stays, and so does what follows it and only looks like an escape.
+        // An escaped backslash stays, and so does a following text that only looks like an escape.
         let twice = if c == '\\' { escaped(&rest[1..]) } else { None };
         if let Some((_, length)) = twice {
             out.extend(&rest[..=length]);
@@ -89,7 +89,7 @@ fn walk(token: &Token, height: usize, count: &mut usize) -> bool {
             if height > 0 || *count > REPETITIONS_MAX {
                 return false;
             }
-            // A repetition directly within a repetition is not looked into.
+            // A repetition directly within a repetition is not checked further.
             match &**inner {
                 Token::Group(alternatives) => walk_all(alternatives, height + 1, count),
                 _ => true,
@@ -108,8 +108,8 @@ impl PatternReader<'_> {
         self.chars.get(self.at + ahead).copied()
     }
 
-    /// Parses alternatives; `None` for what cannot be tokenized. Depth is bounded by the length of
-    /// a pattern.
+    /// Parses alternatives; `None` if they cannot be tokenized. The depth is bounded by the length
+    /// of a pattern.
     fn alternatives(&mut self, depth: usize) -> Option<Vec<Vec<Token>>> {
         let mut all = vec![Vec::new()];
         while let Some(c) = self.peek(0) {
@@ -176,7 +176,7 @@ impl PatternReader<'_> {
         }
     }
 
-    /// Returns the length of `{n}`, `{n,}` or `{n,m}` here.
+    /// Returns the length of `{n}`, `{n,}` or `{n,m}` at the current position.
     fn count_len(&self) -> Option<usize> {
         let digits = |mut at: usize| {
             let start = at;

@@ -1,8 +1,8 @@
-//! Redaction and cuts of a task before it is sent: secrets are replaced first, then long texts are
-//! cut, since half a secret is still one.
+//! Redaction and truncation of a task before it is sent. Secrets are redacted first, since half a
+//! secret is still one.
 //!
-//! Ids of traces, spans and calls stay: answers name them. Criteria and settings stay as the config
-//! has them.
+//! Ids of traces, spans and calls stay, since answers refer to them. Criteria and settings stay
+//! unchanged.
 
 use prost_types::value::Kind;
 
@@ -12,11 +12,11 @@ use spanscore_base::settings::SettingsError;
 use spanscore_base::value::json;
 use spanscore_detect::redactor::{Redact, RedactionGaps, Redactor, UnderKey};
 
-/// Makes the tasks of a request ready to leave. Placeholders are the same for the same value
-/// throughout a task. Gives what redaction could not do as it should.
+/// Redacts and truncates the tasks of a request. Equal values have equal placeholders throughout a
+/// task. Returns the failures of redaction.
 ///
 /// # Errors
-/// The detectors cannot be built, which a test rules out.
+/// Returns an error if the detectors cannot be built, which a test rules out.
 pub fn ready(request: &mut EvaluateRequest, redact: Redact) -> Result<RedactionGaps, String> {
     let mut gaps = RedactionGaps::default();
     for task in &mut request.tasks {
@@ -30,7 +30,7 @@ pub fn ready(request: &mut EvaluateRequest, redact: Redact) -> Result<RedactionG
     Ok(gaps)
 }
 
-/// The error where there are no detectors.
+/// Returns the error for missing detectors.
 pub(super) fn unbuilt(error: SettingsError) -> String {
     format!("failed to build the detectors: {error}")
 }
@@ -80,7 +80,7 @@ fn each_content(trajectory: &mut TrajectoryMessage, visit: &mut impl FnMut(&mut 
     }
 }
 
-/// Visits its other texts, each with the key that it stands under, if any.
+/// Visits its other texts, each with its key, if any.
 fn each_text(trajectory: &mut TrajectoryMessage, visit: &mut impl FnMut(UnderKey, &mut String)) {
     visit(UnderKey::NONE, &mut trajectory.session_id);
     visit(UnderKey::NONE, &mut trajectory.agent_name);

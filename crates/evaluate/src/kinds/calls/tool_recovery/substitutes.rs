@@ -1,4 +1,4 @@
-//! Calls of other tools that stand in for a failed one.
+//! Calls of other tools that substitute for a failed one.
 
 use std::fmt::{self, Write};
 
@@ -8,21 +8,21 @@ use crate::shared::roles;
 use spanscore_base::model::{ToolCall, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
-/// Bytes of an argument that are searched in one step.
+/// Bytes of an argument searched in one step.
 const SEARCHED_BYTES_PER_STEP: usize = 4;
-/// Beginning of a failure that is searched for words for something missing, and these words.
+/// Bytes at the start of a failure that are searched for the words for something missing.
 const MISSING_BYTES_MAX: usize = 2000;
 const MISSING: [&str; 11] = [
     "not found", "no such", "not exist", "no record", "unknown user", "unknown id",
     "unknown customer", "unknown order", "unknown account", "unknown item", "unknown file",
 ];
-/// Characters of an argument that shows that two tools look for the same thing.
+/// Fewest characters of an argument that shows that two tools seek the same thing.
 const SHARED_CHARS_MIN: usize = 4;
 
-/// Returns true if another tool is given what the failed one was: the same values under the same
-/// names, most of them and more than one, where counts, truth values and null say nothing; and does
-/// the like by its name, or looks up what became of it.
-pub(super) fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+/// Returns true if another tool substitutes for the failed one. It must receive most of the same
+/// values under the same names, at least two, without counters, booleans and null. It must also
+/// have a similar name, or look up the outcome.
+pub(super) fn is_substitute(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
     let given = call.arguments.value().and_then(Value::as_map);
     let taken = next.arguments.value().and_then(Value::as_map);
     let (Some(given), Some(taken)) = (given, taken) else { return false };
@@ -44,13 +44,13 @@ pub(super) fn takes_over(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &Work
     same > 1
         && same * 2 > telling
         && effort.spend((call.name.len() + next.name.len()) * STEPS_PER_NAME_BYTE)
-        && (roles::looks(&next.name) || roles::share_word(&call.name, &next.name))
+        && (roles::is_lookup(&next.name) || roles::share_word(&call.name, &next.name))
 }
 
-/// Returns true if the failed call did not find something.
-pub(super) fn misses(call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
-    let mut told = Beginning(String::new());
-    // Whatever is beyond the beginning is not written.
+/// Returns true if the failed call reports something missing.
+pub(super) fn reports_missing(call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
+    let mut told = FirstBytes(String::new());
+    // Text beyond the limit is cut.
     let _ = match (&call.error, call.result.value()) {
         (Some(error), _) => told.write_str(error),
         (None, Some(Value::String(text))) => told.write_str(text),
@@ -63,10 +63,10 @@ pub(super) fn misses(call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
     }
 }
 
-/// Writer of the beginning of a failure.
-struct Beginning(String);
+/// Writer that keeps the first bytes of a failure.
+struct FirstBytes(String);
 
-impl fmt::Write for Beginning {
+impl fmt::Write for FirstBytes {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let fitting = &part[..part.floor_char_boundary(MISSING_BYTES_MAX - self.0.len())];
         self.0.push_str(fitting);
@@ -74,18 +74,17 @@ impl fmt::Write for Beginning {
     }
 }
 
-/// Returns true if another tool looks for the same thing: one of a similar name, or with one of the
-/// same arguments.
-pub(super) fn seeks_the_same(
+/// Returns true if another tool seeks the same thing: with a similar name or an equal argument.
+pub(super) fn has_same_target(
     call: &ToolCall<'_>,
     next: &ToolCall<'_>,
     effort: &WorkBudget,
 ) -> bool {
-    roles::is_akin(&call.name, &next.name) || shares_argument(call, next, effort)
+    roles::shares_words(&call.name, &next.name) || shares_argument(call, next, effort)
 }
 
-/// Returns true if a call is given one of the arguments of another, as a whole or in a text: truth
-/// values and null are none.
+/// Returns true if a call receives one of another's arguments, whole or within a text, except
+/// booleans and null.
 pub(super) fn shares_argument(
     call: &ToolCall<'_>,
     next: &ToolCall<'_>,

@@ -1,8 +1,8 @@
-//! The fast path of the matching: taking the first call that fits, which serves the most expected
-//! calls in nearly every trace.
+//! Fast path of the matching: each expected call takes its first matching call, which is optimal in
+//! nearly every trace.
 //!
-//! Calls are bits of one word, so this is for trajectories of up to 128 calls. Where an expected
-//! call finds all that fit taken, only a matching ([`matching`](super::matching)) can tell.
+//! Calls are bits of one word, for trajectories of up to 128 calls. If all matches of an expected
+//! call are taken, a [`matching`](super::matching) is necessary.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -10,19 +10,19 @@ use super::CriteriaGroups;
 use super::matching::{Fit, Served};
 use spanscore_base::model::ToolCall;
 
-/// Up to this many pairs of an expected and an actual call, simply trying comes first.
+/// Number of pairs of an expected and an actual call up to which the fast path is tried first.
 const TRIED_MAX: usize = 4_096;
 
-/// The calls of a trajectory by their groups.
-pub(super) struct Few<'g> {
+/// Calls of a trajectory by group.
+pub(super) struct FastPath<'g> {
     group_of: &'g [usize],
     call_count: usize,
-    /// The calls of each group, one bit each.
+    /// Calls of each group, one bit each.
     calls: SmallVec<[u128; 8]>,
 }
 
-impl<'g> Few<'g> {
-    /// Sorts the calls; `None` where there are too many.
+impl<'g> FastPath<'g> {
+    /// Groups the calls; `None` if there are too many.
     #[inline]
     pub(super) fn sort(groups: &'g CriteriaGroups, calls: &[ToolCall<'_>]) -> Option<Self> {
         let call_count = calls.len();
@@ -34,9 +34,9 @@ impl<'g> Few<'g> {
         Some(Self { group_of: &groups.group_of, call_count, calls: sorted })
     }
 
-    /// Serves each expected call by the next free one that `fits`, which is what most traces want;
-    /// `None` where that leaves one without a call, or would take long.
-    pub(super) fn in_turn(&self, mut fits: impl FnMut(usize, u32) -> bool) -> Option<Served> {
+    /// Assigns to each expected call the next unused one that `fits`, which suffices for most
+    /// traces; `None` if a call remains without, or if it would take long.
+    pub(super) fn next_unused(&self, mut fits: impl FnMut(usize, u32) -> bool) -> Option<Served> {
         let expected = self.group_of.len();
         if expected > self.call_count || expected.saturating_mul(self.call_count) > TRIED_MAX {
             return None;
@@ -45,9 +45,9 @@ impl<'g> Few<'g> {
         let mut taken = 0_u128;
         let mut from = 0;
         for (index, group) in self.group_of.iter().enumerate() {
-            // Calls behind the last one taken come first: a run that did what was expected did it
-            // in order, so the first try nearly always fits. `checked_shl`, as a shift by all 128
-            // bits is none.
+            // Calls after the last assigned one come first: a run as expected is in order, so that
+            // the first try nearly always matches. `checked_shl`, since a shift by all 128 bits
+            // overflows.
             let free = self.calls[*group] & !taken;
             let later = free & u128::MAX.checked_shl(from).unwrap_or(0);
             let at = bits(later).chain(bits(free & !later)).find(|at| fits(index, *at))?;
@@ -58,9 +58,9 @@ impl<'g> Few<'g> {
         Some(Served { certain: expected, possible: expected, partners })
     }
 
-    /// Serves each expected call by the first free one that fits, as far as there is one; `None`
-    /// where another choice may serve more.
-    pub(super) fn first_fitting(&self, mut fit: impl FnMut(usize, u32) -> Fit) -> Option<Served> {
+    /// Assigns to each expected call its first unused match, if any; `None` if another assignment
+    /// may be better.
+    pub(super) fn first_unused(&self, mut fit: impl FnMut(usize, u32) -> Fit) -> Option<Served> {
         let mut partners: SmallVec<[Option<u32>; 8]> = SmallVec::new();
         let mut unknown: SmallVec<[u128; 4]> = SmallVec::new();
         let mut taken = 0_u128;
@@ -81,8 +81,8 @@ impl<'g> Few<'g> {
             }
             match partner {
                 Some(at) => taken |= 1 << at,
-                // A call that fits is taken already: whoever has it may have had another choice.
-                // Only a matching can tell, and guessing here would score below what was served.
+                // A matching call is taken already, and its owner may have alternatives. Only a
+                // matching can decide; an assumption could give too low a score.
                 None if fits => return None,
                 None if may_fit != 0 => unknown.push(may_fit),
                 None => {}
@@ -99,7 +99,7 @@ impl<'g> Few<'g> {
     }
 }
 
-/// The places of the bits that are set, lowest first.
+/// Returns the positions of the set bits, lowest first.
 fn bits(mut mask: u128) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let at = mask.trailing_zeros();
@@ -131,12 +131,13 @@ mod tests {
             let expected = fits.len();
             let all = (1_u128 << call_count) - 1;
             let group_of = vec![0; expected];
-            let few = Few { group_of: &group_of, call_count, calls: smallvec![all] };
+            let fast_path = FastPath { group_of: &group_of, call_count, calls: smallvec![all] };
             let matched = matching::serve(expected, call_count, |_| 0..call_count as u32, fit);
-            if let Some(served) = few.first_fitting(fit) {
+            if let Some(served) = fast_path.first_unused(fit) {
                 prop_assert_eq!(&served, &matched);
             }
-            if let Some(served) = few.in_turn(|index, call| fit(index, call) == Fit::Yes) {
+            let fits = |index, call| fit(index, call) == Fit::Yes;
+            if let Some(served) = fast_path.next_unused(fits) {
                 prop_assert_eq!((served.certain, matched.certain), (expected, expected));
                 let mut taken: Vec<_> = served.partners.iter().flatten().collect();
                 taken.sort_unstable();
@@ -148,10 +149,12 @@ mod tests {
 
     #[test]
     fn the_last_of_128_calls_is_found() {
-        let few = Few { group_of: &[0, 0], call_count: 128, calls: smallvec![u128::MAX] };
-        let served =
-            few.in_turn(|index, call| call == [127, 3][index]).map(|served| served.partners);
+        let fast_path =
+            FastPath { group_of: &[0, 0], call_count: 128, calls: smallvec![u128::MAX] };
+        let served = fast_path
+            .next_unused(|index, call| call == [127, 3][index])
+            .map(|served| served.partners);
         assert_eq!(served, Some(smallvec![Some(127), Some(3)]));
-        assert_eq!(few.in_turn(|_, call| call == 127), None);
+        assert_eq!(fast_path.next_unused(|_, call| call == 127), None);
     }
 }

@@ -1,16 +1,16 @@
-//! Differences between an expected value with rules and an actual one, by argument and rule.
+//! Mismatches between an expected value with rules and an actual one, by argument and rule.
 
 use super::rule::MatchRule;
 use super::{Expected, MatchContext};
 use crate::shared::arguments::ArgumentMode;
 use spanscore_base::value::{Map, Value};
 
-/// Most differences that are collected of one call.
-const COMPLAINTS_MAX: usize = 1_000;
+/// Limit on the mismatches collected of one call.
+const MISMATCHES_MAX: usize = 1_000;
 
 impl MatchRule {
-    /// Returns the words for a value that is not as the rule says.
-    fn complaint(&self) -> &'static str {
+    /// Returns the description of a rule's mismatch.
+    fn mismatch(&self) -> &'static str {
         match self {
             Self::Any => "is missing",
             Self::Absent => "is there, expected absent",
@@ -28,76 +28,76 @@ impl MatchRule {
 }
 
 impl MatchContext<'_> {
-    /// Returns the entries of the arguments that are not as expected: the path of each, which
-    /// stands in the criteria, and the rule that it breaks.
-    pub fn complaints(
+    /// Returns the mismatches of the arguments: the path of each in the criteria, and the violated
+    /// rule.
+    pub fn mismatches(
         &self,
         entries: &[(String, Expected)],
         actual: &Map<'_>,
     ) -> Vec<(String, &'static str)> {
         let found = actual.by_key();
-        let mut complaints = Vec::new();
+        let mut mismatches = Vec::new();
         let is_counted = |key: &String| !self.options.is_ignored(key) && self.is_looked_at(key);
         for (key, expected) in entries.iter().filter(|(key, _)| is_counted(key)) {
             let value = found.get(key);
             let may_miss = self.options.mode == ArgumentMode::Superset && value.is_none();
             if !may_miss {
-                self.add(expected, key.clone(), value, &mut complaints);
+                self.add(expected, key.clone(), value, &mut mismatches);
             }
         }
-        complaints
+        mismatches
     }
 
-    /// Returns the parts of a value that are not as expected; the path of the whole is empty.
-    pub fn complaints_of(
+    /// Returns the mismatches of a value; the path of the whole is empty.
+    pub fn mismatches_of(
         &self,
         expected: &Expected,
         actual: &Value<'_>,
     ) -> Vec<(String, &'static str)> {
-        let mut complaints = Vec::new();
-        self.add(expected, String::new(), Some(actual), &mut complaints);
-        complaints
+        let mut mismatches = Vec::new();
+        self.add(expected, String::new(), Some(actual), &mut mismatches);
+        mismatches
     }
 
-    /// Returns true if a key at the top is one that `keys` names, or leads to one.
+    /// Returns true if `keys` has a top-level key or a path below it.
     fn is_looked_at(&self, key: &str) -> bool {
         let keys = &self.options.keys;
         let leads = |path: &String| path == key || path.split('.').next() == Some(key);
         keys.is_empty() || keys.iter().any(leads)
     }
 
-    /// Adds what is not as expected at and below a path.
+    /// Adds the mismatches at and below a path.
     fn add(
         &self,
         expected: &Expected,
         path: String,
         actual: Option<&Value<'_>>,
-        complaints: &mut Vec<(String, &'static str)>,
+        mismatches: &mut Vec<(String, &'static str)>,
     ) {
-        if complaints.len() >= COMPLAINTS_MAX || self.value(expected, actual) {
+        if mismatches.len() >= MISMATCHES_MAX || self.value(expected, actual) {
             return;
         }
         match (expected, actual) {
-            (Expected::Rule(rule), Some(_)) => complaints.push((path, rule.complaint())),
-            (_, None) => complaints.push((path, "is missing")),
+            (Expected::Rule(rule), Some(_)) => mismatches.push((path, rule.mismatch())),
+            (_, None) => mismatches.push((path, "is missing")),
             (Expected::Map(entries), Some(Value::Map(actual))) => {
                 let found = actual.by_key();
-                let before = complaints.len();
+                let before = mismatches.len();
                 for (key, expected) in entries {
                     let path = joined(&path, key);
-                    self.add(expected, path, found.get(key), complaints);
+                    self.add(expected, path, found.get(key), mismatches);
                 }
-                if complaints.len() == before {
-                    complaints.push((path, "has an entry that was not expected"));
+                if mismatches.len() == before {
+                    mismatches.push((path, "has an entry that was not expected"));
                 }
             }
             (Expected::List(items), Some(Value::List(actual))) if items.len() == actual.len() => {
                 for (at, (expected, actual)) in items.iter().zip(actual).enumerate() {
                     let path = joined(&path, &at.to_string());
-                    self.add(expected, path, Some(actual), complaints);
+                    self.add(expected, path, Some(actual), mismatches);
                 }
             }
-            _ => complaints.push((path, "is not as expected")),
+            _ => mismatches.push((path, "is not as expected")),
         }
     }
 }
