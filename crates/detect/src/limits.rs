@@ -7,8 +7,8 @@ pub const REGEX_BYTES_MAX: usize = 8 << 20;
 pub const OWN_REGEX_BYTES_MAX: usize = if cfg!(fuzzing) { 1 << 20 } else { REGEX_BYTES_MAX };
 /// Largest lazy-DFA cache of one pattern, bytes.
 pub const DFA_BYTES_MAX: usize = 4 << 20;
-/// Memory of compiled automata and their caches together, bytes: of a config's expressions, and of
-/// built-in ones that exceeded their steps on a hostile text.
+/// Memory of compiled automata and their caches together where texts are scanned, bytes: of a
+/// config's expressions, and of built-in ones that exceeded their steps on a hostile text.
 pub const RULES_BYTES_MAX: usize = 128 << 20;
 /// Steps per byte of one cheap pass over a text: gates, or a number detector.
 pub(crate) const STEPS_PER_BYTE: usize = 2;

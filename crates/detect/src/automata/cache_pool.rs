@@ -1,12 +1,12 @@
 //! Pool of lazy-DFA caches under one memory limit, which includes compiled expressions.
 //!
 //! A lazy DFA caches each state that a text reaches. There are hundreds of automata, and hostile
-//! texts make some caches megabytes large. So all caches stay within the rest of one [share]. Each
-//! automaton has a slot shared by all threads: a reader takes a cache, uses it alone, and returns
-//! it. A text uses some fifty slots, so that may cost no more than the slot's lock: a taken cache
-//! stays counted, and only its growth is charged to the share. If that does not fit, eviction
-//! passes over the slots as a clock algorithm: a cache unused since the last pass is dropped, and
-//! its states are computed again when needed.
+//! texts make some caches megabytes large. So all caches stay within what compiled expressions
+//! leave of one [share]. Each automaton has a slot shared by all threads: a reader takes a cache,
+//! uses it alone, and returns it. A text uses some fifty slots, so that may cost no more than the
+//! slot's lock: a taken cache stays counted, and only its growth is charged to the share. If that
+//! does not fit, eviction passes over the slots as a clock algorithm: a cache unused since the last
+//! pass is dropped, and its states are computed again when needed.
 
 use std::sync::{Arc, LazyLock, Weak};
 
@@ -53,7 +53,7 @@ impl CountedCache for meta::Cache {
     }
 }
 
-/// Pool of the unused caches of one automaton: several after concurrent use by several threads.
+/// Pool of one automaton's caches that are not in use: several after use by concurrent threads.
 pub(crate) struct DfaCacheSlot<N: CountedCache + Send + 'static>(Arc<AutomatonPlace<N>>);
 
 struct AutomatonPlace<N> {
@@ -192,7 +192,7 @@ impl DfaCachePool {
         false
     }
 
-    /// Evicts all unused caches.
+    /// Evicts all caches that are not in use.
     fn forget(&self) {
         for place in self.places.lock().all.iter().filter_map(Weak::upgrade) {
             self.share.give_back(place.forget(true).1);
