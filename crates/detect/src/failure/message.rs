@@ -45,7 +45,7 @@ const WEAK: i32 = 4;
 const REGISTER_MAX: i32 = 15;
 /// Number of words up to which a text is little more than a name.
 const FEW_WORDS: usize = 4;
-/// Lengths in bytes above which a text is probably prose, and above which it is hardly a message.
+/// Lengths in bytes from which a text is probably prose, and from which it is hardly a message.
 const LONG: usize = 121;
 const VERY_LONG: usize = 241;
 /// Length in bytes above which a sentence without quotes is probably prose.
@@ -419,7 +419,7 @@ fn points_of_length(text: &str) -> i32 {
     }
 }
 
-/// Returns true if a text has a pair of bytes that every program name needs.
+/// Returns true if a text has one of the byte pairs of which each program name has at least one.
 fn may_name(text: &str) -> bool {
     text.as_bytes().array_windows().any(|pair| {
         matches!(
@@ -457,7 +457,7 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
     parts.map(|part| part.trim_matches(['\'', '-'])).filter(|word| !word.is_empty())
 }
 
-/// Returns the runs of bytes with a property.
+/// Returns the runs of bytes that `is_in` accepts, which are ASCII.
 fn runs_of(text: &str, is_in: impl Fn(u8) -> bool) -> impl Iterator<Item = &str> {
     let mut rest = 0..text.len();
     std::iter::from_fn(move || {

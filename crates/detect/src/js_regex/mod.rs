@@ -20,7 +20,7 @@ use self::class::{Item, LINE_ENDS, Ranges, complement, meet, push, spell, stand_
 use self::names::CaptureGroups;
 use super::limits::{DFA_BYTES_MAX, OWN_REGEX_BYTES_MAX};
 
-/// Deepest nesting of the translated pattern; patterns of the source have 1,000 characters.
+/// Deepest nesting of the translated pattern; a pattern of the source has at most 1,000 characters.
 const NESTING_MAX: u32 = 4096;
 
 /// Reasons why a pattern has no automaton.

@@ -114,7 +114,8 @@ pub(crate) struct Detector {
 }
 
 impl Detector {
-    /// Returns the least number of adjacent digits in each match; unknown for a pack of a config.
+    /// Returns the least number of adjacent digits in each match; 0 if unknown, as for a config's
+    /// packs.
     pub(super) fn digits_min(&self) -> usize {
         match self.validate {
             Some(Validator::Phone) if self.gate.built_in => 7,

@@ -91,7 +91,7 @@ impl Expression {
         self.look().find(text, 0..=end, end).is_some()
     }
 
-    /// Returns its tree, if it reads the normalised text without Unicode word classes.
+    /// Returns its tree, if it reads the normalised text and has no Unicode word boundaries.
     pub(super) fn tree(&self) -> Option<&PlacedTree> {
         let make = || {
             if self.syntax == Syntax::Javascript || self.form != TextForm::Normalised {
@@ -114,8 +114,8 @@ impl Expression {
         hir.map_err(|error| self.refused(&error))
     }
 
-    /// Returns the compiled expression; `None` if it cannot be compiled, which
-    /// [eager](CompileTime::Now) compilation excludes, and a test for built-in ones.
+    /// Returns the compiled expression; `None` if it cannot be compiled, which is excluded by
+    /// [eager](CompileTime::Now) compilation, and for built-in ones by a test.
     pub(crate) fn get(&self) -> Option<&RegexEngine> {
         let compile = || {
             let compiled = self.compile();

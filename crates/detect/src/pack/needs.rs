@@ -11,7 +11,7 @@ use crate::prefilter::grams::commonness;
 
 /// Shortest literal worth a search, bytes.
 const LITERAL_BYTES_MIN: usize = 3;
-/// Limit on written repetitions at the start.
+/// Limit on copies of a repeated part in a prefix.
 const START_TIMES_MAX: u32 = 6;
 /// Limit on literals of one expression.
 const LITERALS_MAX: usize = 256;

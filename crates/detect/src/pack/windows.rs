@@ -1,7 +1,8 @@
 //! Scan windows: the parts of a text that detectors run over, around their literals.
 //!
 //! In: the offsets of literals. Out: windows around those whose next bytes fit a match. A match
-//! begins at or before its literal, so its expression is tried at the few offsets between.
+//! that contains its literal begins at or before it, within the match bounds, so its expression is
+//! tried only at these few offsets.
 
 use std::ops::{Range, RangeInclusive};
 

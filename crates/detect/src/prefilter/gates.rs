@@ -270,7 +270,7 @@ impl Gates {
         open
     }
 
-    /// Returns the detectors without windows that these anchors, or none, may open.
+    /// Returns the detectors outside `windowed` that these anchors, or none, may open.
     pub(crate) fn candidates(&self, anchors: &Anchors, profile: &Profile) -> Set {
         let mut candidates = self.unanchored(profile);
         members(anchors).for_each(|anchor| unite(&mut candidates, &self.by_anchor[anchor]));

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 
-/// Extra share of prose positions that pass for each gram in the table: one table entry's share.
+/// Share of prose positions that each gram in the table admits by collisions, beside its own: one
+/// in as many as the table has entries.
 const CROWD: f64 = 1.0 / 65_536.0;
 /// Bytes looked up at once.
 pub(crate) const GRAM: usize = 4;

@@ -94,8 +94,8 @@ impl Profile {
         self.top > 0x7f
     }
 
-    /// Examines a chunk if it and the one before have enough digits for a number; bit `n` is byte
-    /// `n`.
+    /// Examines a chunk if it and the one before have enough digits for a number, or colons for an
+    /// address; bit `n` of `digits` is byte `n`.
     #[inline(never)]
     fn look_at(&mut self, text: &[u8], index: usize, digits: [u64; 2], seen: &mut Seen) {
         let start = index * CHUNK;

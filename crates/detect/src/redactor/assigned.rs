@@ -206,7 +206,7 @@ fn opening_quote(text: &str, at: usize) -> Option<&str> {
 }
 
 /// Returns the text up to the closing quote, which has as many backslashes; without one, up to the
-/// end of the text.
+/// end of the text or [`VALUE_BYTES_MAX`].
 fn closed(text: &str, start: usize, quote: &str) -> Range<usize> {
     let bytes = text.as_bytes();
     let most = text.floor_char_boundary((start + VALUE_BYTES_MAX).min(text.len()));

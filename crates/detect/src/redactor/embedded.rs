@@ -8,7 +8,7 @@ use spanscore_base::value::{Value, json};
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// Limit on bytes of failed parsing, per byte of the text.
 const VAIN_FACTOR: usize = 4;
-/// Least bytes of failed parsing before a text counts as too deep.
+/// Bytes charged for a failed parse of a text that nests too deep.
 const DEEP_BYTES: usize = 1000;
 
 /// Returns the JSON objects and lists in a text, or the text itself if it is a JSON string, with
@@ -46,7 +46,8 @@ pub(super) fn json_parts(text: &str) -> Vec<(Range<usize>, Value<'_>)> {
     parts
 }
 
-/// Returns true if an object or list with content may begin here.
+/// Returns true if an object with a key may begin here, or a list whose first item is a text, an
+/// object or a list.
 fn may_begin(bytes: &[u8]) -> bool {
     let next = bytes[1..].iter().take(64).find(|b| !b.is_ascii_whitespace());
     match bytes[0] {

@@ -282,7 +282,7 @@ impl<N: Placeholders> Redactor<N> {
     }
 
     /// Returns the findings to replace, sorted and without overlaps, with their placeholder words.
-    /// A finding without a place makes the text unreadable.
+    /// A hit without a place leaves the text unread, so that it is withheld.
     fn found(&self, text: &str, scan: &pack::Scan) -> Result<Vec<(Range<usize>, String)>, Unshown> {
         let mut found: Vec<pack::Finding> = Vec::new();
         for hit in self.pack.hits(scan, names::PII) {

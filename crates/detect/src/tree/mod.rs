@@ -112,7 +112,7 @@ pub(crate) struct Repeat {
 }
 
 impl Repeat {
-    /// Returns the class of a greedy unbounded repetition.
+    /// Returns the class of a greedy repetition of one.
     fn class(&self) -> Option<&CharClass> {
         match &self.part {
             ExpressionTree::Class(class) if self.greedy => Some(class),
