@@ -68,7 +68,7 @@ pub(super) fn batch_plan<'a>(
 /// any.
 ///
 /// # Errors
-/// Files larger than `limits.memory_mib`.
+/// Files that together hold more than `limits.memory_mib`.
 pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> Result<bool, CommandError> {
     read_with(replay, files, |_, _| {})
 }

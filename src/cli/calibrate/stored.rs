@@ -20,7 +20,7 @@ use spanscore_store::{StoredGap, StoredPart};
 
 /// Runs read at once.
 const PAGE: usize = 50;
-/// Limit on labelled runs of a session; one with more is skipped.
+/// Limit on runs of a labelled session; one with more is skipped.
 const SESSION_RUNS_MAX: usize = 500;
 
 /// Number of skipped labels, by reason.

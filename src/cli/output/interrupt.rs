@@ -35,8 +35,8 @@ impl EarlyStop {
     }
 }
 
-/// Watches signals until the batch ends. The first cancels the token and stops the batch. After its
-/// work, `progress.stop` leaves the next signal to other listeners.
+/// Watches signals: the first cancels the token and stops the batch. Once its work is done, with
+/// `progress.stop` set, the next signal is left to other listeners.
 pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<EarlyStop> {
     let stop = EarlyStop::default();
     let told = stop.clone();

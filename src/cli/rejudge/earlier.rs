@@ -37,7 +37,7 @@ impl RejudgedBefore {
         Self { kept: BTreeMap::new(), left_out: 0, limit }
     }
 
-    /// Replaces the verdict on a target, within the limit.
+    /// Adds a verdict within the limit, or replaces an earlier one on the same target.
     pub(super) fn insert(&mut self, key: EarlierKey, verdict: EarlierVerdict) {
         if self.kept.len() < self.limit || self.kept.contains_key(&key) {
             self.kept.insert(key, verdict);
@@ -68,7 +68,7 @@ pub(super) fn key_of(evaluation: &Evaluation) -> EarlierKey {
     (evaluator.name.clone(), target.trace_id, span_id, target.sender.group)
 }
 
-/// Returns true if a judge may still answer: there is no verdict, for such a reason.
+/// Returns true if there is no verdict, for a reason that another inquiry may remedy.
 pub(super) fn is_unanswered(verdict: GivenVerdict, reason: Option<&str>) -> bool {
     let is_trouble = |word: &str| Reason::UNANSWERED.iter().any(|reason| reason.as_str() == word);
     match verdict {

@@ -3,7 +3,7 @@
 //! For a case with `n` runs, `c` of which passed, C(c,k)/C(n,k) is the unbiased estimate of pass^k,
 //! that `k` further runs all pass; 1 - C(n-c,k)/C(n,k) that of pass@k, that at least one does. An
 //! evaluator's figure is the mean over its cases. The interval is Student's over the cases; for a
-//! single case Wilson's of its pass rate, raised to `k` runs.
+//! single case Wilson's of its pass rate, converted to `k` runs.
 
 use super::baseline::listed;
 use spanscore_base::statistics::{MeanDifference, Share};

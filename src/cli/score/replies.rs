@@ -1,4 +1,4 @@
-//! Judges and external evaluators of a command, with its budgets.
+//! Judges and external evaluators of a command; its budgets hold for the judges.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -19,7 +19,7 @@ use spanscore_net::client::{Client, ExportOutcome, Protocol, SendError};
 const TRIES_MAX: u32 = 5;
 /// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Pauses between attempts without a request of the backend.
+/// Pauses between attempts if the collector requests none.
 const PAUSES: Backoff = Backoff::doubling(Duration::from_millis(200), PAUSE_MAX);
 
 /// Words of a gRPC port in reply to HTTP.

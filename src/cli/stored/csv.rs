@@ -12,7 +12,7 @@ fn written(cell: String) -> String {
     let is_number = cell.parse::<f64>().is_ok();
     let is_formula = !is_number && cell.starts_with(FORMULA_STARTS);
     let needs_quotes = cell.contains(['"', ',', '\n', '\r']) || is_formula;
-    // A leading quotation mark turns a formula into text.
+    // A leading apostrophe turns a formula into text.
     let defused = if is_formula { "'" } else { "" };
     if needs_quotes {
         return format!("\"{defused}{}\"", cell.replace('"', "\"\""));

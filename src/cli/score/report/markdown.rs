@@ -9,7 +9,7 @@ use spanscore_base::statistics::ScoreEvidence;
 use spanscore_base::visible;
 use spanscore_emit::details;
 
-/// Limit on listed failures, since comments have one too.
+/// Limit on listed failures, since comments are limited in size.
 const ROWS_MAX: usize = 50;
 /// Limit on a cell's explanation, characters.
 const WORDS_MAX: usize = 400;
