@@ -292,7 +292,7 @@ fn secret(text: &str) -> bool {
     let upper = text.bytes().filter(u8::is_ascii_uppercase).count();
     let lower = text.bytes().filter(u8::is_ascii_lowercase).count();
     let digit = text.bytes().filter(u8::is_ascii_digit).count();
-    // Identifiers are joined words; a key has mixed case within words, and digits.
+    // Identifiers are joined words; a key has capitals or digits within a word.
     let mut words = text.split(['_', '-', '.', '/']).filter(|word| word.len() > 2);
     let is_word = |word: &str| word.bytes().skip(1).all(|b| b.is_ascii_lowercase());
     let only_words = text.contains(['_', '-', '.', '/']) && words.all(is_word);

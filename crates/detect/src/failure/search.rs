@@ -164,7 +164,8 @@ fn head(text: &str) -> &str {
     &text[..end]
 }
 
-/// Returns a text from its first letter or digit, without quotes, brackets, emoji and the like.
+/// Returns a text from the first letter or digit, if that is among its first 24 characters: without
+/// quotes, brackets, emoji and the like.
 fn without_signs(text: &str) -> &str {
     let mut signs = text.char_indices().take(24);
     match signs.find(|(_, c)| c.is_alphanumeric()) {

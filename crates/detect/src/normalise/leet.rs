@@ -36,8 +36,8 @@ fn is_member(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'@' | b'$' | b'!')
 }
 
-/// Returns true if a word has a digit between letters, more letters than digits, and is not
-/// hexadecimal.
+/// Returns true if a word has a digit or sign before a letter, and beyond its first byte one that
+/// is read as a letter; at most one more of these than letters; and is not hexadecimal.
 fn is_disguised(word: &[u8]) -> bool {
     let digits = word.iter().filter(|byte| !byte.is_ascii_alphabetic()).count();
     let inside = || {

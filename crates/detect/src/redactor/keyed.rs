@@ -44,7 +44,7 @@ impl KeyedSecrets {
     pub(super) fn search(&mut self) -> Option<AhoCorasick> {
         if self.search.is_none() {
             let mut builder = AhoCorasick::builder();
-            // The smallest form: larger ones take hundreds of bytes per input byte.
+            // The smallest form: larger ones take hundreds of bytes per byte of the values.
             let kind = Some(AhoCorasickKind::ContiguousNFA);
             let builder = builder.match_kind(MatchKind::LeftmostLongest).kind(kind);
             self.search = builder.build(&self.texts).ok();
