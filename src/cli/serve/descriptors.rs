@@ -18,7 +18,7 @@ const OWN: u64 = 64;
 const FOR_BACKEND: u64 = 32;
 /// Descriptors of an external evaluator: its connections, or pipes.
 const FOR_EVALUATOR: u64 = 8;
-/// Divisor of the limit for the least part of connections, and of followed files.
+/// Divisor of the limit for the least part of connections, and the greatest of followed files.
 const LEAST_PARTS: u64 = 4;
 
 /// Descriptors of the process, and the parts that strangers can fill.
