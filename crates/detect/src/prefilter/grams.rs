@@ -259,7 +259,7 @@ pub(crate) fn rarest_three(anchor: &[u8], frequencies: &Frequencies) -> usize {
         .unwrap_or_default()
 }
 
-/// Returns all spellings of a gram; an unknown first byte means any non-word byte if the anchor
+/// Returns all spellings of a gram; an unknown first byte is no letter or digit if the anchor
 /// starts a word.
 pub(crate) fn spellings(gram: &[Option<u8>; GRAM], word_start: bool, fold: u16) -> Vec<[u8; GRAM]> {
     let ascii = fold == FOLD_ASCII;
