@@ -208,7 +208,7 @@ impl TraceContent<'_> {
     }
 
     /// Filters a text and details that are shown together.
-    fn both(&mut self, text: &str, details: &Value<'_>) -> (String, Value<'static>) {
+    fn show_together(&mut self, text: &str, details: &Value<'_>) -> (String, Value<'static>) {
         let shown = self.shown(&[&Value::from(text), details]);
         let mut shown = shown.into_iter().flatten();
         let text = match shown.next() {
@@ -220,7 +220,7 @@ impl TraceContent<'_> {
     }
 
     fn text(&mut self, text: &str) -> String {
-        self.both(text, &Value::Null).0
+        self.show_together(text, &Value::Null).0
     }
 
     fn withheld(&self) -> WithheldTexts {
@@ -281,7 +281,8 @@ impl ContentRedactor {
         let outcome = match &evaluation.outcome {
             Outcome::Scored(score) => {
                 // The explanation may quote a value whose key is only in the details.
-                let (text, details) = content.both(score.explanation.as_str(), &score.details);
+                let (text, details) =
+                    content.show_together(score.explanation.as_str(), &score.details);
                 // All parts are marked as plain now, since the rest is redacted.
                 let explanation = Explanation::plain(text);
                 Outcome::Scored(Score {

@@ -203,7 +203,7 @@ impl Starting<'_> {
         let before = self.before.and_then(|before| before.queue.as_ref());
         let (before, begin) = match before {
             Some(before) => before.queue.predecessor(),
-            None => Predecessor::nobody(),
+            None => Predecessor::without_predecessor(),
         };
         let share = self.exporters.memory.exporters.clone();
         let places = (overflow, Some(before));

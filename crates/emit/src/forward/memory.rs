@@ -33,7 +33,7 @@ pub(super) struct ForwardMemory {
 }
 
 impl ForwardMemory {
-    /// Returns empty counters with the limit of the counters.
+    /// Returns an empty account with the limit in `counters`.
     pub(super) fn new(counters: Arc<ForwardCounters>, share: Arc<MemoryQuota>) -> Self {
         let closing = CancellationToken::new();
         let is_removed = AtomicBool::new(false);

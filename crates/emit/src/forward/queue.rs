@@ -212,7 +212,7 @@ impl ForwardQueue {
             stays.map_err(|parcel| lost.push(parcel)).ok().map(ForwardEntry::Logged)
         });
         for parcel in lost {
-            self.tell_full();
+            self.log_full();
             parcel.lost(Loss::Displaced);
         }
         is_made
@@ -299,11 +299,11 @@ impl ForwardQueue {
     pub(super) fn drop_items(&self, signal: Signal, reason: Loss, items: u64) {
         self.counters().lost(signal, reason, 1, items);
         if reason != Loss::ShuttingDown {
-            self.tell_full();
+            self.log_full();
         }
     }
 
-    fn tell_full(&self) {
+    fn log_full(&self) {
         if self.counters().full.may_log() {
             tracing::warn!(forward = %self.counters().name, bytes_max = self.memory.bytes_max(),
                 "a forward has no room, what was received is not passed on; more of it waits \

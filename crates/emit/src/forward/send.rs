@@ -244,7 +244,7 @@ impl Packing {
     /// Returns true if converting a body is short enough for a network thread.
     fn is_quick(&self, raw: &RawBody) -> bool {
         let is_small = raw.compression.is_none() && raw.bytes.len() <= PACK_IN_PLACE_BYTES_MAX;
-        is_small || self.stays(raw)
+        is_small || self.is_unchanged(raw)
     }
 
     /// Returns true if a body is sent as JSON.
@@ -253,14 +253,14 @@ impl Packing {
     }
 
     /// Returns true if a body is sent unchanged.
-    fn stays(&self, raw: &RawBody) -> bool {
+    fn is_unchanged(&self, raw: &RawBody) -> bool {
         let is_whole = self.wanted.is_none() && raw.is_json == self.keeps_json(raw);
-        is_whole && is_packed(&self.route, raw.compression)
+        is_whole && can_send_unchanged(&self.route, raw.compression)
     }
 
     fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, Loss> {
         let keeps_json = self.keeps_json(&raw);
-        if self.stays(&raw) {
+        if self.is_unchanged(&raw) {
             return Ok(Some(ReadyBody { bytes: raw.bytes, is_json: keeps_json }));
         }
         let mut body = if keeps_json { unpack(&raw)? } else { protobuf(self.signal, &raw)? };
@@ -273,7 +273,7 @@ impl Packing {
 }
 
 /// Returns true if a body with this compression can be sent unchanged.
-fn is_packed(route: &ForwardRoute, coding: Option<ContentCoding>) -> bool {
+fn can_send_unchanged(route: &ForwardRoute, coding: Option<ContentCoding>) -> bool {
     let wanted = route.compression;
     let same = match coding {
         Some(ContentCoding::Gzip) => wanted == Compression::Gzip,

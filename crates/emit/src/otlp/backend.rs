@@ -89,7 +89,7 @@ impl Backend {
             let Some(wait) = retries.next(error.requested_wait(), chance()) else {
                 return Err(error);
             };
-            self.tell_of_failure(error.text(), wait);
+            self.log_failure(error.text(), wait);
             // The wait of an open circuit replaces this one.
             if self.circuit.is_closed() {
                 sleep(wait).await;
@@ -126,7 +126,7 @@ impl Backend {
     ) -> Result<u64, SendError> {
         let body = self.client.prepare(request);
         let attempt = || self.attempt(signal, body.clone());
-        let sent = retry(retries, attempt, |error, wait| self.tell_of_failure(error, wait)).await;
+        let sent = retry(retries, attempt, |error, wait| self.log_failure(error, wait)).await;
         if let Err(error) = &sent {
             self.log_loss(signal, error);
         }
@@ -143,7 +143,7 @@ impl Backend {
         self.refuses_all[place(signal)].store(refuses_all, Ordering::Relaxed);
     }
 
-    fn tell_of_failure(&self, error: &str, wait: std::time::Duration) {
+    fn log_failure(&self, error: &str, wait: std::time::Duration) {
         if self.trouble.may_log() {
             tracing::warn!(exporter = %self.name, error, ?wait,
                 "failed to export evaluations, trying again");

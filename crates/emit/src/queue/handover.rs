@@ -43,7 +43,7 @@ impl Predecessor {
     }
 
     /// Returns both ends for a queue without a predecessor, which waits to be started.
-    pub(crate) fn nobody() -> (Self, Successor) {
+    pub(crate) fn without_predecessor() -> (Self, Successor) {
         Self::behind(None)
     }
 

@@ -211,7 +211,7 @@ impl Queue {
         }
         let sender = evaluations.first().map(|first| first.target.sender).unwrap_or_default();
         let Some(mut room) = self.make_room(sender, bytes, count) else {
-            return self.lose(Loss::QueueFull, count, receipt);
+            return self.leave_or_lose(Loss::QueueFull, count, receipt);
         };
         if let Some(receipt) = receipt {
             room.keep(receipt.clone());
@@ -240,7 +240,7 @@ impl Queue {
             });
             for QueueEntry { room, .. } in gone {
                 let (count, receipt) = room.give_back();
-                self.lose(Loss::Displaced, count, receipt.as_ref());
+                self.leave_or_lose(Loss::Displaced, count, receipt.as_ref());
             }
             take()
         })
@@ -253,7 +253,7 @@ impl Queue {
 
     /// Leaves evaluations to the next process if the log keeps their source, else counts them as
     /// lost. Waiting for them would block a partition without end.
-    fn lose(&self, reason: Loss, count: u64, receipt: Option<&Receipt>) {
+    fn leave_or_lose(&self, reason: Loss, count: u64, receipt: Option<&Receipt>) {
         let bytes_max = self.bytes_max;
         let Some(receipt) = receipt.filter(|receipt| receipt.claims().record_bytes() > 0) else {
             let is_last_resort = self.overflow.is_some() && receipt.is_some();

@@ -156,7 +156,7 @@ impl Room {
     /// Counts the outcome of the evaluations, and releases their bytes and receipts.
     pub(super) fn settle(mut self, delivery: &Delivery) {
         self.empty();
-        self.let_go();
+        self.release_receipts();
         self.shared.counters.settle(delivery);
     }
 
@@ -165,12 +165,12 @@ impl Room {
     pub(super) fn give_back(mut self) -> (u64, Option<Receipt>) {
         let receipt = self.receipts.first().map(|(receipt, _)| receipt.clone());
         let evaluations = self.empty();
-        self.let_go();
+        self.release_receipts();
         (evaluations, receipt)
     }
 
     /// Releases the receipts.
-    fn let_go(&mut self) {
+    fn release_receipts(&mut self) {
         for (receipt, _) in self.receipts.drain(..) {
             let claimed = receipt.claims().record_bytes();
             self.shared.held.claimed.fetch_sub(claimed, Ordering::Relaxed);
@@ -191,13 +191,13 @@ impl Drop for Room {
         let shared = &self.shared;
         shared.held.share.give_back_for(&shared.held.bytes, self.bytes);
         if evaluations == 0 {
-            return self.let_go();
+            return self.release_receipts();
         }
         if shared.is_removed.load(Ordering::Relaxed) {
             // Its receipts end as if delivered, since no process will deliver it.
             shared.counters.lost(Loss::Removed, evaluations);
             shared.dropped.fetch_add(evaluations, Ordering::Relaxed);
-            return self.let_go();
+            return self.release_receipts();
         }
         // Evaluations that were moved away no longer count.
         let waiting: u64 = self.receipts.iter().map(|(_, waiting)| waiting).sum();

@@ -261,8 +261,8 @@ async fn delivery_that_ends_while_the_queue_is_given_up_is_counted_once() {
     let mut fixture = Fixture::start(LIMITS, end);
     fixture.offer(4, 10);
     started.notified().await;
-    let let_go = async { open.send(()).expect("the delivery waits") };
-    let (lost, ()) = tokio::join!(fixture.give_up(), let_go);
+    let release_receipts = async { open.send(()).expect("the delivery waits") };
+    let (lost, ()) = tokio::join!(fixture.give_up(), release_receipts);
     assert_eq!(lost, 0);
     fixture.shows(r#"spanscore_exporter_sent_evaluations_total{exporter="x"} 4"#);
     fixture.shows(&format!(r#"{FAILED}{{exporter="x",reason="shutdown_deadline"}} 0"#));
