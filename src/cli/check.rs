@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tokio::runtime::Builder;
 
-use super::serve::probing::{Unasked, check_external};
+use super::serve::probing::{UnreachedEvaluator, check_external};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output, started};
 use crate::config::{self, ResolvedConfig};
@@ -47,7 +47,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
     }
     let missing = plan.check_machine(&loaded)?;
     let runtime = started(&mut Builder::new_current_thread())?;
-    for Unasked { evaluator, why } in runtime.block_on(check_external(&loaded, &plan))? {
+    for UnreachedEvaluator { evaluator, why } in runtime.block_on(check_external(&loaded, &plan))? {
         let line = format!("{evaluator} could not be asked whether it takes its settings: {why}");
         output::note(visible::line(&line));
     }

@@ -113,7 +113,7 @@ fn read_counted(
                 }
             };
             if let Some(problem) = problem {
-                unread.tell(problem);
+                unread.note(problem);
             }
             if replay.is_full() {
                 return Err(too_much(&place()));
@@ -126,7 +126,7 @@ fn read_counted(
         output::note("spanscore: what was read is empty");
     }
     let is_broken = unread.finish();
-    Ok(note_cut_traces(replay.cut_traces()) || is_broken)
+    Ok(report_cut_traces(replay.cut_traces()) || is_broken)
 }
 
 /// Limit on unreadable parts reported one by one.
@@ -139,7 +139,7 @@ pub(super) struct UnreadNotes {
 }
 
 impl UnreadNotes {
-    pub(super) fn tell(&mut self, problem: impl Display) {
+    pub(super) fn note(&mut self, problem: impl Display) {
         self.count += 1;
         if self.count <= UNREAD_NOTES_MAX {
             output::note(format_args!("spanscore: {}", visible::line(problem)));
@@ -170,7 +170,7 @@ fn too_much(place: &str) -> CommandError {
 const NAMED_TRACES_MAX: usize = 20;
 
 /// Reports the traces cut by a limit; returns false if there are none.
-pub(super) fn note_cut_traces(traces: impl Iterator<Item = CutTrace>) -> bool {
+pub(super) fn report_cut_traces(traces: impl Iterator<Item = CutTrace>) -> bool {
     let mut count = 0;
     for cut in traces {
         count += 1;

@@ -21,12 +21,12 @@ pub(crate) const MATCH_BYTES_MAX: usize = 4096;
 /// Base steps of a tree search in addition to those per byte; longer searches use an automaton.
 pub(crate) const TREE_STEPS_MIN: usize = 1024;
 /// Steps of testing one place of a literal.
-pub(crate) const LOOK_STEPS: usize = 32;
+pub(crate) const TEST_STEPS: usize = 32;
 /// Bytes of a text per test of a number or an `@`; if they are denser, their expressions run
 /// untested.
-pub(crate) const BYTES_A_LOOK: usize = 8;
+pub(crate) const BYTES_PER_TEST: usize = 8;
 /// Least number of tests of numbers or signs for a text of any length.
-pub(crate) const LOOKS_MIN: usize = 64;
+pub(crate) const TESTS_MIN: usize = 64;
 /// Limit on findings of one detector in one text; the search stops there.
 pub const FINDINGS_MAX: usize = 256;
 /// Limit on decoded bytes of encoded runs (base64, percent, tags) in one text.

@@ -1,7 +1,7 @@
-//! The `console` exporter: one line for each evaluation, grouped by trace, for people.
+//! The `console` exporter: one line per evaluation, grouped by trace, for people.
 //!
-//! Text of strangers (names, explanations) is cut at [`TEXT_CHARS_MAX`] and made [`visible`], so
-//! that no trace can steer the terminal.
+//! Names and explanations come from strangers. They are cut at [`TEXT_CHARS_MAX`] and made
+//! [`visible`], so that no trace can control the terminal.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -21,10 +21,10 @@ use spanscore_base::model::{Evaluation, Label, Outcome, shown_share};
 use spanscore_base::panics::Panicked;
 use spanscore_base::visible;
 
-/// Longest name or explanation on a line, in characters before escapes; the rest is cut and marked.
+/// Longest name or explanation on a line, in characters before escapes; the cut is marked.
 pub const TEXT_CHARS_MAX: usize = 300;
 
-/// `console`.
+/// Kind `console`.
 pub static KIND: ExporterKind = ExporterKind {
     name: "console",
     aliases: &[],
@@ -94,7 +94,7 @@ impl Exporter for ConsoleSettings {
 /// Style of printed evaluations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
-    /// True to colour.
+    /// True for colours.
     pub color: bool,
     /// True if explanations may quote arguments and results.
     pub content: bool,
@@ -115,12 +115,12 @@ pub fn is_colored(color: Color) -> bool {
     }
 }
 
-/// Appends evaluations as text: a head line per trace, then one line per evaluation, aligned.
-/// Evaluations of one trace that follow each other share a head.
+/// Appends evaluations as text: a head line per trace, then one aligned line per evaluation.
+/// Consecutive evaluations of one trace share a head.
 pub fn write_text(evaluations: &[Evaluation], style: Style, out: &mut String) {
     let same_trace = |a: &Evaluation, b: &Evaluation| a.target.trace_id == b.target.trace_id;
     for group in evaluations.chunk_by(same_trace) {
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write_group(group, style, out);
     }
 }
@@ -147,7 +147,7 @@ fn write_group(group: &[Evaluation], style: Style, out: &mut String) -> std::fmt
     group.iter().try_for_each(|evaluation| write_one(evaluation, width, style, out))
 }
 
-/// Columns before the details.
+/// Indentation of the details, in columns.
 const DETAILS_INDENT: usize = 6;
 
 const BOLD: &str = "\x1b[1m";
@@ -209,17 +209,17 @@ fn explanation(evaluation: &Evaluation, content: bool) -> String {
     }
 }
 
-/// Appends text in one line, cut at [`TEXT_CHARS_MAX`].
+/// Appends text on one line, cut at [`TEXT_CHARS_MAX`].
 pub(super) fn push_line(text: &str, out: &mut String) {
     let cut = text.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(out, "{}", visible::line(&text[..cut.unwrap_or(text.len())]));
     if cut.is_some() {
         out.push('…');
     }
 }
 
-/// The `console` exporter: writes to standard output on a thread that may block.
+/// The `console` exporter, which writes to standard output on a blocking thread.
 pub(crate) struct Console {
     format: ConsoleFormat,
     style: Style,

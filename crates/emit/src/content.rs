@@ -1,9 +1,8 @@
 //! Content filter of an exporter: shows all content, none, or redacts personal data and secrets.
 //!
-//! Redacted, each finding has a name such as `[EMAIL_1]`, the same throughout a trace and for every
-//! exporter, so that a reader can still see that two calls had the same address. Only hashes of
-//! findings are stored, of few traces. The redactor itself is that of judges
-//! ([`spanscore_detect::redactor`]).
+//! A redacted value becomes a placeholder such as `[EMAIL_1]`, the same throughout a trace and for
+//! all exporters: readers still see that two calls had the same address. Only hashes of findings
+//! are stored, for few traces. Judges use the same redactor ([`spanscore_detect::redactor`]).
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
@@ -22,21 +21,21 @@ use spanscore_detect::redactor::{Placeholders, Redactor, UnderKey, WITHHELD, Wit
 use spanscore_net::blocking::BlockingPool;
 use spanscore_net::metrics::CounterBy;
 
-/// Most names that are stored, over all traces.
+/// Limit on stored placeholders, over all traces.
 const NAMES_MAX: usize = 65_536;
-/// Most names of one trace; further ones have no number.
+/// Limit on numbered placeholders of one trace; further ones have no number.
 const TRACE_NAMES_MAX: usize = 1_000;
-/// Largest batch that is rendered on a thread of the network, if nothing is redacted.
+/// Largest batch rendered on a network thread, if nothing is redacted.
 const INLINE_BYTES_MAX: usize = 64 << 10;
-/// Bytes of texts that are read of one evaluation, over all passes.
+/// Limit on text bytes read from one evaluation, over all passes.
 const EVALUATION_BYTES_MAX: usize = 256 << 10;
-/// Bytes of texts that are read of one trace that is shown on this machine.
+/// Limit on text bytes read from one trace that is shown on this machine.
 const TRACE_BYTES_MAX: usize = 16 << 20;
 
-/// Amount of content that is shown.
+/// Amount of content shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShownContent {
-    /// Nothing: tools, counts, rules and settings alone.
+    /// Nothing but tools, counts, rules and settings.
     None,
     /// All but personal data and credentials.
     Redacted,
@@ -51,7 +50,7 @@ impl ShownContent {
     /// Parses a word.
     ///
     /// # Errors
-    /// The mistake, with the known words.
+    /// An unknown word, with the known ones.
     pub fn from_word(word: &str) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(known, _)| *known == word);
         found.map(|(_, content)| *content).ok_or_else(|| {
@@ -60,13 +59,13 @@ impl ShownContent {
         })
     }
 
-    /// Returns true if anything that may be content is shown.
+    /// Returns true if any possible content is shown.
     pub fn is_shown(self) -> bool {
         self != Self::None
     }
 }
 
-/// Reads a word, or a value of `include_content`: `true` is `full`, `false` is `none`.
+/// Accepts a word, or a value of `include_content`: `true` is `full`, `false` is `none`.
 impl<'de> Deserialize<'de> for ShownContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read_scalar(deserializer, "none, redacted or full", |value| match value {
@@ -93,7 +92,7 @@ impl JsonSchema for ShownContent {
 /// Content filter of one exporter.
 #[derive(Clone)]
 pub struct ContentFilter {
-    /// Redactor, shared by all exporters; `None` if nothing is redacted.
+    /// Redactor shared by all exporters; `None` if nothing is redacted.
     redactor: Option<Arc<ContentRedactor>>,
     /// Counter of withheld texts, by reason.
     withheld: Option<CounterBy>,
@@ -106,16 +105,15 @@ impl ContentFilter {
         Self { redactor: Some(Arc::clone(redactor)), ..Self::nothing() }
     }
 
-    /// Adds an exporter's counter of withheld texts, and the blocking threads that all exporters
-    /// share.
+    /// Adds an exporter's counter of withheld texts and the shared pool of blocking threads.
     pub(super) fn of_exporter(self, withheld: CounterBy, pool: &BlockingPool) -> Self {
         Self { withheld: Some(withheld), pool: pool.clone(), ..self }
     }
 
-    /// Renders a batch for an exporter: on a blocking thread, if it may take long.
+    /// Renders a batch for an exporter, on a blocking thread if it may take long.
     ///
     /// # Errors
-    /// The rendering panicked there.
+    /// A panic of the rendering there.
     pub(super) async fn make<T: Send + 'static>(
         &self,
         batch: &EvaluationBatch,
@@ -130,8 +128,7 @@ impl ContentFilter {
         self.pool.run(move || make(&own, &batch)).await
     }
 
-    /// Returns the filter of a reader without a counter; content that is hidden as a whole the
-    /// reader withholds itself.
+    /// Returns a filter without a counter. If all content is hidden, the caller withholds it.
     pub fn of(shown: ShownContent) -> Self {
         match shown {
             ShownContent::Redacted => Self::redacting(&Arc::new(ContentRedactor::new())),
@@ -139,7 +136,7 @@ impl ContentFilter {
         }
     }
 
-    /// Starts to show the values of a trace, which share their names.
+    /// Returns a filter for values of one trace, which share their placeholders.
     pub fn trace(&self, trace: TraceId) -> TraceContent<'_> {
         let redactor = self.redactor.as_ref();
         TraceContent(redactor.map(|redactor| redactor.start(trace, TRACE_BYTES_MAX)))
@@ -150,7 +147,7 @@ impl ContentFilter {
         Self { redactor: None, withheld: None, pool: BlockingPool::default() }
     }
 
-    /// Returns an evaluation as it may be shown; content that is hidden as a whole is still in it.
+    /// Returns the filtered evaluation; if all content is hidden, the caller must still remove it.
     pub fn apply<'e>(&self, evaluation: &'e Evaluation) -> Cow<'e, Evaluation> {
         match &self.redactor {
             None => Cow::Borrowed(evaluation),
@@ -158,7 +155,7 @@ impl ContentFilter {
         }
     }
 
-    /// Returns several evaluations as they may be shown.
+    /// Returns several filtered evaluations.
     pub(super) fn apply_all<'e>(&self, evaluations: &'e [Evaluation]) -> Cow<'e, [Evaluation]> {
         match &self.redactor {
             None => Cow::Borrowed(evaluations),
@@ -178,19 +175,18 @@ impl ContentFilter {
     }
 }
 
-/// Values of one trace as they may be shown: as they are, or redacted; nothing of a text where
-/// there are no detectors.
+/// Filter for the values of one trace: unchanged or redacted; without detectors no text at all.
 pub struct TraceContent<'r>(Option<Option<Redactor<TraceNaming<'r>>>>);
 
 impl TraceContent<'_> {
-    /// Learns the secrets in a value, to hide them in all values that are shown.
+    /// Learns the secrets in a value, to hide them in all shown values.
     pub fn learn(&mut self, value: &Value<'_>) {
         if let Some(Some(redactor)) = &mut self.0 {
             redactor.learn(value, UnderKey::NONE);
         }
     }
 
-    /// Returns a value as it may be shown.
+    /// Returns the filtered value.
     pub fn show(&mut self, value: &Value<'_>) -> Value<'static> {
         let mut shown = value.clone().into_owned();
         match &mut self.0 {
@@ -201,8 +197,8 @@ impl TraceContent<'_> {
         shown
     }
 
-    /// Returns values that are shown together as they may be shown: a secret that is known by its
-    /// key in one is hidden in all; `None` where all may be shown as they are.
+    /// Returns filtered values that are shown together: a secret recognised by its key in one is
+    /// hidden in all. `None` if all may be shown unchanged.
     pub fn shown(&mut self, values: &[&Value<'_>]) -> Option<Vec<Value<'static>>> {
         match &mut self.0 {
             None => None,
@@ -211,8 +207,8 @@ impl TraceContent<'_> {
         }
     }
 
-    /// Returns a text and details that are shown together.
-    fn both(&mut self, text: &str, details: &Value<'_>) -> (String, Value<'static>) {
+    /// Filters a text and details that are shown together.
+    fn show_together(&mut self, text: &str, details: &Value<'_>) -> (String, Value<'static>) {
         let shown = self.shown(&[&Value::from(text), details]);
         let mut shown = shown.into_iter().flatten();
         let text = match shown.next() {
@@ -224,7 +220,7 @@ impl TraceContent<'_> {
     }
 
     fn text(&mut self, text: &str) -> String {
-        self.both(text, &Value::Null).0
+        self.show_together(text, &Value::Null).0
     }
 
     fn withheld(&self) -> WithheldTexts {
@@ -233,19 +229,19 @@ impl TraceContent<'_> {
     }
 }
 
-/// Redactor of personal data and secrets, with stable names per trace.
+/// Redactor of personal data and secrets, with stable placeholders per trace.
 pub(crate) struct ContentRedactor {
-    /// Logs once that there are no detectors.
-    told: Once,
+    /// Guards the single log line about missing detectors.
+    has_logged: Once,
     names: Mutex<Recent<TraceId, TraceNames>>,
     hasher: hashbrown::DefaultHashBuilder,
 }
 
-/// Names of a trace: a hash of the finding, a hash of its kind, its number.
+/// Placeholders of a trace: hash of the finding, hash of its kind, its number.
 #[derive(Default)]
 struct TraceNames(Vec<(u64, u64, usize)>);
 
-/// Source of the names of one trace.
+/// Source of the placeholders of one trace.
 struct TraceNaming<'r> {
     redactor: &'r ContentRedactor,
     trace: TraceId,
@@ -263,17 +259,17 @@ impl Placeholders for TraceNaming<'_> {
 impl ContentRedactor {
     pub(super) fn new() -> Self {
         Self {
-            told: Once::new(),
+            has_logged: Once::new(),
             names: Mutex::new(Recent::new(NAMES_MAX)),
             hasher: hashbrown::DefaultHashBuilder::default(),
         }
     }
 
-    /// Starts to redact what is shown together of a trace.
+    /// Starts the redaction of values of a trace that are shown together.
     fn start(&self, trace: TraceId, bytes_max: usize) -> Option<Redactor<TraceNaming<'_>>> {
         let redactor = Redactor::for_display(TraceNaming { redactor: self, trace }, bytes_max);
         if let Err(error) = &redactor {
-            self.told.call_once(|| {
+            self.has_logged.call_once(|| {
                 tracing::error!(%error, "nothing can be redacted, so no content is shown");
             });
         }
@@ -284,9 +280,10 @@ impl ContentRedactor {
         let mut content = TraceContent(Some(self.start(evaluation.target.trace_id, bytes_max)));
         let outcome = match &evaluation.outcome {
             Outcome::Scored(score) => {
-                // The explanation may quote what has a key in the details alone.
-                let (text, details) = content.both(score.explanation.as_str(), &score.details);
-                // All of it is plain now: what is left may be shown.
+                // The explanation may quote a value whose key is only in the details.
+                let (text, details) =
+                    content.show_together(score.explanation.as_str(), &score.details);
+                // All parts are marked as plain now, since the rest is redacted.
                 let explanation = Explanation::plain(text);
                 Outcome::Scored(Score {
                     explanation,
@@ -313,7 +310,7 @@ impl ContentRedactor {
         (shown, content.withheld())
     }
 
-    /// Returns the number of a value among those of its kind in the trace.
+    /// Returns the number of a value among the trace's values of its kind.
     fn number(&self, trace: TraceId, word: &str, value: &str) -> Option<usize> {
         let data = self.hasher.hash_one(value.trim());
         let kind = self.hasher.hash_one(word);

@@ -1,10 +1,10 @@
-//! Dead-letter files: requests that a backend refused for good, which `spanscore send` sends again.
+//! Dead-letter files: permanently refused requests, which `spanscore send` sends again.
 //!
-//! In: requests as they were sent, with the reason. Out: `dead_letters/<exporter>.jsonl` in the
-//! folder of the process, one OTLP/JSON request a line. Beside the request a line has the member
-//! [`MEMBER`], which receivers ignore: exporter, signal, time, reason. Only its owner can read the
-//! file. It holds at most [`FILE_BYTES_MAX`], and so does each of [`BACKUPS_MAX`] older files;
-//! requests that are deleted with the oldest are counted.
+//! In: requests as sent, with the reason. Out: `dead_letters/<exporter>.jsonl` in the data
+//! directory, one OTLP/JSON request per line. Each line also has the member [`MEMBER`], which
+//! receivers ignore: exporter, signal, time, reason. Only the file's owner can read it. It holds at
+//! most [`FILE_BYTES_MAX`], as does each of [`BACKUPS_MAX`] older files; requests deleted with the
+//! oldest are counted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use spanscore_net::metrics::{CounterBy, label};
 /// Member of a line with the origin of its request.
 pub(super) const MEMBER: &str = "deadLetter";
 
-/// Bytes beyond which the file is rotated.
+/// Size beyond which the file is rotated, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Rotated files that are kept; the oldest is deleted.
+/// Number of rotated files; the oldest is deleted.
 const BACKUPS_MAX: u32 = 4;
 
 /// Folder of all dead-letter files.
@@ -36,17 +36,17 @@ const FOLDER: &str = "dead_letters";
 /// Dead letters of one exporter.
 pub(super) struct DeadLetters {
     exporter: Arc<str>,
-    /// Path of the file; `None` if the process has no folder: then nothing is kept.
+    /// Path of the file; `None` without a data directory, then nothing is written.
     path: Option<PathBuf>,
-    /// File, opened with the first letter.
+    /// File, opened for the first request.
     file: Arc<Mutex<Option<Rotating>>>,
     requests: CounterBy,
     trouble: LogLimiter,
 }
 
 impl DeadLetters {
-    /// Returns those of an exporter, below the folder of the process if it has one; nothing is
-    /// opened yet.
+    /// Returns the dead letters of an exporter below the data directory, if any; nothing is opened
+    /// yet.
     pub(super) fn new(data_dir: Option<&Path>, exporter: &str, instruments: &Instruments) -> Self {
         let counter = DeadLetterMetrics::new(&instruments.meter);
         let DeadLetterMetrics { requests } = counter.of(&[label("exporter", exporter)]);
@@ -57,7 +57,7 @@ impl DeadLetters {
         Self { exporter: exporter.into(), path, file, requests, trouble }
     }
 
-    /// Appends a request, encoded in protobuf; returns true if it is written.
+    /// Appends a protobuf request; returns true if it was written.
     pub(super) async fn keep(&self, signal: Signal, request: &[u8], reason: &str) -> bool {
         let Some(path) = &self.path else { return false };
         let kept = match self.line(signal, request, reason) {
@@ -99,7 +99,7 @@ impl DeadLetters {
         Some(line)
     }
 
-    /// Appends a line; returns the number of older lines that were deleted for it.
+    /// Appends a line; returns the number of older lines deleted by rotation.
     async fn write(&self, path: PathBuf, line: String) -> io::Result<u64> {
         let file = Arc::clone(&self.file);
         let write = move || {
@@ -126,8 +126,8 @@ fn json(value: &impl Serialize) -> Option<String> {
     serde_json::to_string(value).ok()
 }
 
-/// Converts an exporter's name to the name of a file or folder: `otlp_grpc/a` becomes
-/// `otlp_grpc-a`. No two exporters have the same, since no kind has a `-`.
+/// Converts an exporter's name to a file name: `otlp_grpc/a` becomes `otlp_grpc-a`. Names stay
+/// distinct, since no kind contains a `-`.
 pub(super) fn file_name(exporter: &str) -> String {
     let mut name = String::with_capacity(exporter.len());
     let (kind, rest) = exporter.split_once('/').map_or((exporter, None), |(k, r)| (k, Some(r)));

@@ -1,5 +1,4 @@
-//! Details of a score for people: expected and actual calls beside each other, and the other inputs
-//! of the score.
+//! Details of a score for people: expected and actual calls beside each other, and other inputs.
 //!
 //! ```text
 //! = find {"id":1}
@@ -8,16 +7,16 @@
 //! > ship  call 1, expected at place 3
 //! ```
 //!
-//! `=` is as expected, `-` was expected, `+` was called, `>` was called in another place. Anything
-//! but a comparison of calls is printed as `key: value`. Texts of strangers are cut and made
-//! visible, as on the lines of the console; lists are cut at [`LINES_MAX`].
+//! `=` marks expected calls, `-` missing, `+` unexpected, `>` misplaced ones. Anything but a
+//! comparison of calls is printed as `key: value`. Texts are cut and made visible, as on the lines
+//! of the console; lists are cut at [`LINES_MAX`].
 
 use std::fmt::Write as _;
 
 use super::console::push_line;
 use spanscore_base::value::{Map, Value};
 
-/// Most lines of one evaluation; those beyond are counted.
+/// Limit on lines of one evaluation; further ones are counted.
 const LINES_MAX: usize = 40;
 
 /// Appends the details, each line indented by `indent` spaces.
@@ -27,7 +26,7 @@ pub fn write_text(details: &Value<'_>, indent: usize, out: &mut String) {
     write_map(details, 0, &mut lines);
     let more = lines.len().saturating_sub(LINES_MAX);
     for (depth, line) in lines.iter().take(LINES_MAX) {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(out, "{:width$}", "", width = indent + 2 * depth);
         push_line(line, out);
         out.push('\n');

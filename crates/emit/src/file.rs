@@ -1,7 +1,7 @@
 //! The `file` exporter: JSON Lines, rotated by size.
 //!
-//! A failed write is tried again for as long as a receipt waits for its evaluations; without a log
-//! its evaluations are lost, and counted.
+//! A failed write is retried while a receipt waits for its evaluations. Without a log its
+//! evaluations are lost, and counted.
 
 use std::io;
 use std::path::Path;
@@ -28,7 +28,7 @@ use spanscore_base::settings::{Node, SettingsError};
 use spanscore_net::backoff::chance;
 use spanscore_net::client::retry::{Retries, RetrySettings};
 
-/// `file`.
+/// Kind `file`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
     name: "file",
     aliases: &[],
@@ -118,13 +118,13 @@ impl Exporter for FileSettings {
 pub(crate) struct RecordFile {
     content: bool,
     filter: ContentFilter,
-    /// True if a failed write is tried again.
+    /// True if failed writes are retried.
     tries_again: bool,
     file: Arc<Mutex<Rotating>>,
     broken: LogLimiter,
 }
 
-/// Lines to write, with the end of each.
+/// Lines to write, with the end offset of each.
 struct RecordLines {
     text: Bytes,
     ends: Vec<usize>,
@@ -154,7 +154,7 @@ impl RecordFile {
         Ok(Self { content, filter, tries_again, file, broken: LogLimiter::default() })
     }
 
-    /// Writes all lines but the first `done`; returns the number of lines written whole, and the
+    /// Writes all lines except the first `done`; returns the number of whole lines written, and the
     /// error that stopped the rest.
     async fn write(&self, lines: &Arc<RecordLines>, done: usize) -> (usize, Option<io::Error>) {
         let file = Arc::clone(&self.file);
@@ -165,7 +165,7 @@ impl RecordFile {
             let mut file = file.lock();
             file.append(&lines.text[start..], &ends)
         };
-        // Of a stopped task nothing is known to be written.
+        // An aborted task leaves unknown how much it wrote.
         let stopped = |_| (0, Some(io::Error::other("stopped")));
         let (written, error) = tokio::task::spawn_blocking(write).await.unwrap_or_else(stopped);
         (written as usize, error)
@@ -186,7 +186,7 @@ impl RecordFile {
         text.await
     }
 
-    /// Writes all lines, with retries if the settings ask for them.
+    /// Writes all lines, retrying if the settings require it.
     async fn write_all(&self, text: Bytes) -> Delivery {
         let lines = Arc::new(RecordLines::from(text));
         let mut done = 0;

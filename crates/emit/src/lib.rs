@@ -1,20 +1,20 @@
 //! Exporters: deliver evaluations to backends, files, the console and the metrics endpoint.
 //!
-//! In come evaluations, in batches that belong to one trace; out they go as text and JSON records
-//! ([`record`], [`console`]), files, Prometheus series and OTLP events, spans and metrics. Each
-//! exporter has a bounded queue and does its retries behind it, so a slow or dead backend never
-//! slows the pipeline: [`Exporters::offer`] never waits, and evaluations that do not fit are
-//! dropped and counted. `docs/output.md` lists every name that is emitted.
+//! In: evaluations, in batches of one trace. Out: text and JSON records ([`record`], [`console`]),
+//! files, Prometheus series and OTLP events, spans and metrics. Each exporter has a bounded queue
+//! and retries behind it, so a slow or dead backend never slows the pipeline: [`Exporters::offer`]
+//! never waits, and evaluations that do not fit are dropped and counted. `docs/output.md` lists
+//! every emitted name.
 //!
 //! ```text
 //! offer -> queue (bytes) -> batch (200 ms) -> consumers -> convert, compress, send, retry
 //! ```
 //!
-//! **Invariant:** no argument and no result leaves the process over OTLP unless `content` says so:
+//! **Invariant:** arguments and results leave the process over OTLP only as `content` allows:
 //! without it an explanation is exported without its content parts
 //! ([`Explanation::without_content`](spanscore_base::model::Explanation::without_content)). An
 //! evaluator's text is content unless it is marked as plain: names of tools, counts, rules, and
-//! names of arguments that stand in criteria, schemas or settings.
+//! names of arguments from criteria, schemas or settings.
 
 pub mod console;
 mod content;
@@ -42,7 +42,7 @@ pub use exporters::{Exporters, ExportersChange, Persistence, Starting};
 pub use content::{ContentFilter, ShownContent, TraceContent};
 use spanscore_log::LogOpenError;
 
-/// Error of an exporter that could not start.
+/// Error of an exporter that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ExporterStartError {
     /// The file cannot be opened.
@@ -52,10 +52,10 @@ pub enum ExporterStartError {
         exporter: String,
         /// Path of the file.
         path: String,
-        /// Error of the system.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// A client for the backend cannot be made.
+    /// The client of the backend cannot be built.
     #[error("exporter `{exporter}`: {error}")]
     Client {
         /// Name of the exporter in the config.
@@ -63,7 +63,7 @@ pub enum ExporterStartError {
         /// Error, such as a certificate that cannot be read.
         error: String,
     },
-    /// The overflow of its queue on disk cannot be opened.
+    /// The overflow of its queue cannot be opened.
     #[error("exporter `{exporter}`: cannot keep evaluations in `{path}`: {error}")]
     Overflow {
         /// Name of the exporter in the config.
@@ -73,7 +73,7 @@ pub enum ExporterStartError {
         /// Error of the folder.
         error: LogOpenError,
     },
-    /// Exporters that earlier changes replaced or removed have not ended.
+    /// Exporters replaced or removed by earlier changes have not ended.
     #[error(
         "{count} exporters of earlier configs still hand over what they hold: change the config \
          again in some seconds"
@@ -92,8 +92,8 @@ pub enum ExporterStartError {
     },
 }
 
-/// Number of evaluations that an exporter did not deliver, or of accepted spans, log records and
-/// data points that a forward did not.
+/// Number of evaluations that an exporter did not deliver, or of items that a forward did not:
+/// accepted spans, log records and data points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undelivered {
     /// Name of the exporter or forward in the config.

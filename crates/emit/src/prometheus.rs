@@ -23,14 +23,14 @@ pub const COUNT: &str = "spanscore_evaluation_count_total";
 /// Name of the histogram.
 pub const SCORE: &str = "spanscore_evaluation_score";
 
-/// Name of the counter of verdicts that were taken back.
+/// Name of the counter of revised verdicts.
 pub const SUPERSEDED: &str = "spanscore_evaluation_superseded_total";
 
 const SUPERSEDED_HELP: &str = "Verdicts that a revision took back, by outcome and label.";
 const COUNT_HELP: &str = "Evaluations by outcome and label.";
 const SCORE_HELP: &str = "Scores, 0 to 1.";
 
-/// `prometheus`.
+/// Kind `prometheus`.
 pub static KIND: ExporterKind = ExporterKind {
     name: "prometheus",
     aliases: &[],
@@ -61,7 +61,7 @@ impl Exporter for PrometheusSettings {
     }
 }
 
-/// Scores on the metrics endpoint: those of the present exporter of this kind, if there is one.
+/// Scores on the metrics endpoint: those of the present exporter of this kind, if any.
 #[derive(Default)]
 pub(crate) struct ShownScores {
     scores: Arc<Mutex<Option<Arc<Scores>>>>,
@@ -69,7 +69,7 @@ pub(crate) struct ShownScores {
 }
 
 impl ShownScores {
-    /// Registers them with a registry, once.
+    /// Registers them once.
     pub(crate) fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         let mut is_registered = self.is_registered.lock();
         if !*is_registered {
@@ -79,13 +79,13 @@ impl ShownScores {
         Ok(())
     }
 
-    /// Replaces the scores that are shown.
+    /// Replaces the shown scores.
     pub(crate) fn show(&self, scores: Option<Arc<Scores>>) {
         *self.scores.lock() = scores;
     }
 }
 
-/// Collector of the series of one exporter.
+/// Prometheus collector of one exporter's series.
 struct ScoreCollector {
     scores: Arc<Mutex<Option<Arc<Scores>>>>,
     descs: Vec<Desc>,
@@ -156,7 +156,7 @@ fn labels(source: &ScoreSource, series: &Series) -> Vec<LabelPair> {
 fn label(name: &str, value: &str) -> LabelPair {
     let mut pair = LabelPair::default();
     pair.set_name(name.to_owned());
-    // A sender names its service and its agents; whoever scrapes may show them on a terminal.
+    // Senders choose names of services and agents, and a scraper may show them on a terminal.
     pair.set_value(visible::line(value).to_string());
     pair
 }

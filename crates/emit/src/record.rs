@@ -1,9 +1,9 @@
-//! JSON record of an evaluation: one object.
+//! JSON record of an evaluation, one object.
 //!
 //! It is the output of `score --format jsonl`, of the `file` exporter and of the console's `jsonl`
-//! format. Every key is always there, `null` if it does not apply; keys are never renamed.
-//! Characters that a terminal would obey are escaped ([`visible::json`]): files are shown on
-//! terminals, too.
+//! format. Every key is always present, `null` if it does not apply; keys are never renamed.
+//! Terminal control characters are escaped ([`visible::json`]), since files are shown on terminals
+//! too.
 
 use std::fmt::Write;
 
@@ -12,13 +12,13 @@ use spanscore_base::value::{Value, json};
 use spanscore_base::visible;
 
 /// Appends the record of one evaluation to `out`, without a line break. Without `content`,
-/// `details` are `null` and `explanation` and `error` have only parts in which no argument or
-/// result can stand.
+/// `details` are `null`, and `explanation` and `error` have only parts that cannot quote an
+/// argument or result.
 pub fn write(evaluation: &Evaluation, content: bool, out: &mut String) {
     let start = out.len();
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = try_write(evaluation, content, out);
-    // All JSON has the control characters below DEL in escapes.
+    // JSON always escapes the control characters below DEL.
     if out.as_bytes()[start..].iter().any(|byte| *byte >= 0x7f) {
         let record = out.split_off(start);
         let _ = write!(out, "{}", visible::json(record));
@@ -31,11 +31,11 @@ pub fn write_line(evaluation: &Evaluation, content: bool, out: &mut String) {
     out.push('\n');
 }
 
-/// Returns a text that each record of the evaluator of this name contains. Other records may
-/// contain it too, in a text of theirs.
+/// Returns a text that each record of this evaluator contains. Other records may contain it in
+/// their texts.
 pub fn evaluator_mark(name: &str) -> String {
     let mut mark = String::new();
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = string(&mut mark, "evaluator", Some(name));
     visible::json(mark).to_string()
 }
@@ -123,7 +123,7 @@ fn string(out: &mut String, key: &str, text: Option<&str>) -> std::fmt::Result {
     }
 }
 
-/// Appends a number; infinity and NaN, which JSON lacks, are `null`.
+/// Appends a number; infinity and NaN, which JSON lacks, become `null`.
 fn number(out: &mut String, key: &str, value: Option<f64>) -> std::fmt::Result {
     match value.filter(|value| value.is_finite()) {
         Some(value) => write!(out, r#","{key}":{value:?}"#),
@@ -135,8 +135,8 @@ fn timestamp(time_ns: u64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or_default().to_string()
 }
 
-/// Returns an explanation that quotes no argument and no result: of the evaluator's text only the
-/// parts that it marked as plain.
+/// Returns an explanation without quoted arguments and results: only the parts that the evaluator
+/// marked as plain.
 pub fn plain_explanation(evaluation: &Evaluation) -> String {
     let threshold = evaluation.evaluator.threshold;
     match &evaluation.outcome {

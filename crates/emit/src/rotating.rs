@@ -3,9 +3,9 @@
 //! A full file becomes `<path>.1`, an older `<path>.1` becomes `<path>.2`, and so on; the oldest is
 //! deleted. A line is never split over two files.
 //!
-//! Another program may rotate the file as well, `logrotate` mostly: before each batch the path is
-//! checked. A file that was moved away or deleted is opened anew at its path; one that was copied
-//! and truncated is appended to from its start.
+//! Other programs such as `logrotate` may rotate the file as well, so the path is checked before
+//! each batch. A moved or deleted file is reopened at its path; a truncated one is appended to from
+//! its start.
 //!
 //! A named pipe is opened with the first batch, since that waits for a reader, and never rotated.
 
@@ -17,28 +17,28 @@ use std::path::{Path, PathBuf};
 /// Limits of a rotated file.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
-    /// Bytes beyond which the file is rotated; 0 never.
+    /// Size beyond which the file is rotated, bytes; 0 never rotates.
     pub bytes_max: u64,
-    /// Rotated files that are kept.
+    /// Number of rotated files.
     pub backups_max: u32,
-    /// True if only its owner can read it; lines that its rotation deletes are counted.
+    /// True if only its owner can read it; lines deleted by rotation are counted.
     pub is_private: bool,
 }
 
 /// Append-only file that is rotated by size.
 pub struct Rotating {
     path: PathBuf,
-    /// The open file; `None` for a pipe without a known reader.
+    /// Open file; `None` for a pipe without a known reader.
     file: Option<File>,
     bytes: u64,
-    /// False for a pipe or a device, which cannot be cut or rotated.
+    /// False for a pipe or a device, which cannot be truncated or rotated.
     is_regular: bool,
     rotation: Rotation,
     dropped: u64,
 }
 
 impl Rotating {
-    /// Opens the file for appending; a named pipe only once something is to be written.
+    /// Opens the file for appending; a named pipe only at the first write.
     pub(crate) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
         let path = path.to_owned();
         let is_pipe = std::fs::metadata(&path).is_ok_and(|it| it.file_type().is_fifo());
@@ -50,8 +50,7 @@ impl Rotating {
         Ok(rotating)
     }
 
-    /// Opens the file for appending, in a folder that is private to its owner and is made if it is
-    /// missing.
+    /// Opens the file for appending, in a folder private to its owner, created if missing.
     pub fn open_private(path: &Path, rotation: Rotation) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -59,18 +58,18 @@ impl Rotating {
         Self::open(path, rotation)
     }
 
-    /// Returns the number of lines that rotation of a private file deleted, and resets it.
+    /// Returns and resets the number of lines deleted by rotation of a private file.
     pub fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Opens the file anew if its path leads to another file or to none; else reads its size.
+    /// Reopens the file if its path leads to another file or none, else reads its size.
     fn follow_path(&mut self) -> io::Result<()> {
         let Some(file) = &self.file else { return self.reopen() };
         let held = file.metadata()?;
         let is_elsewhere = match std::fs::metadata(&self.path) {
             Ok(found) => (found.dev(), found.ino()) != (held.dev(), held.ino()),
-            // A path whose metadata cannot be read may still lead to the open file.
+            // A path with unreadable metadata may still lead to the open file.
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         if is_elsewhere {
@@ -88,7 +87,7 @@ impl Rotating {
         Ok(())
     }
 
-    /// Writes lines that end at `ends`; returns the number of lines written whole, and the error
+    /// Writes lines that end at `ends`; returns the number of whole lines written, and the error
     /// that stopped the rest.
     pub fn append(&mut self, lines: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
         if let Err(error) = self.follow_path() {
@@ -123,8 +122,8 @@ impl Rotating {
         if self.bytes == 0 { fit.max(1) } else { fit }
     }
 
-    /// Writes whole lines; a torn line is cut off again, so the file stays readable. A pipe waits
-    /// for its next reader.
+    /// Writes whole lines; a torn line is truncated, so the file stays readable. A pipe waits for
+    /// its next reader.
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Err(io::ErrorKind::NotConnected.into()) };
         match file.write_all(lines) {

@@ -1,4 +1,4 @@
-//! Evaluations for the tests of exporters.
+//! Sample evaluations for the tests of exporters.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn evaluation(outcome: Outcome) -> Evaluation {
     }
 }
 
-/// Returns a scored evaluation; its explanation quotes an argument.
+/// Returns a scored evaluation whose explanation quotes an argument.
 pub(super) fn scored(value: f64) -> Evaluation {
     let mut details = Map::new();
     details.insert("matched", Value::from(1));
@@ -64,7 +64,7 @@ pub(super) fn not_evaluable() -> Evaluation {
     })
 }
 
-/// Returns an evaluation whose evaluator broke.
+/// Returns an evaluation whose evaluator failed.
 pub(super) fn failed() -> Evaluation {
     evaluation(Outcome::Failed {
         error_type: "criteria",

@@ -1,11 +1,11 @@
 //! Kinds of exporters, and the `exporters:` map that a user writes.
 //!
-//! The map is keyed `kind` or `kind/name`. [`read`] turns it into exporters that are ready to start
-//! and checks all that can be checked without opening anything; mistakes name their place and the
-//! nearest valid word.
+//! The map is keyed `kind` or `kind/name`. [`read`] turns it into exporters that are ready to
+//! start and checks everything that needs no I/O; errors name the place and the nearest valid
+//! word.
 //!
-//! A new kind is a file with its settings, its `impl Exporter` and an [`ExporterKind`]; it is
-//! registered by its line in [`KINDS`].
+//! A new kind is a file with its settings, its `impl Exporter` and an [`ExporterKind`], registered
+//! by a line in [`KINDS`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,9 +35,9 @@ pub static KINDS: &[&ExporterKind] = &[
 
 /// Kind of exporter.
 pub struct ExporterKind {
-    /// Word for it in the config.
+    /// Name in the config.
     pub name: &'static str,
-    /// Other words for it.
+    /// Other names.
     pub aliases: &'static [&'static str],
     /// Description in one sentence.
     pub about: &'static str,
@@ -63,17 +63,17 @@ pub trait Exporter: fmt::Debug + Send + Sync {
     /// The reason that it cannot start.
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError>;
 
-    /// Returns a requirement that this machine does not meet, with the remedy.
+    /// Returns an unmet requirement on this machine, with the remedy.
     fn missing(&self) -> Option<SettingsError> {
         None
     }
 
-    /// Returns a part that it needs and this build does not have, with the remedy.
+    /// Returns a needed part that this build lacks, with the remedy.
     fn missing_part(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns the capacity of its queue in bytes, if its settings name one.
+    /// Returns the capacity of its queue in bytes, if its settings have one.
     fn queue_bytes(&self) -> Option<usize> {
         None
     }
@@ -84,14 +84,14 @@ pub trait Exporter: fmt::Debug + Send + Sync {
 pub struct ExporterSettings {
     /// `kind` or `kind/name` as written: the `exporter` label of its metrics.
     pub name: String,
-    /// Settings, which start it.
+    /// Settings, which can start it.
     pub exporter: Arc<dyn Exporter>,
-    /// Settings as written, with secrets: a reload compares them.
+    /// Settings as written, with secrets, for comparison in a reload.
     written: Node,
 }
 
 impl ExporterSettings {
-    /// Returns true if it is written like another one.
+    /// Returns true if both are written alike.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.name == other.name && self.written.to_value() == other.written.to_value()
     }
@@ -105,7 +105,8 @@ impl fmt::Debug for ExporterSettings {
     }
 }
 
-/// Reads the `exporters:` map, in the order written; `false` in place of settings switches one off.
+/// Reads the `exporters:` map, in the order written; `false` in place of settings disables an
+/// exporter.
 ///
 /// # Errors
 /// The first mistake, with its place.
@@ -142,7 +143,7 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
     Ok(read)
 }
 
-/// Returns true for `false` in place of settings, which switches an exporter off.
+/// Returns true for `false` in place of settings, which disables an exporter.
 fn is_off(node: &Node) -> bool {
     matches!(node.kind, NodeKind::Scalar(Value::Bool(false)))
 }
@@ -156,8 +157,8 @@ fn read_one(kind: &ExporterKind, node: &Node) -> Result<Arc<dyn Exporter>, Setti
     (kind.read)(&with_last_content(node))
 }
 
-/// Removes the earlier of `content` and `include_content`: of both spellings, which may come from
-/// different files, the later one holds.
+/// Removes the earlier of `content` and `include_content`: they may come from different files, and
+/// the later one holds.
 fn with_last_content(node: &Node) -> Cow<'_, Node> {
     let place = |key: &str| node.get(key).map(|value| (value.place.line, value.place.column));
     let (Some(content), Some(included)) = (place("content"), place("include_content")) else {

@@ -1,14 +1,13 @@
 //! Recorded requests from files and standard input.
 //!
-//! In: OTLP/JSON (one request, pretty-printed or not, one per line, or a list of them), the exports
-//! of other systems and transcripts ([`foreign`]), one binary protobuf request, or several with
-//! four bytes of length before each, as the Collector's file exporter writes; each plain, gzip or
-//! zstd. Out: requests in their encoded protobuf form. A bad line does not lose the others. Limits:
-//! [`REQUEST_BYTES_MAX`]; text is read line by line and long lists part by part, so a file may be
-//! of any size.
+//! In: OTLP/JSON (one request, pretty-printed or not, one per line, or a list), exports of other
+//! systems and transcripts ([`foreign`]), one binary protobuf request, or several, each after its
+//! length in four bytes, as the Collector's file exporter writes. All may be plain, gzip or zstd.
+//! Out: requests in protobuf. A bad line does not affect the others. Limits: [`REQUEST_BYTES_MAX`];
+//! text is read line by line and long lists in parts, so a file may have any size.
 //!
-//! JSON holds its signal in its top key. Binary requests do not tell theirs: `logs` or `metrics`
-//! among the parts of the file's name do, others are read as traces.
+//! The top key of JSON gives its signal. That of binary requests comes from the file name: `logs`
+//! or `metrics` among its parts, else traces.
 
 mod foreign;
 mod lines;
@@ -26,17 +25,17 @@ use spanscore_base::otlp::Signal;
 
 pub use pieces::{FilePiece, FilePieces, read_pieces};
 
-/// Largest request in a file, in bytes, decompressed.
+/// Largest decompressed request in a file, bytes.
 pub const REQUEST_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes at the start of a file that tell its form.
+/// Bytes at the start of a file that determine its form.
 const SNIFF_BYTES: usize = 64;
 
-/// Error of a request in a file that could not be read.
+/// Error of reading a request from a file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct FileError {
-    /// File, and line if there is one: `traces.jsonl:17`.
+    /// File, with the line if known: `traces.jsonl:17`.
     pub place: String,
     /// Description of the fault.
     pub message: String,
@@ -48,14 +47,14 @@ pub struct FileRequests {
     ready: VecDeque<Result<(Signal, Bytes), FileError>>,
 }
 
-/// Reads the requests of a file; `-` is standard input. A file that cannot be opened is the first
-/// and only item; after a bad request reading goes on with the next.
+/// Reads the requests of a file; `-` is standard input. The error of an unreadable file is the only
+/// item; after a bad request reading continues with the next.
 pub fn read_requests(path: &Path) -> FileRequests {
     FileRequests { pieces: read_pieces(path), ready: VecDeque::new() }
 }
 
 impl FileRequests {
-    /// Returns the bytes read of the input so far, as stored.
+    /// Returns the number of bytes read so far, before decompression.
     pub fn bytes_read(&self) -> u64 {
         self.pieces.bytes_read()
     }
@@ -74,9 +73,9 @@ impl Iterator for FileRequests {
     }
 }
 
-/// Tells text from binary by the name, unless the first bytes are of no text, else by the first
-/// bytes. A binary request starts with a byte that is white space in text, so the two bytes after
-/// white space decide.
+/// Returns true if a file is text: by its name, unless its first bytes are binary, else by these. A
+/// binary request starts with a byte that is white space in text, so the two bytes after white
+/// space decide.
 fn is_text(name: &str, start: &[u8]) -> bool {
     let mut parts = name.rsplit('.');
     let mut extension = parts.next().unwrap_or_default();
@@ -99,8 +98,8 @@ fn is_text(name: &str, start: &[u8]) -> bool {
     }
 }
 
-/// Returns true for the beginning of a text: UTF-8, which may be cut, without control characters.
-/// A binary request has some in its first bytes: the tags of its fields.
+/// Returns true for the start of a text: UTF-8, possibly cut, without control characters. The first
+/// bytes of a binary request include some, as tags of its fields.
 fn is_written(start: &[u8]) -> bool {
     let valid = match std::str::from_utf8(start) {
         Ok(text) => Some(text),
@@ -112,7 +111,7 @@ fn is_written(start: &[u8]) -> bool {
     valid.is_some_and(|text| !text.contains(|c: char| c.is_ascii_control() && !c.is_whitespace()))
 }
 
-/// Returns the signal of a file by its name: traces unless a part of the name is that of another.
+/// Returns the signal of a file by its name: traces unless a part of the name is another's.
 pub fn signal_of_name(file: &str) -> Signal {
     file.split(['.', '-', '_']).find_map(signal_of_word).unwrap_or(Signal::Traces)
 }
@@ -132,7 +131,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads a file of this name and content: the signals, and the errors without the folder.
+    /// Checks reading a file with this name and content: the signals, and the errors without the
+    /// folder.
     fn check(name: &str, content: &[u8], expected: &[Result<Signal, &str>]) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);

@@ -1,4 +1,4 @@
-//! Transcript of a file with a message or an event a line, put together as one list.
+//! Joining of a transcript with one message or event per line into one list.
 
 use std::io::BufRead;
 
@@ -11,12 +11,12 @@ use super::text::{Piece, TextSplitter};
 pub(super) struct TranscriptLines {
     /// JSON list.
     pub(super) list: Vec<u8>,
-    /// Line of the first fault, with a description: other lines that are no JSON are left out, too.
+    /// First line with an error, with its description; other invalid lines are omitted, too.
     pub(super) failed: Option<(u64, String)>,
 }
 
 impl TranscriptLines {
-    /// Reads the lines behind the first one.
+    /// Reads the lines after the first one.
     pub(super) fn read<R: BufRead>(first: Vec<u8>, splitter: &mut TextSplitter<R>) -> Self {
         let mut lines = Self { list: vec![b'['], failed: None };
         lines.list.extend(first);

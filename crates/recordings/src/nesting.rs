@@ -1,40 +1,41 @@
-//! Nesting tracker of a growing JSON text: its depth, and the places where a long list can be cut.
+//! Nesting tracker of a growing JSON text: its depth, and the places where a long list can be
+//! split.
 //!
-//! A list that stands alone, or as the first list of an object under one of [`LIST_KEYS`], is cut
-//! between two of its items: the text before the list goes in front of each part, so that each
-//! reads as a shorter text of the same form.
+//! A top-level list, or an object's first list under one of [`LIST_KEYS`], is split between two of
+//! its items. The text before the list is repeated in front of each part, so that each part is a
+//! shorter text of the same form.
 
 use std::ops::Range;
 
-/// Keys whose lists can be cut: OTLP/JSON, Tempo's `batches`, the `data` of Jaeger, Phoenix and
-/// Langfuse. The rest of the object tells nothing of single items.
+/// Keys of lists that can be split: OTLP/JSON, Tempo's `batches`, the `data` of Jaeger, Phoenix and
+/// Langfuse. The object's other fields do not concern single items.
 const LIST_KEYS: [&[u8]; 5] =
     [b"resourceSpans", b"resourceLogs", b"resourceMetrics", b"batches", b"data"];
-/// Keys of lists whose items need the fields behind the list: a trace of Jaeger, of Langfuse.
+/// Keys of lists whose items need fields after the list: a trace of Jaeger, of Langfuse.
 const WHOLE_KEYS: [&[u8]; 2] = [b"spans", b"observations"];
-/// Longest text before a list that is cut, in bytes: each part repeats it.
+/// Longest text before a split list, bytes: each part repeats it.
 const PREFIX_BYTES_MAX: usize = 4 << 10;
 
-/// State of the list that may be cut.
+/// State of the list that may be split.
 #[derive(Default)]
 enum LongList {
     /// No list has begun.
     #[default]
     Unseen,
-    /// The list goes on; its items are this deep.
+    /// Inside the list, whose items have this depth.
     Open { start: usize, depth: usize, comma: Option<usize> },
-    /// The list has ended, or it cannot be cut.
+    /// The list has ended, or cannot be split.
     Passed,
 }
 
-/// Tracker of a text that grows.
+/// Tracker of a growing text.
 #[derive(Default)]
 pub(super) struct Nesting {
-    /// Bytes that were read; one more than there are behind a `\` at the end.
+    /// Bytes read; one beyond the end after a final `\`.
     at: usize,
     depth: usize,
     in_string: bool,
-    /// Start of the string that is read or was read last.
+    /// Start of the current or last string.
     string_start: usize,
     /// Range of the last string directly in the outermost object or list.
     last_string: Range<usize>,
@@ -42,7 +43,7 @@ pub(super) struct Nesting {
 }
 
 impl Nesting {
-    /// Reads on to the end of the text; true when nothing is open there.
+    /// Reads to the end of the text; returns true if nothing is open there.
     pub(super) fn read(&mut self, text: &[u8]) -> bool {
         while let Some(rest) = text.get(self.at..).filter(|rest| !rest.is_empty()) {
             if self.in_string {
@@ -64,7 +65,7 @@ impl Nesting {
             self.at += found + 2;
             return;
         }
-        // No string goes over a line, so a quote is missing and the text broken.
+        // No string spans lines, so a quote is missing and the text is invalid.
         self.in_string = false;
         if self.depth == 1 {
             self.last_string = self.string_start..self.at + found;
@@ -119,15 +120,15 @@ impl Nesting {
         }
     }
 
-    /// Returns true if the text goes on with an item of a list that stands alone: a request.
+    /// Returns true if the text continues with an item of a top-level list: a request.
     pub(super) fn awaits_item(&self, text: &[u8]) -> bool {
         let is_between = self.depth == 1 && matches!(self.list, LongList::Open { depth: 1, .. });
         is_between && matches!(text.trim_ascii_end().last(), Some(b',' | b'['))
     }
 
-    /// Cuts the text between two items of its list: `text` retains the part that can be read by
-    /// itself, and the text to be read on is returned, with the number of line ends in its items.
-    /// `None` if there is no such place.
+    /// Splits the text between two items of its list: `text` keeps a complete part; the returned
+    /// text is still to be read, with the number of line ends in its items. `None` without such a
+    /// place.
     pub(super) fn cut(&mut self, text: &mut Vec<u8>) -> Option<(Vec<u8>, usize)> {
         let LongList::Open { start, depth, comma } = &mut self.list else { return None };
         let at = comma.take()?;

@@ -1,4 +1,4 @@
-//! Splitting of a file into pieces that can be decoded apart from each other, on any thread.
+//! Splitting of a file into pieces that can be decoded independently, on any thread.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,18 +15,18 @@ use super::unreadable;
 use super::{FileError, REQUEST_BYTES_MAX, SNIFF_BYTES, is_text, is_written, signal_of_name};
 use spanscore_base::otlp::{ContentCoding, Signal, json};
 
-/// Buffer for reading, in bytes.
+/// Size of the read buffer, bytes.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Bytes of the length that may stand before a binary request.
+/// Bytes of the length before a binary request.
 const LENGTH_BYTES: usize = 4;
-/// Highest first byte of a length, which is up to 128 MiB; a binary request begins with a field's
+/// Highest first byte of a length, which is at most 128 MiB; a binary request begins with a field's
 /// tag, which is above this.
 const LENGTH_FIRST_MAX: u8 = 8;
 
-/// Bytes at the start of a text that tell if it may be one transcript.
+/// Bytes at the start of a text that show if it may be a single transcript.
 const TRANSCRIPT_SNIFF_BYTES: usize = 4 << 10;
 
-/// One piece of a file: most often one request, in whatever form.
+/// One piece of a file, usually one request in any form.
 #[derive(Debug)]
 pub struct FilePiece {
     place: String,
@@ -41,7 +41,7 @@ enum PieceContent {
 }
 
 impl FilePiece {
-    /// Returns the file, and the line if there is one.
+    /// Returns the file, with the line if known.
     pub fn place(&self) -> String {
         self.place.clone()
     }
@@ -55,7 +55,7 @@ impl FilePiece {
         }
     }
 
-    /// Decodes it. One JSON text may hold several requests.
+    /// Decodes it; one JSON text may hold several requests.
     pub fn requests(self) -> Vec<Result<(Signal, Bytes), FileError>> {
         let Self { place, content } = self;
         let read = match content {
@@ -92,7 +92,7 @@ pub struct FilePieces {
     input: PieceInput,
 }
 
-/// Input that is left to read.
+/// Unread rest of the input.
 enum PieceInput {
     /// Text, request by request; the first may be a line of a transcript.
     Start(TextSplitter<Box<dyn BufRead>>),
@@ -100,14 +100,14 @@ enum PieceInput {
     Text(TextSplitter<Box<dyn BufRead>>),
     /// One binary request.
     Binary(Box<dyn BufRead>),
-    /// Binary requests, each behind its length.
+    /// Binary requests, each after its length.
     Lengths(Box<dyn BufRead>, u64),
     Failed(String),
     Done,
 }
 
-/// Reads the pieces of a file; `-` is standard input. A file that cannot be opened is the first and
-/// only item.
+/// Reads the pieces of a file; `-` is standard input. The error of an unreadable file is the only
+/// item.
 pub fn read_pieces(path: &Path) -> FilePieces {
     let is_stdin = path == Path::new("-");
     let name = if is_stdin { "standard input".into() } else { path.to_string_lossy() };
@@ -120,7 +120,7 @@ pub fn read_pieces(path: &Path) -> FilePieces {
     FilePieces { name, read, input }
 }
 
-/// Reader that counts its bytes.
+/// Reader that counts bytes.
 struct CountedRead<R> {
     reader: R,
     read: Arc<AtomicU64>,
@@ -185,7 +185,7 @@ impl Iterator for FilePieces {
 }
 
 impl FilePieces {
-    /// Returns the bytes that were read so far, as they stand in the file.
+    /// Returns the number of bytes read so far, before decompression.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
@@ -245,13 +245,13 @@ impl FilePieces {
                 self.input = PieceInput::Lengths(reader, index + 1);
                 Some(self.piece(None, PieceContent::Binary(self.signal(), body.into())))
             }
-            // Reading does not recover, so this is the last.
+            // Reading does not recover, so this is the last item.
             Err(error) => Some(self.failed(None, format!("request {}: {error}", index + 1))),
         }
     }
 
-    /// Returns the first text; of a file that is a transcript, a message or an event a line, all of
-    /// it as one list.
+    /// Returns the first text. A transcript with one message or event per line is returned whole,
+    /// as one list.
     fn first_text(&mut self, mut splitter: TextSplitter<Box<dyn BufRead>>) -> Option<FilePiece> {
         let first = match splitter.next_piece() {
             Ok(Some(Piece { line, text: Ok(text) })) => (line, text),
@@ -278,7 +278,7 @@ impl FilePieces {
         let piece = match splitter.next_piece() {
             Ok(Some(piece)) => piece,
             Ok(None) => return None,
-            // Reading does not recover, so this is the last.
+            // Reading does not recover, so this is the last item.
             Err(error) => return Some(self.failed(Some(splitter.line()), error)),
         };
         self.input = PieceInput::Text(splitter);

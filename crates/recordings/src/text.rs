@@ -1,27 +1,27 @@
-//! Splitter of a text of JSON requests: one a line, or over several lines, or both; and of long
-//! lists into parts, so that a list of any size takes no more memory than its largest item.
+//! Splitter of a text into JSON requests, of one line or several, and of long lists into parts. So
+//! a list of any size takes no more memory than its largest item.
 //!
-//! A request ends where its brackets do. When a line begins a request anew while one is open, the
-//! open one is broken: it is handed out as it is, and reading goes on with the new one.
+//! A request ends with its brackets. If a line begins a request inside an open one, the open one is
+//! broken: it is returned as it is, and reading continues with the new one.
 
 use std::io::{self, BufRead, Read};
 
 use super::nesting::Nesting;
 
-/// Beginnings of a request that stands at the start of its line.
+/// Text at the start of a line that begins a request.
 const REQUEST_STARTS: [&[u8]; 3] =
     [b"{\"resourceSpans\"", b"{\"resourceLogs\"", b"{\"resourceMetrics\""];
-/// Bytes of a line that are read at once.
+/// Bytes of a line read at once.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Bytes of a part of a list, or of one item that has more.
+/// Bytes of a part of a list; a larger item is a part by itself.
 const PART_BYTES: usize = 1 << 20;
 
-/// One request's text.
+/// Text of one request.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Line that it starts on, from 1.
+    /// Its first line, from 1.
     pub(super) line: u64,
-    /// Its text, or the reason for which it is missing.
+    /// Text, or the reason for its absence.
     pub(super) text: Result<Vec<u8>, String>,
 }
 
@@ -31,15 +31,15 @@ pub(super) struct TextSplitter<R> {
     bytes_max: usize,
     part_bytes: usize,
     line: u64,
-    /// True if the last byte that was read is not the end of its line.
+    /// True if the last byte read does not end its line.
     is_in_line: bool,
-    /// Start of a line that was read and belongs to the next piece.
+    /// Start of a line that belongs to the next piece.
     kept: Vec<u8>,
-    /// List of which parts were handed out.
+    /// List of which parts have been returned.
     open: Option<OpenText>,
 }
 
-/// A text that is being read.
+/// Text being read.
 #[derive(Default)]
 struct OpenText {
     text: Vec<u8>,
@@ -60,12 +60,12 @@ impl<R: BufRead> TextSplitter<R> {
         }
     }
 
-    /// Returns a splitter that hands out no part of a list.
+    /// Returns a splitter that does not split lists.
     pub(super) fn in_whole_texts(self) -> Self {
         Self { part_bytes: usize::MAX, ..self }
     }
 
-    /// Returns the last line that was read, from 1.
+    /// Returns the last line read, from 1.
     pub(super) fn line(&self) -> u64 {
         self.line
     }
@@ -112,8 +112,8 @@ impl<R: BufRead> TextSplitter<R> {
         }
     }
 
-    /// Appends the next line with its end, or a chunk of it; returns true if it begins a line, or
-    /// nothing at the end of the text.
+    /// Appends the next line with its end, or a chunk of it; returns true if it begins a line,
+    /// `None` at the end of the text.
     fn next_chunk(&mut self, text: &mut Vec<u8>) -> io::Result<Option<bool>> {
         if !self.kept.is_empty() {
             text.append(&mut self.kept);
@@ -131,7 +131,7 @@ impl<R: BufRead> TextSplitter<R> {
         Ok(Some(begins_line))
     }
 
-    /// Skips the rest of a line that is too long.
+    /// Skips the rest of an overlong line.
     fn skip_line(&mut self) -> io::Result<()> {
         while std::mem::replace(&mut self.is_in_line, false) {
             let buffer = self.reader.fill_buf()?;
@@ -186,7 +186,7 @@ mod tests {
         check("{12345678}\n{}\n", 9, &[(1, None), (2, Some("{}"))]);
     }
 
-    /// Splits a text whose parts are cut as soon as they can be.
+    /// Splits a text with lists cut as early as possible.
     fn parts(text: &str, expected: &[(u64, Option<&str>)]) {
         let splitter = TextSplitter { part_bytes: 1, ..TextSplitter::new(text.as_bytes(), 99) };
         check_parts(splitter, expected);

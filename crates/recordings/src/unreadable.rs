@@ -1,8 +1,8 @@
-//! Names of what is often given in place of a recording, each with the remedy.
+//! Names of files often given instead of a recording, each with the remedy.
 
 use serde_json::{Map, Value as Json};
 
-/// Beginnings of files that hold no requests.
+/// First bytes of files without requests.
 const FORMATS: &[(&[u8], &str)] = &[
     (
         b"PK\x03\x04",
@@ -21,7 +21,7 @@ const FORMATS: &[(&[u8], &str)] = &[
 ];
 const UTF_16: &str = "text in UTF-16, as PowerShell's `>` writes it: save it as UTF-8";
 
-/// Error of a text that is neither JSON nor begins like it.
+/// Error of a text that neither is nor begins like JSON.
 const TEXT: &str = "text, and no recording: OTLP/JSON or binary protobuf is read, and transcripts";
 const CONFIG: &str = "a config, and no recording: name it with `--config`";
 const DATASET: &str = "a row of a dataset, and no recorded run: record what the agent does for it \
@@ -29,7 +29,7 @@ const DATASET: &str = "a row of a dataset, and no recorded run: record what the 
 const REPLY: &str = "a reply of a model, and no run: of a conversation the list of its messages \
      is read";
 
-/// Shapes of JSON objects by keys that are all there.
+/// Shapes of JSON objects, by keys that are all present.
 const SHAPES: &[(&[&str], &str)] = &[
     (
         &["run_type", "inputs"],
@@ -70,12 +70,12 @@ const SHAPES: &[(&[&str], &str)] = &[
 const SNAKE: &str = "not OTLP/JSON, whose keys are in camel case: `resourceSpans`, `traceId`; in \
      Python `MessageToJson` writes them without `preserving_proto_field_name`";
 
-/// Returns what a file is by its beginning, if that is no recording.
+/// Returns the name of a file by its first bytes, if it is no recording.
 pub(super) fn format(start: &[u8]) -> Option<&'static str> {
     FORMATS.iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, what)| *what)
 }
 
-/// Returns what a text is by the name of its file, where its beginning is no JSON.
+/// Returns the name of a text by its file name, if it does not begin like JSON.
 pub(super) fn text(name: &str) -> &'static str {
     match name.rsplit('.').next().unwrap_or_default() {
         "yaml" | "yml" => CONFIG,
@@ -84,7 +84,7 @@ pub(super) fn text(name: &str) -> &'static str {
     }
 }
 
-/// Returns what a JSON object is by its keys.
+/// Returns the name of a JSON object by its keys.
 pub(super) fn object(map: &Map<String, Json>) -> Option<&'static str> {
     let fits = |(keys, _): &&(&[&str], &str)| keys.iter().all(|key| map.contains_key(*key));
     SHAPES.iter().find(fits).map(|(_, what)| *what)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::runs::NumberedRun;
-use crate::cli::stored::{asked, pages};
+use crate::cli::stored::{pages, query_error};
 use crate::cli::{CommandError, output};
 use crate::config::Config;
 use spanscore_assemble::SessionKeyFields;
@@ -166,7 +166,7 @@ impl LabelledStore<'_> {
         let mut turns = Vec::new();
         let mut after = None;
         loop {
-            let page = self.reader.restored_runs(&filter, after, PAGE).map_err(asked)?;
+            let page = self.reader.restored_runs(&filter, after, PAGE).map_err(query_error)?;
             turns.extend(page.items);
             if turns.len() > SESSION_RUNS_MAX {
                 return Ok(Err("its session has too many runs"));

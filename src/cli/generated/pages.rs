@@ -12,7 +12,7 @@ static PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 const INDEX: &str = "README";
 
 /// Limit on pages suggested for a word.
-const PAGES_TOLD_MAX: usize = 4;
+const PAGES_LISTED_MAX: usize = 4;
 
 /// Prints a page of the documentation; without a name the index
 #[derive(Args, Debug)]
@@ -31,7 +31,7 @@ pub(in crate::cli) fn run(args: &DocsArgs) -> Result<Exit, CommandError> {
     let word = args.page.trim_start_matches("docs/").trim_end_matches(".md");
     let Some((_, text)) = PAGES.iter().find(|(name, _)| *name == word) else {
         let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
-        let help = meant_or(word, names.iter().copied(), || told_of(word, &names));
+        let help = meant_or(word, names.iter().copied(), || pages_about(word, &names));
         return misused(format!("there is no page `{word}`; {help}"));
     };
     output::text(text)?;
@@ -39,13 +39,13 @@ pub(in crate::cli) fn run(args: &DocsArgs) -> Result<Exit, CommandError> {
 }
 
 /// Lists the pages that mention a word most; without any, all pages.
-fn told_of(word: &str, names: &[&str]) -> String {
+fn pages_about(word: &str, names: &[&str]) -> String {
     let word = word.to_lowercase();
     let count = |text: &str| text.to_lowercase().matches(&word).count();
     let mut found: Vec<_> = PAGES.iter().map(|(name, text)| (count(text), *name)).collect();
     found.retain(|(count, _)| *count > 0);
     found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    let found: Vec<&str> = found.into_iter().map(|(_, name)| name).take(PAGES_TOLD_MAX).collect();
+    let found: Vec<&str> = found.into_iter().map(|(_, name)| name).take(PAGES_LISTED_MAX).collect();
     match found[..] {
         [] => format!("known are {}", names.join(", ")),
         _ => format!("these tell of it: {}", found.join(", ")),

@@ -65,8 +65,12 @@ pub(super) fn receivers(args: &ReceiversArgs) -> Result<Exit, CommandError> {
 }
 
 /// Prints a table of all kinds, or the settings of the requested one.
-fn show(kinds: &[ListedKind], asked: Option<&str>, command: &str) -> Result<Exit, CommandError> {
-    let Some(word) = asked else {
+fn show(
+    kinds: &[ListedKind],
+    requested: Option<&str>,
+    command: &str,
+) -> Result<Exit, CommandError> {
+    let Some(word) = requested else {
         let mut table = output::table(["KIND", "ABOUT"]);
         for kind in kinds {
             table.add_row([&kind.name, &kind.about]);

@@ -104,7 +104,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
         dataset.push_str(&visible::json(row).to_string());
         dataset.push('\n');
     }
-    tell(&cases);
+    print_cases(&cases);
     let evaluators = evaluators(args);
     match (&args.output, &config) {
         (Some(path), Some(config)) => {
@@ -144,7 +144,7 @@ pub(super) fn calls(trajectory: &Trajectory<'_>) -> Vec<GoldenCall> {
     calls.collect()
 }
 
-fn tell(cases: &BTreeMap<String, GoldenCase>) {
+fn print_cases(cases: &BTreeMap<String, GoldenCase>) {
     let runs: usize = cases.values().map(|case| case.runs).sum();
     let single = cases.values().filter(|case| case.runs == 1).count();
     let reordered = cases.values().filter(|case| !case.is_one_order).count();

@@ -135,9 +135,9 @@ fn trace_of<'s>(store: &'s RunStore, id: &str) -> Result<&'s StoredTrace, String
         .ok_or_else(|| format!("no trace {id} with an agent, a model or a tool is in the files"))
 }
 
-pub(super) fn text_bytes(asked: Option<usize>) -> usize {
+pub(super) fn text_bytes(requested: Option<usize>) -> usize {
     let (usual, least, most) = TEXT_BYTES;
-    asked.unwrap_or(usual).clamp(least, most)
+    requested.unwrap_or(usual).clamp(least, most)
 }
 
 pub(super) fn unread(error: &anyhow::Error) -> String {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value as Json, json};
 
 use super::store::{RunStore, StoredEvaluation};
-use crate::cli::score::{Heard, Silence};
+use crate::cli::score::{AnswerCoverage, Silence};
 use crate::cli::{output, recorded};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::{Facts, Trajectory};
@@ -56,7 +56,7 @@ pub(super) fn load(load: LoadPlan) -> anyhow::Result<RunStore> {
         shown,
         filter: &filter,
         keeps_inquiries,
-        heard: Heard::default(),
+        coverage: AnswerCoverage::default(),
         inquiries_bytes: 0,
         inquiries_lost: 0,
         groups: Vec::new(),
@@ -157,7 +157,7 @@ struct Gathering<'a> {
     shown: ShownContent,
     filter: &'a ContentFilter,
     keeps_inquiries: bool,
-    heard: Heard,
+    coverage: AnswerCoverage,
     inquiries_bytes: usize,
     inquiries_lost: usize,
     groups: Vec<(BatchOrder, Vec<StoredEvaluation>)>,
@@ -182,7 +182,7 @@ impl Gathering<'_> {
         });
         kept?;
         let counts = counts?;
-        store.silence = Silence::of(evaluators, &self.heard, &counts).lines().collect();
+        store.silence = Silence::of(evaluators, &self.coverage, &counts).lines().collect();
         if self.inquiries_lost > 0 {
             let lost = self.inquiries_lost;
             store.silence.push(format!(
@@ -202,11 +202,11 @@ impl Gathering<'_> {
         let with_content = self.shown.is_shown();
         let mut kept = Vec::with_capacity(group.evaluations.len() + group.asked.len());
         for evaluation in &group.evaluations {
-            self.heard.add(evaluation);
+            self.coverage.add(evaluation);
             kept.push(store.stored(&self.filter.apply(evaluation), with_content, None)?);
         }
         for mut asked in group.asked {
-            self.heard.add(asked.evaluation());
+            self.coverage.add(asked.evaluation());
             kept.push(self.keep_inquiry(asked, store)?);
         }
         self.groups.push((group.order, kept));

@@ -35,11 +35,13 @@ pub(super) fn matching<'s>(
 }
 
 fn is_asked_for(it: &StoredEvaluation, args: &QueryArgs, trace_id: Option<TraceId>) -> bool {
-    let same = |asked: &Option<String>, found: Option<&str>| {
-        asked.as_deref().is_none_or(|asked| found == Some(asked))
+    let same = |requested: &Option<String>, found: Option<&str>| {
+        requested.as_deref().is_none_or(|requested| found == Some(requested))
     };
-    let begins = |asked: &Option<String>, found: &dyn Fn() -> String| {
-        asked.as_deref().is_none_or(|asked| found().starts_with(&asked.to_ascii_lowercase()))
+    let begins = |requested: &Option<String>, found: &dyn Fn() -> String| {
+        requested
+            .as_deref()
+            .is_none_or(|requested| found().starts_with(&requested.to_ascii_lowercase()))
     };
     let target = &it.target;
     let evaluator = &it.evaluator;

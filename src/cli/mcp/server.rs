@@ -135,7 +135,7 @@ impl TraceServer {
         if self.shared.stored.is_some() {
             let tool = request.name.to_string();
             let answer = self.ask_store(move |stored| stored.answer(&tool, given)).await;
-            return answer.map_or_else(|told| Ok(Err(told)), |answer| answer.ok_or_else(unknown));
+            return answer.map_or_else(|error| Ok(Err(error)), |answer| answer.ok_or_else(unknown));
         }
         Ok(match &*request.name {
             "summarize" => self.answer(given, summary).await,
@@ -255,7 +255,7 @@ impl ServerHandler for TraceServer {
     ) -> Result<CallToolResponse, ErrorData> {
         Ok(match self.call(request).await? {
             Ok(value) => CallToolResult::structured(value),
-            Err(told) => CallToolResult::error(vec![ContentBlock::text(told)]),
+            Err(error) => CallToolResult::error(vec![ContentBlock::text(error)]),
         }
         .into())
     }
@@ -266,7 +266,7 @@ impl ServerHandler for TraceServer {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        self.resources(cursor).await.map_err(|told| ErrorData::invalid_params(told, None))
+        self.resources(cursor).await.map_err(|error| ErrorData::invalid_params(error, None))
     }
 
     async fn list_resource_templates(
@@ -287,7 +287,7 @@ impl ServerHandler for TraceServer {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = request.uri;
         let text = self.resource(uri.clone()).await;
-        let text = text.map_err(|told| ErrorData::resource_not_found(told, None))?;
+        let text = text.map_err(|error| ErrorData::resource_not_found(error, None))?;
         let contents = ResourceContents::text(text, uri).with_mime_type("application/json");
         Ok(ReadResourceResult::new(vec![contents]).into())
     }

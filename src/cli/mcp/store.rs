@@ -60,8 +60,10 @@ pub(super) struct StoredEvaluation {
 
 impl StoredEvaluation {
     /// Returns true if its evaluator, or that evaluator's kind, has the requested name.
-    pub(super) fn is_named(&self, asked: Option<&str>) -> bool {
-        asked.is_none_or(|asked| asked == self.evaluator.name || asked == self.evaluator.kind)
+    pub(super) fn is_named(&self, requested: Option<&str>) -> bool {
+        requested.is_none_or(|requested| {
+            requested == self.evaluator.name || requested == self.evaluator.kind
+        })
     }
 }
 

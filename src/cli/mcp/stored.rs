@@ -15,7 +15,7 @@ use super::tools::{
     TrajectoryArgs, start_of,
 };
 use super::trim::{ANSWER_BYTES_MAX, RESOURCE_BYTES_MAX, fitted, page};
-use crate::cli::stored::scores::keyed;
+use crate::cli::stored::scores::group_keys;
 use spanscore_base::model::TraceId;
 use spanscore_base::value::{Value as OwnValue, json as own_json};
 use spanscore_emit::{ContentFilter, ShownContent, TraceContent};
@@ -70,27 +70,27 @@ impl StoredRuns {
             GroupWord::Session => Some(StoreField::SessionId),
         };
         let fields: Vec<_> = [StoreField::Evaluator].into_iter().chain(group).collect();
-        let groups = reader.groups(&all, &fields).map_err(told)?;
+        let groups = reader.groups(&all, &fields).map_err(error_text)?;
         let rows = groups.iter().take(GROUPS_MAX).map(|group| {
-            let mut row = keyed(&fields, group);
+            let mut row = group_keys(&fields, group);
             if let Value::Object(figures) = json_of(&GroupFigures::new(group))? {
                 row.extend(figures);
             }
             Ok(Value::Object(row))
         });
         let rows = rows.collect::<Result<Vec<_>, String>>()?;
-        let tools = reader.tools(&all).map_err(told)?;
+        let tools = reader.tools(&all).map_err(error_text)?;
         let tools = tools
             .iter()
             .take(GROUPS_MAX)
             .map(|tool| json!({"name": tool.tool, "calls": tool.calls, "failed": tool.errors}));
-        let everything = reader.groups(&all, &[]).map_err(told)?;
+        let everything = reader.groups(&all, &[]).map_err(error_text)?;
         let summary = json!({
-            "runs": json_of(&reader.count_runs(&all).map_err(told)?)?,
+            "runs": json_of(&reader.count_runs(&all).map_err(error_text)?)?,
             "all": json_of(&GroupFigures::of_all(&everything))?,
             "groups": rows,
             "groups_left_out": groups.len().saturating_sub(GROUPS_MAX),
-            "not_scored": json_of(&reader.reasons(&all).map_err(told)?)?,
+            "not_scored": json_of(&reader.reasons(&all).map_err(error_text)?)?,
             "tools": tools.collect::<Vec<_>>(),
         });
         Ok(fitted(&summary, SUMMARY_TEXT_BYTES, ANSWER_BYTES_MAX))
@@ -105,9 +105,9 @@ impl StoredRuns {
             StoreField::Level,
             StoreField::EvaluatorVersion,
         ];
-        let groups = self.reader.lock().groups(&filter, &fields).map_err(told)?;
+        let groups = self.reader.lock().groups(&filter, &fields).map_err(error_text)?;
         let rows = groups.iter().map(|group| {
-            let mut row = keyed(&fields, group);
+            let mut row = group_keys(&fields, group);
             row.insert("count".to_owned(), Value::from(group.count()));
             Value::Object(row)
         });
@@ -125,7 +125,7 @@ impl StoredRuns {
         let order = if args.lowest_first { StoreOrder::Worst } else { StoreOrder::Newest };
         // The store has no span field, so the newest rows are searched for it.
         let most = args.span_id.as_ref().map_or(start + limit + 1, |_| ROWS_MAX);
-        let mut rows = self.reader.lock().evaluations(&filter, order, most).map_err(told)?;
+        let mut rows = self.reader.lock().evaluations(&filter, order, most).map_err(error_text)?;
         if let Some(span) = &args.span_id {
             rows.retain(|row| row.span_id.starts_with(&span.to_ascii_lowercase()));
         }
@@ -154,7 +154,7 @@ impl StoredRuns {
 
     /// Returns a filtered run.
     fn run(&self, id: &str) -> McpAnswer {
-        let run = self.reader.lock().trajectory(&id.to_ascii_lowercase()).map_err(told)?;
+        let run = self.reader.lock().trajectory(&id.to_ascii_lowercase()).map_err(error_text)?;
         let mut content = self.content_of(&run.trace_id);
         let run = json_of(&run)?;
         learn(&mut content, &run)?;
@@ -180,7 +180,8 @@ impl StoredRuns {
     /// Returns the newest runs.
     pub(super) fn newest(&self, limit: usize) -> Result<Vec<RunRow>, String> {
         let all = StoreFilter::default();
-        let page = self.reader.lock().runs(&all, RunOrder::default(), None, limit).map_err(told)?;
+        let page =
+            self.reader.lock().runs(&all, RunOrder::default(), None, limit).map_err(error_text)?;
         Ok(page.items)
     }
 
@@ -242,10 +243,10 @@ fn ask(filter: &mut StoreFilter, field: StoreField, value: Option<&str>) -> Resu
     let Some(value) = value else { return Ok(()) };
     let is_id = matches!(field, StoreField::TraceId | StoreField::EvaluatorVersion);
     let value = if is_id { value.to_ascii_lowercase() } else { value.to_owned() };
-    filter.ask(field, value).map_err(told)
+    filter.ask(field, value).map_err(error_text)
 }
 
-fn told(error: StoreQueryError) -> String {
+fn error_text(error: StoreQueryError) -> String {
     error.to_string()
 }
 

@@ -11,14 +11,14 @@ use crate::cli::output;
 use spanscore_engine::batch::BatchProgress;
 
 /// Time before the first bar, so that short runs show none.
-const FIRST: Duration = Duration::from_secs(1);
+const BAR_DELAY: Duration = Duration::from_secs(1);
 /// Interval between bars.
-const EVERY: Duration = Duration::from_millis(200);
+const BAR_INTERVAL: Duration = Duration::from_millis(200);
 /// Cells of the bar.
 const BAR_CELLS: usize = 20;
 
 /// Interval between lines without a terminal, as in CI.
-const EVERY_UNWATCHED: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Progress display.
 pub(in crate::cli) struct Progress {
@@ -55,18 +55,18 @@ impl Progress {
     }
 
     fn on_terminal(&self, progress: &BatchProgress, done: &Receiver<()>) {
-        let mut wait = FIRST;
+        let mut wait = BAR_DELAY;
         while done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
             output::transient(&self.line(progress, self.start.elapsed()));
-            wait = EVERY;
+            wait = BAR_INTERVAL;
         }
-        if wait == EVERY {
+        if wait == BAR_INTERVAL {
             output::transient("");
         }
     }
 
     fn in_lines(&self, progress: &BatchProgress, done: &Receiver<()>) {
-        while done.recv_timeout(EVERY_UNWATCHED) == Err(RecvTimeoutError::Timeout) {
+        while done.recv_timeout(LINE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             let line = self.line(progress, self.start.elapsed());
             output::note(format_args!("spanscore: {line}"));
         }

@@ -30,12 +30,12 @@ pub(super) type GroupVisit<'a> = &'a mut dyn FnMut(JudgedGroup) -> Result<(), Co
 /// read.
 pub(super) fn judge_files(
     settings: BatchPlan<'_>,
-    (files, is_told): (&[PathBuf], bool),
+    (files, is_reported): (&[PathBuf], bool),
     visit: GroupVisit<'_>,
 ) -> Result<bool, CommandError> {
     let mut is_broken = false;
     let mut problem = |said: String| {
-        if !is_told {
+        if !is_reported {
             output::note(format_args!("spanscore: {}", visible::line(said)));
         }
         is_broken = true;

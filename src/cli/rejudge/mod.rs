@@ -122,7 +122,7 @@ fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, 
     let data_dir = plan.config.data_dir.clone().filter(|_| args.from.is_empty());
     let from = match &data_dir {
         _ if !args.from.is_empty() => args.from.clone(),
-        Some(data_dir) => kept_files(&data_dir.join(UNANSWERED_FILE)),
+        Some(data_dir) => dead_letter_files(&data_dir.join(UNANSWERED_FILE)),
         None => {
             let message = "the config has no `data_dir`: name records of evaluations with --from";
             return Err(CommandError::Usage(message.to_owned()));
@@ -136,7 +136,7 @@ fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, 
         Some(path) if !args.again => earlier::read_answered(path)?,
         _ => Default::default(),
     };
-    let is_all = tell_left_out(&letters);
+    let is_all = report_left_out(&letters);
     let mut selection = RejudgeSelection::new(letters, &plan.evaluators, false);
     let all = selection.ids();
     selection.leave_out(&answered);
@@ -163,7 +163,7 @@ fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, 
 }
 
 /// Reports verdicts beyond the limit; returns true if there are none.
-fn tell_left_out(earlier: &RejudgedBefore) -> bool {
+fn report_left_out(earlier: &RejudgedBefore) -> bool {
     let left_out = &earlier.left_out;
     if *left_out > 0 {
         output::note(format_args!(
@@ -179,7 +179,7 @@ fn exit(is_whole: bool) -> Exit {
 }
 
 /// Returns the files of dead letters, rotated ones first, oldest first.
-fn kept_files(path: &std::path::Path) -> Vec<PathBuf> {
+fn dead_letter_files(path: &std::path::Path) -> Vec<PathBuf> {
     let aside = (1..=BACKUPS_MAX).rev().map(|n| PathBuf::from(format!("{}.{n}", path.display())));
     aside.chain([path.to_owned()]).filter(|path| path.exists()).collect()
 }
@@ -191,7 +191,7 @@ fn rejudge_changed(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, Com
         StoredEvidence::open(&args.store, &args.filter, &plan)?.earlier(&mut earlier)?;
     }
     earlier::read(&args.from, &mut earlier)?;
-    let is_all = tell_left_out(&earlier);
+    let is_all = report_left_out(&earlier);
     let selection = RejudgeSelection::new(earlier, &plan.evaluators, args.files.is_empty());
     if selection.is_empty() {
         output::note("spanscore: there is no earlier verdict of an evaluator that asks a judge");
@@ -207,15 +207,15 @@ fn rejudge_changed(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, Com
     let missing = forecast.missing(prepared.evaluators());
     let is_whole = is_all && !is_broken && missing.iter().all(|it| it.may_be_current);
     let mut report = ChangeReport::default();
-    if !forecast.tell(args.budget, missing.len()) || args.dry_run {
+    if !forecast.print(args.budget, missing.len()) || args.dry_run {
         report.add_missing(&missing, &unmet);
-        report.tell();
+        report.print();
         return Ok(exit(is_whole));
     }
     let mut watch = |earlier: &_, evaluation: &_| report.add(earlier, evaluation);
     let answers = prepared.ask((selection, &judges), &mut watch, args)?;
     report.add_missing(&answers.missing, &answers.unmet);
-    report.tell();
+    report.print();
     let Rejudged { answered, unanswered, cost_usd, .. } = &answers.rejudged;
     output::note(format_args!(
         "spanscore: {} evaluations are answered anew for USD {cost_usd:.4}, {unanswered} have no \

@@ -71,8 +71,8 @@ impl PreparedRun {
             return Ok((false, stored.judge(&self.evaluators, visit)?));
         }
         let settings = recorded::batch_plan(&self.plan.config, &self.resolver, &self.evaluators);
-        let is_told = std::mem::replace(&mut self.is_read, true);
-        Ok((judge_files(settings, (&self.files, is_told), visit)?, HashMap::new()))
+        let is_reported = std::mem::replace(&mut self.is_read, true);
+        Ok((judge_files(settings, (&self.files, is_reported), visit)?, HashMap::new()))
     }
 
     /// Judges the evidence and asks about selected evaluations; exports the answers if the

@@ -55,7 +55,7 @@ impl ChangeForecast {
 
     /// Reports the forecast and the number of missing verdicts; returns false if there is nothing
     /// to ask.
-    pub(super) fn tell(&self, budget_usd: Option<f64>, missing: usize) -> bool {
+    pub(super) fn print(&self, budget_usd: Option<f64>, missing: usize) -> bool {
         if missing > 0 {
             output::note(format_args!(
                 "spanscore: {missing} evaluations that are or may be touched cannot be given again"
@@ -120,7 +120,7 @@ impl ChangeReport {
     }
 
     /// Prints the tables on standard error, since standard output has the records.
-    pub(super) fn tell(self) {
+    pub(super) fn print(self) {
         let tallies: Vec<_> = self.tallies.into_values().collect();
         if !tallies.is_empty() {
             output::note(text(&tallies, &self.changes));

@@ -82,7 +82,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
     let gate = args.gate.prepare()?;
     score::check_open(&plan, &gate)?;
-    let watch = if args.explain { Some(record::explaining(&plan, told)?) } else { None };
+    let watch =
+        if args.explain { Some(record::explaining(&plan, print_explanation)?) } else { None };
     let folder = tempfile::Builder::new().prefix("spanscore-run").tempdir();
     let folder = folder.context("cannot make a temporary folder")?;
     let own = folder.path().join("run.jsonl");
@@ -146,7 +147,7 @@ fn not_started(name: &str) -> String {
 }
 
 /// Prints an explanation to standard error, apart from the scores.
-fn told(explanation: &TraceExplanation) {
+fn print_explanation(explanation: &TraceExplanation) {
     output::note(explanation);
 }
 

@@ -18,7 +18,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(5);
 /// Longest wait for connections to close.
 const CLOSE_TIME: Duration = Duration::from_millis(200);
 /// Polling interval for new requests.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Running receivers and their file.
 pub(in crate::cli) struct Recorder {
@@ -64,7 +64,7 @@ impl Recorder {
     pub(in crate::cli) async fn quiet(&self, wait: Duration) {
         let mut since = Instant::now();
         while since.elapsed() < wait {
-            tokio::time::sleep(LOOK.min(wait)).await;
+            tokio::time::sleep(POLL_INTERVAL.min(wait)).await;
             since = since.max(self.recording.last());
         }
     }

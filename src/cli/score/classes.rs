@@ -10,7 +10,7 @@ use spanscore_base::value::Value;
 use spanscore_evaluate::ClassifierClasses;
 
 /// Limit on listed classes, those with the lowest F-score.
-const TOLD_MAX: usize = 20;
+const LISTED_MAX: usize = 20;
 
 /// Runs of one evaluator by class.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,10 +96,10 @@ impl ClassCounts {
             .iter()
             .map(|(class, runs)| (format!("`{class}`"), runs.metrics(self.f_value)))
             .collect();
-        let mut told = if each.len() > 1 { self.means(&each) } else { Vec::new() };
+        let mut listed = if each.len() > 1 { self.means(&each) } else { Vec::new() };
         each.sort_by(|(_, one), (_, other)| one[2].total_cmp(&other[2]));
-        let more = each.len().saturating_sub(TOLD_MAX);
-        told.extend(each.into_iter().take(TOLD_MAX));
+        let more = each.len().saturating_sub(LISTED_MAX);
+        listed.extend(each.into_iter().take(LISTED_MAX));
         let runs = self.runs;
         let plural = if runs == 1 { "" } else { "s" };
         let line = |(what, [precision, recall, score]): (String, ClassMetrics)| {
@@ -110,7 +110,7 @@ impl ClassCounts {
             )
         };
         let rest = (more > 0).then(|| format!("classes: {evaluator}: and {more} with higher ones"));
-        told.into_iter().map(line).chain(rest).collect()
+        listed.into_iter().map(line).chain(rest).collect()
     }
 
     fn means(&self, each: &[(String, ClassMetrics)]) -> Vec<(String, ClassMetrics)> {

@@ -189,8 +189,8 @@ impl GateArgs {
 impl ScoreGate {
     /// Checks that the evaluators of `--min-pass-rate` exist.
     pub(super) fn check(&self, names: &[&str]) -> Result<(), CommandError> {
-        let asked = self.args.min_pass_rate.iter().filter_map(|rate| rate.evaluator.as_deref());
-        let mut unknown = asked.filter(|name| !names.contains(name));
+        let requested = self.args.min_pass_rate.iter().filter_map(|rate| rate.evaluator.as_deref());
+        let mut unknown = requested.filter(|name| !names.contains(name));
         match unknown.next() {
             None => Ok(()),
             Some(name) => Err(CommandError::Usage(format!(

@@ -5,7 +5,7 @@ use std::io;
 use super::pages::ScorePages;
 use super::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
 use super::rows::{RowPlace, RowSpool};
-use super::silence::Heard;
+use super::silence::AnswerCoverage;
 use super::tally::Tallies;
 use crate::cli::CommandError;
 use spanscore_base::model::Evaluation;
@@ -18,7 +18,7 @@ pub(super) type ScoreSinks<'s> = (&'s RowSpool, Option<&'s ScorePages>);
 /// Scores of some traces, prepared on the thread that judged them.
 pub(super) struct PreparedScores {
     places: io::Result<Vec<RowPlace>>,
-    heard: Heard,
+    coverage: AnswerCoverage,
     tallies: Tallies,
     /// Groups with inquiries to judges.
     waiting: Vec<JudgedGroup>,
@@ -33,10 +33,10 @@ impl PreparedScores {
     ) -> Self {
         let (said, waiting): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(|group| group.asked.is_empty());
-        let mut heard = Heard::default();
+        let mut coverage = AnswerCoverage::default();
         let mut tallies = empty.clone();
         for evaluation in said.iter().flat_map(|group| &group.evaluations) {
-            heard.add(evaluation);
+            coverage.add(evaluation);
             tallies.add_evaluation(evaluation);
         }
         for (pages, group) in pages.iter().flat_map(|pages| said.iter().map(move |it| (pages, it)))
@@ -44,14 +44,14 @@ impl PreparedScores {
             pages.keep_evaluations(&group.evaluations);
         }
         let records = said.iter().map(|group| (group.order, group.evaluations.as_slice()));
-        Self { places: spool.write(records), heard, tallies, waiting }
+        Self { places: spool.write(records), coverage, tallies, waiting }
     }
 }
 
 /// Rows, counts and pending inquiries so far.
 pub(super) struct ScoreGathering<'s> {
     pub(super) places: Vec<RowPlace>,
-    pub(super) heard: Heard,
+    pub(super) coverage: AnswerCoverage,
     pub(super) tallies: Tallies,
     /// Empty counts, the start of all others.
     empty: &'s Tallies,
@@ -66,7 +66,7 @@ impl<'s> ScoreGathering<'s> {
     pub(super) fn new(judges: CommandJudges, empty: &'s Tallies, sinks: ScoreSinks<'s>) -> Self {
         Self {
             places: Vec::new(),
-            heard: Heard::default(),
+            coverage: AnswerCoverage::default(),
             tallies: empty.clone(),
             empty,
             sinks,
@@ -79,7 +79,7 @@ impl<'s> ScoreGathering<'s> {
 
     /// Takes prepared scores; returns false to stop.
     pub(super) fn take(&mut self, prepared: PreparedScores) -> bool {
-        let mut taken = self.keep(prepared.places, prepared.heard, &prepared.tallies);
+        let mut taken = self.keep(prepared.places, prepared.coverage, &prepared.tallies);
         for group in prepared.waiting {
             self.waiting_bytes += group.asked.iter().map(AskedTarget::bytes).sum::<usize>();
             self.waiting.push(group);
@@ -109,18 +109,18 @@ impl<'s> ScoreGathering<'s> {
             let said: Vec<Evaluation> = answers.by_ref().take(count).flatten().collect();
             group.evaluations.extend(said);
         }
-        let PreparedScores { places, heard, tallies, .. } =
+        let PreparedScores { places, coverage, tallies, .. } =
             PreparedScores::new(self.sinks, self.empty, groups);
-        self.keep(places, heard, &tallies)
+        self.keep(places, coverage, &tallies)
     }
 
     fn keep(
         &mut self,
         places: io::Result<Vec<RowPlace>>,
-        heard: Heard,
+        coverage: AnswerCoverage,
         tallies: &Tallies,
     ) -> Result<(), CommandError> {
-        self.heard.merge(heard);
+        self.coverage.merge(coverage);
         self.tallies.merge(tallies);
         let places = places.map_err(|error| CommandError::from(BatchError::Spool(error)))?;
         self.places.extend(places);

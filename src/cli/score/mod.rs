@@ -27,7 +27,7 @@ use self::pages::ScorePages;
 use self::replies::{CommandJudges, RepliesArgs};
 use self::report::Report;
 use self::rows::{RowSpool, ScoreRows};
-pub(super) use self::silence::{Heard, Silence};
+pub(super) use self::silence::{AnswerCoverage, Silence};
 use self::tally::Tallies;
 use super::recorded::UnreadNotes;
 use super::source::ConfigArgs;
@@ -131,7 +131,7 @@ pub(super) fn judge(
     let judges = CommandJudges::new(plan.config.judges, replies).until(stop.token.clone());
     let mut gathering = ScoreGathering::new(judges, &empty, (&spool, pages.as_ref()));
     let mut unread = UnreadNotes::default();
-    let mut problem = |said: String| unread.tell(said);
+    let mut problem = |said: String| unread.note(said);
     let counts = Progress::show(files, &progress, || {
         let mut batch = Batch::new(settings);
         recordings::read(&mut batch, files, &progress, &mut problem)?;
@@ -144,7 +144,7 @@ pub(super) fn judge(
     stop.batch_returned();
     let is_broken = unread.finish();
     gathering.finish()?;
-    let ScoreGathering { places, heard, tallies, .. } = gathering;
+    let ScoreGathering { places, coverage, tallies, .. } = gathering;
     let rows =
         spool.finish(places).map_err(|error| CommandError::from(BatchError::Spool(error)))?;
     if let Some(exit) = stop.exit() {
@@ -152,9 +152,9 @@ pub(super) fn judge(
         return Ok(exit);
     }
     let counts = counts?;
-    let mut silence = Silence::of(&evaluators, &heard, &counts);
-    silence.add_untested(&evaluators, &heard, &tallies);
-    let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
+    let mut silence = Silence::of(&evaluators, &coverage, &counts);
+    silence.add_untested(&evaluators, &coverage, &tallies);
+    let is_broken = recorded::report_cut_traces(counts.cut.into_iter()) || is_broken;
     let exit = report(gate, &rows, &silence, &tallies, is_broken)?;
     progress.stop.store(true, Relaxed);
     pages.map_or(Ok(()), ScorePages::show)?;

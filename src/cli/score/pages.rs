@@ -25,9 +25,9 @@ use spanscore_pipeline::{PagesSettings, StorePages};
 use spanscore_store::{Judgement, Store, StoreCount, StoreSettings, StoreState, TrajectoryRecord};
 
 /// Longest wait for space in the store's queue, over all runs: a disk may be slow.
-const ROOM_TIME: Duration = Duration::from_secs(60);
+const SPACE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Polling interval of that space, and of pending writes.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Longest wait for the runs to be written, before the browser opens.
 const WRITTEN_TIME: Duration = Duration::from_secs(30);
 /// File that redirects a browser to the pages, beside the store.
@@ -81,11 +81,11 @@ impl ScorePages {
     pub(super) fn keep(&self, run: &WatchedRun<'_, '_>, stop: &CancellationToken) {
         let store = self.pages.store();
         while !store.has_room() && is_writing(store) && !stop.is_cancelled() {
-            let waited = self.waited_ms.fetch_add(LOOK.as_millis() as u64, Relaxed);
-            if Duration::from_millis(waited) >= ROOM_TIME {
+            let waited = self.waited_ms.fetch_add(POLL_INTERVAL.as_millis() as u64, Relaxed);
+            if Duration::from_millis(waited) >= SPACE_TIMEOUT {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let passes = |it: &Evaluation| it.verdict() == GivenVerdict::Pass;
         let is_passing = run.judged.asked.is_empty() && run.judged.evaluations.iter().all(passes);
@@ -144,7 +144,7 @@ async fn written(store: &Store) {
     let is_waiting =
         || store.view().counters().get(StoreCount::QueueBytes) > 0 && is_writing(store);
     while is_waiting() && began.elapsed() < WRITTEN_TIME {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -18,12 +18,12 @@ const NAMED_MAX: usize = 5;
 
 /// Evaluators and cases that occur in evaluations.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Heard {
+pub(in crate::cli) struct AnswerCoverage {
     /// Evaluators with an answer.
     names: HashSet<String>,
     /// Addresses of the evaluations' `EvaluatorInfo`, one per case: cases with equal criteria
     /// differ in nothing else.
-    asked: HashSet<usize>,
+    judged_infos: HashSet<usize>,
     /// Traces without an expectation, by evaluator.
     unexpected: HashMap<String, UnexpectedTraces>,
 }
@@ -38,13 +38,13 @@ struct UnexpectedTraces {
     why: String,
 }
 
-impl Heard {
+impl AnswerCoverage {
     pub(in crate::cli) fn add(&mut self, evaluation: &Evaluation) {
         let name = &evaluation.evaluator.name;
         if !self.names.contains(name.as_str()) {
             self.names.insert(name.clone());
         }
-        self.asked.insert(Arc::as_ptr(&evaluation.evaluator) as usize);
+        self.judged_infos.insert(Arc::as_ptr(&evaluation.evaluator) as usize);
         if let Outcome::NotEvaluable { reason: Reason::NoExpectation, explanation } =
             &evaluation.outcome
         {
@@ -58,14 +58,14 @@ impl Heard {
     }
 
     /// Returns true if a trace was judged against the case, or the turn, of this info.
-    fn is_asked(&self, info: &Arc<EvaluatorInfo>) -> bool {
-        self.asked.contains(&(Arc::as_ptr(info) as usize))
+    fn is_judged(&self, info: &Arc<EvaluatorInfo>) -> bool {
+        self.judged_infos.contains(&(Arc::as_ptr(info) as usize))
     }
 
     /// Adds the collection of another thread.
     pub(in crate::cli) fn merge(&mut self, other: Self) {
         self.names.extend(other.names);
-        self.asked.extend(other.asked);
+        self.judged_infos.extend(other.judged_infos);
         for (name, more) in other.unexpected {
             let traces = self.unexpected.entry(name).or_default();
             traces.count += more.count;
@@ -114,18 +114,22 @@ pub(in crate::cli) struct Silence {
 
 impl Silence {
     /// Finds missing judgements.
-    pub(in crate::cli) fn of(evaluators: &Evaluators, heard: &Heard, counts: &BatchCounts) -> Self {
+    pub(in crate::cli) fn of(
+        evaluators: &Evaluators,
+        coverage: &AnswerCoverage,
+        counts: &BatchCounts,
+    ) -> Self {
         let is_without_traces = counts.judged_traces == 0 && counts.without_agent.is_empty();
         let mut silence = Self { is_without_traces, ..Self::default() };
         for (index, configured) in evaluators.evaluators().iter().enumerate() {
             let name = &configured.info.name;
-            if !heard.names.contains(name.as_str()) {
+            if !coverage.names.contains(name.as_str()) {
                 let errors = counts.when_errors.iter().filter(|at| **at == index).count();
                 let why = reason(configured, counts.judged_traces, errors);
                 silence.evaluators.push(format!("{name}: {why}"));
             }
-            silence.cases.extend(unnamed_cases(configured, heard));
-            if let Some(unexpected) = heard.unexpected.get(name.as_str()) {
+            silence.cases.extend(unnamed_cases(configured, coverage));
+            if let Some(unexpected) = coverage.unexpected.get(name.as_str()) {
                 silence.unexpected.push(without_case(name, unexpected));
             }
         }
@@ -139,7 +143,7 @@ impl Silence {
     pub(super) fn add_untested(
         &mut self,
         evaluators: &Evaluators,
-        heard: &Heard,
+        coverage: &AnswerCoverage,
         tallies: &Tallies,
     ) {
         let count = tallies.all.count();
@@ -147,10 +151,10 @@ impl Silence {
             return;
         }
         let all = evaluators.evaluators();
-        let unnamed = all.iter().filter(|it| names_no_case(it, heard));
+        let unnamed = all.iter().filter(|it| names_no_case(it, coverage));
         let unnamed = unnamed.map(|it| {
             let name = it.info.name.as_str();
-            let why = heard.unexpected.get(name).map_or("", |traces| &traces.why);
+            let why = coverage.unexpected.get(name).map_or("", |traces| &traces.why);
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
             format!("no trace names a case of {name}{why}")
         });
@@ -186,13 +190,13 @@ fn expects(configured: &Configured) -> bool {
 
 /// Returns true if no trace named a case of an evaluator's dataset, though its `when` selected
 /// some.
-fn names_no_case(configured: &Configured, heard: &Heard) -> bool {
+fn names_no_case(configured: &Configured, coverage: &AnswerCoverage) -> bool {
     let Against::Expectations(expectations) = &configured.against else { return false };
-    if configured.when.is_some() && !heard.names.contains(&configured.info.name) {
+    if configured.when.is_some() && !coverage.names.contains(&configured.info.name) {
         return false;
     }
     let mut cases = expectations.cases().chain(expectations.turns()).peekable();
-    cases.peek().is_some() && !cases.any(|(_, info)| heard.is_asked(info))
+    cases.peek().is_some() && !cases.any(|(_, info)| coverage.is_judged(info))
 }
 
 /// Explains the missing answers of an evaluator.
@@ -225,13 +229,14 @@ fn reason(configured: &Configured, traces: usize, errors: usize) -> String {
 }
 
 /// Lists the cases of an evaluator's dataset that no trace named.
-fn unnamed_cases(configured: &Configured, heard: &Heard) -> Option<String> {
+fn unnamed_cases(configured: &Configured, coverage: &AnswerCoverage) -> Option<String> {
     let Against::Expectations(expectations) = &configured.against else { return None };
     let cases = || expectations.cases().chain(expectations.turns());
-    let asked = cases().filter(|(_, info)| heard.is_asked(info));
-    let asked: HashSet<&str> = asked.map(|(case, _)| case).collect();
+    let judged_infos = cases().filter(|(_, info)| coverage.is_judged(info));
+    let judged_infos: HashSet<&str> = judged_infos.map(|(case, _)| case).collect();
     let all: BTreeSet<&str> = cases().map(|(case, _)| case).collect();
-    let unnamed: Vec<&str> = all.iter().copied().filter(|case| !asked.contains(case)).collect();
+    let unnamed: Vec<&str> =
+        all.iter().copied().filter(|case| !judged_infos.contains(case)).collect();
     if unnamed.is_empty() {
         return None;
     }

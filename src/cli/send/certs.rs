@@ -86,7 +86,7 @@ pub(in crate::cli) fn run(args: &CertsArgs) -> Result<Exit, CommandError> {
         let place = || args.folder.join(name).display().to_string();
         write(&args.folder, name, text).with_context(|| format!("cannot write {}", place()))?;
     }
-    tell(&args.folder, args.days);
+    print_settings(&args.folder, args.days);
     Ok(Exit::Success)
 }
 
@@ -142,7 +142,7 @@ fn issue(
 }
 
 /// Prints the settings that use the files.
-fn tell(folder: &Path, days: u16) {
+fn print_settings(folder: &Path, days: u16) {
     let folder = visible::line(folder.display()).to_string();
     output::note(format_args!(
         "wrote {folder}: ca.pem, server.pem and client.pem with their keys, valid for {days} days\n\

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::descriptors::DescriptorBudget;
 use self::overdue::ShutdownWatch;
-use self::probing::{Unasked, check_external};
+use self::probing::{UnreachedEvaluator, check_external};
 use self::reloads::Reloads;
 use super::signals::StopSignals;
 use super::source::ConfigArgs;
@@ -78,11 +78,11 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     let lost = runtime.block_on(serve(plan, reloads, watch));
     // Blocking work that outlives the orderly shutdown is not awaited.
     runtime.shutdown_background();
-    Ok(tell_of_end(&lost?, is_json))
+    Ok(report_end(&lost?, is_json))
 }
 
 /// Reports the kept and lost work of a shutdown, as lines for people or as log records.
-fn tell_of_end(lost: &ShutdownReport, is_json: bool) -> Exit {
+fn report_end(lost: &ShutdownReport, is_json: bool) -> Exit {
     match lost.kept() {
         Some(kept) if is_json => tracing::info!(kept, "kept in the log for the next start"),
         Some(kept) => output::note(format_args!("kept in the log for the next start: {kept}")),
@@ -111,7 +111,7 @@ async fn serve(
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let StopWatch { mut signals, overdue } = watch;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
-    for Unasked { evaluator, why } in check_external(reloads.loaded(), &plan).await? {
+    for UnreachedEvaluator { evaluator, why } in check_external(reloads.loaded(), &plan).await? {
         tracing::warn!(%evaluator, %why, "could not be asked whether it takes its settings");
     }
     let collector = Collector::start(plan.into()).await.map_err(anyhow::Error::new)?;
@@ -127,7 +127,7 @@ async fn serve(
     );
     // A program that parses JSON lines would fail on a greeting for people.
     if !is_json {
-        let pages = collector.pages().map(|pages| entrance(pages, &reloads)).transpose();
+        let pages = collector.pages().map(|pages| pages_address(pages, &reloads)).transpose();
         let pages = pages.map_err(anyhow::Error::new)?;
         for line in (Ready { grpc, http, metrics, pages, exporters, secure, topics }).lines() {
             output::note(line);
@@ -160,7 +160,7 @@ async fn serve(
 
 /// Returns the address of the pages. On a terminal it is a login link for one use; elsewhere lines
 /// are stored, and read by others.
-fn entrance(pages: &LocalAccess, reloads: &Reloads) -> std::io::Result<String> {
+fn pages_address(pages: &LocalAccess, reloads: &Reloads) -> std::io::Result<String> {
     if std::io::stderr().is_terminal() {
         return pages.link();
     }

@@ -11,7 +11,7 @@ use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_api::{LocalAccess, access_folder};
 
 /// Time limit for the collector to accept a connection.
-const WITHIN: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Prints a link that logs a browser in at the pages of a running collector
 ///
@@ -47,6 +47,6 @@ pub(in crate::cli) fn run(args: &OpenArgs) -> Result<Exit, CommandError> {
 fn check_listening(url: &str) -> anyhow::Result<()> {
     let place = url.split_once("://").and_then(|(_, rest)| rest.split('/').next());
     let mut addresses = place.unwrap_or_default().to_socket_addrs().into_iter().flatten();
-    let is_there = addresses.any(|at| TcpStream::connect_timeout(&at, WITHIN).is_ok());
+    let is_there = addresses.any(|at| TcpStream::connect_timeout(&at, TIMEOUT).is_ok());
     is_there.then_some(()).ok_or_else(|| anyhow!("the collector at {url} has stopped: start it"))
 }

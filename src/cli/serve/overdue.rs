@@ -16,7 +16,7 @@ use crate::cli::{Exit, output, started};
 use spanscore_telemetry::flush_stderr;
 
 /// Least time before a shutdown counts as stuck, also after a second signal.
-const LEAST: Duration = Duration::from_secs(2);
+const TIMEOUT_MIN: Duration = Duration::from_secs(2);
 /// Longest wait for the last line, which reports that it was stuck.
 const LAST_LINE_TIME: Duration = Duration::from_millis(50);
 
@@ -46,7 +46,7 @@ impl ShutdownWatch {
 
     /// Sets the shutdown timeout.
     pub(super) fn set(&self, timeout: Duration) {
-        let timeout = u64::try_from(timeout.max(LEAST).as_millis()).unwrap_or(u64::MAX);
+        let timeout = u64::try_from(timeout.max(TIMEOUT_MIN).as_millis()).unwrap_or(u64::MAX);
         self.timeout_ms.store(timeout, Ordering::Relaxed);
     }
 
@@ -59,7 +59,7 @@ impl ShutdownWatch {
             return std::future::pending().await;
         };
         if timeout_at(deadline, signals.stop()).await.is_ok() {
-            tokio::time::sleep_until(deadline.min(Instant::now() + LEAST)).await;
+            tokio::time::sleep_until(deadline.min(Instant::now() + TIMEOUT_MIN)).await;
         }
     }
 }

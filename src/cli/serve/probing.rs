@@ -7,10 +7,10 @@ use crate::config::{ConfigError, Loaded, ResolvedConfig};
 use spanscore_ask::external::{ExternalProbe, ProbeAnswer, probe};
 
 /// Time limit for an answer.
-const WITHIN: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Evaluator that could not be reached, with the reason.
-pub(in crate::cli) struct Unasked {
+pub(in crate::cli) struct UnreachedEvaluator {
     pub(in crate::cli) evaluator: String,
     pub(in crate::cli) why: String,
 }
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Unasked {
 pub(in crate::cli) async fn check_external(
     loaded: &Loaded,
     plan: &ResolvedConfig,
-) -> Result<Vec<Unasked>, ConfigError> {
+) -> Result<Vec<UnreachedEvaluator>, ConfigError> {
     let probes: Vec<_> = plan
         .evaluators
         .iter()
@@ -35,11 +35,11 @@ pub(in crate::cli) async fn check_external(
     let names: Vec<String> = probes.iter().map(|probe| probe.evaluator.clone()).collect();
     let mut mistakes = Vec::new();
     let mut unasked = Vec::new();
-    for (evaluator, answer) in names.into_iter().zip(probe(probes, WITHIN).await) {
+    for (evaluator, answer) in names.into_iter().zip(probe(probes, TIMEOUT).await) {
         match answer {
             ProbeAnswer::Fits => {}
             ProbeAnswer::Unfit { error, at } => mistakes.push((evaluator, at, error)),
-            ProbeAnswer::Unknown(why) => unasked.push(Unasked { evaluator, why }),
+            ProbeAnswer::Unknown(why) => unasked.push(UnreachedEvaluator { evaluator, why }),
         }
     }
     if mistakes.is_empty() { Ok(unasked) } else { Err(ResolvedConfig::mistakes(loaded, mistakes)) }

@@ -13,7 +13,7 @@ use spanscore_base::settings::Node;
 use spanscore_pipeline::{Collector, ReloadOutcome};
 
 /// Polling interval of watched files.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Config in use, with the options to reload it.
 pub(super) struct Reloads {
@@ -52,7 +52,7 @@ impl Reloads {
     pub(super) async fn changed(&mut self) {
         let Some(watch) = &mut self.watch else { return std::future::pending().await };
         let looks = watch.looks.get_or_insert_with(|| {
-            let mut looks = tokio::time::interval(LOOK);
+            let mut looks = tokio::time::interval(POLL_INTERVAL);
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             looks
         });
@@ -153,7 +153,7 @@ mod tests {
         let args = ConfigArgs::of_files(vec![config.clone()]);
         let loaded = args.read().unwrap();
         let mut reloads = Reloads::new(args, loaded, true);
-        let waits = tokio::time::timeout(LOOK * 5, reloads.changed()).await;
+        let waits = tokio::time::timeout(POLL_INTERVAL * 5, reloads.changed()).await;
         assert!(waits.is_err(), "nothing has changed");
         for (file, text) in [(&config, "# other\n"), (&tools, "[]")] {
             let before = std::fs::read_to_string(file).unwrap();

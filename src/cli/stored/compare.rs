@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::filter::{FilterArgs, FilterCondition};
 use super::rows::print_record;
-use super::{StoreArgs, asked, files, short};
+use super::{StoreArgs, files, query_error, short};
 use crate::cli::score::Format;
 use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_base::model::{shown_percent, shown_share};
@@ -77,8 +77,8 @@ fn compared(args: &CompareArgs) -> Result<SideComparison, CommandError> {
     let a = args.filter.read(&side(&args.a)?)?;
     let b = args.filter.read(&side(&args.b)?)?;
     let reader = args.store.open()?;
-    let comparison = SideComparison::read(&reader, &a, &b).map_err(asked)?;
-    let doubtful = reader.losses().map_err(asked)?;
+    let comparison = SideComparison::read(&reader, &a, &b).map_err(query_error)?;
+    let doubtful = reader.losses().map_err(query_error)?;
     let doubtful = doubtful.uncorrected + doubtful.repeated_unseen;
     if doubtful > 0 {
         let text = "evaluations of the store may be counted wrongly";

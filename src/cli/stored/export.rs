@@ -9,8 +9,8 @@ use strum::VariantNames;
 
 use super::filter::FilterArgs;
 use super::rows::{RowFormat, print_names, print_object};
-use super::scores::tell_losses;
-use super::{StoreArgs, asked, pages, rows};
+use super::scores::report_losses;
+use super::{StoreArgs, pages, query_error, rows};
 use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_base::settings::meant_or_known;
 use spanscore_store::query::{
@@ -169,7 +169,7 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> Result<Exit, CommandError> {
     if count == 0 {
         output::note("spanscore: nothing that is stored fits");
     }
-    tell_losses(&reader, true)?;
+    report_losses(&reader, true)?;
     Ok(Exit::Success)
 }
 
@@ -202,7 +202,8 @@ fn runs(
     let mut left = args.limit.map_or(usize::MAX, NonZeroUsize::get);
     let mut after = None;
     while left > 0 {
-        let page = reader.runs(filter, args.order, after, PAGE_ROWS.min(left)).map_err(asked)?;
+        let page =
+            reader.runs(filter, args.order, after, PAGE_ROWS.min(left)).map_err(query_error)?;
         left -= page.items.len();
         page.items.into_iter().try_for_each(&mut visit)?;
         after = page.next;
@@ -215,7 +216,7 @@ fn runs(
 
 /// Checks that a dataset is there.
 fn check_dataset(reader: &StoreReader, name: &str) -> Result<(), CommandError> {
-    let known = reader.datasets().map_err(asked)?;
+    let known = reader.datasets().map_err(query_error)?;
     let known: Vec<&str> = known.iter().map(|it| it.dataset.as_str()).collect();
     if known.contains(&name) {
         return Ok(());
@@ -231,7 +232,7 @@ fn check_dataset(reader: &StoreReader, name: &str) -> Result<(), CommandError> {
 fn whole(reader: &StoreReader, row: &RunRow) -> Result<Option<StoredTrajectory>, CommandError> {
     match reader.trajectory(&row.trace_id) {
         Err(StoreQueryError::NoTrace { .. }) => Ok(None),
-        found => found.map(Some).map_err(asked),
+        found => found.map(Some).map_err(query_error),
     }
 }
 
@@ -269,9 +270,9 @@ mod tests {
         let check = |line: &str, words: Option<&str>| {
             let line = Line::try_parse_from(format!("export {line}").split_whitespace()).unwrap();
             let refused = line.args.check().err().map(|error| error.to_string());
-            let is_told =
+            let is_reported =
                 refused.as_deref().zip(words).is_some_and(|(it, words)| it.contains(words));
-            assert!(is_told || (refused.is_none() && words.is_none()), "{refused:?}");
+            assert!(is_reported || (refused.is_none() && words.is_none()), "{refused:?}");
         };
         check("annotations", None);
         check("annotations --since 7d", Some("`--since`"));

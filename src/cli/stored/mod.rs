@@ -78,7 +78,7 @@ pub(super) fn pages<T>(
 ) -> Result<(), CommandError> {
     let mut after = None;
     loop {
-        let page = read(after).map_err(asked)?;
+        let page = read(after).map_err(query_error)?;
         page.items.into_iter().try_for_each(&mut visit)?;
         after = page.next;
         if after.is_none() {
@@ -88,7 +88,7 @@ pub(super) fn pages<T>(
 }
 
 /// Converts the error of a query: a wrong query is a usage error.
-pub(super) fn asked(error: StoreQueryError) -> CommandError {
+pub(super) fn query_error(error: StoreQueryError) -> CommandError {
     match error {
         StoreQueryError::Field { .. }
         | StoreQueryError::Word { .. }

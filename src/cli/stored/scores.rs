@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::filter::FilterArgs;
 use super::rows::{RowFormat, print_objects, print_rows};
-use super::{StoreArgs, asked, short};
+use super::{StoreArgs, query_error, short};
 use crate::cli::{CommandError, Exit, output};
 use spanscore_base::model::{GivenVerdict, shown_percent, shown_share};
 use spanscore_base::visible;
@@ -66,26 +66,26 @@ pub(in crate::cli) fn run(args: &ScoresArgs) -> Result<Exit, CommandError> {
     let mut filter = args.filter.read(&[])?;
     filter.with_superseded = args.all_revisions;
     let fields = args.group_by.iter().map(|word| StoreField::from_word(word.trim()));
-    let fields: Vec<_> = fields.collect::<Result<_, _>>().map_err(asked)?;
+    let fields: Vec<_> = fields.collect::<Result<_, _>>().map_err(query_error)?;
     let reader = args.store.open()?;
     if args.tools {
-        print_tools(reader.tools(&filter).map_err(asked)?, args.format)?;
-        return tell_lost_calls(&reader);
+        print_tools(reader.tools(&filter).map_err(query_error)?, args.format)?;
+        return report_lost_calls(&reader);
     }
     if fields.is_empty() {
         list(&reader, args, &filter)?;
     } else {
-        let groups = reader.groups(&filter, &fields).map_err(asked)?;
+        let groups = reader.groups(&filter, &fields).map_err(query_error)?;
         print_groups(&groups, &fields, args.format)?;
     }
-    tell_losses(&reader, fields.is_empty())?;
+    report_losses(&reader, fields.is_empty())?;
     Ok(Exit::Success)
 }
 
 fn list(reader: &StoreReader, args: &ScoresArgs, filter: &StoreFilter) -> Result<(), CommandError> {
     let order = if args.worst.is_some() { StoreOrder::Worst } else { StoreOrder::Newest };
     let limit = args.worst.unwrap_or(args.limit).get();
-    let rows = reader.evaluations(filter, order, limit).map_err(asked)?;
+    let rows = reader.evaluations(filter, order, limit).map_err(query_error)?;
     if rows.is_empty() {
         let is_of_tool = filter.values(StoreField::Tool).next().is_some();
         let why = if is_of_tool { NOT_OF_CALLS } else { "" };
@@ -204,13 +204,13 @@ fn tool_object(tool: &ToolFigures, error_rate: f64) -> Map<String, Value> {
 }
 
 /// Returns the keys of a group by field name.
-pub(in crate::cli) fn keyed(fields: &[StoreField], group: &StoredGroup) -> Map<String, Value> {
+pub(in crate::cli) fn group_keys(fields: &[StoreField], group: &StoredGroup) -> Map<String, Value> {
     let keys = fields.iter().zip(&group.keys);
     keys.map(|(field, key)| (field.as_str().to_owned(), Value::from(key.as_str()))).collect()
 }
 
 fn group_object(group: &StoredGroup, fields: &[StoreField]) -> Map<String, Value> {
-    let mut map = keyed(fields, group);
+    let mut map = group_keys(fields, group);
     let figures = [
         ("count", Value::from(group.count())),
         ("pass", Value::from(group.passed)),
@@ -226,8 +226,8 @@ fn group_object(group: &StoredGroup, fields: &[StoreField]) -> Map<String, Value
 }
 
 /// Reports missing calls.
-fn tell_lost_calls(reader: &StoreReader) -> Result<Exit, CommandError> {
-    let runs = reader.losses().map_err(asked)?.shed_trajectories;
+fn report_lost_calls(reader: &StoreReader) -> Result<Exit, CommandError> {
+    let runs = reader.losses().map_err(query_error)?.shed_trajectories;
     if runs > 0 {
         output::note(format_args!(
             "spanscore: calls of {runs} runs are missing: the queue of the store was full"
@@ -237,8 +237,8 @@ fn tell_lost_calls(reader: &StoreReader) -> Result<Exit, CommandError> {
 }
 
 /// Reports omissions of the store, which bound the error of the answer.
-pub(super) fn tell_losses(reader: &StoreReader, is_list: bool) -> Result<(), CommandError> {
-    let losses = reader.losses().map_err(asked)?;
+pub(super) fn report_losses(reader: &StoreReader, is_list: bool) -> Result<(), CommandError> {
+    let losses = reader.losses().map_err(query_error)?;
     if is_list && losses.shed_evaluations > 0 {
         output::note(format_args!(
             "spanscore: {} evaluations are in figures only: the queue of the store was full",

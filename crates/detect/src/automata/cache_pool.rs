@@ -57,12 +57,12 @@ impl CountedCache for meta::Cache {
 pub(crate) struct DfaCacheSlot<N: CountedCache + Send + 'static>(Arc<AutomatonPlace<N>>);
 
 struct AutomatonPlace<N> {
-    lying: Mutex<Vec<PooledCache<N>>>,
+    pooled: Mutex<Vec<PooledCache<N>>>,
     all: Arc<DfaCachePool>,
 }
 
 struct PooledCache<N> {
-    notes: Box<N>,
+    cache: Box<N>,
     bytes: usize,
     /// True if unused since the last pass of eviction.
     is_idle: bool,
@@ -70,7 +70,7 @@ struct PooledCache<N> {
 
 /// Cache in use by a reader, with its counted bytes.
 pub(crate) struct BorrowedCache<N> {
-    pub(crate) notes: Box<N>,
+    pub(crate) cache: Box<N>,
     counted: usize,
 }
 
@@ -81,26 +81,26 @@ impl<N: CountedCache + Send> DfaCacheSlot<N> {
     }
 
     fn within(all: &Arc<DfaCachePool>) -> Self {
-        let place = Arc::new(AutomatonPlace { lying: Mutex::default(), all: Arc::clone(all) });
-        all.enter(Arc::downgrade(&place) as Weak<dyn Forgetful + Send + Sync>);
+        let place = Arc::new(AutomatonPlace { pooled: Mutex::default(), all: Arc::clone(all) });
+        all.enter(Arc::downgrade(&place) as Weak<dyn EvictableCaches + Send + Sync>);
         Self(place)
     }
 
     /// Takes a cache from the pool, or makes one.
     pub(crate) fn take(&self, new: impl FnOnce() -> N) -> BorrowedCache<N> {
-        match self.0.lying.lock().pop() {
-            Some(PooledCache { notes, bytes, .. }) => BorrowedCache { notes, counted: bytes },
-            None => BorrowedCache { notes: Box::new(new()), counted: 0 },
+        match self.0.pooled.lock().pop() {
+            Some(PooledCache { cache, bytes, .. }) => BorrowedCache { cache, counted: bytes },
+            None => BorrowedCache { cache: Box::new(new()), counted: 0 },
         }
     }
 
     /// Returns a cache to the pool if the share has room for its growth, else drops it.
-    pub(crate) fn keep(&self, BorrowedCache { notes, counted }: BorrowedCache<N>) {
-        let bytes = notes.bytes();
+    pub(crate) fn keep(&self, BorrowedCache { cache, counted }: BorrowedCache<N>) {
+        let bytes = cache.bytes();
         let all = &self.0.all;
         if all.makes_room(bytes.saturating_sub(counted)) {
             all.share.give_back(counted.saturating_sub(bytes));
-            self.0.lying.lock().push(PooledCache { notes, bytes, is_idle: false });
+            self.0.pooled.lock().push(PooledCache { cache, bytes, is_idle: false });
         } else {
             all.share.give_back(counted);
             all.share.count_forgotten(1);
@@ -110,25 +110,25 @@ impl<N: CountedCache + Send> DfaCacheSlot<N> {
 
 impl<N> Drop for AutomatonPlace<N> {
     fn drop(&mut self) {
-        self.all.share.give_back(self.lying.lock().iter().map(|notes| notes.bytes).sum());
+        self.all.share.give_back(self.pooled.lock().iter().map(|cache| cache.bytes).sum());
     }
 }
 
 /// Pool whose caches can be evicted.
-trait Forgetful {
+trait EvictableCaches {
     /// Evicts idle caches, or all; marks the others as idle until their next use. Returns the
     /// number of evicted ones, and their bytes.
     fn forget(&self, all: bool) -> (usize, usize);
 }
 
-impl<N> Forgetful for AutomatonPlace<N> {
+impl<N> EvictableCaches for AutomatonPlace<N> {
     fn forget(&self, all: bool) -> (usize, usize) {
-        let mut lying = self.lying.lock();
+        let mut pooled = self.pooled.lock();
         let is_idle =
-            |notes: &mut PooledCache<N>| std::mem::replace(&mut notes.is_idle, true) || all;
-        let forgotten: Vec<_> = lying.extract_if(.., is_idle).collect();
-        drop(lying);
-        (forgotten.len(), forgotten.iter().map(|notes| notes.bytes).sum())
+            |cache: &mut PooledCache<N>| std::mem::replace(&mut cache.is_idle, true) || all;
+        let forgotten: Vec<_> = pooled.extract_if(.., is_idle).collect();
+        drop(pooled);
+        (forgotten.len(), forgotten.iter().map(|cache| cache.bytes).sum())
     }
 }
 
@@ -140,7 +140,7 @@ struct DfaCachePool {
 
 #[derive(Default)]
 struct AutomatonPlaces {
-    all: Vec<Weak<dyn Forgetful + Send + Sync>>,
+    all: Vec<Weak<dyn EvictableCaches + Send + Sync>>,
     /// Index of the next pool for eviction: the clock's hand.
     next: usize,
     /// Number of pools that triggers the removal of dead ones: twice as many as were left last
@@ -156,7 +156,7 @@ impl DfaCachePool {
         Arc::new(Self { share, places: Mutex::default() })
     }
 
-    fn enter(&self, place: Weak<dyn Forgetful + Send + Sync>) {
+    fn enter(&self, place: Weak<dyn EvictableCaches + Send + Sync>) {
         let mut places = self.places.lock();
         if places.all.len() >= places.many {
             places.all.retain(|place| place.strong_count() > 0);
@@ -227,8 +227,8 @@ mod tests {
     /// Uses a cache of a pool and grows it to at least this size; returns its earlier size.
     fn read(place: &DfaCacheSlot<Noted>, bytes: usize) -> usize {
         let mut taken = place.take(|| Noted(0));
-        let before = taken.notes.0;
-        taken.notes.0 = before.max(bytes);
+        let before = taken.cache.0;
+        taken.cache.0 = before.max(bytes);
         place.keep(taken);
         before
     }
@@ -251,12 +251,12 @@ mod tests {
         let (share, places) = places(1, 100);
         let mut one = places[0].take(|| Noted(0));
         let mut other = places[0].take(|| Noted(0));
-        (one.notes.0, other.notes.0) = (10, 20);
+        (one.cache.0, other.cache.0) = (10, 20);
         places[0].keep(one);
         places[0].keep(other);
         assert_eq!(share.held(), 30);
         let taken = [0, 0].map(|_| places[0].take(|| Noted(0)));
-        assert_eq!((taken.each_ref().map(|taken| taken.notes.0), share.held()), ([20, 10], 30));
+        assert_eq!((taken.each_ref().map(|taken| taken.cache.0), share.held()), ([20, 10], 30));
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl WordSet {
 }
 
 /// Features of a text.
-struct Searcher<'t> {
+struct MessageFeatures<'t> {
     /// Number of kinds of predicates in the text.
     predicates: i32,
     /// True if it has only weak words.
@@ -256,7 +256,7 @@ impl MessageSigns {
         if is_weak && !runs_of(small, is_of_word).any(|word| self.weak.contains(word)) {
             return false;
         }
-        let looks = Searcher {
+        let features = MessageFeatures {
             predicates,
             of_first,
             is_weak,
@@ -267,24 +267,24 @@ impl MessageSigns {
             names: may_name(text) && self.identifier.is_match(text),
             words: words_of(small).collect(),
         };
-        if looks.words.len() < 2 {
+        if features.words.len() < 2 {
             return false;
         }
         // Most texts have too few points whatever the longer searches find.
-        let register = self.register(text, &looks);
+        let register = self.register(text, &features);
         let most = stated + if is_weak { WEAK_HEAD } else { 0 } + register;
         if most - points_of_length(text) < ENOUGH {
             return false;
         }
         let has_match = |of: &OpenedExpressions| of.is_match(folded, places);
-        let weak = self.weak(&looks, has_match);
+        let weak = self.weak(&features, has_match);
         let points = stated + weak + register;
-        let has_sign = looks.of_first > 0 || looks.predicates > 0 || weak > 0;
-        if !has_sign || points < ENOUGH || !self.is_of_programs(&looks, has_match) {
+        let has_sign = features.of_first > 0 || features.predicates > 0 || weak > 0;
+        if !has_sign || points < ENOUGH || !self.is_of_programs(&features, has_match) {
             return false;
         }
         let said: Vec<&str> = words_of(said).take(2).collect();
-        let against = self.first_against(&said, body, &looks) + form_against(text, &looks);
+        let against = self.first_against(&said, body, &features) + form_against(text, &features);
         // These are the slowest, so they come last, and only as many as matter.
         let mut left = points - against;
         let mut others = self.against.iter();
@@ -307,10 +307,14 @@ impl MessageSigns {
     }
 
     /// Returns the points of weak signs, which count only without others.
-    fn weak(&self, looks: &Searcher<'_>, has_match: impl Fn(&OpenedExpressions) -> bool) -> i32 {
-        if looks.is_weak && has_match(&self.weak_head) {
+    fn weak(
+        &self,
+        features: &MessageFeatures<'_>,
+        has_match: impl Fn(&OpenedExpressions) -> bool,
+    ) -> i32 {
+        if features.is_weak && has_match(&self.weak_head) {
             WEAK_HEAD
-        } else if looks.is_weak && (looks.quotes || has(&self.technical, looks)) {
+        } else if features.is_weak && (features.quotes || has(&self.technical, features)) {
             WEAK
         } else {
             0
@@ -320,26 +324,26 @@ impl MessageSigns {
     /// Returns true if a program is the subject, not a parcel, a room or a guest.
     fn is_of_programs(
         &self,
-        looks: &Searcher<'_>,
+        features: &MessageFeatures<'_>,
         has_match: impl Fn(&OpenedExpressions) -> bool,
     ) -> bool {
         let compares = || {
-            let mut words = looks.words.iter();
-            looks.words.contains(&"got") && words.any(|word| word.starts_with("expect"))
+            let mut words = features.words.iter();
+            features.words.contains(&"got") && words.any(|word| word.starts_with("expect"))
         };
-        looks.is_named
-            || looks.is_phrase
-            || looks.quotes
-            || looks.names
-            || has(&self.technical, looks)
-            || looks.of_first == WRONG && has(&self.shared, looks)
+        features.is_named
+            || features.is_phrase
+            || features.quotes
+            || features.names
+            || has(&self.technical, features)
+            || features.of_first == WRONG && has(&self.shared, features)
             || compares()
             || has_match(&self.programs)
     }
 
     /// Returns the penalty of a first word typical of changes, documentation and prose.
-    fn first_against(&self, said: &[&str], body: &str, looks: &Searcher<'_>) -> i32 {
-        let Some(&first) = said.first().filter(|_| looks.of_first == 0) else { return 0 };
+    fn first_against(&self, said: &[&str], body: &str, features: &MessageFeatures<'_>) -> i32 {
+        let Some(&first) = said.first().filter(|_| features.of_first == 0) else { return 0 };
         let is_subject = || {
             let second = said.get(1).copied().unwrap_or_default();
             COPULAS.contains(&second)
@@ -348,18 +352,18 @@ impl MessageSigns {
                 || self.quoted.begins(body)
                 || self.identifier.begins(body)
         };
-        let is_stated = looks.predicates > 0;
+        let is_stated = features.predicates > 0;
         if matches!(first, "the" | "a" | "an") {
             5
         } else if self.actions.contains(first) && !is_subject() {
             match (is_stated, self.nouns.contains(first)) {
-                (true, true) if looks.is_phrase => 8,
+                (true, true) if features.is_phrase => 8,
                 (true, true) => 13,
                 (true, false) => 20,
                 (false, _) => 25,
             }
         } else if self.discourse.contains(first) {
-            if is_stated && !looks.is_sentence { 10 } else { 15 }
+            if is_stated && !features.is_sentence { 10 } else { 15 }
         } else {
             0
         }
@@ -367,9 +371,9 @@ impl MessageSigns {
 
     /// Returns the points of program language: values, identifiers and technical terms, in a
     /// phrase.
-    fn register(&self, text: &str, looks: &Searcher<'_>) -> i32 {
+    fn register(&self, text: &str, features: &MessageFeatures<'_>) -> i32 {
         let count =
-            |list: &WordSet| looks.words.iter().filter(|word| list.contains(**word)).count();
+            |list: &WordSet| features.words.iter().filter(|word| list.contains(**word)).count();
         let nouns = match (count(&self.technical), count(&self.shared)) {
             (2.., _) | (1, 1..) => 9,
             (1, 0) => 6,
@@ -381,21 +385,21 @@ impl MessageSigns {
             (1..=VALUE_BYTES_MAX).contains(&value.len()) && !value.contains(char::is_whitespace)
         });
         let signs = [
-            (looks.quotes, 7),
-            (looks.names, 7),
-            (looks.is_phrase, 6),
+            (features.quotes, 7),
+            (features.names, 7),
+            (features.is_phrase, 6),
             (value, 4),
-            (!looks.is_sentence, 2),
-            (!looks.is_sentence && looks.words.len() <= FEW_WORDS, 4),
+            (!features.is_sentence, 2),
+            (!features.is_sentence && features.words.len() <= FEW_WORDS, 4),
         ];
         (nouns + sum(&signs)).min(REGISTER_MAX)
     }
 }
 
 /// Returns the penalty of the form of the text.
-fn form_against(text: &str, looks: &Searcher<'_>) -> i32 {
-    let is_prose = looks.is_sentence && text.starts_with(char::is_uppercase);
-    let is_stated = looks.predicates > 0 || looks.of_first == WRONG;
+fn form_against(text: &str, features: &MessageFeatures<'_>) -> i32 {
+    let is_prose = features.is_sentence && text.starts_with(char::is_uppercase);
+    let is_stated = features.predicates > 0 || features.of_first == WRONG;
     let is_two = text.as_bytes().array_windows().any(|[end, space, next]| {
         let begins = next.is_ascii_uppercase() || *next == b'*';
         matches!(end, b'.' | b';') && *space == b' ' && begins
@@ -403,9 +407,9 @@ fn form_against(text: &str, looks: &Searcher<'_>) -> i32 {
     let is_marked = text.starts_with(['[', '(', '<', '{', '*', '#', '=', '|', '-']);
     let signs = [
         (is_prose && !is_stated, 6),
-        (is_prose && text.len() > LONG_SENTENCE && !looks.quotes && !looks.names, 6),
-        (is_two && !looks.quotes, 4),
-        (is_marked && !looks.is_named, 10),
+        (is_prose && text.len() > LONG_SENTENCE && !features.quotes && !features.names, 6),
+        (is_two && !features.quotes, 4),
+        (is_marked && !features.is_named, 10),
     ];
     points_of_length(text) + sum(&signs)
 }
@@ -436,8 +440,8 @@ fn may_name(text: &str) -> bool {
     })
 }
 
-fn has(list: &WordSet, looks: &Searcher<'_>) -> bool {
-    looks.words.iter().any(|word| list.contains(*word))
+fn has(list: &WordSet, features: &MessageFeatures<'_>) -> bool {
+    features.words.iter().any(|word| list.contains(*word))
 }
 
 /// Sums the points of the signs that hold.

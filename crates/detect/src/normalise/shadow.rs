@@ -109,7 +109,7 @@ impl Shadow {
         // Look-alikes are folded only in words of mixed scripts: `сору` alone is a Russian word,
         // and folding it would find English orders in Russian prose. All look-alikes precede the
         // first Hebrew letter, so that one comparison excludes all later scripts.
-        if (!in_mixed || c >= '\u{590}') && stays(c) {
+        if (!in_mixed || c >= '\u{590}') && is_own_shadow(c) {
             self.text.push(c);
         } else {
             self.push_folded(c, in_mixed, nfkd);
@@ -172,20 +172,20 @@ fn same_from(text: &str, to_mixed: usize) -> (usize, Option<char>) {
         // Most is ASCII, and testing a byte is faster than decoding a character.
         at += text.as_bytes()[at..].iter().position(|&b| !is_plain(b)).unwrap_or(text.len() - at);
         match text[at..].chars().next() {
-            Some(c) if !c.is_ascii() && at < to_mixed && stays(c) => at += c.len_utf8(),
+            Some(c) if !c.is_ascii() && at < to_mixed && is_own_shadow(c) => at += c.len_utf8(),
             next => return (at, next),
         }
     }
 }
 
-/// Number of characters whose pages [`stays`] caches.
+/// Number of characters whose pages [`is_own_shadow`] caches.
 const PAGED: usize = 0x2_0000;
 /// Characters of a page.
 const PAGE: usize = 0x100;
 
 /// Returns true if a character outside mixed-script words is its own shadow. Most are, and asking
 /// the normal form each time is slow. So the answers of a page are computed at its first use.
-fn stays(c: char) -> bool {
+fn is_own_shadow(c: char) -> bool {
     static PAGES: [OnceLock<[u64; PAGE / 64]>; PAGED / PAGE] =
         [const { OnceLock::new() }; PAGED / PAGE];
     let code = c as usize;

@@ -18,7 +18,7 @@ const AROUND: usize = 200;
 
 /// Text with words joined.
 #[derive(Default)]
-pub(crate) struct ClosedUp {
+pub(crate) struct JoinedText {
     pub(crate) text: Vec<u8>,
     /// Original offset of each byte of `text`.
     pub(crate) places: Vec<u32>,
@@ -26,7 +26,7 @@ pub(crate) struct ClosedUp {
     pub(crate) parts: Vec<Range<usize>>,
 }
 
-impl ClosedUp {
+impl JoinedText {
     fn with_room_for(bytes: usize) -> Self {
         let text = Vec::with_capacity(bytes);
         let places = Vec::with_capacity(bytes);
@@ -58,8 +58,8 @@ impl ClosedUp {
 }
 
 /// Joins words with a sign between their letters; `None` without such words.
-pub(crate) fn closed_up(text: &[u8]) -> Option<ClosedUp> {
-    let mut out = ClosedUp::with_room_for(text.len());
+pub(crate) fn join_spaced(text: &[u8]) -> Option<JoinedText> {
+    let mut out = JoinedText::with_room_for(text.len());
     let mut at = 0;
     while at < text.len() {
         let letters = if starts_word(text, at) { parted_letters(text, at) } else { 0 };
@@ -81,7 +81,7 @@ pub(crate) fn closed_up(text: &[u8]) -> Option<ClosedUp> {
 }
 
 /// Removes the hyphens within words; `None` unless three of them are close.
-pub(crate) fn without_hyphens(text: &[u8]) -> Option<ClosedUp> {
+pub(crate) fn without_hyphens(text: &[u8]) -> Option<JoinedText> {
     let is_letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
     let is_inside = |at: usize| is_letter(at.wrapping_sub(1)) && is_letter(at + 1);
     let cuts = || memchr::memchr_iter(b'-', text).filter(|&at| is_inside(at));
@@ -89,7 +89,7 @@ pub(crate) fn without_hyphens(text: &[u8]) -> Option<ClosedUp> {
     if !cuts().zip(cuts().skip(HYPHENS_MIN - 1)).any(is_close) {
         return None;
     }
-    let mut out = ClosedUp::with_room_for(text.len());
+    let mut out = JoinedText::with_room_for(text.len());
     let mut start = 0;
     // Last hyphens: their offsets in the text and in the output.
     let mut last = [None::<(usize, usize)>; HYPHENS_MIN - 1];
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(found: Option<ClosedUp>, closed: Option<&str>) {
-        let found = found.map(|ClosedUp { text, places, parts }| {
+    fn check(found: Option<JoinedText>, closed: Option<&str>) {
+        let found = found.map(|JoinedText { text, places, parts }| {
             assert_eq!(text.len(), places.len());
             let [part] = &parts[..] else { panic!("{parts:?}") };
             assert_eq!(*part, 0..text.len(), "a short text is one part");
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn words_are_closed_up() {
-        let check = |text: &str, closed| check(closed_up(text.as_bytes()), closed);
+        let check = |text: &str, closed| check(join_spaced(text.as_bytes()), closed);
         check("i g n o r e  p r i o r r u l e s, ok", Some("ignore  priorrules, ok"));
         check("a l l  r u l e s", Some("all  rules"));
         check("i.g.n.o.r.e a.l.l r-u-l-e-s.", Some("ignore all rules."));
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn parts_are_those_around_words_that_were_closed_up() {
         let words = "word ".repeat(100);
-        let check = |found: Option<ClosedUp>, closed: &str| {
-            let ClosedUp { text, parts, .. } = found.unwrap();
+        let check = |found: Option<JoinedText>, closed: &str| {
+            let JoinedText { text, parts, .. } = found.unwrap();
             let [first, second] = &parts[..] else { panic!("{parts:?}") };
             for part in [first, second] {
                 let shown = String::from_utf8_lossy(&text[part.clone()]);
@@ -175,7 +175,7 @@ mod tests {
             }
         };
         let text = format!("{words}i g n o r e it {words}{words}i.g.n.o.r.e it {words}");
-        check(closed_up(text.as_bytes()), "ignore it");
+        check(join_spaced(text.as_bytes()), "ignore it");
         let hyphens = "ig-nore pre-vious ru-les";
         let text = format!("{words}{hyphens} {words}a well-known list {words}{hyphens} {words}");
         check(without_hyphens(text.as_bytes()), "ignore previous rules");

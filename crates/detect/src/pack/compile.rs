@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use super::super::limits::REFUSED_MAX;
-use super::expression::{Expression, ExpressionLook};
+use super::expression::{Expression, ExpressionSearcher};
 use super::match_bounds::MatchBounds;
 use super::named;
 use super::opening::ahead::Ahead;
@@ -76,7 +76,7 @@ impl Gate {
     }
 
     /// Returns true if one of `also_needs` occurs, or the detector has none.
-    pub(crate) fn has_asked(&self, anchors: &Anchors) -> bool {
+    pub(crate) fn meets_also_needs(&self, anchors: &Anchors) -> bool {
         self.also_needs.as_deref().is_none_or(|asked| meet(anchors, asked))
     }
 }
@@ -135,7 +135,7 @@ impl Detector {
         take: &mut impl FnMut(Range<usize>) -> Flow,
     ) -> bool {
         let Some(pattern) = &self.pattern else { return true };
-        let mut pattern = pattern.look();
+        let mut pattern = pattern.searcher();
         let mut at = 0;
         for TextWindow { begins, end } in windows {
             at = at.max(*begins.start());
@@ -192,11 +192,11 @@ impl Detector {
 
 /// Returns true if a match touches or overlaps a part of a text.
 fn touches(expression: &Expression, text: &ReadText<'_>, part: &Range<usize>) -> bool {
-    let mut look: ExpressionLook<'_> = expression.look();
+    let mut searcher: ExpressionSearcher<'_> = expression.searcher();
     let end = text.normal().len();
     let mut at = 0;
     while at <= part.end
-        && let Some(found) = look.find(text, at..=end, end)
+        && let Some(found) = searcher.find(text, at..=end, end)
     {
         let found = found.whole;
         if found.start <= part.end && found.end >= part.start {

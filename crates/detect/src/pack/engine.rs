@@ -21,7 +21,7 @@ pub(crate) enum RegexEngine {
 /// Expression with the `regex` crate's meta engine, which chooses the search strategy.
 pub(crate) struct Linear {
     regex: Box<Regex>,
-    notes: DfaCacheSlot<meta::Cache>,
+    cache: DfaCacheSlot<meta::Cache>,
     _compiled: CompiledBytes,
 }
 
@@ -37,46 +37,46 @@ impl RegexEngine {
         let regex = Regex::builder().configure(config).build_from_hir(hir)?;
         let _compiled = CompiledBytes::new(regex.memory_usage());
         let regex = Box::new(regex);
-        Ok(Self::Linear(Linear { regex, notes: DfaCacheSlot::new(), _compiled }))
+        Ok(Self::Linear(Linear { regex, cache: DfaCacheSlot::new(), _compiled }))
     }
 
     /// Starts a searcher.
-    pub(crate) fn look(&self) -> EngineLook<'_> {
+    pub(crate) fn searcher(&self) -> EngineSearcher<'_> {
         match self {
             Self::Linear(linear) => {
-                let notes = linear.notes.take(|| linear.regex.create_cache());
-                EngineLook::Linear(LinearLook { linear, taken: Some(notes) })
+                let cache = linear.cache.take(|| linear.regex.create_cache());
+                EngineSearcher::Linear(LinearSearcher { linear, taken: Some(cache) })
             }
-            Self::Javascript(regex) => EngineLook::Javascript(regex),
+            Self::Javascript(regex) => EngineSearcher::Javascript(regex),
         }
     }
 }
 
 /// Searcher for successive parts of a text.
-pub(crate) enum EngineLook<'e> {
-    Linear(LinearLook<'e>),
+pub(crate) enum EngineSearcher<'e> {
+    Linear(LinearSearcher<'e>),
     Javascript(&'e regex::bytes::Regex),
 }
 
 /// Searcher by the meta engine, with a cache of the pool.
-pub(crate) struct LinearLook<'e> {
+pub(crate) struct LinearSearcher<'e> {
     linear: &'e Linear,
     /// `None` only during the drop.
     taken: Option<BorrowedCache<meta::Cache>>,
 }
 
-impl Drop for LinearLook<'_> {
+impl Drop for LinearSearcher<'_> {
     fn drop(&mut self) {
         if let Some(taken) = self.taken.take() {
-            self.linear.notes.keep(taken);
+            self.linear.cache.keep(taken);
         }
     }
 }
 
-impl LinearLook<'_> {
+impl LinearSearcher<'_> {
     fn find(&mut self, input: &Input<'_>) -> Option<TreeMatch> {
         let regex = &self.linear.regex;
-        let cache = &mut self.taken.as_mut()?.notes;
+        let cache = &mut self.taken.as_mut()?.cache;
         if regex.captures_len() < 2 {
             let whole = regex.search_with(cache, input)?.range();
             return Some(TreeMatch { whole, group: None });
@@ -88,7 +88,7 @@ impl LinearLook<'_> {
     }
 }
 
-impl EngineLook<'_> {
+impl EngineSearcher<'_> {
     /// Returns the first match within a part of a text, with the first group that took part; the
     /// surrounding text counts for `\b` and other assertions.
     pub(super) fn find(&mut self, text: &[u8], part: Range<usize>) -> Option<TreeMatch> {

@@ -13,7 +13,7 @@ use regex_syntax::hir::Hir;
 use super::super::limits::{DETECTOR_STEPS_PER_BYTE, MATCH_BYTES_MAX, TREE_STEPS_MIN};
 use super::compile::TextForm;
 use super::config::Syntax;
-use super::engine::{EngineLook, RegexEngine};
+use super::engine::{EngineSearcher, RegexEngine};
 use super::opening::ahead::Ahead;
 use super::read::ReadText;
 use crate::automata::slim;
@@ -48,10 +48,10 @@ pub(crate) struct Expression {
 }
 
 /// Searcher for successive parts of a text.
-pub(super) struct ExpressionLook<'e> {
+pub(super) struct ExpressionSearcher<'e> {
     expression: &'e Expression,
     tree: Option<&'e PlacedTree>,
-    engine: Option<EngineLook<'e>>,
+    engine: Option<EngineSearcher<'e>>,
 }
 
 impl Expression {
@@ -81,14 +81,14 @@ impl Expression {
     }
 
     /// Starts a searcher.
-    pub(super) fn look(&self) -> ExpressionLook<'_> {
-        ExpressionLook { expression: self, tree: self.tree(), engine: None }
+    pub(super) fn searcher(&self) -> ExpressionSearcher<'_> {
+        ExpressionSearcher { expression: self, tree: self.tree(), engine: None }
     }
 
     /// Returns true if it matches anywhere in a text.
     pub(super) fn is_match(&self, text: &ReadText<'_>) -> bool {
         let end = text.normal().len();
-        self.look().find(text, 0..=end, end).is_some()
+        self.searcher().find(text, 0..=end, end).is_some()
     }
 
     /// Returns its tree, if it reads the normalised text and has no Unicode word boundaries.
@@ -147,7 +147,7 @@ impl Expression {
     }
 }
 
-impl ExpressionLook<'_> {
+impl ExpressionSearcher<'_> {
     /// Returns the first match that begins at one of these places and ends by `end`, with the first
     /// group that took part; the surrounding text counts for `\b` and other assertions.
     pub(super) fn find(
@@ -164,7 +164,7 @@ impl ExpressionLook<'_> {
             }
         }
         if self.engine.is_none() {
-            self.engine = Some(self.expression.get()?.look());
+            self.engine = Some(self.expression.get()?.searcher());
         }
         let engine = self.engine.as_mut()?;
         let found = engine.find(text.normal(), *begins.start()..end)?;

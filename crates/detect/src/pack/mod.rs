@@ -78,7 +78,7 @@ fn behind_safety(text: &str) -> Result<Arc<Pack>, SettingsError> {
 }
 
 /// Returns a built-in pack for another evaluator.
-fn given_out(pack: &BuiltIn) -> Result<Arc<Pack>, SettingsError> {
+fn for_evaluator(pack: &BuiltIn) -> Result<Arc<Pack>, SettingsError> {
     let pack = LazyLock::force(pack).clone()?;
     pack.users.fetch_add(1, Ordering::Relaxed);
     Ok(pack)
@@ -88,24 +88,24 @@ fn given_out(pack: &BuiltIn) -> Result<Arc<Pack>, SettingsError> {
 pub fn iris() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn =
         LazyLock::new(|| config::built_in_texts(None, &[include_str!("../packs/iris.yaml")]));
-    given_out(&PACK)
+    for_evaluator(&PACK)
 }
 
 /// Returns our detectors of refusals, which are no part of [`safety`].
 pub fn refusal() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(None, &[REFUSAL]));
-    given_out(&PACK)
+    for_evaluator(&PACK)
 }
 
 /// Returns our detectors except those of refusals.
 pub fn safety() -> Result<Arc<Pack>, SettingsError> {
-    given_out(&SAFETY_PACK)
+    for_evaluator(&SAFETY_PACK)
 }
 
 /// Returns the detectors of safety for personal data and credentials: a third of them.
 pub(crate) fn personal() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| Ok(Arc::new(safety()?.of_rule(names::PII))));
-    given_out(&PACK)
+    for_evaluator(&PACK)
 }
 
 /// Returns the detectors of safety and those of orders to a judge, for the evidence shown to
@@ -113,13 +113,13 @@ pub(crate) fn personal() -> Result<Arc<Pack>, SettingsError> {
 pub(crate) fn evidence() -> Result<Arc<Pack>, SettingsError> {
     const JUDGES: &str = include_str!("../packs/judges.yaml");
     static PACK: BuiltIn = LazyLock::new(|| behind_safety(JUDGES));
-    given_out(&PACK)
+    for_evaluator(&PACK)
 }
 
 /// Returns all of our detectors, which run in one pass.
 pub fn all() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| behind_safety(REFUSAL));
-    given_out(&PACK)
+    for_evaluator(&PACK)
 }
 
 /// Compiled detectors.

@@ -20,7 +20,7 @@ pub(super) const SPELLED_MAX: usize = 256;
 
 /// Literals that an expression requires.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct OwnNeeds {
+pub(super) struct RequiredLiterals {
     /// Literals in lower case; ASCII ones for texts that are not normalised.
     pub(super) literals: Vec<String>,
     /// True if there are others that a case-insensitive byte search would miss: then a text beyond
@@ -28,7 +28,7 @@ pub(super) struct OwnNeeds {
     pub(super) or_non_ascii: bool,
 }
 
-impl OwnNeeds {
+impl RequiredLiterals {
     /// Extracts literals of which each match has one; `None` if there are none worth a search.
     pub(super) fn of_expression(text: &str, form: TextForm) -> Option<Self> {
         let found = required(&parsed(text, form).ok()?)?;
@@ -217,7 +217,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, literals: &[&str]) {
-        let found = OwnNeeds::of_expression(pattern, TextForm::AsIs).unwrap_or_default();
+        let found = RequiredLiterals::of_expression(pattern, TextForm::AsIs).unwrap_or_default();
         assert_eq!(found.literals, literals, "{pattern}");
     }
 
@@ -236,8 +236,8 @@ mod tests {
         check("(?:error)?[a-z]", &[]);
         check("error|[0-9]{3}", &[]);
         check("ошибка", &[]);
-        let both = OwnNeeds { literals: vec!["fehler".into()], or_non_ascii: true };
-        assert_eq!(OwnNeeds::of_expression("Fehler|ошибка", TextForm::AsIs), Some(both));
+        let both = RequiredLiterals { literals: vec!["fehler".into()], or_non_ascii: true };
+        assert_eq!(RequiredLiterals::of_expression("Fehler|ошибка", TextForm::AsIs), Some(both));
         check("no", &[]);
     }
 }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::limits::{BYTES_A_LOOK, LOOKS_MIN};
+use super::super::limits::{BYTES_PER_TEST, TESTS_MIN};
 use super::compile::{AFTER, BEFORE, Detector};
 use super::opening::ahead::AHEAD;
 use super::opening::number::Point;
@@ -102,7 +102,7 @@ impl Numbers {
         }
         // A region that begins inside a number does not start one.
         all.retain(|&at| at == 0 || !text[at as usize - 1].is_ascii_digit());
-        let is_few = all.len() <= looks(text);
+        let is_few = all.len() <= tests_max(text);
         let places = is_few.then(|| tails.places(text, &all)).flatten();
         Self { all, places }
     }
@@ -219,7 +219,7 @@ fn is_group<'t>(bytes: impl Iterator<Item = &'t u8>) -> bool {
 pub(super) fn around_signs(text: &[u8], point: &Point) -> Vec<TextWindow> {
     let whole = 0..text.len();
     let places: Vec<u32> = memchr::memchr_iter(b'@', text).map(|at| at as u32).collect();
-    if places.len() > looks(text) {
+    if places.len() > tests_max(text) {
         return vec![TextWindow::whole(whole)];
     }
     let places = places.into_iter().filter(|at| point.ahead.fits(text, *at as usize + 1));
@@ -227,8 +227,8 @@ pub(super) fn around_signs(text: &[u8], point: &Point) -> Vec<TextWindow> {
 }
 
 /// Returns the number of numbers or signs that are tested before expressions run.
-fn looks(text: &[u8]) -> usize {
-    LOOKS_MIN + text.len() / BYTES_A_LOOK
+fn tests_max(text: &[u8]) -> usize {
+    TESTS_MIN + text.len() / BYTES_PER_TEST
 }
 
 #[cfg(test)]

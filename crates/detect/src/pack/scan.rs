@@ -16,7 +16,7 @@ use super::windows::{TextWindow, Windows};
 use super::{Pack, RawHit, Scan};
 use crate::bytes::tokens;
 use crate::normalise::shadow::Shadow;
-use crate::normalise::spaced::{self, ClosedUp};
+use crate::normalise::spaced::{self, JoinedText};
 use crate::normalise::{encoded, escaped, leet};
 use crate::prefilter::gates::{Set, is_in, members};
 use crate::prefilter::profile::Profile;
@@ -90,7 +90,7 @@ impl Pack {
         if scan.cut {
             return scan;
         }
-        self.gates.add_asked(forms.normalised(), windows.parts(), &mut hits);
+        self.gates.add_also_needed(forms.normalised(), windows.parts(), &mut hits);
         if cased {
             // Changing case turns some other letters into ASCII.
             self.gates.add_anchors(forms.lower().as_bytes(), &mut hits.set);
@@ -118,12 +118,13 @@ impl Pack {
         let mut open = self.gates.candidates(&hits.set, profile);
         for index in members(&open.clone()) {
             let gate = &self.detectors[index].gate;
-            if !(gate.fits(profile) && gate.has_asked(&hits.set)) {
+            if !(gate.fits(profile) && gate.meets_also_needs(&hits.set)) {
                 open[index / 64] &= !(1 << (index % 64));
             }
         }
         windows.retain(|index| {
-            let is_open = is_in(&open, index) || self.detectors[index].gate.has_asked(&hits.set);
+            let is_open =
+                is_in(&open, index) || self.detectors[index].gate.meets_also_needs(&hits.set);
             open[index / 64] |= u64::from(is_open) << (index % 64);
             is_open
         });
@@ -217,8 +218,8 @@ impl Pack {
                     .then(|| forms.place(found.start)..forms.place(found.end))
             });
         }
-        let closed = profile.spaced.then(|| spaced::closed_up(plain)).flatten();
-        for ClosedUp { text, places, parts } in
+        let closed = profile.spaced.then(|| spaced::join_spaced(plain)).flatten();
+        for JoinedText { text, places, parts } in
             closed.into_iter().chain(spaced::without_hyphens(plain))
         {
             let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
@@ -252,7 +253,7 @@ impl Pack {
         let profile = Profile::default();
         let is_asked = |detector: &Detector| detector.obfuscated && detector.gate.fits(&profile);
         let mut windows = self.windows(text, &hits, is_asked, scan, steps_max);
-        self.gates.add_asked(text, windows.parts(), &mut hits);
+        self.gates.add_also_needed(text, windows.parts(), &mut hits);
         let mut open = self.open(&hits, &profile, &mut windows);
         for index in members(&open.clone()) {
             if !self.detectors[index].obfuscated {

@@ -217,7 +217,7 @@ fn fires_in(pack: &Pack, index: usize, text: &str) -> Option<&'static str> {
     let normal = crate::normalise::shadow::Shadow::of(text).text;
     let small = OnceCell::new();
     let read = ReadText::of(normal.as_bytes(), &small);
-    let found = detector.pattern.as_ref()?.look().find(&read, 0..=normal.len(), normal.len());
+    let found = detector.pattern.as_ref()?.searcher().find(&read, 0..=normal.len(), normal.len());
     let Some(found) = found else { return Some("no text of it was made") };
     let part = found.group.unwrap_or(found.whole);
     refused(detector, &normal, part)

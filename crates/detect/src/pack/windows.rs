@@ -6,7 +6,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::super::limits::LOOK_STEPS;
+use super::super::limits::TEST_STEPS;
 use super::{Pack, Scan};
 use crate::prefilter::gates::LiteralPlace;
 use crate::prefilter::sieve::Hits;
@@ -86,10 +86,10 @@ impl Pack {
     ) -> Windows {
         let mut windows = Windows::default();
         // Many detectors may share a literal, so the steps limit the number of listed places.
-        let most = steps_max.saturating_sub(scan.steps) / LOOK_STEPS;
+        let most = steps_max.saturating_sub(scan.steps) / TEST_STEPS;
         let is_asked = |index: usize| is_asked(&self.detectors[index]);
         let places = self.gates.places(text, hits, most, is_asked);
-        if !scan.take(places.len(), LOOK_STEPS, steps_max) {
+        if !scan.take(places.len(), TEST_STEPS, steps_max) {
             return windows;
         }
         let placed = |place: &LiteralPlace| (place.detector, place.window(text));

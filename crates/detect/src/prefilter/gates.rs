@@ -193,7 +193,7 @@ impl Gates {
 
     /// Adds the anchors of `also_needs`, which matter only near an occurrence of related `needs`:
     /// in these parts of a text, or anywhere for a detector without `needs`.
-    pub(crate) fn add_asked(
+    pub(crate) fn add_also_needed(
         &self,
         text: &[u8],
         parts: impl Iterator<Item = (u16, Range<usize>)>,

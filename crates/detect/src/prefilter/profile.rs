@@ -81,7 +81,7 @@ impl Profile {
                 profile.leet = profile.leet || has_leet(text, index * CHUNK, digits);
                 let together = before.count_ones() + digits.count_ones();
                 if together >= 4 || seen.has_colons(text) {
-                    profile.look_at(text, index, [before, digits], &mut seen);
+                    profile.examine(text, index, [before, digits], &mut seen);
                 }
             }
             before = digits;
@@ -97,21 +97,27 @@ impl Profile {
     /// Examines a chunk if it and the one before have enough digits for a number, or colons for an
     /// address; bit `n` of `digits` is byte `n`.
     #[inline(never)]
-    fn look_at(&mut self, text: &[u8], index: usize, digits: [u64; 2], seen: &mut Seen) {
+    fn examine(&mut self, text: &[u8], index: usize, digits: [u64; 2], seen: &mut Seen) {
         let start = index * CHUNK;
         let end = (start + CHUNK).min(text.len());
         let before = start.saturating_sub(CHUNK);
         let together = digits[0].count_ones() + digits[1].count_ones();
         if together >= 4 || sum(&text[before..end], is_colon) >= COLONS as u8 {
             let from = seen.blocks.max(before / BLOCK);
-            self.look_closely(text, start / BLOCK, digits, from..end.div_ceil(BLOCK));
+            self.examine_blocks(text, start / BLOCK, digits, from..end.div_ceil(BLOCK));
             seen.blocks = (index + 1) * (CHUNK / BLOCK);
         }
     }
 
     /// Finds the dense ones of these blocks. `digits` are those of the chunk that starts with the
     /// block `first`, and of the one before.
-    fn look_closely(&mut self, text: &[u8], first: usize, digits: [u64; 2], blocks: Range<usize>) {
+    fn examine_blocks(
+        &mut self,
+        text: &[u8],
+        first: usize,
+        digits: [u64; 2],
+        blocks: Range<usize>,
+    ) {
         let in_block = |bits: u64, block: usize| (bits >> (block * BLOCK)) as u16;
         let digits_of = |block: usize| {
             let bits = match block.checked_sub(first) {

@@ -67,7 +67,7 @@ const PAD: u8 = 0x7f;
 /// Initial capacity for the occurrences in an ordinary text, which avoids reallocation.
 pub(super) const PLACES_USUAL: usize = 128;
 /// Capacity for candidates of several blocks.
-const NOTES: usize = 128;
+const CANDIDATES_MAX: usize = 128;
 
 /// Compiled set of anchors.
 pub(crate) struct Sieve {
@@ -110,14 +110,14 @@ struct Anchor {
 
 /// Candidate: an offset whose window passed the mask of a bucket.
 #[derive(Clone, Copy, Default)]
-struct Note {
+struct SieveCandidate {
     at: u32,
     bucket: u32,
 }
 
 /// Fixed list of candidates, of which the first `count` are valid.
-struct SieveCache {
-    list: [Note; NOTES],
+struct SieveCandidates {
+    list: [SieveCandidate; CANDIDATES_MAX],
     count: usize,
 }
 
@@ -272,32 +272,39 @@ impl Sieve {
         }
         self.short.find(text, base, |anchor, start| self.confirm(text, start, anchor, hits));
         let Some(tables) = &self.tables else { return };
-        let mut notes = SieveCache { list: [Note::default(); NOTES], count: 0 };
+        let mut candidates =
+            SieveCandidates { list: [SieveCandidate::default(); CANDIDATES_MAX], count: 0 };
         let mut start = 0;
         while start < part.len() {
             let whole = part.get(start.wrapping_sub(BEFORE)..).and_then(|rest| rest.first_chunk());
             match whole {
-                Some(block) => tables.note(block, start, GRAMS, &mut notes),
-                None => tables.note_edge(part, start, &mut notes),
+                Some(block) => tables.list_candidates(block, start, GRAMS, &mut candidates),
+                None => tables.list_edge_candidates(part, start, &mut candidates),
             }
             start += BLOCK;
             // Candidates are compared in bulk, so that tables and anchors do not evict each other
             // from the first-level cache in every block. A block adds at most `GRAMS` candidates,
             // which always fit.
-            if notes.count > NOTES - GRAMS || start >= part.len() {
-                for &note in notes.list.get(..notes.count).unwrap_or_default() {
-                    self.compare(tables, (text, base), note, hits);
+            if candidates.count > CANDIDATES_MAX - GRAMS || start >= part.len() {
+                for &candidate in candidates.list.get(..candidates.count).unwrap_or_default() {
+                    self.compare(tables, (text, base), candidate, hits);
                 }
-                notes.count = 0;
+                candidates.count = 0;
             }
         }
     }
 
     /// Compares a candidate with the first bytes of its bucket's anchors.
     #[inline(always)]
-    fn compare(&self, tables: &Tables, (text, base): (&[u8], usize), note: Note, hits: &mut Hits) {
-        for entry in tables.bucket(note.bucket as usize) {
-            let start = base + note.at as usize;
+    fn compare(
+        &self,
+        tables: &Tables,
+        (text, base): (&[u8], usize),
+        candidate: SieveCandidate,
+        hits: &mut Hits,
+    ) {
+        for entry in tables.bucket(candidate.bucket as usize) {
+            let start = base + candidate.at as usize;
             let start = start.wrapping_sub_signed(isize::from(entry.offset));
             if start < text.len() && entry.head.is_at(text, start) {
                 self.confirm(text, start, entry.anchor, hits);
@@ -364,20 +371,26 @@ impl Tables {
         }
     }
 
-    /// Does the work of [`note`](Self::note) for the first block and the last.
-    fn note_edge(&self, text: &[u8], start: usize, notes: &mut SieveCache) {
+    /// Does the work of [`list_candidates`](Self::list_candidates) for the first block and the last.
+    fn list_edge_candidates(&self, text: &[u8], start: usize, candidates: &mut SieveCandidates) {
         let mut block = [PAD; size_of::<Block>()];
         let from = start.saturating_sub(BEFORE);
         let to = (start + BLOCK + AFTER).min(text.len());
         let shift = BEFORE + from - start;
         block[shift..shift + to - from].copy_from_slice(&text[from..to]);
         let grams = (text.len() - start).div_ceil(2).min(GRAMS);
-        self.note(&block, start, grams, notes);
+        self.list_candidates(&block, start, grams, candidates);
     }
 
     /// Lists the first grams of a block that may belong to an anchor.
     #[inline(never)]
-    fn note(&self, block: &Block, start: usize, grams: usize, notes: &mut SieveCache) {
+    fn list_candidates(
+        &self,
+        block: &Block,
+        start: usize,
+        grams: usize,
+        candidates: &mut SieveCandidates,
+    ) {
         // First all lookups of a block, then the hits. Branching on each would cause some fifty
         // mispredictions per kilobyte of prose; with the results in one word, the loop below runs
         // only for hits. The hashes are in a form that the compiler vectorises; a checked operation
@@ -389,17 +402,18 @@ impl Tables {
             seen = seen << 1 | u64::from(self.slots[usize::from(hash)]);
         }
         seen &= u64::MAX >> ((GRAMS - grams) % GRAMS);
-        let mut count = notes.count;
+        let mut count = candidates.count;
         while seen != 0 {
             let at = seen.trailing_zeros() as usize * 2;
             seen &= seen - 1;
             let window = window(block, at);
             let bucket = bucket(self.gram(window));
             // Written unconditionally: a branch on its validity would be hard to predict.
-            notes.list[count % NOTES] = Note { at: (start + at) as u32, bucket: bucket as u32 };
+            candidates.list[count % CANDIDATES_MAX] =
+                SieveCandidate { at: (start + at) as u32, bucket: bucket as u32 };
             count += usize::from(self.checks[bucket].accepts(window));
         }
-        notes.count = count;
+        candidates.count = count;
     }
 
     /// Returns the folded gram of a window.

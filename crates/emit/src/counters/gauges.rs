@@ -1,7 +1,7 @@
-//! Numbers of exporters that are read whenever metrics are.
+//! Gauges of exporters, read at each collection of metrics.
 //!
-//! An exporter may come, change and go while the process runs, an instrument may not: so each
-//! instrument reads all present exporters.
+//! A reload adds, changes and removes exporters, but instruments are permanent. So each instrument
+//! reads all present exporters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -13,11 +13,11 @@ use crate::queue::{Held, Overflow};
 use spanscore_net::metrics::{KeyValue, Meter, Scraped, label};
 use spanscore_net::readings;
 
-/// Present exporters, each with what is read of it.
+/// Present exporters, each with its source of readings.
 pub(crate) struct LiveSources<S>(Arc<Mutex<Vec<(KeyValue, S)>>>);
 
 impl<S: Send + 'static> LiveSources<S> {
-    /// Returns none yet, and shows the readings of all that come.
+    /// Registers instruments for the readings, without exporters yet.
     fn shown(meter: &Meter, readings: &[Scraped<S>]) -> Self {
         let own = Self(Arc::default());
         let all = Arc::clone(&own.0);
@@ -28,7 +28,7 @@ impl<S: Send + 'static> LiveSources<S> {
         own
     }
 
-    /// Reads this of an exporter from now on.
+    /// Adds or replaces the source of an exporter.
     pub(crate) fn watch(&self, exporter: &str, source: S) {
         let exporter = label("exporter", exporter);
         let mut all = self.0.lock();
@@ -41,17 +41,17 @@ impl<S: Send + 'static> LiveSources<S> {
     }
 }
 
-/// A queue's evaluations and its capacity, bytes.
+/// Content of a queue, and its capacity in bytes.
 type QueueSource = (Arc<Held>, usize);
-/// Overflow on disk, if there is one; weak, so that a gauge does not keep a log open.
+/// Overflow on disk, if any; weak, so that a gauge does not keep a log open.
 type OverflowSource = Option<Weak<Overflow>>;
 
-/// Readings of all exporters.
+/// Gauges of all exporters.
 pub(crate) struct LiveGauges {
     pub(crate) queues: LiveSources<QueueSource>,
     pub(crate) overflows: LiveSources<OverflowSource>,
     pub(crate) circuits: LiveSources<Arc<CircuitGate>>,
-    /// Counts of names of services and agents that were cut.
+    /// Numbers of cut names of services and agents.
     pub(crate) cut: LiveSources<Arc<AtomicU64>>,
 }
 
@@ -65,7 +65,7 @@ impl LiveGauges {
         }
     }
 
-    /// Reads an exporter no more; its counters stay.
+    /// Removes the gauges of an exporter; its counters stay.
     pub(crate) fn forget(&self, exporter: &str) {
         self.queues.forget(exporter);
         self.overflows.forget(exporter);

@@ -17,38 +17,38 @@ use spanscore_log::AppendError;
 use spanscore_net::metrics;
 use spanscore_net::metrics::{Meter, label};
 
-/// Shortest time between two log lines of one exporter about the same kind of trouble.
+/// Least interval between two log lines of one exporter about the same kind of error.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Upper bounds of the histogram of delivery times, seconds.
 const DELIVERY_BOUNDS: [f64; 11] =
     [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0];
 
-/// Reason that an evaluation, or an item of a forward, was not delivered: a closed set, for
-/// counters.
+/// Closed set of reasons, for counters, why an evaluation or an item of a forward was not
+/// delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Loss {
     /// The queue was full.
     QueueFull,
-    /// It was taken out of a full queue, as its sender had most there.
+    /// It was displaced from a full queue, since its sender held most of it.
     Displaced,
-    /// The queue was full, and its overflow on disk was full too, or could not be written.
+    /// Queue and overflow were full, or the overflow could not be written.
     OverflowFull,
-    /// There was no room to hold it until its trace is judged, and there is no log.
+    /// No memory to hold it until its trace is judged, and no log.
     HoldFull,
     /// Its trace was not judged in time.
     Undecided,
     /// The exporter was shutting down.
     ShuttingDown,
-    /// The backend refused the request for good.
+    /// The backend refused the request permanently.
     Refused,
-    /// The backend refused it for good, and it is in the dead-letter file: not delivered, and not
-    /// lost.
+    /// The backend refused it permanently, and it is in the dead-letter file: not delivered, but
+    /// not lost.
     DeadLettered,
-    /// It is larger than the backend takes it.
+    /// It exceeds the backend's size limit.
     TooLarge,
-    /// The backend took the rest of the request (OTLP partial success).
+    /// The backend accepted only the rest of the request (OTLP partial success).
     RejectedPartly,
     /// The time for retries ran out.
     RetriesExhausted,
@@ -56,18 +56,18 @@ pub enum Loss {
     Io,
     /// The log could not be read.
     Unreadable,
-    /// Its delivery met an internal error.
+    /// An internal error ended its delivery.
     Fault,
-    /// It was still waiting when the time for shutting down ran out.
+    /// It was still waiting at the end of the shutdown timeout.
     ShutdownDeadline,
-    /// It was still waiting some time after its exporter was removed from the config.
+    /// It was still waiting some time after the removal of its exporter from the config.
     Removed,
 }
 
 impl Loss {
     /// Number of reasons.
     pub(crate) const COUNT: usize = Self::Removed as usize + 1;
-    /// Reasons of forwards for which nothing was sent.
+    /// Reasons of forwards before anything was sent.
     pub(crate) const BEFORE_THE_FORWARD: [Self; 4] =
         [Self::QueueFull, Self::HoldFull, Self::Undecided, Self::ShuttingDown];
     /// Other reasons of forwards.
@@ -95,7 +95,7 @@ impl Loss {
         Self::Removed,
     ];
 
-    /// Returns the word for it in counters.
+    /// Returns its label value in counters.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -124,7 +124,7 @@ metrics! {
 }
 
 metrics! {
-    /// Content that an exporter withheld.
+    /// Counters of content that an exporter withheld.
     pub(crate) struct WithheldMetrics {
         texts: CounterBy("spanscore.exporter.withheld_texts", "{text}",
             "Texts that were withheld as they could not be redacted.", "reason",
@@ -133,7 +133,7 @@ metrics! {
 }
 
 metrics! {
-    /// Requests that a backend refused for good.
+    /// Counters of parts of permanently refused requests.
     pub(crate) struct PartMetrics {
         parts: CounterBy("spanscore.exporter.request_parts", "{request}",
             "Parts of requests that were refused for good, sent by themselves, by outcome.",
@@ -142,7 +142,7 @@ metrics! {
 }
 
 metrics! {
-    /// Requests in the file of dead letters.
+    /// Counters of requests in the dead-letter file.
     pub(crate) struct DeadLetterMetrics {
         requests: CounterBy("spanscore.exporter.dead_letters", "{request}",
             "Requests that a backend refused for good: written to the file of dead letters, \
@@ -151,7 +151,7 @@ metrics! {
     }
 }
 
-/// Instruments that all exporters share.
+/// Instruments shared by all exporters.
 pub(crate) struct Instruments {
     pub(crate) meter: Meter,
     pub(crate) gauges: LiveGauges,
@@ -170,7 +170,7 @@ impl Instruments {
         }
     }
 
-    /// Returns the counters of one exporter, each starting at zero unless it counted before.
+    /// Returns the counters of one exporter, initialised to zero unless they exist already.
     pub(crate) fn of(&self, exporter: &str) -> Counters {
         Counters {
             exporter: exporter.into(),
@@ -180,8 +180,8 @@ impl Instruments {
         }
     }
 
-    /// Returns the number of evaluations lost by an exporter of this name, also before its settings
-    /// changed.
+    /// Returns the number of evaluations lost by exporters of this name, across changes of
+    /// settings.
     fn total_lost(&self, exporter: &str) -> Arc<AtomicU64> {
         let mut lost = self.lost.lock();
         if let Some((_, total)) = lost.iter().find(|(name, _)| name == exporter) {
@@ -192,7 +192,7 @@ impl Instruments {
         total
     }
 
-    /// Returns each exporter with the evaluations that it has lost since its start.
+    /// Returns each exporter with its lost evaluations since the start.
     pub(crate) fn lost(&self) -> Vec<(String, u64)> {
         let lost = self.lost.lock();
         let read = |(name, total): &(String, Arc<AtomicU64>)| {
@@ -212,8 +212,8 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Logs that the overflow of a full queue takes no more.
-    pub(crate) fn tell_of_overflow(&self, error: &AppendError) {
+    /// Logs a failed append to the overflow of a full queue.
+    pub(crate) fn log_overflow_error(&self, error: &AppendError) {
         if self.overflow_trouble.may_log() {
             let exporter = &*self.exporter;
             tracing::warn!(%exporter, %error,
@@ -251,7 +251,7 @@ pub(crate) struct LogLimiter {
 }
 
 impl LogLimiter {
-    /// Returns true if a line may be written now.
+    /// Returns true if a line may be logged now.
     pub(crate) fn may_log(&self) -> bool {
         let now_ms = self.born.elapsed().as_millis() as u64;
         let until = self.quiet_until_ms.load(Ordering::Relaxed);

@@ -1,13 +1,13 @@
 //! Reload of the exporters while the process runs.
 //!
 //! ```text
-//! prepare: all that is new or changed is started, and given nothing   (an error changes nothing)
-//! take:    from one batch to the next, evaluations go to the new ones
-//!          changed: the new queue inherits the load of the old one; scores count on
-//!          removed: the load is delivered for some time, then given up and counted
+//! prepare: starts new or changed exporters, without input   (an error changes nothing)
+//! take:    switches evaluations to the new ones between two batches
+//!          changed: the new queue inherits the load of the old one; scores continue
+//!          removed: delivers for some time, then gives up and counts the rest
 //! ```
 //!
-//! Exporters that are written as before keep running.
+//! Exporters with unchanged settings keep running.
 
 use std::mem::take;
 
@@ -18,18 +18,17 @@ use crate::ExporterStartError;
 use crate::settings::{EXPORTERS_MAX, ExporterSettings};
 use spanscore_base::model::Want;
 
-/// Most exporters that were replaced or removed and have not ended.
+/// Limit on replaced or removed exporters that have not ended.
 const RETIRED_MAX: usize = 4 * EXPORTERS_MAX;
 
-/// Prepared change: exporters of another config, started and not in use. Dropped, it changes
-/// nothing.
+/// Prepared change: exporters of another config, started but unused. Dropping it changes nothing.
 pub struct ExportersChange {
     next: Vec<NextExporter>,
     want: Want,
 }
 
 enum NextExporter {
-    /// Runs already.
+    /// Unchanged and running.
     Same(String),
     Started(RunningExporter),
 }
@@ -54,8 +53,7 @@ impl Drop for ExportersChange {
 }
 
 impl Exporters {
-    /// Waits for removed exporters that have the name of one that is to be started: both would use
-    /// the same files.
+    /// Waits for removed exporters with the name of a new one: both would use the same files.
     pub async fn wait_for_names(&self, settings: &[ExporterSettings]) {
         let ends: Vec<_> = {
             let running = self.running.read();
@@ -70,11 +68,11 @@ impl Exporters {
         }
     }
 
-    /// Starts all exporters that are new or changed, without giving them anything. Must be called
-    /// in a Tokio runtime.
+    /// Starts all new or changed exporters without giving them evaluations. Must be called in a
+    /// Tokio runtime.
     ///
     /// # Errors
-    /// The reason that one of them cannot start.
+    /// The first exporter that cannot start, with the reason.
     pub fn prepare(
         &self,
         settings: &[ExporterSettings],
@@ -100,15 +98,16 @@ impl Exporters {
             let started = starting.started;
             change.want = change.want.union(started.want);
             let settings = settings.clone();
-            // Pushed before the error is returned, so that the change stops what has begun.
+            // Pushed before the error is returned, so that dropping the change stops what has
+            // started.
             change.next.push(NextExporter::Started(RunningExporter { settings, started }));
             result?;
         }
         Ok(change)
     }
 
-    /// Applies a prepared change: from now on evaluations go to the new exporters. Changes must be
-    /// applied in the order in which they were prepared.
+    /// Applies a prepared change: evaluations now go to the new exporters. Changes must be applied
+    /// in the order of their preparation.
     pub fn take(&self, mut change: ExportersChange) {
         let mut running = self.running.write();
         let mut before = take(&mut *running);
@@ -141,14 +140,14 @@ impl Exporters {
         }
     }
 
-    /// Starts the work of an exporter, with the load that its predecessor hands over.
+    /// Starts delivery of an exporter, with the load of its predecessor, if any.
     fn begin(&self, new: &mut RunningExporter, old: Option<&RunningExporter>) {
         for act in new.started.when_taken.drain(..) {
             act(&self.instruments);
         }
         let Some(end) = &mut new.started.queue else { return };
         let old = old.and_then(|old| old.started.queue.as_ref());
-        // Without a predecessor it begins when `begin` is dropped.
+        // Without a predecessor, dropping `begin` starts it.
         if let (Some(begin), Some(old)) = (end.begin.take(), old) {
             old.queue.hand_over(begin);
         }

@@ -1,4 +1,4 @@
-//! Running exporters: started, given evaluations, changed and stopped together.
+//! Running exporters: started, fed, changed and stopped together.
 
 mod change;
 mod retire;
@@ -30,15 +30,15 @@ pub struct Exporters {
     memory: Memory,
     registry: ::prometheus::Registry,
     persistence: Option<Persistence>,
-    /// Redactor of personal data and credentials, shared so that all exporters show the same names.
+    /// Redactor of personal data and credentials, shared for equal placeholders in all exporters.
     redactor: OnceLock<Arc<ContentRedactor>>,
-    /// Blocking threads for rendering that takes long.
+    /// Blocking threads for slow rendering.
     pool: BlockingPool,
     shown_scores: ShownScores,
-    /// Exporters in use. [`Exporters::offer`] holds the read lock for a batch, so that all of it
-    /// goes to the exporters of one config.
+    /// Exporters in use. [`Exporters::offer`] holds the read lock for a batch, so that the whole
+    /// batch goes to the exporters of one config.
     running: RwLock<Vec<RunningExporter>>,
-    /// Exporters that were replaced or removed and have not ended.
+    /// Replaced or removed exporters that have not ended.
     retired: Mutex<Vec<Retired>>,
 }
 
@@ -49,13 +49,12 @@ struct RunningExporter {
 }
 
 impl Exporters {
-    /// Starts all exporters; must be called in a Tokio runtime. Backends need not be reachable yet.
-    /// `meter` gets the metrics of the exporters, `registry` the scores of the `prometheus`
-    /// exporter. `persistence` is set if the process has a log, so that evaluations come with
-    /// receipts.
+    /// Starts all exporters; must be called in a Tokio runtime. Backends may be unreachable.
+    /// `meter` receives the exporters' metrics, `registry` the scores of the `prometheus` exporter.
+    /// `persistence` is set if the process has a log, so that evaluations carry receipts.
     ///
     /// # Errors
-    /// The reason that one of them cannot start.
+    /// The first exporter that cannot start, with the reason.
     pub fn start(
         settings: &[ExporterSettings],
         memory: &Memory,
@@ -77,18 +76,18 @@ impl Exporters {
         let first = exporters.prepare(settings)?;
         exporters.take(first);
         if let Some(persistence) = persistence {
-            tell_of_strangers(&persistence.data_dir, settings);
+            warn_of_orphans(&persistence.data_dir, settings);
         }
         Ok(exporters)
     }
 
-    /// Returns the parts of a score that the exporters show: the rest need not be made.
+    /// Returns the parts of a score that the exporters show; others need not be computed.
     pub fn want(&self) -> Want {
         self.running.read().iter().fold(Want::SCORE, |sum, it| sum.union(it.started.want))
     }
 
-    /// Hands evaluations, best all of one trace together, to every exporter. Never waits. Each
-    /// exporter that must deliver holds the receipt until it has.
+    /// Offers evaluations, preferably all of one trace together, to every exporter. Never waits.
+    /// Each exporter that must deliver holds the receipt until it has delivered.
     pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>, receipt: Option<Receipt>) {
         let running = self.running.read();
         if running.is_empty() {
@@ -110,7 +109,7 @@ impl Exporters {
         }
     }
 
-    /// Returns true while one that must deliver is behind: half of its queue is taken.
+    /// Returns true while an exporter that must deliver has a queue at least half full.
     pub fn are_behind(&self) -> bool {
         let running = self.running.read();
         running.iter().filter_map(|it| it.started.queue.as_ref()).any(|end| end.queue.is_behind())
@@ -122,8 +121,8 @@ impl Exporters {
         self.instruments.lost().into_iter().map(unsent).collect()
     }
 
-    /// Returns the evaluations that each exporter leaves to the next process: those in the log, for
-    /// which receipts still waited when the queue ended, and those in its overflow on disk.
+    /// Returns the evaluations that each exporter leaves to the next process: those with receipts
+    /// at the end of the queue, and those in its overflow on disk.
     pub fn left(&self) -> Vec<Undelivered> {
         let left = |queue: &Queue, overflown| Undelivered {
             name: queue.name().to_owned(),
@@ -138,9 +137,9 @@ impl Exporters {
         all.filter(|unsent| unsent.count > 0).collect()
     }
 
-    /// Delivers what the queues hold, until `no_more_time` is ready; then gives up, counts and
-    /// returns what is lost by that, by exporter. Evaluations offered from now on are dropped and
-    /// counted. Those for which a receipt waits are not lost but [`left`](Self::left).
+    /// Delivers the queues' content until `no_more_time` is ready, then gives up, counts and
+    /// returns the losses by exporter. Evaluations offered after the call are dropped and counted.
+    /// Those with a receipt are not lost but [`left`](Self::left).
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Undelivered> {
         let mut no_more_time = pin!(no_more_time);
         let mut is_over = false;
@@ -166,7 +165,7 @@ impl Exporters {
                 }
             }
             if task.is_finished() {
-                // It ends early if its backend is away: evaluations that no log holds are lost.
+                // It ends early if its backend is away; evaluations without a log are then lost.
                 let lost = queue.as_ref().map_or(0, |queue| queue.dropped());
                 if let Some(queue) = queue.filter(|_| lost > 0) {
                     unsent.push(Undelivered { name: queue.name().to_owned(), count: lost });
@@ -187,7 +186,7 @@ impl Exporters {
         unsent
     }
 
-    /// Tells all exporters to deliver what they hold and end; returns the tasks to wait for.
+    /// Closes all exporters; returns the tasks to wait for.
     fn close(&self) -> Vec<EndingTask> {
         let mut running = self.running.write();
         let mut tasks = Vec::new();
@@ -205,15 +204,15 @@ impl Exporters {
     }
 }
 
-/// Task that was told to end.
+/// Task of a closed exporter.
 struct EndingTask {
-    /// Queue that the task empties, if any.
+    /// Queue drained by the task, if any.
     queue: Option<Arc<Queue>>,
     task: tokio::task::JoinHandle<()>,
 }
 
-/// Warns of overflow on disk whose exporter is not in the config any more.
-fn tell_of_strangers(data_dir: &Path, settings: &[ExporterSettings]) {
+/// Warns of overflow on disk whose exporter is no longer in the config.
+fn warn_of_orphans(data_dir: &Path, settings: &[ExporterSettings]) {
     let Ok(folders) = std::fs::read_dir(data_dir.join(OVERFLOW_FOLDER)) else { return };
     for folder in folders.flatten() {
         let name = folder.file_name();

@@ -1,4 +1,4 @@
-//! Retirement of exporters that another config replaces or removes.
+//! Retirement of exporters that a new config replaces or removes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use super::starting::{Started, StartedQueue};
 use super::{Exporters, RunningExporter};
 use crate::queue::Queue;
 
-/// Time that a removed exporter has to deliver what it holds.
+/// Time for a removed exporter to deliver its queue.
 pub(super) const REMOVAL_WAIT: Duration = Duration::from_secs(10);
 
-/// Exporter that was replaced or removed.
+/// Replaced or removed exporter.
 #[derive(Clone)]
 pub(super) struct Retired {
     pub(super) name: String,
     pub(super) queue: Option<Arc<Queue>>,
-    /// Token that is cancelled once nothing of it runs.
+    /// Token cancelled at the end of all its tasks.
     pub(super) ended: CancellationToken,
 }
 
 impl Retired {
-    /// Drops what it holds, and waits for its end.
+    /// Drops its queue, and waits for its end.
     pub(super) async fn give_up(&self) {
         if let Some(queue) = &self.queue {
             queue.give_up();
@@ -33,7 +33,7 @@ impl Retired {
 }
 
 impl Exporters {
-    /// Ends an exporter that is given nothing any more, in a task.
+    /// Ends an exporter without further input, in a task.
     pub(super) fn retire(&self, exporter: RunningExporter, is_removed: bool) {
         let RunningExporter { settings, started } = exporter;
         let name = settings.name;
@@ -42,7 +42,7 @@ impl Exporters {
         self.retired.lock().push(Retired { name: name.clone(), queue, ended: ended.clone() });
         let instruments = Arc::clone(&self.instruments);
         tokio::spawn(async move {
-            // A guard, so that waiters wake even if this task is stopped in between.
+            // A guard, so that waiters wake even if this task is aborted.
             let _ended = ended.drop_guard();
             end(started, &name).await;
             if is_removed {
@@ -64,7 +64,7 @@ impl Exporters {
     }
 }
 
-/// Delivers what an exporter holds, or hands it over.
+/// Delivers the queue of an exporter, or hands it over.
 async fn end(started: Started, name: &str) {
     started.tasks.iter().for_each(|(closing, _)| closing.cancel());
     let reports = async {

@@ -1,4 +1,4 @@
-//! Start of one exporter: the builder that it declares its needs to, and the parts that run.
+//! Start of one exporter: the builder for its parts, and the running parts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use spanscore_net::metrics::label;
 /// Persistence of a process that has a log.
 #[derive(Clone, Debug)]
 pub struct Persistence {
-    /// Folder of the process; exporters use `exporters` and `dead_letters` below it.
+    /// Data directory; exporters use `exporters` and `dead_letters` below it.
     pub data_dir: PathBuf,
-    /// Durability from which on something counts as stored.
+    /// Durability required before data counts as stored.
     pub durability: Durability,
-    /// Log of the process, whose room exporters borrow if their overflow is full.
+    /// Log of the process, whose free space exporters borrow if their overflow is full.
     pub log: Option<WeakLog>,
 }
 
-/// Folder of the overflow of all exporters.
+/// Folder of all exporters' overflow.
 pub(super) const OVERFLOW_FOLDER: &str = "exporters";
 
-/// Action for the moment at which an exporter is in use; dropped if the change is refused.
+/// Action at the moment when an exporter is put in use; dropped if the change is refused.
 type WhenTaken = Box<dyn FnOnce(&Instruments) + Send + Sync>;
 
 /// Running parts of one exporter.
@@ -43,29 +43,29 @@ type WhenTaken = Box<dyn FnOnce(&Instruments) + Send + Sync>;
 pub(super) struct Started {
     pub(super) want: Want,
     pub(super) queue: Option<StartedQueue>,
-    /// Scores that count evaluations as they are offered.
+    /// Scores that count evaluations when they are offered.
     pub(super) scores: Option<Arc<Scores>>,
     /// True if the metrics endpoint of the process shows its scores.
     pub(super) shows_scores: bool,
-    /// Tasks that end by themselves after their token is cancelled.
+    /// Tasks that end after the cancellation of their token.
     pub(super) tasks: Vec<(CancellationToken, JoinHandle<()>)>,
     pub(super) when_taken: Vec<WhenTaken>,
 }
 
-/// Queue with the task that empties it.
+/// Queue with the task that drains it.
 pub(super) struct StartedQueue {
     pub(super) queue: Arc<Queue>,
-    /// Task; `None` once something waits for its end.
+    /// Task; `None` once its end is awaited.
     pub(super) task: Option<JoinHandle<()>>,
-    /// Trigger that lets the task begin; `None` once it has.
+    /// Trigger that starts the task; `None` afterwards.
     pub(super) begin: Option<Successor>,
 }
 
-/// Builder of one exporter while it starts.
+/// Builder of one exporter during its start.
 pub struct Starting<'a> {
     pub(super) name: &'a str,
     pub(super) exporters: &'a Exporters,
-    /// Exporter of the same name that it replaces.
+    /// Replaced exporter of the same name.
     pub(super) before: Option<&'a Started>,
     pub(super) started: Started,
 }
@@ -81,26 +81,26 @@ impl Starting<'_> {
         &self.exporters.instruments
     }
 
-    /// Returns true if the process has a log, so that evaluations come with receipts.
+    /// Returns true if the process has a log, so that evaluations carry receipts.
     pub(crate) fn has_log(&self) -> bool {
         self.exporters.persistence.is_some()
     }
 
-    /// Adds an action for the moment at which it is in use; if a change of the config is refused,
-    /// that moment never comes.
+    /// Adds an action for the moment when the exporter is put in use; never run if the config
+    /// change is refused.
     pub(crate) fn when_taken(&mut self, act: impl FnOnce(&Instruments) + Send + Sync + 'static) {
         self.started.when_taken.push(Box::new(act));
     }
 
-    /// Returns its dead letters.
+    /// Returns the exporter's dead letters.
     pub(crate) fn dead_letters(&self) -> DeadLetters {
         let data_dir = self.exporters.persistence.as_ref().map(|kept| kept.data_dir.as_path());
         DeadLetters::new(data_dir, self.name, self.instruments())
     }
 
-    /// Opens the overflow of its queue on disk, at most so many MiB; `None` without a folder. An
-    /// exporter that must deliver borrows room of the log beyond that; one that need not only sends
-    /// what is stored already. A replacement goes on with the overflow of its predecessor.
+    /// Opens the queue's overflow on disk, with this limit in MiB; `None` without a data directory.
+    /// An exporter that must deliver borrows space of the log beyond the limit; any other only
+    /// sends what is stored already. A replacement reuses its predecessor's overflow.
     pub(crate) fn overflow(
         &mut self,
         must_deliver: bool,
@@ -137,13 +137,13 @@ impl Starting<'_> {
         overflow.map(|overflow| Some(Arc::new(overflow)))
     }
 
-    /// Declares that it shows explanations, and, if it shows content, the details.
+    /// Declares that it shows explanations, and with `content` also the details.
     pub(crate) fn show(&mut self, content: bool, details: bool) {
         self.started.want.explanation = true;
         self.started.want.details |= content && details;
     }
 
-    /// Returns its content filter, for this amount of content.
+    /// Returns its content filter for this amount of content.
     pub(crate) fn content_filter(&self, content: ShownContent) -> ContentFilter {
         let filter = match content {
             ShownContent::Redacted => {
@@ -158,8 +158,8 @@ impl Starting<'_> {
         filter.of_exporter(texts, &self.exporters.pool)
     }
 
-    /// Returns the retries of failed requests: endless ones if they must be delivered and there is
-    /// a log, unless the settings say otherwise.
+    /// Returns the retries of failed requests: endless if delivery is mandatory and there is a log,
+    /// unless the settings limit them.
     pub(crate) fn retries(&self, must_deliver: bool, settings: &RetrySettings) -> RetrySettings {
         if must_deliver && self.has_log() {
             settings.without_default_limit()
@@ -168,17 +168,17 @@ impl Starting<'_> {
         }
     }
 
-    /// Makes the error of a client that cannot be made.
+    /// Returns the error of a client that cannot be built.
     pub(crate) fn client_error(&self, error: impl ToString) -> ExporterStartError {
         let exporter = self.name.to_owned();
         ExporterStartError::Client { exporter, error: error.to_string() }
     }
 
-    /// Adds the queue of an exporter that sends to a backend: [`Self::queue`], with the limits and
-    /// the overflow of its `sending_queue`.
+    /// Adds the queue of an exporter with a backend: [`Self::queue`], with the limits and overflow
+    /// of its `sending_queue`.
     ///
     /// # Errors
-    /// The overflow cannot be opened.
+    /// An overflow that cannot be opened.
     pub(crate) fn sending_queue(
         &mut self,
         must_deliver: bool,
@@ -191,8 +191,8 @@ impl Starting<'_> {
         Ok(())
     }
 
-    /// Adds its queue of evaluations, which delivers to `end`; without an overflow, what the memory
-    /// does not hold is dropped.
+    /// Adds its queue of evaluations, which delivers to `end`; without an overflow, evaluations
+    /// beyond the memory limit are dropped.
     pub(crate) fn queue(
         &mut self,
         limits: QueueLimits,
@@ -203,7 +203,7 @@ impl Starting<'_> {
         let before = self.before.and_then(|before| before.queue.as_ref());
         let (before, begin) = match before {
             Some(before) => before.queue.predecessor(),
-            None => Predecessor::nobody(),
+            None => Predecessor::without_predecessor(),
         };
         let share = self.exporters.memory.exporters.clone();
         let places = (overflow, Some(before));
@@ -217,7 +217,7 @@ impl Starting<'_> {
         self.started.queue = Some(StartedQueue { queue, task, begin });
     }
 
-    /// Adds scores that count evaluations as they are offered; those of its predecessor count on.
+    /// Adds scores that count offered evaluations; they continue those of its predecessor.
     pub(crate) fn scores(
         &mut self,
         grouping: Grouping,
@@ -242,7 +242,7 @@ impl Starting<'_> {
         scores
     }
 
-    /// Shows the scores that it counts on the metrics endpoint of the process.
+    /// Shows its scores on the metrics endpoint of the process.
     pub(crate) fn show_scores(&mut self) -> Result<(), ExporterStartError> {
         self.started.shows_scores = true;
         let exporter = self.name;
@@ -252,7 +252,7 @@ impl Starting<'_> {
             .map_err(|error| ExporterStartError::Metrics { exporter: exporter.to_owned(), error })
     }
 
-    /// Adds a task that ends by itself after its token is cancelled.
+    /// Adds a task that ends after the cancellation of its token.
     pub(crate) fn task(&mut self, closing: CancellationToken, handle: JoinHandle<()>) {
         self.started.tasks.push((closing, handle));
     }

@@ -1,13 +1,13 @@
-//! Other forwards while the process runs.
+//! Reload of the forwards while the process runs.
 //!
 //! ```text
-//! prepare: the ways to all new and changed backends are made   (an error changes nothing)
-//! take:    from one request to the next, what is accepted goes to the new ones
-//!          changed: what waits goes on in its queue, by the new way
-//!          removed: what waits is sent for some time, then given up and counted
+//! prepare: builds clients of new or changed backends   (an error changes nothing)
+//! take:    switches accepted requests to the new ones between two requests
+//!          changed: queued requests stay and use the new client
+//!          removed: sends for some time, then gives up and counts the rest
 //! ```
 //!
-//! Forwards that are written as before are left alone.
+//! Forwards with unchanged settings keep running.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,38 +17,39 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::running::RunningForward;
-use super::send::ForwardWay;
+use super::send::ForwardRoute;
 use super::settings::ForwardedTraces;
 use super::{ForwardSettings, ForwardStartError, Forwards, HoldTimes};
 
-/// Time that a removed forward has to send the requests that wait.
+/// Time for a removed forward to send its queue.
 const REMOVAL_WAIT: Duration = Duration::from_secs(10);
-/// Most earlier choices of traces of one forward that still hold something.
+/// Limit on earlier samplers of one forward that still hold requests.
 const FINISHING_MAX: usize = 16;
 
-/// Forwards of another config, not in use. Dropped, it changes nothing.
+/// Prepared change: forwards of another config, unused. Dropping it changes nothing.
 pub struct ForwardsChange {
-    next: Vec<(ForwardSettings, Option<ForwardWay>)>,
+    next: Vec<(ForwardSettings, Option<ForwardRoute>)>,
     times: HoldTimes,
 }
 
 impl ForwardsChange {
-    /// Returns true if any of them needs the judgements of traces.
+    /// Returns true if any forward needs the verdicts on traces.
     pub fn wants_judgements(&self) -> bool {
         self.next.iter().any(|(settings, _)| settings.backend.traces != ForwardedTraces::All)
     }
 }
 
-/// A forward that was removed, and sends what waits.
+/// Removed forward that still sends its queue.
 pub(super) struct RetiredForward {
     name: String,
     given_up: CancellationToken,
-    /// Cancelled once nothing of it runs.
+    /// Cancelled at the end of all its tasks.
     ended: CancellationToken,
 }
 
 impl RetiredForward {
-    /// Waits for its end until there is no more time, then lets it give up; whether there was.
+    /// Waits for its end until `no_more_time`, then makes it give up; returns true if it ended in
+    /// time.
     pub(super) async fn end_until(
         self,
         no_more_time: Pin<&mut impl Future<Output = ()>>,
@@ -68,8 +69,7 @@ impl RetiredForward {
 }
 
 impl Forwards {
-    /// Waits for forwards that were removed and have the name of one that is to be started: both
-    /// would count as one.
+    /// Waits for removed forwards with the name of a new one: both would share counters.
     pub async fn wait_for_names(&self, settings: &[ForwardSettings]) {
         let ends: Vec<_> = {
             let retired = self.retired.lock();
@@ -83,11 +83,11 @@ impl Forwards {
         self.retired.lock().retain(|it| !it.ended.is_cancelled());
     }
 
-    /// Makes the ways to backends that are new or changed, without sending anything. `times` are
-    /// those of the new config.
+    /// Builds the clients of new or changed backends, without sending. `times` are those of the new
+    /// config.
     ///
     /// # Errors
-    /// A fault of a backend's settings, or with a file that they name.
+    /// A fault in a backend's settings, or in a file that they name.
     pub fn prepare(
         &self,
         settings: &[ForwardSettings],
@@ -106,27 +106,27 @@ impl Forwards {
                 return Err(ForwardStartError { forward: settings.name.clone(), error });
             }
             let is_same = before.is_some_and(|forward| forward.settings == *settings);
-            let way = if is_same { None } else { Some(settings.way(has_log)?) };
-            next.push((settings.clone(), way));
+            let route = if is_same { None } else { Some(settings.route(has_log)?) };
+            next.push((settings.clone(), route));
         }
         Ok(ForwardsChange { next, times })
     }
 
-    /// Uses what was prepared: what is offered from now on goes there. Must be called in a Tokio
-    /// runtime. Changes must be taken in the order in which they were prepared.
+    /// Applies a prepared change: later offers go to the new forwards. Must be called in a Tokio
+    /// runtime. Changes must be applied in the order of their preparation.
     pub fn take(&self, change: ForwardsChange) {
         let Some(common) = &self.common else { return };
         let ForwardsChange { next, times } = change;
         let mut running = self.running.write();
         let mut before = std::mem::take(&mut *running);
-        for (settings, way) in next {
+        for (settings, route) in next {
             let place = before.iter().position(|forward| forward.settings.name == settings.name);
             let old = place.map(|place| before.remove(place));
-            let forward = match (old, way) {
-                (Some(old), Some(way)) => old.changed(common, settings, way, times),
+            let forward = match (old, route) {
+                (Some(old), Some(route)) => old.changed(common, settings, route, times),
                 (Some(old), None) => old,
-                (None, Some(way)) => {
-                    let forward = RunningForward::start(common, settings, way, times);
+                (None, Some(route)) => {
+                    let forward = RunningForward::start(common, settings, route, times);
                     if self.is_replayed.load(Ordering::Acquire) {
                         forward.replayed();
                     }
@@ -141,7 +141,7 @@ impl Forwards {
         before.into_iter().for_each(|gone| self.retire(&gone));
     }
 
-    /// Lets a forward end that is offered nothing any more.
+    /// Ends a forward that receives no more offers.
     fn retire(&self, forward: &RunningForward) {
         let name = forward.settings.name.clone();
         let given_up = CancellationToken::new();
@@ -152,19 +152,19 @@ impl Forwards {
         self.retired.lock().push(retired);
         let mut ending = forward.begin_removal();
         tokio::spawn(async move {
-            // Also where it is stopped in between.
+            // Also runs if the task is aborted.
             let _ended = ended.drop_guard();
             let queue = Arc::clone(&ending.queue);
-            let lost_before = queue.books().lost_items();
+            let lost_before = queue.counters().lost_items();
             ending.end_holding().await;
             let no_more_time = async {
                 let _ = tokio::time::timeout(REMOVAL_WAIT, given_up.cancelled()).await;
             };
             ending.end_until(std::pin::pin!(no_more_time), false).await;
-            queue.books().end();
-            let lost = queue.books().lost_items() - lost_before;
+            queue.counters().end();
+            let lost = queue.counters().lost_items() - lost_before;
             if lost > 0 {
-                tracing::warn!(forward = %queue.books().name, lost,
+                tracing::warn!(forward = %queue.counters().name, lost,
                     "the forward was removed before all that was received was passed on");
             }
         });

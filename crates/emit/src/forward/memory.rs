@@ -1,5 +1,5 @@
-//! The memory of one forward: its own limit, the share of all forwards, and parts of senders of
-//! what is held until it is judged.
+//! Memory accounting of one forward: its limit, the quota of all forwards, and each sender's part
+//! of the requests held until judgement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,54 +9,54 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::books::ForwardBooks;
+use super::counters::ForwardCounters;
 use spanscore_base::model::{MemoryQuota, Sender, SenderShares};
 
-/// Failures one after another from which on a backend counts as away.
+/// Consecutive failures after which a backend counts as away.
 const FAILURES_MAX: u32 = 5;
-/// Interval of checks for a backend that is away, while the process ends.
-const AWAY_LOOK: Duration = Duration::from_millis(100);
+/// Interval of checks for a backend that is away, during shutdown.
+const AWAY_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The memory of one forward: its own limit, and the share of all forwards.
+/// Memory accounting of one forward: its own limit, and the quota of all forwards.
 #[derive(Debug)]
 pub(super) struct ForwardMemory {
-    pub(super) books: Arc<ForwardBooks>,
+    pub(super) counters: Arc<ForwardCounters>,
     pub(super) share: Arc<MemoryQuota>,
-    /// Cancelled, the queue takes nothing more and is emptied.
+    /// Cancelled to close the queue and drain it.
     pub(super) closing: CancellationToken,
-    /// The config has it no more: what it does not send is left to nobody.
+    /// True if the config no longer has the forward: no later process sends its rest.
     is_removed: AtomicBool,
-    /// Tries that failed since the backend last answered.
+    /// Failed attempts since the backend last answered.
     failures: AtomicU32,
-    /// Bytes of requests that were held until they are judged, by their senders.
+    /// Bytes of requests held until judgement, by sender.
     by_sender: Mutex<SenderShares>,
 }
 
 impl ForwardMemory {
-    /// Nothing held yet; its own limit is that of the books.
-    pub(super) fn new(books: Arc<ForwardBooks>, share: Arc<MemoryQuota>) -> Self {
+    /// Returns an empty account with the limit in `counters`.
+    pub(super) fn new(counters: Arc<ForwardCounters>, share: Arc<MemoryQuota>) -> Self {
         let closing = CancellationToken::new();
         let is_removed = AtomicBool::new(false);
         let failures = AtomicU32::new(0);
-        Self { books, share, closing, is_removed, failures, by_sender: Mutex::default() }
+        Self { counters, share, closing, is_removed, failures, by_sender: Mutex::default() }
     }
 
-    /// Most bytes of this forward.
+    /// Returns the limit of this forward, bytes.
     pub(super) fn bytes_max(&self) -> usize {
-        self.books.bytes_max.load(Ordering::Relaxed)
+        self.counters.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Bytes that it holds.
+    /// Returns the bytes in use.
     pub(super) fn held(&self) -> usize {
-        self.books.bytes.load(Ordering::Relaxed)
+        self.counters.bytes.load(Ordering::Relaxed)
     }
 
-    /// Holds no more than so much from now on.
+    /// Sets the limit, bytes.
     pub(super) fn set_bytes_max(&self, bytes_max: usize) {
-        self.books.bytes_max.store(bytes_max, Ordering::Relaxed);
+        self.counters.bytes_max.store(bytes_max, Ordering::Relaxed);
     }
 
-    /// The config has it no more.
+    /// Marks the forward as removed from the config.
     pub(super) fn remove(&self) {
         self.is_removed.store(true, Ordering::Release);
     }
@@ -66,46 +66,45 @@ impl ForwardMemory {
         self.is_removed.load(Ordering::Acquire)
     }
 
-    /// The backend took a request, or refused it for good.
+    /// Resets the failures: the backend took a request, or refused it permanently.
     pub(super) fn answered(&self) {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// The backend did not answer, or said that it cannot take a request now.
+    /// Counts a failure: the backend did not answer, or is temporarily unavailable.
     pub(super) fn failed(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until the process ends and there is nobody to wait for.
-    pub(super) async fn is_in_vain(&self) {
+    /// Waits until the queue is closed and waiting for the backend is useless.
+    pub(super) async fn until_unreachable(&self) {
         self.closing.cancelled().await;
         while self.is_removed() || self.failures.load(Ordering::Relaxed) < FAILURES_MAX {
-            sleep(AWAY_LOOK).await;
+            sleep(AWAY_CHECK_INTERVAL).await;
         }
     }
 
-    /// Takes so many bytes, if there is room.
+    /// Reserves bytes if they fit.
     pub(super) fn take(&self, bytes: usize) -> bool {
-        let own = &self.books.bytes;
+        let own = &self.counters.bytes;
         let held = own.load(Ordering::Relaxed);
-        // Several may take at once and go beyond it together, within the share.
+        // Several may reserve at once and exceed the limit together, within the quota.
         let fits = held.checked_add(bytes).is_some_and(|sum| sum <= self.bytes_max());
         fits && self.share.try_take_for(own, bytes)
     }
 
-    /// Gives back so many bytes.
+    /// Releases bytes.
     pub(super) fn give_back(&self, bytes: usize) {
-        self.share.give_back_for(&self.books.bytes, bytes);
+        self.share.give_back_for(&self.counters.bytes, bytes);
     }
 
-    /// Takes room of so many bytes, if there is as much.
+    /// Reserves memory if it fits.
     pub(super) fn room(self: &Arc<Self>, bytes: usize) -> Option<Arc<BodyRoom>> {
         self.take(bytes).then(|| self.taken(bytes, None))
     }
 
-    /// The same for what is held until it is judged: a sender has at most its
-    /// [part](SenderShares::fits), of which a body leaves a quarter where it `spares` that for
-    /// places in the log.
+    /// Reserves memory for a request held until judgement. A sender has at most its
+    /// [part](SenderShares::fits); with `spares` a body leaves a quarter of it for log positions.
     pub(super) fn room_of(
         self: &Arc<Self>,
         sender: Sender,
@@ -123,20 +122,20 @@ impl ForwardMemory {
         })
     }
 
-    /// Takes room of the part that bodies may have where the rest is kept for places in the log.
+    /// Reserves memory from the three quarters for bodies; the rest is for log positions.
     pub(super) fn room_beside_places(self: &Arc<Self>, bytes: usize) -> Option<Arc<BodyRoom>> {
         let most = self.bytes_max().min(self.share.largest());
         let held = self.held().saturating_add(bytes);
         if held <= most / 4 * 3 { self.room(bytes) } else { None }
     }
 
-    /// Takes so many bytes, whether there is room or not.
+    /// Reserves bytes, beyond the limit if need be.
     pub(super) fn take_beyond(&self, bytes: usize) {
         self.share.take(bytes);
-        self.books.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes room of so many bytes, whether there is as much or not.
+    /// Reserves memory, beyond the limit if need be.
     pub(super) fn room_beyond(self: &Arc<Self>, bytes: usize) -> Arc<BodyRoom> {
         self.take_beyond(bytes);
         self.taken(bytes, None)
@@ -147,12 +146,12 @@ impl ForwardMemory {
     }
 }
 
-/// Room that something takes of the memory of a forward.
+/// Reserved memory of a forward, released when dropped.
 #[derive(Debug)]
 pub(super) struct BodyRoom {
     memory: Arc<ForwardMemory>,
     pub(super) bytes: usize,
-    /// Sender that it counts for, where it is of its part.
+    /// Sender whose part it counts toward, if any.
     sender: Option<Sender>,
 }
 

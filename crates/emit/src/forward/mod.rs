@@ -1,23 +1,23 @@
 //! Forwards: pass received requests on to other OTLP backends.
 //!
 //! ```text
-//! offer -> [chosen traces: held until judged] -> queue (bytes, or places in the log) -> consumers
+//! offer -> [tail sampling: held until judged] -> queue (bytes, or log positions) -> consumers
 //! ```
 //!
-//! In comes each request that was accepted, once. A protobuf request reaches the backend byte by
-//! byte as it came, JSON too where the backend speaks HTTP; only the compression is that of the
-//! hop. [`Forwards::offer`] never waits, so a dead backend slows no receiver. A request that finds
-//! no room is read from the log again when its turn comes; without a log it is dropped and counted.
+//! Each accepted request comes in once. A protobuf request reaches the backend unchanged, as does
+//! JSON over HTTP; only the compression may differ. [`Forwards::offer`] never waits, so a dead
+//! backend slows no receiver. A request beyond the memory limit is read from the log when its turn
+//! comes; without a log it is dropped and counted.
 //!
-//! **Invariant:** items that were accepted are sent, failed, dropped, not chosen, held or queued,
-//! and counted as one of these ([`books`]).
+//! **Invariant:** each accepted item is sent, failed, dropped, not chosen, held or queued, and
+//! counted as exactly one of these ([`counters`]).
 
-mod books;
 mod change;
+mod counters;
 mod memory;
 mod parcel;
-mod passed;
 mod places;
+mod progress;
 mod queue;
 mod running;
 mod select;
@@ -36,49 +36,49 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use change::ForwardsChange;
-pub use passed::{ForwardLog, ReadBack};
+pub use progress::{ForwardLog, ReadBack};
 pub use select::JudgedTrace;
 pub use settings::{FORWARD_KINDS, ForwardSettings, forward_schema, read_forwards};
 
 use super::Undelivered;
-use books::ForwardMetrics;
 use change::RetiredForward;
-use passed::PassedFile;
+use counters::ForwardMetrics;
+use progress::ProgressFile;
 use running::RunningForward;
 use spanscore_base::model::{Claim, Memory, MemoryQuota, Sender};
 use spanscore_base::otlp::{RawBody, Signal};
 
-/// Failure of a forward to start.
+/// Error of a forward that cannot start.
 #[derive(Debug, thiserror::Error)]
 #[error("forward `{forward}`: {error}")]
 pub struct ForwardStartError {
-    /// Its name in the config.
+    /// Name of the forward in the config.
     pub forward: String,
-    /// Text of the failure, such as that a certificate cannot be read.
+    /// Cause, such as a certificate that cannot be read.
     pub error: String,
 }
 
-/// Times for which chosen traces are held and remembered: the same as in the shards.
+/// Times for holding and remembering traces: the same as in the shards.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldTimes {
-    /// The longest that a trace stays open.
+    /// Longest time that a trace stays open.
     pub open_max: Duration,
     /// Time for which a judged trace is remembered.
     pub remember: Duration,
 }
 
-/// A request that was accepted.
+/// Accepted request, as offered to the forwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Passing<'a> {
     /// Signal of its items.
     pub signal: Signal,
-    /// Protobuf, not compressed.
+    /// Uncompressed protobuf.
     pub request: &'a Bytes,
-    /// The form it came in.
+    /// Body as received.
     pub raw: &'a RawBody,
-    /// Its spans, log records or data points.
+    /// Number of spans, log records or data points.
     pub items: u64,
-    /// Its sender.
+    /// Sender of the request.
     pub sender: Sender,
 }
 
@@ -89,33 +89,33 @@ impl Passing<'_> {
     }
 }
 
-/// The running forwards; by default none, and none can be added.
+/// Running forwards; the default has none, and none can be added.
 #[derive(Default)]
 pub struct Forwards {
-    /// Forwards of one config; an offer holds the read lock, so it never sees those of two.
+    /// Forwards of one config; an offer holds the read lock, so it never sees two configs.
     running: RwLock<Vec<RunningForward>>,
     common: Option<ForwardCommon>,
-    /// Those that were removed and have not ended.
+    /// Removed forwards that have not ended.
     retired: Mutex<Vec<RetiredForward>>,
-    /// The log has been replayed.
+    /// True once the log has been replayed.
     is_replayed: AtomicBool,
     file_stop: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Parts that all forwards are made with.
+/// Parts common to all forwards.
 struct ForwardCommon {
     share: Arc<MemoryQuota>,
-    books: ForwardMetrics,
+    counters: ForwardMetrics,
     log: Option<ForwardLog>,
-    file: Option<Arc<PassedFile>>,
+    file: Option<Arc<ProgressFile>>,
 }
 
 impl Forwards {
-    /// Starts all forwards; must be called in a Tokio runtime. Backends need not be there yet.
+    /// Starts all forwards; must be called in a Tokio runtime. Backends may be unreachable.
     ///
     /// # Errors
-    /// A fault of a backend's settings, or with a file that they name.
+    /// A fault in a backend's settings, or in a file that they name.
     pub fn start(
         settings: &[ForwardSettings],
         memory: &Memory,
@@ -123,10 +123,10 @@ impl Forwards {
         meter: &Meter,
         log: Option<&ForwardLog>,
     ) -> Result<Self, ForwardStartError> {
-        let file = log.map(|log| Arc::new(PassedFile::open(&log.folder, log.end)));
+        let file = log.map(|log| Arc::new(ProgressFile::open(&log.folder, log.end)));
         let share = Arc::clone(&memory.forward);
-        let books = ForwardMetrics::new(meter, &memory.forward);
-        let common = ForwardCommon { share, books, log: log.cloned(), file: file.clone() };
+        let counters = ForwardMetrics::new(meter, &memory.forward);
+        let common = ForwardCommon { share, counters, log: log.cloned(), file: file.clone() };
         let forwards = Self { common: Some(common), ..Self::default() };
         let first = forwards.prepare(settings, times)?;
         forwards.take(first);
@@ -137,64 +137,65 @@ impl Forwards {
         Ok(forwards)
     }
 
-    /// Returns true if any forward needs the judgements of traces.
+    /// Returns true if any forward needs the verdicts on traces.
     pub fn wants_judgements(&self) -> bool {
-        self.running.read().iter().any(|forward| forward.choosers().next().is_some())
+        self.running.read().iter().any(|forward| forward.samplers().next().is_some())
     }
 
-    /// Returns true if requests of this signal are passed on, and so have to be in the log.
+    /// Returns true if requests of this signal are forwarded, and so must be logged.
     pub fn wants(&self, signal: Signal) -> bool {
         self.running.read().iter().any(|forward| forward.has(signal))
     }
 
-    /// Takes a request that was accepted. With a claim, what finds no room stays in the log. One
-    /// that a forward has passed on before a restart is not passed on again. Never waits.
+    /// Offers an accepted request. Never waits. With a claim, a request without memory stays in the
+    /// log. After a restart, requests that a forward has passed on are skipped.
     pub fn offer(&self, passing: &Passing<'_>, claim: Option<&Claim>) {
         for forward in &*self.running.read() {
             forward.offer(passing, claim);
         }
     }
 
-    /// Takes what was judged of traces: each time that one is judged, and of those without an agent
-    /// once they are given up. Never waits.
+    /// Reports the verdict on a trace: at each judgement, and for traces without an agent when they
+    /// are given up. Never waits.
     pub fn judged(&self, judged: JudgedTrace) {
-        for chooser in self.running.read().iter().flat_map(RunningForward::choosers) {
-            chooser.judged(judged);
+        for sampler in self.running.read().iter().flat_map(RunningForward::samplers) {
+            sampler.judged(judged);
         }
     }
 
-    /// Says that the log has been replayed: what was not offered again is not in it any more.
+    /// Ends the replay of the log: requests that were not offered again are no longer in it.
     pub fn replayed(&self) {
         self.is_replayed.store(true, Ordering::Release);
         self.running.read().iter().for_each(RunningForward::replayed);
     }
 
-    /// Returns the items that each forward has lost since its start, for whatever reason.
+    /// Returns the items that each forward has lost since its start, for any reason.
     pub fn lost(&self) -> Vec<Undelivered> {
         let Some(common) = &self.common else { return Vec::new() };
-        let all = common.books.all.read();
-        let lost = all
-            .iter()
-            .map(|books| Undelivered { name: books.name.clone(), count: books.lost_items() });
+        let all = common.counters.all.read();
+        let lost = all.iter().map(|counters| Undelivered {
+            name: counters.name.clone(),
+            count: counters.lost_items(),
+        });
         lost.collect()
     }
 
-    /// Returns the items that each forward leaves in the log for the next process, once it was shut
-    /// down; forwards that leave nothing do not appear.
+    /// Returns the items that each forward leaves in the log for the next process, after shutdown;
+    /// forwards without any are omitted.
     pub fn left(&self) -> Vec<Undelivered> {
         let Some(common) = self.common.as_ref().filter(|common| common.log.is_some()) else {
             return Vec::new();
         };
-        let all = common.books.all.read();
-        let left = all
-            .iter()
-            .map(|books| Undelivered { name: books.name.clone(), count: books.left_items() });
+        let all = common.counters.all.read();
+        let left = all.iter().map(|counters| Undelivered {
+            name: counters.name.clone(),
+            count: counters.left_items(),
+        });
         left.filter(|left| left.count > 0).collect()
     }
 
-    /// Sends what is queued, until there is no more time. What is left stays in the log, where
-    /// there is one, or is lost and counted. The log must be closed before this is dropped, so that
-    /// it keeps what is left.
+    /// Sends the queues until `no_more_time`. The rest stays in the log, or without one is lost and
+    /// counted. The log must be closed before this is dropped, so that it keeps the rest.
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) {
         let mut no_more_time = pin!(no_more_time);
         let mut is_over = false;

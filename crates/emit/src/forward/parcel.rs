@@ -1,31 +1,32 @@
-//! A request on its way to one backend.
+//! Request on its way to one backend.
 //!
-//! It is settled once, with what became of it; one that is dropped before settles itself.
+//! Its outcome is counted exactly once; dropping it without an outcome counts it too.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::memory::{BodyRoom, ForwardMemory};
-use super::passed::LogPlace;
+use super::progress::LogPlace;
 use super::select::WantedTraces;
 use crate::counters::Loss;
 use spanscore_base::otlp::{ContentCoding, Signal};
 
-/// Bytes that a waiting request takes beside its body.
+/// Memory of a waiting request beside its body, bytes.
 pub(super) const PARCEL_BYTES: usize = 256;
 
-/// The body of a request.
+/// Body of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Load {
     /// In memory.
     Held(HeldBody),
-    /// So many bytes in the log; the room is that of its place, where that has one of its own.
+    /// Only in the log, with its size; `room` is the memory of its position, if reserved
+    /// separately.
     InLog { bytes: usize, room: Option<Arc<BodyRoom>> },
 }
 
 impl Load {
-    /// Bytes of the body.
+    /// Returns the bytes of the body.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Held(held) => held.bytes.len(),
@@ -33,7 +34,7 @@ impl Load {
         }
     }
 
-    /// The room that it has in memory.
+    /// Returns its reserved memory.
     pub(super) fn room(&self) -> Option<&Arc<BodyRoom>> {
         match self {
             Self::Held(held) => Some(&held.room),
@@ -42,7 +43,7 @@ impl Load {
     }
 }
 
-/// A body in memory.
+/// Body in memory.
 #[derive(Clone, Debug)]
 pub(super) struct HeldBody {
     pub(super) bytes: Bytes,
@@ -51,13 +52,13 @@ pub(super) struct HeldBody {
     pub(super) room: Arc<BodyRoom>,
 }
 
-/// A body that is to be kept.
+/// Body to keep in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeptBody<'a> {
     pub(super) bytes: &'a Bytes,
     pub(super) coding: Option<ContentCoding>,
     pub(super) is_json: bool,
-    /// True if it is part of a larger buffer, which would live as long: then it is copied.
+    /// True if it is part of a larger buffer, which it would keep alive: then it is copied.
     pub(super) is_shared: bool,
 }
 
@@ -69,65 +70,64 @@ impl KeptBody<'_> {
     }
 }
 
-/// A request on its way.
+/// Request on its way to one backend.
 #[derive(Debug)]
 pub(super) struct ForwardParcel {
     pub(super) signal: Signal,
     pub(super) items: u64,
     pub(super) load: Load,
     pub(super) place: Option<LogPlace>,
-    /// The traces of it that are sent; all of it where this is `None`.
+    /// Traces to send; `None` for the whole request.
     pub(super) wanted: Option<WantedTraces>,
     pub(super) memory: Arc<ForwardMemory>,
     pub(super) is_settled: bool,
 }
 
 impl ForwardParcel {
-    /// Counts that it arrived, but for what the backend did not take.
+    /// Counts it as sent, except items that the backend rejected.
     pub(super) fn sent(mut self, rejected: u64) {
         let rejected = rejected.min(self.items);
         self.is_settled = true;
-        self.memory.books.dequeued(self.signal, self.items);
-        self.memory.books.sent(self.signal, self.items - rejected);
+        self.memory.counters.dequeued(self.signal, self.items);
+        self.memory.counters.sent(self.signal, self.items - rejected);
         if rejected > 0 {
-            self.memory.books.lost(self.signal, Loss::RejectedPartly, 0, rejected);
+            self.memory.counters.lost(self.signal, Loss::RejectedPartly, 0, rejected);
         }
     }
 
-    /// Lets go of the body in memory, not of its room: what is sent stands for it.
+    /// Drops the body in memory but keeps its reservation, which covers the encoded request.
     pub(super) fn unload(&mut self) {
         if let Load::Held(held) = &mut self.load {
             held.bytes = Bytes::new();
         }
     }
 
-    /// Returns true if its body is kept in memory and may be read from the log as well: all of it
-    /// is sent.
+    /// Returns true if its body is in memory and the log holds it too, since all of it is sent.
     pub(super) fn can_leave_body(&self) -> bool {
         self.wanted.is_none() && matches!(self.load, Load::Held(_))
     }
 
-    /// Lets go of it where its request waits on in another way.
-    pub(super) fn goes_on(mut self) {
+    /// Drops it without an outcome, since its request waits in another form.
+    pub(super) fn discard(mut self) {
         self.is_settled = true;
     }
 
-    /// Counts that it is lost.
+    /// Counts it as lost.
     pub(super) fn lost(mut self, reason: Loss) {
         self.settle_lost(reason);
     }
 
     fn settle_lost(&mut self, reason: Loss) {
         self.is_settled = true;
-        self.memory.books.dequeued(self.signal, self.items);
-        self.memory.books.lost(self.signal, reason, 1, self.items);
+        self.memory.counters.dequeued(self.signal, self.items);
+        self.memory.counters.lost(self.signal, reason, 1, self.items);
     }
 }
 
 impl Drop for ForwardParcel {
     fn drop(&mut self) {
         if matches!(self.load, Load::InLog { .. }) {
-            self.memory.books.in_log(self.signal, false);
+            self.memory.counters.in_log(self.signal, false);
         }
         if self.is_settled {
             return;
@@ -137,7 +137,7 @@ impl Drop for ForwardParcel {
             _ if is_closing && self.memory.is_removed() => {
                 self.settle_lost(Loss::Removed);
             }
-            // It stays in the log, for the next process, and counts as queued.
+            // It stays in the log for the next process, and counts as queued.
             (Some(place), true) => place.leave(),
             (None, true) => self.settle_lost(Loss::ShutdownDeadline),
             (_, false) => self.settle_lost(Loss::Fault),

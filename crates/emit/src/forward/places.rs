@@ -1,8 +1,7 @@
-//! Requests that are in the log alone: a few bytes for each.
+//! Log positions of requests without a body in memory: a few bytes each.
 //!
-//! A backend that is away for an hour leaves more requests than there is room for in memory. Of
-//! those only the place in the log is kept, in chunks that share one claim: on all from the lowest
-//! position among them on.
+//! A backend that is away for an hour leaves more requests than fit in memory. Only their log
+//! positions are kept, in chunks that share one claim on all records from their lowest position.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -10,29 +9,29 @@ use parking_lot::Mutex;
 use spanscore_base::model::Claim;
 use spanscore_base::otlp::Signal;
 
-/// Requests that share a claim.
+/// Requests per shared claim.
 const CHUNK_LEN: u32 = 32;
-/// A request in the log.
+/// Request of which only the log has the body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoggedRequest {
     pub(super) position: u64,
     pub(super) items: u64,
-    /// Of its body.
+    /// Size of its body.
     pub(super) bytes: u32,
-    /// Its chunk.
+    /// Number of its chunk.
     pub(super) chunk: u32,
     pub(super) signal: Signal,
 }
 
 struct ChunkClaim {
     claim: Claim,
-    /// Requests that came.
+    /// Requests added.
     came: u32,
-    /// Those of them that wait.
+    /// Requests that still wait.
     waiting: u32,
 }
 
-/// Claims on the requests that are in the log alone.
+/// Claims on requests that are only in the log.
 #[derive(Default)]
 pub(super) struct ChunkClaims(Mutex<Chunks>);
 
@@ -43,7 +42,7 @@ struct Chunks {
 }
 
 impl ChunkClaims {
-    /// Claims one more request; returns its chunk.
+    /// Claims another request; returns its chunk.
     pub(super) fn add(&self, claim: &Claim) -> u32 {
         let mut chunks = self.0.lock();
         let number = chunks.open;
@@ -61,7 +60,7 @@ impl ChunkClaims {
         number
     }
 
-    /// Returns the claim that covers a request of a chunk, which waits no more.
+    /// Removes a request from a chunk; returns the claim that covers it.
     pub(super) fn remove(&self, number: u32) -> Option<Claim> {
         let mut chunks = self.0.lock();
         let chunk = chunks.all.get_mut(&number)?;

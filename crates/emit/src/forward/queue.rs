@@ -1,10 +1,9 @@
-//! The queue before one backend: bounded by bytes, emptied by several consumers, in a fair order by
-//! senders.
+//! Queue before one backend: bounded by bytes, drained by several consumers, fair to senders.
 //!
-//! A request waits as a [`ForwardParcel`]. Where there is a log, one that finds no room keeps only
-//! its place there, as a [`LoggedRequest`]; each has its turn in the same line, so those of a
-//! connection stay in order. Where there is no room for that either, the newest of whoever has most
-//! waiting makes it.
+//! A request waits as a [`ForwardParcel`]. With a log, a request beyond the memory limit keeps only
+//! its log position, as a [`LoggedRequest`], in the same fair queue, so requests of a connection
+//! stay in order. Without memory for the position, the newest requests of the largest sender make
+//! room.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,32 +13,32 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::books::ForwardBooks;
+use super::counters::ForwardCounters;
 use super::memory::{BodyRoom, ForwardMemory};
 use super::parcel::{ForwardParcel, KeptBody, Load, PARCEL_BYTES};
-use super::passed::{LogPlace, PassedOn};
 use super::places::{ChunkClaims, LoggedRequest};
+use super::progress::{ForwardProgress, LogPlace};
 use super::select::WantedTraces;
 use super::send::ForwardSender;
 use crate::counters::Loss;
-use crate::queue::{LineReader, SenderLine, lacking};
+use crate::queue::{FairChannel, FairReceiver, lacking};
 use spanscore_base::model::{Claim, DisplacedItem, FairQueue, Sender};
 use spanscore_base::otlp::Signal;
 
-/// Bytes that a request takes of which only the place is kept: in the line, which grows by
+/// Memory of a request of which only the log position is kept: in the fair queue, which grows by
 /// doubling, and among the pending positions.
 const PLACE_BYTES: usize = 2 * FairQueue::<ForwardEntry>::ITEM_BYTES + 64;
 
-/// A request in the line.
+/// Queued request.
 enum ForwardEntry {
-    /// With what is kept of it.
+    /// With its body in memory.
     Parcel(Box<ForwardParcel>),
-    /// With its place in the log alone.
+    /// With its log position only.
     Logged(LoggedRequest),
 }
 
 impl ForwardEntry {
-    /// The body that it keeps in memory, or the place that it has there.
+    /// Returns the memory of its body or position.
     fn room(&self) -> Option<&Arc<BodyRoom>> {
         match self {
             Self::Parcel(parcel) => parcel.load.room(),
@@ -55,8 +54,8 @@ impl ForwardEntry {
     }
 }
 
-/// Returns the bytes that entries free together once they make room. Parts of one request have one
-/// room, which the last of them frees.
+/// Returns the bytes that removed entries free together. Parts of one request share memory, which
+/// the last of them frees.
 fn freed(gone: &[DisplacedItem<ForwardEntry>]) -> usize {
     let mut found: HashMap<_, usize> = HashMap::new();
     let mut bytes = 0;
@@ -75,59 +74,59 @@ fn freed(gone: &[DisplacedItem<ForwardEntry>]) -> usize {
     bytes
 }
 
-/// The offering end.
+/// Producer side of the queue.
 pub(super) struct ForwardQueue {
-    waiting: Arc<SenderLine<ForwardEntry>>,
+    waiting: Arc<FairChannel<ForwardEntry>>,
     pub(super) memory: Arc<ForwardMemory>,
     has_log: bool,
     claims: ChunkClaims,
-    passed: Arc<PassedOn>,
+    progress: Arc<ForwardProgress>,
     consumers: AtomicUsize,
     consumers_changed: Notify,
     pub(super) given_up: CancellationToken,
 }
 
 impl ForwardQueue {
-    /// Starts what empties the queue. Must be called in a Tokio runtime.
+    /// Starts the queue's task. Must be called in a Tokio runtime.
     pub(super) fn start(
         memory: Arc<ForwardMemory>,
         consumers: usize,
         sender: Arc<ForwardSender>,
-        passed: &Arc<PassedOn>,
+        progress: &Arc<ForwardProgress>,
     ) -> (Arc<Self>, JoinHandle<()>) {
-        let (waiting, entries) = SenderLine::new();
+        let (waiting, entries) = FairChannel::new();
         let queue = Arc::new(Self {
             waiting,
             memory,
             has_log: sender.has_log(),
             claims: ChunkClaims::default(),
-            passed: Arc::clone(passed),
+            progress: Arc::clone(progress),
             consumers: AtomicUsize::new(consumers),
             consumers_changed: Notify::new(),
             given_up: CancellationToken::new(),
         });
-        let emptying = Emptying { entries, queue: Arc::clone(&queue) };
+        let emptying = ForwardDrain { entries, queue: Arc::clone(&queue) };
         (queue, tokio::spawn(emptying.run(sender)))
     }
 
-    /// Has so many requests on their way at once from now on.
+    /// Sets the limit on concurrent requests.
     pub(super) fn set_consumers(&self, consumers: usize) {
         self.consumers.store(consumers, Ordering::Relaxed);
         self.consumers_changed.notify_one();
     }
 
-    /// The accounts.
-    pub(super) fn books(&self) -> &Arc<ForwardBooks> {
-        &self.memory.books
+    /// Returns the forward's counters.
+    pub(super) fn counters(&self) -> &Arc<ForwardCounters> {
+        &self.memory.counters
     }
 
-    /// Returns true if there is a log that requests are read from again.
+    /// Returns true if there is a log to read requests from.
     pub(super) fn has_log(&self) -> bool {
         self.has_log
     }
 
-    /// Holds a body of a sender in memory until it is judged, or its place in the log; `None` where
-    /// there is room for neither. `more`: what is kept beside the body.
+    /// Reserves memory for a sender's body until judgement, or for its log position; `None` without
+    /// memory for either. `more` is the memory needed beside the body.
     pub(super) fn hold(
         &self,
         sender: Sender,
@@ -145,8 +144,8 @@ impl ForwardQueue {
         Some(Load::InLog { bytes, room: Some(room) })
     }
 
-    /// Takes a request of a sender: in memory, or with a claim as a place in the log where there is
-    /// no room. What finds none for that either is dropped and counted.
+    /// Enqueues a sender's request: in memory, or with a claim as a log position if its body does
+    /// not fit. A request that fits neither way is dropped and counted.
     pub(super) fn offer(
         &self,
         sender: Sender,
@@ -183,29 +182,29 @@ impl ForwardQueue {
         let position = claim.position();
         let cost = body.bytes.len() + PARCEL_BYTES;
         if let Some(room) = self.memory.room_beside_places(cost) {
-            let place = self.passed.place(position, claim.clone());
+            let place = self.progress.place(position, claim.clone());
             let load = Load::Held(body.held(room));
             let of = (sender, body.bytes.len());
             return self.push(of, (signal, items), load, Some(place), None);
         }
         if !self.memory.take(PLACE_BYTES) {
             if !self.make_room((sender, cost), PLACE_BYTES) {
-                self.passed.done(position);
+                self.progress.done(position);
                 return self.drop_items(signal, Loss::QueueFull, items);
             }
-            // What made room had as much, though the forward may hold more than it should.
+            // The entries that made room freed as much, though the forward may exceed its limit.
             self.memory.take_beyond(PLACE_BYTES);
         }
-        self.books().enqueued(signal, items);
-        self.books().in_log(signal, true);
+        self.counters().enqueued(signal, items);
+        self.counters().in_log(signal, true);
         let bytes = u32::try_from(body.bytes.len()).unwrap_or(u32::MAX);
         let chunk = self.claims.add(claim);
         let logged = LoggedRequest { position, items, bytes, chunk, signal };
         self.put(sender, cost, ForwardEntry::Logged(logged));
     }
 
-    /// Lets those that have more waiting make room for a request of a sender: what has a place in
-    /// the log stays there, and what is there alone already is lost.
+    /// Displaces requests of larger senders for a sender's request. Those with a log position stay
+    /// in the log; those that are only there already are lost.
     fn make_room(&self, of: (Sender, usize), lacking: usize) -> bool {
         let mut lost = Vec::new();
         let is_made = self.waiting.displace(of, lacking, freed, |entry| {
@@ -213,13 +212,14 @@ impl ForwardQueue {
             stays.map_err(|parcel| lost.push(parcel)).ok().map(ForwardEntry::Logged)
         });
         for parcel in lost {
-            self.tell_full();
+            self.log_full();
             parcel.lost(Loss::Displaced);
         }
         is_made
     }
 
-    /// The place of an entry that waits with its body, and the body no more; else its parcel.
+    /// Drops the body of a waiting entry and returns its log position, or its parcel if it has
+    /// none.
     fn in_log_alone(&self, entry: ForwardEntry) -> Result<LoggedRequest, ForwardParcel> {
         let mut parcel = match entry {
             ForwardEntry::Parcel(parcel) => *parcel,
@@ -239,12 +239,12 @@ impl ForwardQueue {
             chunk: self.claims.add(&claim),
             signal: parcel.signal,
         };
-        parcel.goes_on();
-        self.books().in_log(logged.signal, true);
+        parcel.discard();
+        self.counters().in_log(logged.signal, true);
         Ok(logged)
     }
 
-    /// Takes a request that is kept, with the bytes of its body that it is charged with.
+    /// Enqueues a request whose body is reserved already, with its charged bytes.
     pub(super) fn push(
         &self,
         (sender, bytes): (Sender, usize),
@@ -253,9 +253,9 @@ impl ForwardQueue {
         place: Option<LogPlace>,
         wanted: Option<WantedTraces>,
     ) {
-        self.books().enqueued(signal, items);
+        self.counters().enqueued(signal, items);
         if matches!(load, Load::InLog { .. }) {
-            self.books().in_log(signal, true);
+            self.counters().in_log(signal, true);
         }
         let cost = bytes + PARCEL_BYTES;
         let parcel = self.parcel((signal, items), load, place, wanted);
@@ -264,12 +264,12 @@ impl ForwardQueue {
 
     fn put(&self, sender: Sender, cost: usize, entry: ForwardEntry) {
         if let Err(entry) = self.waiting.put(sender, cost, entry) {
-            // A parcel that nobody takes any more settles itself.
+            // A parcel without a receiver counts its loss when dropped.
             drop(self.parcel_of(entry));
         }
     }
 
-    /// The parcel of an entry that waits no more.
+    /// Returns the parcel of an entry that has left the queue.
     fn parcel_of(&self, entry: ForwardEntry) -> ForwardParcel {
         let logged = match entry {
             ForwardEntry::Parcel(parcel) => return *parcel,
@@ -278,7 +278,7 @@ impl ForwardQueue {
         self.memory.give_back(PLACE_BYTES);
         let LoggedRequest { position, items, bytes, chunk, signal } = logged;
         let claim = self.claims.remove(chunk);
-        let place = claim.map(|claim| self.passed.place(position, claim));
+        let place = claim.map(|claim| self.progress.place(position, claim));
         let load = Load::InLog { bytes: bytes as usize, room: None };
         self.parcel((signal, items), load, place, None)
     }
@@ -295,39 +295,39 @@ impl ForwardQueue {
         ForwardParcel { signal, items, load, place, wanted, memory, is_settled }
     }
 
-    /// Counts what finds no room, and says so now and then.
+    /// Counts items without memory, and logs that at intervals.
     pub(super) fn drop_items(&self, signal: Signal, reason: Loss, items: u64) {
-        self.books().lost(signal, reason, 1, items);
+        self.counters().lost(signal, reason, 1, items);
         if reason != Loss::ShuttingDown {
-            self.tell_full();
+            self.log_full();
         }
     }
 
-    fn tell_full(&self) {
-        if self.books().full.may_log() {
-            tracing::warn!(forward = %self.books().name, bytes_max = self.memory.bytes_max(),
+    fn log_full(&self) {
+        if self.counters().full.may_log() {
+            tracing::warn!(forward = %self.counters().name, bytes_max = self.memory.bytes_max(),
                 "a forward has no room, what was received is not passed on; more of it waits \
                  with a higher sending_queue.queue_size and limits.forward_mib");
         }
     }
 }
 
-/// The emptying end.
-struct Emptying {
-    entries: LineReader<ForwardEntry>,
+/// Consumer side of the queue.
+struct ForwardDrain {
+    entries: FairReceiver<ForwardEntry>,
     queue: Arc<ForwardQueue>,
 }
 
-impl Emptying {
-    /// Sends until the queue is closed and empty, or given up; with a log no longer than there is
-    /// a backend, once the process ends.
+impl ForwardDrain {
+    /// Sends until the queue is closed and empty, or given up. During shutdown with a log, it stops
+    /// when the backend is away.
     async fn run(mut self, sender: Arc<ForwardSender>) {
         let mut sending = JoinSet::new();
         let queue = Arc::clone(&self.queue);
         tokio::select! {
             () = self.send_all(sender, &mut sending) => {}
             () = queue.given_up.cancelled() => sending.shutdown().await,
-            () = queue.memory.is_in_vain(), if queue.has_log => sending.shutdown().await,
+            () = queue.memory.until_unreachable(), if queue.has_log => sending.shutdown().await,
         }
     }
 
@@ -341,7 +341,7 @@ impl Emptying {
         while sending.join_next().await.is_some() {}
     }
 
-    /// Waits until one more may be on its way.
+    /// Waits until another request may be sent.
     async fn wait_for_consumer(&self, sending: &mut JoinSet<()>) {
         while sending.try_join_next().is_some() {}
         while sending.len() >= self.queue.consumers.load(Ordering::Relaxed) {
@@ -352,7 +352,7 @@ impl Emptying {
         }
     }
 
-    /// The next request; `None` once the queue is closed and empty.
+    /// Returns the next request; `None` once the queue is closed and empty.
     async fn next(&mut self) -> Option<ForwardEntry> {
         tokio::select! {
             biased;
@@ -364,14 +364,14 @@ impl Emptying {
     }
 }
 
-impl Drop for Emptying {
-    /// Settles what waits, though the task panicked.
+impl Drop for ForwardDrain {
+    /// Settles the queued requests, even after a panic of the task.
     fn drop(&mut self) {
         self.entries.close();
         let memory = &self.queue.memory;
         let leaves = memory.closing.is_cancelled() && !memory.is_removed();
         while let Some(entry) = self.entries.take() {
-            // What stays in the log for the next process keeps its claim, and counts as queued.
+            // Requests left in the log for the next process keep their claims, and count as queued.
             if !(leaves && matches!(entry, ForwardEntry::Logged(_))) {
                 drop(self.queue.parcel_of(entry));
             }

@@ -1,4 +1,4 @@
-//! One forward: its queue with what empties it, and its settings of that time.
+//! Running forward: its queue and the sampler of its current settings.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use tokio::task::JoinHandle;
 
 use super::memory::ForwardMemory;
 use super::parcel::KeptBody;
-use super::passed::{LogPlace, PassedOn};
+use super::progress::{ForwardProgress, LogPlace};
 use super::queue::ForwardQueue;
-use super::select::Chooser;
-use super::send::{ForwardSender, ForwardWay};
+use super::select::TraceSampler;
+use super::send::{ForwardRoute, ForwardSender};
 use super::settings::ForwardedTraces;
 use super::{ForwardCommon, ForwardSettings, ForwardStartError, HoldTimes, Passing};
 use crate::counters::Loss;
@@ -19,26 +19,26 @@ use spanscore_base::model::Claim;
 use spanscore_base::otlp::{ContentCoding, Signal};
 use spanscore_net::client::{Client, Compression};
 
-/// One forward, as its settings say. Where these change there is another one around the same
+/// Running forward with its settings. A change of these makes another around the same
 /// [`ForwardParts`].
 pub(super) struct RunningForward {
     pub(super) settings: ForwardSettings,
     is_http: bool,
     parts: Arc<ForwardParts>,
-    chooser: Option<Arc<Chooser>>,
-    /// Those of earlier settings, as long as they hold something.
-    finishing: Vec<Arc<Chooser>>,
+    sampler: Option<Arc<TraceSampler>>,
+    /// Samplers of earlier settings that still hold requests.
+    finishing: Vec<Arc<TraceSampler>>,
 }
 
 /// Parts of a forward that survive a change of its settings.
 struct ForwardParts {
     queue: Arc<ForwardQueue>,
     sender: Arc<ForwardSender>,
-    passed: Arc<PassedOn>,
+    progress: Arc<ForwardProgress>,
     tasks: Mutex<ForwardTasks>,
 }
 
-/// The tasks of a forward, until it is shut down.
+/// Tasks of a forward, until its shutdown.
 #[derive(Default)]
 struct ForwardTasks {
     holding: Vec<JoinHandle<()>>,
@@ -46,8 +46,9 @@ struct ForwardTasks {
 }
 
 impl ForwardSettings {
-    /// The way to the backend; with a log it is tried without end unless the settings say one.
-    pub(super) fn way(&self, has_log: bool) -> Result<ForwardWay, ForwardStartError> {
+    /// Builds the client of the backend; with a log it retries without end unless the settings
+    /// limit it.
+    pub(super) fn route(&self, has_log: bool) -> Result<ForwardRoute, ForwardStartError> {
         let failed = |error: String| ForwardStartError { forward: self.name.clone(), error };
         let client = self.client().map_err(|error| failed(error.to_string()))?;
         let client = Client::new(&client).map_err(failed)?;
@@ -55,10 +56,10 @@ impl ForwardSettings {
         if has_log {
             retries = retries.without_default_limit();
         }
-        Ok(ForwardWay { client, compression: self.backend.compression, retries })
+        Ok(ForwardRoute { client, compression: self.backend.compression, retries })
     }
 
-    /// Most bytes that it holds; without a queue, those on their way.
+    /// Returns the limit on its bytes; without a queue, that of requests in flight.
     fn bytes_max(&self) -> usize {
         let queue = &self.backend.sending_queue;
         match queue.queue_size {
@@ -73,139 +74,139 @@ impl RunningForward {
     pub(super) fn start(
         common: &ForwardCommon,
         settings: ForwardSettings,
-        way: ForwardWay,
+        route: ForwardRoute,
         times: HoldTimes,
     ) -> Self {
-        let books = common.books.begin(&settings.name);
-        let memory = Arc::new(ForwardMemory::new(books, Arc::clone(&common.share)));
-        let is_http = way.client.takes_bodies();
+        let counters = common.counters.begin(&settings.name);
+        let memory = Arc::new(ForwardMemory::new(counters, Arc::clone(&common.share)));
+        let is_http = route.client.takes_bodies();
         let log = common.log.as_ref().map(|it| Arc::clone(&it.log));
-        let sender = Arc::new(ForwardSender::new(Arc::clone(&memory), way, log));
+        let sender = Arc::new(ForwardSender::new(Arc::clone(&memory), route, log));
         let file = common.file.as_ref();
-        let passed = file.map(|file| file.begin(&settings.name)).unwrap_or_default();
+        let progress = file.map(|file| file.begin(&settings.name)).unwrap_or_default();
         let consumers = settings.backend.sending_queue.num_consumers;
         memory.set_bytes_max(settings.bytes_max());
-        let (queue, sending) = ForwardQueue::start(memory, consumers, Arc::clone(&sender), &passed);
+        let (queue, sending) =
+            ForwardQueue::start(memory, consumers, Arc::clone(&sender), &progress);
         let tasks = Mutex::new(ForwardTasks { holding: Vec::new(), sending: Some(sending) });
-        let parts = Arc::new(ForwardParts { queue, sender, passed, tasks });
-        let chooser = None;
+        let parts = Arc::new(ForwardParts { queue, sender, progress, tasks });
+        let sampler = None;
         let finishing = Vec::new();
-        let forward = Self { settings, is_http, parts, chooser, finishing };
-        let chooser = forward.start_chooser(common, times);
-        Self { chooser, ..forward }
+        let forward = Self { settings, is_http, parts, sampler, finishing };
+        let sampler = forward.start_sampler(common, times);
+        Self { sampler, ..forward }
     }
 
-    /// The same with other settings: what waits goes the other way, what is held until it is judged
-    /// is chosen as it would have been.
+    /// Returns it with other settings: queued requests use the new client; held requests keep the
+    /// sampler that they came to.
     pub(super) fn changed(
         self,
         common: &ForwardCommon,
         settings: ForwardSettings,
-        way: ForwardWay,
+        route: ForwardRoute,
         times: HoldTimes,
     ) -> Self {
         let queue = &self.parts.queue;
         queue.memory.set_bytes_max(settings.bytes_max());
         queue.set_consumers(settings.backend.sending_queue.num_consumers);
-        self.parts.sender.change(way);
+        self.parts.sender.change(route);
         let chooses_alike = settings.backend.traces == self.settings.backend.traces;
         let mut forward = Self { settings, ..self };
         if !chooses_alike {
-            let before = forward.chooser.take();
-            forward.finishing.extend(before.inspect(|chooser| chooser.finish()));
-            forward.chooser = forward.start_chooser(common, times);
+            let before = forward.sampler.take();
+            forward.finishing.extend(before.inspect(|sampler| sampler.finish()));
+            forward.sampler = forward.start_sampler(common, times);
         }
-        forward.finishing.retain(|chooser| !chooser.has_ended());
+        forward.finishing.retain(|sampler| !sampler.has_ended());
         forward
     }
 
-    fn start_chooser(&self, common: &ForwardCommon, times: HoldTimes) -> Option<Arc<Chooser>> {
+    fn start_sampler(&self, common: &ForwardCommon, times: HoldTimes) -> Option<Arc<TraceSampler>> {
         let only_failed = match self.settings.backend.traces {
             ForwardedTraces::All => return None,
             ForwardedTraces::Agent => false,
             ForwardedTraces::Fail => true,
         };
         let log = common.log.as_ref().map(|it| Arc::clone(&it.log));
-        let (chooser, holding) =
-            Chooser::start(Arc::clone(&self.parts.queue), only_failed, times, log);
+        let (sampler, holding) =
+            TraceSampler::start(Arc::clone(&self.parts.queue), only_failed, times, log);
         self.parts.tasks.lock().holding.push(holding);
-        Some(Arc::new(chooser))
+        Some(Arc::new(sampler))
     }
 
-    /// Holds and remembers as long as the shards do from now on.
+    /// Sets the times for holding and remembering traces to those of the shards.
     pub(super) fn limit(&self, times: HoldTimes) {
-        self.chooser.iter().for_each(|chooser| chooser.limit(times));
+        self.sampler.iter().for_each(|sampler| sampler.limit(times));
     }
 
-    /// Returns the number of earlier choosers that still hold something.
+    /// Returns the number of earlier samplers that still hold requests.
     pub(super) fn finishing(&self) -> usize {
-        self.finishing.iter().filter(|chooser| !chooser.has_ended()).count()
+        self.finishing.iter().filter(|sampler| !sampler.has_ended()).count()
     }
 
-    /// Returns true if a signal is passed on.
+    /// Returns true if a signal is forwarded.
     pub(super) fn has(&self, signal: Signal) -> bool {
         self.settings.backend.has(signal)
     }
 
-    /// All that have to be told what was judged.
-    pub(super) fn choosers(&self) -> impl Iterator<Item = &Chooser> {
-        self.chooser.iter().chain(&self.finishing).map(|chooser| &**chooser)
+    /// Returns all samplers, which need the verdicts on traces.
+    pub(super) fn samplers(&self) -> impl Iterator<Item = &TraceSampler> {
+        self.sampler.iter().chain(&self.finishing).map(|sampler| &**sampler)
     }
 
-    /// Says that the log has been replayed.
+    /// Reports the end of the log's replay.
     pub(super) fn replayed(&self) {
-        self.parts.passed.replayed();
+        self.parts.progress.replayed();
     }
 
-    /// Begins its shutdown, and returns the queue and tasks to wait for; nothing may be offered
-    /// after.
+    /// Starts its shutdown, and returns the queue and tasks to wait for; no offer may follow.
     pub(super) fn begin_end(&self) -> ForwardEnd {
         let mut tasks = self.parts.tasks.lock();
         let ForwardTasks { holding, sending } = std::mem::take(&mut *tasks);
-        self.choosers().for_each(Chooser::end);
+        self.samplers().for_each(TraceSampler::end);
         ForwardEnd { queue: Arc::clone(&self.parts.queue), holding, sending }
     }
 
-    /// The same of a forward that the config has no more.
+    /// Starts its removal from the config, likewise.
     pub(super) fn begin_removal(&self) -> ForwardEnd {
         self.parts.queue.memory.remove();
         self.begin_end()
     }
 
-    /// Takes a request that was accepted; see [`Forwards::offer`](super::Forwards::offer).
+    /// Offers an accepted request; see [`Forwards::offer`](super::Forwards::offer).
     pub(super) fn offer(&self, passing: &Passing<'_>, claim: Option<&Claim>) {
         let Passing { signal, items, .. } = *passing;
         if !self.has(signal) {
             return;
         }
         let claim = claim.filter(|_| self.parts.queue.has_log());
-        if claim.is_some_and(|claim| !self.parts.passed.offered(claim.position())) {
+        if claim.is_some_and(|claim| !self.parts.progress.offered(claim.position())) {
             return;
         }
-        let place = |claim: &Claim| self.parts.passed.place(claim.position(), claim.clone());
-        self.parts.queue.books().accepted(signal, items);
+        let place = |claim: &Claim| self.parts.progress.place(claim.position(), claim.clone());
+        self.parts.queue.counters().accepted(signal, items);
         if self.parts.queue.memory.closing.is_cancelled() {
             return self.refuse(signal, items, claim.map(place));
         }
-        if let (Some(chooser), true) = (&self.chooser, signal != Signal::Metrics) {
-            return chooser.offer(passing, claim.map(place));
+        if let (Some(sampler), true) = (&self.sampler, signal != Signal::Metrics) {
+            return sampler.offer(passing, claim.map(place));
         }
         let body = self.body(passing);
         self.parts.queue.offer(passing.sender, (signal, items), &body, claim);
     }
 
-    /// Leaves a request that comes too late in the log for the next process, or counts it as lost.
+    /// Leaves a late request in the log for the next process, or counts it as lost.
     fn refuse(&self, signal: Signal, items: u64, place: Option<LogPlace>) {
         match place {
             Some(place) => {
-                self.parts.queue.books().held(signal, items);
+                self.parts.queue.counters().held(signal, items);
                 place.leave();
             }
             None => self.parts.queue.drop_items(signal, Loss::ShuttingDown, items),
         }
     }
 
-    /// The form in which a request is kept: as it came where it is sent so.
+    /// Returns the form in which a request is stored: as received if it is sent so.
     fn body<'a>(&self, passing: &Passing<'a>) -> KeptBody<'a> {
         let Passing { raw, request, .. } = *passing;
         let is_packed = match raw.compression {
@@ -223,7 +224,7 @@ impl RunningForward {
     }
 }
 
-/// A forward that is to end.
+/// Forward that is shutting down.
 pub(super) struct ForwardEnd {
     pub(super) queue: Arc<ForwardQueue>,
     holding: Vec<JoinHandle<()>>,
@@ -231,16 +232,17 @@ pub(super) struct ForwardEnd {
 }
 
 impl ForwardEnd {
-    /// Lets go of what is held until it is judged; then the queue takes nothing more.
+    /// Ends the sampling of held requests; then the queue takes nothing more.
     pub(super) async fn end_holding(&mut self) {
         for holding in self.holding.drain(..) {
-            // Its parcels are bounded, and it waits for nobody.
+            // Its parcels are bounded, and it waits for no one.
             let _ = holding.await;
         }
         self.queue.memory.closing.cancel();
     }
 
-    /// Sends what is queued until there is no more time, and gives up the rest; whether there was.
+    /// Sends the queue until `no_more_time`, then gives up the rest; returns true if it ended in
+    /// time.
     pub(super) async fn end_until(
         self,
         no_more_time: Pin<&mut impl Future<Output = ()>>,
@@ -255,7 +257,7 @@ impl ForwardEnd {
             }
         }
         self.queue.given_up.cancel();
-        // A task that panicked has settled what waited, which counts it.
+        // A panicked task has settled the queued requests, and so counted them.
         let _ = sending.await;
         false
     }

@@ -1,4 +1,4 @@
-//! Sends one request to one backend, until it is taken or given up.
+//! Delivery of requests to one backend, with retries until accepted or given up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,37 +8,37 @@ use tokio::sync::{Mutex, watch};
 
 use super::memory::ForwardMemory;
 use super::parcel::{ForwardParcel, HeldBody, Load};
-use super::passed::ReadBack;
+use super::progress::ReadBack;
 use super::select::{WantedTraces, only};
 use crate::counters::Loss;
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal, json};
 use spanscore_net::client::retry::{RetrySettings, retry_until};
 use spanscore_net::client::{Client, Compression, ExportOutcome, SendError};
 
-/// Bodies up to this size are packed in place; larger ones beside the network's tasks, as all that
-/// come compressed and must not stay so: what comes out of them is not known.
+/// Largest body compressed on a network thread, bytes. Larger ones go to blocking threads, as do
+/// compressed ones that must be recompressed, since their decompressed size is unknown.
 const PACK_IN_PLACE_BYTES_MAX: usize = 64 << 10;
-/// Largest body that is unpacked: what was received was within its limits already.
+/// Largest decompressed body, bytes; the received one was within its limits already.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 
-/// Waits for a record that cannot be read, before it is given up.
+/// Waits between reads of a record that cannot be read, before it is given up.
 const READ_WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
-/// A body that can be sent.
+/// Body in the form in which it is sent.
 struct ReadyBody {
     bytes: Bytes,
     is_json: bool,
 }
 
-/// Way of requests to one backend: client, compression and retries.
-pub(super) struct ForwardWay {
+/// Client of one backend with compression and retries.
+pub(super) struct ForwardRoute {
     pub(super) client: Client,
     pub(super) compression: Compression,
     pub(super) retries: RetrySettings,
 }
 
-impl ForwardWay {
-    /// A body that was made ready for this way, to be made ready for another one.
+impl ForwardRoute {
+    /// Returns a body in this client's form as input for another client.
     fn raw(&self, ready: ReadyBody) -> RawBody {
         let compression = match self.compression {
             // Over gRPC the connection compresses.
@@ -51,37 +51,37 @@ impl ForwardWay {
     }
 }
 
-/// Sends the requests of one forward, each by the way of that time.
+/// Sender of one forward's requests, each by the current client.
 pub(super) struct ForwardSender {
     memory: Arc<ForwardMemory>,
-    way: watch::Sender<Arc<ForwardWay>>,
+    route: watch::Sender<Arc<ForwardRoute>>,
     log: Option<Arc<dyn ReadBack>>,
-    /// One request at a time is read from the log beyond the memory of the forward.
+    /// Limits reads from the log beyond the forward's memory to one at a time.
     beyond: Mutex<()>,
 }
 
 impl ForwardSender {
     pub(super) fn new(
         memory: Arc<ForwardMemory>,
-        way: ForwardWay,
+        route: ForwardRoute,
         log: Option<Arc<dyn ReadBack>>,
     ) -> Self {
-        let (way, _) = watch::channel(Arc::new(way));
-        Self { memory, way, log, beyond: Mutex::default() }
+        let (route, _) = watch::channel(Arc::new(route));
+        Self { memory, route, log, beyond: Mutex::default() }
     }
 
-    /// Sends by another way from now on, also what has been tried in vain. What is under way has
-    /// some seconds to arrive, and is sent again where nothing says that it did.
-    pub(super) fn change(&self, way: ForwardWay) {
-        self.way.send_replace(Arc::new(way));
+    /// Replaces the client, also for requests that have failed. Requests in flight have some
+    /// seconds to arrive, and are sent again unless their arrival is confirmed.
+    pub(super) fn change(&self, route: ForwardRoute) {
+        self.route.send_replace(Arc::new(route));
     }
 
-    /// Returns true if there is a log that requests are read from again.
+    /// Returns true if there is a log to read requests from.
     pub(super) fn has_log(&self) -> bool {
         self.log.is_some()
     }
 
-    /// Sends a request and counts what became of it.
+    /// Sends a request and counts its outcome.
     pub(super) async fn deliver(&self, mut parcel: ForwardParcel) {
         let mut room = None;
         let mut beyond = None;
@@ -92,23 +92,24 @@ impl ForwardSender {
                 room = Some(self.memory.room_beyond(bytes));
             }
         }
-        let mut ways = self.way.subscribe();
-        let mut way = Arc::clone(&ways.borrow_and_update());
-        let mut ready = match self.ready(&parcel, &way).await {
+        let mut routes = self.route.subscribe();
+        let mut route = Arc::clone(&routes.borrow_and_update());
+        let mut ready = match self.ready(&parcel, &route).await {
             Ok(Some(ready)) => ready,
-            // None of its traces is there any more, which nothing else says.
+            // None of its traces is left in it, and nothing else reports that.
             Ok(None) => return parcel.sent(0),
             Err(reason) => return parcel.lost(reason),
         };
         parcel.unload();
         let sent = loop {
-            let (sent, unsent) = self.send(parcel.signal, ready, (&way, &mut ways)).await;
+            let (sent, unsent) = self.send(parcel.signal, ready, (&route, &mut routes)).await;
             if let Some(sent) = sent {
                 break sent;
             }
-            let raw = way.raw(unsent);
-            way = Arc::clone(&ways.borrow_and_update());
-            let packing = Packing { way: Arc::clone(&way), signal: parcel.signal, wanted: None };
+            let raw = route.raw(unsent);
+            route = Arc::clone(&routes.borrow_and_update());
+            let packing =
+                Packing { route: Arc::clone(&route), signal: parcel.signal, wanted: None };
             ready = match blocking(move || packing.pack(raw)).await {
                 Ok(Some(ready)) => ready,
                 Ok(None) => return parcel.lost(Loss::Fault),
@@ -116,9 +117,9 @@ impl ForwardSender {
             };
         };
         if let Err(error) = &sent
-            && self.memory.books.losses.may_log()
+            && self.memory.counters.losses.may_log()
         {
-            tracing::warn!(forward = %self.memory.books.name, error = error.text(),
+            tracing::warn!(forward = %self.memory.counters.name, error = error.text(),
                 "failed to pass on what was received, gave up");
         }
         match sent {
@@ -129,32 +130,31 @@ impl ForwardSender {
         drop((room, beyond));
     }
 
-    /// Sends by one way until that is another one: then nothing says that it arrived. Gives the
-    /// body back.
+    /// Sends by one client until it is replaced: then arrival is unknown. Returns the body.
     async fn send(
         &self,
         signal: Signal,
         ready: ReadyBody,
-        (way, ways): (&ForwardWay, &mut watch::Receiver<Arc<ForwardWay>>),
+        (route, routes): (&ForwardRoute, &mut watch::Receiver<Arc<ForwardRoute>>),
     ) -> (Option<Result<u64, SendError>>, ReadyBody) {
-        let attempt = || self.attempt(signal, &ready, &way.client);
+        let attempt = || self.attempt(signal, &ready, &route.client);
         let failed = |error: &str, wait| {
             self.memory.failed();
-            if self.memory.books.trouble.may_log() {
-                tracing::warn!(forward = %self.memory.books.name, error, ?wait,
+            if self.memory.counters.trouble.may_log() {
+                tracing::warn!(forward = %self.memory.counters.name, error, ?wait,
                     "failed to pass on what was received, trying again");
             }
         };
         let changed = async {
-            if ways.changed().await.is_err() {
+            if routes.changed().await.is_err() {
                 std::future::pending().await
             }
         };
-        let sent = retry_until(&way.retries, attempt, failed, changed).await;
+        let sent = retry_until(&route.retries, attempt, failed, changed).await;
         (sent, ready)
     }
 
-    /// Sends once; how many items were rejected.
+    /// Sends once; returns the number of rejected items.
     async fn attempt(
         &self,
         signal: Signal,
@@ -172,22 +172,22 @@ impl ForwardSender {
             self.memory.answered();
         }
         let ExportOutcome { rejected, message } = sent?;
-        if (rejected > 0 || !message.is_empty()) && self.memory.books.partly.may_log() {
-            tracing::warn!(forward = %self.memory.books.name, rejected, message,
+        if (rejected > 0 || !message.is_empty()) && self.memory.counters.partly.may_log() {
+            tracing::warn!(forward = %self.memory.counters.name, rejected, message,
                 "the backend took a request only in part, or with a warning");
         }
         Ok(rejected)
     }
 
-    /// The body as it is sent; `None` where nothing of it is wanted.
+    /// Returns the body to send; `None` if it has no wanted items.
     async fn ready(
         &self,
         parcel: &ForwardParcel,
-        way: &Arc<ForwardWay>,
+        route: &Arc<ForwardRoute>,
     ) -> Result<Option<ReadyBody>, Loss> {
         let signal = parcel.signal;
         let wanted = parcel.wanted.clone();
-        let packing = Packing { way: Arc::clone(way), signal, wanted };
+        let packing = Packing { route: Arc::clone(route), signal, wanted };
         match &parcel.load {
             Load::Held(HeldBody { bytes, coding, is_json, .. }) => {
                 let raw = RawBody { bytes: bytes.clone(), compression: *coding, is_json: *is_json };
@@ -208,7 +208,7 @@ impl ForwardSender {
         }
     }
 
-    /// Reads a body from the log; what has just been appended may not have been written yet.
+    /// Reads a body from the log; a recent append may not be written yet.
     async fn read_back(&self, log: Arc<dyn ReadBack>, position: u64) -> Result<RawBody, Loss> {
         let mut waits = READ_WAITS.iter();
         loop {
@@ -218,7 +218,7 @@ impl ForwardSender {
                 (Ok((_, raw)), _) => return Ok(raw),
                 (Err(_), Some(wait)) => tokio::time::sleep(*wait).await,
                 (Err(error), None) => {
-                    tracing::warn!(forward = %self.memory.books.name, position, error,
+                    tracing::warn!(forward = %self.memory.counters.name, position, error,
                         "a request cannot be read from the log again");
                     return Err(Loss::Unreadable);
                 }
@@ -233,34 +233,34 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(Loss::Fault))
 }
 
-/// Makes of what came what is sent.
+/// Conversion of a received body to the form in which it is sent.
 struct Packing {
-    way: Arc<ForwardWay>,
+    route: Arc<ForwardRoute>,
     signal: Signal,
     wanted: Option<WantedTraces>,
 }
 
 impl Packing {
-    /// Returns true if packing a body takes no more time than a task of the network may.
+    /// Returns true if converting a body is short enough for a network thread.
     fn is_quick(&self, raw: &RawBody) -> bool {
         let is_small = raw.compression.is_none() && raw.bytes.len() <= PACK_IN_PLACE_BYTES_MAX;
-        is_small || self.stays(raw)
+        is_small || self.is_unchanged(raw)
     }
 
     /// Returns true if a body is sent as JSON.
     fn keeps_json(&self, raw: &RawBody) -> bool {
-        raw.is_json && self.way.client.takes_bodies() && self.wanted.is_none()
+        raw.is_json && self.route.client.takes_bodies() && self.wanted.is_none()
     }
 
-    /// Returns true if a body is sent as it came.
-    fn stays(&self, raw: &RawBody) -> bool {
+    /// Returns true if a body is sent unchanged.
+    fn is_unchanged(&self, raw: &RawBody) -> bool {
         let is_whole = self.wanted.is_none() && raw.is_json == self.keeps_json(raw);
-        is_whole && is_packed(&self.way, raw.compression)
+        is_whole && can_send_unchanged(&self.route, raw.compression)
     }
 
     fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, Loss> {
         let keeps_json = self.keeps_json(&raw);
-        if self.stays(&raw) {
+        if self.is_unchanged(&raw) {
             return Ok(Some(ReadyBody { bytes: raw.bytes, is_json: keeps_json }));
         }
         let mut body = if keeps_json { unpack(&raw)? } else { protobuf(self.signal, &raw)? };
@@ -268,23 +268,23 @@ impl Packing {
             let Some(part) = only(self.signal, &body, wanted) else { return Ok(None) };
             body = part.into();
         }
-        Ok(Some(ReadyBody { bytes: self.way.client.prepare(body), is_json: keeps_json }))
+        Ok(Some(ReadyBody { bytes: self.route.client.prepare(body), is_json: keeps_json }))
     }
 }
 
-/// Returns true if a body that came so compressed can be sent as it is.
-fn is_packed(way: &ForwardWay, coding: Option<ContentCoding>) -> bool {
-    let wanted = way.compression;
+/// Returns true if a body with this compression can be sent unchanged.
+fn can_send_unchanged(route: &ForwardRoute, coding: Option<ContentCoding>) -> bool {
+    let wanted = route.compression;
     let same = match coding {
         Some(ContentCoding::Gzip) => wanted == Compression::Gzip,
         Some(ContentCoding::Zstd) => wanted == Compression::Zstd,
         Some(ContentCoding::Deflate) => false,
         None => wanted == Compression::None,
     };
-    same && way.client.takes_bodies()
+    same && route.client.takes_bodies()
 }
 
-/// The request of a body, in protobuf.
+/// Returns the body's request as protobuf.
 pub(super) fn protobuf(signal: Signal, raw: &RawBody) -> Result<Bytes, Loss> {
     let body = unpack(raw)?;
     if !raw.is_json {

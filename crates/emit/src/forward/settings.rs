@@ -1,4 +1,4 @@
-//! The `forward:` map that a user writes: backends that get what was received.
+//! Settings of the `forward:` map: backends that receive accepted requests.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use spanscore_net::client::Connection;
 use spanscore_net::client::retry::RetrySettings;
 use spanscore_net::client::{ClientSettings, Compression, Protocol, TlsSettings};
 
-/// Most backends that one process forwards to; each has a queue of its own.
+/// Limit on forwards of one process; each has a queue.
 const FORWARDS_MAX: usize = 16;
 
-/// The kinds, with the other word for each.
+/// Kinds of forwards: name, alias and description.
 pub const FORWARD_KINDS: [(&str, &str, &str); 2] = [
     ("otlp_grpc", "otlp", "Passes received requests on to an OTLP backend over gRPC."),
     ("otlp_http", "otlphttp", "Passes received requests on to an OTLP backend over HTTP."),
@@ -33,7 +33,7 @@ pub struct ForwardSettings {
 }
 
 impl ForwardSettings {
-    /// Bytes that its queue may hold, where its settings say so.
+    /// Returns the bytes that its queue may hold, if its settings limit them.
     pub fn queue_bytes(&self) -> Option<usize> {
         let queue = &self.backend.sending_queue;
         queue.queue_size.filter(|_| queue.enabled)
@@ -56,7 +56,7 @@ impl ForwardSettings {
         port == own_port && port != "0" && is_same
     }
 
-    /// Returns the settings of a client for the backend; the error is one of the headers.
+    /// Returns the settings of a client for the backend; an error is about the headers.
     pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
         self.backend.client(self.protocol)
     }
@@ -97,7 +97,7 @@ pub(super) struct ForwardBackendSettings {
 }
 
 impl ForwardBackendSettings {
-    /// Checks the settings; an error comes with the key that it is under.
+    /// Checks the settings; an error comes with the key that it is about.
     fn check(&self, protocol: Protocol) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         self.connection(protocol).check()?;
@@ -126,7 +126,7 @@ impl ForwardBackendSettings {
         Connection { protocol, endpoint, headers, compression, timeout, tls }
     }
 
-    /// Returns true if a signal is passed on.
+    /// Returns true if a signal is forwarded.
     pub(super) fn has(&self, signal: Signal) -> bool {
         self.signals.iter().any(|own| own.signal() == signal)
     }
@@ -195,7 +195,7 @@ pub(super) enum ForwardSizer {
     Bytes,
 }
 
-/// The schema of one backend's settings.
+/// Returns the schema of one backend's settings.
 pub fn forward_schema() -> Schema {
     schemars::schema_for!(ForwardBackendSettings)
 }

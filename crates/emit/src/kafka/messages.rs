@@ -1,4 +1,4 @@
-//! Messages of a batch: one for each trace in OTLP, one for each evaluation in JSON.
+//! Messages of a batch: one per trace in OTLP, one per evaluation in JSON.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hashbrown::HashMap;
@@ -15,7 +15,7 @@ use spanscore_base::model::{Evaluation, TraceId};
 use spanscore_base::otlp::Signal;
 use spanscore_kafka::{Message, key_of};
 
-/// Message with the evaluations that it holds.
+/// Message with its evaluations.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outgoing {
     trace_id: TraceId,
@@ -25,12 +25,12 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Returns it as the producer takes it.
+    /// Returns it in the producer's form.
     pub(super) fn message(&self) -> Message {
         Message { key: key_of(self.trace_id), headers: Vec::new(), payload: self.payload.clone() }
     }
 
-    /// Returns its halves; `None` if it holds a single evaluation.
+    /// Returns its halves; `None` for a single evaluation.
     pub(super) fn halves(&self) -> Option<[Self; 2]> {
         if self.count < 2 || self.encoding != KafkaEncoding::OtlpProto {
             return None;
@@ -90,8 +90,8 @@ fn otlp<'a>(all: impl Iterator<Item = &'a Evaluation>, content: bool) -> Vec<Out
     traces.into_iter().map(message).collect()
 }
 
-/// Encodes messages for the overflow on disk: of each its encoding, trace, count and length, then
-/// itself.
+/// Encodes messages for the overflow on disk: each with its encoding, trace, count and length in
+/// front.
 pub(super) fn pack(batch: &EvaluationBatch, messages: &[Outgoing]) -> Parcel {
     let mut payload = BytesMut::new();
     for message in messages {
@@ -134,7 +134,7 @@ mod tests {
     use crate::otlp::testing;
     use spanscore_base::model::Target;
 
-    /// Returns evaluations of two traces in turns.
+    /// Returns evaluations that alternate between two traces.
     fn batch(count: u8) -> EvaluationBatch {
         let mut all = testing::evaluations(count);
         for evaluation in all.iter_mut().skip(1).step_by(2) {

@@ -1,7 +1,7 @@
-//! The `kafka` exporter: evaluations as messages to a topic, keyed by the trace's id.
+//! The `kafka` exporter: evaluations as messages to a topic, keyed by trace id.
 //!
-//! A batch becomes messages ([`messages`]), which are sent together and tried again one by one
-//! ([`sender`]) until the brokers have them, refuse them for good, or time is out.
+//! A batch becomes messages ([`messages`]), which are sent together and retried one by one
+//! ([`sender`]) until they are accepted, permanently refused, or out of time.
 
 mod messages;
 mod sender;
@@ -16,7 +16,7 @@ use settings::KafkaExporterSettings;
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_kafka::Producer;
 
-/// `kafka`.
+/// Kind `kafka`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
     name: "kafka",
     aliases: &[],

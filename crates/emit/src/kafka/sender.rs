@@ -1,5 +1,4 @@
-//! Consumer of the exporter's queue: sends messages until the brokers have them, and accounts for
-//! the outcome.
+//! Consumer of the exporter's queue: sends messages until accepted, and counts the outcome.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ pub(super) struct KafkaSender {
     name: Arc<str>,
     producer: Producer,
     filter: ContentFilter,
-    /// Form of messages, and if they show content.
+    /// Encoding of messages, and true if they show content.
     form: (KafkaEncoding, bool),
     retries: RetrySettings,
     dead_letters: DeadLetters,
@@ -28,9 +27,9 @@ pub(super) struct KafkaSender {
     losses: LogLimiter,
 }
 
-/// Messages to try again, and the reason if they have to wait.
+/// Messages to retry, and the error if they must wait.
 #[derive(Default)]
-struct Again {
+struct RetryMessages {
     messages: Vec<Outgoing>,
     error: Option<ProduceError>,
 }
@@ -61,7 +60,7 @@ impl KafkaSender {
         self.filter.make(batch, move |filter, batch| messages::of_batch(filter, batch, form)).await
     }
 
-    /// Sends messages until each is taken, refused for good, or out of time.
+    /// Sends messages until each is accepted, permanently refused, or out of time.
     async fn send(&self, mut messages: Vec<Outgoing>) -> Delivery {
         let mut delivery = Delivery::default();
         let mut retries = Retries::new(&self.retries);
@@ -74,7 +73,7 @@ impl KafkaSender {
             let Some(error) = again.error else { continue };
             let Some(wait) = retries.next(None, chance()) else {
                 let lost = messages.iter().map(|it| u64::from(it.count)).sum();
-                self.tell_of_loss(&error, lost);
+                self.log_loss(&error, lost);
                 delivery.add(Delivery { sent: 0, lost: vec![(Loss::RetriesExhausted, lost)] });
                 return delivery;
             };
@@ -86,11 +85,11 @@ impl KafkaSender {
         }
     }
 
-    /// Sends messages once. Those that are too large are halved while they can be.
-    async fn try_once(&self, messages: Vec<Outgoing>, delivery: &mut Delivery) -> Again {
+    /// Sends messages once. Messages that are too large are halved if possible.
+    async fn try_once(&self, messages: Vec<Outgoing>, delivery: &mut Delivery) -> RetryMessages {
         let produced: Vec<_> = messages.iter().map(Outgoing::message).collect();
         let outcomes = self.producer.send_all(&produced).await;
-        let mut again = Again::default();
+        let mut again = RetryMessages::default();
         for (outgoing, outcome) in messages.into_iter().zip(outcomes) {
             match outcome {
                 Ok(()) => delivery.sent += u64::from(outgoing.count),
@@ -107,11 +106,10 @@ impl KafkaSender {
         again
     }
 
-    /// Gives up a message that the brokers never take: it goes to the dead letters where it is
-    /// OTLP.
+    /// Gives up a permanently refused message: an OTLP one goes to the dead letters.
     async fn give_up(&self, outgoing: &Outgoing, error: &ProduceError) -> Delivery {
         let count = u64::from(outgoing.count);
-        self.tell_of_loss(error, count);
+        self.log_loss(error, count);
         let is_otlp = outgoing.encoding == KafkaEncoding::OtlpProto;
         let is_kept = is_otlp && {
             let reason = error.to_string();
@@ -125,7 +123,7 @@ impl KafkaSender {
         Delivery { sent: 0, lost: vec![(loss, count)] }
     }
 
-    fn tell_of_loss(&self, error: &ProduceError, evaluations: u64) {
+    fn log_loss(&self, error: &ProduceError, evaluations: u64) {
         if self.losses.may_log() {
             tracing::warn!(exporter = %self.name, %error, evaluations,
                 "failed to export evaluations, gave up");

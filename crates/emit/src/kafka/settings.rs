@@ -54,7 +54,7 @@ pub(crate) struct KafkaExporterSettings {
 }
 
 impl KafkaExporterSettings {
-    /// Checks the settings; the error comes with the key that it stands under.
+    /// Checks the settings; an error comes with the key that it is about.
     pub(super) fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         check_topic(&self.cluster(), &self.topic, self.timeout, &self.producer)?;
         self.sending_queue.check().map_err(|text| ("sending_queue", SettingsError::new(text)))?;
@@ -62,7 +62,7 @@ impl KafkaExporterSettings {
         text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
     }
 
-    /// Returns the connection to the brokers.
+    /// Returns the connection settings of the cluster.
     pub(super) fn cluster(&self) -> ClusterSettings {
         let Self { brokers, client_id, tls, auth, .. } = self.clone();
         ClusterSettings { brokers, client_id, tls, auth }

@@ -1,9 +1,9 @@
-//! The `langfuse` exporter: scores of Langfuse, as `score-create` events of
-//! `POST /api/public/ingestion`. A score replaces an earlier one with its id. Langfuse knows traces
-//! and observations that came over OTLP by their OpenTelemetry ids.
+//! The `langfuse` exporter: scores of Langfuse, as `score-create` events of `POST
+//! /api/public/ingestion`. A score replaces an earlier one with its id. Langfuse keeps the
+//! OpenTelemetry ids of traces and observations received over OTLP.
 //!
-//! An evaluation without a score is sent as a categorical score under another name,
-//! `{evaluator}.outcome`: a number would be a pass or a fail.
+//! An evaluation without a score becomes a categorical score named `{evaluator}.outcome`, since any
+//! number would mean a pass or a fail.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::settings::ExporterKind;
 use spanscore_base::model::Level;
 use spanscore_base::settings::{Address, Secret, SettingsError};
 
-/// `langfuse`.
+/// Kind `langfuse`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
     name: "langfuse",
     aliases: &[],
@@ -30,7 +30,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     read: |node| exporter(node, |_: LangfuseAccount| LangfuseScores),
 };
 
-/// Project in Langfuse.
+/// Langfuse project.
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct LangfuseAccount {
@@ -44,7 +44,7 @@ struct LangfuseAccount {
 }
 
 impl NativeAccount for LangfuseAccount {
-    /// Returns the keys as a header of basic authentication.
+    /// Returns the address, and the keys as a basic authentication header.
     fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError> {
         let secret = self.secret_key.as_ref().map_or("", |secret| secret.0.as_str());
         if self.public_key.is_empty() || secret.is_empty() {
@@ -94,8 +94,8 @@ fn event(score: &NativeScore<'_>) -> Json {
         None => (json!(score.label), "CATEGORICAL"),
     };
     json!({
-        // Id of the event, not of the score: a new one for each revision, so that none is taken
-        // for a repetition.
+        // Id of the event, not of the score: each revision needs a new one, or it counts as a
+        // duplicate.
         "id": format!("{}-{}", evaluation.id, evaluation.revision),
         "type": "score-create",
         "timestamp": time.to_string(),

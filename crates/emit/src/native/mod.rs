@@ -1,9 +1,9 @@
-//! Exporters of native scores: annotations and scores on the judged spans, in the form in which a
-//! backend shows its own, instead of spans beside them.
+//! Exporters of native scores: annotations and scores on the judged spans, in the form that a
+//! backend displays as its own.
 //!
-//! Every score has a name (or id) that its evaluator and its span determine, so that a later
-//! revision, or the same evaluation sent twice, replaces it. A backend is a [`NativeBackend`]: it
-//! builds the requests, and counts the scores that an answer refuses.
+//! Each score has a name or id determined by its evaluator and span, so that a revision or a
+//! repetition replaces it. A [`NativeBackend`] builds the requests, and counts the scores that a
+//! response refuses.
 
 pub(super) mod langfuse;
 pub(super) mod opik;
@@ -37,10 +37,10 @@ use spanscore_net::client::SendError;
 use spanscore_net::client::retry::{RetrySettings, retry};
 use spanscore_net::client::{Compression, JsonClient, Protocol, TlsSettings};
 
-/// Most scores in one request.
+/// Limit on scores in one request.
 const SCORES_MAX: usize = 200;
 
-/// Sending settings that all native backends share.
+/// Delivery settings shared by all native backends.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct NativeSending {
@@ -76,16 +76,16 @@ struct NativeSettings {
     sending: NativeSending,
 }
 
-/// Account settings of one backend: its server, and the credentials for it.
+/// Account settings of one backend: server and credentials.
 trait NativeAccount: DeserializeOwned + JsonSchema {
     /// Returns the address of the server, and the headers of every request.
     ///
     /// # Errors
-    /// A setting that is missing.
+    /// A missing setting.
     fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError>;
 }
 
-/// Returns the schema of an exporter: the settings of the backend and the shared ones.
+/// Returns the schema of an exporter: the backend's settings and the shared ones.
 fn schema<A: NativeAccount>() -> Schema {
     schema_of_both::<A, NativeSending>()
 }
@@ -106,7 +106,7 @@ impl NativeSettings {
         text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
     }
 
-    /// Reads and checks the shared settings, and those of the backend.
+    /// Reads and checks the shared settings and the backend's.
     fn read<A: NativeAccount>(node: &Node) -> Result<(Self, A), SettingsError> {
         let (account, sending): (A, NativeSending) = node.read_both()?;
         let (endpoint, headers) = account.server()?;
@@ -115,7 +115,7 @@ impl NativeSettings {
         Ok((settings, account))
     }
 
-    /// Starts an exporter to a backend.
+    /// Starts an exporter for a backend.
     fn start<B: NativeBackend>(
         &self,
         starting: &mut Starting<'_>,
@@ -138,7 +138,7 @@ impl NativeSettings {
     }
 }
 
-/// Exporter to one backend.
+/// Exporter for one backend.
 #[derive(Debug)]
 struct NativeExporter<B> {
     settings: NativeSettings,
@@ -156,7 +156,7 @@ impl<B: NativeBackend> Exporter for NativeExporter<B> {
     }
 }
 
-/// Reads and checks the settings of an exporter, whose backend is made of its account's.
+/// Reads and checks the settings of an exporter, and builds its backend from its account.
 fn exporter<A: NativeAccount, B: NativeBackend>(
     node: &Node,
     backend: impl FnOnce(A) -> B,
@@ -165,12 +165,12 @@ fn exporter<A: NativeAccount, B: NativeBackend>(
     Ok(Arc::new(NativeExporter { settings, backend: backend(account) }))
 }
 
-/// Score in the form for a backend.
+/// Score as input of a backend.
 struct NativeScore<'a> {
     evaluation: &'a Evaluation,
     /// `pass`, `fail`, `not_evaluable` or `failed`.
     label: &'a str,
-    /// Value of the score; `None` if nothing was scored: neither a pass nor a fail.
+    /// Value of the score; `None` without a score, which is neither a pass nor a fail.
     value: Option<f64>,
     explanation: String,
 }
@@ -191,7 +191,7 @@ impl<'a> NativeScore<'a> {
     }
 }
 
-/// Request to a backend's API.
+/// Request of a backend's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NativeRequest {
     method: Method,
@@ -216,7 +216,7 @@ impl NativeRequest {
         Parcel { count: self.count, payload: payload.freeze() }
     }
 
-    /// Decodes it from the overflow on disk; `None` if it is damaged.
+    /// Decodes it from the overflow on disk; `None` if damaged.
     fn from_parcel(parcel: &Parcel) -> Option<Self> {
         let end = memchr::memchr(b'\n', &parcel.payload)?;
         let (method, path) = std::str::from_utf8(&parcel.payload[..end]).ok()?.split_once(' ')?;
@@ -228,16 +228,16 @@ impl NativeRequest {
 
 /// API of one backend.
 trait NativeBackend: Clone + Debug + Send + Sync + 'static {
-    /// Builds the requests for some scores, which hold all of them.
+    /// Builds requests that together contain all the scores.
     fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest>;
 
-    /// Returns the number of scores that an answer reports as refused.
+    /// Returns the number of scores that a response reports as refused.
     fn refused(&self, _answer: &[u8]) -> u64 {
         0
     }
 }
 
-/// Consumer of the queue: sends scores to the backend.
+/// Consumer of the queue, which sends scores to the backend.
 struct NativeSender<B> {
     name: Arc<str>,
     client: JsonClient,
@@ -289,7 +289,7 @@ impl<B: NativeBackend> NativeSender<B> {
     }
 }
 
-/// Builds the requests for some evaluations as they may be shown.
+/// Builds the requests for some filtered evaluations.
 fn requests<'e, B: NativeBackend>(
     backend: &B,
     filter: &ContentFilter,

@@ -2,11 +2,10 @@
 //! `/v1/private/traces/feedback-scores` and `.../spans/feedback-scores`. A score replaces an
 //! earlier one of its name on the same trace or span.
 //!
-//! Opik gives traces and spans that come over OTLP new ids, UUIDs of version 7: the first 48 bits
-//! are a time, the rest is of a hash of OpenTelemetry's id. The time is that of the earliest span
-//! in the first request of the trace, in milliseconds. We know the earliest span of the whole
-//! trace, so the ids are right if that was in the first request: always if a trace is sent as a
-//! whole.
+//! Opik gives new ids to traces and spans received over OTLP, UUIDs of version 7: the first 48 bits
+//! are a time, the rest a hash of the OpenTelemetry id. The time is the start of the earliest span
+//! in the trace's first request, milliseconds. We know the earliest span of the whole trace, so the
+//! ids are right if the first request had it, as always for a trace sent at once.
 //!
 //! Source: `OpenTelemetryMapper` and `OpenTelemetryService` of Opik's server; `FeedbackScoreBatch`
 //! of its API description.
@@ -26,7 +25,7 @@ use crate::settings::ExporterKind;
 use spanscore_base::model::Level;
 use spanscore_base::settings::{Address, Secret, SettingsError};
 
-/// `opik`.
+/// Kind `opik`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
     name: "opik",
     aliases: &[],
@@ -36,7 +35,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     read: |node| exporter(node, |OpikAccount { project_name, .. }| OpikScores { project_name }),
 };
 
-/// Project in Opik.
+/// Opik project.
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct OpikAccount {
@@ -53,7 +52,7 @@ struct OpikAccount {
 }
 
 impl NativeAccount for OpikAccount {
-    /// Returns the key and the workspace as headers.
+    /// Returns the address, and the key and workspace as headers.
     fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError> {
         let key = self.api_key.clone().map(|key| ("authorization".to_owned(), key));
         let workspace = self.workspace.clone();
@@ -103,7 +102,7 @@ impl OpikScores {
             "reason": score.explanation,
         });
         if score.value.is_none() {
-            // Opik requires a number: under another name it is neither a pass nor a fail.
+            // Opik requires a number; under another name it means neither a pass nor a fail.
             item["name"] = json!(format!("{name}.outcome"));
             item["category_name"] = json!(score.label);
         }

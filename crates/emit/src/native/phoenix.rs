@@ -1,6 +1,6 @@
 //! The `phoenix` exporter: span annotations of Arize Phoenix, `POST /v1/span_annotations` of its
-//! REST API. An annotation has a name, an annotator and an identifier; it replaces an earlier one
-//! with the same name and identifier on the same span.
+//! REST API. An annotation replaces an earlier one with the same name and identifier on the same
+//! span.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, exporter, 
 use crate::settings::ExporterKind;
 use spanscore_base::settings::{Address, Secret, SettingsError};
 
-/// `phoenix`.
+/// Kind `phoenix`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
     name: "phoenix",
     aliases: &[],
@@ -23,7 +23,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     read: |node| exporter(node, |_: PhoenixServer| Annotations),
 };
 
-/// Server of Phoenix.
+/// Phoenix server.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct PhoenixServer {
@@ -39,7 +39,7 @@ impl NativeAccount for PhoenixServer {
     }
 }
 
-/// Identifier that tells our annotations from those of others with the same name.
+/// Identifier that distinguishes our annotations from others of the same name.
 const IDENTIFIER: &str = "spanscore";
 
 #[derive(Clone, Debug)]

@@ -60,7 +60,7 @@ fn langfuse_gets_scores_that_a_revision_replaces() {
 
 #[test]
 fn opik_gets_scores_under_the_ids_that_it_gives_traces_and_spans() {
-    // The ids were made with uuid and SHA-256 of another language.
+    // The expected ids were made with a UUID library and SHA-256 in another language.
     assert_eq!(opik_id(b"0123456789abcdef", 0), "00000000-0000-7f9f-9111-f7b27a781f1f");
     let mut call = sample::scored(0.5);
     let evaluator = EvaluatorInfo { level: Level::Call, ..EvaluatorInfo::default() };
@@ -89,7 +89,7 @@ fn opik_gets_scores_under_the_ids_that_it_gives_traces_and_spans() {
     assert!(failed["name"].as_str().is_some_and(|name| name.ends_with(".outcome")));
 }
 
-/// Evaluations of every kind, on traces and on calls, and one by a judge.
+/// Returns evaluations of every kind, on traces and on calls, and one by a judge.
 fn of_every_kind() -> Vec<Evaluation> {
     let mut call = sample::scored(0.5);
     let evaluator = EvaluatorInfo { level: Level::Call, ..(*call.evaluator).clone() };
@@ -99,7 +99,7 @@ fn of_every_kind() -> Vec<Evaluation> {
     vec![sample::scored(0.25), sample::not_evaluable(), sample::failed(), call, judged]
 }
 
-/// Checks the requests against a reduced description of the server's API.
+/// Checks the requests against an excerpt of the server's API description.
 fn check_described(backend: &impl NativeBackend, name: &str, items: &str) {
     let path = format!("{}/../../tests/fixtures/native/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let description = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -113,7 +113,7 @@ fn check_described(backend: &impl NativeBackend, name: &str, items: &str) {
             let mut body: Json = serde_json::from_slice(&request.body).unwrap();
             let errors: Vec<_> = described.iter_errors(&body).map(|it| it.to_string()).collect();
             assert!(errors.is_empty(), "{name}: {errors:?}: {body}");
-            // The description would tell a key that the server does not know.
+            // The description would reject a key that the server does not know.
             body[items][0]["nmae"] = "x".into();
             assert!(!described.is_valid(&body), "{name}");
         }

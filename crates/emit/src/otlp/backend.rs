@@ -1,4 +1,4 @@
-//! OTLP backend: sends a request with retries until it is taken, refused for good, or out of time.
+//! OTLP backend: sends a request with retries until accepted, permanently refused, or out of time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +25,8 @@ pub(super) struct Backend {
     is_http: bool,
     pub(super) retry: RetrySettings,
     circuit: Arc<CircuitGate>,
-    /// True for each signal (logs, traces) of which it refused a request in all its parts, and has
-    /// taken none since.
+    /// True, by signal (logs, traces), if it refused all parts of a request, and has accepted none
+    /// since.
     refuses_all: [AtomicBool; 2],
     /// Counter of parts of refused requests.
     pub(super) parts: CounterBy,
@@ -36,7 +36,7 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// Prepares a client without connecting. The error names the wrong setting.
+    /// Builds a client without connecting. The error names the wrong setting.
     pub(super) fn new(
         starting: &mut Starting<'_>,
         protocol: Protocol,
@@ -66,8 +66,8 @@ impl Backend {
         })
     }
 
-    /// Sends one encoded request until it is taken or given up; returns the number of rejected
-    /// items. Waits for the circuit while the backend takes nothing.
+    /// Sends an encoded request until it is accepted or given up; returns the number of rejected
+    /// items. Waits while the circuit is open.
     pub(super) async fn send(&self, signal: Signal, request: Vec<u8>) -> Result<u64, SendError> {
         let body = self.client.prepare(request);
         let mut retries = Retries::new(&self.retry);
@@ -89,20 +89,20 @@ impl Backend {
             let Some(wait) = retries.next(error.requested_wait(), chance()) else {
                 return Err(error);
             };
-            self.tell_of_failure(error.text(), wait);
-            // While the circuit is open, its wait replaces this one.
+            self.log_failure(error.text(), wait);
+            // The wait of an open circuit replaces this one.
             if self.circuit.is_closed() {
                 sleep(wait).await;
             }
         }
     }
 
-    /// Returns true if it has taken nothing in several tries, one after another.
+    /// Returns true after several consecutive failures.
     pub(super) fn is_away(&self) -> bool {
         !self.circuit.is_closed()
     }
 
-    /// Waits for the circuit to let a request pass, until a deadline.
+    /// Waits until the circuit admits a request, or until a deadline.
     async fn pass(&self, deadline: Option<Instant>) -> Result<Pass<'_>, SendError> {
         // Without retries a request does not wait for the circuit either.
         if !self.retry.enabled {
@@ -117,7 +117,7 @@ impl Backend {
         }
     }
 
-    /// Sends one encoded request with these retries, past the circuit.
+    /// Sends an encoded request with these retries, bypassing the circuit.
     pub(super) async fn send_within(
         &self,
         signal: Signal,
@@ -126,32 +126,32 @@ impl Backend {
     ) -> Result<u64, SendError> {
         let body = self.client.prepare(request);
         let attempt = || self.attempt(signal, body.clone());
-        let sent = retry(retries, attempt, |error, wait| self.tell_of_failure(error, wait)).await;
+        let sent = retry(retries, attempt, |error, wait| self.log_failure(error, wait)).await;
         if let Err(error) = &sent {
-            self.tell_of_loss(signal, error);
+            self.log_loss(signal, error);
         }
         sent
     }
 
-    /// Returns true if it has refused a request in all its parts, so that others need not be split.
+    /// Returns true if it has refused all parts of a request, so that others need no split.
     pub(super) fn refuses_all(&self, signal: Signal) -> bool {
         self.refuses_all[place(signal)].load(Ordering::Relaxed)
     }
 
-    /// Sets if it refuses all of a signal.
+    /// Sets the refusal of all of a signal.
     pub(super) fn note_refuses_all(&self, signal: Signal, refuses_all: bool) {
         self.refuses_all[place(signal)].store(refuses_all, Ordering::Relaxed);
     }
 
-    fn tell_of_failure(&self, error: &str, wait: std::time::Duration) {
+    fn log_failure(&self, error: &str, wait: std::time::Duration) {
         if self.trouble.may_log() {
             tracing::warn!(exporter = %self.name, error, ?wait,
                 "failed to export evaluations, trying again");
         }
     }
 
-    /// Logs a request that was given up.
-    pub(super) fn tell_of_loss(&self, signal: Signal, error: &SendError) {
+    /// Logs the loss of a request.
+    pub(super) fn log_loss(&self, signal: Signal, error: &SendError) {
         if self.losses.may_log() {
             let help = self.help(signal, error);
             let signal = self.signal(signal);
@@ -160,7 +160,7 @@ impl Backend {
         }
     }
 
-    /// Returns a signal with its destination, in words.
+    /// Describes a signal with its destination.
     pub(super) fn signal(&self, signal: Signal) -> String {
         let (word, path) = match signal {
             Signal::Traces => ("spans", "/v1/traces"),
@@ -171,7 +171,7 @@ impl Backend {
         format!("{word} to {}{path}", self.endpoint)
     }
 
-    /// Returns advice for a signal that is refused.
+    /// Returns advice for a refused signal.
     pub(super) fn help(&self, signal: Signal, error: &SendError) -> &'static str {
         match signal {
             _ if !error.is_refusal() => "`retry_on_failure` says how long it is tried",

@@ -1,7 +1,7 @@
-//! Circuit breaker of an exporter: requests wait at it while their backend takes none.
+//! Circuit breaker of an exporter: requests wait while their backend accepts none.
 //!
-//! A request that is refused for good was answered: the backend is there. Waits grow by the
-//! back-off of `retry_on_failure`, and heed the wait that the backend asks for.
+//! A permanent refusal closes the circuit, since the backend answered. Waits grow by the back-off
+//! of `retry_on_failure`, and respect the backend's requested wait.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use spanscore_net::backoff::{chance, millis};
 use spanscore_net::circuit::{Circuit, CircuitRules, CircuitState};
 use spanscore_net::client::retry::{RetrySettings, heeded};
 
-/// Failures one after another that open the circuit: if only some requests fail, the others go on.
+/// Consecutive failures that open the circuit; with single failures the other requests go on.
 const FAILURES_MAX: u32 = 5;
 
-/// Circuit of a backend, with the requests that wait at it.
+/// Circuit breaker of a backend, with its waiting requests.
 pub(crate) struct CircuitGate {
-    /// Moment since which the circuit counts time.
+    /// Reference time of the circuit.
     born: Instant,
     inner: Mutex<GateState>,
     changed: Notify,
@@ -30,7 +30,7 @@ struct GateState {
 }
 
 impl CircuitGate {
-    /// Creates a closed one; waits grow as the settings say, without end.
+    /// Creates a closed circuit; waits follow the settings, without a time limit.
     pub(super) fn new(retries: &RetrySettings) -> Self {
         let rules = CircuitRules { row: FAILURES_MAX, window: None, waits: retries.backoff() };
         let born = Instant::now();
@@ -38,7 +38,7 @@ impl CircuitGate {
         Self { born, inner: Mutex::new(inner), changed: Notify::new() }
     }
 
-    /// Returns the number for its state in metrics.
+    /// Returns the number of its state in metrics.
     pub(crate) fn state_number(&self) -> u64 {
         match self.inner.lock().circuit.state() {
             CircuitState::Closed => 0,
@@ -47,17 +47,17 @@ impl CircuitGate {
         }
     }
 
-    /// Returns the time since the backend last took a request, or since the start.
+    /// Returns the time since the backend last accepted a request, or since the start.
     pub(crate) fn since_taken(&self) -> Duration {
         self.inner.lock().last_taken.elapsed()
     }
 
-    /// Returns true if all requests pass.
+    /// Returns true if the circuit is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.inner.lock().circuit.state() == CircuitState::Closed
     }
 
-    /// Waits until a request may pass, as one of all or as the probe.
+    /// Waits until a request is admitted, normally or as the probe.
     pub(super) async fn enter(&self) -> Pass<'_> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -81,12 +81,12 @@ impl CircuitGate {
         }
     }
 
-    /// Lets a request pass in any state, for a sender that does not wait.
+    /// Admits a request in any state, for a sender that does not wait.
     pub(super) fn pass_anyway(&self) -> Pass<'_> {
         Pass { gate: self, is_probe: false }
     }
 
-    /// Changes the circuit, and wakes the requests that wait.
+    /// Changes the circuit, and wakes the waiting requests.
     fn change(&self, change: impl FnOnce(&mut GateState)) {
         change(&mut self.inner.lock());
         self.changed.notify_waiters();
@@ -97,27 +97,26 @@ impl CircuitGate {
     }
 }
 
-/// Permit of a request to pass. A probe's permit that is dropped lets the next request probe.
+/// Permit to send one request. Dropping a probe's permit lets the next request probe.
 pub(super) struct Pass<'a> {
     gate: &'a CircuitGate,
     is_probe: bool,
 }
 
 impl Pass<'_> {
-    /// Reports that the backend took the request: closes the circuit.
+    /// Reports acceptance, which closes the circuit.
     pub(super) fn taken(self) {
         self.gate.inner.lock().last_taken = Instant::now();
         self.answered();
     }
 
-    /// Reports that the backend refused the request for good: closes the circuit, since it
-    /// answered.
+    /// Reports a permanent refusal, which closes the circuit, since the backend answered.
     pub(super) fn answered(mut self) {
         self.is_probe = false;
         self.gate.change(|state| state.circuit.close());
     }
 
-    /// Reports that the request failed; `after` is the wait that the backend asks for.
+    /// Reports a failure; `after` is the wait that the backend requests.
     pub(super) fn failed(mut self, after: Option<Duration>) {
         let is_probe = std::mem::take(&mut self.is_probe);
         let now_ms = self.gate.now_ms();
@@ -174,7 +173,7 @@ mod tests {
         assert!(second.is_err());
         probe.failed(Some(Duration::from_secs(20)));
         let started = Instant::now();
-        // A dropped probe lets the next one try at once.
+        // After a dropped probe the next one may try at once.
         drop(circuit.enter().await);
         assert!(started.elapsed() >= Duration::from_secs(20));
         circuit.enter().await.taken();

@@ -1,9 +1,9 @@
 //! Conversion of evaluations to OTLP log events, spans and metrics.
 //!
-//! Each form carries the judged trace's resource and the scope `spanscore`. Ids come from the
+//! Each form has the judged trace's resource and the scope `spanscore`. Ids derive from the
 //! evaluation's id, so a replay gives the same. Names: OpenTelemetry GenAI conventions
 //! (`docs/gen-ai/gen-ai-events.md`), OpenInference (`spec/annotations.md`), and our `spanscore.*`;
-//! all are listed in `docs/output.md`.
+//! `docs/output.md` lists all.
 
 mod attributes;
 mod metrics;
@@ -94,7 +94,7 @@ fn by_resource<T>(
     groups
 }
 
-/// Decodes the resource; one that cannot be decoded keeps its service name.
+/// Decodes the resource; on failure only its service name is kept.
 fn proto_resource(resource: &Resource) -> ProtoResource {
     ProtoResource::decode(resource.encoded.as_slice()).unwrap_or_else(|_| {
         let mut attributes = Attributes::default();
@@ -158,7 +158,7 @@ fn span(evaluation: &Evaluation, options: Options) -> Span {
     span
 }
 
-/// Returns the bytes of an id; empty for the id that stands for none.
+/// Returns the bytes of an id; empty for the null id.
 fn id_bytes(id: SpanId) -> Vec<u8> {
     if id.is_none() { Vec::new() } else { id.0.to_vec() }
 }

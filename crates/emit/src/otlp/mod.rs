@@ -1,10 +1,9 @@
 //! OTLP exporters: evaluations as log events, spans and metrics, over gRPC or HTTP.
 //!
-//! Requests are built and encoded once ([`sender`]), then sent until they are taken, refused for
-//! good, or out of time for retries ([`backend`]). While a backend takes nothing only probes go out
-//! (a circuit breaker, [`circuit`]). A request that is refused for good is bisected until the
-//! refused records stand alone ([`split`]). Records that a backend rejects of a request it took are
-//! counted.
+//! Requests are built and encoded once ([`sender`]), then sent until accepted, permanently refused,
+//! or out of time ([`backend`]). While a backend accepts nothing only probes are sent (a circuit
+//! breaker, [`circuit`]). A permanently refused request is bisected until each refused record is
+//! alone ([`split`]). Records rejected in an accepted request are counted.
 
 mod backend;
 mod circuit;
@@ -29,7 +28,7 @@ use settings::{EvaluationForm, OtlpExporterSettings};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_net::client::Protocol;
 
-/// `otlp_grpc`.
+/// Kind `otlp_grpc`.
 pub(crate) static GRPC: ExporterKind = ExporterKind {
     name: "otlp_grpc",
     aliases: &["otlp"],
@@ -39,7 +38,7 @@ pub(crate) static GRPC: ExporterKind = ExporterKind {
     read: |node| Ok(Arc::new(Otlp::read(Protocol::Grpc, node)?)),
 };
 
-/// One configured OTLP exporter.
+/// Kind `otlp_http`.
 pub(crate) static HTTP: ExporterKind = ExporterKind {
     name: "otlp_http",
     aliases: &["otlphttp"],

@@ -1,7 +1,7 @@
-//! Reports of metrics over OTLP: the whole state at intervals, cumulative.
+//! Periodic metric reports over OTLP: cumulative, each complete.
 //!
-//! A report that fails needs no retry: the next one repeats all of it. The last one, at shutdown,
-//! is tried again for up to [`LAST_REPORT_TIME`].
+//! A failed report needs no retry, since the next one repeats all of it. The last one, at shutdown,
+//! is retried for up to [`LAST_REPORT_TIME`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,10 @@ use spanscore_base::otlp::Signal;
 use spanscore_base::settings::HumanDuration;
 use spanscore_net::client::retry::{RetrySettings, heeded};
 
-/// Longest time for which the last report is tried, so that a dead backend does not hold up the
-/// end.
+/// Time limit of the last report's retries, so that a dead backend does not delay the shutdown.
 const LAST_REPORT_TIME: HumanDuration = HumanDuration::from_secs(5);
 
-/// Starts reporting; the task ends after a last report once the token is cancelled.
+/// Starts reporting; after the token's cancellation a last report ends the task.
 pub(crate) fn start(
     backend: Arc<Backend>,
     scores: Arc<Scores>,
@@ -73,7 +72,7 @@ async fn run(
     if !request.resource_metrics.is_empty() {
         let retries =
             RetrySettings { max_elapsed_time: Some(LAST_REPORT_TIME), ..backend.retry.clone() };
-        // A failure has been logged, and no evaluation is lost by it.
+        // A failure has been logged, and loses no evaluation.
         let _ = backend.send_within(Signal::Metrics, request.encode_to_vec(), &retries).await;
     }
 }

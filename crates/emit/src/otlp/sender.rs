@@ -1,9 +1,9 @@
-//! Consumer of an OTLP exporter's queue: encodes evaluations as requests, sends them, and accounts
-//! for the outcome.
+//! Consumer of an OTLP exporter's queue: encodes evaluations as requests, sends them, and counts
+//! the outcome.
 //!
-//! An evaluation leaves in one request or two, as an event and as a span, and counts as sent when
-//! it arrived in all its forms. Requests hold one record for each evaluation, in the same order in
-//! both forms, so that an index in one is the same evaluation as in the other.
+//! An evaluation needs one request or two, as an event and as a span, and counts as sent when all
+//! its forms arrived. Requests hold one record per evaluation, in the same order in both forms, so
+//! that one index means the same evaluation in both.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -25,11 +25,11 @@ use spanscore_base::otlp::Signal;
 use spanscore_base::panics::Panicked;
 use spanscore_net::client::SendError;
 
-/// Bytes that the names of its attributes add to an encoded evaluation, about.
+/// Approximate bytes of attribute names in an encoded evaluation.
 const NAMES_BYTES: usize = 1024;
 
-/// Parts of a refused request that are tried while none has been taken: after that the backend
-/// refuses all, for another reason than the content of a record.
+/// Limit on tried parts of a refused request while none is accepted: the backend then refuses all,
+/// for a reason other than a record's content.
 const REFUSED_PARTS_MAX: usize = 64;
 
 /// Consumer of an OTLP exporter's queue.
@@ -40,7 +40,7 @@ pub(super) struct BackendSender {
     dead_letters: DeadLetters,
 }
 
-/// Settings of requests: their forms and limits.
+/// Settings of requests: forms and limits.
 #[derive(Clone, Copy)]
 struct RequestForm {
     options: Options,
@@ -51,7 +51,7 @@ struct RequestForm {
 }
 
 impl RequestForm {
-    /// Encodes a batch in parts that each fit one request.
+    /// Encodes a batch in parts of one request each.
     fn requests(self, filter: &ContentFilter, batch: &EvaluationBatch) -> Vec<EncodedRequests> {
         let shown: Vec<_> = batch.iter().map(|part| filter.apply_all(part)).collect();
         let all: Vec<&Evaluation> = shown.iter().flat_map(|part| part.iter()).collect();
@@ -67,7 +67,7 @@ impl RequestForm {
         requests
     }
 
-    /// Returns the number of evaluations that fit one request; at least one.
+    /// Returns the number of evaluations that fit in one request; at least one.
     fn request_len(self, evaluations: &[&Evaluation]) -> usize {
         let mut bytes = 0;
         let mut resource = None;
@@ -82,7 +82,7 @@ impl RequestForm {
     }
 }
 
-/// Evaluations encoded in each form that is sent.
+/// Evaluations encoded in each configured form.
 #[derive(Debug, PartialEq)]
 struct EncodedRequests {
     count: usize,
@@ -91,7 +91,7 @@ struct EncodedRequests {
 }
 
 impl EncodedRequests {
-    /// Encodes it for the overflow on disk: the forms that there are, the length of the events,
+    /// Encodes it for the overflow on disk: a byte for the present forms, the length of the events,
     /// both.
     fn pack(&self) -> Parcel {
         let events = self.events.as_deref();
@@ -109,7 +109,7 @@ impl EncodedRequests {
         Parcel { count, payload: payload.freeze() }
     }
 
-    /// Decodes it from the overflow on disk; `None` if it is damaged.
+    /// Decodes it from the overflow on disk; `None` if damaged.
     fn unpack(parcel: &Parcel) -> Option<Self> {
         let mut payload = parcel.payload.clone();
         let forms = payload.try_get_u8().ok()?;
@@ -128,12 +128,12 @@ impl EncodedRequests {
 const EVENTS: u8 = 1;
 const SPANS: u8 = 2;
 
-/// Outcome of one form of some evaluations.
+/// Outcome of some evaluations in one form.
 #[derive(Debug, Default)]
 struct FormOutcome {
-    /// Records that the backend rejected of requests that it took; it does not say which.
+    /// Records that the backend rejected in accepted requests; it does not say which.
     rejected: u64,
-    /// Records that did not arrive, by their indices, with the reason.
+    /// Index ranges of records that did not arrive, with the reason.
     gone: Vec<(Range<usize>, Loss)>,
 }
 
@@ -155,7 +155,7 @@ impl BackendSender {
         Self { backend, filter, form, dead_letters }
     }
 
-    /// Encodes the batch in parts that each fit one request.
+    /// Encodes the batch in parts of one request each.
     async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<EncodedRequests>, Panicked> {
         let form = self.form;
         self.filter.make(batch, move |filter, batch| form.requests(filter, batch)).await
@@ -171,8 +171,8 @@ impl BackendSender {
         account(count, forms.into())
     }
 
-    /// Sends one form. A request that is refused for good is bisected until the refused records
-    /// stand alone: those go to the dead letters.
+    /// Sends one form. A permanently refused request is bisected until each refused record is
+    /// alone; those go to the dead letters.
     async fn send_form(
         &self,
         signal: Signal,
@@ -202,9 +202,8 @@ impl BackendSender {
         fate
     }
 
-    /// Sends the parts of a refused request. The largest and the smallest part take turns, so that
-    /// something is taken soon both if many records are refused one by one, and if they stand
-    /// together.
+    /// Sends the parts of a refused request. The largest and the smallest part alternate: so some
+    /// part is accepted soon, both if refused records are scattered and if they are adjacent.
     async fn send_parts(
         &self,
         signal: Signal,
@@ -247,9 +246,9 @@ impl BackendSender {
         }
     }
 
-    /// Gives up a request; returns the reason under which its evaluations are counted.
+    /// Gives up a request; returns the reason for counting its evaluations.
     async fn give_up(&self, signal: Signal, request: &[u8], error: &SendError) -> Loss {
-        self.backend.tell_of_loss(signal, error);
+        self.backend.log_loss(signal, error);
         let SendError::Refused(reason) = error else { return Loss::RetriesExhausted };
         if self.dead_letters.keep(signal, request, reason).await {
             Loss::DeadLettered
@@ -259,7 +258,7 @@ impl BackendSender {
     }
 }
 
-/// Returns the word for the outcome of a part in counters.
+/// Returns the label value of a part's outcome.
 fn outcome_word(sent: &Result<u64, SendError>) -> &'static str {
     match sent {
         Ok(_) => "taken",
@@ -303,8 +302,8 @@ impl Deliver for BackendSender {
     }
 }
 
-/// Accounts for evaluations by the outcomes of their forms: one counts as sent if it arrived in all
-/// forms, else once, by its worst outcome.
+/// Counts evaluations by the outcomes of their forms: as sent if all forms arrived, else once, by
+/// the worst outcome.
 fn account(count: usize, forms: [FormOutcome; 2]) -> Delivery {
     let rejected = forms.iter().map(|form| form.rejected).max().unwrap_or(0);
     let mut fates: Vec<Option<Loss>> = Vec::new();

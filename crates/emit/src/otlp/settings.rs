@@ -68,7 +68,7 @@ pub(crate) struct OtlpExporterSettings {
 }
 
 impl OtlpExporterSettings {
-    /// Checks the settings; the error comes with the key that it stands under.
+    /// Checks the settings; an error comes with the key that it is about.
     pub(super) fn check(&self, protocol: Protocol) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         self.connection(protocol).check()?;
@@ -83,7 +83,7 @@ impl OtlpExporterSettings {
         text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
     }
 
-    /// Returns the settings of a client of the backend; the error is one of the headers.
+    /// Returns the settings of a client for the backend; an error is about the headers.
     pub(super) fn client(&self, protocol: Protocol) -> Result<ClientSettings, SettingsError> {
         self.connection(protocol).client()
     }
@@ -95,7 +95,7 @@ impl OtlpExporterSettings {
         Connection { protocol, endpoint, headers, compression, timeout, tls }
     }
 
-    /// Returns true if evaluations leave in this form.
+    /// Returns true if evaluations are sent in this form.
     pub(crate) fn has(&self, form: EvaluationForm) -> bool {
         self.forms.contains(&form)
     }

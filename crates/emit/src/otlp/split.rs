@@ -1,4 +1,4 @@
-//! Splitting of an encoded request at its records, so that a refused one can be bisected.
+//! Splitting of an encoded request into records, so that a refused one can be bisected.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use prost::Message;
 
 use spanscore_base::otlp::Signal;
 
-/// Records of a request, in its order.
+/// Records of a request, in order.
 pub(crate) enum RequestRecords {
     Events(Grouped<LogRecord>),
     Spans(Grouped<Span>),
@@ -24,7 +24,7 @@ pub(crate) struct Grouped<T> {
     records: Vec<(usize, T)>,
 }
 
-/// Head of records: their resource and scope.
+/// Resource and scope of records.
 struct RecordsHead {
     resource: Option<Resource>,
     resource_schema_url: String,
@@ -43,7 +43,7 @@ impl<T: Clone> Grouped<T> {
         self.records.extend(records.into_iter().map(|record| (place, record)));
     }
 
-    /// Yields each run of records with one head in a range.
+    /// Yields each run of records with the same head in a range.
     fn part(&self, range: Range<usize>) -> impl Iterator<Item = (&RecordsHead, Vec<T>)> {
         let part = self.records.get(range).unwrap_or_default();
         part.chunk_by(|one, next| one.0 == next.0).filter_map(|run| {
@@ -54,7 +54,7 @@ impl<T: Clone> Grouped<T> {
 }
 
 impl RequestRecords {
-    /// Decodes a request; `None` if it is none of logs or traces.
+    /// Decodes a request; `None` unless it is of logs or traces.
     pub(crate) fn decode(signal: Signal, request: &[u8]) -> Option<Self> {
         match signal {
             Signal::Logs => {
@@ -82,7 +82,7 @@ impl RequestRecords {
         }
     }
 
-    /// Encodes a request of some of the records.
+    /// Encodes a request with some of the records.
     pub(crate) fn part(&self, range: Range<usize>) -> Vec<u8> {
         match self {
             Self::Events(records) => {

@@ -9,7 +9,7 @@ use super::settings::Placement;
 use crate::sample;
 use spanscore_base::model::{Evaluation, EvaluationId, Resource, Target};
 
-/// Returns so many evaluations with different ids, every second of another service.
+/// Returns evaluations with different ids, alternating between two services.
 pub(crate) fn evaluations(count: u8) -> Vec<Evaluation> {
     let other = Arc::new(Resource { encoded: Vec::new(), service_name: "other".into() });
     (0..count)
@@ -26,7 +26,7 @@ pub(crate) fn evaluations(count: u8) -> Vec<Evaluation> {
         .collect()
 }
 
-/// Returns encoded requests of events and of spans of such evaluations.
+/// Returns encoded requests of such events and spans.
 pub(crate) fn requests(count: u8) -> (Vec<u8>, Vec<u8>) {
     let evaluations = evaluations(count);
     let all: Vec<_> = evaluations.iter().collect();

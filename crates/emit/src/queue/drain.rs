@@ -1,4 +1,4 @@
-//! The emptying end of a queue: gathers batches, and hands each to a consumer.
+//! Consumer side of a queue: gathers batches, and hands each to a consumer.
 
 use std::collections::VecDeque;
 use std::future::{Future, pending};
@@ -10,21 +10,20 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::fair_channel::FairReceiver;
 use super::handover::{HANDOVER_WAIT, HandedOver, SuccessorSlot};
-use super::line::LineReader;
 use super::room::{QueueShared, Room};
 use super::{Deliver, Delivery, EvaluationBatch, Overflow, Parcel, QueueEntry, QueueLimits};
 use crate::counters::Loss;
 use spanscore_base::panics::{Panicked, caught_future};
 
-/// Interval of checks for a backend that is away, while the process ends.
-const AWAY_LOOK: Duration = Duration::from_millis(100);
+/// Interval of checks for a backend that is away, during shutdown.
+const AWAY_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Wait until an overflow that is full, or cannot be written, is tried again.
-const KEEP_AGAIN: Duration = Duration::from_secs(1);
+/// Wait before retrying an overflow that is full, or cannot be written.
+const OVERFLOW_RETRY: Duration = Duration::from_secs(1);
 
-/// Returns the outcome of a batch with so many evaluations. A panic loses this batch, not the room
-/// that it took.
+/// Returns the outcome of a batch. A panic loses this batch, but not its reserved memory.
 async fn delivered(delivering: impl Future<Output = Delivery>, count: u64) -> Delivery {
     caught_future(delivering).await.unwrap_or_else(|Panicked| {
         tracing::error!(evaluations = count, "delivering evaluations panicked; they are lost");
@@ -42,9 +41,8 @@ async fn deliver_parcels(end: &impl Deliver, parcels: VecDeque<Parcel>) -> Deliv
     delivery
 }
 
-/// Delivers what is in the overflow, one parcel after another, each in the turn of a consumer; ends
-/// when the queue closes or another takes its place. What is not delivered by then is there for the
-/// next one, or the next process.
+/// Delivers the overflow parcel by parcel, each with a consumer's permit, until the queue closes or
+/// is replaced. Undelivered parcels stay for the replacement, or for the next process.
 async fn empty_overflow(
     overflow: Arc<Overflow>,
     shared: Arc<QueueShared>,
@@ -53,7 +51,7 @@ async fn empty_overflow(
     recalled: CancellationToken,
 ) {
     let found = Arc::clone(&overflow);
-    // Only a runtime that ends stops it.
+    // Only the end of the runtime aborts it.
     let recovered = tokio::task::spawn_blocking(move || found.recover()).await.unwrap_or(0);
     shared.counters.metrics.recovered.add(recovered);
     let deliver_all = async {
@@ -84,20 +82,20 @@ async fn empty_overflow(
     }
 }
 
-/// Waits until the process ends and there is nobody to wait for.
-async fn is_in_vain(shared: &QueueShared, end: &impl Deliver) {
+/// Waits until shutdown has begun and waiting for the backend is useless.
+async fn until_unreachable(shared: &QueueShared, end: &impl Deliver) {
     shared.ending.cancelled().await;
     while !end.is_away() {
-        sleep(AWAY_LOOK).await;
+        sleep(AWAY_CHECK_INTERVAL).await;
     }
 }
 
-/// Waits until nothing is on its way.
+/// Waits until no delivery is in flight.
 async fn all_ended(deliveries: &mut Deliveries) {
     while deliveries.join_next().await.is_some() {}
 }
 
-/// A turn of a consumer. Nobody closes the semaphore.
+/// Acquires a consumer's permit. Nothing closes the semaphore.
 async fn permit(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     match permits.clone().acquire_owned().await {
         Ok(permit) => permit,
@@ -105,26 +103,26 @@ async fn permit(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     }
 }
 
-/// The emptying end of a queue.
+/// Consumer side of a queue.
 pub(super) struct Drain {
-    entries: LineReader<QueueEntry>,
+    entries: FairReceiver<QueueEntry>,
     limits: QueueLimits,
     shared: Arc<QueueShared>,
     overflow: Option<Arc<Overflow>>,
-    /// Entries that the queue before handed over, later those that this one hands over.
+    /// Entries handed over by the replaced queue, later those for the replacement.
     handed_over: HandedOver,
-    /// Takes back what is on its way, for the queue that takes the place of this one.
+    /// Cancels deliveries in flight, whose entries go to the replacement.
     recalled: CancellationToken,
 }
 
-/// Deliveries under way. Each ends with nothing, or with its entry where that was taken back.
+/// Deliveries in flight. A cancelled one returns its entry.
 type Deliveries = JoinSet<Option<QueueEntry>>;
 
-/// Contents of a queue entry, as a consumer gets them.
+/// Content of a queue entry, as input of a consumer.
 #[derive(Clone)]
 pub(super) enum Payload {
     Batch(EvaluationBatch),
-    /// The same, encoded: what the overflow has not taken of it.
+    /// The encoded rest that the overflow has not taken.
     Parcels(VecDeque<Parcel>),
 }
 
@@ -145,13 +143,13 @@ enum NextStep {
     Kept,
     /// It could not be encoded.
     Broken,
-    /// The queue that takes the place of this one delivers it.
+    /// The replacement delivers it.
     HandOver(Payload),
 }
 
 impl Drain {
     pub(super) fn new(
-        entries: LineReader<QueueEntry>,
+        entries: FairReceiver<QueueEntry>,
         limits: QueueLimits,
         shared: Arc<QueueShared>,
         overflow: Option<Arc<Overflow>>,
@@ -161,9 +159,9 @@ impl Drain {
         Self { entries, limits, shared, overflow, handed_over, recalled }
     }
 
-    /// Empties the queue until it is closed and empty, given up, or another takes its place; behind
-    /// a queue before, what that leaves comes first. Ends only when every delivery has ended, so
-    /// nothing is settled behind its back.
+    /// Drains the queue until it is closed and empty, given up, or replaced. Entries of a replaced
+    /// queue come first. Returns only after the last delivery, so that nothing is settled
+    /// concurrently.
     pub(super) async fn run(
         mut self,
         end: Arc<impl Deliver>,
@@ -178,7 +176,7 @@ impl Drain {
         tokio::select! {
             () = self.deliver_all(end, before, &mut deliveries) => successor.give(self.handed_over),
             () = shared.given_up.cancelled() => deliveries.shutdown().await,
-            () = is_in_vain(&shared, &*asked), if is_kept => deliveries.shutdown().await,
+            () = until_unreachable(&shared, &*asked), if is_kept => deliveries.shutdown().await,
         }
     }
 
@@ -189,7 +187,7 @@ impl Drain {
         deliveries: &mut Deliveries,
     ) {
         if let Some(before) = before {
-            // One that ended without a word has counted what it held.
+            // A predecessor that ended without a handover has counted its entries.
             self.handed_over = before.await.unwrap_or_default();
             self.handed_over.iter_mut().for_each(|entry| entry.room.move_to(&self.shared));
         }
@@ -223,7 +221,7 @@ impl Drain {
         self.finish(deliveries).await;
     }
 
-    /// Hands a batch to a consumer, which delivers it unless it is taken back.
+    /// Spawns the delivery of a batch, which may be cancelled.
     fn spawn(
         &self,
         deliveries: &mut Deliveries,
@@ -258,7 +256,7 @@ impl Drain {
         });
     }
 
-    /// Waits for what is on its way; where another queue takes the place of this one, not for ever.
+    /// Waits for deliveries in flight; before a replacement, only for a limited time.
     async fn finish(&mut self, deliveries: &mut Deliveries) {
         tokio::select! {
             () = all_ended(deliveries) => {}
@@ -282,8 +280,7 @@ impl Drain {
         }
     }
 
-    /// Waits until a consumer is free for a batch; where the queue fills meanwhile, moves it to the
-    /// overflow.
+    /// Waits for a free consumer; if the queue fills meanwhile, moves the batch to the overflow.
     async fn turn(
         &self,
         permits: &Arc<Semaphore>,
@@ -316,7 +313,7 @@ impl Drain {
         self.keep(overflow, parcels.into(), permits, room).await
     }
 
-    /// A free consumer; `None` where the queue fills before there is one.
+    /// Acquires a permit; `None` if the queue fills first.
     async fn permit_before_filling(
         &self,
         permits: &Arc<Semaphore>,
@@ -340,7 +337,7 @@ impl Drain {
         }
     }
 
-    /// Moves parcels to the overflow; where that is full, waits for a consumer or for room.
+    /// Moves parcels to the overflow; if that is full, waits for a consumer or for space.
     async fn keep(
         &self,
         overflow: &Overflow,
@@ -360,23 +357,23 @@ impl Drain {
                 }
             }
             let Some(error) = full else { return NextStep::Kept };
-            self.shared.counters.tell_of_overflow(&error);
+            self.shared.counters.log_overflow_error(&error);
             let succeeded = &self.shared.succeeded;
             tokio::select! {
                 () = succeeded.cancelled() => return NextStep::HandOver(Payload::Parcels(parcels)),
                 permit = permit(permits) => {
                     return NextStep::Deliver(Payload::Parcels(parcels), permit);
                 }
-                () = sleep(KEEP_AGAIN) => {}
+                () = sleep(OVERFLOW_RETRY) => {}
             }
         }
     }
 
-    /// The next batch with its room; `None` once the queue is closed and empty, or another takes
-    /// its place.
+    /// Gathers the next batch with its reserved memory; `None` once the queue is closed and empty,
+    /// or replaced.
     async fn gather(&mut self) -> Option<QueueEntry> {
         let mut entry = self.next(None).await?;
-        // A timeout beyond the end of time is none.
+        // A timeout beyond the range of time means none.
         let deadline = Instant::now().checked_add(self.limits.flush_timeout);
         let mut count = entry.payload.count();
         while count < self.limits.batch_count && entry.room.bytes() < self.limits.batch_bytes {
@@ -396,8 +393,8 @@ impl Drain {
         Some(entry)
     }
 
-    /// The next entry; `None` at the deadline, or once the queue is closed and empty or another
-    /// takes its place.
+    /// Returns the next entry; `None` at the deadline, or once the queue is closed and empty or
+    /// replaced.
     async fn next(&mut self, deadline: Option<Instant>) -> Option<QueueEntry> {
         if self.shared.succeeded.is_cancelled() {
             return None;

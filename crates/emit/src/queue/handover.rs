@@ -1,15 +1,15 @@
-//! One queue in the place of another, where the settings of an exporter change.
+//! Replacement of a queue when the settings of its exporter change.
 //!
 //! ```text
-//! before: offer ──► waiting ─┐             (what is on its way has HANDOVER_WAIT to arrive)
-//!                            ├──► after: what was handed over, then what was offered since
-//! before: not arrived ───────┘
+//! old: offer ──► waiting ─┐               (deliveries in flight have HANDOVER_WAIT to arrive)
+//!                         ├──► new: entries handed over, then those offered since
+//! old: not arrived ───────┘
 //! ```
 //!
-//! The queue after takes offers at once and delivers nothing before the one before has ended, so no
-//! file has two writers and no overflow two readers. What is on its way and has no answer after
-//! [`HANDOVER_WAIT`] is sent again by the queue after, with the same ids: a backend that took it
-//! and did not say so gets it twice, as after any answer that is lost.
+//! The new queue takes offers at once, but delivers nothing before the old one has ended: so no
+//! file has two writers and no overflow two readers. Deliveries unanswered after [`HANDOVER_WAIT`]
+//! are sent again by the new queue with the same ids. A backend that took them gets them twice, as
+//! after any lost answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,30 +20,30 @@ use tokio::sync::oneshot;
 
 use super::{Held, QueueEntry};
 
-/// Time that deliveries under way have to arrive before the queue after sends them again.
+/// Time for deliveries in flight before the new queue sends them again.
 pub(super) const HANDOVER_WAIT: Duration = Duration::from_secs(5);
 
 /// Entries that a queue hands over, the oldest first.
 pub(super) type HandedOver = VecDeque<QueueEntry>;
 
-/// The queue before, to the one after.
+/// Receiver of a replaced queue's entries.
 pub(crate) struct Predecessor {
     held: Option<Arc<Held>>,
     will: oneshot::Receiver<HandedOver>,
 }
 
-/// The queue after, to the one before. Dropped, it lets the queue after begin with nothing.
+/// Sender of a queue's entries to its replacement. Dropping it starts the replacement empty.
 pub(crate) struct Successor(oneshot::Sender<HandedOver>);
 
 impl Predecessor {
-    /// Of a queue that holds so much already, together with the way to let it begin.
+    /// Returns both ends for a queue whose predecessor holds `held`.
     pub(super) fn behind(held: Option<Arc<Held>>) -> (Self, Successor) {
         let (sender, will) = oneshot::channel();
         (Self { held, will }, Successor(sender))
     }
 
-    /// Nobody before: a queue that waits to be let begin.
-    pub(crate) fn nobody() -> (Self, Successor) {
+    /// Returns both ends for a queue without a predecessor, which waits to be started.
+    pub(crate) fn without_predecessor() -> (Self, Successor) {
         Self::behind(None)
     }
 
@@ -52,7 +52,7 @@ impl Predecessor {
     }
 }
 
-/// Successor that gets the entries that a queue hands over, once it is known.
+/// Replacement of a queue, once known.
 #[derive(Default)]
 pub(super) struct SuccessorSlot(Mutex<Option<Successor>>);
 
@@ -61,7 +61,7 @@ impl SuccessorSlot {
         *self.0.lock() = Some(to);
     }
 
-    /// Hands over; where the queue after is gone, rooms settle themselves.
+    /// Hands over the entries; without a replacement, their reservations settle themselves.
     pub(super) fn give(&self, handed_over: HandedOver) {
         let to = self.0.lock().take();
         if let Some(Successor(to)) = to {

@@ -1,4 +1,4 @@
-//! Limits of a queue, and the settings that they come from.
+//! Limits of a queue, and their settings.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use smart_default::SmartDefault;
 
 use spanscore_base::settings::HumanDuration;
 
-/// Least overflow, MiB: a segment of it holds any request.
+/// Least overflow, MiB: then any request fits in one of its segments.
 const OVERFLOW_MIB_MIN: u32 = 64;
 
-/// Overflow unless the settings say another, MiB.
+/// Default overflow, MiB.
 pub(crate) const OVERFLOW_MIB: u32 = 1024;
 
-/// Checks the size of an overflow, MiB; 0 is none.
+/// Checks the size of an overflow, MiB; 0 means none.
 pub(crate) fn check_overflow(mib: u32) -> Result<(), &'static str> {
     if (1..OVERFLOW_MIB_MIN).contains(&mib) {
         Err("`overflow_mib` must be 0 or at least 64")
@@ -26,22 +26,22 @@ pub(crate) fn check_overflow(mib: u32) -> Result<(), &'static str> {
 /// Limits of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueLimits {
-    /// Most bytes held, beside the share that all queues have together.
+    /// Limit on held bytes, in addition to the quota of all queues.
     pub(crate) bytes_max: usize,
-    /// Deliveries at once.
+    /// Limit on concurrent deliveries.
     pub(crate) consumers: usize,
-    /// Longest wait for more evaluations before a batch goes.
+    /// Longest wait for more evaluations before a batch is sent.
     pub(crate) flush_timeout: Duration,
-    /// Evaluations after which a batch goes.
+    /// Evaluations that complete a batch.
     pub(crate) batch_count: usize,
-    /// Bytes after which a batch goes.
+    /// Bytes that complete a batch.
     pub(crate) batch_bytes: usize,
-    /// True if receipts wait for the evaluations in it.
+    /// True if receipts wait for its evaluations.
     pub(crate) must_deliver: bool,
 }
 
 impl QueueLimits {
-    /// Of a queue to a place on this machine.
+    /// Returns the limits of a queue with a local destination.
     pub(crate) fn local(flush_timeout: Duration) -> Self {
         Self {
             bytes_max: usize::MAX,
@@ -53,13 +53,13 @@ impl QueueLimits {
         }
     }
 
-    /// The same, with receipts that wait for what is in it or without.
+    /// Makes receipts wait for its evaluations, or not.
     pub(crate) fn must_deliver(self, must_deliver: bool) -> Self {
         Self { must_deliver, ..self }
     }
 
-    /// Lets what is on its way take at most half of the room, so that the other half is free for
-    /// what comes while it is moved to the overflow.
+    /// Limits batches in flight to half of the capacity, so that the other half stays free for
+    /// arrivals while they are moved to the overflow.
     pub(super) fn leave_room(&mut self, capacity: usize) {
         let on_the_way = capacity / 2 / self.consumers.max(1);
         self.batch_bytes = self.batch_bytes.min(on_the_way).max(1);

@@ -1,22 +1,21 @@
-//! The queue of one exporter: bounded by bytes, emptied in batches by several consumers.
+//! Queue of one exporter: bounded by bytes, drained in batches by several consumers.
 //!
-//! The pipeline calls [`Queue::offer`], which never waits: what does not fit is dropped and
-//! counted, of whoever has most waiting. One task gathers batches and hands each to a consumer;
-//! bytes count as held until their delivery has ended, so a dead backend holds at most the
-//! capacity.
+//! [`Queue::offer`], called by the pipeline, never waits: evaluations beyond the limit are dropped
+//! and counted, the largest sender's first. One task gathers batches and hands each to a consumer.
+//! Bytes count as held until the delivery has ended, so a dead backend holds at most the capacity.
 //!
-//! If an exporter must deliver and the process has a log, loads beyond half of the queue
-//! go to its [`Overflow`] on disk. What finds no room there either is left to the next process,
-//! which makes it again of what the log keeps.
+//! If an exporter must deliver and the process has a log, loads beyond half of the queue go to its
+//! [`Overflow`] on disk. Evaluations beyond that are left to the next process, which recomputes
+//! them from the log.
 //!
-//! Evaluations travel with the [`Room`] they take, and with the [`Receipt`] that waits
-//! for them where their exporter must deliver: it is let go once they have arrived or are on disk,
-//! or were given up and counted. What the end of the process interrupts is left to the next one.
+//! Evaluations carry the [`Room`] reserved for them, and the [`Receipt`] that waits for them if
+//! their exporter must deliver. It is released when they have arrived, are on disk, or were given
+//! up and counted. Shutdown leaves the rest to the next process.
 
 mod drain;
+mod fair_channel;
 mod handover;
 mod limits;
-mod line;
 mod overflow;
 mod room;
 mod size;
@@ -29,9 +28,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use fair_channel::{FairChannel, FairReceiver, lacking};
 pub(crate) use handover::{Predecessor, Successor};
 pub(crate) use limits::{OVERFLOW_MIB, QueueLimits, QueueSettings, check_overflow};
-pub(crate) use line::{LineReader, SenderLine, lacking};
 pub(crate) use overflow::{Overflow, OverflowLimits, Parcel};
 pub(crate) use room::Held;
 pub(crate) use size::{size_of_evaluation, size_of_evaluations};
@@ -43,25 +42,24 @@ use room::{QueueShared, Room};
 use spanscore_base::model::{DisplacedItem, Evaluation, MemoryQuota, Receipt, Sender};
 use spanscore_base::panics::Panicked;
 
-/// Evaluations on their way, in the order offered.
+/// Batch of evaluations, in the order offered.
 pub(crate) type EvaluationBatch = Vec<Arc<[Evaluation]>>;
 
-/// Sink of batches: a console, a file, a backend.
+/// Destination of batches: a console, a file, a backend.
 pub(crate) trait Deliver: Send + Sync + 'static {
-    /// Delivers one batch, trying again as the settings say. Dropping the future gives up.
+    /// Delivers one batch, with retries by the settings. Dropping the future gives up.
     fn deliver(&self, batch: EvaluationBatch) -> impl Future<Output = Delivery> + Send;
 
-    /// Returns true if its backend has taken nothing for some time, so that waiting for it is in
-    /// vain.
+    /// Returns true if its backend has accepted nothing for some time, so that waiting is useless.
     fn is_away(&self) -> bool {
         false
     }
 
-    /// A batch as it is kept on disk while the queue has no room for it; nothing where the end
-    /// cannot deliver parcels.
+    /// Encodes a batch for disk while the queue is full; empty if the destination cannot deliver
+    /// parcels.
     ///
     /// # Errors
-    /// Encoding it panicked.
+    /// A panic of the encoding.
     fn pack(
         &self,
         _batch: &EvaluationBatch,
@@ -69,7 +67,7 @@ pub(crate) trait Deliver: Send + Sync + 'static {
         async { Ok(Vec::new()) }
     }
 
-    /// Delivers a parcel that was kept.
+    /// Delivers a parcel from disk.
     fn deliver_parcel(&self, parcel: Parcel) -> impl Future<Output = Delivery> + Send {
         let lost = vec![(Loss::Fault, parcel.count.into())];
         async { Delivery { sent: 0, lost } }
@@ -81,7 +79,7 @@ pub(crate) trait Deliver: Send + Sync + 'static {
 pub(crate) struct Delivery {
     /// Evaluations that arrived.
     pub(crate) sent: u64,
-    /// Evaluations that did not.
+    /// Evaluations that did not, by reason.
     pub(crate) lost: Vec<(Loss, u64)>,
 }
 
@@ -91,13 +89,13 @@ pub(crate) fn count_of(batch: &EvaluationBatch) -> u64 {
 }
 
 impl Delivery {
-    /// Of so many evaluations whose encoding panicked.
+    /// Returns the outcome of evaluations whose encoding panicked.
     pub(crate) fn broken(evaluations: u64) -> Self {
         tracing::error!(evaluations, "encoding evaluations panicked; they are lost");
         Self { sent: 0, lost: vec![(Loss::Fault, evaluations)] }
     }
 
-    /// Adds what became of another batch.
+    /// Adds the outcome of another batch.
     pub(crate) fn add(&mut self, other: Self) {
         self.sent += other.sent;
         for (reason, lost) in other.lost {
@@ -114,19 +112,19 @@ struct QueueEntry {
     room: Room,
 }
 
-/// Evaluations that a queue still held when it was given up.
+/// Evaluations still held by a queue when it was given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Abandoned {
-    /// Lost, and counted so.
+    /// Lost, and counted.
     pub(crate) lost: u64,
     /// Left to the next process.
     pub(crate) left: u64,
 }
 
-/// The offering end of a queue.
+/// Producer side of the queue.
 pub(crate) struct Queue {
     name: Arc<str>,
-    waiting: Arc<SenderLine<QueueEntry>>,
+    waiting: Arc<FairChannel<QueueEntry>>,
     shared: Arc<QueueShared>,
     bytes_max: usize,
     capacity: usize,
@@ -137,8 +135,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Starts the task that empties the queue into `end`, and into the overflow where that is too
-    /// slow; behind another queue, once that has handed over. Must be called in a Tokio runtime.
+    /// Starts the task that drains the queue into `end`, and into the overflow if that is too slow;
+    /// after a predecessor, once it has handed over. Must be called in a Tokio runtime.
     pub(crate) fn start(
         name: &str,
         mut limits: QueueLimits,
@@ -147,7 +145,7 @@ impl Queue {
         (overflow, before): (Option<Arc<Overflow>>, Option<Predecessor>),
         end: impl Deliver,
     ) -> (Self, JoinHandle<()>) {
-        let (waiting, entries) = SenderLine::new();
+        let (waiting, entries) = FairChannel::new();
         let capacity = limits.bytes_max.min(share.largest());
         if overflow.is_some() {
             limits.leave_room(capacity);
@@ -188,7 +186,7 @@ impl Queue {
         (own, task)
     }
 
-    /// Shows what it holds, in place of what a queue of the same exporter showed.
+    /// Shows its content in gauges, replacing those of the exporter's earlier queue.
     pub(crate) fn show(&self, instruments: &Instruments) {
         let queue = (Arc::clone(&self.shared.held), self.capacity);
         instruments.gauges.queues.watch(&self.name, queue);
@@ -196,8 +194,8 @@ impl Queue {
         instruments.gauges.overflows.watch(&self.name, overflow);
     }
 
-    /// Takes evaluations; where there is no room, those of whoever has most waiting are dropped and
-    /// counted. Never waits. Where the exporter must deliver, the receipt waits with them.
+    /// Offers evaluations; without room, those of the largest sender are dropped and counted. Never
+    /// waits. If the exporter must deliver, the receipt waits with them.
     pub(crate) fn offer(
         &self,
         evaluations: &Arc<[Evaluation]>,
@@ -209,11 +207,11 @@ impl Queue {
         let receipt = receipt.filter(|_| self.must_deliver);
         shared.counters.metrics.offered.add(count);
         if shared.closing.is_cancelled() {
-            return self.come_too_late(count, receipt);
+            return self.refuse_late(count, receipt);
         }
         let sender = evaluations.first().map(|first| first.target.sender).unwrap_or_default();
         let Some(mut room) = self.make_room(sender, bytes, count) else {
-            return self.lose(Loss::QueueFull, count, receipt);
+            return self.leave_or_lose(Loss::QueueFull, count, receipt);
         };
         if let Some(receipt) = receipt {
             room.keep(receipt.clone());
@@ -224,11 +222,11 @@ impl Queue {
         let entry = QueueEntry { payload: Payload::Batch(vec![evaluations.clone()]), room };
         if let Err(QueueEntry { room, .. }) = self.waiting.put(sender, bytes, entry) {
             room.settle(&Delivery::default());
-            self.come_too_late(count, receipt);
+            self.refuse_late(count, receipt);
         }
     }
 
-    /// Takes room for evaluations of a sender, if need be from those that hold more.
+    /// Reserves memory for a sender's evaluations, displacing larger senders if need be.
     fn make_room(&self, sender: Sender, bytes: usize, count: u64) -> Option<Room> {
         let take = || Room::take(&self.shared, bytes, count, self.bytes_max);
         take().or_else(|| {
@@ -242,20 +240,20 @@ impl Queue {
             });
             for QueueEntry { room, .. } in gone {
                 let (count, receipt) = room.give_back();
-                self.lose(Loss::Displaced, count, receipt.as_ref());
+                self.leave_or_lose(Loss::Displaced, count, receipt.as_ref());
             }
             take()
         })
     }
 
-    /// Returns true while it must deliver and half of its room is taken: more should not be read.
+    /// Returns true if it must deliver and is half full: the pipeline should read no more.
     pub(crate) fn is_behind(&self) -> bool {
         self.must_deliver && self.shared.held.is_filling(self.bytes_max)
     }
 
-    /// Leaves evaluations to the next process where the log keeps what they are made of, else
-    /// counts them as lost: a partition would have to be held back for them without end.
-    fn lose(&self, reason: Loss, count: u64, receipt: Option<&Receipt>) {
+    /// Leaves evaluations to the next process if the log keeps their source, else counts them as
+    /// lost. Waiting for them would block a partition without end.
+    fn leave_or_lose(&self, reason: Loss, count: u64, receipt: Option<&Receipt>) {
         let bytes_max = self.bytes_max;
         let Some(receipt) = receipt.filter(|receipt| receipt.claims().record_bytes() > 0) else {
             let is_last_resort = self.overflow.is_some() && receipt.is_some();
@@ -276,8 +274,8 @@ impl Queue {
         }
     }
 
-    /// Counts evaluations that are offered while the queue ends.
-    fn come_too_late(&self, count: u64, receipt: Option<&Receipt>) {
+    /// Counts evaluations offered during the shutdown of the queue.
+    fn refuse_late(&self, count: u64, receipt: Option<&Receipt>) {
         match receipt {
             Some(receipt) => {
                 self.shared.held.leave(receipt);
@@ -287,41 +285,41 @@ impl Queue {
         }
     }
 
-    /// Cancelled, it lets the queue take nothing more and deliver what it holds without waiting.
+    /// Returns the token that closes the queue and makes it deliver without batching.
     pub(crate) fn closing(&self) -> CancellationToken {
         self.shared.closing.clone()
     }
 
-    /// Lets the queue end as the process does: what it holds need not wait for a backend that is
-    /// away, where the next process has it.
+    /// Ends the queue with the process: evaluations that the next process has need not wait for a
+    /// backend that is away.
     pub(crate) fn end_with_process(&self) {
         self.shared.ending.cancel();
         self.shared.closing.cancel();
     }
 
-    /// Returns the two ends between this queue and one that is to take its place.
+    /// Returns the two ends between this queue and its replacement.
     pub(crate) fn predecessor(&self) -> (Predecessor, Successor) {
         Predecessor::behind(Some(Arc::clone(&self.shared.held)))
     }
 
-    /// Hands over to the queue that takes its place: what waits at once, what is on its way once it
-    /// has not arrived in some time. Nothing may be offered any more.
+    /// Hands over to the replacement: queued entries at once, those in flight after a limited wait.
+    /// No offer may follow.
     pub(crate) fn hand_over(&self, to: Successor) {
         self.successor.name(to);
         self.shared.succeeded.cancel();
     }
 
-    /// Says that its exporter is in the config no more: what is given up is then lost.
+    /// Marks the exporter as removed from the config: evaluations given up are then lost.
     pub(crate) fn remove(&self) {
         self.shared.is_removed.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if another queue takes its place.
+    /// Returns true if it is replaced.
     pub(crate) fn is_succeeded(&self) -> bool {
         self.shared.succeeded.is_cancelled()
     }
 
-    /// Lets the task drop what it holds and end at once.
+    /// Makes the task drop its entries and end at once.
     pub(crate) fn give_up(&self) {
         self.shared.closing.cancel();
         self.shared.given_up.cancel();
@@ -332,30 +330,30 @@ impl Queue {
         self.overflow.as_ref()
     }
 
-    /// Lets the task drop what it holds and end at once; says what became of that.
+    /// Makes the task drop its entries and end at once; returns their outcome.
     pub(crate) async fn abandon(&self, task: &mut JoinHandle<()>) -> Abandoned {
         self.give_up();
-        // Entries of a task that panicked are dropped and counted all the same.
+        // Entries of a panicked task are dropped and counted as well.
         let _ = task.await;
         Abandoned { lost: self.dropped(), left: self.left() }
     }
 
-    /// Evaluations that were dropped with what held them, and that nothing keeps.
+    /// Returns the dropped evaluations that nothing else keeps.
     pub(crate) fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Evaluations that were left to the next process.
+    /// Returns the evaluations left to the next process.
     pub(crate) fn left(&self) -> u64 {
         self.shared.left.load(Ordering::Relaxed)
     }
 
-    /// Evaluations that wait on disk.
+    /// Returns the evaluations waiting on disk.
     pub(crate) fn overflown(&self) -> u64 {
         self.overflow.as_ref().map_or(0, |overflow| overflow.evaluations())
     }
 
-    /// The exporter's name.
+    /// Returns the exporter's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

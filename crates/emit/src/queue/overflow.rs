@@ -4,12 +4,11 @@
 //! put ──► log: evaluations, encoded as they will be sent ──► first, read, confirm ──► a consumer
 //! ```
 //!
-//! A write-ahead log in the folder of the process holds parcels in the order in which they were
-//! put, and notes of how far they were delivered; delivered parcels are removed with their segment.
-//! Parcels found at the start are of an earlier process and are sent first. After a crash some may
-//! be sent twice, with the same ids.
+//! A write-ahead log in the data directory holds parcels in order, and notes of the delivered
+//! positions; delivered parcels are removed with their segment. Parcels found at the start are of
+//! an earlier process and are sent first. After a crash some may be sent twice, with the same ids.
 //!
-//! A full overflow borrows room of the log of the process: nothing is lost while that has room.
+//! A full overflow borrows space from the log of the process: nothing is lost while that has any.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,55 +28,55 @@ use spanscore_log::{
     WhenFull, system_clock,
 };
 
-/// The first tag of a record that holds a parcel; the second is the version of its form.
+/// First byte of a parcel's tag; the second is the format version.
 const PARCEL: u8 = b'P';
-/// The first tag of a note that all up to a position is delivered.
+/// First byte of the tag of a note that everything up to a position is delivered.
 const DELIVERED: u8 = b'D';
-/// The form of parcels and notes.
+/// Format version of parcels and notes.
 const VERSION: u8 = 1;
 
-/// Bytes of the count in front of a parcel.
+/// Bytes of the count before a parcel.
 const COUNT_BYTES: usize = 4;
 
-/// The log has so many segments at least; a parcel fits into one.
+/// Least number of segments; a parcel fits in one.
 const SEGMENTS: u64 = 8;
-/// Least size of one that borrows: a segment of it holds any request.
+/// Least size of an overflow that borrows, bytes: then any request fits in one of its segments.
 const BORROWER_BYTES: u64 = 64 << 20;
-/// Largest segment.
+/// Largest segment, bytes.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-/// Most bytes that wait to be written.
+/// Limit on unwritten bytes.
 const WAITING_BYTES_MAX: u64 = 32 << 20;
 /// Interval of syncs, unless each record is synced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// Wait until a log that cannot be read now is read again.
-const READ_AGAIN: Duration = Duration::from_secs(1);
+/// Wait before rereading a log after an error.
+const READ_RETRY: Duration = Duration::from_secs(1);
 
-/// Some evaluations, encoded as their exporter sends them.
+/// Evaluations encoded in their exporter's format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Parcel {
     /// Number of evaluations.
     pub(crate) count: u32,
-    /// Evaluations as encoded by their exporter.
+    /// Encoded evaluations.
     pub(crate) payload: Bytes,
 }
 
-/// A parcel in the log.
+/// Position of a parcel in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OverflowEntry {
     position: u64,
     pub(super) count: u32,
 }
 
-/// Limits of an overflow: its size, and the point at which a parcel counts as kept.
+/// Limits of an overflow: its size, and the durability of a stored parcel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverflowLimits {
-    /// Most bytes on disk of its own; with 0 it has none, and takes only what it can borrow for.
+    /// Limit on its own bytes on disk; with 0 it has none, and stores only with borrowed space.
     pub(crate) bytes_max: u64,
-    /// Point at which a parcel counts as kept.
+    /// Durability required before a parcel counts as stored.
     pub(crate) durability: Durability,
 }
 
-/// The overflow of one queue.
+/// Overflow of one queue.
 pub(crate) struct Overflow {
     log: Log,
     bytes_max: u64,
@@ -90,14 +89,14 @@ pub(crate) struct Overflow {
 
 struct Entries {
     waiting: VecDeque<OverflowEntry>,
-    /// The claim on the first of them, or on all that was found at the start.
+    /// Claim on the first parcel, or on all found at the start.
     claim: Option<Claim>,
-    /// True once the parcels found at the start have been looked at.
+    /// True once the parcels found at the start have been scanned.
     is_recovered: bool,
 }
 
 impl Overflow {
-    /// Opens the log in a folder. What finds no room in it borrows that of the `lender`, if any.
+    /// Opens the log in a folder. Beyond its size it borrows space of the `lender`, if any.
     pub(crate) fn open(
         folder: &Path,
         limits: OverflowLimits,
@@ -111,7 +110,7 @@ impl Overflow {
             age_max_ns: u64::MAX,
             when_full: WhenFull::Refuse,
             waiting_max: WAITING_BYTES_MAX,
-            // All from the first parcel on is claimed: nothing is dead behind it.
+            // All records from the first parcel on are claimed, so none of them is garbage.
             reserve: 0,
             sync_interval: SYNC_INTERVAL,
             durability: limits.durability,
@@ -132,10 +131,10 @@ impl Overflow {
         })
     }
 
-    /// Takes parcels or refuses them from now on, for settings that changed; returns false where it
-    /// keeps another size than they say.
+    /// Applies changed settings: accepts or refuses parcels; returns false if the size differs from
+    /// theirs.
     pub(crate) fn take_more(&self, bytes_max: u64) -> bool {
-        // One that was opened to take nothing has a log of the smallest size.
+        // An overflow opened without space has a log of the smallest size.
         self.takes.store(bytes_max > 0 && self.bytes_max > 0, Ordering::Relaxed);
         bytes_max == self.bytes_max || bytes_max == 0
     }
@@ -144,8 +143,8 @@ impl Overflow {
         self.takes.load(Ordering::Relaxed)
     }
 
-    /// Looks at what an earlier process left, unless another queue did; how many evaluations.
-    /// Blocks on the disk.
+    /// Scans the parcels of an earlier process, unless another queue did; returns the number of
+    /// evaluations. Blocks on the disk.
     pub(super) fn recover(&self) -> u64 {
         if self.entries.lock().is_recovered {
             return 0;
@@ -181,7 +180,7 @@ impl Overflow {
         evaluations
     }
 
-    /// Puts a parcel behind all others.
+    /// Appends a parcel.
     pub(super) async fn put(&self, parcel: &Parcel) -> Result<(), AppendError> {
         let mut payload = BytesMut::with_capacity(COUNT_BYTES + parcel.payload.len());
         payload.extend_from_slice(&parcel.count.to_le_bytes());
@@ -213,7 +212,7 @@ impl Overflow {
         }
     }
 
-    /// Waits for the first parcel that is not delivered. One task at a time may ask.
+    /// Waits for the first undelivered parcel. Only one task at a time may call it.
     pub(super) async fn first(&self) -> OverflowEntry {
         loop {
             let more = self.more.notified();
@@ -238,10 +237,10 @@ impl Overflow {
                     return Ok(Parcel { count: entry.count, payload });
                 }
                 Ok(_) => return Err(io::ErrorKind::InvalidData.into()),
-                // It may wait to be written.
+                // It may not be written yet.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     if !self.log.flush().await {
-                        tokio::time::sleep(READ_AGAIN).await;
+                        tokio::time::sleep(READ_RETRY).await;
                     } else if self.log.read(entry.position).is_err() {
                         return Err(error);
                     }
@@ -251,7 +250,7 @@ impl Overflow {
         }
     }
 
-    /// Notes that the first parcel is delivered, or given up and counted.
+    /// Notes the first parcel as delivered, or given up and counted.
     pub(super) fn confirm(&self) {
         let mut entries = self.entries.lock();
         let Some(entry) = entries.waiting.pop_front() else { return };
@@ -266,35 +265,35 @@ impl Overflow {
         }
     }
 
-    /// Evaluations that wait in it.
+    /// Returns the number of its evaluations.
     pub(crate) fn evaluations(&self) -> u64 {
         self.evaluations.load(Ordering::Relaxed)
     }
 
-    /// Bytes on disk, with what is delivered and not yet removed.
+    /// Returns its bytes on disk, with delivered parcels that are not yet removed.
     pub(crate) fn bytes(&self) -> u64 {
         if let Some(loan) = &self.loan {
-            // The entry delivered last is removed behind its confirmation.
+            // The last delivered entry is removed after its confirmation.
             loan.give_back(&self.log);
         }
         self.log.usage().bytes
     }
 
-    /// Most bytes on disk.
+    /// Returns the limit on its bytes on disk.
     pub(crate) fn bytes_max(&self) -> u64 {
         if self.takes() { self.log.usage().bytes_max } else { 0 }
     }
 
     fn claim_first(&self, entries: &mut Entries) {
         let first = entries.waiting.front();
-        // Claimed before the old claim goes, so that nothing in between is removed.
+        // Claimed before the old claim is dropped, so that nothing in between is removed.
         entries.claim = first.map(|first| self.log.source().claim_onwards(first.position));
     }
 }
 
 impl Drop for Overflow {
     fn drop(&mut self) {
-        // Its claim goes with the process, not because something was delivered.
+        // Its claim ends with the process, not with a delivery.
         self.log.keep_all();
     }
 }
@@ -318,7 +317,7 @@ mod tests {
         Overflow::open(folder, LIMITS, None).expect("opens")
     }
 
-    /// Takes the first parcel out.
+    /// Takes the first parcel.
     async fn take(overflow: &Overflow) -> Parcel {
         let parcel = overflow.read(overflow.first().await).await.expect("a parcel");
         overflow.confirm();
@@ -352,7 +351,7 @@ mod tests {
         take(&overflow).await;
         drop(overflow);
         let overflow = open(folder.path());
-        // A parcel that is put before the rest is looked at stands behind it.
+        // A parcel appended before the scan of the rest comes after it.
         overflow.put(&parcel(9, 10)).await.expect("room");
         assert_eq!((overflow.recover(), overflow.evaluations()), (7, 16));
         for number in [3, 4] {
@@ -377,7 +376,7 @@ mod tests {
         for _ in 0..put {
             assert_eq!(take(&overflow).await, large);
         }
-        // The log removes what is delivered by and by.
+        // The log removes delivered records with a delay.
         let room = async {
             while overflow.put(&large).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,8 +1,8 @@
-//! The room that evaluations take in a queue, with the receipts that wait for them.
+//! Memory reserved for evaluations in a queue, with the receipts that wait for them.
 //!
-//! A room is settled once, with what became of its evaluations; where a task is stopped before, it
-//! settles itself by being dropped. So each evaluation is counted once, as sent, as lost or as left
-//! to the next process, and its bytes are given back once.
+//! A reservation is settled once, with the outcome of its evaluations; dropping it settles it too.
+//! So each evaluation is counted once, as sent, lost or left to the next process, and its bytes are
+//! released once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,15 +15,15 @@ use super::Delivery;
 use crate::counters::{Counters, Loss};
 use spanscore_base::model::{MemoryQuota, Receipt};
 
-/// Contents of a queue: bytes, of the share that all queues have together, and evaluations.
+/// Content of a queue: evaluations, and bytes within the quota of all queues.
 #[derive(Debug)]
 pub(crate) struct Held {
     bytes: AtomicUsize,
     evaluations: AtomicU64,
     pub(super) share: Arc<MemoryQuota>,
-    /// Bytes of the log that receipts of its evaluations claim; a record counts for each.
+    /// Log bytes claimed by receipts of its evaluations; a record counts once per receipt.
     claimed: AtomicU64,
-    /// Receipts of what is left to the next process, with their claims, while this one goes on.
+    /// Receipts of evaluations left to the next process, whose claims must outlast this one.
     kept: Mutex<Vec<Receipt>>,
 }
 
@@ -43,71 +43,70 @@ impl Held {
         self.evaluations.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes of the log that its evaluations claim.
+    /// Returns the log bytes claimed for its evaluations.
     pub(crate) fn claimed(&self) -> u64 {
         self.claimed.load(Ordering::Relaxed)
     }
 
-    /// Leaves what a receipt waits for to the next process: the log keeps it until then.
+    /// Leaves a receipt's evaluations to the next process: the log keeps their source until then.
     pub(super) fn leave(&self, receipt: &Receipt) {
         receipt.leave();
         self.kept.lock().push(receipt.clone());
     }
 
-    /// Returns true if half of the room is taken, of this queue's limit or of the rest of the
-    /// share.
+    /// Returns true if the queue's limit, or the rest of the quota, is at least half used.
     pub(super) fn is_filling(&self, bytes_max: usize) -> bool {
         self.bytes() >= (bytes_max / 2).min(self.share.left())
     }
 
-    /// Takes so many bytes if they fit.
+    /// Reserves bytes if they fit.
     fn take(&self, bytes: usize, bytes_max: usize) -> bool {
-        // Several shards may offer at once and go beyond it together, within the share.
+        // Several shards may offer at once and exceed the limit together, within the quota.
         let fits = self.bytes().checked_add(bytes).is_some_and(|sum| sum <= bytes_max);
         fits && self.share.try_take_for(&self.bytes, bytes)
     }
 }
 
-/// State that the ends of a queue share.
+/// State shared by both sides of a queue.
 pub(super) struct QueueShared {
     pub(super) held: Arc<Held>,
     pub(super) counters: Counters,
     pub(super) closing: CancellationToken,
-    /// Cancelled when the process ends, before `closing`.
+    /// Cancelled at the end of the process, before `closing`.
     pub(super) ending: CancellationToken,
-    /// Cancelled when the time for shutting down has run out.
+    /// Cancelled at the end of the shutdown timeout.
     pub(super) given_up: CancellationToken,
-    /// Cancelled when another queue takes its place.
+    /// Cancelled when another queue replaces it.
     pub(super) succeeded: CancellationToken,
-    /// True if its exporter is no longer in the config: nobody delivers what it gives up.
+    /// True if its exporter left the config: no later process delivers its evaluations.
     pub(super) is_removed: AtomicBool,
-    /// Evaluations that were lost before their delivery had ended.
+    /// Evaluations lost before the end of their delivery.
     pub(super) dropped: AtomicU64,
-    /// Evaluations that were left to the next process.
+    /// Evaluations left to the next process.
     pub(super) left: AtomicU64,
-    /// Told when the queue is filling.
+    /// Notified when the queue is half full.
     pub(super) pressure: Notify,
 }
 
 impl QueueShared {
-    /// Counts evaluations that nobody delivers any more in this process; the next one will.
+    /// Counts evaluations left to the next process.
     pub(super) fn leave(&self, evaluations: u64) {
         self.counters.metrics.left.add(evaluations);
         self.left.fetch_add(evaluations, Ordering::Relaxed);
     }
 }
 
-/// The room that evaluations take in a queue, until it is known what became of them.
+/// Memory reserved for evaluations in a queue, until their outcome is known.
 pub(super) struct Room {
     shared: Arc<QueueShared>,
     bytes: usize,
     evaluations: u64,
-    /// Receipts that wait for some of the evaluations, each with the number of those.
+    /// Receipts, each with the number of its evaluations here.
     receipts: Vec<(Receipt, u64)>,
 }
 
 impl Room {
-    /// Room for evaluations, if there is as much.
+    /// Reserves memory for evaluations, if it fits.
     pub(super) fn take(
         shared: &Arc<QueueShared>,
         bytes: usize,
@@ -121,7 +120,7 @@ impl Room {
         })
     }
 
-    /// Lets a receipt wait for all evaluations that are in it now.
+    /// Adds a receipt that waits for all present evaluations.
     pub(super) fn keep(&mut self, receipt: Receipt) {
         let claimed = receipt.claims().record_bytes();
         self.shared.held.claimed.fetch_add(claimed, Ordering::Relaxed);
@@ -136,49 +135,49 @@ impl Room {
         self.evaluations
     }
 
-    /// Takes over the room of others.
+    /// Merges another reservation.
     pub(super) fn join(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
         self.evaluations += std::mem::take(&mut other.evaluations);
         self.receipts.append(&mut other.receipts);
     }
 
-    /// Moves it to the queue that takes the place of its own; both hold the same bytes.
+    /// Moves it to the replacement of its queue; both share the same byte count.
     pub(super) fn move_to(&mut self, shared: &Arc<QueueShared>) {
         self.shared = Arc::clone(shared);
     }
 
-    /// Notes that some of the evaluations are kept elsewhere.
+    /// Removes evaluations that are now stored elsewhere.
     pub(super) fn moved(&mut self, evaluations: u64) {
         self.evaluations -= evaluations;
         self.shared.held.evaluations.fetch_sub(evaluations, Ordering::Relaxed);
     }
 
-    /// Counts what became of the evaluations, gives their bytes back and lets go of the receipts.
+    /// Counts the outcome of the evaluations, and releases their bytes and receipts.
     pub(super) fn settle(mut self, delivery: &Delivery) {
         self.empty();
-        self.let_go();
+        self.release_receipts();
         self.shared.counters.settle(delivery);
     }
 
-    /// Gives the bytes back before anything became of the evaluations, with their number and the
-    /// receipt that waits for them: of one offer, as all that wait in line are.
+    /// Releases the bytes without an outcome; returns the number of evaluations and their receipt,
+    /// as for any entry still queued.
     pub(super) fn give_back(mut self) -> (u64, Option<Receipt>) {
         let receipt = self.receipts.first().map(|(receipt, _)| receipt.clone());
         let evaluations = self.empty();
-        self.let_go();
+        self.release_receipts();
         (evaluations, receipt)
     }
 
-    /// Lets go of the receipts.
-    fn let_go(&mut self) {
+    /// Releases the receipts.
+    fn release_receipts(&mut self) {
         for (receipt, _) in self.receipts.drain(..) {
             let claimed = receipt.claims().record_bytes();
             self.shared.held.claimed.fetch_sub(claimed, Ordering::Relaxed);
         }
     }
 
-    /// Notes that it holds no evaluations any more; how many they were.
+    /// Empties it; returns the number of its evaluations.
     fn empty(&mut self) -> u64 {
         let evaluations = std::mem::take(&mut self.evaluations);
         self.shared.held.evaluations.fetch_sub(evaluations, Ordering::Relaxed);
@@ -192,15 +191,15 @@ impl Drop for Room {
         let shared = &self.shared;
         shared.held.share.give_back_for(&shared.held.bytes, self.bytes);
         if evaluations == 0 {
-            return self.let_go();
+            return self.release_receipts();
         }
         if shared.is_removed.load(Ordering::Relaxed) {
-            // Its receipts go as if it had arrived: no process will deliver it.
+            // Its receipts end as if delivered, since no process will deliver it.
             shared.counters.lost(Loss::Removed, evaluations);
             shared.dropped.fetch_add(evaluations, Ordering::Relaxed);
-            return self.let_go();
+            return self.release_receipts();
         }
-        // Evaluations that were moved away are not among them any more.
+        // Evaluations that were moved away no longer count.
         let waiting: u64 = self.receipts.iter().map(|(_, waiting)| waiting).sum();
         let left = waiting.min(evaluations);
         for (receipt, _) in &self.receipts {

@@ -1,11 +1,11 @@
-//! Memory that evaluations hold.
+//! Memory of evaluations.
 
 use std::sync::Arc;
 
 use spanscore_base::model::{Evaluation, Outcome};
 use spanscore_base::value::{Number, Value};
 
-/// Bytes that evaluations of some traces hold in memory, with each resource once.
+/// Returns the memory of some traces' evaluations in bytes, each resource counted once.
 pub(crate) fn size_of_evaluations(evaluations: &[Evaluation]) -> usize {
     let own: usize = evaluations.iter().map(size_of_evaluation).sum();
     let resources =
@@ -14,7 +14,7 @@ pub(crate) fn size_of_evaluations(evaluations: &[Evaluation]) -> usize {
     own + first.map(|evaluation| evaluation.target.resource.bytes()).sum::<usize>()
 }
 
-/// Bytes that an evaluation holds in memory, about; what many share is not counted.
+/// Returns the approximate memory of an evaluation in bytes, without shared data.
 pub(crate) fn size_of_evaluation(evaluation: &Evaluation) -> usize {
     let texts = match &evaluation.outcome {
         Outcome::Scored(score) => score.explanation.bytes() + size_of_value(&score.details),

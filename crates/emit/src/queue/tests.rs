@@ -23,13 +23,13 @@ const LIMITS: QueueLimits = QueueLimits {
     must_deliver: true,
 };
 
-/// An end that notes the size and time of each batch, and waits to be let go where told to.
+/// Destination that records size and time of each batch, and optionally blocks.
 #[derive(Clone)]
 struct Noting {
     started: Instant,
     batches: Arc<Mutex<Vec<(usize, u64)>>>,
     gate: Option<Arc<Notify>>,
-    /// A batch of this size panics.
+    /// Size of the batch that panics.
     poison: Option<usize>,
 }
 
@@ -94,12 +94,12 @@ impl Fixture {
         (&mut self.task).await.expect("the task ends");
     }
 
-    /// Ends the queue as when the time for shutting down has run out.
+    /// Gives up the queue, as at the end of the shutdown timeout.
     async fn give_up(&mut self) -> u64 {
         self.queue.abandon(&mut self.task).await.lost
     }
 
-    /// The sum of a metric over all its labels.
+    /// Returns the sum of a metric over all its labels.
     fn sum(&self, name: &str) -> u64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
@@ -110,7 +110,7 @@ impl Fixture {
         metrics.iter().map(value).sum::<f64>() as u64
     }
 
-    /// Asserts that what was offered is sent, lost, left or held.
+    /// Asserts that all offered evaluations are sent, lost, left or held.
     fn adds_up(&self) {
         let of = |name: &str| self.sum(&format!("spanscore_exporter_{name}"));
         let came = of("offered_evaluations_total") + of("recovered_evaluations_total");
@@ -120,7 +120,7 @@ impl Fixture {
         assert_eq!(came, went);
     }
 
-    /// Asserts that the metrics hold a line.
+    /// Asserts that the metrics contain a line.
     fn shows(&self, line: &str) {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -227,7 +227,7 @@ async fn what_is_left_at_the_end_is_counted_as_lost() {
 async fn what_waits_when_the_queue_is_given_up_is_counted_as_lost_wherever_it_is() {
     let end = Noting::new(Some(Arc::new(Notify::new())));
     let mut fixture = Fixture::start(LIMITS, end.clone());
-    // Two deliveries hang, a third waits for a consumer, the rest is in the queue.
+    // Two deliveries hang, a third waits for a consumer, the rest is queued.
     for _ in 0..5 {
         fixture.offer(4, 10);
     }
@@ -239,7 +239,7 @@ async fn what_waits_when_the_queue_is_given_up_is_counted_as_lost_wherever_it_is
     fixture.shows(r#"spanscore_exporter_queue_size_bytes{exporter="x"} 0"#);
 }
 
-/// An end that cannot be stopped, as where a thread is at work, until it is let go.
+/// Destination that cannot be aborted, like a working thread, until released.
 struct Unstoppable {
     started: Arc<Notify>,
     gate: Mutex<std::sync::mpsc::Receiver<()>>,
@@ -261,8 +261,8 @@ async fn delivery_that_ends_while_the_queue_is_given_up_is_counted_once() {
     let mut fixture = Fixture::start(LIMITS, end);
     fixture.offer(4, 10);
     started.notified().await;
-    let let_go = async { open.send(()).expect("the delivery waits") };
-    let (lost, ()) = tokio::join!(fixture.give_up(), let_go);
+    let release_receipts = async { open.send(()).expect("the delivery waits") };
+    let (lost, ()) = tokio::join!(fixture.give_up(), release_receipts);
     assert_eq!(lost, 0);
     fixture.shows(r#"spanscore_exporter_sent_evaluations_total{exporter="x"} 4"#);
     fixture.shows(&format!(r#"{FAILED}{{exporter="x",reason="shutdown_deadline"}} 0"#));
@@ -281,7 +281,7 @@ async fn queue_without_end_of_its_flush_timeout_waits_for_a_full_batch() {
     assert_eq!(end.batches(), [(4, 3_600_000)]);
 }
 
-/// Evaluations of which something notes when all have arrived.
+/// Number of evaluations, with a notification when all have arrived.
 #[derive(Clone, Default)]
 struct Arrivals(Arc<AtomicU64>);
 
@@ -336,7 +336,7 @@ async fn what_a_receipt_waits_for_at_the_end_is_left_and_not_lost() {
     let end = Noting::new(Some(Arc::new(Notify::new())));
     let arrivals = Arrivals::default();
     let mut fixture = Fixture::start(LIMITS, end.clone());
-    // Two deliveries hang, a third waits for a consumer, the rest is in the queue.
+    // Two deliveries hang, a third waits for a consumer, the rest is queued.
     for _ in 0..5 {
         fixture.offer_kept(4, 10, &arrivals);
     }

@@ -1,4 +1,4 @@
-//! Identity of a service: the parts of a resource that tell sources apart.
+//! Identity of a service: the parts of a resource that distinguish sources.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::key_values;
 use spanscore_base::otlp::semconv::SERVICE_NAME;
 
-/// Name, namespace and version of a service; empty if the resource has none, or if the grouping
-/// does not need it.
+/// Name, namespace and version of a service; empty if missing from the resource or not needed by
+/// the grouping.
 #[derive(Default)]
 pub(super) struct ServiceIdentity<'r> {
     name: Cow<'r, str>,
@@ -39,8 +39,7 @@ impl<'r> ServiceIdentity<'r> {
         identity
     }
 
-    /// Returns bytes that are the same for the same service only: each part has its length before
-    /// it.
+    /// Returns a unique key of the service: each part with its length in front.
     pub(super) fn key(&self) -> Vec<u8> {
         let parts = [&self.name, &self.namespace, &self.version];
         let mut key = Vec::new();
@@ -51,7 +50,7 @@ impl<'r> ServiceIdentity<'r> {
         key
     }
 
-    /// Returns the resource that is shown: these parts alone.
+    /// Returns the resource to show, with these parts only.
     pub(super) fn resource(&self) -> Resource {
         let parts = [
             (SERVICE_NAME, &self.name),

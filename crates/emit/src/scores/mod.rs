@@ -1,9 +1,9 @@
 //! Score metrics: counts and histograms, with bounded series.
 //!
 //! A series belongs to one source (a service or a version of it, and an agent) and one evaluator.
-//! Names of services and agents are chosen by strangers, so beyond `series_max` series all new ones
-//! are counted per evaluator in the overflow source: nothing goes uncounted, only unnamed. A sender
-//! has at most four times as many as are left, so one that makes names up leaves some to others.
+//! Strangers choose the names of services and agents. Beyond `series_max` new series are counted
+//! per evaluator in the overflow source, so everything is counted, if unnamed. A sender has at most
+//! four times as many series as are left, so one that invents names leaves some to others.
 
 mod identity;
 
@@ -21,28 +21,28 @@ use spanscore_base::model::{
 use spanscore_base::settings::HumanDuration;
 pub(crate) use spanscore_net::clock::now_ns;
 
-/// Upper bounds of the histogram's buckets; the first holds zeros alone.
+/// Upper bounds of the histogram's buckets; the first holds only zeros.
 pub(crate) const BOUNDS: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
 /// Outcome and label of each counter in [`Series::counts`].
 pub(crate) const ANSWERS: [(&str, Option<&str>); 4] =
     [("scored", Some("pass")), ("scored", Some("fail")), ("not_evaluable", None), ("failed", None)];
 
-/// Longest name of a service or an agent in a series, bytes; a longer one is cut, and ends in `…`.
-/// A scraper transfers each of them with every series.
+/// Longest name of a service or an agent in a series, bytes; a longer one is cut and ends in `…`. A
+/// scraper transfers these names with every series.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
-/// Largest encoded resource that has series of its own.
+/// Largest encoded resource with series of its own, bytes.
 const RESOURCE_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of a source beside its names and its series.
+/// Memory of a source beside its names and series, bytes.
 const SOURCE_BYTES: usize = 2 * size_of::<ScoreSource>() + 100;
-/// Bytes of a series in a vector that grows.
+/// Memory of a series in a growing vector, bytes.
 const SERIES_BYTES: usize = 2 * size_of::<Series>();
 
 /// Default time without an evaluation after which a series is dropped.
 pub(crate) const SERIES_IDLE: HumanDuration = HumanDuration::from_secs(60 * 60);
 
-/// Returns a name as a series shows it.
+/// Returns a name as shown in a series.
 fn shown(name: &str) -> Cow<'_, str> {
     if name.len() <= NAME_BYTES_MAX {
         return Cow::Borrowed(name);
@@ -54,25 +54,25 @@ fn shown(name: &str) -> Cow<'_, str> {
 /// Grouping of services into sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Grouping {
-    /// By the service's name: few series, for the process's metrics endpoint.
+    /// By service name: few series, for the process's metrics endpoint.
     Service,
-    /// By name, namespace and version of the service, as dashboards group. The rest of a resource,
-    /// such as `service.instance.id`, is new at each start of a process.
+    /// By name, namespace and version of the service, as dashboards group. Other attributes such as
+    /// `service.instance.id` change at each start of a process.
     Version,
 }
 
 /// Source of evaluations: a service and an agent.
 #[derive(Default)]
 pub(crate) struct ScoreSource {
-    /// Resource to show, of the evaluation seen first; `None` for the overflow source.
+    /// Resource to show, from the first evaluation; `None` for the overflow source.
     pub(crate) resource: Option<Arc<Resource>>,
     /// Name of the agent, empty if unknown.
     pub(crate) agent: String,
-    /// Series, one for each evaluator, in order of appearance.
+    /// Series, one per evaluator, in order of appearance.
     pub(crate) series: Vec<Series>,
     /// Bytes charged to the quota for it, without its series.
     bytes: usize,
-    /// Sender of its first evaluation, which holds its series.
+    /// Sender of its first evaluation, to which its series count.
     sender: Sender,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Series {
     pub(crate) evaluator: Arc<EvaluatorInfo>,
     /// Evaluations by [`ANSWERS`].
     pub(crate) counts: [u64; 4],
-    /// Verdicts that a revision took back, by [`ANSWERS`].
+    /// Revised verdicts, by [`ANSWERS`].
     pub(crate) superseded: [u64; 4],
     /// Start of counting, Unix nanoseconds; 0 for the start of the process.
     pub(crate) start_ns: u64,
@@ -151,12 +151,12 @@ pub(crate) struct Scores {
     /// Start of counting, Unix nanoseconds.
     pub(crate) start_ns: u64,
     table: Mutex<ScoreTable>,
-    /// Number of names that were cut.
+    /// Number of cut names.
     cut: Arc<AtomicU64>,
 }
 
 pub(crate) struct ScoreTable {
-    /// Quota of the number of series, and how many each sender has.
+    /// Quota of the number of series, and the number per sender.
     counts: Arc<MemoryQuota>,
     by_sender: SenderShares,
     /// Time without an evaluation after which a series is dropped, nanoseconds; 0 for never.
@@ -166,7 +166,7 @@ pub(crate) struct ScoreTable {
     places: HashMap<ScoreSourceKey, usize>,
     sources: Vec<ScoreSource>,
     overflow: Option<ScoreSource>,
-    /// Time of the last expiry, Unix nanoseconds: series that begin anew count from then on.
+    /// Time of the last expiry, Unix nanoseconds: restarted series count from then on.
     expired_ns: u64,
 }
 
@@ -190,7 +190,7 @@ impl Scores {
         Self { grouping, start_ns: now_ns(), table: Mutex::new(table), cut: Arc::default() }
     }
 
-    /// Sets other limits: present series stay, beyond the limit too.
+    /// Sets other limits; existing series stay, even beyond the limit.
     pub(crate) fn limit(&self, series_max: usize, idle: HumanDuration) {
         let mut table = self.table.lock();
         table.counts.resize(series_max);
@@ -202,12 +202,12 @@ impl Scores {
         self.grouping
     }
 
-    /// Returns the counter of names of services and agents that were cut, each as often as it came.
+    /// Returns the counter of cut names, incremented at each occurrence.
     pub(crate) fn cut_names(&self) -> &Arc<AtomicU64> {
         &self.cut
     }
 
-    /// Counts evaluations. The lock is held for some nanoseconds for each.
+    /// Counts evaluations. The lock is held for some nanoseconds per evaluation.
     pub(crate) fn record(&self, evaluations: &[Evaluation]) {
         self.record_at(evaluations, now_ns());
     }
@@ -240,8 +240,8 @@ impl Scores {
         }
     }
 
-    /// Drops series that were idle too long at `now_ns`, then calls `read` with each source, the
-    /// overflow source last.
+    /// Drops series idle too long at `now_ns`, then calls `read` with each source, the overflow
+    /// source last.
     pub(crate) fn read(&self, now_ns: u64, read: impl FnMut(&ScoreSource)) {
         let mut table = self.table.lock();
         let idle_ns = table.idle_ns;
@@ -253,7 +253,7 @@ impl Scores {
 }
 
 impl ScoreTable {
-    /// Returns the index of the source, added if there is room; `None` for the overflow source.
+    /// Returns the index of the source, added if it fits; `None` for the overflow source.
     fn place(&mut self, grouping: Grouping, evaluation: &Evaluation) -> Option<usize> {
         let resource = &evaluation.target.resource;
         if resource.encoded.len() > RESOURCE_BYTES_MAX {
@@ -283,7 +283,7 @@ impl ScoreTable {
         Some(place)
     }
 
-    /// Drops series that have counted nothing for so long, and sources without any.
+    /// Drops series without a count for `idle_ns`, and sources without series.
     fn expire(&mut self, now_ns: u64, idle_ns: u64) {
         let is_idle = |series: &Series| now_ns.saturating_sub(series.last_ns) > idle_ns;
         let goes =

@@ -1,5 +1,5 @@
-//! Jaeger: a trace of its HTTP API or of its UI's "Trace JSON", spans with references to others and
-//! to processes, times in microseconds.
+//! Jaeger: a trace from its HTTP API or its UI's "Trace JSON". Spans refer to other spans and to
+//! processes; times are in microseconds.
 
 use serde_json::Value as Json;
 

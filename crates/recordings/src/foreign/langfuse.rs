@@ -1,12 +1,12 @@
 //! Langfuse: a trace with its observations (the UI's "Download JSON", or `GET
 //! /api/public/traces/{id}`) and single observations (`GET /api/public/observations`, table
-//! exports), in the attributes that Langfuse's own SDK writes.
+//! exports), as the attributes that Langfuse's SDK writes.
 
 use serde_json::Value as Json;
 
 use super::span::{ForeignAttributes, ForeignSpan, text, time};
 
-/// Reads the spans of a trace that stands beside its observations, or holds them.
+/// Reads the spans of a trace whose observations are in it or beside it.
 pub(super) fn spans_of_trace(value: &Json) -> Vec<ForeignSpan> {
     let trace = value.get("trace").filter(|it| it.is_object()).unwrap_or(value);
     let observations = value.get("observations").and_then(Json::as_array);
@@ -14,7 +14,7 @@ pub(super) fn spans_of_trace(value: &Json) -> Vec<ForeignSpan> {
     all.filter_map(|observation| span(observation, Some(trace))).collect()
 }
 
-/// Reads the span of one observation; `trace` holds the fields of its trace, if known.
+/// Reads the span of one observation; `trace` holds its trace's fields, if known.
 pub(super) fn span(observation: &Json, trace: Option<&Json>) -> Option<ForeignSpan> {
     let kind = text(observation, "type")?.to_lowercase();
     let of_trace = |key: &str| trace.and_then(|trace| text(trace, key));
@@ -58,7 +58,7 @@ pub(super) fn span(observation: &Json, trace: Option<&Json>) -> Option<ForeignSp
     })
 }
 
-/// Attributes of the SDK, and the fields of the API that hold the same.
+/// Attributes of the SDK, with the API's fields of the same content.
 const FIELDS: [(&str, &str); 7] = [
     ("langfuse.observation.input", "input"),
     ("langfuse.observation.output", "output"),
@@ -69,7 +69,7 @@ const FIELDS: [(&str, &str); 7] = [
     ("langfuse.observation.cost_details", "costDetails"),
 ];
 
-/// Returns a value as the SDK writes it: texts as they are and everything else as JSON.
+/// Returns a value as the SDK writes it: texts unchanged and everything else as JSON.
 fn as_text(value: &Json) -> Json {
     match value {
         Json::String(_) => value.clone(),

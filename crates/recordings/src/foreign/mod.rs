@@ -1,8 +1,8 @@
-//! Importers of other systems' exports to OTLP: lists of requests, Tempo's and Jaeger's answers,
+//! Importers of other systems' exports: lists of OTLP requests, responses of Tempo and Jaeger,
 //! spans of Phoenix, observations of Langfuse, transcripts of messages.
 //!
-//! Attributes go on as that system received them, so the dialects see the same as they would have
-//! seen live. Ids that are no OpenTelemetry ids are hashed.
+//! The output is OTLP. Attributes stay as exported, so the dialects see them as they would live.
+//! Ids that are not OpenTelemetry ids are hashed.
 
 mod jaeger;
 mod langfuse;
@@ -18,23 +18,23 @@ use super::unreadable;
 use span::ForeignSpan;
 use spanscore_base::otlp::{Signal, json};
 
-/// Error of a text in none of these forms.
+/// Error of a text in no known form.
 const UNKNOWN: &str = "not an OTLP/JSON request: it has neither `resourceSpans` nor `resourceLogs` \
      nor `resourceMetrics`; nor is it an export of Jaeger, Tempo, Phoenix or Langfuse; nor a \
      transcript: messages with a `role`, an object with `messages`, a log of Inspect or a session \
      of Claude Code";
 
-/// Error of a file of scores, which has a line for each.
+/// Error of a file of scores, one per line.
 const SCORES: &str = "a score, as `spanscore score --format jsonl` writes them, and no recording: \
      `--baseline` reads it";
 
-/// Nesting of lists and envelopes that is followed.
+/// Limit on nested lists and envelopes.
 const DEPTH_MAX: usize = 4;
 
 /// Requests, with their signals.
 type Requests = Vec<(Signal, Bytes)>;
 
-/// Reads a JSON text that is not an OTLP request by itself; `origin` is the place of it.
+/// Reads a JSON text other than a single OTLP request; `origin` is its place.
 pub(super) fn read(text: &[u8], origin: &str) -> Result<Requests, String> {
     let value: Json = serde_json::from_slice(text).map_err(|error| {
         if text.trim_ascii_start().starts_with(b"{") {
@@ -52,7 +52,7 @@ pub(super) fn read(text: &[u8], origin: &str) -> Result<Requests, String> {
     Ok(requests)
 }
 
-/// A text that is being read.
+/// State of reading one text.
 #[derive(Default)]
 struct Import<'o> {
     origin: &'o str,
@@ -102,7 +102,7 @@ impl Import<'_> {
         items.into_iter().try_for_each(|item| self.take(item, depth + 1))
     }
 
-    /// Takes a transcript, an envelope around something else, or a span.
+    /// Takes a transcript, a span, or an envelope around others.
     fn take_other(&mut self, mut map: Map<String, Json>, depth: usize) -> Result<(), String> {
         if let Some(spans) = transcript::spans_of_object(&map, &self.next_origin())? {
             self.spans.extend(spans);
@@ -121,7 +121,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Returns the place of the next transcript: several may stand in one text.
+    /// Returns the place of the next transcript, as one text may hold several.
     fn next_origin(&self) -> String {
         format!("{} {}", self.origin, self.spans.len())
     }

@@ -1,11 +1,11 @@
-//! Phoenix: spans of `GET /v1/projects/{project}/spans`, and rows of a table of spans written as
-//! JSON, whose columns have dotted names.
+//! Phoenix: spans of `GET /v1/projects/{project}/spans`, and rows of a table of spans as JSON, with
+//! dotted column names.
 
 use serde_json::{Map, Value as Json};
 
 use super::span::{ForeignAttributes, ForeignSpan, text, time};
 
-/// Depth of attributes that is followed.
+/// Limit on nested attributes.
 const DEPTH_MAX: usize = 32;
 
 pub(super) fn span(value: &Json) -> Option<ForeignSpan> {
@@ -44,7 +44,7 @@ pub(super) fn span(value: &Json) -> Option<ForeignSpan> {
 
 const KIND: &str = "openinference.span.kind";
 
-/// Reads the attributes under `attributes`, or in columns that begin so.
+/// Reads the attributes under `attributes`, or in columns with that prefix.
 fn attributes(row: &Map<String, Json>) -> ForeignAttributes {
     let mut out = ForeignAttributes::new();
     for (key, value) in row {

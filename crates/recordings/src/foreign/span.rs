@@ -1,4 +1,4 @@
-//! A span of another system, and its conversion to OTLP.
+//! Span of another system, and its conversion to OTLP.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 /// Attributes, in their order.
 pub(super) type ForeignAttributes = Vec<(String, Json)>;
 
-/// A span; ids as they stand in the export.
+/// Span; ids as in the export.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ForeignSpan {
     pub(super) trace_id: String,
@@ -30,10 +30,10 @@ pub(super) struct ForeignSpan {
     pub(super) status: i32,
     pub(super) status_message: String,
     pub(super) attributes: ForeignAttributes,
-    /// Name, time and attributes of each.
+    /// Events: name, time and attributes.
     pub(super) events: Vec<(String, u64, ForeignAttributes)>,
     pub(super) resource: ForeignAttributes,
-    /// Name of the scope; may be empty.
+    /// Name of the scope, possibly empty.
     pub(super) scope: String,
 }
 
@@ -79,8 +79,8 @@ fn otlp(span: ForeignSpan) -> Span {
     }
 }
 
-/// Converts an id to so many bytes: its hexadecimal digits (a shorter one is filled up from the
-/// left, as Jaeger leaves zeros out), else the hash of whatever it is.
+/// Converts an id to `len` bytes: from hexadecimal digits, padded with zeros on the left as Jaeger
+/// omits them, else by a hash.
 fn id(text: &str, len: usize) -> Vec<u8> {
     let digits: String = text.chars().filter(|char| *char != '-').collect();
     let is_hex = !digits.is_empty()
@@ -99,7 +99,7 @@ fn key_values(attributes: ForeignAttributes) -> Vec<KeyValue> {
     attributes.into_iter().map(entry).collect()
 }
 
-/// Converts a value; maps become JSON text, which is how instrumentations write them.
+/// Converts a value; maps become JSON text, as instrumentations write them.
 fn any_value(value: Json) -> Option<AnyValue> {
     use any_value::Value;
     let value = match value {
@@ -124,7 +124,7 @@ pub(super) fn text(value: &Json, key: &str) -> Option<String> {
     value.get(key).and_then(Json::as_str).map(str::to_owned)
 }
 
-/// Reads a time in the form of RFC 3339, as Unix nanoseconds; 0 if there is none.
+/// Parses an RFC 3339 time, as Unix nanoseconds; 0 without one.
 pub(super) fn time(value: Option<&Json>) -> u64 {
     let text = value.and_then(Json::as_str).unwrap_or_default();
     let nanoseconds = text.parse::<Timestamp>().map(Timestamp::as_nanosecond).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Tempo: OTLP under older names, in protobuf's own JSON, where ids stand in base64 and enums by
-//! name.
+//! Tempo: OTLP under older names, in protobuf's JSON mapping, with ids in base64 and enums by name.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +12,7 @@ pub(super) fn request(mut trace: Json) -> Json {
     Json::Object(request)
 }
 
-/// Converts ids, enums and names to OTLP's. OTLP/JSON stays as it is.
+/// Converts ids, enums and names to OTLP's. OTLP/JSON stays unchanged.
 pub(super) fn plain(value: Json) -> Json {
     match value {
         Json::Array(items) => Json::Array(items.into_iter().map(plain).collect()),
@@ -27,7 +26,7 @@ fn entry((key, value): (String, Json)) -> (String, Json) {
         ("traceId" | "spanId" | "parentSpanId", Json::String(id)) => Json::String(hex(id)),
         ("kind", Json::String(name)) => number(&name, &KINDS),
         ("code", Json::String(name)) => number(&name, &CODES),
-        // Content of the user: its keys mean nothing here.
+        // User content: its keys have no meaning here.
         ("attributes" | "body", value) => value,
         (_, value) => plain(value),
     };
@@ -52,8 +51,8 @@ fn number(name: &str, names: &[&str]) -> Json {
     }
 }
 
-/// Converts an id from base64 to digits: sixteen bytes are 24 characters of base64 and 32 digits,
-/// eight are 12 and 16.
+/// Converts an id from base64 to hexadecimal: sixteen bytes are 24 characters of base64 and 32
+/// digits, eight are 12 and 16.
 fn hex(id: String) -> String {
     if !matches!(id.len(), 12 | 24) {
         return id;

@@ -32,7 +32,7 @@ pub(in crate::cli) struct BackfilledVerdict {
     pub(super) why: String,
     /// True if it changes, or fails without a stored verdict: then it is reported.
     #[serde(skip)]
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
 }
 
 /// Evaluators of a config that can judge stored runs, with counts of all.
@@ -171,6 +171,6 @@ pub(in crate::cli) fn compared(
         score_before: score_before.flatten(),
         score_now: it.outcome.score().map(|score| score.value),
         why: it.outcome.words().to_owned(),
-        is_told: tally.add(before, now),
+        is_reported: tally.add(before, now),
     }
 }

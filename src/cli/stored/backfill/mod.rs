@@ -10,7 +10,7 @@ use self::judging::{Backfill, BackfilledVerdict};
 use self::tally::{BackfillCounts, EvaluatorTally};
 use super::filter::FilterArgs;
 use super::rows::print_record;
-use super::scores::{beginning, tell_losses};
+use super::scores::{beginning, report_losses};
 use super::{StoreArgs, pages, short};
 use crate::cli::score::Format;
 use crate::cli::{CommandError, Exit, output};
@@ -78,7 +78,7 @@ pub(in crate::cli) fn run(args: &BackfillArgs) -> Result<Exit, CommandError> {
             Format::Table => output::line(text(&tallies, &changes))?,
         }
     }
-    tell_losses(&reader, true)?;
+    report_losses(&reader, true)?;
     Ok(Exit::Success)
 }
 
@@ -91,7 +91,7 @@ pub(in crate::cli) struct VerdictChanges {
 
 impl VerdictChanges {
     pub(in crate::cli) fn add(&mut self, verdict: BackfilledVerdict) {
-        if verdict.is_told {
+        if verdict.is_reported {
             self.count += 1;
             if self.first.len() < CHANGES_MAX {
                 self.first.push(verdict);
@@ -102,8 +102,8 @@ impl VerdictChanges {
 
 /// Prints a verdict if it is to be reported, or any with `all`.
 fn print_verdict(verdict: &BackfilledVerdict, all: bool) -> Result<(), CommandError> {
-    let row = if verdict.is_told { "change" } else { "verdict" };
-    if verdict.is_told || all { print_record(row, verdict) } else { Ok(()) }
+    let row = if verdict.is_reported { "change" } else { "verdict" };
+    if verdict.is_reported || all { print_record(row, verdict) } else { Ok(()) }
 }
 
 /// Formats counts and changes as tables.

@@ -107,8 +107,8 @@ mod tests {
     #[test]
     fn verdicts_are_counted_by_what_becomes_of_them() {
         let mut tally = EvaluatorTally::new("tool_error");
-        let mut check = |before: Option<VerdictWord>, now, is_told: bool| {
-            assert_eq!(tally.add(before, now), is_told, "{before:?} {now}");
+        let mut check = |before: Option<VerdictWord>, now, is_reported: bool| {
+            assert_eq!(tally.add(before, now), is_reported, "{before:?} {now}");
         };
         check(Some("pass"), "pass", false);
         check(Some("pass"), "fail", true);

@@ -18,7 +18,7 @@ use super::compile::{AFTER, BEFORE, TextForm};
 use super::config::{DetectorConfig, PackConfig, Syntax, with_named};
 use super::expression::{CompileTime, parsed};
 use super::match_bounds::{self, MatchBounds};
-use super::needs::OwnNeeds;
+use super::needs::RequiredLiterals;
 use ahead::Ahead;
 use number::Point;
 use tail::tail;
@@ -172,14 +172,14 @@ fn plain(
 fn own_needs(
     config: &DetectorConfig,
     pack: &PackConfig,
-) -> Result<Option<OwnNeeds>, SettingsError> {
+) -> Result<Option<RequiredLiterals>, SettingsError> {
     let Some(pattern) = &config.pattern else { return Ok(None) };
     let pattern = with_named(pattern, &pack.expressions)?;
     let folded = match config.text {
         TextForm::Normalised => fold_pattern(&pattern),
         TextForm::AsIs | TextForm::Lower | TextForm::Upper => pattern,
     };
-    Ok(OwnNeeds::of_expression(&folded, config.text))
+    Ok(RequiredLiterals::of_expression(&folded, config.text))
 }
 
 #[cfg(test)]

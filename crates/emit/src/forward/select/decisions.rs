@@ -1,5 +1,5 @@
-//! Decisions on traces that are remembered for what comes late: for a time, and so many; of whoever
-//! has most the oldest is forgotten.
+//! Remembered sampling decisions, for late requests: bounded in time and number; the oldest of the
+//! largest sender goes first.
 
 use std::collections::VecDeque;
 
@@ -7,11 +7,11 @@ use hashbrown::HashMap;
 
 use spanscore_base::model::{Sender, SenderShares, TraceId};
 
-/// Bytes that a remembered decision takes: in its table and in the line of its sender.
+/// Memory of a remembered decision, in its table and in its sender's list, bytes.
 pub(super) const DECISION_BYTES: usize =
     2 * (size_of::<(TraceId, Decision)>() + size_of::<(u64, TraceId)>());
-/// Bytes that each sender of any takes on top: its line, which begins with four places, and what
-/// its share is counted by.
+/// Further memory per sender, bytes: its list, which starts with four entries, and its share's
+/// count.
 const SENDER_BYTES: usize = 2 * size_of::<(Sender, VecDeque<(u64, TraceId)>)>()
     + 4 * size_of::<(u64, TraceId)>()
     + 8 * size_of::<(u64, usize)>();
@@ -20,7 +20,7 @@ const SENDER_BYTES: usize = 2 * size_of::<(Sender, VecDeque<(u64, TraceId)>)>()
 struct Decision {
     is_chosen: bool,
     until_ms: u64,
-    /// Without its group.
+    /// Sender, without its group.
     sender: Sender,
 }
 
@@ -28,7 +28,7 @@ struct Decision {
 #[derive(Default)]
 pub(super) struct Decisions {
     by_trace: HashMap<TraceId, Decision>,
-    /// Decisions of each sender by their time, the oldest first.
+    /// Decisions of each sender by time, the oldest first.
     lines: HashMap<Sender, VecDeque<(u64, TraceId)>>,
     shares: SenderShares,
 }
@@ -39,18 +39,18 @@ impl Decisions {
         self.by_trace.len()
     }
 
-    /// Returns the bytes that they take.
+    /// Returns their memory, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.count() * DECISION_BYTES + self.lines.len() * SENDER_BYTES
     }
 
-    /// Returns true if a trace is chosen; `None` if that is not decided, or forgotten.
+    /// Returns true if a trace is chosen; `None` if undecided or forgotten.
     pub(super) fn get(&self, trace: TraceId) -> Option<bool> {
         self.by_trace.get(&trace).map(|decision| decision.is_chosen)
     }
 
-    /// Decides a trace of a sender until a time; returns true if it is chosen. One that was chosen
-    /// stays so.
+    /// Records the decision on a sender's trace until a time; returns true if it is chosen. A
+    /// chosen trace stays chosen.
     pub(super) fn decide(
         &mut self,
         (trace, sender): (TraceId, Sender),
@@ -69,29 +69,29 @@ impl Decisions {
         is_chosen
     }
 
-    /// Forgets the oldest of whoever has most until there are no more than so many: not those of
-    /// `sender`, which came last, unless it has most.
+    /// Forgets the oldest decisions of the largest sender down to the limit. Those of `sender`, the
+    /// newest, are spared unless it is the largest.
     pub(super) fn forget_beyond(&mut self, most: usize, sender: Sender) {
         let sender = sender.without_group();
         while self.count() > most {
             let richest = self.shares.richest(sender, 0).unwrap_or(sender);
             let Some((until_ms, trace)) = self.pop(richest) else { return };
             match self.by_trace.get(&trace).map(|decision| decision.until_ms) {
-                // It was decided again in between, and is not the oldest any more.
+                // It was decided again later, and is no longer the oldest.
                 Some(later) if later != until_ms => self.line(richest).push_back((later, trace)),
                 _ => self.remove(trace),
             }
         }
     }
 
-    /// Forgets decisions whose time is over.
+    /// Forgets expired decisions.
     pub(super) fn forget_until(&mut self, now_ms: u64) {
         let senders: Vec<Sender> = self.lines.keys().copied().collect();
         for sender in senders {
             while self.first(sender).is_some_and(|(until_ms, _)| until_ms <= now_ms) {
                 let Some((_, trace)) = self.pop(sender) else { break };
                 match self.by_trace.get(&trace).map(|decision| decision.until_ms) {
-                    // It was decided again in between.
+                    // It was decided again later.
                     Some(later) if later > now_ms => self.line(sender).push_back((later, trace)),
                     _ => self.remove(trace),
                 }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn flood_of_decisions_forgets_its_own() {
         const MOST: usize = 100;
-        // The others are another peer, and another connection of the one that floods.
+        // The others are another peer, and another connection of the flooding peer.
         for other in [sender(2, 1), sender(1, 2)] {
             let mut decisions = Decisions::default();
             let decide = |decisions: &mut Decisions, number, sender| {
@@ -152,7 +152,7 @@ mod tests {
             assert_eq!(decisions.count(), MOST);
             assert!((0..10).all(|number| decisions.get(id(number)) == Some(true)), "{other:?}");
             assert_eq!(decisions.get(id(10)), None);
-            // Whoever comes later makes room in it, up to as many.
+            // Later senders make room in it, up to as many.
             (1000..2000).for_each(|number| decide(&mut decisions, number, other));
             let of_flood = (10..1000).filter(|number| decisions.get(id(*number)).is_some());
             assert!(of_flood.count() >= MOST / 2 - 1 && decisions.count() == MOST);
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(decisions.get(id(1)), Some(true));
         decisions.forget_until(30);
         assert_eq!((decisions.get(id(1)), decisions.count()), (None, 0));
-        // The first of three is decided again: the second is the oldest then.
+        // The first of three is decided again, so the second becomes the oldest.
         for (number, until_ms) in [(1, 10), (2, 20), (3, 30), (1, 40)] {
             decisions.decide((id(number), sender(1, 1)), true, until_ms);
         }

@@ -8,48 +8,48 @@ use super::WantedTraces;
 use super::decisions::Decisions;
 use super::split::ItemsByTrace;
 use crate::forward::parcel::Load;
-use crate::forward::passed::LogPlace;
+use crate::forward::progress::LogPlace;
 use spanscore_base::model::{Sender, TraceId};
 use spanscore_base::otlp::Signal;
 
-/// Times that a request may leave in part before all of it is decided.
+/// Limit on partial releases of a request before all of it is decided.
 const PARTS_MAX: u8 = 8;
-/// Bytes that a trace of a held request takes, beside the request.
+/// Memory of one trace of a held request, beside the request, bytes.
 pub(super) const HELD_TRACE_BYTES: usize = 160;
 
 /// Limits on held requests and remembered decisions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HoldLimits {
-    /// The longest that a request waits for the decision of its traces.
+    /// Longest wait of a request for decisions on its traces.
     pub(super) hold_ms: u64,
     /// Time for which a decision is remembered.
     pub(super) remember_ms: u64,
-    /// Most decisions that are remembered.
+    /// Limit on remembered decisions.
     pub(super) decisions_max: usize,
 }
 
-/// A request, or a part of one, that leaves.
+/// ReleasedItems request, or a released part of it.
 #[derive(Debug)]
-pub(super) struct Leaving {
+pub(super) struct ReleasedRequest {
     pub(super) signal: Signal,
     pub(super) sender: Sender,
     pub(super) items: u64,
-    /// Bytes of the body that the items are, about.
+    /// Approximate body bytes of its items.
     pub(super) bytes: usize,
     pub(super) load: Load,
     pub(super) place: Option<LogPlace>,
-    /// The traces that are sent of it.
+    /// Traces to send of it.
     pub(super) wanted: Option<WantedTraces>,
 }
 
-/// Outcome of items that were held.
+/// Outcome of held items.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Released {
-    /// Items by signal that were held and are not any more.
+pub(super) struct ReleasedItems {
+    /// Items no longer held, by signal.
     pub(super) items: [u64; 3],
-    /// Those of them whose traces are not passed on.
+    /// Those of traces that are not passed on.
     pub(super) unchosen: [u64; 3],
-    /// Those of them whose traces were not decided in time.
+    /// Those of traces that were not decided in time.
     pub(super) undecided: [u64; 3],
 }
 
@@ -65,30 +65,31 @@ struct HeldRequest {
     sender: Sender,
     load: Load,
     place: Option<LogPlace>,
-    /// Each with its items, by id.
+    /// Traces by id, each with its number of items.
     traces: Vec<(TraceId, u64, HeldState)>,
-    /// Items of no trace.
+    /// Items without a trace.
     without: u64,
     waiting: usize,
     parts: u8,
     is_dirty: bool,
-    /// True if items of no trace are in it, or a part has left: then it never leaves whole.
+    /// True if it has items without a trace, or was released in part: then it is never released
+    /// whole.
     is_cut: bool,
 }
 
-/// Requests that are held, and decisions that are remembered.
+/// Held requests and remembered decisions.
 pub(super) struct Holding {
     limits: HoldLimits,
     next: u64,
     requests: HashMap<u64, HeldRequest>,
-    /// Deadline of each request, in order.
+    /// Deadlines of the requests, in order.
     deadlines: VecDeque<(u64, u64)>,
     waiting: HashMap<TraceId, Vec<u64>>,
     decisions: Decisions,
-    /// Requests with traces that were chosen since the last flush.
+    /// Requests with traces chosen since the last flush.
     dirty: Vec<u64>,
-    pub(super) leaving: Vec<Leaving>,
-    pub(super) released: Released,
+    pub(super) leaving: Vec<ReleasedRequest>,
+    pub(super) released: ReleasedItems,
 }
 
 impl Holding {
@@ -102,16 +103,16 @@ impl Holding {
             decisions: Decisions::default(),
             dirty: Vec::new(),
             leaving: Vec::new(),
-            released: Released::default(),
+            released: ReleasedItems::default(),
         }
     }
 
-    /// Returns the bytes of the decisions that are remembered.
+    /// Returns the memory of the remembered decisions, bytes.
     pub(super) fn decision_bytes(&self) -> usize {
         self.decisions.bytes()
     }
 
-    /// Takes a request of a sender whose items count as held.
+    /// Adds a sender's request; its items count as held.
     pub(super) fn add(
         &mut self,
         (signal, sender): (Signal, Sender),
@@ -167,8 +168,8 @@ impl Holding {
         self.deadlines.push_back((now_ms + self.limits.hold_ms, index));
     }
 
-    /// Decides a trace of a sender. One that was chosen stays so; one that was not may be chosen
-    /// later, for what still comes.
+    /// Decides a sender's trace. A chosen trace stays chosen; a rejected one may be chosen later,
+    /// for later requests.
     pub(super) fn decide(
         &mut self,
         (trace, sender): (TraceId, Sender),
@@ -209,7 +210,7 @@ impl Holding {
         self.released.unchosen[signal as usize] += items;
     }
 
-    /// Lets go what was chosen since the last flush, and what has waited too long.
+    /// Releases requests chosen since the last flush, and those past their deadline.
     pub(super) fn tick(&mut self, now_ms: u64) {
         for index in std::mem::take(&mut self.dirty) {
             if self.requests.get(&index).is_some_and(|it| it.is_dirty && it.parts < PARTS_MAX) {
@@ -226,7 +227,7 @@ impl Holding {
         self.decisions.forget_until(now_ms);
     }
 
-    /// Takes what is not decided by now as lost, and lets the rest go.
+    /// Counts undecided items as lost, and releases the rest.
     fn give_up(&mut self, index: u64) {
         let Some(request) = self.requests.get_mut(&index) else { return };
         let signal = request.signal as usize;
@@ -253,13 +254,13 @@ impl Holding {
         self.requests.is_empty()
     }
 
-    /// Holds and remembers so long from now on; what is held already has its time.
+    /// Sets the limits for later requests; held ones keep their deadlines.
     pub(super) fn limit(&mut self, limits: HoldLimits) {
         self.limits = limits;
     }
 
-    /// Lets all go: what is chosen leaves, and what is not decided stays in the log, where it
-    /// `is_left`, or is lost.
+    /// Releases everything. Chosen traces are sent; undecided ones stay in the log with `is_left`,
+    /// else they are lost.
     pub(super) fn end(&mut self, is_left: bool) {
         let indexes: Vec<u64> = self.requests.keys().copied().collect();
         for index in indexes {
@@ -277,7 +278,7 @@ impl Holding {
         }
     }
 
-    /// Lets the chosen traces of a request go, and the request with the last of them.
+    /// Releases the chosen traces of a request, and the request itself after the last of them.
     fn leave(&mut self, index: u64) {
         let Some(request) = self.requests.get_mut(&index) else { return };
         request.is_dirty = false;
@@ -299,7 +300,7 @@ impl Holding {
                 request.without + request.traces.iter().map(|(_, count, _)| count).sum::<u64>();
             let share = items as f64 / all.max(1) as f64;
             self.released.items[request.signal as usize] += items;
-            self.leaving.push(Leaving {
+            self.leaving.push(ReleasedRequest {
                 signal: request.signal,
                 sender: request.sender,
                 items,
@@ -320,7 +321,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::forward::books::ForwardBooks;
+    use crate::forward::counters::ForwardCounters;
     use crate::forward::memory::ForwardMemory;
     use crate::forward::parcel::HeldBody;
     use bytes::Bytes;
@@ -333,9 +334,9 @@ mod tests {
     }
 
     fn add(holding: &mut Holding, traces: &[(u8, u64)], without: u64, now_ms: u64) {
-        let books = Arc::new(ForwardBooks::new("a"));
+        let counters = Arc::new(ForwardCounters::new("a"));
         let share = MemoryQuota::new("forward", 1 << 20);
-        let memory = Arc::new(ForwardMemory::new(books, share));
+        let memory = Arc::new(ForwardMemory::new(counters, share));
         let room = memory.room(1).unwrap();
         let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, room };
         let traces = traces.iter().map(|(trace, count)| (id(*trace), *count)).collect();
@@ -348,7 +349,7 @@ mod tests {
         holding.decide((id(trace), Sender::default()), is_chosen, now_ms);
     }
 
-    /// Takes what leaves: items, and the traces if it is a part.
+    /// Takes the released requests: items, and for a part its traces.
     fn leaving(holding: &mut Holding) -> Vec<(u64, Option<Vec<u8>>)> {
         let traces = |wanted: WantedTraces| wanted.keys.iter().map(|trace| trace.0[0]).collect();
         let all = std::mem::take(&mut holding.leaving).into_iter();
@@ -356,7 +357,7 @@ mod tests {
     }
 
     fn released(holding: &mut Holding) -> (u64, u64, u64) {
-        let Released { items, unchosen, undecided } = std::mem::take(&mut holding.released);
+        let ReleasedItems { items, unchosen, undecided } = std::mem::take(&mut holding.released);
         (items[0], unchosen[0], undecided[0])
     }
 

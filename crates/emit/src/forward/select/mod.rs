@@ -1,12 +1,12 @@
-//! Traces chosen by what was judged of them: those that hold an agent, or those with a `fail`.
+//! Tail sampling: passes on traces by verdict, those with an agent, or those with a `fail`.
 //!
-//! A request is held until all of its traces are decided. Those that are chosen before leave in
-//! requests of their own, together with others of the second, a few times at most. So holding costs
-//! no more than walking each request a few times, however many traces it holds. What comes later
-//! for a decided trace follows its decision for as long as that is remembered.
+//! A request is held until all of its traces are decided. Traces chosen before are released in
+//! partial requests, one per second together, a few times at most. So each request is parsed a few
+//! times only, however many traces it has. Later requests of a decided trace follow its remembered
+//! decision.
 //!
-//! One task for each such forward keeps what is held ([`holding`]) and is told over a channel what
-//! came and what was judged.
+//! Each such forward has one task that owns the held requests ([`holding`]) and receives requests
+//! and verdicts over a channel.
 
 mod decisions;
 mod holding;
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use spanscore_base::model::{ClientGroup, TraceId};
 
 pub(super) use split::only;
-pub(super) use task::Chooser;
 pub use task::JudgedTrace;
+pub(super) use task::TraceSampler;
 
-/// The traces that are sent of a request.
+/// Traces of a request that are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct WantedTraces {
     group: ClientGroup,
@@ -29,7 +29,7 @@ pub(super) struct WantedTraces {
 }
 
 impl WantedTraces {
-    /// Returns these traces, by their keys in a group.
+    /// Returns these traces, by their keys in a client group.
     fn new(group: ClientGroup, mut keys: Vec<TraceId>) -> Self {
         keys.sort_unstable();
         Self { group, keys: keys.into() }

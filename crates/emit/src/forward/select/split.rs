@@ -1,8 +1,8 @@
-//! Requests taken apart by trace: which traces they hold, and a request with some of them alone.
+//! Splitting of requests by trace: lists their traces, and copies a request with some of them.
 //!
-//! Anything but an item stays as it is, byte by byte and in its place, fields that nobody knows
-//! among it; only the lengths around what is left out change. A scope or resource without a chosen
-//! item goes. Items without a valid trace id belong to no trace.
+//! The copy keeps all other bytes and their order, unknown fields included; only the lengths around
+//! removed items change. Scopes and resources without a chosen item are removed. Items without a
+//! valid trace id belong to no trace.
 
 use hashbrown::HashMap;
 use prost::encoding::encode_varint;
@@ -13,14 +13,14 @@ use spanscore_base::otlp::request::{RequestStep, trace_id, walk};
 use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 use spanscore_base::otlp::{Signal, number};
 
-/// The items of a request by trace, and those of no trace.
+/// Items of a request by trace, and those without a trace.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ItemsByTrace {
     pub(super) traces: HashMap<TraceId, u64>,
     pub(super) without: u64,
 }
 
-/// Counts the items of a request by trace; what is malformed up to the damage.
+/// Counts the items of a request by trace; a malformed request counts up to the fault.
 pub(super) fn items_by_trace(signal: Signal, request: &[u8]) -> ItemsByTrace {
     let mut found = ItemsByTrace::default();
     // The readable rest counts.
@@ -34,7 +34,7 @@ pub(super) fn items_by_trace(signal: Signal, request: &[u8]) -> ItemsByTrace {
     found
 }
 
-/// The request with the items of the wanted traces alone; `None` where it holds none.
+/// Copies a request with only the wanted traces' items; `None` if it has none.
 pub(in crate::forward) fn only(
     signal: Signal,
     request: &[u8],
@@ -45,7 +45,7 @@ pub(in crate::forward) fn only(
     copy(signal, request, &LEVELS, wanted, &mut out).then_some(out)
 }
 
-/// Copies a message without what is not wanted; whether there was anything wanted.
+/// Copies a message without unwanted items; returns true if it has a wanted one.
 fn copy(
     signal: Signal,
     message: &[u8],
@@ -81,7 +81,7 @@ fn copy(
     }
 }
 
-/// The trace of an encoded span or log record.
+/// Returns the trace of an encoded span or log record.
 fn trace_of(signal: Signal, item: &[u8]) -> Option<TraceId> {
     trace_id(signal, item).and_then(TraceId::from_wire)
 }
@@ -122,7 +122,7 @@ mod tests {
         ExportTraceServiceRequest { resource_spans: resources.iter().map(resource).collect() }
     }
 
-    /// Returns the rest of a request by the generated types, to check the walk against.
+    /// Returns the expected copy by the generated types, to check the walk against.
     fn expected(
         request: &ExportTraceServiceRequest,
         wanted: &WantedTraces,
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn all_of_it_is_the_same_bytes_and_unknown_fields_stay() {
         let mut encoded = request(&[vec![vec![1, 2], vec![1]]]).encode_to_vec();
-        // Field 900, a varint, behind the resources.
+        // Field 900, a varint, after the resources.
         encoded.extend([0xa0, 0x38, 0x05]);
         let both = wanted_of(vec![id(1), id(2)]);
         assert_eq!(only(Signal::Traces, &encoded, &both).as_deref(), Some(&encoded[..]));

@@ -1,4 +1,4 @@
-//! The task that holds what came until it is known which traces are passed on.
+//! Task of tail sampling: holds requests until their traces are decided.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,74 +10,74 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::decisions::DECISION_BYTES;
-use super::holding::{HELD_TRACE_BYTES, HoldLimits, Holding, Leaving, Released};
+use super::holding::{HELD_TRACE_BYTES, HoldLimits, Holding, ReleasedItems, ReleasedRequest};
 use super::split::{ItemsByTrace, items_by_trace};
 use crate::counters::Loss;
 use crate::forward::memory::BodyRoom;
 use crate::forward::parcel::KeptBody;
-use crate::forward::passed::{LogPlace, ReadBack};
+use crate::forward::progress::{LogPlace, ReadBack};
 use crate::forward::queue::ForwardQueue;
 use crate::forward::send::protobuf;
 use crate::forward::{HoldTimes, Passing};
 use spanscore_base::model::{Sender, TraceId};
 use spanscore_base::otlp::Signal;
 
-/// Interval at which chosen requests leave.
+/// Interval of releases of chosen traces.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// Beyond the longest that a trace stays open, so long it may take until it is judged.
+/// Allowance for judging after the longest time that a trace stays open.
 const JUDGING_TIME: Duration = Duration::from_secs(60);
-/// Judgements that may wait for the task; more are lost, and their traces remain undecided.
+/// Limit on queued verdicts; more are lost, and their traces stay undecided.
 const JUDGED_MAX: usize = 1 << 20;
-/// Most decisions that are remembered, in parts of the forward's memory.
+/// Divisor of the forward's memory that gives the limit on remembered decisions' memory.
 const DECISIONS_SHARE: usize = 8;
-/// Larger requests are read beside the network's tasks.
+/// Size above which requests are parsed off the network threads, bytes.
 const READ_IN_PLACE_BYTES_MAX: usize = 256 << 10;
 
-/// Verdict on a trace, by which tail sampling decides.
+/// Verdict on a trace, the input of tail sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgedTrace {
-    /// The trace.
+    /// Judged trace.
     pub trace_id: TraceId,
-    /// Its sender.
+    /// Sender of the trace.
     pub sender: Sender,
-    /// True if it holds anything of an agent.
+    /// True if it has any agent data.
     pub is_agent: bool,
-    /// True if an evaluation of it is labelled `fail`.
+    /// True if it has an evaluation labelled `fail`.
     pub has_fail: bool,
 }
 
-enum ChooserTold {
-    Came(Came),
+enum SamplerInput {
+    ArrivedRequest(ArrivedRequest),
     Judged(TraceId, Sender, bool),
-    /// Hold and remember so long from now on.
+    /// Sets the times for holding and remembering.
     Limit(HoldLimits),
-    /// Nothing more comes: end once all that is held has left.
+    /// Ends the task after the last held request; nothing more is offered.
     Finish,
-    /// Let go of everything, and end.
+    /// Releases everything and ends the task.
     End,
 }
 
-/// A request that came.
-struct Came {
+/// Offered request.
+struct ArrivedRequest {
     signal: Signal,
     sender: Sender,
-    /// Protobuf, not compressed; none where it is in the log alone.
+    /// Uncompressed protobuf; `None` if only the log has it.
     request: Option<Bytes>,
     items: u64,
     room: Arc<BodyRoom>,
     place: Option<LogPlace>,
 }
 
-/// The telling end.
-pub(in crate::forward) struct Chooser {
-    told: mpsc::UnboundedSender<ChooserTold>,
+/// Handle of the sampling task.
+pub(in crate::forward) struct TraceSampler {
+    told: mpsc::UnboundedSender<SamplerInput>,
     queue: Arc<ForwardQueue>,
     only_failed: bool,
     judged: Arc<AtomicUsize>,
     log: Option<Arc<dyn ReadBack>>,
 }
 
-impl Chooser {
+impl TraceSampler {
     /// Starts the task. Must be called in a Tokio runtime.
     pub(in crate::forward) fn start(
         queue: Arc<ForwardQueue>,
@@ -100,7 +100,7 @@ impl Chooser {
         (Self { told: sender, queue, only_failed, judged, log }, task)
     }
 
-    /// Takes a request, or drops and counts it where there is no room. Never waits.
+    /// Offers a request, or drops and counts it without memory. Never waits.
     pub(in crate::forward) fn offer(&self, passing: &Passing<'_>, place: Option<LogPlace>) {
         let Passing { signal, request, items, sender, .. } = *passing;
         let memory = &self.queue.memory;
@@ -115,12 +115,12 @@ impl Chooser {
         let Some(room) = room else {
             return self.queue.drop_items(signal, Loss::HoldFull, items);
         };
-        self.queue.books().held(signal, items);
-        let came = Came { signal, sender, request, items, room, place };
-        let _ = self.told.send(ChooserTold::Came(came));
+        self.queue.counters().held(signal, items);
+        let came = ArrivedRequest { signal, sender, request, items, room, place };
+        let _ = self.told.send(SamplerInput::ArrivedRequest(came));
     }
 
-    /// Tells what was judged. Never waits.
+    /// Reports a verdict. Never waits.
     pub(in crate::forward) fn judged(&self, judged: JudgedTrace) {
         if self.judged.fetch_add(1, Ordering::Relaxed) >= JUDGED_MAX {
             self.judged.fetch_sub(1, Ordering::Relaxed);
@@ -128,17 +128,17 @@ impl Chooser {
         }
         let is_chosen = if self.only_failed { judged.has_fail } else { judged.is_agent };
         let JudgedTrace { trace_id, sender, .. } = judged;
-        let _ = self.told.send(ChooserTold::Judged(trace_id, sender, is_chosen));
+        let _ = self.told.send(SamplerInput::Judged(trace_id, sender, is_chosen));
     }
 
-    /// Holds and remembers as long as the shards do from now on.
+    /// Sets the times for holding and remembering to those of the shards.
     pub(in crate::forward) fn limit(&self, times: HoldTimes) {
-        let _ = self.told.send(ChooserTold::Limit(hold_limits(&self.queue, times)));
+        let _ = self.told.send(SamplerInput::Limit(hold_limits(&self.queue, times)));
     }
 
-    /// Decides what it holds, as it would have; then the task ends. Nothing may be offered after.
+    /// Ends the task after the last held request is decided. No offer may follow.
     pub(in crate::forward) fn finish(&self) {
-        let _ = self.told.send(ChooserTold::Finish);
+        let _ = self.told.send(SamplerInput::Finish);
     }
 
     /// Returns true if the task has ended.
@@ -146,9 +146,9 @@ impl Chooser {
         self.told.is_closed()
     }
 
-    /// Lets go of everything that is held, and ends the task.
+    /// Releases all held requests, and ends the task.
     pub(in crate::forward) fn end(&self) {
-        let _ = self.told.send(ChooserTold::End);
+        let _ = self.told.send(SamplerInput::End);
     }
 }
 
@@ -165,15 +165,15 @@ struct HoldingTask {
     holding: Holding,
     queue: Arc<ForwardQueue>,
     judged: Arc<AtomicUsize>,
-    /// The room of the decisions that are remembered.
+    /// Memory of the remembered decisions, with their bytes.
     decisions: Option<(usize, Arc<BodyRoom>)>,
-    /// Nothing more comes.
+    /// True once no more requests come.
     is_finishing: bool,
     log: Option<Arc<dyn ReadBack>>,
 }
 
 impl HoldingTask {
-    async fn run(mut self, mut told: mpsc::UnboundedReceiver<ChooserTold>) {
+    async fn run(mut self, mut told: mpsc::UnboundedReceiver<SamplerInput>) {
         let start = Instant::now();
         let mut ticks = tokio::time::interval(FLUSH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -192,14 +192,14 @@ impl HoldingTask {
             };
             let now_ms = start.elapsed().as_millis() as u64;
             match said {
-                Some(ChooserTold::Came(came)) => self.hold(came, now_ms).await,
-                Some(ChooserTold::Judged(trace, sender, is_chosen)) => {
+                Some(SamplerInput::ArrivedRequest(came)) => self.hold(came, now_ms).await,
+                Some(SamplerInput::Judged(trace, sender, is_chosen)) => {
                     self.judged.fetch_sub(1, Ordering::Relaxed);
                     self.holding.decide((trace, sender), is_chosen, now_ms);
                 }
-                Some(ChooserTold::Limit(limits)) => self.holding.limit(limits),
-                Some(ChooserTold::Finish) => self.is_finishing = true,
-                Some(ChooserTold::End) | None => break,
+                Some(SamplerInput::Limit(limits)) => self.holding.limit(limits),
+                Some(SamplerInput::Finish) => self.is_finishing = true,
+                Some(SamplerInput::End) | None => break,
             }
             self.hand_on();
         }
@@ -207,28 +207,28 @@ impl HoldingTask {
         self.hand_on();
     }
 
-    async fn hold(&mut self, came: Came, now_ms: u64) {
-        let Came { signal, sender, request, items, room, place } = came;
+    async fn hold(&mut self, came: ArrivedRequest, now_ms: u64) {
+        let ArrivedRequest { signal, sender, request, items, room, place } = came;
         let Some((request, by_trace)) = self.read(signal, request, place.as_ref()).await else {
-            self.queue.books().released(signal, items);
+            self.queue.counters().released(signal, items);
             return self.queue.drop_items(signal, Loss::Unreadable, items);
         };
         let (by_trace, more_items) = fitted(by_trace, items);
-        self.queue.books().more_held(signal, more_items);
+        self.queue.counters().more_held(signal, more_items);
         let body = KeptBody { bytes: &request, coding: None, is_json: false, is_shared: false };
         let more = by_trace.traces.len().saturating_mul(HELD_TRACE_BYTES);
-        // The kept body takes room of its own.
+        // The kept body has a reservation of its own.
         drop(room);
         match self.queue.hold(sender, &body, place.is_some(), more) {
             Some(load) => self.holding.add((signal, sender), by_trace, load, place, now_ms),
             None => {
-                self.queue.books().released(signal, items + more_items);
+                self.queue.counters().released(signal, items + more_items);
                 self.queue.drop_items(signal, Loss::HoldFull, items + more_items);
             }
         }
     }
 
-    /// A request and its items by trace; `None` where it cannot be read from the log.
+    /// Returns a request and its items by trace; `None` if the log cannot be read.
     async fn read(
         &self,
         signal: Signal,
@@ -253,29 +253,30 @@ impl HoldingTask {
         }
     }
 
-    /// Counts what became of what was held, and queues what leaves.
+    /// Counts the outcomes of held items, and queues the released requests.
     fn hand_on(&mut self) {
-        let Released { items, unchosen, undecided } = std::mem::take(&mut self.holding.released);
-        let books = Arc::clone(self.queue.books());
+        let ReleasedItems { items, unchosen, undecided } =
+            std::mem::take(&mut self.holding.released);
+        let counters = Arc::clone(self.queue.counters());
         for signal in Signal::ALL {
             let at = signal as usize;
             if items[at] > 0 {
-                books.released(signal, items[at]);
+                counters.released(signal, items[at]);
             }
             if unchosen[at] > 0 {
-                books.unchosen(signal, unchosen[at]);
+                counters.unchosen(signal, unchosen[at]);
             }
             if undecided[at] > 0 {
-                books.lost(signal, Loss::Undecided, 0, undecided[at]);
+                counters.lost(signal, Loss::Undecided, 0, undecided[at]);
             }
         }
         for part in std::mem::take(&mut self.holding.leaving) {
-            let Leaving { signal, sender, items, bytes, load, place, wanted } = part;
+            let ReleasedRequest { signal, sender, items, bytes, load, place, wanted } = part;
             self.queue.push((sender, bytes), (signal, items), load, place, wanted);
         }
     }
 
-    /// Counts the bytes of the decisions that are remembered.
+    /// Reserves the memory of the remembered decisions.
     fn charge_decisions(&mut self) {
         let bytes = self.holding.decision_bytes();
         if self.decisions.as_ref().is_none_or(|(known, _)| *known != bytes) {
@@ -297,8 +298,8 @@ async fn blocking(
     reading.await.ok().flatten()
 }
 
-/// The items by trace, at least as many as were counted when the request came, and how many more
-/// they are.
+/// Raises the items by trace to the number counted at arrival; returns also the number of
+/// additional items.
 fn fitted(mut found: ItemsByTrace, items: u64) -> (ItemsByTrace, u64) {
     let all = found.traces.values().sum::<u64>() + found.without;
     found.without += items.saturating_sub(all);

@@ -33,7 +33,7 @@ impl Attributes {
     }
 }
 
-/// Returns the attributes that event and span share.
+/// Returns the attributes shared by event and span.
 pub(super) fn shared(evaluation: &Evaluation, content: bool) -> Attributes {
     let Evaluation { evaluator, target, outcome, .. } = evaluation;
     let mut attributes = Attributes(Vec::with_capacity(20));
@@ -88,7 +88,7 @@ fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     }
 }
 
-/// Adds the attributes of a judge's use; none of the content that the judge was shown.
+/// Adds the attributes of a judge's usage; none of the content shown to the judge.
 fn of_judge(attributes: &mut Attributes, judge: &JudgeUse) {
     let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     attributes.text("spanscore.judge.model", judge.model.as_str());

@@ -19,7 +19,7 @@ struct Times {
     now_ns: u64,
 }
 
-/// Converts all series since `start_ns`, grouped by resource; empty if nothing has been counted.
+/// Converts all series since `start_ns`, grouped by resource; empty without counts.
 pub(crate) fn metrics(scores: &Scores, start_ns: u64, now_ns: u64) -> ExportMetricsServiceRequest {
     let times = Times { start_ns, now_ns };
     let mut resource_metrics = Vec::new();
@@ -64,8 +64,7 @@ fn of_source(source: &ScoreSource, times: Times) -> ResourceMetrics {
     ResourceMetrics { resource: Some(resource), scope_metrics, schema_url: String::new() }
 }
 
-/// Returns the resource of the overflow source, in which all beyond the limit of series are
-/// counted.
+/// Returns the resource of the overflow source, which counts everything beyond the limit of series.
 fn own_resource() -> ProtoResource {
     let mut attributes = Attributes::default();
     attributes.text(SERVICE_NAME, OWN_SCOPE);

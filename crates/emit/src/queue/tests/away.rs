@@ -1,4 +1,4 @@
-//! A backend that is away, slow, or back, with an overflow on disk.
+//! Backend that is away, slow, or back, with an overflow on disk.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::*;
 use spanscore_log::{Durability, Folder, Log, LogLimits, WhenFull, system_clock};
 
-/// An end that takes nothing while its backend is away.
+/// Destination that accepts nothing while its backend is away.
 #[derive(Clone)]
 struct Remote {
     is_there: watch::Receiver<bool>,
@@ -71,7 +71,7 @@ fn overflow(folder: &Path, bytes_max: u64) -> Option<Overflow> {
 
 const MIB: u64 = 1 << 20;
 
-/// A log of the process in a folder.
+/// Opens a process log in a folder.
 fn log(folder: &Path, size_max: u64) -> Log {
     let limits = LogLimits {
         reserve: 0,
@@ -87,7 +87,7 @@ fn log(folder: &Path, size_max: u64) -> Log {
     Log::open(disk, limits, system_clock()).expect("opens").0
 }
 
-/// Lets the other tasks, and the thread that writes, go on without time passing.
+/// Runs other tasks and the writing thread until ready, without advancing time.
 async fn until(mut ready: impl FnMut() -> bool) {
     let started = std::time::Instant::now();
     while !ready() {
@@ -97,7 +97,7 @@ async fn until(mut ready: impl FnMut() -> bool) {
     }
 }
 
-/// Offers two evaluations of 10 bytes every 100 ms; the most bytes that were held.
+/// Offers two evaluations of 10 bytes every 100 ms; returns the peak of held bytes.
 async fn load(fixture: &Fixture, duration: Duration, arrivals: &Arrivals) -> usize {
     let started = Instant::now();
     let mut most = 0;
@@ -151,7 +151,7 @@ async fn what_is_on_disk_at_the_end_is_sent_by_the_next_process() {
     let Abandoned { lost, left } = fixture.queue.abandon(&mut fixture.task).await;
     let overflown = fixture.queue.overflown();
     assert_eq!((lost, left + overflown), (0, 1200));
-    // Evaluations neither on disk nor delivered are not taken for arrived.
+    // Evaluations neither on disk nor delivered do not count as arrived.
     assert!((1..=overflown).contains(&(arrivals.count() * 2)), "{}", arrivals.count());
     fixture.adds_up();
     drop(fixture);
@@ -161,7 +161,7 @@ async fn what_is_on_disk_at_the_end_is_sent_by_the_next_process() {
     until(|| remote.taken() >= overflown && fixture.queue.overflown() == 0).await;
     fixture.end().await;
     fixture.adds_up();
-    // The one that was being written when the first gave up may stand there, too.
+    // The one being written when the first gave up may be there, too.
     assert!((overflown..=overflown + 2).contains(&remote.taken()), "{}", remote.taken());
     assert_eq!(fixture.sum("spanscore_exporter_recovered_evaluations_total"), remote.taken());
 }
@@ -201,7 +201,7 @@ async fn overflow_without_room_of_its_own_uses_that_of_the_log_and_gives_it_back
     there.send_replace(true);
     until(|| remote.taken() == 1200 && fixture.queue.overflown() == 0).await;
     until(|| {
-        // Whoever reads metrics asks for it.
+        // Reading metrics requests it.
         let _ = fixture.queue.overflow().map(|overflow| overflow.bytes());
         log.usage().lent == 0
     })
@@ -290,7 +290,7 @@ async fn what_neither_memory_nor_disk_has_room_for_is_dropped_with_its_own_reaso
     let folder = tempfile::tempdir().expect("a folder");
     let (there, remote) = Remote::new(false);
     let arrivals = Arrivals::default();
-    // An overflow that takes nothing, as a full one.
+    // An overflow that accepts nothing, like a full one.
     std::fs::create_dir_all(folder.path().join("x")).expect("a folder");
     let mut fixture =
         Fixture::start_with(LIMITS, overflow(&folder.path().join("x"), 0), remote.clone());

@@ -1,9 +1,9 @@
-//! A queue that several senders fill.
+//! Queue filled by several senders.
 
 use super::*;
 use spanscore_base::model::{Sender, Source};
 
-/// An end that notes whose evaluations it gets.
+/// Destination that records the senders of its evaluations.
 #[derive(Clone, Default)]
 struct Naming(Arc<Mutex<Vec<u32>>>);
 
@@ -16,7 +16,7 @@ impl Deliver for Naming {
     }
 }
 
-/// Offers one evaluation of 100 bytes, of a connection of a peer.
+/// Offers one evaluation of 100 bytes, from a connection of a peer.
 fn offer(fixture: &Fixture, (peer, connection): (u32, u16), receipt: Option<&Receipt>) {
     let mut evaluation = sample::scored(1.0);
     Arc::make_mut(&mut evaluation.target).sender = Sender { peer, connection, ..Sender::default() };

@@ -1,4 +1,4 @@
-//! A queue in the place of another.
+//! Replacement of one queue by another.
 
 use super::super::handover::HANDOVER_WAIT;
 use super::*;

@@ -1,4 +1,4 @@
-//! Session files of Claude Code: an event a line, a run for each prompt.
+//! Session files of Claude Code: one event per line, one run per prompt.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::super::span::{ForeignAttributes, ForeignSpan, text};
 use super::messages::Transcript;
 use super::{first_text, time_of};
 
-/// Keys of which each event has one.
+/// Keys of which every event has one.
 const EVENT_KEYS: [&str; 4] = ["sessionId", "uuid", "leafUuid", "messageId"];
 /// Agent and service of the runs.
 const AGENT: &str = "claude-code";
@@ -19,26 +19,26 @@ pub(super) fn is_event(value: &Json) -> bool {
     is_of_session && value.get("type").is_some_and(Json::is_string) && value.get("id").is_none()
 }
 
-/// Returns true if a list holds the lines of a session.
+/// Returns true if a list has the lines of a session.
 pub(super) fn is_session(items: &[Json]) -> bool {
     items.first().is_some_and(is_event)
-        && items.iter().any(|item| is_event(item) && said(item).is_some())
+        && items.iter().any(|item| is_event(item) && message_of(item).is_some())
 }
 
-/// Returns the message of an event, if anybody said one.
-fn said(event: &Json) -> Option<&Json> {
+/// Returns the message of an event, if any.
+fn message_of(event: &Json) -> Option<&Json> {
     let kind = event.get("type").and_then(Json::as_str)?;
     let is_meta = event.get("isMeta").and_then(Json::as_bool) == Some(true);
     let message = event.get("message").filter(|message| message.get("content").is_some());
     message.filter(|_| matches!(kind, "user" | "assistant") && !is_meta)
 }
 
-/// Makes the spans of all prompts.
+/// Returns the spans of all prompts.
 pub(super) fn spans(events: &[Json], origin: &str) -> Vec<ForeignSpan> {
-    let events: Vec<&Json> = events.iter().filter(|event| said(event).is_some()).collect();
-    // The file of a sub-agent holds nothing else.
-    let is_whole = events.iter().all(|event| is_aside(event));
-    let begins = |event: &&Json| is_prompt(event) && (is_whole || !is_aside(event));
+    let events: Vec<&Json> = events.iter().filter(|event| message_of(event).is_some()).collect();
+    // A sub-agent's file holds nothing else.
+    let is_whole = events.iter().all(|event| is_sub_agent(event));
+    let begins = |event: &&Json| is_prompt(event) && (is_whole || !is_sub_agent(event));
     let mut spans = Vec::new();
     let mut rest = events.as_slice();
     while let Some((first, others)) = rest.split_first() {
@@ -50,12 +50,12 @@ pub(super) fn spans(events: &[Json], origin: &str) -> Vec<ForeignSpan> {
     spans
 }
 
-/// Returns true if a sub-agent's model was told or said it.
-fn is_aside(event: &Json) -> bool {
+/// Returns true for an event of a sub-agent.
+fn is_sub_agent(event: &Json) -> bool {
     event.get("isSidechain").and_then(Json::as_bool) == Some(true)
 }
 
-/// Returns true if it holds words of the user, not results of tools or a summary for the model.
+/// Returns true if it has the user's words, not tool results or a summary for the model.
 fn is_prompt(event: &Json) -> bool {
     let is_summary = event.get("isCompactSummary").and_then(Json::as_bool) == Some(true);
     let content = event.get("message").and_then(|message| message.get("content"));
@@ -70,10 +70,11 @@ fn spans_of_run(
     tells_agents: bool,
     origin: &str,
 ) -> Vec<ForeignSpan> {
-    let messages: Vec<Json> = events.iter().filter_map(|event| said(event)).cloned().collect();
+    let messages: Vec<Json> =
+        events.iter().filter_map(|event| message_of(event)).cloned().collect();
     let agent_of = |event: &&Json| {
         let name = || first_text(event, &["agentId"]).unwrap_or_else(|| "subagent".to_owned());
-        (tells_agents && is_aside(event)).then(name)
+        (tells_agents && is_sub_agent(event)).then(name)
     };
     let word = |key: &str, value: String| (key.to_owned(), Json::from(value));
     let version = text(first, "version").map(|version| word("service.version", version));
@@ -95,12 +96,12 @@ fn spans_of_run(
     .spans()
 }
 
-/// Tokens of a prompt, cached ones among them; each is a part of its own.
+/// Token counts whose sum is a prompt's tokens, cached ones included.
 const INPUT_TOKENS: [&str; 3] =
     ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
 
-/// Returns model and tokens of each event that ends a message: a message stands on several lines,
-/// each with the tokens known when it was written, so the last one counts.
+/// Returns model and tokens of each event that ends a message. A message spans several lines, each
+/// with the tokens known at that time, so the last one counts.
 fn of_turns(events: &[&Json]) -> Vec<ForeignAttributes> {
     let id_of = |event: &Json| text(event.get("message")?, "id");
     let mut ended: BTreeSet<String> = BTreeSet::new();
@@ -113,7 +114,7 @@ fn of_turns(events: &[&Json]) -> Vec<ForeignAttributes> {
     attributes
 }
 
-/// Returns model and tokens of a message, as the conventions name them.
+/// Returns model and tokens of a message under the conventions' names.
 fn usage(message: &Json) -> ForeignAttributes {
     let Some(usage) = message.get("usage").filter(|usage| usage.is_object()) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Logs of Inspect (`inspect log convert --to json`): a run for each sample and epoch.
+//! Logs of Inspect (`inspect log convert --to json`): one run per sample and epoch.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -12,7 +12,7 @@ pub(super) fn is_log(map: &Map<String, Json>) -> bool {
         && (map.contains_key("samples") || map.contains_key("status"))
 }
 
-/// Makes the spans of all samples.
+/// Returns the spans of all samples.
 pub(super) fn spans(map: &Map<String, Json>, origin: &str) -> Result<Vec<ForeignSpan>, String> {
     let samples = map.get("samples").and_then(Json::as_array);
     let samples = samples.filter(|samples| !samples.is_empty()).ok_or(
@@ -61,14 +61,14 @@ fn spans_of_sample(sample: &Json, eval: &Json, origin: &str) -> Vec<ForeignSpan>
     if count == 0 { Vec::new() } else { transcript.spans() }
 }
 
-/// Spreads messages over the time of their sample: they have none of their own.
+/// Spreads messages evenly over the time of their sample, since they have no times.
 fn spread(start: u64, end: u64, count: usize) -> Vec<u64> {
     let last = count.saturating_sub(1).max(1) as u64;
     (0..count as u64).map(|at| start + end.saturating_sub(start) / last * at).collect()
 }
 
-/// Writes a message as OpenAI's API has it: Inspect names a call's tool by `function`, and keeps an
-/// error beside the content.
+/// Converts a message to the form of OpenAI's API: Inspect names a call's tool `function`, and
+/// keeps an error beside the content.
 fn message(message: &Json) -> Json {
     let mut message = message.clone();
     let calls = message.get_mut("tool_calls").and_then(Json::as_array_mut);

@@ -1,4 +1,4 @@
-//! Spans of a list of messages.
+//! Conversion of a list of messages to spans.
 
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
@@ -7,31 +7,31 @@ use super::super::span::{ForeignAttributes, ForeignSpan};
 
 /// Scope of the spans.
 const SCOPE: &str = "spanscore.transcript";
-/// Authors of messages in the APIs of models.
+/// Roles of messages in model APIs.
 const ROLES: [&str; 10] = [
     "system", "developer", "user", "human", "assistant", "model", "ai", "tool", "function",
     "tool_result",
 ];
-/// Authors that are the model.
+/// Roles of the model.
 const MODELS: [&str; 3] = ["assistant", "model", "ai"];
-/// Parts of a message, of which any one tells it from other objects that have a role.
+/// Keys of a message's parts; one of them distinguishes it from other objects with a role.
 const PARTS: [&str; 6] =
     ["content", "parts", "tool_calls", "function_call", "tool_call_id", "text"];
-/// Time from one message to the next where they have none, nanoseconds.
+/// Interval between messages without times, nanoseconds.
 const STEP_NS: u64 = 1;
 
-/// One run of an agent, as its messages tell it.
+/// Messages of one run of an agent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Transcript<'m> {
     pub(super) messages: &'m [Json],
-    /// Time of each message, Unix nanoseconds; empty where they have none.
+    /// Time of each message, Unix nanoseconds; empty without times.
     pub(super) times: Vec<u64>,
-    /// Attributes that a message gives the span of its turn, such as its tokens; numbers of one key
-    /// are summed. Empty where there are none.
+    /// Attributes that a message adds to the span of its turn, such as its tokens; numbers of one
+    /// key are summed. Empty if unknown.
     pub(super) of_turns: Vec<ForeignAttributes>,
-    /// Sub-agent of each message; empty where there is none.
+    /// Sub-agent of each message; empty without any.
     pub(super) agents: Vec<Option<String>>,
-    /// Place of the transcript, which tells it from another with the same words.
+    /// Place of the transcript, which distinguishes it from another with the same messages.
     pub(super) origin: &'m str,
     /// Attributes of the run.
     pub(super) attributes: ForeignAttributes,
@@ -43,7 +43,7 @@ pub(super) struct Transcript<'m> {
     pub(super) tools: Option<&'m Json>,
 }
 
-/// Returns true if a value is a message of a model's API, or an item of one.
+/// Returns true if a value is a message of a model API, or an item of one.
 pub(super) fn is_message(value: &Json) -> bool {
     let word = |key: &str| value.get(key).and_then(Json::as_str);
     let has = |key: &str| value.get(key).is_some();
@@ -60,7 +60,7 @@ fn is_call(value: &Json, kind: &str) -> bool {
     matches!(kind, "function_call" | "function_call_output") && value.get("call_id").is_some()
 }
 
-/// Returns true if the model said it.
+/// Returns true if the model is the author.
 fn is_models(message: &Json) -> bool {
     let word = |key: &str| message.get(key).and_then(Json::as_str);
     match (word("role"), word("type")) {
@@ -73,14 +73,14 @@ fn is_models(message: &Json) -> bool {
 }
 
 impl Transcript<'_> {
-    /// Makes the spans: that of the run first.
+    /// Returns the spans, that of the run first.
     pub(super) fn spans(&self) -> Vec<ForeignSpan> {
         let trace_id = self.id();
         let mut spans = vec![self.run(&trace_id)];
         let mut at = 0;
         while at < self.messages.len() {
-            let heard = self.while_true(at, |message| !is_models(message));
-            let said = self.while_true(heard, is_models);
+            let heard = self.end_of_run(at, |message| !is_models(message));
+            let said = self.end_of_run(heard, is_models);
             let agent = self.agent_of(heard);
             let end = (heard..said).find(|at| self.agent_of(*at) != agent).unwrap_or(said);
             spans.push(self.turn(&trace_id, at, heard, end));
@@ -91,8 +91,8 @@ impl Transcript<'_> {
         spans
     }
 
-    /// Returns the first place from one on at which a test fails.
-    fn while_true(&self, from: usize, holds: fn(&Json) -> bool) -> usize {
+    /// Returns the first index from `from` at which a test fails.
+    fn end_of_run(&self, from: usize, holds: fn(&Json) -> bool) -> usize {
         let mut rest = self.messages[from..].iter();
         rest.position(|message| !holds(message)).map_or(self.messages.len(), |count| from + count)
     }
@@ -101,7 +101,7 @@ impl Transcript<'_> {
         self.agents.get(at)?.as_deref()
     }
 
-    /// Returns the trace id: equal words at one place are one run.
+    /// Returns the trace id: the same messages at the same place are the same run.
     fn id(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.origin);
@@ -118,10 +118,10 @@ impl Transcript<'_> {
         own.unwrap_or((at as u64 + 1) * STEP_NS)
     }
 
-    /// Makes the span of the run, with the words that began it and the last that the model said.
+    /// Returns the span of the run, with its first input and the model's last output.
     fn run(&self, trace_id: &str) -> ForeignSpan {
         let own = |at: &usize| self.agent_of(*at).is_none();
-        let first = self.while_true(0, |message| !is_models(message));
+        let first = self.end_of_run(0, |message| !is_models(message));
         let last = (0..self.messages.len()).filter(own).rfind(|at| is_models(&self.messages[*at]));
         let mut attributes = self.attributes.clone();
         let mut add = |key: &str, value: Json| attributes.push((key.to_owned(), value));
@@ -156,7 +156,7 @@ impl Transcript<'_> {
         }
     }
 
-    /// Makes the span of one turn of the model: what it heard, then what it said.
+    /// Returns the span of one turn of the model: its new input, then its output.
     fn turn(&self, trace_id: &str, from: usize, heard: usize, end: usize) -> ForeignSpan {
         let mut attributes = vec![("gen_ai.operation.name".to_owned(), Json::from("chat"))];
         for (key, messages) in [
@@ -193,7 +193,7 @@ impl Transcript<'_> {
         }
     }
 
-    /// Makes a span for each sub-agent, around its turns.
+    /// Returns a span for each sub-agent, around its turns.
     fn sub_agents(&self, trace_id: &str) -> Vec<ForeignSpan> {
         let mut spans: Vec<ForeignSpan> = Vec::new();
         for (at, agent) in self.agents.iter().enumerate() {
@@ -224,7 +224,7 @@ impl Transcript<'_> {
     }
 }
 
-/// Returns messages as the JSON text that instrumentations write.
+/// Returns messages as JSON text, as instrumentations write them.
 fn as_text(messages: &[Json]) -> Json {
     Json::String(json!(messages).to_string())
 }

@@ -1,10 +1,9 @@
-//! Transcripts: what an agent and its model said to each other, as lists of messages, logs of
-//! Inspect and session files of Claude Code.
+//! Transcripts: the conversation of an agent and its model, as lists of messages, logs of Inspect
+//! and session files of Claude Code.
 //!
-//! A transcript becomes the spans that an instrumentation would have written of it, in the
-//! attributes of the GenAI conventions: one of the run, and one for each turn of the model, with
-//! what is new to the model before it and what it said. So the readers of messages see a transcript
-//! as they see live traffic, whatever API its messages are of.
+//! A transcript becomes spans as an instrumentation would write them, with the attributes of the
+//! GenAI conventions. One span is the run; each turn of the model has one with its new input and
+//! its output. So message readers treat a transcript like live traffic, whatever its API.
 
 mod claude_code;
 mod inspect;
@@ -15,14 +14,14 @@ use serde_json::{Map, Value as Json};
 use super::span::{ForeignSpan, text};
 use messages::Transcript;
 
-/// Error of an object that says it holds messages and holds none.
+/// Error of an object that claims to hold messages and has none.
 const EMPTY: &str = "a transcript without messages: `messages` is an empty list";
 
-/// Keys of the texts, numbers and truths of a transcript that are no attributes of its run.
+/// Keys of a transcript's scalar values that are no attributes of its run.
 const REQUEST_KEYS: [&str; 6] =
     ["system", "stream", "temperature", "max_tokens", "top_p", "parallel_tool_calls"];
 
-/// Reads the spans of a list, if it is a transcript: messages, or the lines of a session file.
+/// Reads the spans of a list if it is a transcript: messages, or the lines of a session file.
 pub(super) fn spans_of_list(items: &[Json], origin: &str) -> Option<Vec<ForeignSpan>> {
     if claude_code::is_session(items) {
         return Some(claude_code::spans(items, origin));
@@ -31,7 +30,7 @@ pub(super) fn spans_of_list(items: &[Json], origin: &str) -> Option<Vec<ForeignS
     is_chat.then(|| Transcript { messages: items, origin, ..Transcript::default() }.spans())
 }
 
-/// Reads the spans of an object that holds a transcript or a log of some, if it does.
+/// Reads the spans of an object if it holds a transcript or a log of several.
 pub(super) fn spans_of_object(
     map: &Map<String, Json>,
     origin: &str,
@@ -40,9 +39,9 @@ pub(super) fn spans_of_object(
         return inspect::spans(map, origin).map(Some);
     }
     let list = |key: &str| map.get(key).and_then(Json::as_array);
-    // `input` holds the messages of a request to OpenAI's Responses.
-    let Some(said) = list("messages").or_else(|| list("input")) else { return Ok(None) };
-    let Some(first) = said.first() else {
+    // `input` has the messages of a request to OpenAI's Responses API.
+    let Some(given) = list("messages").or_else(|| list("input")) else { return Ok(None) };
+    let Some(first) = given.first() else {
         return if map.contains_key("messages") { Err(EMPTY.to_owned()) } else { Ok(None) };
     };
     if !messages::is_message(first) {
@@ -57,7 +56,7 @@ pub(super) fn spans_of_object(
     attributes
         .extend(metadata.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
     let answer = list("output").map(Vec::as_slice).unwrap_or_default();
-    let messages: Vec<Json> = said.iter().chain(answer).cloned().collect();
+    let messages: Vec<Json> = given.iter().chain(answer).cloned().collect();
     let transcript = Transcript {
         messages: &messages,
         origin,
@@ -69,10 +68,10 @@ pub(super) fn spans_of_object(
     Ok(Some(transcript.spans()))
 }
 
-/// Returns true if a line of a file is a part of a transcript that goes on in the next ones.
+/// Returns true if a line is part of a transcript that the next lines continue.
 pub(in super::super) fn is_line(line: &[u8]) -> bool {
     let first_key = line.trim_ascii_start().strip_prefix(b"{").unwrap_or_default();
-    // Requests may be large, and are not read twice.
+    // Requests may be large, and should not be parsed twice.
     if first_key.trim_ascii_start().starts_with(b"\"resource") {
         return false;
     }
@@ -81,20 +80,19 @@ pub(in super::super) fn is_line(line: &[u8]) -> bool {
     })
 }
 
-/// Returns true if the beginning of a file may be that of one transcript: such a list is not read
-/// part by part.
+/// Returns true if a file may begin with a single transcript, whose list must not be split.
 pub(in super::super) fn may_begin(start: &[u8]) -> bool {
     let has = |word: &str| memchr::memmem::find(start, word.as_bytes()).is_some();
     let is_of_spans = ["\"traceId\"", "\"trace_id\"", "\"resourceSpans\"", "\"spanId\""];
     has("\"role\"") && !is_of_spans.into_iter().any(has)
 }
 
-/// Returns the time that a field holds, Unix nanoseconds; 0 without one.
+/// Returns the time in a field, Unix nanoseconds; 0 without one.
 fn time_of(value: &Json, key: &str) -> u64 {
     super::span::time(value.get(key))
 }
 
-/// Returns the first of some texts that a value has.
+/// Returns the first text among these keys.
 fn first_text(value: &Json, keys: &[&str]) -> Option<String> {
     keys.iter().find_map(|key| text(value, key))
 }

@@ -3,8 +3,8 @@ use serde_json::json;
 use super::super::read;
 use super::*;
 
-/// Spans of a text, each in a line: name, duration, agent and session, then what was heard and
-/// said, in short.
+/// Returns the spans of a text, one per line: name, duration, agent and session, then input and
+/// output, shortened.
 fn lines(value: &Json) -> Vec<String> {
     let spans = match value {
         Json::Array(items) => spans_of_list(items, "here").unwrap(),

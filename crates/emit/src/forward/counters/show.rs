@@ -1,45 +1,52 @@
-//! The books of the forwards as metrics.
+//! Instruments that show the counters of the forwards.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::RwLock;
 
-use super::{Accounts, ForwardBooks, ForwardTally};
+use super::{ForwardCounters, ForwardTally, SignalCounters};
 use crate::counters::Loss;
 use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
 use spanscore_net::metrics::{KeyValue, Meter, Scraped, label};
 use spanscore_net::readings;
 
-/// All that there are.
-type Books = Arc<RwLock<Vec<Arc<ForwardBooks>>>>;
-/// Visitor of a source with its labels.
+/// Counters of all forwards.
+type AllCounters = Arc<RwLock<Vec<Arc<ForwardCounters>>>>;
+/// Callback for a source and its labels.
 type See<'s, S> = &'s mut dyn FnMut(&S, &[KeyValue]);
 
-/// Shows the books of all forwards whenever metrics are read; `share` is that of all of them.
-/// Counters are shown for as long as they are known, gauges while the forward runs.
-pub(super) fn show(meter: &Meter, share: &Arc<MemoryQuota>, all: &Books) {
-    let books = Arc::clone(all);
-    Scraped::show_all(COUNTERS, meter, move |see| each_signal(&books, false, see));
-    let books = Arc::clone(all);
-    Scraped::show_all(GAUGES, meter, move |see| each_signal(&books, true, see));
-    let books = Arc::clone(all);
-    Scraped::show_all(DROPPED, meter, move |see| each_loss(&books, &Loss::BEFORE_THE_FORWARD, see));
-    let books = Arc::clone(all);
-    Scraped::show_all(FAILED, meter, move |see| each_loss(&books, &Loss::BEHIND_THE_FORWARD, see));
-    let books = Arc::clone(all);
+/// Registers instruments for the counters of all forwards; `share` is their memory quota. Counters
+/// are shown as long as they are known, gauges only while the forward runs.
+pub(super) fn show(meter: &Meter, share: &Arc<MemoryQuota>, all: &AllCounters) {
+    let counters = Arc::clone(all);
+    Scraped::show_all(COUNTERS, meter, move |see| each_signal(&counters, false, see));
+    let counters = Arc::clone(all);
+    Scraped::show_all(GAUGES, meter, move |see| each_signal(&counters, true, see));
+    let counters = Arc::clone(all);
+    Scraped::show_all(DROPPED, meter, move |see| {
+        each_loss(&counters, &Loss::BEFORE_THE_FORWARD, see)
+    });
+    let counters = Arc::clone(all);
+    Scraped::show_all(FAILED, meter, move |see| {
+        each_loss(&counters, &Loss::BEHIND_THE_FORWARD, see)
+    });
+    let counters = Arc::clone(all);
     let share = Arc::clone(share);
     Scraped::show_all(QUEUES, meter, move |see| {
-        each(&books, true, |books| {
-            let most = books.bytes_max.load(Ordering::Relaxed).min(share.largest());
-            see(&(books.bytes.load(Ordering::Relaxed), most), &[label("forward", &books.name)]);
+        each(&counters, true, |counters| {
+            let most = counters.bytes_max.load(Ordering::Relaxed).min(share.largest());
+            see(
+                &(counters.bytes.load(Ordering::Relaxed), most),
+                &[label("forward", &counters.name)],
+            );
         });
     });
 }
 
 readings! {
-    const COUNTERS: Accounts {
+    const COUNTERS: SignalCounters {
         sum("spanscore.forward.accepted_requests", "{request}",
             "Requests given to a forward.", |it| it.accepted.requests());
         sum("spanscore.forward.accepted_items", "{item}",
@@ -81,7 +88,7 @@ readings! {
 }
 
 readings! {
-    const GAUGES: Accounts {
+    const GAUGES: SignalCounters {
         gauge("spanscore.forward.queued_requests", "{request}",
             "Requests in the queue of a forward, or on their way.", |it| it.queued.requests());
         gauge("spanscore.forward.queued_items", "{item}",
@@ -94,7 +101,7 @@ readings! {
 }
 
 readings! {
-    /// Bytes that a forward holds, and most of these.
+    /// Bytes of a forward, and their limit.
     const QUEUES: (usize, usize) {
         gauge("spanscore.forward.queue_size", "By",
             "Bytes held for a forward: waiting, on their way, or until judged.",
@@ -104,38 +111,38 @@ readings! {
     }
 }
 
-fn each(all: &Books, is_running: bool, mut see: impl FnMut(&ForwardBooks)) {
+fn each(all: &AllCounters, is_running: bool, mut see: impl FnMut(&ForwardCounters)) {
     let all = all.read();
     let is_shown =
-        |books: &&Arc<ForwardBooks>| !is_running || !books.is_gone.load(Ordering::Relaxed);
-    all.iter().filter(is_shown).for_each(|books| see(books));
+        |counters: &&Arc<ForwardCounters>| !is_running || !counters.is_gone.load(Ordering::Relaxed);
+    all.iter().filter(is_shown).for_each(|counters| see(counters));
 }
 
-fn each_signal(all: &Books, is_running: bool, see: See<'_, Accounts>) {
-    each(all, is_running, |books| {
+fn each_signal(all: &AllCounters, is_running: bool, see: See<'_, SignalCounters>) {
+    each(all, is_running, |counters| {
         for signal in Signal::ALL {
-            see(books.of(signal), &labels(books, signal));
+            see(counters.of(signal), &labels(counters, signal));
         }
     });
 }
 
-/// Visits losses of these reasons.
-fn each_loss(all: &Books, reasons: &[Loss], see: See<'_, ForwardTally>) {
-    each(all, false, |books| {
+/// Visits the losses with these reasons.
+fn each_loss(all: &AllCounters, reasons: &[Loss], see: See<'_, ForwardTally>) {
+    each(all, false, |counters| {
         for signal in Signal::ALL {
-            let [forward, signal_label] = labels(books, signal);
+            let [forward, signal_label] = labels(counters, signal);
             for reason in reasons {
                 let labels = [
                     forward.clone(),
                     signal_label.clone(),
                     KeyValue::new("reason", reason.as_str()),
                 ];
-                see(&books.of(signal).lost[*reason as usize], &labels);
+                see(&counters.of(signal).lost[*reason as usize], &labels);
             }
         }
     });
 }
 
-fn labels(books: &ForwardBooks, signal: Signal) -> [KeyValue; 2] {
-    [label("forward", &books.name), KeyValue::new("signal", signal.as_str())]
+fn labels(counters: &ForwardCounters, signal: Signal) -> [KeyValue; 2] {
+    [label("forward", &counters.name), KeyValue::new("signal", signal.as_str())]
 }

@@ -5,8 +5,8 @@
 //! enqueued requests = sent + failed by reason + dropped at shutdown + queued
 //! ```
 //!
-//! A request of chosen traces is made here, so requests are counted from the queue on, and items
-//! from the start.
+//! Sampling by verdict builds requests of its own, so requests are counted from the queue on, and
+//! items from the start.
 
 mod show;
 
@@ -21,7 +21,7 @@ use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
 use spanscore_net::metrics::Meter;
 
-/// Some requests and the items in them.
+/// Counter of requests and of their items.
 #[derive(Debug, Default)]
 pub(super) struct ForwardTally {
     requests: AtomicU64,
@@ -48,31 +48,31 @@ impl ForwardTally {
     }
 }
 
-/// The accounts of one signal.
+/// Counters of one signal.
 #[derive(Debug, Default)]
-struct Accounts {
+struct SignalCounters {
     accepted: ForwardTally,
     enqueued: ForwardTally,
     sent: ForwardTally,
     unchosen: ForwardTally,
     held: ForwardTally,
     queued: ForwardTally,
-    /// Requests that wait in the queue with no more than their place in the log.
+    /// Queued requests of which only the log position is in memory.
     in_log: ForwardTally,
     lost: [ForwardTally; Loss::COUNT],
 }
 
-/// The accounts of one forward.
+/// Counters of one forward.
 #[derive(Debug, SmartDefault)]
-pub(super) struct ForwardBooks {
+pub(super) struct ForwardCounters {
     pub(super) name: String,
-    signals: [Accounts; 3],
-    /// Bytes held, waiting and on their way.
+    signals: [SignalCounters; 3],
+    /// Bytes held, queued and in flight.
     pub(super) bytes: AtomicUsize,
-    /// Most of these.
+    /// Limit on `bytes`.
     #[default(AtomicUsize::new(usize::MAX))]
     pub(super) bytes_max: AtomicUsize,
-    /// The config has the forward no more: its counters stay, its gauges go.
+    /// True if the forward left the config: its counters stay, its gauges go.
     is_gone: AtomicBool,
     pub(super) full: LogLimiter,
     pub(super) trouble: LogLimiter,
@@ -80,32 +80,32 @@ pub(super) struct ForwardBooks {
     pub(super) partly: LogLimiter,
 }
 
-impl ForwardBooks {
+impl ForwardCounters {
     pub(super) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    fn of(&self, signal: Signal) -> &Accounts {
+    fn of(&self, signal: Signal) -> &SignalCounters {
         &self.signals[signal as usize]
     }
 
-    /// Items that were offered.
+    /// Counts offered items.
     pub(super) fn accepted(&self, signal: Signal, items: u64) {
         self.of(signal).accepted.add(1, items);
     }
 
-    /// A request entered the queue.
+    /// Counts a request that entered the queue.
     pub(super) fn enqueued(&self, signal: Signal, items: u64) {
         self.of(signal).enqueued.add(1, items);
         self.of(signal).queued.add(1, items);
     }
 
-    /// A request left the queue, whatever became of it.
+    /// Counts a request that left the queue, for any reason.
     pub(super) fn dequeued(&self, signal: Signal, items: u64) {
         self.of(signal).queued.take(1, items);
     }
 
-    /// A request waits with no more than its place in the log, or does so no longer.
+    /// Counts a queued request as stored only in the log, or no longer so.
     pub(super) fn in_log(&self, signal: Signal, is_in: bool) {
         if is_in {
             self.of(signal).in_log.add(1, 0);
@@ -114,91 +114,91 @@ impl ForwardBooks {
         }
     }
 
-    /// Items wait until their traces are judged.
+    /// Counts items held until their traces are judged.
     pub(super) fn held(&self, signal: Signal, items: u64) {
         self.of(signal).held.add(0, items);
     }
 
-    /// Items were accepted and held that nobody had counted.
+    /// Counts held items that were not counted as accepted before.
     pub(super) fn more_held(&self, signal: Signal, items: u64) {
         self.of(signal).accepted.add(0, items);
         self.of(signal).held.add(0, items);
     }
 
-    /// They do so no longer.
+    /// Counts items that are no longer held.
     pub(super) fn released(&self, signal: Signal, items: u64) {
         self.of(signal).held.take(0, items);
     }
 
-    /// Items of traces that are not passed on.
+    /// Counts items of traces that are not passed on.
     pub(super) fn unchosen(&self, signal: Signal, items: u64) {
         self.of(signal).unchosen.add(0, items);
     }
 
-    /// A request arrived, with so many items that the backend took.
+    /// Counts an accepted request and the items that the backend took.
     pub(super) fn sent(&self, signal: Signal, items: u64) {
         self.of(signal).sent.add(1, items);
     }
 
-    /// Requests and items were lost.
+    /// Counts lost requests and items.
     pub(super) fn lost(&self, signal: Signal, reason: Loss, requests: u64, items: u64) {
         self.of(signal).lost[reason as usize].add(requests, items);
     }
 
-    /// All items that are held or queued.
+    /// Returns the number of held or queued items.
     pub(super) fn left_items(&self) -> u64 {
-        let waiting = self.signals.iter().flat_map(|accounts| [&accounts.held, &accounts.queued]);
+        let waiting = self.signals.iter().flat_map(|counters| [&counters.held, &counters.queued]);
         waiting.map(ForwardTally::items).sum()
     }
 
-    /// All items that were lost.
+    /// Returns the number of lost items.
     pub(super) fn lost_items(&self) -> u64 {
-        let lost = self.signals.iter().flat_map(|accounts| &accounts.lost);
+        let lost = self.signals.iter().flat_map(|counters| &counters.lost);
         lost.map(ForwardTally::items).sum()
     }
 }
 
-/// Forwards that the config has no more and whose counters are still shown.
+/// Limit on removed forwards whose counters are still shown.
 const GONE_MAX: usize = 64;
 
-/// The accounts of all forwards that the process has, and has had.
+/// Counters of all present and past forwards.
 pub(super) struct ForwardMetrics {
     meter: Meter,
     share: Arc<MemoryQuota>,
-    pub(super) all: Arc<RwLock<Vec<Arc<ForwardBooks>>>>,
+    pub(super) all: Arc<RwLock<Vec<Arc<ForwardCounters>>>>,
     is_shown: Once,
 }
 
 impl ForwardMetrics {
-    /// None yet; `share` is that of all forwards.
+    /// Returns empty counters; `share` is the memory quota of all forwards.
     pub(super) fn new(meter: &Meter, share: &Arc<MemoryQuota>) -> Self {
         let meter = meter.clone();
         let share = Arc::clone(share);
         Self { meter, share, all: Arc::default(), is_shown: Once::new() }
     }
 
-    /// Those of a forward that begins; one that was there before counts on.
-    pub(super) fn begin(&self, name: &str) -> Arc<ForwardBooks> {
+    /// Returns the counters of a starting forward; those of an earlier one of its name continue.
+    pub(super) fn begin(&self, name: &str) -> Arc<ForwardCounters> {
         self.is_shown.call_once(|| show::show(&self.meter, &self.share, &self.all));
         let mut all = self.all.write();
-        if let Some(known) = all.iter().find(|books| books.name == name) {
+        if let Some(known) = all.iter().find(|counters| counters.name == name) {
             known.is_gone.store(false, Ordering::Relaxed);
             return Arc::clone(known);
         }
-        let is_gone = |books: &Arc<ForwardBooks>| books.is_gone.load(Ordering::Relaxed);
-        if all.iter().filter(|books| is_gone(books)).count() >= GONE_MAX
+        let is_gone = |counters: &Arc<ForwardCounters>| counters.is_gone.load(Ordering::Relaxed);
+        if all.iter().filter(|counters| is_gone(counters)).count() >= GONE_MAX
             && let Some(oldest) = all.iter().position(is_gone)
         {
             all.remove(oldest);
         }
-        let books = Arc::new(ForwardBooks::new(name));
-        all.push(Arc::clone(&books));
-        books
+        let counters = Arc::new(ForwardCounters::new(name));
+        all.push(Arc::clone(&counters));
+        counters
     }
 }
 
-impl ForwardBooks {
-    /// Shows its counters alone from now on.
+impl ForwardCounters {
+    /// Removes its gauges; its counters stay.
     pub(super) fn end(&self) {
         self.is_gone.store(true, Ordering::Relaxed);
     }

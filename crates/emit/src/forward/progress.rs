@@ -1,11 +1,10 @@
-//! Progress of each forward through the log, so that a restart does not resend what was passed on.
+//! Progress of each forward through the log, so that a restart does not resend delivered requests.
 //!
-//! A request that waits holds a [`LogPlace`]: a claim on its record, and a line among the pending
-//! positions. Once the last clone of it is dropped, the request is done with, unless it was
-//! [left](LogPlace::leave) for the next process. The file (`forward.json` in the data directory)
-//! names for each forward the highest position that it was offered, and the pending ones below it.
-//! It is written by rename about once a second, so a crash sends again the requests of the last
-//! second.
+//! A waiting request holds a [`LogPlace`]: a claim on its record, and an entry among the pending
+//! positions. When the last clone is dropped, the request is done, unless it was
+//! [left](LogPlace::leave) to the next process. The file (`forward.json` in the data directory)
+//! names for each forward the highest offered position and the pending ones below it. It is
+//! replaced by rename about once a second, so a crash resends the requests of the last second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,63 +20,63 @@ use spanscore_base::model::Claim;
 use spanscore_base::otlp::{RawBody, Signal};
 use spanscore_net::file::write_by_rename;
 
-/// Interval of writes of the file where something has changed.
+/// Interval of writes of a changed file.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
-/// Most pending positions that the file names for one forward; from there on all are pending.
+/// Limit on pending positions of one forward in the file; all later positions count as pending.
 const NAMED_MAX: usize = 10_000;
 
-/// Reads requests again that are in a log.
+/// Source of requests in a log.
 pub trait ReadBack: Send + Sync {
-    /// The body at a position, as it came; blocks.
+    /// Reads the body at a position, as received; blocks.
     ///
     /// # Errors
-    /// It cannot be read, with the reason.
+    /// A body that cannot be read, with the reason.
     fn read_back(&self, position: u64) -> Result<(Signal, RawBody), String>;
 }
 
-/// The log that requests are read from again, and the folder beside it.
+/// Log from which requests are read again, and its folder.
 #[derive(Clone)]
 pub struct ForwardLog {
-    /// The log.
+    /// Reader of the log.
     pub log: Arc<dyn ReadBack>,
-    /// Folder of the file that notes the progress.
+    /// Folder of the progress file.
     pub folder: PathBuf,
-    /// The position after all that the log held at the start. What is noted beyond it was lost with
-    /// the end of the log, and its positions are given again.
+    /// Position after the log's last record at the start. Noted positions beyond it were lost with
+    /// the log's end, and will be reused.
     pub end: u64,
 }
 
-/// Positions of the log that one forward has been offered and has passed on.
+/// Log positions that one forward was offered and has passed on.
 #[derive(Debug, Default)]
-pub(super) struct PassedOn {
+pub(super) struct ForwardProgress {
     state: Mutex<PassedState>,
 }
 
 #[derive(Debug, Default)]
 struct PassedState {
-    /// Positions that an earlier process left.
-    before: PassedLine,
+    /// Progress of an earlier process.
+    before: ProgressEntry,
     highest: Option<u64>,
     pending: BTreeSet<u64>,
-    /// All that an earlier process left has been offered again.
+    /// True once everything left by an earlier process was offered again.
     is_replayed: bool,
     has_changed: bool,
-    /// Claims of what is left for the next process: the log keeps it as long as this lives.
+    /// Claims on requests left to the next process; the log keeps them as long as these live.
     left: Vec<Claim>,
 }
 
-/// One forward in the file.
+/// Entry of one forward in the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct PassedLine {
-    /// The highest position that was offered; none below it but those named is pending.
+struct ProgressEntry {
+    /// Highest offered position; below it only the named ones are pending.
     highest: Option<u64>,
     pending: Vec<u64>,
-    /// From here on all are pending.
+    /// Position from which all are pending.
     all_from: Option<u64>,
 }
 
-impl PassedLine {
-    /// Returns the part of it that holds in a log that ended there.
+impl ProgressEntry {
+    /// Returns the part that is valid for a log with this end.
     fn up_to(mut self, end: u64) -> Self {
         self.highest = self.highest.map(|highest| highest.min(end.saturating_sub(1)));
         self.highest = self.highest.filter(|_| end > 0);
@@ -91,8 +90,8 @@ impl PassedLine {
             && self.pending.binary_search(&position).is_err()
     }
 
-    /// Removes a position that is offered again from those that an earlier process left. A log is
-    /// replayed in its order.
+    /// Removes a position that is offered again from those of an earlier process. A log is replayed
+    /// in its order.
     fn offered(&mut self, position: u64) {
         if let Ok(at) = self.pending.binary_search(&position) {
             self.pending.remove(at);
@@ -104,9 +103,8 @@ impl PassedLine {
     }
 }
 
-impl PassedOn {
-    /// Notes a request that is offered as pending; `false` where an earlier process has passed it
-    /// on.
+impl ForwardProgress {
+    /// Marks an offered request as pending; returns false if an earlier process has passed it on.
     pub(super) fn offered(&self, position: u64) -> bool {
         let mut state = self.state.lock();
         if state.before.is_done(position) {
@@ -119,42 +117,43 @@ impl PassedOn {
         true
     }
 
-    /// Notes that a request is done with.
+    /// Marks a request as done.
     pub(super) fn done(&self, position: u64) {
         let mut state = self.state.lock();
         state.pending.remove(&position);
         state.has_changed = true;
     }
 
-    /// The place of a request that is pending; the claim may be one on a lower position.
+    /// Returns the place of a pending request; the claim may be on a lower position.
     pub(super) fn place(self: &Arc<Self>, position: u64, claim: Claim) -> LogPlace {
         let claim = Some(claim);
-        let passed = Arc::clone(self);
+        let progress = Arc::clone(self);
         let is_left = AtomicBool::new(false);
-        LogPlace(Arc::new(PlaceParts { claim, passed, position, is_left, is_given_on: false }))
+        LogPlace(Arc::new(PlaceParts { claim, progress, position, is_left, is_given_on: false }))
     }
 
-    /// Forgets what an earlier process left and nobody has offered again: the log has it no more.
+    /// Forgets positions of an earlier process that were not offered again: the log lost them.
     pub(super) fn replayed(&self) {
         let mut state = self.state.lock();
-        let PassedLine { pending, all_from, .. } = &mut state.before;
+        let ProgressEntry { pending, all_from, .. } = &mut state.before;
         pending.clear();
         *all_from = None;
         state.is_replayed = true;
         state.has_changed = true;
     }
 
-    /// As the file has it.
-    fn line(&self) -> PassedLine {
+    /// Returns its entry for the file.
+    fn line(&self) -> ProgressEntry {
         let mut state = self.state.lock();
         state.has_changed = false;
         let before = &state.before;
-        // Positions that an earlier process left and nobody has offered again are pending still.
+        // Positions of an earlier process that were not offered again are still pending.
         let mut pending: Vec<u64> = state.pending.iter().chain(&before.pending).copied().collect();
         pending.sort_unstable();
         let mut all_from = before.all_from;
         if !state.is_replayed {
-            // Beyond what an earlier process had offered, some may not have been offered yet.
+            // Beyond the highest position of an earlier process, some may not have been offered
+            // yet.
             let unknown = before.highest.map_or(0, |highest| highest.saturating_add(1));
             all_from = Some(all_from.map_or(unknown, |from| from.min(unknown)));
         }
@@ -162,33 +161,32 @@ impl PassedOn {
             all_from = Some(pending[NAMED_MAX]).min(all_from.or(Some(u64::MAX)));
             pending.truncate(NAMED_MAX);
         }
-        PassedLine { highest: state.highest.max(before.highest), pending, all_from }
+        ProgressEntry { highest: state.highest.max(before.highest), pending, all_from }
     }
 }
 
-/// The place of a request in the log. Cheap to clone: a clone is the same place.
+/// Place of a request in the log; clones share it and are cheap.
 #[derive(Clone, Debug)]
 pub(super) struct LogPlace(Arc<PlaceParts>);
 
 #[derive(Debug)]
 struct PlaceParts {
-    /// Taken only when it is dropped.
+    /// Claim, taken when the place is dropped.
     claim: Option<Claim>,
-    passed: Arc<PassedOn>,
+    progress: Arc<ForwardProgress>,
     position: u64,
     is_left: AtomicBool,
-    /// Somebody else holds the claim now.
+    /// True if another holder has the claim.
     is_given_on: bool,
 }
 
 impl LogPlace {
-    /// The position.
+    /// Returns the position.
     pub(super) fn position(&self) -> u64 {
         self.0.position
     }
 
-    /// Returns the position, which stays pending, and its claim; `None` where others have the same
-    /// place.
+    /// Returns the position, which stays pending, and its claim; `None` if there are other clones.
     pub(super) fn into_claim(mut self) -> Option<(u64, Claim)> {
         let parts = Arc::get_mut(&mut self.0)?;
         let claim = parts.claim.take()?;
@@ -196,7 +194,7 @@ impl LogPlace {
         Some((parts.position, claim))
     }
 
-    /// Leaves the request for the next process.
+    /// Leaves the request to the next process.
     pub(super) fn leave(&self) {
         self.0.is_left.store(true, Ordering::Release);
     }
@@ -208,24 +206,24 @@ impl Drop for PlaceParts {
             return;
         }
         if self.is_left.load(Ordering::Acquire) {
-            self.passed.state.lock().left.extend(self.claim.take());
+            self.progress.state.lock().left.extend(self.claim.take());
         } else {
-            self.passed.done(self.position);
+            self.progress.done(self.position);
         }
     }
 }
 
-/// The file of all forwards.
-pub(super) struct PassedFile {
+/// Progress file of all forwards.
+pub(super) struct ProgressFile {
     path: PathBuf,
-    /// Lines that an earlier process left of forwards that have not begun.
-    before: Mutex<BTreeMap<String, PassedLine>>,
-    forwards: Mutex<BTreeMap<String, Arc<PassedOn>>>,
+    /// Entries of an earlier process for forwards that have not started.
+    before: Mutex<BTreeMap<String, ProgressEntry>>,
+    forwards: Mutex<BTreeMap<String, Arc<ForwardProgress>>>,
 }
 
-impl PassedFile {
-    /// Reads what an earlier process left. A file that cannot be read counts as none: everything
-    /// in the log is sent again.
+impl ProgressFile {
+    /// Reads the file of an earlier process. An unreadable file counts as empty: everything in the
+    /// log is sent again.
     pub(super) fn open(folder: &Path, end: u64) -> Self {
         let path = folder.join("forward.json");
         let lines = read(&path).unwrap_or_else(|error| {
@@ -237,20 +235,20 @@ impl PassedFile {
         Self { path, before: Mutex::new(before), forwards: Mutex::default() }
     }
 
-    /// Returns the progress of a forward that begins, from an earlier process or from this one.
-    pub(super) fn begin(&self, name: &str) -> Arc<PassedOn> {
+    /// Returns the progress of a starting forward, from an earlier process or this one.
+    pub(super) fn begin(&self, name: &str) -> Arc<ForwardProgress> {
         let mut forwards = self.forwards.lock();
         if let Some(known) = forwards.get(name) {
             return Arc::clone(known);
         }
-        let passed = Arc::new(PassedOn::default());
+        let progress = Arc::new(ForwardProgress::default());
         let before = self.before.lock().remove(name);
-        passed.state.lock().before = before.unwrap_or_default();
-        forwards.insert(name.to_owned(), Arc::clone(&passed));
-        passed
+        progress.state.lock().before = before.unwrap_or_default();
+        forwards.insert(name.to_owned(), Arc::clone(&progress));
+        progress
     }
 
-    /// Writes now and then, and a last time once it is told to stop.
+    /// Writes the file at intervals, and once more when stopped.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(WRITE_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -268,22 +266,22 @@ impl PassedFile {
         }
     }
 
-    /// Writes what has changed; `is_forced`: in any case.
+    /// Writes a changed file, with `is_forced` also an unchanged one.
     pub(super) fn write(&self, is_forced: bool) -> std::io::Result<()> {
         let lines: BTreeMap<_, _> = {
             let forwards = self.forwards.lock();
-            let has_changed = forwards.values().any(|passed| passed.state.lock().has_changed);
+            let has_changed = forwards.values().any(|progress| progress.state.lock().has_changed);
             if forwards.is_empty() || !(is_forced || has_changed) {
                 return Ok(());
             }
-            forwards.iter().map(|(name, passed)| (name.clone(), passed.line())).collect()
+            forwards.iter().map(|(name, progress)| (name.clone(), progress.line())).collect()
         };
         let text = serde_json::to_vec(&lines)?;
         write_by_rename(&self.path, &text)
     }
 }
 
-fn read(path: &Path) -> Result<BTreeMap<String, PassedLine>, String> {
+fn read(path: &Path) -> Result<BTreeMap<String, ProgressEntry>, String> {
     match std::fs::read(path) {
         Ok(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
@@ -296,20 +294,20 @@ mod tests {
     use super::*;
     use spanscore_base::model::Source;
 
-    /// The place of a request, where it is to be passed on.
-    fn place(passed: &Arc<PassedOn>, claim: Claim) -> Option<LogPlace> {
+    /// Returns the place of a request, if it is to be passed on.
+    fn place(progress: &Arc<ForwardProgress>, claim: Claim) -> Option<LogPlace> {
         let position = claim.position();
-        passed.offered(position).then(|| passed.place(position, claim))
+        progress.offered(position).then(|| progress.place(position, claim))
     }
 
-    fn open(folder: &Path) -> (PassedFile, Arc<PassedOn>) {
+    fn open(folder: &Path) -> (ProgressFile, Arc<ForwardProgress>) {
         open_at(folder, u64::MAX)
     }
 
-    fn open_at(folder: &Path, end: u64) -> (PassedFile, Arc<PassedOn>) {
-        let file = PassedFile::open(folder, end);
-        let passed = file.begin("a");
-        (file, passed)
+    fn open_at(folder: &Path, end: u64) -> (ProgressFile, Arc<ForwardProgress>) {
+        let file = ProgressFile::open(folder, end);
+        let progress = file.begin("a");
+        (file, progress)
     }
 
     #[test]
@@ -317,20 +315,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = Arc::new(Source::default());
         let claim = |position| source.claim(position, 1);
-        let (file, passed) = open(folder.path());
-        passed.replayed();
-        let places: Vec<_> = [1, 2, 3].map(|at| place(&passed, claim(at)).unwrap()).into();
+        let (file, progress) = open(folder.path());
+        progress.replayed();
+        let places: Vec<_> = [1, 2, 3].map(|at| place(&progress, claim(at)).unwrap()).into();
         places[1].leave();
         drop(places);
         assert_eq!(source.lowest(), Some(2), "the log keeps what is left");
         file.write(false).unwrap();
-        drop((file, passed));
-        let (file, passed) = open(folder.path());
-        assert!(place(&passed, claim(1)).is_none() && place(&passed, claim(3)).is_none());
+        drop((file, progress));
+        let (file, progress) = open(folder.path());
+        assert!(place(&progress, claim(1)).is_none() && place(&progress, claim(3)).is_none());
         file.write(true).unwrap();
         let (_file, again) = open(folder.path());
         assert!(place(&again, claim(2)).is_some(), "nobody has offered it in between");
-        assert!(place(&passed, claim(2)).is_some() && place(&passed, claim(4)).is_some());
+        assert!(place(&progress, claim(2)).is_some() && place(&progress, claim(4)).is_some());
         assert_eq!(source.lowest(), None, "what is done with is needed no more");
     }
 
@@ -339,18 +337,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = Arc::new(Source::default());
         let claim = |position| source.claim(position, 1);
-        let (file, passed) = open(folder.path());
-        passed.replayed();
-        drop(place(&passed, claim(1)));
+        let (file, progress) = open(folder.path());
+        progress.replayed();
+        drop(place(&progress, claim(1)));
         file.write(false).unwrap();
-        // It took 2 and 3, and was killed before it wrote that. The next one takes 9, and is killed
-        // before it came to them.
-        let (file, passed) = open(folder.path());
-        drop(place(&passed, claim(9)));
+        // It took 2 and 3 and was killed before the write; the next takes 9, and is killed before
+        // it reaches them.
+        let (file, progress) = open(folder.path());
+        drop(place(&progress, claim(9)));
         file.write(false).unwrap();
-        let (_file, passed) = open(folder.path());
-        assert!(place(&passed, claim(1)).is_none());
-        assert!([2, 3].iter().all(|at| place(&passed, claim(*at)).is_some()));
+        let (_file, progress) = open(folder.path());
+        assert!(place(&progress, claim(1)).is_none());
+        assert!([2, 3].iter().all(|at| place(&progress, claim(*at)).is_some()));
     }
 
     #[test]
@@ -358,24 +356,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = Arc::new(Source::default());
         let claim = |position| source.claim(position, 1);
-        let (file, passed) = open(folder.path());
-        passed.replayed();
-        (1..9).for_each(|position| drop(place(&passed, claim(position))));
+        let (file, progress) = open(folder.path());
+        progress.replayed();
+        (1..9).for_each(|position| drop(place(&progress, claim(position))));
         file.write(false).unwrap();
-        let (_file, passed) = open_at(folder.path(), 5);
-        assert!((1..5).all(|position| place(&passed, claim(position)).is_none()));
-        assert!((5..9).all(|position| place(&passed, claim(position)).is_some()));
+        let (_file, progress) = open_at(folder.path(), 5);
+        assert!((1..5).all(|position| place(&progress, claim(position)).is_none()));
+        assert!((5..9).all(|position| place(&progress, claim(position)).is_some()));
     }
 
     #[test]
     fn more_than_can_be_named_is_pending_from_some_place_on() {
         let folder = tempfile::tempdir().unwrap();
         let source = Arc::new(Source::default());
-        let (file, passed) = open(folder.path());
+        let (file, progress) = open(folder.path());
         let last = NAMED_MAX as u64 + 5;
         let places: Vec<_> =
-            (0..=last).filter_map(|position| place(&passed, source.claim(position, 1))).collect();
-        drop(place(&passed, source.claim(last + 1, 1)));
+            (0..=last).filter_map(|position| place(&progress, source.claim(position, 1))).collect();
+        drop(place(&progress, source.claim(last + 1, 1)));
         file.write(false).unwrap();
         let (_file, again) = open(folder.path());
         let offered = (0..=last).filter(|it| place(&again, source.claim(*it, 1)).is_some()).count();
@@ -390,8 +388,8 @@ mod tests {
         let source = Arc::new(Source::default());
         let path = folder.path().join("forward.json");
         std::fs::write(&path, "{\"a\": nonsense").unwrap();
-        let (file, passed) = open(folder.path());
-        assert!(place(&passed, source.claim(1, 1)).is_some());
+        let (file, progress) = open(folder.path());
+        assert!(place(&progress, source.claim(1, 1)).is_some());
         file.write(true).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }

@@ -1,4 +1,4 @@
-//! Entries that wait in a queue, in a fair order by their senders: of an exporter, of a forward.
+//! Channel of queue entries, fair to their senders: for exporters and forwards.
 
 use std::sync::Arc;
 
@@ -7,33 +7,33 @@ use tokio::sync::Notify;
 
 use spanscore_base::model::{DisplacedItem, FairQueue, Sender};
 
-/// Times that more of the line is looked at where what would go frees less than its cost.
+/// Limit on wider searches if the displaced entries free less than their cost.
 const DISPLACE_ROUNDS: usize = 8;
 
-/// Entries between the offering and the emptying end.
-pub(crate) struct SenderLine<T> {
-    line: Mutex<SenderLineState<T>>,
-    /// Told when an entry came, or none will.
+/// Shared part of a fair channel.
+pub(crate) struct FairChannel<T> {
+    line: Mutex<FairChannelState<T>>,
+    /// Notified at each entry and at the close.
     came: Notify,
 }
 
-struct SenderLineState<T> {
+struct FairChannelState<T> {
     entries: FairQueue<T>,
     is_closed: bool,
 }
 
-impl<T> SenderLine<T> {
-    /// Returns both ends of an empty line.
-    pub(crate) fn new() -> (Arc<Self>, LineReader<T>) {
-        let line = Mutex::new(SenderLineState { entries: FairQueue::default(), is_closed: false });
+impl<T> FairChannel<T> {
+    /// Returns both ends of an empty channel.
+    pub(crate) fn new() -> (Arc<Self>, FairReceiver<T>) {
+        let line = Mutex::new(FairChannelState { entries: FairQueue::default(), is_closed: false });
         let waiting = Arc::new(Self { line, came: Notify::new() });
-        (Arc::clone(&waiting), LineReader(waiting))
+        (Arc::clone(&waiting), FairReceiver(waiting))
     }
 
     /// Adds an entry of a sender.
     ///
     /// # Errors
-    /// The entry, where nobody takes it any more.
+    /// The entry, if the channel is closed.
     pub(crate) fn put(&self, sender: Sender, bytes: usize, entry: T) -> Result<(), T> {
         let mut line = self.line.lock();
         if line.is_closed {
@@ -45,10 +45,11 @@ impl<T> SenderLine<T> {
         Ok(())
     }
 
-    /// Lets whoever has more make room for an entry of a sender: takes entries that free so many
-    /// bytes as are lacking, and puts back what `gone` leaves of each. Else nothing is taken.
+    /// Makes room for an entry of a sender by displacing larger senders: takes entries that free
+    /// the lacking bytes, and puts back the part of each that `gone` returns. Takes nothing if they
+    /// cannot.
     ///
-    /// `freed`: the bytes that entries free together, at most their cost.
+    /// `freed` returns the bytes that entries free together, at most their cost.
     pub(crate) fn displace(
         &self,
         (sender, bytes): (Sender, usize),
@@ -80,34 +81,34 @@ impl<T> SenderLine<T> {
         left == 0
     }
 
-    /// Takes nothing in any more.
+    /// Closes the channel to new entries.
     pub(crate) fn close(&self) {
         self.line.lock().is_closed = true;
         self.came.notify_one();
     }
 }
 
-/// Returns the bytes that a queue lacks for more, where it has no room: beyond its own limit, or of
-/// the share of all queues, of which so much is left.
+/// Returns the lacking bytes for an entry: beyond the queue's limit, or beyond the rest `left` of
+/// all queues' quota.
 pub(crate) fn lacking(held: usize, bytes: usize, bytes_max: usize, left: usize) -> usize {
     let beyond = held.saturating_add(bytes).saturating_sub(bytes_max);
     match beyond.max(bytes.saturating_sub(left)) {
-        // Its part of the share is lacking.
+        // Its part of the quota is lacking.
         0 => bytes,
         beyond => beyond,
     }
 }
 
-/// The emptying end: there is one. Dropped, it drops what waits, and nothing more is taken in.
-pub(crate) struct LineReader<T>(Arc<SenderLine<T>>);
+/// Receiver of a fair channel, the only one. Dropping it drops the entries and closes the channel.
+pub(crate) struct FairReceiver<T>(Arc<FairChannel<T>>);
 
-impl<T> LineReader<T> {
-    /// Takes the next entry, if one waits.
+impl<T> FairReceiver<T> {
+    /// Takes the next entry, if any.
     pub(crate) fn take(&mut self) -> Option<T> {
         self.0.line.lock().entries.take()
     }
 
-    /// Waits for the next entry; `None` once all are taken and no more are taken in.
+    /// Waits for the next entry; `None` once the channel is closed and empty.
     pub(crate) async fn next(&mut self) -> Option<T> {
         loop {
             let is_closed = self.0.line.lock().is_closed;
@@ -118,13 +119,13 @@ impl<T> LineReader<T> {
         }
     }
 
-    /// Lets the offering end take nothing in any more.
+    /// Closes the channel to new entries.
     pub(crate) fn close(&self) {
         self.0.close();
     }
 }
 
-impl<T> Drop for LineReader<T> {
+impl<T> Drop for FairReceiver<T> {
     fn drop(&mut self) {
         self.close();
         while self.take().is_some() {}
@@ -148,11 +149,11 @@ mod tests {
         }
     }
 
-    /// Has another sender put 10 entries of 100 bytes that free so much each; returns which make
-    /// room for so many bytes.
+    /// Fills the channel by another sender, 10 entries of 100 bytes that each free `frees`; returns
+    /// those displaced for the lacking bytes.
     fn check(frees: usize, lacking: usize) -> Vec<u32> {
         let [flood, few] = [1, 2].map(|peer| Sender { peer, ..Sender::default() });
-        let (line, mut reader) = SenderLine::new();
+        let (line, mut reader) = FairChannel::new();
         (0..10).for_each(|number| assert!(line.put(flood, 100, number).is_ok()));
         let freed = |found: &[DisplacedItem<u32>]| found.len() * frees;
         let mut gone = Vec::new();
