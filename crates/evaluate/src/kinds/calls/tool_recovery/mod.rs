@@ -4,7 +4,7 @@
 //! sensible counts. An immediate repetition with the same arguments is a blind retry; thinking
 //! tools are skipped. Sensible reactions are:
 //! - other arguments, a configured fallback, or another lookup of the same thing;
-//! - the success of another tool with the same values that is a lookup or shares a name's word;
+//! - the success of another tool with the same values, if it is a lookup or has a similar name;
 //! - a tool that creates the missing thing;
 //! - an end: the last call, a hand-over, a question to the user.
 //!
