@@ -261,8 +261,8 @@ impl Recovery {
             return Reaction::Ignored;
         }
         let looks = roles::is_lookup(&next.name);
-        // A failed tool without a verb in its name, such as `stock_quote`, counts as a lookup too if
-        // the later one succeeds.
+        // A failed tool without a verb in its name, such as `stock_quote`, counts as a lookup too,
+        // if the later one succeeds.
         let may_look =
             || roles::is_lookup(&call.name) || !run.failed[at] && !roles::is_action(&call.name);
         let is_other_way = || looks && may_look() && has_same_target(call, next, run.effort);
