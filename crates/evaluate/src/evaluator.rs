@@ -38,8 +38,8 @@ impl Evaluator {
         }
     }
 
-    /// Returns true if the outcome depends on the calls. Otherwise the config rejects `level:
-    /// call`, which would give each call the same outcome.
+    /// Returns true if the outcome depends on the calls. Otherwise the config rejects
+    /// `level: call`, which would give each call the same outcome.
     pub fn reads_calls(&self) -> bool {
         match self {
             Self::Code(evaluator) => evaluator.reads_calls(),
@@ -173,8 +173,8 @@ pub struct Kind {
     pub name: &'static str,
     /// Description in one sentence.
     pub about: &'static str,
-    /// Known names in other systems, with their origin, such as `("uipath-tool-call-args",
-    /// "UiPath")`.
+    /// Known names in other systems, with their origin, such as
+    /// `("uipath-tool-call-args", "UiPath")`.
     pub also_known_as: &'static [(&'static str, &'static str)],
     /// Default lowest passing score.
     pub threshold: f64,

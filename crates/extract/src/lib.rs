@@ -1,8 +1,7 @@
 //! Extraction of tool calls from spans and log events, by the rules of dialects.
 //!
-//! [`extract`] converts an encoded request into records on arrival. [`Resolver`] converts the
-//! records of a complete trace into the trajectory to be evaluated. There are no other entry
-//! points.
+//! [`extract`] makes all records, from an encoded request on arrival. [`Resolver`] makes all
+//! trajectories, from the records of a complete trace.
 //!
 //! ```text
 //! dialect   rules of one instrumentation: data, no code
@@ -14,7 +13,7 @@
 //! unknown_tool  status messages of the kind "tool not found"
 //! ```
 //!
-//! `dialect` depends on no other module; `record` and `resolve` share `table` and the byte layout
+//! `dialect` depends only on `decode`; `record` and `resolve` share `table` and the byte layout
 //! of a record; `record` does not depend on `resolve`.
 
 mod decode;

@@ -4,10 +4,10 @@
 //! The expression reads `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
 //! (texts of the root span, empty if unknown), `resource` and `attributes` (maps of the root span),
 //! `tool_names` (a list in call order), `user_input` and `final_output` (texts, empty if not
-//! recorded). It also reads `spans`, a list by start time of maps with the `name`, `kind`, `status`
-//! and `attributes` of every span. `json(attributes["metadata"])` parses a JSON text ([`parsed`]).
-//! A missing key makes the expression false. So does a comparison of different types, which is
-//! counted.
+//! recorded). It also reads `spans`, a list of maps in order of start, with the `name`, `kind`,
+//! `status` and `attributes` of every span. `json(attributes["metadata"])` parses a JSON text
+//! ([`parsed`]). A missing key makes the expression false. So does a comparison of different types,
+//! which is counted.
 
 mod error;
 mod functions;

@@ -1,6 +1,6 @@
 //! Static check that a CEL expression can give a boolean.
 //!
-//! It rejects only certain errors, since attributes have no type before a trace arrives.
+//! It rejects only what is certainly wrong, since attributes have no type before a trace arrives.
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 

@@ -60,7 +60,7 @@ pub enum LineContent {
     Whole(Value<'static>),
     /// Part of a content truncated in the telemetry.
     Part(Value<'static>),
-    /// Content that is not shown.
+    /// Content that exists but is not shown.
     Unknown,
 }
 

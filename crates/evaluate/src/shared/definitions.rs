@@ -1,8 +1,9 @@
 //! Tool definitions from the settings, a file, or the trace.
 //!
 //! Accepted forms are a list of `{name, description, inputSchema}`, an MCP server's result of
-//! `tools/list`, and the `tools` of a model request (`{type: function, function: {name,
-//! parameters}}`). The last of equal names counts; the settings override the trace.
+//! `tools/list`, and the `tools` of a model request
+//! (`{type: function, function: {name, parameters}}`). The last of equal names counts; the settings
+//! override the trace.
 
 use std::borrow::Cow;
 

@@ -42,7 +42,7 @@ const CHANGES: [&str; 54] = [
     "transfer", "trigger", "update", "upload", "upsert", "write",
 ];
 
-/// Words of tools that act without changing data.
+/// Further words of tools that act, besides [`CHANGES`].
 const ACTS: [&str; 22] = [
     "bash", "book", "call", "charge", "checkout", "deposit", "email", "exchange", "exec", "invoke",
     "issue", "login", "notify", "order", "python", "reserve", "return", "run", "shell", "sign",

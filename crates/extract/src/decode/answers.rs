@@ -283,8 +283,8 @@ fn function_arguments(mut map: Map<'_>) -> Value<'_> {
     }
 }
 
-/// Returns the key among `keys` of an object's only content; `is_nothing` decides for other members
-/// if they are empty.
+/// Returns the key among `keys` of an object's only content; `is_nothing` is true for other members
+/// without content.
 fn only(
     map: &Map<'_>,
     keys: &[&'static str],

@@ -15,7 +15,7 @@ pub(super) fn last_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
     messages(map)?.iter().rev().find_map(tool_fields)
 }
 
-/// Returns the value that a tool wrote into the state for a call's id; true if it reports a
+/// Returns the value that a tool wrote into the state for a call's id, and true if it reports a
 /// failure.
 pub(in super::super) fn result_of<'a>(text: &'a str, id: &str) -> Option<(Value<'a>, bool)> {
     let holds = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();

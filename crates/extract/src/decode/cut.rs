@@ -19,8 +19,8 @@ pub(in super::super) fn is_cut(text: &str) -> bool {
     LEFT_OUT.contains(&text) || ends_with_mark(text) || ends_inside(text)
 }
 
-/// Returns true if a text ends with a mark in brackets (`... [truncated, 7000 chars total]`, `…
-/// (truncated)`), or with `...N more characters`.
+/// Returns true if a text ends with a mark in brackets (`... [truncated, 7000 chars total]`,
+/// `… (truncated)`), or with `...N more characters`.
 fn ends_with_mark(text: &str) -> bool {
     let from = text.len().saturating_sub(MARK_BYTES_MAX);
     let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());

@@ -17,7 +17,7 @@ const SCHEMA_KEYS: [&str; 7] = [
 /// Largest linearly searched list; longer ones have an index.
 const FEW_MAX: usize = 16;
 
-/// Limit on other agents' definitions of one name; the first ones count.
+/// Limit on definitions of known names for further agents; the first ones count.
 const OTHERS_MAX: usize = 64;
 
 /// Definitions in the order found. The first of equal names counts, except for agents with a
@@ -31,7 +31,7 @@ pub(crate) struct FoundDefinitions<'a> {
     names: HashMap<Cow<'a, str>, usize>,
     /// Agent of the definitions being read.
     reader: Option<Cow<'a, str>>,
-    /// Number of definitions with known names.
+    /// Number of definitions of known names for further agents.
     others: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Parser of objects printed by Python with their fields: `Name(a=1, b='x')`, or Pydantic's `a=1
-//! b='x'`, with nested objects and lists.
+//! Parser of objects printed by Python with their fields: `Name(a=1, b='x')`, or Pydantic's
+//! `a=1 b='x'`, with nested objects and lists.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use spanscore_base::value::{Map, Value, python};
 const DEPTH_MAX: usize = 8;
 
 /// Limit on the bytes read in vain in search of literals, per byte of the text. Each level of
-/// nested lists is tried as a literal until the limit is reached; afterwards lists are parsed by
-/// item at once.
+/// nested lists is tried as a literal until the limit is reached; from then on, lists are parsed
+/// item by item without a try.
 const TRIES_MAX: usize = 4;
 
 /// White space before a field, also with one field per line.
 const BLANKS: [char; 2] = [' ', '\n'];
 
-/// Parses the fields of an object printed by a text. Linear in the text.
+/// Parses the fields of a printed object; `None` for other texts. Linear in the text.
 pub(super) fn fields(text: &str) -> Option<Map<'static>> {
     FieldReader { tries: text.len().saturating_mul(TRIES_MAX) }.read(text.trim(), 0)
 }
@@ -52,7 +52,7 @@ fn is_name(byte: u8) -> bool {
 enum ValueEnd {
     /// Commas and white space before the next field (`name=`).
     Field,
-    /// Comma without a preceding space or comma.
+    /// Comma without preceding white space or comma.
     Comma,
 }
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::{Decoded, command, is_bracketed, json_or_py_or_text, json_or_text, read_json, repr};
 use spanscore_base::value::{Map, Value};
 
-/// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments,
-/// including the members next to those if these are named arguments. For `{args: [input, options]}`
+/// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments, or
+/// the other members if the named arguments are next to these keys. For `{args: [input, options]}`
 /// of the Vercel AI SDK returns the input; other values stay.
 pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
     let Value::Map(mut map) = value else { return value };
@@ -395,7 +395,7 @@ pub(super) fn part_field<'a>(value: Value<'a>, kind: &str, field: &str) -> Optio
     }
 }
 
-/// Adds the author to a message known only from its event's name.
+/// Adds to a message its author, which only its event's name states.
 pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
     let mut map = match value {
         Value::Map(map) => map,

@@ -9,7 +9,7 @@ pub(super) enum OfJson {
     Kept,
     /// The object or list without its wrapper.
     Unwrapped,
-    /// Unpredictable.
+    /// Known only after decoding.
     #[default]
     Other,
 }
@@ -48,7 +48,7 @@ pub(super) enum OfWords {
     Kept,
     /// No value.
     Nothing,
-    /// Unpredictable.
+    /// Known only after decoding.
     Other,
 }
 
@@ -93,7 +93,7 @@ pub enum Shortcut<'a> {
     Decoded(Decoded<'a>),
     /// No value.
     Nothing,
-    /// Unpredictable.
+    /// Known only after decoding.
     Unknown,
 }
 

@@ -14,8 +14,9 @@ const ARGUMENTS: [&str; 5] = ["args", "arguments", "tool_args", "parameters", "i
 const BESIDE: [&str; 7] =
     ["ctx", "context", "run_context", "tool", "wrap_validation_errors", "allow_partial", "self"];
 
-/// Returns `{name, id, arguments}` of the call in a wrapper's arguments (`{call: {tool_name, args,
-/// tool_call_id}}`, or these members themselves); `None` for a tool's arguments.
+/// Returns `{name, id, arguments}` of the call in a wrapper's arguments
+/// (`{call: {tool_name, args, tool_call_id}}`, or these members themselves); `None` for a tool's
+/// arguments.
 pub(super) fn wrapped_call(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(mut map) = json_or_py_or_text(value) else { return None };
     let is_beside = |key: &str| BESIDE.contains(&key);

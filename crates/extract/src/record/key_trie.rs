@@ -41,7 +41,7 @@ pub(crate) enum KeyMeaning {
     Slot(u16),
     /// Key with a slot and statements about its value.
     Stated(u16),
-    /// Key with a source's prefix or last word.
+    /// Key that a source matches by prefix or word.
     Behind,
     /// Key without a slot that may state the span's kind.
     Kind,

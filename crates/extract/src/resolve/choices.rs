@@ -66,7 +66,7 @@ fn drop_others_of(
     let taken: Vec<bool> =
         choices.iter().map(|choice| calls[choice.clone()].iter().any(is_taken)).collect();
     let none_is = !taken.contains(&true);
-    // All were executed, so they were no choices.
+    // All were executed or answered, so they were no choices.
     if taken.iter().all(|taken| *taken) || none_is && !none_ran {
         return;
     }

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use spanscore_base::value::{Map, Value};
 
-/// Limit on the items of one list, as an index must not allocate memory; further ones are dropped.
+/// Limit on the items of one list or object, whatever their indices; further ones are dropped.
 const ITEMS_MAX: usize = 4096;
 /// Limit on the parts of one key, which bounds the stack; a longer key is dropped.
 const PARTS_MAX: usize = 64;

@@ -7,7 +7,7 @@ use spanscore_base::value::{Map, Value};
 
 /// Limit on the entries of `explained_...`: a call may be compared with every expected one.
 pub(super) const EXPLAINED_MAX: usize = 10_000;
-/// Limit on the bytes of those entries.
+/// Bytes of those entries after which no more are added.
 const EXPLAINED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Returns the score with an explanation without content, and the package's details: `expected`,

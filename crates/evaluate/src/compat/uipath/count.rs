@@ -1,7 +1,7 @@
 //! `tool_call_count` with the package's scores.
 //!
 //! Rules are checked in the order written. An unknown operator is an error only when reached; a
-//! trace without calls scores 0.
+//! trace without calls scores 0 by any rule.
 
 use std::cmp::Ordering;
 

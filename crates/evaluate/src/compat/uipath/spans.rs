@@ -99,7 +99,7 @@ impl<'a> UipathCall<'a> {
     }
 }
 
-/// Match key of a call: its id if present, otherwise its name.
+/// Match key of a call: its id if present, which then never gives way to its name.
 pub(super) struct MatchKey<'a> {
     /// True for an id; ids and names never match each other.
     pub(super) is_id: bool,

@@ -1,4 +1,5 @@
-//! Lookup of a trajectory's test case: by the text of a key, by the user's words, or by any name.
+//! Lookup of a trajectory's test case: by the text of a key, by the user's words, or by the first
+//! of several identifiers.
 //!
 //! Words are compared in Unicode's composed form (NFC), trimmed, with white space collapsed. They
 //! are content, so an explanation only has their length and a hash.

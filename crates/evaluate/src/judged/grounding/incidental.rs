@@ -1,8 +1,8 @@
 //! Incidental numbers of a text: statuses, counts, pages and years.
 //!
 //! `{"http_status": 200}` is no source of `refund(amount: 200)`. An incidental number is recognized
-//! by the preceding word, usually its key (`page_count`, `statusCode`), by the following word (`200
-//! results`), or as a year in prose.
+//! by the preceding word, usually its key (`page_count`, `statusCode`), by the following word
+//! (`200 results`), or as a year in prose.
 
 use hashbrown::HashSet;
 

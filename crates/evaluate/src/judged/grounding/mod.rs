@@ -4,7 +4,7 @@
 //! A value is known if it occurs as whole tokens of at least three characters in a message of the
 //! user or operator, or in an earlier result. Numbers count by value; statuses, counts, pages and
 //! years are no source. A result that repeats an invented argument is none either: a value used
-//! before it was known stays unknown. Null and the schema's default need no source.
+//! before it was known stays unknown. Null, blank texts and the schema's default need no source.
 
 mod incidental;
 

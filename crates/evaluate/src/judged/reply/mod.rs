@@ -59,8 +59,8 @@ pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, Unrea
 /// Entry of a reply with its id.
 type ReplyEntry<'v> = (Option<i64>, &'v Value<'v>);
 
-/// Returns the entries of a reply: its `items`, as a list or by id, or an object with only entries
-/// with a verdict.
+/// Returns the entries of a reply: its `items` (a list, entries by id, or a single one), or a list
+/// of entries or an entry itself. An entry has a verdict.
 fn items<'v>(value: &'v Value<'v>) -> Option<Vec<ReplyEntry<'v>>> {
     let is_entry = |entry: &Value<'_>| entry.get("verdict").is_some();
     let listed = |list: &'v [Value<'v>]| -> Vec<ReplyEntry<'v>> {

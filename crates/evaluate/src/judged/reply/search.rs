@@ -233,8 +233,8 @@ fn read(text: &str) -> Result<(Value<'static>, usize), json::JsonError> {
     value.map(|value| (value, end)).ok_or(error)
 }
 
-/// Normalizes a text for JSON: typographic quotes if it has no others, unusual spaces, and
-/// non-finite numbers to null.
+/// Normalizes a text for JSON: typographic quotes if it has no others, no-break spaces, and `NaN`,
+/// which becomes `null`.
 fn in_plain_signs(text: &str) -> String {
     let plain = if text.contains('"') { text.to_owned() } else { text.replace(TYPOGRAPHIC, "\"") };
     plain.replace('\u{a0}', " ").replace(": NaN", ": null").replace(":NaN", ":null")

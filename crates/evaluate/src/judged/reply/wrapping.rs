@@ -98,7 +98,7 @@ fn suspecting(value: Value<'static>, suspected: &Value<'static>) -> Option<Value
     Some(Value::Map(Map::from_entries(entries)))
 }
 
-/// Returns true for a text next to an answer that is short like a tool's name: others have content.
+/// Returns true for a label next to an answer, such as a tool's name; longer texts have content.
 fn is_label(key: &str, value: &Value<'_>) -> bool {
     match value {
         Value::String(text) => LABELS.contains(&key) && text.len() <= LABEL_BYTES_MAX,

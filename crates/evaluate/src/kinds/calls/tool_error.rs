@@ -2,8 +2,8 @@
 //!
 //! A call failed if its telemetry says so, or its result does by the built-in detectors or the
 //! settings. A call that a person refused or stopped did not fail. An unrecorded result is not
-//! blank: the call succeeded if its span says so, and otherwise does not count. With `compat:
-//! dokimos` only the result decides, and an unrecorded one is blank.
+//! blank: the call succeeded if its span says so, and otherwise does not count. With
+//! `compat: dokimos` only the result decides, and an unrecorded one is blank.
 
 use std::fmt::Write as _;
 

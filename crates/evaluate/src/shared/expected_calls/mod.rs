@@ -260,7 +260,6 @@ impl<'c, 'a> Comparison<'c, 'a> {
 
     /// Returns true if every expected call is literal; otherwise one actual call may equal several
     /// different ones.
-    /// call may be what several unlike ones expect.
     pub fn is_literal(&self) -> bool {
         !self.has_rules() && self.expected.iter().all(ExpectedCall::is_literal)
     }

@@ -34,7 +34,7 @@ const NOT_FOUND: FailureFinding<'static> = FailureFinding {
     kind: "what was asked for does not exist",
     category: "not_found",
 };
-/// Family that `tool_error` can disable.
+/// Families that `tool_error` can disable.
 const ERROR_FIELD: &str = "error_field";
 const MCP_ERROR: &str = "mcp_error";
 

@@ -35,7 +35,7 @@ impl<'g> FastPath<'g> {
     }
 
     /// Assigns to each expected call the next unused one that `fits`, which suffices for most
-    /// traces; `None` if a call remains without, or if it would take long.
+    /// traces; `None` if that leaves one without a call, or would take long.
     pub(super) fn next_unused(&self, mut fits: impl FnMut(usize, u32) -> bool) -> Option<Served> {
         let expected = self.group_of.len();
         if expected > self.call_count || expected.saturating_mul(self.call_count) > TRIED_MAX {

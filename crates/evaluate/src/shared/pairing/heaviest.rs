@@ -41,7 +41,7 @@ impl HeaviestMatching {
     }
 
     /// Adds an expected call, given its weight with each call, along the augmenting path of the
-    /// largest gain, which keeps the matching maximal. The search is Bellman and Ford's, as
+    /// largest gain, which keeps the weight at its maximum. The search is Bellman and Ford's, as
     /// reassigning a call costs the weight of its pair.
     pub(crate) fn add(&mut self, worths: impl IntoIterator<Item = f64>, effort: &WorkBudget) {
         let added = self.call_of.len();
@@ -64,8 +64,8 @@ impl HeaviestMatching {
         }
     }
 
-    /// Returns the gain of assigning each call, along its path back to the added expected call;
-    /// `None` if `effort` runs out.
+    /// Returns the gain of assigning each call, and its predecessor on the path from the added
+    /// expected call; `None` if `effort` runs out.
     fn reach(&self, added: usize, effort: &WorkBudget) -> Option<(Vec<f64>, Vec<usize>)> {
         let mut from = vec![added; self.count];
         let mut gains: Vec<f64> = (0..self.count).map(|call| self.worth(added, call)).collect();

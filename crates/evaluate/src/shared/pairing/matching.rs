@@ -61,8 +61,8 @@ pub(crate) fn pairs(
     Ok(search.served())
 }
 
-/// Assigns the calls: `candidates(i)` are those of the expected call `i` of `expected`; `fit(i,
-/// call)` checks a pair. `call_count` is the number of all calls.
+/// Assigns the calls: `candidates(i)` are those of the expected call `i` of `expected`;
+/// `fit(i, call)` checks a pair. `call_count` is the number of all calls.
 pub(super) fn serve<C: Iterator<Item = u32>>(
     expected: usize,
     call_count: usize,

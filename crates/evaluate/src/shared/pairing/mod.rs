@@ -112,8 +112,8 @@ pub(crate) fn serve<F: FnMut(usize, u32) -> Fit>(
 /// Number of pairs up to which values are compared without hashes.
 const HASHLESS_MAX: usize = 64;
 
-/// Hashes of expected and actual values. They are absent for so few pairs that hashing each value
-/// would take longer.
+/// Hashes of expected and actual values, equal for equal values. They are absent for so few pairs
+/// that hashing each value would take longer.
 #[derive(Default)]
 pub(crate) struct Hashes {
     expected: Vec<u64>,

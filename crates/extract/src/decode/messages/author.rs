@@ -39,8 +39,8 @@ pub(super) fn is_users(value: &Value<'_>) -> bool {
     written_by == Some(Author::User)
 }
 
-/// Returns true if a message has words and is a user's or without author: results of tools may also
-/// have the user's role.
+/// Returns true if a message has words and is a user's or names no author: results of tools may
+/// also have the user's role.
 pub(super) fn asks(value: &Value<'_>) -> bool {
     let says = |part: &Value<'_>| {
         let text = part.get("text").and_then(Value::as_str).or_else(|| block_text(part));

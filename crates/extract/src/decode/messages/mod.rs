@@ -113,7 +113,7 @@ impl<'a> Messages<'a> {
     }
 
     /// Returns the messages after the user's last one in a state with a whole conversation; `None`
-    /// for another value.
+    /// without one.
     pub(crate) fn last_turn(value: Value<'a>) -> Option<Value<'a>> {
         let mut value = json_or_text(value);
         for _ in 0..DEPTH_MAX {

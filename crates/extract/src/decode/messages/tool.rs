@@ -1,4 +1,4 @@
-//! Messages with a tool's result, whatever their author's name.
+//! Messages with a tool's result, whoever is named as their author.
 
 use std::borrow::Cow;
 

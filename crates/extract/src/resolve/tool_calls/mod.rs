@@ -97,8 +97,8 @@ pub(super) fn on_spans<'a>(
     (calls, unnamed)
 }
 
-/// Removes names that come from the span's name if another span has a call with that id, of which
-/// they are parts. Also removes names that are only a kind (`acme.tool.execution`).
+/// Removes the names of calls with an id that come from the span's name, if another span has a call
+/// with that id, of which they are parts, or if the name is only a kind (`acme.tool.execution`).
 fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
     let is_of_span = |call: &SpanCall<'_>| call.is_named_by_span(plan);
     if !calls.iter().any(|call| call.call.id.is_some() && is_of_span(call)) {

@@ -21,7 +21,7 @@ const SHIFTS: [&str; 8] =
 const BESIDE: [&str; 6] = ["z", "am", "pm", "utc", "gmt", "of"];
 /// Limit on the words of a text that is a date with a time.
 const DATE_WORDS_MAX: usize = 8;
-/// Limit on the days between a known date and the next day of the month without a month: `the 6th`.
+/// Limit on the days from a known date to a later day named without its month: `the 6th`.
 const NEXT_DAYS: i64 = 31;
 /// Words before a lone day of the month, with or without an article.
 const BEFORE_DAY: [&str; 11] =

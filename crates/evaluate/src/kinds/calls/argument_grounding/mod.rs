@@ -8,8 +8,8 @@
 //! instructions count as known.
 //!
 //! Also known are:
-//! - the sum of the numbers under one key, or of two if they are few: `150` after `[{"fare": 70},
-//!   {"fare": 80}]`;
+//! - the sum of the numbers under one key, or of two if they are few: `150` after
+//!   `[{"fare": 70}, {"fare": 80}]`;
 //! - the product of such a number or sum with a count in the call, or else in the input or a
 //!   result: `140` for two passengers;
 //! - the product of an entry's price and quantity: `60` after `{"price": 20, "quantity": 3}`;
@@ -20,10 +20,10 @@
 //! - a value listed in the tool's schema as an `enum`, or named in its description;
 //! - a file whose name without extension is known: `Order.java` after "class Order".
 //!
-//! Metadata of a result is not known: status codes, counts, pages, years. Not judged are booleans,
-//! null, short values, options of the tool (`timeout_ms`, `width`, `line`), names without digits of
-//! files that a call creates or searches for, and free texts. The metric detects invented ids and
-//! names; it cannot detect a known value in the wrong place.
+//! Metadata of a result counts as unknown: status codes, counts, pages, years. Not judged are
+//! booleans, null, short values, options of the tool (`timeout_ms`, `width`, `line`), names without
+//! digits of files that a call creates or searches for, and free texts. The metric detects invented
+//! ids and names; it cannot detect a known value in the wrong place.
 
 mod dates;
 mod declared;

@@ -1,7 +1,8 @@
 //! `tool_call_order`: order of tool calls compared with the expected order.
 //!
-//! The score is the longest common subsequence of actual and expected calls. With `strict` the
-//! calls must be exactly the expected ones. Parallel calls take the order that scores best.
+//! The score is the share of the expected calls in the longest common subsequence with the actual
+//! ones. With `strict` the calls must be exactly the expected ones. Parallel calls take the order
+//! that scores best.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -14,7 +14,6 @@ use spanscore_base::value::Map;
 /// Returns 0 unless the names are equal; otherwise the sum of each pair's share of expected
 /// arguments, divided by the number of expected calls. Parallel calls, and all calls without
 /// `strict_order`, are paired for the best score.
-/// no `strict_order` all, are paired so that they score the most.
 pub(super) fn by_value(
     comparison: &Comparison<'_, '_>,
     strict_order: bool,

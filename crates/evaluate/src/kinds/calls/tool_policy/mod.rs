@@ -182,7 +182,8 @@ impl Policy {
         violations.answer(calls.len(), unmatched)
     }
 
-    /// Returns true if failures are limited of calls of which none has a result or a status.
+    /// Returns true if failures of some calls are limited, and none of these has a result or a
+    /// status.
     fn lacks_results(&self, calls: &[ToolCall<'_>], effort: &WorkBudget) -> bool {
         let mut limited = calls.iter().filter(|call| self.limited.include(&call.name)).peekable();
         limited.peek().is_some()

@@ -4,7 +4,8 @@
 //! sensible counts. An immediate repetition with the same arguments is a blind retry; thinking
 //! tools are skipped. Sensible reactions are:
 //! - other arguments, a configured fallback, or another lookup of the same thing;
-//! - the success of another tool with the same values that is a lookup or shares a name's word;
+//! - the success of another tool with the same values, if it is a lookup or its name has a word of
+//!   the failed one's;
 //! - a tool that creates the missing thing;
 //! - an end: the last call, a hand-over, a question to the user.
 //!
@@ -260,8 +261,8 @@ impl Recovery {
             return Reaction::Ignored;
         }
         let looks = roles::is_lookup(&next.name);
-        // A name without a verb, such as `stock_quote`, is also a lookup if it can find the same
-        // thing.
+        // A failed tool without a verb in its name, such as `stock_quote`, counts as a lookup too,
+        // if the later one succeeds.
         let may_look =
             || roles::is_lookup(&call.name) || !run.failed[at] && !roles::is_action(&call.name);
         let is_other_way = || looks && may_look() && has_same_target(call, next, run.effort);

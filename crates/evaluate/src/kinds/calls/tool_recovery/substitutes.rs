@@ -21,7 +21,8 @@ const SHARED_CHARS_MIN: usize = 4;
 
 /// Returns true if another tool substitutes for the failed one. It must receive most of the same
 /// values under the same names, at least two, without counters, booleans and null. It must also
-/// have a similar name, or look up the outcome.
+/// share a word of the name, or be a lookup. If one name contains the other, equal arguments
+/// suffice.
 pub(super) fn is_substitute(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
     let given = call.arguments.value().and_then(Value::as_map);
     let taken = next.arguments.value().and_then(Value::as_map);

@@ -34,7 +34,7 @@ const STEPS_PER_SCHEMA: f64 = 40.0;
 const STEPS_PER_KEYWORD: f64 = 10.0;
 /// Steps to search a name or compare a string.
 const STEPS_PER_NAME: f64 = 8.0;
-/// Steps to compare two values of another type.
+/// Steps to compare two numbers, lists or objects, without their content.
 const STEPS_PER_COMPARED: f64 = 60.0;
 /// Steps to compare one list item with the others, by hash or in pairs.
 const STEPS_PER_UNIQUE: f64 = 250.0;

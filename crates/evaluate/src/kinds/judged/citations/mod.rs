@@ -123,7 +123,8 @@ fn items(
     items.collect()
 }
 
-/// Returns the sentence of a citation: the preceding one if it stands between two.
+/// Returns the sentence of a citation: the preceding one if it stands between two of one line,
+/// unless it names author and year.
 fn sentence_of(text: &str, citation: &Citation, sentences: &[Range<usize>]) -> Option<usize> {
     let at = sentences.iter().rposition(|sentence| sentence.start <= citation.place.start)?;
     let before = &text[sentences[at].start..citation.place.start];

@@ -4,7 +4,7 @@
 //! The input is a trajectory: its final output, or each of its tool calls' arguments or results.
 //! Semantics are those of UiPath's output evaluators (`UiPath/uipath-python`, package `uipath` 2.11
 //! to 2.14): numbers are printed as doubles, objects as Python prints them, and a text may be
-//! judged line by line. Without `compat: uipath`, integers beyond doubles stay exact
+//! judged line by line. Without `compat: uipath`, integers that no double represents stay exact
 //! ([`NumberReading`]). Comparing texts is charged to the trace's [`WorkBudget`].
 
 mod calls;
@@ -76,7 +76,7 @@ impl Method {
 pub(crate) enum NumberReading {
     /// All become doubles, as in the package: 2^53 + 1 becomes 2^53.
     Doubles,
-    /// Numbers within doubles become doubles; larger integers stay exact.
+    /// Numbers that doubles represent become doubles; other integers stay exact.
     Exact,
     /// All stay as written, to be read as text.
     AsWritten,

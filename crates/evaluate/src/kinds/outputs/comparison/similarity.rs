@@ -93,7 +93,7 @@ fn numbers(expected: &Number, actual: &Number) -> f64 {
     if let (Number::Float(expected), Number::Float(actual)) = (expected, actual) {
         return doubles(*expected, *actual);
     }
-    // One is an integer beyond doubles. The closeness of different numbers stays below 1.
+    // One is an integer that no double represents. Different numbers stay below 1.
     const ALMOST: f64 = 1.0 - f64::EPSILON / 2.0;
     let closeness = match expected.as_f64() {
         double if double.is_finite() => doubles(double, actual.as_f64()),

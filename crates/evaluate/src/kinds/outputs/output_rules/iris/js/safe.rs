@@ -7,7 +7,7 @@
 
 /// Limit on repetitions.
 const REPETITIONS_MAX: usize = 25;
-/// Replacement for control characters and surrogates, which the tokenizer ignores.
+/// Replacement for control characters and surrogates, which have no syntax for the tokenizer.
 const OTHER: char = '\u{1}';
 
 enum Token {
