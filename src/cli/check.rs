@@ -1,4 +1,4 @@
-//! `spanscore check`: finds mistakes of a config before it runs.
+//! `spanscore check`: finds mistakes in a config before it runs.
 
 use std::path::PathBuf;
 

@@ -7,18 +7,18 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Success; for `score` and `run`, the gate is open.
     Success,
-    /// Failure at run time: a file, a socket, a collector that refused, a recorded trace that a
-    /// limit cut short.
+    /// Failure at run time: a file, a socket, a collector that refused, a recorded trace cut by a
+    /// limit.
     Failure,
     /// `score`, `run`: the gate is shut by `--fail-on`, `--min-pass-rate` or `--baseline`.
     Gate,
-    /// `serve`: an orderly shutdown that lost accepted data before it was judged and delivered.
+    /// `serve`: an orderly shutdown that lost accepted data before judgement and delivery.
     Lost,
     /// Mistake in the command line.
     Usage,
     /// Mistake in the config.
     Config,
-    /// `score`, `run`: stopped by Ctrl-C; what was judged until then is printed.
+    /// `score`, `run`: stopped by Ctrl-C, with the results so far printed.
     Interrupted,
     /// The same by SIGTERM.
     Terminated,
@@ -39,7 +39,7 @@ Exit codes:
   `run` ends with the command's own code where that is not 0";
 
 impl Exit {
-    /// Returns the number that the system is told.
+    /// Returns the exit status for the system.
     pub(super) fn code(self) -> u8 {
         match self {
             Self::Success => 0,

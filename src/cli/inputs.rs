@@ -1,17 +1,17 @@
-//! Files named by arguments: folders are walked, patterns expanded.
+//! Files from arguments, with expanded folders and patterns.
 
 use std::path::{Path, PathBuf};
 
 use super::{CommandError, misused};
 
-/// Limit of files for one command.
+/// Limit on files for one command.
 const FILES_MAX: usize = 1_000_000;
 
 /// Extensions of files taken from a folder, before `.gz` and `.zst`.
 const ENDINGS: [&str; 8] = ["json", "jsonl", "ndjson", "pb", "bin", "binpb", "otlp", "proto"];
 
-/// Expands arguments in their order; files of a folder or pattern are sorted by name. A path
-/// without a file stays, so that reading it reports the error.
+/// Expands arguments in order; files of a folder or pattern are sorted by name. A path without a
+/// file is kept, so that reading it reports the error.
 pub(super) fn expand(args: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     let mut files = Vec::new();
     for path in args {

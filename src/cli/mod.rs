@@ -1,7 +1,7 @@
 //! Command line: arguments in, text and an exit code out.
 //!
-//! Each command is a module with its arguments and a `run`. Work other than reading arguments and
-//! printing lives in the stages and in [`pipeline`](spanscore_pipeline).
+//! Each command is a module with its arguments and a `run`. Work beyond reading arguments and
+//! printing is in the stages and in [`pipeline`](spanscore_pipeline).
 
 mod calibrate;
 mod check;
@@ -42,7 +42,7 @@ use crate::config::{self, ConfigError};
 use spanscore_base::visible;
 use spanscore_telemetry::flush_stderr;
 
-/// Longest wait at the end for whoever reads standard error.
+/// Longest wait at the end for the reader of standard error.
 const LAST_LINES_TIME: Duration = Duration::from_millis(500);
 
 /// Text of `--version`: the version, then the build.
@@ -112,10 +112,10 @@ enum Command {
     Manual(generated::manual::ManualArgs),
 }
 
-/// Reason for the early end of a command.
+/// Error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    /// The arguments do not fit together.
+    /// The arguments are inconsistent.
     #[error("{0}")]
     Usage(String),
     /// The config is wrong.
@@ -126,7 +126,7 @@ pub(crate) enum CommandError {
     Runtime(#[from] anyhow::Error),
 }
 
-/// Returns an error for arguments that do not fit together.
+/// Returns an error for inconsistent arguments.
 fn misused<T>(text: impl Into<String>) -> Result<T, CommandError> {
     Err(CommandError::Usage(text.into()))
 }
@@ -136,7 +136,7 @@ fn started(builder: &mut Builder) -> anyhow::Result<Runtime> {
     builder.enable_all().build().context("cannot start the runtime")
 }
 
-/// Fails if one of the files that a command is to write is there, unless it may replace it.
+/// Fails if an output file exists and may not be replaced.
 fn check_absent<'p>(
     mut paths: impl Iterator<Item = &'p Path>,
     force: bool,
@@ -150,7 +150,7 @@ fn check_absent<'p>(
     }
 }
 
-/// Runs the program with its arguments, of which the first is its name.
+/// Runs the program with its arguments; the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     std::panic::set_hook(Box::new(report_panic));
     let args: Vec<OsString> = args.into_iter().collect();
@@ -204,7 +204,7 @@ fn schema() -> Result<Exit, CommandError> {
 
 /// Prints help, version or a usage error of clap; the first two are no errors.
 fn usage(error: &clap::Error) -> Exit {
-    // A broken pipe while help is printed is no failure.
+    // A broken pipe while printing help is not an error.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
@@ -212,8 +212,8 @@ fn usage(error: &clap::Error) -> Exit {
     }
 }
 
-/// Prints a panic like the standard library, with foreign text in its message escaped: a panic
-/// about a bad slice quotes the whole text.
+/// Prints a panic like the standard library, with its message escaped, since a panic about a bad
+/// slice quotes the whole text.
 fn report_panic(info: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     output::note(format_args!("thread '{}' {info}", thread.name().unwrap_or("<unnamed>")));

@@ -1,4 +1,4 @@
-//! Reading of recorded requests, for the commands that show files.
+//! Reading of recorded requests, for commands that show files.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(super) fn resolver(plan: &ResolvedConfig, facts: &Facts) -> Result<Resolver,
     resolver_of(plan.config.dialects.clone(), facts)
 }
 
-/// Compiles the dialects of a config, and the built-in ones, for the given facts.
+/// Compiles the dialects of a config and the built-in ones, for the given facts.
 pub(super) fn resolver_of(own: Vec<Dialect>, facts: &Facts) -> Result<Resolver, CommandError> {
     let dialects = Dialect::with_builtin(own);
     let table = Table::compile(dialects, facts).map_err(anyhow::Error::new)?;
@@ -64,16 +64,16 @@ pub(super) fn batch_plan<'a>(
 }
 
 /// Reads every file into a replay. Unreadable parts, and records beyond a limit of a trace, are
-/// reported on standard error with file and line, and the rest is read; returns true if there were
+/// reported on standard error with file and line, and reading continues; returns true if there were
 /// any.
 ///
 /// # Errors
-/// The files hold more than `limits.memory_mib`.
+/// Files larger than `limits.memory_mib`.
 pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> Result<bool, CommandError> {
     read_with(replay, files, |_, _| {})
 }
 
-/// Reads every file as [`read`] does; `visit` sees each readable request.
+/// Reads every file like [`read`]; `visit` receives each readable request.
 pub(super) fn read_with(
     replay: &mut Replay<'_>,
     files: &[PathBuf],
@@ -129,10 +129,10 @@ fn read_counted(
     Ok(note_cut_traces(replay.cut_traces()) || is_broken)
 }
 
-/// Limit of unreadable parts that are told one by one.
+/// Limit on unreadable parts reported one by one.
 const UNREAD_NOTES_MAX: usize = 20;
 
-/// Notes on unreadable parts of files: the first few, then their number.
+/// Notes on unreadable parts of files: the first few, then a number.
 #[derive(Default)]
 pub(super) struct UnreadNotes {
     count: usize,
@@ -146,7 +146,7 @@ impl UnreadNotes {
         }
     }
 
-    /// Tells the number of those that were not told; returns false if there was none at all.
+    /// Reports the number of the others; returns false if there were none at all.
     pub(super) fn finish(&self) -> bool {
         let untold = self.count.saturating_sub(UNREAD_NOTES_MAX);
         if untold > 0 {
@@ -166,10 +166,10 @@ fn too_much(place: &str) -> CommandError {
     ))
 }
 
-/// Limit of traces named one by one.
+/// Limit on traces named one by one.
 const NAMED_TRACES_MAX: usize = 20;
 
-/// Reports the traces that a limit cut short; returns false if there is none.
+/// Reports the traces cut by a limit; returns false if there are none.
 pub(super) fn note_cut_traces(traces: impl Iterator<Item = CutTrace>) -> bool {
     let mut count = 0;
     for cut in traces {

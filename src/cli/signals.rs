@@ -1,4 +1,4 @@
-//! SIGTERM and Ctrl-C, which stop a command in order.
+//! SIGTERM and Ctrl-C, which stop a command in an orderly way.
 
 use anyhow::Context;
 use tokio::runtime::Runtime;
@@ -13,7 +13,7 @@ pub(super) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Takes the signals in a runtime that is not yet at work.
+    /// Registers for the signals in a runtime that is not running yet.
     pub(super) fn on(runtime: &Runtime) -> anyhow::Result<Self> {
         let _entered = runtime.enter();
         Self::new().context("cannot take signals")
@@ -31,7 +31,7 @@ impl StopSignals {
         self.exit().await;
     }
 
-    /// Waits for one of them; returns the exit of a command that it stopped before its end.
+    /// Waits for one of them; returns the exit of a command that it stopped early.
     pub(super) async fn exit(&mut self) -> Exit {
         tokio::select! {
             _ = self.terminate.recv() => Exit::Terminated,

@@ -7,7 +7,7 @@ use clap::Args;
 use super::{CommandError, output};
 use crate::config::{self, ConfigError, ConfigPart, Loaded, ResolvedConfig};
 
-/// Variable that names a config file where the option is not given.
+/// Variable with a config file, used without the option.
 const VARIABLE: &str = "SPANSCORE_CONFIG";
 
 /// Config files and settings of the command line.
@@ -23,18 +23,18 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Returns the same options with this file in place of theirs, if there is one.
+    /// Returns the same options with this config file instead, if any.
     pub(super) fn or_file(&self, file: Option<&Path>) -> Self {
         let config = file.map_or_else(|| self.config.clone(), |file| vec![file.to_owned()]);
         Self { config, set: self.set.clone() }
     }
 
-    /// Returns the same options with this `KEY.KEY=VALUE` in place of their files.
+    /// Returns the same options with this `KEY.KEY=VALUE` instead of their files.
     pub(super) fn with_first(&self, set: String) -> Self {
         Self { config: Vec::new(), set: [vec![set], self.set.clone()].concat() }
     }
 
-    /// Reads the config; tells slips in it.
+    /// Reads the config, and reports likely slips in it.
     pub(super) fn load(&self) -> Result<Loaded, CommandError> {
         let loaded = self.read()?;
         loaded.slips().iter().for_each(output::note);
@@ -46,7 +46,7 @@ impl ConfigArgs {
         config::load(&self.parts(), &config::environment).map_err(|error| self.named(error))
     }
 
-    /// Adds to the error of a file that the environment names which variable does.
+    /// Names the environment variable in the error of a file that it named.
     fn named(&self, mut error: ConfigError) -> ConfigError {
         let variable = std::env::var_os(VARIABLE).filter(|name| self.config == [Path::new(name)]);
         for problem in error.problems.iter_mut().filter(|it| it.at.is_none()) {
@@ -57,7 +57,7 @@ impl ConfigArgs {
         error
     }
 
-    /// Reads a config that no built-in one stands behind; tells slips in it.
+    /// Reads a config without the built-in one below it, and reports likely slips.
     pub(super) fn load_without_built_in(&self) -> Result<Loaded, CommandError> {
         let loaded = config::load_without_built_in(&self.parts(), &config::environment);
         let loaded = loaded.map_err(|error| self.named(error))?;
@@ -80,7 +80,7 @@ impl ConfigArgs {
         &self.config
     }
 
-    /// Returns the existing files of a name in the config: beside its files, and in the working
+    /// Returns the existing files with a name from the config: beside its files, and in the working
     /// directory.
     pub(super) fn beside(&self, name: &str) -> Vec<PathBuf> {
         let folders = self.config.iter().filter_map(|file| file.parent());
@@ -88,7 +88,7 @@ impl ConfigArgs {
         all.filter(|path| path.is_file()).collect()
     }
 
-    /// Creates options with these files alone.
+    /// Creates options with only these files.
     #[cfg(test)]
     pub(super) fn of_files(config: Vec<PathBuf>) -> Self {
         Self { config, set: Vec::new() }

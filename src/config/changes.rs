@@ -1,4 +1,4 @@
-//! Diff of two configs: the changes that a running process cannot take.
+//! Diff of two configs: the changes that need a restart.
 
 use spanscore_base::settings::{Node, NodeKind};
 use spanscore_base::value::Value;
@@ -21,17 +21,17 @@ const LIVE: [&str; 14] = [
     "traces",
 ];
 
-/// Returns true if a setting, or the whole section that it is in, can change while a process runs.
+/// Returns true if a setting, or its whole section, can change at run time.
 fn is_live(path: &str) -> bool {
     let holds =
         |live: &str| path.strip_prefix(live).is_some_and(|it| it.is_empty() || it.starts_with('.'));
     LIVE.into_iter().any(holds)
 }
 
-/// Deepest level at which a difference is named.
+/// Limit on the depth of reported differences.
 const DEPTH_MAX: usize = 4;
 
-/// Returns the keys of changed settings that hold only from the next start on.
+/// Returns the keys of changed settings that take effect only at the next start.
 pub fn needs_restart(before: &Node, now: &Node) -> Vec<String> {
     let mut differ = Vec::new();
     compare(before, now, "", &mut differ);
@@ -43,7 +43,7 @@ fn compare(before: &Node, now: &Node, path: &str, differ: &mut Vec<String>) {
         return;
     }
     let is_map = |node: &Node| matches!(node.kind, NodeKind::Map(_) | NodeKind::Null);
-    // Keys of exporters and such are names: a difference at them tells enough.
+    // Keys of exporters and such are names, so a difference at that level suffices.
     let depth = path.split('.').filter(|key| !key.is_empty()).count();
     if !(is_map(before) && is_map(now)) || depth >= DEPTH_MAX {
         differ.push(path.to_owned());
@@ -69,7 +69,7 @@ fn compare(before: &Node, now: &Node, path: &str, differ: &mut Vec<String>) {
     }
 }
 
-/// Returns all texts of a config, any of which may name a file: datasets and definitions of tools.
+/// Returns all texts of a config, any of which may name a file: datasets and tool definitions.
 pub fn texts(node: &Node) -> Vec<String> {
     let mut found = Vec::new();
     collect(&node.to_value(), &mut found);

@@ -1,4 +1,4 @@
-//! Settings of a collector, made of a checked config.
+//! Settings of a collector, from a checked config.
 
 use super::plan::ResolvedConfig;
 use spanscore_assemble::{LimitsSettings, SessionsSettings};

@@ -1,31 +1,31 @@
-//! Memory limit of the container that the process runs in: the cgroup's, of version 1 or 2.
+//! Memory limit of the process's container: the cgroup's, version 1 or 2.
 //!
-//! A process is in one group of each hierarchy, whose limit holds, as do those of all groups around
-//! it. Within a container its own group is mostly the root of what it sees.
+//! A process is in one group of each hierarchy, subject to the limits of that group and all its
+//! parents. Inside a container its group usually appears as the root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Idle size of the process, bytes, beside what senders' data occupies.
+/// Memory of an idle process, without senders' data, bytes.
 const IDLE_BYTES: u64 = 48 << 20;
-/// Least and largest `limits.memory_mib` that is derived.
+/// Bounds of a derived `limits.memory_mib`.
 const MIB_BOUNDS: [u64; 2] = [32, u32::MAX as u64];
-/// Limits from here on are none: version 1 says so by the largest number of pages.
+/// Limits from here on mean none: version 1 writes the largest number of pages.
 const UNLIMITED: u64 = 1 << 60;
 
-/// Returns the limit of this process in bytes, if there is one.
+/// Returns the limit of this process in bytes, if any.
 pub(super) fn memory_limit() -> Option<u64> {
     memory_limit_below(Path::new("/"))
 }
 
-/// Returns the `limits.memory_mib` with which a process stays within so many bytes.
+/// Returns the `limits.memory_mib` that keeps a process within this limit.
 pub(super) fn memory_mib(container: u64) -> u32 {
     let [least, most] = MIB_BOUNDS;
     let bytes = container.saturating_sub(IDLE_BYTES).saturating_mul(10) / 11;
     u32::try_from((bytes >> 20).clamp(least, most)).unwrap_or(u32::MAX)
 }
 
-/// Returns the mebibytes of a container for so many of `limits.memory_mib`.
+/// Returns the container size for a `limits.memory_mib`, MiB.
 pub(super) fn container_mib(memory_mib: usize) -> usize {
     memory_mib.saturating_mul(11).div_ceil(10).saturating_add(48)
 }
@@ -40,7 +40,7 @@ fn memory_limit_below(root: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// Mounted hierarchy of groups that limits memory.
+/// Mounted cgroup hierarchy that limits memory.
 struct Mount<'a> {
     /// Group at its root.
     group: &'a str,
@@ -63,7 +63,7 @@ impl<'a> Mount<'a> {
         Some(Self { group, folder, is_v2 })
     }
 
-    /// Returns the group in this hierarchy that a line of `cgroup` tells: `4:memory:/group`, or
+    /// Returns the group in this hierarchy from a line of `cgroup`: `4:memory:/group`, or
     /// `0::/group` of version 2.
     fn group<'l>(&self, line: &'l str) -> Option<&'l str> {
         let mut parts = line.splitn(3, ':');
@@ -77,10 +77,10 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Returns the lowest limit of a group and of those around it, up to the mounted one.
+/// Returns the lowest limit of a group and its parents, up to the mounted one.
 fn lowest(root: &Path, mount: &Mount<'_>, group: &str) -> Option<u64> {
     let top = root.join(mount.folder.trim_start_matches('/'));
-    // A group beyond what is mounted is seen as its root.
+    // A group outside of the mount appears as its root.
     let below = Path::new(group).strip_prefix(mount.group).ok();
     let below = below.filter(|path| !path.iter().any(|part| part == ".."));
     let own: PathBuf = below.map_or_else(|| top.clone(), |below| top.join(below));
@@ -99,7 +99,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Checks the limit that a process finds in these files.
+    /// Checks the limit found in these files.
     fn check(files: &[(&str, &str)], expected: Option<u64>) {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

@@ -1,4 +1,4 @@
-//! Config of the gateway: its sections, and the settings that they resolve to.
+//! Config of the gateway: its sections, and the resolved settings.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ pub struct GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// Checks a config, and resolves it.
+    /// Checks and resolves a config.
     ///
     /// # Errors
     /// All mistakes found.
@@ -71,7 +71,7 @@ impl GatewayConfig {
         listeners::check(&self.as_collector(), node, errors);
     }
 
-    /// Returns the listeners as those of a collector, whose checks they share.
+    /// Returns the listeners in a collector's form, to share its checks.
     fn as_collector(&self) -> Config {
         let otlp = Some(self.receivers.otlp.clone());
         Config {

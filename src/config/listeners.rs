@@ -1,15 +1,15 @@
-//! Checks of the listeners' exposure: TLS, addresses beyond the loopback one, and clients.
+//! Checks of listeners: TLS, addresses other than loopback, and clients.
 
 use super::plan::Config;
 use spanscore_base::settings::tls::{ListenerTlsSettings, check_exposure};
 use spanscore_base::settings::{Node, SettingsError};
 
-/// The keys that lead to the settings of the pages.
+/// Path of keys to the settings of the pages.
 const DASHBOARD: &[&str] = &["dashboard"];
 
 /// Listener of the config.
 pub(super) struct Listener<'a> {
-    /// The keys that lead to its settings.
+    /// Path of keys to its settings.
     pub(super) keys: &'static [&'static str],
     pub(super) endpoint: &'a str,
     pub(super) tls: Option<&'a ListenerTlsSettings>,
@@ -44,8 +44,8 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
     }
 }
 
-/// Checks that no two listeners have the same address; port 0 is another each time, and the pages
-/// are not served without a store.
+/// Checks that no two listeners have the same address; port 0 is never the same, and without a
+/// store the pages are not served.
 fn check_twice(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     let mut seen: Vec<Listener<'_>> = Vec::new();
     let listens = |it: &Listener<'_>| {
@@ -65,7 +65,8 @@ fn check_twice(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     }
 }
 
-/// Checks the dashboard but for TLS and exposure: its token, its path, and that there is a store.
+/// Checks the dashboard apart from TLS and exposure: its token, its path, and that there is a
+/// store.
 fn check_dashboard(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     let Some(dashboard) = &config.dashboard.0 else { return };
     let section = node.along(["dashboard"]);
@@ -80,8 +81,8 @@ fn check_dashboard(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
     }
 }
 
-/// Checks that the clients whose evaluations are stored are known: only receivers with `auth` tell
-/// who sends.
+/// Checks that the senders of stored evaluations are known: only receivers with `auth` identify
+/// them.
 fn check_collected(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     let Some(store) = &config.store.0 else { return };
     let auth = config.receivers.otlp.as_ref().and_then(|otlp| otlp.auth.as_ref());
@@ -97,7 +98,7 @@ fn check_collected(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
     errors.push(error.with_help(help).at(section.place));
 }
 
-/// Returns warnings about settings that are valid but hardly meant.
+/// Returns warnings about valid settings that are probably mistakes.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let otlp = config.receivers.otlp.as_ref();
     let clients = otlp.and_then(|otlp| otlp.auth.as_ref()).map(|auth| &auth.clients);
@@ -118,7 +119,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     deaf.map(warning).collect()
 }
 
-/// Returns true if a port asks for certificates.
+/// Returns true if a port requires certificates.
 fn asks(tls: Option<&ListenerTlsSettings>) -> bool {
     tls.is_some_and(|tls| tls.client_ca_file.is_some() || tls.client_ca_pem.is_some())
 }

@@ -1,11 +1,11 @@
-//! The built-in config, and reading of a config over it.
+//! Built-in config, and loading of a config on top of it.
 
 use spanscore_engine::settings::{ConfigError, ConfigPart, Loaded, Lookup};
 
-/// The annotated default config, used if none is given.
+/// Annotated default config, used if none is given.
 pub const BUILT_IN: &str = include_str!("../../config/collector.yaml");
 
-/// Reads and merges the parts over the [`BUILT_IN`] config; see
+/// Reads and merges the parts on top of [`BUILT_IN`]; see
 /// [`load`](spanscore_engine::settings::load).
 ///
 /// # Errors
@@ -14,7 +14,7 @@ pub fn load(parts: &[ConfigPart], lookup: Lookup<'_>) -> Result<Loaded, ConfigEr
     spanscore_engine::settings::load(parts, BUILT_IN, lookup)
 }
 
-/// Reads and merges the parts over nothing.
+/// Reads and merges the parts without a built-in config.
 ///
 /// # Errors
 /// All mistakes found.

@@ -1,4 +1,4 @@
-//! Checks of what the config names on this host: folders, certificates, keys, tokens.
+//! Checks of a config's references on this host: folders, certificates, keys, tokens.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -15,12 +15,12 @@ use spanscore_net::tls::{ClientTls, ServerTls};
 const TLS_FILES: [&str; 4] = ["cert_file", "key_file", "ca_file", "client_ca_file"];
 
 impl ResolvedConfig {
-    /// Checks the files, folders and variables that the config names on this host: a mistake where
-    /// the config is to run, none where it is only read. Returns warnings about those that may
-    /// come with the host that it runs on: files that cannot be opened, and keys of judges.
+    /// Checks the files, folders and variables that the config names on this host, where it will
+    /// run. Returns warnings about those that may come later with the host: files that cannot be
+    /// opened, and keys of judges.
     ///
     /// # Errors
-    /// All that cannot be used, with its place.
+    /// All unusable ones, with their place.
     pub fn check_machine(&self, loaded: &Loaded) -> Result<Vec<String>, ConfigError> {
         let mut findings = MachineFindings::default();
         for ExporterSettings { name, exporter, .. } in &self.exporters {
@@ -50,21 +50,21 @@ impl ResolvedConfig {
 enum TlsReader {
     /// This program.
     Own,
-    /// Kafka's client with its OpenSSL, which takes more: folders, other keys.
+    /// Kafka's client with OpenSSL, which accepts more: folders, other keys.
     Kafka,
 }
 
-/// Faults of what the config names.
+/// Problems of the named files and addresses.
 #[derive(Default)]
 struct MachineFindings {
-    /// Those of files that are here.
+    /// Faults of files that exist here.
     errors: Vec<SettingsError>,
-    /// Files that cannot be opened here, and addresses that are hardly meant.
+    /// Files that cannot be opened here, and suspicious addresses.
     doubtful: Vec<SettingsError>,
 }
 
 impl MachineFindings {
-    /// Checks the files of each `tls` that is used.
+    /// Checks the files of each used `tls`.
     fn check_tls(&mut self, node: &Node, reader: TlsReader) {
         if let NodeKind::List(items) = &node.kind {
             items.iter().for_each(|item| self.check_tls(item, reader));
@@ -101,7 +101,7 @@ impl MachineFindings {
         }
     }
 
-    /// Checks the files with tokens of senders.
+    /// Checks the files with senders' tokens.
     fn check_tokens(&mut self, config: &Config, node: &Node) {
         let auth = config.receivers.otlp.as_ref().and_then(|otlp| otlp.auth.as_ref());
         for (name, client) in auth.into_iter().flat_map(|auth| &auth.clients) {
@@ -116,7 +116,7 @@ impl MachineFindings {
         }
     }
 
-    /// Checks that the address of a judge has the path that most servers have.
+    /// Checks that the address of a judge has the usual path.
     fn check_judges(&mut self, config: &Config, node: &Node) {
         for (name, judge) in &config.judges {
             let is_elsewhere = judge.azure.is_some() || judge.aws.is_some();
@@ -133,8 +133,7 @@ impl MachineFindings {
         }
     }
 
-    /// Checks that no exporter or forward of one protocol of OTLP is sent to the usual port of the
-    /// other.
+    /// Checks that no exporter or forward of one OTLP protocol uses the usual port of the other.
     fn check_ports(&mut self, node: &Node) {
         let sections = ["exporters", "forward"].into_iter().filter_map(|it| node.get(it));
         for (key, settings) in sections.flat_map(Node::entries) {
@@ -158,7 +157,7 @@ impl MachineFindings {
     }
 }
 
-/// Returns true if the owner of a `tls` is a listener, or speaks to an address over TLS.
+/// Returns true if the owner of a `tls` is a listener, or an address with TLS.
 fn is_used(owner: &Node, tls: &Node) -> bool {
     let has_scheme = |scheme: &str| {
         owner.entries().any(|(_, value)| {
@@ -171,9 +170,9 @@ fn is_used(owner: &Node, tls: &Node) -> bool {
     !has_scheme("http://") && (!is_insecure || has_scheme("https://"))
 }
 
-/// Returns the mistake in the files of a `tls`, at the file that it names.
+/// Returns the mistake in the files of a `tls`, at the affected file.
 fn unusable_tls(tls: &Node, named: &[&Node]) -> Option<SettingsError> {
-    // A certificate with its key alone may be a listener's or a client's: both read it alike.
+    // A certificate with only its key may be a listener's or a client's; both parse it alike.
     let unusable = match tls.read::<ListenerTlsSettings>() {
         Ok(settings) => ServerTls::new(settings, "", &[]).err(),
         Err(_) => ClientTls::new(&tls.read::<TlsSettings>().ok()?, &[]).err(),
@@ -186,7 +185,7 @@ fn unusable_tls(tls: &Node, named: &[&Node]) -> Option<SettingsError> {
     Some(SettingsError::new(error).at(place))
 }
 
-/// Returns the reason that a file cannot be opened. Opening a pipe would wait for its writer.
+/// Returns the reason why a file cannot be opened. Opening a pipe would wait for its writer.
 fn unopened(path: &str) -> Option<SettingsError> {
     let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
     if is_pipe {

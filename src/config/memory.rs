@@ -1,8 +1,8 @@
-//! Division of `limits.memory_mib` into the quotas of all places that hold senders' data.
+//! Division of `limits.memory_mib` into the quotas of all parts that hold senders' data.
 //!
-//! A quota that the config names is as it says. The rest, without the fixed parts, is divided among
-//! the others, in the proportions of the default config. Quotas that do not fit are a mistake,
-//! found before anything runs.
+//! Quotas in the config are kept. The rest, without the fixed parts, is divided among the others in
+//! the proportions of the default config. Quotas that do not fit are a mistake, found before
+//! anything runs.
 
 use super::container::container_mib;
 use spanscore_ask::judge::{ANSWERS_BYTES_MAX, JudgingSettings};
@@ -21,33 +21,32 @@ const MIB: usize = 1 << 20;
 const TOTAL_MIN: usize = 32 * MIB;
 /// Smallest quota.
 const SHARE_MIN: usize = MIB / 2;
-/// Caches with fixed limits: batches for reuse, resources and keys of four cores.
+/// Caches with fixed limits: reused batches, resources and keys of four cores.
 const FIXED: usize = 12 * MIB;
-/// Inverse of the part of the limit that rules have, within bounds.
+/// Divisor of the limit for the memory of rules, within bounds.
 const RULES_PART: usize = 8;
-/// Least for rules that detect failed calls: compiled they take nine mebibytes, and the caches of
-/// their automata for many different texts twenty.
+/// Least memory of rules that detect failed calls: nine mebibytes compiled, and twenty for the
+/// caches of their automata on varied texts.
 const RULES_MIN: usize = 8 * MIB;
-/// Most for these alone.
+/// Greatest memory of these rules.
 const FAILURE_RULES_MAX: usize = 32 * MIB;
-/// Least for rules that scan texts: compiled they are half of it, and their caches for one kind of
-/// texts the rest.
+/// Least memory of rules that scan texts: half compiled, and half for their caches on similar
+/// texts.
 const SCANNING_RULES_MIN: usize = 64 * MIB;
-/// Least limit with which the store redacts the content of traces unless the config says what it
-/// stores.
+/// Least limit with which the store redacts the content of traces, unless the config sets the
+/// stored content.
 const REDACTING_MIN: usize = 256 * MIB;
-/// Rounds of the fixed-point iteration for a sufficient limit: each adds an eighth of the last
-/// change.
+/// Iterations to find a sufficient limit: each adds an eighth of the last change.
 const ROUNDS: usize = 12;
-/// Bytes of compiled schemas that one evaluator caches.
+/// Memory of compiled schemas in one evaluator's cache, bytes.
 const SCHEMAS: usize = 8 * MIB;
-/// Bytes of built criteria of attributes that one evaluator caches.
+/// Memory of criteria from attributes in one evaluator's cache, bytes.
 const CRITERIA: usize = 4 * MIB;
 
 /// Kinds of evaluators that scan texts, or send them to another process.
 const SCANNING: [&str; 4] = ["output_rules", "grpc", "http", "agentevals"];
 
-/// Returns the bytes that evaluators may cache by the whole config, which is `node`.
+/// Returns the bytes that evaluators of the whole config `node` may cache.
 fn remembered_by_evaluators(node: &Node) -> usize {
     let entries = node.get("evaluators").into_iter().flat_map(Node::entries);
     let of_one = |(key, settings): &(Key, Node)| {
@@ -60,9 +59,9 @@ fn remembered_by_evaluators(node: &Node) -> usize {
     entries.map(of_one).sum()
 }
 
-/// Returns the bytes for rules: some for those that detect failed calls, more for those that scan
-/// texts. Texts are scanned for evaluators of rules, before a judge or another evaluator is asked,
-/// and for exporters and the store where they redact secrets.
+/// Returns the memory for rules: little to detect failed calls, more to scan texts. Scanning is
+/// needed by rule evaluators, before a judge or external evaluator is asked, and for exporters and
+/// the store if they redact.
 fn rules(node: &Node, total: usize) -> usize {
     let has = |section: &str, is_wanted: &dyn Fn(&str, &Node) -> bool| {
         let entries = node.get(section).into_iter().flat_map(Node::entries);
@@ -86,8 +85,8 @@ fn rules(node: &Node, total: usize) -> usize {
     (total / RULES_PART).clamp(least, most)
 }
 
-/// Returns the content of traces that is stored; `None` without a store. Unless the config says
-/// which, a process of less than [`REDACTING_MIN`] stores none: detectors would take it all.
+/// Returns the setting for stored content; `None` without a store. By default a process below
+/// [`REDACTING_MIN`] stores none, since detectors would take all memory.
 pub(super) fn stored_content(node: &Node, total: usize) -> Option<StoredContent> {
     let section = node.get("store").map(Node::to_value).unwrap_or_default();
     let written = section.get("content").map(|word| word.as_str().unwrap_or_default().to_owned());
@@ -100,13 +99,12 @@ pub(super) fn stored_content(node: &Node, total: usize) -> Option<StoredContent>
     }
 }
 
-/// Returns the bytes that may wait for the store.
+/// Returns the limit on bytes queued for the store.
 pub(super) fn store_queue(total: usize) -> usize {
     (total / 32).min(StoreSettings::default().queue_bytes)
 }
 
-/// Returns the bytes of targets in the queue for judges, and of their cached answers, if there is a
-/// judge.
+/// Returns the bytes of targets in the judges' queue and of cached answers, if there is a judge.
 fn held_for_judges(node: &Node) -> usize {
     if node.get("judges").is_none_or(|judges| judges.entries().next().is_none()) {
         return 0;
@@ -118,8 +116,7 @@ fn held_for_judges(node: &Node) -> usize {
     mib(waiting).saturating_mul(MIB).saturating_add(ANSWERS_BYTES_MAX)
 }
 
-/// Weight of the forwards in the default config, beside its quotas: without a forward the others
-/// have it.
+/// Weight of the forwards in the default config; without a forward the other quotas share it.
 const FORWARD: usize = 192 * MIB;
 
 /// Returns the bytes with limits of their own.
@@ -128,18 +125,18 @@ fn fixed(total: usize, node: &Node) -> usize {
     FIXED + remembered_by_evaluators(node) + held_for_judges(node) + rules(node, total) + stored
 }
 
-/// Returns the bytes that are not divided: the fixed parts, and 13 of 64 parts that the allocator
-/// holds for a while after they were freed.
+/// Returns the bytes that are not divided: the fixed parts, and 13/64 for memory that the allocator
+/// retains after it was freed.
 fn undivided(total: usize, node: &Node) -> usize {
     fixed(total, node) + total / 64 * 13
 }
 
-/// Quota with the setting that names it.
+/// Quota with the setting for it.
 struct Part {
     setting: &'static str,
-    /// Bytes in the config, if it names them.
+    /// Bytes in the config, if set.
     written: Option<usize>,
-    /// Bytes in the default config: the proportion among quotas that the config does not name.
+    /// Bytes in the default config: its weight among unset quotas.
     weight: usize,
 }
 
@@ -161,7 +158,7 @@ pub(super) struct ShareSettings<'a> {
     pub(super) forward: &'a [ForwardSettings],
 }
 
-/// Divides the limit; a mistake if the quotas do not fit into it. `node` is the whole config.
+/// Divides the limit; a mistake if the quotas do not fit. `node` is the whole config.
 pub(super) fn divide(
     settings: ShareSettings<'_>,
     node: &Node,
@@ -231,19 +228,19 @@ fn mib(mib: u32) -> usize {
     mib as usize
 }
 
-/// Returns the bytes for exporters whose queues have sizes in the config, with the share that one
-/// holder must leave to the others.
+/// Returns the bytes for exporters with configured queue sizes, including the share that one holder
+/// must leave to others.
 fn queue_bytes(exporters: &[ExporterSettings]) -> Option<usize> {
     with_room_for_others(exporters.iter().filter_map(|exporter| exporter.exporter.queue_bytes()))
 }
 
-/// Returns the bytes for queues of these sizes, if there are any.
+/// Returns the bytes for queues of these sizes, if any.
 fn with_room_for_others(sizes: impl Iterator<Item = usize>) -> Option<usize> {
     let sum = sizes.fold(0, usize::saturating_add);
     (sum > 0).then(|| sum.saturating_add(sum / 4).saturating_add(SHARE_MIN))
 }
 
-/// Returns the quota of the forwards: nothing if there is none.
+/// Returns the quota of the forwards: zero without any.
 fn forward_part(forward: &[ForwardSettings], limits: &LimitsSettings) -> Part {
     let mut part = Part::new("limits.forward_mib", limits.forward_mib.map(mib), FORWARD);
     let sizes = forward.iter().filter_map(ForwardSettings::queue_bytes);

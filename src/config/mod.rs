@@ -1,8 +1,8 @@
-//! Config as written, and the plan it resolves to.
+//! Config as written, and the plan that it resolves to.
 //!
-//! In: YAML files, `--set` values and the environment. Out: a [`ResolvedConfig`] that the pipeline
-//! builds its stages from, or every mistake with its file, line, column and the nearest valid word.
-//! Each stage keeps its settings beside its code; [`Config`] only names the sections.
+//! In: YAML files, `--set` values and the environment. Out: a [`ResolvedConfig`] for the pipeline,
+//! or every mistake with its file, line, column and the nearest valid word. Each stage keeps its
+//! settings beside its code; [`Config`] only names the sections.
 
 mod changes;
 mod collector;

@@ -1,4 +1,4 @@
-//! Sections of a config, and the plan that the pipeline builds its stages from.
+//! Sections of a config, and the resolved plan for the pipeline.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub struct Config {
     /// Store of judged runs and their evaluations, which `spanscore scores` and `spanscore show`
     /// read; `false` turns it off.
     pub store: StoreSection,
-    /// Query interface of the store; `false` turns it off, and so does `store: false`.
+    /// Query API of the store; `false` turns it off, and so does `store: false`.
     pub dashboard: DashboardSection,
     /// Our own metrics, health and logs.
     pub telemetry: TelemetrySettings,
@@ -85,7 +85,7 @@ pub struct Config {
     pub shutdown_timeout: HumanDuration,
 }
 
-/// Config that was checked and resolved: only the outside world can make it fail now.
+/// Checked and resolved config: only external conditions can make it fail later.
 pub struct ResolvedConfig {
     /// The sections, without the evaluators.
     pub config: Config,
@@ -93,7 +93,7 @@ pub struct ResolvedConfig {
     pub evaluators: Vec<Configured>,
     /// The exporters in the order of the config.
     pub exporters: Vec<ExporterSettings>,
-    /// The backends that get received requests, in the order of the config.
+    /// The forwards in the order of the config.
     pub forward: Vec<ForwardSettings>,
     /// Memory quotas.
     pub memory: MemoryLimits,
@@ -168,8 +168,8 @@ impl ResolvedConfig {
         }
     }
 
-    /// Reports mistakes that others found in the settings of evaluators: each with the evaluator's
-    /// name, the keys below its entry, and the message.
+    /// Reports mistakes found elsewhere in settings of evaluators: each with the evaluator's name,
+    /// the keys below its entry, and the message.
     pub fn mistakes(
         loaded: &Loaded,
         found: impl IntoIterator<Item = (String, Vec<String>, String)>,
@@ -177,7 +177,7 @@ impl ResolvedConfig {
         let errors = found.into_iter().map(|(evaluator, keys, message)| {
             let keys =
                 ["evaluators", &evaluator].into_iter().chain(keys.iter().map(String::as_str));
-            // A missing setting has the place of the settings that lack it.
+            // A missing setting has the place of its parent.
             let place = loaded.node.along(keys).place;
             SettingsError::new(format!("`{evaluator}`: {message}")).at(place)
         });
@@ -185,8 +185,8 @@ impl ResolvedConfig {
     }
 }
 
-/// Replaces `limits.memory_mib: auto` by what the container allows; returns the container's limit
-/// if there is one.
+/// Replaces `limits.memory_mib: auto` by the value for the container; returns the container's
+/// limit, if any.
 fn fit_memory(limits: &mut LimitsSettings) -> Option<u64> {
     if limits.memory_mib != MemorySetting::Auto {
         return None;
@@ -197,7 +197,7 @@ fn fit_memory(limits: &mut LimitsSettings) -> Option<u64> {
     container
 }
 
-/// Checks that the dialects fit into one table; a test checks the built-in ones.
+/// Checks that the dialects fit in one table; a test checks the built-in ones.
 fn check_dialects(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if config.dialects.is_empty() {
         return;
@@ -208,7 +208,7 @@ fn check_dialects(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
     }
 }
 
-/// Checks that the detectors compile, even if no evaluator reads them; a test checks the built-in
+/// Checks that the detectors compile, even if no evaluator uses them; a test checks the built-in
 /// ones.
 fn check_failures(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if config.failures == FailureSettings::default() {
@@ -219,8 +219,7 @@ fn check_failures(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
     }
 }
 
-/// Checks that something is received: a collector that receives nothing more likely lacks the name
-/// of a protocol.
+/// Checks that there is a receiver: a collector without one probably lacks the name of a protocol.
 fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if let Some(Err(text)) = config.receivers.file.as_ref().map(|file| file.check()) {
         errors.push(SettingsError::new(text).at(node.along(["receivers", "file"]).place));
@@ -238,7 +237,7 @@ fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
     errors.push(error.at(node.along(["receivers"]).place));
 }
 
-/// Checks that settings of the log come with a place for it.
+/// Checks that settings of the log have a folder for it.
 fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if let Some(folder) = &config.data_dir {
         if folder.as_os_str().is_empty() {
@@ -260,7 +259,7 @@ fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     }));
 }
 
-/// Checks that no forward leads back to a receiver: it would send everything round and round.
+/// Checks that no forward leads back to a receiver, which would be an endless loop.
 fn check_circles(
     config: &Config,
     forward: &[ForwardSettings],
@@ -277,7 +276,7 @@ fn check_circles(
 }
 
 impl ResolvedConfig {
-    /// Returns warnings about settings that are valid but hardly meant, for people.
+    /// Returns warnings, for people, about valid settings that are probably mistakes.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = listeners::warnings(&self.config);
         let receiver = self.config.receivers.kafka.as_ref();
@@ -350,8 +349,8 @@ fn reading(dialect: &Dialect) -> String {
     format!("{} ({finds}; reads {})", dialect.name, facts.join(", "))
 }
 
-/// Returns the fact that a source feeds; `None` for those that every dialect has, or that tell
-/// little.
+/// Returns the fact that a source provides; `None` for those of every dialect, or of little
+/// interest.
 fn fact(role: Role) -> Option<&'static str> {
     Some(match role {
         Role::Name => "name",

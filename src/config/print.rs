@@ -1,7 +1,7 @@
 //! Printer of a merged config as YAML without its secrets.
 //!
-//! A value that came from the environment is printed as its reference, so the output is a config
-//! again; a value under a key that names a secret is replaced by [`REDACTED`].
+//! A value from the environment is printed as its reference, so the output is a config again; a
+//! value under a secret key is replaced by [`REDACTED`].
 
 use std::fmt::Write;
 
@@ -13,14 +13,14 @@ use spanscore_engine::settings::ConfigSources;
 use spanscore_engine::settings::Loaded;
 use spanscore_engine::settings::secrets::Above;
 
-/// Prints the config in the shape that it was written in: what stood on one line stays on one.
+/// Prints the config in its original layout: one-line values stay on one line.
 pub fn redacted(loaded: &Loaded) -> String {
     let mut printer = ConfigPrinter { sources: &loaded.sources, out: String::new() };
     printer.block(&loaded.node, 0, Above::default());
     printer.out
 }
 
-/// Longest line of a collection between brackets, characters; a longer one is printed as a block.
+/// Longest line of a flow collection, characters; a longer one is printed as a block.
 const LINE_CHARS_MAX: usize = 120;
 
 struct ConfigPrinter<'a> {
@@ -29,7 +29,7 @@ struct ConfigPrinter<'a> {
 }
 
 impl ConfigPrinter<'_> {
-    /// Prints the entries or items of a collection, one a line.
+    /// Prints the entries or items of a collection, one per line.
     fn block(&mut self, node: &Node, indent: usize, above: Above) {
         match &node.kind {
             NodeKind::Map(entries) => {
@@ -55,7 +55,7 @@ impl ConfigPrinter<'_> {
         }
     }
 
-    /// Prints a value behind the start of its line.
+    /// Prints a value after the start of its line.
     fn value(&mut self, start: &str, node: &Node, is_flow: bool, indent: usize, above: Above) {
         self.out.push_str(start);
         let is_collection = match &node.kind {
@@ -67,7 +67,7 @@ impl ConfigPrinter<'_> {
         let room = LINE_CHARS_MAX.saturating_sub(start.chars().count());
         match line {
             Some(line) if !is_collection || line.chars().count() <= room => {
-                // What is nothing below a key needs no word.
+                // Null below a key needs no word.
                 let is_bare = line == "null" && start.ends_with(':');
                 if !is_bare {
                     let _ = write!(self.out, " {line}");
@@ -81,8 +81,8 @@ impl ConfigPrinter<'_> {
         }
     }
 
-    /// Returns a value on one line; `None` for a collection with a reference that only a line of
-    /// its own may hold bare.
+    /// Returns a value on one line; `None` for a collection with a reference that must be unquoted
+    /// on its own line.
     fn flow(&self, node: &Node, above: Above) -> Option<String> {
         match &node.kind {
             NodeKind::Map(entries) => {
@@ -123,7 +123,7 @@ impl ConfigPrinter<'_> {
     }
 }
 
-/// Returns true for an item in brackets; a map without begins where its first key does.
+/// Returns true for an item in brackets; a block map begins at its first key.
 fn is_flow_item(item: &Node) -> bool {
     match &item.kind {
         NodeKind::Map(entries) => entries.first().is_none_or(|(key, _)| key.place != item.place),
@@ -131,7 +131,7 @@ fn is_flow_item(item: &Node) -> bool {
     }
 }
 
-/// Returns a YAML scalar that reads back as the same text: bare if that is safe.
+/// Returns a YAML scalar that reads back as the same text: unquoted if that is safe.
 fn text(value: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.' | ' ' | '-');
     let bare = value.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -141,8 +141,7 @@ fn text(value: &str) -> String {
     if bare { value.to_owned() } else { quoted(value) }
 }
 
-/// Returns a text as a JSON string, which YAML reads alike; characters that a terminal would obey
-/// are escaped.
+/// Returns a text as a JSON string, which is valid YAML; terminal control characters are escaped.
 fn quoted(value: &str) -> String {
     visible::json(Value::from(value)).to_string()
 }

@@ -1,4 +1,4 @@
-//! Help for settings that stand at a wrong place, and for sections of other systems.
+//! Help for misplaced settings, and for sections of other systems.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use super::schema::{schema, shared_schema};
 use spanscore_base::settings::SettingsError;
 use spanscore_evaluate::kinds::kind;
 
-/// Sections of other files: those of the OpenTelemetry Collector's config and of other evaluators,
-/// with our replacement, and those of a recording.
+/// Sections of other files, with our replacement: the OpenTelemetry Collector's config, other
+/// evaluators' files, and recordings.
 const OTHER_SECTIONS: &[(&[&str], &str)] = &[
     (
         &["processors"],
@@ -50,8 +50,8 @@ const RECORDING: &str = "this is a recording, not a config: name it without `--c
 const EVAL_SET: &str =
     "this is an eval set, not a config: `spanscore score --golden FILE RECORDING`";
 
-/// Adds help to unknown settings: our replacement of another system's section, or the section that
-/// has a setting of this name.
+/// Adds help to unknown settings: our replacement of another system's section, or the section with
+/// a setting of this name.
 pub(super) fn explain(errors: &mut [SettingsError]) {
     let mut known = None;
     for error in errors {
@@ -83,7 +83,7 @@ pub(super) fn explain(errors: &mut [SettingsError]) {
     }
 }
 
-/// Most places of a setting that a help names.
+/// Limit on places of a setting in a help text.
 const PLACES_MAX: usize = 2;
 
 /// Names the places of a setting with this name, if they are few.
@@ -112,7 +112,7 @@ fn place_of(name: &str, root: &Value) -> Option<String> {
     is_few.then(|| format!("it is a setting of `{}`: write it there", found.join("` or `")))
 }
 
-/// Returns the properties of a schema behind its references and alternatives.
+/// Returns the properties of a schema through its references and alternatives.
 fn properties<'s>(schema: &'s Value, root: &'s Value) -> Option<&'s Value> {
     if let Some(own) = schema.get("properties") {
         return Some(own);

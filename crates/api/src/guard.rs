@@ -91,8 +91,7 @@ impl Guard {
         }
     }
 
-    /// Returns true for a name of this host. Addresses are safe, since no name resolves to them by
-    /// deception.
+    /// Returns true for a name of this host, or an address: a rebound name stays a name in `Host`.
     fn is_ours(&self, host: &str) -> bool {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         bare.parse::<IpAddr>().is_ok() || self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host))

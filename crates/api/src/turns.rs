@@ -1,8 +1,8 @@
 //! Turns of work: a number at once, a bounded queue, refusal beyond it.
 //!
 //! The queue serves peers in fair turns. Each peer has a share of the places and a limit on
-//! concurrent turns. So heavy clients wait longer, and a light one waits for at most one running
-//! turn.
+//! concurrent turns. So heavy clients wait longer, and a light one hardly longer than for the
+//! end of a running turn.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Pages of the store: ES modules, style sheets and one document, served as they lie in `assets/`.
+//! Pages of the store: ES modules, style sheets and one document, served from `assets/` unchanged.
 //!
 //! There is no build step. A release build embeds the files; a debug build reads them from the
-//! source, so that a change is seen by reloading the page. Any file is public: what the pages show
-//! comes from the API, which asks for a token.
+//! source, so that reloading the page shows a change. All files are public: the displayed data
+//! comes from the API, which requires a token.
 
 mod table;
 
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 pub use table::ASSETS;
 
-/// File of the pages by its path, without a leading slash: its media type and its bytes.
+/// Returns a file of the pages by its path without a leading slash: media type and bytes.
 #[must_use]
 pub fn asset(path: &str) -> Option<(&'static str, Cow<'static, [u8]>)> {
     let at = ASSETS.binary_search_by(|(known, _)| (*known).cmp(path)).ok()?;
@@ -18,7 +18,7 @@ pub fn asset(path: &str) -> Option<(&'static str, Cow<'static, [u8]>)> {
     Some((media_type(known), from_source(known).map_or(Cow::Borrowed(bytes), Cow::Owned)))
 }
 
-/// Reads a file from the source while it is there. Its path is one of the table's.
+/// Reads a file from the source if present. The path is one of the table's.
 #[cfg(debug_assertions)]
 fn from_source(known: &str) -> Option<Vec<u8>> {
     std::fs::read(format!("{}/assets/{known}", env!("CARGO_MANIFEST_DIR"))).ok()

@@ -1,4 +1,4 @@
-//! Table of the embedded files, sorted by path: a test holds it against the folder.
+//! Table of the embedded files, sorted by path; a test compares it with the folder.
 
 /// Embeds files by their paths in `assets/`.
 macro_rules! embed {

@@ -6,10 +6,10 @@ use flate2::{Compression, write::GzEncoder};
 
 use super::*;
 
-/// Bytes that all files together may have as browsers get them, compressed.
+/// Limit on the compressed size of all files together, bytes.
 const ALL_BYTES_MAX: usize = 100_000;
 
-/// Ways to make markup or programs of a text. Preact itself knows them by name.
+/// Ways to make markup or code of a text. Preact itself contains their names.
 const FORBIDDEN: [&str; 9] = [
     "innerHTML",
     "outerHTML",
@@ -26,7 +26,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
 }
 
-/// Files below a folder, by their path in `assets/`.
+/// Returns the files below a folder, by their path in `assets/`.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))
@@ -42,7 +42,7 @@ fn files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// True for what a browser never asks for: licences, notes.
+/// Returns false for files that browsers never request: licences, notes.
 fn is_served(path: &str) -> bool {
     !path.starts_with("vendor/LICENSE") && !path.ends_with(".md")
 }
@@ -94,7 +94,7 @@ fn no_file_makes_markup_or_programs_of_a_text() {
     }
 }
 
-/// The policy of the server refuses both: they would only be seen as a report in a browser.
+/// The server's policy refuses both, and only a browser would report it.
 #[test]
 fn the_document_holds_no_program_and_no_style_of_its_own() {
     let (_, bytes) = asset("index.html").expect("the document");

@@ -1,4 +1,4 @@
-//! Functions of the pages that decide without a browser, run by Node where it is installed.
+//! Functions of the pages that need no browser, run by Node if installed.
 
 use std::path::Path;
 use std::process::Command;

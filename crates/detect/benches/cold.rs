@@ -1,14 +1,12 @@
 //! Time and findings of detectors on texts that are read once.
 //!
-//! `cargo bench -p spanscore-detect --bench cold -- READER FILE..` reads results, one JSON value a
-//! line: a text, or an object with the text under `text` or `result`. Readers are `failures` of
-//! tools, the rules of `safety`, the `redactor`, and that of `stored` runs. A row tells the time of
-//! a processor at the first look at each text in a fresh process, the next one that at a second
-//! look, when caches are warm.
-//! Beside the files there are texts of a load generator's words, drawn anew for each, logs of
-//! 100 kB, and plain arguments and sentences, which have nothing to be found. Each set has a
-//! process of its own, so that no set warms what another one is timed on.
-//! `READER --findings FILE` prints the findings of each line instead.
+//! `cargo bench -p spanscore-detect --bench cold -- READER FILE..` reads results, one JSON value
+//! per line: a text, or an object with the text under `text` or `result`. Readers are `failures` of
+//! tools, the rules of `safety`, the `redactor`, and that of `stored` runs. A row has the processor
+//! time of the first pass over the texts in a fresh process, and of the next pass with warm caches.
+//! Besides the files there are random texts of a load generator's words, logs of 100 kB, and plain
+//! arguments and sentences without findings. Each set has its own process, so that none warms
+//! caches for another. `READER --findings FILE` prints the findings of each line instead.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "it prints, and stops if it cannot")]
 
@@ -21,13 +19,13 @@ use spanscore_detect::failure::{FailureDetectors, built_in_detectors};
 use spanscore_detect::pack::{self, Pack};
 use spanscore_detect::redactor::{PlaceholderNumbers, Redactor};
 
-/// Words of which a load generator draws: common ones, as logs have them.
+/// Words of a load generator: common ones, as in logs.
 const WORDS: &str = "the customer order refund policy status shipping search result please account \
     agent should call tool with argument and then summarise find nearest warehouse invoice number \
     date because error timeout retry confirmed weather flight hotel booking payment failed";
 const LEVELS: [&str; 6] = ["INFO", "DEBUG", "INFO", "WARN", "ERROR", "INFO"];
 
-/// A generator of numbers: `splitmix64`.
+/// Random number generator `splitmix64`.
 struct Random(u64);
 
 impl Random {
@@ -79,7 +77,7 @@ fn texts_of(path: &str) -> Vec<String> {
     file.lines().map(text).collect()
 }
 
-/// Returns a sentence or arguments as JSON, by turns.
+/// Returns a sentence or JSON arguments, alternately.
 fn plain(random: &mut Random, turn: usize) -> String {
     let number = random.below(1000);
     let words = random.words(30);
@@ -91,7 +89,7 @@ fn plain(random: &mut Random, turn: usize) -> String {
     }
 }
 
-/// Returns the content of a run of six calls as the store has it: JSON with texts of words.
+/// Returns the content of a run of six calls as in the store: JSON with random texts.
 fn run(random: &mut Random) -> String {
     let mut words = |bytes| random.words(bytes);
     let field = |text: String| format!(r#"{{"value":"{text}"}}"#);
@@ -120,7 +118,7 @@ fn made(set: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Returns the texts of a set that is made, or of a file.
+/// Returns the texts of a generated set, or of a file.
 fn texts(set: &str) -> Vec<String> {
     made(set).unwrap_or_else(|| texts_of(set))
 }
@@ -145,7 +143,7 @@ impl Reader {
         }
     }
 
-    /// Returns the findings in a text, a line each.
+    /// Returns the findings in a text, one per line.
     fn findings(&self, text: &str) -> Vec<String> {
         match self {
             Self::Failures(detectors) => {
@@ -187,13 +185,13 @@ fn redactor() -> Redactor {
     Redactor::for_display(PlaceholderNumbers::default(), 1 << 26).expect("the built-in detectors")
 }
 
-/// Redacts a text as the store does: learns its secrets, and replaces what is to be hidden.
+/// Redacts a text as the store does: learns its secrets, then replaces.
 fn shown(text: &str) -> Option<String> {
     let shown = redactor().redacted(&[&Value::from(text)])?.pop()?;
     shown.as_str().filter(|shown| *shown != text).map(str::to_owned)
 }
 
-/// Redacts the content of a run as the store does; nothing if it stays as it is.
+/// Redacts the content of a run as the store does; `None` if unchanged.
 fn stored(text: &str) -> Option<String> {
     let value = json::parse(text).unwrap_or_else(|_| Value::from(text));
     let shown = redactor().redacted(&[&value])?.pop()?.to_string();
@@ -207,8 +205,8 @@ fn pass(reader: &Reader, texts: &[String]) -> (f64, usize) {
     (processor_time() - start, found)
 }
 
-/// Returns the microseconds that the process has been on a processor: a shared machine's clock
-/// counts its neighbours too.
+/// Returns the processor time of the process, microseconds; the wall clock would include other
+/// processes.
 fn processor_time() -> f64 {
     let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     spent.tv_sec as f64 * 1e6 + spent.tv_nsec as f64 / 1e3

@@ -1,8 +1,8 @@
-//! Byte-class scanning with SIMD: runs, places and rows of the bytes of a class.
+//! Byte-class scanning with SIMD: runs, offsets and rows of the bytes of a class.
 //!
-//! In go bytes and a class, out come the places where runs of the class start and end. A block of
-//! sixty-four bytes becomes a word of bits by vector instructions, without a branch; only the edges
-//! of runs are looked at one by one. Linear, no allocation.
+//! In: bytes and a class. Out: the offsets where runs of the class start and end. Vector
+//! instructions turn a block of sixty-four bytes into a word of bits without branches; only edges
+//! of runs are visited one by one. Linear, no allocation.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub fn between(bytes: Bytes, first: u8, last: u8) -> Bytes {
     (bytes - Bytes::splat(first)).simd_lt(Bytes::splat(last - first + 1))
 }
 
-/// Returns the mask of the bytes that are one of these.
+/// Returns the mask of the bytes that are in a list.
 #[inline(always)]
 pub fn any_of(bytes: Bytes, these: &[u8]) -> Bytes {
     these.iter().fold(Bytes::ZERO, |any, &one| any | bytes.simd_eq(Bytes::splat(one)))
@@ -43,7 +43,7 @@ pub fn alphanumerics(bytes: Bytes) -> Bytes {
     letters(bytes) | digits(bytes)
 }
 
-/// Returns the members of a class as bits: bit `n` stands for byte `n`.
+/// Returns the members of a class as bits: bit `n` is byte `n`.
 #[inline(always)]
 pub fn mask(block: &[u8; BLOCK], class: impl Fn(Bytes) -> Bytes) -> u64 {
     let mut mask = 0;
@@ -53,7 +53,7 @@ pub fn mask(block: &[u8; BLOCK], class: impl Fn(Bytes) -> Bytes) -> u64 {
     mask
 }
 
-/// Calls `take` with each block; zeros stand behind the end of the text.
+/// Calls `take` with each block; the last is padded with zeros.
 #[inline(always)]
 pub fn each_block(text: &[u8], mut take: impl FnMut(&[u8; BLOCK])) {
     let (blocks, rest) = text.as_chunks::<BLOCK>();
@@ -63,8 +63,8 @@ pub fn each_block(text: &[u8], mut take: impl FnMut(&[u8; BLOCK])) {
     take(&tail);
 }
 
-/// Calls `take` with the place of each block's first byte and its members of a class as bits. The
-/// bytes behind the end of the text count as zeros.
+/// Calls `take` with the offset of each block's first byte and its members of a class as bits. The
+/// last block is padded with zeros.
 #[inline(always)]
 fn blocks(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy, mut take: impl FnMut(usize, u64)) {
     let mut first = 0;
@@ -74,7 +74,7 @@ fn blocks(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy, mut take: impl FnM
     });
 }
 
-/// Calls `take` with each longest run of bytes of the class, in order. Zero is in no class.
+/// Calls `take` with each maximal run of bytes of the class, in order. Zero is in no class.
 #[inline(always)]
 pub fn runs(
     text: &[u8],
@@ -100,10 +100,10 @@ pub fn runs(
     });
 }
 
-/// Bytes that a long token has at least.
+/// Least length of a long token, bytes.
 pub(crate) const TOKEN_BYTES_MIN: usize = 20;
 
-/// Returns the longest runs of visible ASCII, of those that are [so long](TOKEN_BYTES_MIN).
+/// Returns the maximal runs of visible ASCII that are [long enough](TOKEN_BYTES_MIN).
 pub(crate) fn tokens(text: &[u8]) -> Vec<Range<usize>> {
     let mut all = Vec::new();
     runs(
@@ -118,7 +118,7 @@ pub(crate) fn tokens(text: &[u8]) -> Vec<Range<usize>> {
     all
 }
 
-/// Calls `take` with the place of each byte of the class, in order. Zero is in no class.
+/// Calls `take` with the offset of each byte of the class, in order. Zero is in no class.
 #[inline(always)]
 pub fn places(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy, mut take: impl FnMut(usize)) {
     blocks(text, class, |first, mut members| {
@@ -129,19 +129,19 @@ pub fn places(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy, mut take: impl
     });
 }
 
-/// Looks for rows: twenty bytes of the class one after the other, and nine neighbouring places in
-/// each of which a byte of the class and another one stand side by side.
+/// Searches for rows: twenty consecutive bytes of the class, and nine adjacent pairs that each have
+/// one byte of the class and one other.
 #[inline(always)]
 pub(crate) fn rows(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy) -> (bool, bool) {
-    // Ends of rows of one, two, four, eight and sixteen members in the last block. Lengths double
-    // by shifting, so twenty in a row end where four do and sixteen ended four bytes before: no
-    // branch, whatever the text.
+    // Ends of rows of one, two, four, eight and sixteen members in the last block. Shifts double
+    // the length: twenty in a row end where four do and sixteen ended four bytes before. So there
+    // is no branch.
     let mut members = [0; 5];
     let mut edges = [0; 4];
     let mut twenty = 0;
     let mut nine_edges = 0;
     blocks(text, class, |_, one| {
-        // Moves bits on by so many bytes, with those that the last block carries over.
+        // Shifts bits by this many bytes, with the carry of the last block.
         let before = |now: u64, last: u64, by: u32| now << by | last >> (64 - by);
         let edge = one ^ before(one, members[0], 1);
         let two = one & before(one, members[0], 1);
@@ -159,7 +159,7 @@ pub(crate) fn rows(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy) -> (bool,
     (twenty != 0, nine_edges != 0)
 }
 
-/// Returns the first eight bytes of a run in lower case, as one word; zeros behind the run.
+/// Returns the first eight bytes of a run in lower case as one word, padded with zeros.
 #[inline(always)]
 pub fn first_eight(text: &[u8], run: &Range<usize>) -> u64 {
     let bytes = match text[run.start..].first_chunk::<8>() {
@@ -174,7 +174,7 @@ pub fn first_eight(text: &[u8], run: &Range<usize>) -> u64 {
     first_of(bytes, run.len())
 }
 
-/// Returns these bytes in lower case, as one word; zeros behind the first `length`.
+/// Returns the first `length` bytes in lower case as one word, padded with zeros.
 #[inline(always)]
 pub fn first_of(bytes: [u8; 8], length: usize) -> u64 {
     const KEEP: [u64; 9] = [

@@ -1,15 +1,15 @@
-//! Bitmaps of character classes: letters and digits, and what lower case leaves as it is.
+//! Bitmaps of character classes: letters and digits, and characters unchanged by lower-casing.
 //!
 //! The standard library searches compressed tables for each character beyond ASCII, which took a
-//! fifth of the time of a text in Arabic. Here the first 65,536 characters have a bit each, set
-//! once.
+//! fifth of the time of an Arabic text. Here the first 65,536 characters have one bit each,
+//! computed once.
 
 use std::sync::LazyLock;
 
-/// Characters that have a bit; for others the standard library is asked.
+/// Number of characters with a bit; for others the standard library decides.
 const KNOWN: u32 = 1 << 16;
 
-/// Bitmap of the first characters, a bit each.
+/// Bitmap of the first characters.
 type Bits = Box<[u64; KNOWN as usize / 64]>;
 
 fn bits(is: impl Fn(char) -> bool) -> Bits {
@@ -32,7 +32,7 @@ pub fn is_word_char(c: char) -> bool {
     has(&WORD, c, char::is_alphanumeric)
 }
 
-/// Returns true if a character is the same in lower case.
+/// Returns true if lower-casing leaves a character unchanged.
 #[inline(always)]
 pub fn is_lower(c: char) -> bool {
     static LOWER: LazyLock<Bits> = LazyLock::new(|| bits(stays_in_lower_case));

@@ -1,19 +1,19 @@
-//! Texts to findings: personal data, secrets, injection, unfinished answers.
+//! Detection in texts: personal data, secrets, injection, unfinished answers.
 //!
-//! In goes a text, out come the detectors that hit, with byte ranges. Detectors are data
-//! ([`pack`]): an expression, the literals of which one must occur, and a check of the match. A
-//! [prefilter] finds all literals in one pass, so that only the expressions of literals
-//! that occur run at all. Nothing here knows an evaluator, a trace or a config.
+//! In: a text. Out: the detectors that hit, with byte ranges. Detectors are data ([`pack`]): an
+//! expression, required literals, and a check of the match. A [prefilter] finds all literals in
+//! one pass, so that only expressions whose literals occur run at all. Nothing here depends on
+//! evaluators, traces or a config.
 //!
 //! ```text
-//! pack        detectors as they are written, compiled and run; packs/*.yaml are the built-in ones
+//! pack        detectors as data, compiled and run; packs/*.yaml are the built-in ones
 //! prefilter   gates: the detectors that a text can hit at all
 //! automata    lazy DFAs, with a pool of their caches
-//! tree        expressions that run by backtracking where their literals stand
+//! tree        expressions that run by backtracking around their literals
 //! failure     tool results to outcomes: failed, refused, interrupted or ordinary
 //! normalise   the text as a reader sees it, with a map back to its bytes
 //! validate    check digits and plausible ranges
-//! redactor    values with placeholders for what is secret in them
+//! redactor    values with placeholders for their secrets
 //! js_regex    ECMAScript's patterns in linear time
 //! ```
 
@@ -33,13 +33,13 @@ pub(crate) mod validate;
 
 pub use severity::Severity;
 
-/// Returns the memory share of compiled expressions and lazy-DFA caches, of the whole process:
-/// counted and held within one limit, wherever rules run.
+/// Returns the memory share of the process for compiled expressions and lazy-DFA caches: one limit
+/// for all users of rules.
 pub fn memory() -> std::sync::Arc<spanscore_base::model::MemoryQuota> {
     automata::cache_pool::share()
 }
 
-/// Evicts all lazy-DFA caches, for when there is nothing to read: they are worked out again.
+/// Evicts all lazy-DFA caches, for an idle process; they are computed again when needed.
 pub fn forget() {
     automata::cache_pool::forget();
 }

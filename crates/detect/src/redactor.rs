@@ -1,25 +1,24 @@
-//! Pseudonymising redactor for values that are shown or sent out: placeholders such as `[SECRET_1]`
-//! name the kind of a value and are the same for the same value throughout, so that a reader still
-//! sees where a value came from. The one redactor of exporters, the MCP server, judges and external
-//! evaluators.
+//! Pseudonymising redactor for displayed or transmitted values. Placeholders such as `[SECRET_1]`
+//! name the kind of a value and are stable per value, so that readers can still trace it.
+//! Exporters, the MCP server, judges and external evaluators all use it.
 //!
 //! ```text
 //! keys       classes of keys by their words (words): password yes, password_policy no
-//! structure  classes of entries by what stands around them: headers as pairs, schemas
+//! structure  classes of entries by their context: headers as pairs, schemas
 //! embedded   JSON within texts, which is read as a structure
 //! assigned   names and values in flat texts: password=..., JSON that is cut off
 //! bare_words ends of values without quotes
-//! keyed      search for values of keys wherever else they stand
-//! marked     a text with the places of its placeholders
-//! looking    first walk: secrets by their keys, and the texts that have something to replace
+//! keyed      search for values of keys anywhere else
+//! marked     a text with the ranges of its placeholders
+//! looking    first walk: secrets by their keys, and the texts that need replacement
 //! replacing  second walk, for these texts
 //! ```
 //!
-//! It first looks at all that is shown together: learns the values of keys, and scans each text for
-//! what is to be replaced and for attempts to sway a judge. Most values need no second walk.
+//! The first walk covers all values shown together: it learns the values of keys, and scans each
+//! text for findings and for attempts to sway a judge. Most values need no second walk.
 //!
-//! All scans of a redactor have one budget of steps, and a text may not grow beyond [`GROWTH_MAX`]
-//! times its size: one that would is withheld, and counted.
+//! All scans of a redactor share one budget of steps, and a text may grow at most to
+//! [`GROWTH_MAX`] times its size; beyond that it is withheld, and counted.
 
 mod assigned;
 mod bare_words;
@@ -48,26 +47,26 @@ pub use self::gaps::{RedactionGaps, WithheldTexts};
 pub use self::keys::UnderKey;
 pub use self::names::{PlaceholderNumbers, Placeholders};
 
-/// Steps of looking at all texts, and as many again of replacing in them; texts beyond it are
+/// Steps for scanning all texts, and again as many for replacing in them; texts beyond them are
 /// withheld.
 const STEPS_MAX: usize = 1 << 30;
-/// Steps of replacing in texts that are displayed together.
+/// Steps for replacing in texts that are displayed together.
 const DISPLAY_STEPS_MAX: usize = 1 << 27;
 /// Factor by which placeholders may lengthen a text.
 const GROWTH_MAX: usize = 2;
-/// Bytes up to which any text may grow.
+/// Bytes to which any text may grow.
 const GROWN_BYTES_MIN: usize = 1 << 10;
-/// Bytes below which a string holds nothing that a detector looks for.
+/// Length below which a string cannot contain a finding, bytes.
 const BYTES_MIN: usize = 6;
-/// Bytes that a text counts as at least.
+/// Least charge of a text, bytes.
 const TEXT_BYTES_MIN: usize = 16;
-/// Deepest level of values, and of JSON within their texts; deeper ones are withheld.
+/// Limit on the nesting of values, and of JSON within their texts; deeper ones are withheld.
 const DEPTH_MAX: usize = 128;
-/// Replacement of a string that is withheld as a whole.
+/// Replacement of a withheld string.
 pub const WITHHELD: &str = "[WITHHELD]";
-/// Word of placeholders for values under keys of secrets.
+/// Placeholder word for values of secret keys.
 const SECRET: &str = "SECRET";
-/// Family of the detectors of secrets.
+/// Category of the secret detectors.
 const CREDENTIAL: &str = "credential";
 
 /// Data that is replaced by placeholders before anything is sent.
@@ -83,39 +82,38 @@ pub enum Redact {
     None,
 }
 
-/// Redactor of values: replaces findings, and values under keys of secrets, by placeholders that
-/// are the same for the same value throughout. It replaces values of keys wherever they are
-/// repeated only if it has been shown them before.
+/// Redactor of values: replaces findings, and values of secret keys, by placeholders that are
+/// stable per value. Values of keys are replaced elsewhere only if they were shown to it before.
 pub struct Redactor<N = PlaceholderNumbers> {
     pack: Arc<Pack>,
     redact: Redact,
     withholds: bool,
     injection: bool,
-    /// True once something shown has to be replaced.
+    /// True once a shown text needs replacement.
     dirty: bool,
-    /// Values of keys that hold secrets, replaced wherever they stand.
+    /// Values of secret keys, replaced everywhere.
     keyed: KeyedSecrets,
     gaps: RedactionGaps,
-    /// Steps left for looking at texts.
+    /// Steps left for scanning texts.
     look_steps: usize,
     /// Steps left for replacing in them.
     replace_steps: usize,
-    /// Bytes left of texts to look at.
+    /// Bytes left of texts to scan.
     look_bytes: usize,
-    /// Bytes left of texts to replace in, a text once more after each pass that found something.
+    /// Bytes left of texts to replace in, charged again after each pass with a finding.
     replace_bytes: usize,
-    /// Texts of the value that is being replaced in, if it was looked at.
+    /// Marked texts of the current value, if it was scanned.
     marks: Option<TextMarks>,
-    /// Scan of the text that is replaced in next, if it was looked at.
+    /// Scan of the next text, if it was scanned before.
     scan: Option<pack::Scan>,
     names: N,
 }
 
 impl Redactor {
-    /// Starts with nothing seen, for what a judge or an external evaluator is sent.
+    /// Returns a redactor without history, for data sent to a judge or an external evaluator.
     ///
     /// # Errors
-    /// The detectors cannot be built, which a test rules out.
+    /// Detectors that cannot be built, which a test rules out.
     pub fn new(redact: Redact) -> Result<Self, SettingsError> {
         let steps = (STEPS_MAX, usize::MAX);
         Ok(Self::with(pack::evidence()?, redact, PlaceholderNumbers::default(), steps))
@@ -123,11 +121,11 @@ impl Redactor {
 }
 
 impl<N: Placeholders> Redactor<N> {
-    /// Starts with nothing seen, for texts of so many bytes that are displayed together: secrets
-    /// and personal data get names.
+    /// Returns a redactor without history, for texts of this size that are displayed together:
+    /// secrets and personal data get placeholders.
     ///
     /// # Errors
-    /// The detectors cannot be built, which a test rules out.
+    /// Detectors that cannot be built, which a test rules out.
     pub fn for_display(names: N, bytes_max: usize) -> Result<Self, SettingsError> {
         let limits = (DISPLAY_STEPS_MAX, bytes_max);
         Ok(Self::with(pack::personal()?, Redact::SecretsAndPii, names, limits))
@@ -152,27 +150,27 @@ impl<N: Placeholders> Redactor<N> {
         }
     }
 
-    /// Sets what is replaced from now on.
+    /// Sets the kinds of data that are replaced.
     pub fn set(&mut self, redact: Redact) {
         self.redact = redact;
     }
 
-    /// Withholds texts that try to sway a judge from now on.
+    /// Makes it withhold texts that try to sway a judge.
     pub fn withhold_injections(&mut self) {
         self.withholds = true;
     }
 
-    /// Returns true if a text that was looked at tries to sway a judge.
+    /// Returns true if a scanned text tries to sway a judge.
     pub fn found_injection(&self) -> bool {
         self.injection
     }
 
-    /// Returns the counts of what it could not replace or show.
+    /// Returns the counts of failed replacements and withheld texts.
     pub fn gaps(&self) -> RedactionGaps {
         self.gaps
     }
 
-    /// Returns true if something that was looked at is to be replaced.
+    /// Returns true if a scanned text needs replacement.
     pub fn is_needed(&self) -> bool {
         self.dirty
     }

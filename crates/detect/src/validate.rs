@@ -1,6 +1,6 @@
-//! Validators: checks of a match that an expression cannot make, such as check digits.
+//! Validators: checks of a match beyond regular expressions, such as check digits.
 //!
-//! In goes the matched text (ASCII after normalisation), out comes whether it can be real.
+//! In: the matched text (ASCII after normalisation). Out: true if it can be real.
 
 mod random;
 
@@ -93,7 +93,7 @@ fn repeated(digits: &[u8]) -> bool {
     digits.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// Luhn's formula: every second digit from the right doubled, the sum a multiple of ten.
+/// Checks Luhn's formula: every second digit from the right doubled, the sum a multiple of ten.
 fn luhn(digits: &[u8]) -> bool {
     let sum: u32 = digits
         .iter()
@@ -128,7 +128,7 @@ fn card(text: &str) -> bool {
     issued && luhn(&digits) && !repeated(&digits)
 }
 
-/// Lengths by country, of the IBAN registry.
+/// Lengths by country, from the IBAN registry.
 const IBAN_LENGTHS: &str = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 \
     CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 \
     HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 \
@@ -140,7 +140,7 @@ fn iban(text: &str) -> bool {
     let length =
         IBAN_LENGTHS.split_ascii_whitespace().find_map(|entry| entry.strip_prefix(&*country));
     let Some(length) = length.and_then(|length| length.parse::<usize>().ok()) else { return false };
-    // The match may run on into the next word.
+    // The match may extend into the next word.
     let mut bytes = text.bytes();
     let compact: Vec<u8> = bytes.by_ref().filter(u8::is_ascii_alphanumeric).take(length).collect();
     if compact.len() < length || bytes.next().is_some_and(|next| next.is_ascii_alphanumeric()) {
@@ -154,13 +154,13 @@ fn iban(text: &str) -> bool {
     remainder == 1
 }
 
-/// Reads at most nine digits as a number.
+/// Parses at most nine digits.
 fn number(digits: &[u8]) -> u32 {
     digits.iter().fold(0, |value, &digit| value * 10 + u32::from(digit))
 }
 
-/// Rules of issuance: no area 000, 666 or 9xx, no group 00, no serial 0000; the number that
-/// advertisements used is void.
+/// Checks the rules of issuance: no area 000, 666 or 9xx, no group 00, no serial 0000; one number
+/// known from advertisements is void.
 fn ssn(digits: &[u8]) -> bool {
     let Ok(digits) = <&[u8; 9]>::try_from(digits) else { return false };
     let area = number(&digits[..3]);
@@ -177,7 +177,7 @@ fn ssn(digits: &[u8]) -> bool {
 fn ipv4(text: &str) -> bool {
     let Ok(ip) = text.parse::<std::net::Ipv4Addr>() else { return false };
     let [a, b, c, d] = ip.octets();
-    // 1.2.3.4 is an example wherever it stands.
+    // 1.2.3.4 is always an example.
     let counting = [b, c, d] == [1, 2, 3].map(|step| a.saturating_add(step));
     !(counting
         || ip.is_private()
@@ -231,7 +231,7 @@ fn phone_spoken(text: &str) -> bool {
     digits.len() >= 8 && !dated && marked && phone(text)
 }
 
-/// Toll-free numbers, 0800 in most of Europe, and the 555-01xx of fiction belong to no person.
+/// Returns true for toll-free numbers, 0800 in most of Europe, and the fictional 555-01xx.
 fn is_nobodys(text: &str, digits: &[u8]) -> bool {
     let abroad = number(&digits[..5]);
     if matches!(abroad, 31800 | 33800 | 41800 | 43800 | 44800 | 49800 | 8000..=8009) {
@@ -263,7 +263,7 @@ fn birth_date(text: &str) -> bool {
             year(packed / 10_000) && month(packed / 100 % 100) && day(packed % 100)
         }
         [a, b, y] => year(y) && ((month(a) && day(b)) || (day(a) && month(b))),
-        // A month in words of any language, but a day and a year must be there.
+        // A month may be a word of any language, but day and year are required.
         [d, y] | [y, d] if text.chars().any(char::is_alphabetic) => {
             (day(d) && (1880..=2035).contains(&y)) || (day(y) && (1880..=2035).contains(&d))
         }
@@ -292,7 +292,7 @@ fn secret(text: &str) -> bool {
     let upper = text.bytes().filter(u8::is_ascii_uppercase).count();
     let lower = text.bytes().filter(u8::is_ascii_lowercase).count();
     let digit = text.bytes().filter(u8::is_ascii_digit).count();
-    // Identifiers are words joined together: case within a word and digits tell a key from them.
+    // Identifiers are joined words; a key has mixed case within words, and digits.
     let mut words = text.split(['_', '-', '.', '/']).filter(|word| word.len() > 2);
     let is_word = |word: &str| word.bytes().skip(1).all(|b| b.is_ascii_lowercase());
     let only_words = text.contains(['_', '-', '.', '/']) && words.all(is_word);
@@ -384,8 +384,8 @@ fn china_id(text: &str) -> bool {
     "10X98765432".as_bytes().get(sum as usize % 11).copied() == last
 }
 
-/// Seed phrases by BIP-39: its lists have words of three to eight letters and hardly any of those
-/// that hold sentences together.
+/// Checks a BIP-39 seed phrase: its lists have words of three to eight letters and hardly any
+/// function words.
 fn seed_phrase(text: &str) -> bool {
     const IN_SENTENCES: &str = "the your with and for are was were from not our but has its any \
         must should would could words them their his her who which what when where how";
@@ -405,7 +405,7 @@ fn id_number(text: &str) -> bool {
     digits.len() >= 5 && !repeated(&digits) && !dated
 }
 
-/// Returns the address as it would be typed: signs for words, no spaces.
+/// Returns the address in typed form: signs for words, no spaces.
 fn plain_address(text: &str) -> String {
     let mut plain = text.to_lowercase();
     for sign in ["&#64;", "&#x40;", "&commat;", "%40", "\\u0040", "=40"] {
@@ -427,7 +427,7 @@ fn email(text: &str) -> bool {
         ".example .test .invalid .localhost example.com example.org example.net .local";
     const FILES: &str = ".png .jpg .svg .js .ts .py .css .json .md .gif .service .socket .timer \
         .target .mount .slice .scope .conf .db .bt .txt .html .htm .yml .yaml .toml .xml .log .xx";
-    // Mailboxes that many read name nobody.
+    // Shared mailboxes identify no person.
     const LIST_HOSTS: &str = "freelists.org vger.kernel.org googlegroups.com packages.debian.org";
     const LIST_STARTS: &str = "bug- help- info- owner- l10n- i18n-";
     const LIST_NAMES: &str = "-devel -dev -users -announce -bugs -list -request -discuss -admin \

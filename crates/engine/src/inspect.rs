@@ -18,7 +18,7 @@ use crate::replay::Replay;
 
 /// Limit on shown traces of a request; others are counted.
 const TRACES_MAX: usize = 100;
-/// Size limit on all explanations, bytes; it ends with the trace that exceeds it.
+/// Size limit on all explanations, bytes; the trace that exceeds it is the last one.
 const EXPLANATION_BYTES_MAX: usize = 1 << 20;
 
 /// Compiled dialects for all facts.

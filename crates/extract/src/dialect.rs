@@ -46,10 +46,6 @@ pub struct Dialect {
     pub only_if_asked: bool,
     /// Spans that are no tool call, whatever this or another dialect finds on them.
     pub exclude: Vec<Condition>,
-    /// Spans on which nothing but the names of keys tells of a call. Guards, approvals and caches
-    /// name a tool and what it was given in the same way, and say what they are by their own name:
-    /// such a span is no call.
-    pub doubtful: Option<Condition>,
     /// Places of the parts of a tool call on its span.
     pub tool_call: ToolCallSources,
     /// Spans that hand the conversation to another agent: no tool calls. In a trace with such a
@@ -172,8 +168,6 @@ pub enum Mark {
     Tool,
     /// [`Dialect::exclude`]
     Exclude,
-    /// [`Dialect::doubtful`]
-    Doubtful,
     /// [`Dialect::handoff`]
     Handoff,
     /// [`Dialect::model_span`]
@@ -301,7 +295,6 @@ impl Dialect {
         [
             (Mark::Tool, self.detect.as_slice()),
             (Mark::Exclude, &self.exclude),
-            (Mark::Doubtful, self.doubtful.as_slice()),
             (Mark::Handoff, self.handoff.as_slice()),
             (Mark::Model, self.model_span.as_slice()),
             (Mark::Pending, self.pending.as_slice()),

@@ -33,7 +33,7 @@ pub struct CollectedEvents {
 }
 
 /// Reads the evaluations of a sender's encoded `ExportLogsServiceRequest`; `kind` returns the
-/// evaluator kind of a name. Other scopes and broken parts are ignored.
+/// evaluator kind of a name. Other scopes are ignored, and malformed events of ours counted.
 pub fn read_events(
     request: &[u8],
     sender: Sender,

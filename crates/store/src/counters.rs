@@ -31,7 +31,7 @@ pub enum StoreCount {
     RepeatedUnseen,
     /// Stored evaluations of other processes.
     Collected,
-    /// Those among them with an own verdict, not current.
+    /// Those among them beside an own verdict, not current.
     CollectedBesideOwn,
     /// Evaluations of other processes beyond the limit of their trace.
     CollectedBeyond,

@@ -1,4 +1,4 @@
-//! Parts of a run read by evaluators, and the reasons that one is not stored completely.
+//! Parts of a run read by evaluators, and the reasons that one differs from the original.
 
 use strum::{EnumString, IntoStaticStr};
 
@@ -45,7 +45,7 @@ impl StoredPart {
     }
 }
 
-/// Reason that a part of a run is not stored completely.
+/// Reason that a stored part of a run differs from the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum StoredGap {

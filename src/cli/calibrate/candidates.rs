@@ -1,4 +1,4 @@
-//! Candidates of a calibration: judges, evaluators of the config, and each with each.
+//! Candidates of a calibration: judges, evaluators of the config, and all combinations of both.
 
 use super::CalibrateArgs;
 use super::runs::Measured;
@@ -8,7 +8,7 @@ use spanscore_base::settings::meant_or;
 use spanscore_base::value::{Map, Value};
 use spanscore_evaluate::inquiry::unknown_judge;
 
-/// Limit of candidates.
+/// Limit on candidates.
 const CANDIDATES_MAX: usize = 8;
 
 /// Judge under the settings of a kind or of an evaluator.
@@ -20,7 +20,7 @@ pub(super) struct CalibrationCandidate {
     pub(super) measured: Measured,
 }
 
-/// Returns the kind to measure, all kinds without one, and what is measured of it.
+/// Returns the measured kind, or all kinds, and the candidates.
 pub(super) fn candidates(
     args: &CalibrateArgs,
     loaded: &Loaded,

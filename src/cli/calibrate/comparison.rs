@@ -13,7 +13,7 @@ pub(super) struct CandidateComparison {
     first: String,
     name: String,
     runs: usize,
-    /// Difference of the share of answers as labelled, run by run.
+    /// Difference of accuracy, run by run.
     accuracy: MeanDifference,
     /// Agreement of the two with each other.
     mutual: Option<Agreement>,

@@ -1,8 +1,8 @@
 //! `spanscore calibrate`: measures judges against labelled runs.
 //!
-//! [`candidates`](mod@candidates) are what is measured: judges, evaluators of the config, or both.
-//! Each is asked about the same [`runs`], of a file or [`stored`], has a [`result`], and those
-//! after the first a [`comparison`] with it.
+//! The [`candidates`](mod@candidates) are judges, evaluators of the config, or both. Each is asked
+//! about the same [`runs`], from a file or [`stored`], and has a [`result`]. Those after the first
+//! also have a [`comparison`] with it.
 
 mod candidates;
 mod comparison;
@@ -96,7 +96,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
             of.unwrap_or(Ok(Vec::new()))?
         }
     };
-    // A mistake in the data is found before any judge is paid.
+    // A mistake in the data is found before any judge costs money.
     let prepared = candidates.iter().map(|candidate| runs::prepare(&lines, &candidate.measured));
     let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
     let judges = CommandJudges::new(plan.config.judges, &args.replies);
@@ -129,7 +129,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
 }
 
 /// Asks the judges of one candidate; returns the runs with their evaluations, in order, and the
-/// number of those asked about.
+/// number of runs asked about.
 fn ask<'l>(
     lines: &'l [NumberedRun],
     prepared: PreparedRuns,

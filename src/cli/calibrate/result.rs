@@ -1,5 +1,5 @@
-//! Result of one candidate: confusion, agreement by part, false answers, and the runs that a
-//! narrower interval takes.
+//! Result of one candidate: confusion, agreement by part, wrong answers, and the number of runs for
+//! a narrower interval.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl ComparedRun<'_> {
         agreement(self.pairs.iter())
     }
 
-    /// Returns the number of verdicts on the run and its calls that are as labelled.
+    /// Returns the number of correct verdicts on the run and its calls.
     fn verdicts_as_labelled(&self) -> usize {
         if self.run.items.is_empty() {
             return self.pairs.iter().filter(|(label, said)| label == said).count();
@@ -48,18 +48,18 @@ impl ComparedRun<'_> {
 pub(super) struct Calibration {
     all: Option<Agreement>,
     interval: Option<(f64, f64)>,
-    /// Verdicts as labelled, and all that are labelled.
+    /// Correct verdicts, and all labelled ones.
     verdicts: (usize, usize),
     runs: usize,
     failed: usize,
     requests: usize,
     cost_usd: f64,
     confusion: BTreeMap<RatedPair, usize>,
-    /// Answers that labels can have: of statements, or verdicts.
+    /// Possible labels: answers to statements, or verdicts.
     answers: &'static [&'static str],
-    /// Label, opposite answer, and how often it was given.
+    /// Label, opposite answer, and its share.
     wrong: [(&'static str, &'static str, Share); 2],
-    /// Width of an interval, and the runs that it takes.
+    /// Width of an interval, and the number of runs that it needs.
     needed: (f64, Option<usize>),
     /// Agreement by kind, then by tag.
     parts: Vec<(String, Agreement)>,
@@ -215,7 +215,7 @@ impl Calibration {
     }
 }
 
-/// Words for a share of false answers with its interval.
+/// Formats the share of one kind of wrong answers with its interval.
 fn wrong(label: &str, said: &str, share: &Share) -> String {
     let Share { hits, count } = share;
     let Some((low, high)) = share.interval() else {

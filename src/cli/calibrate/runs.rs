@@ -1,4 +1,4 @@
-//! Conversion of labelled runs to inquiries, and of answers back to labels.
+//! Conversion of labelled runs to inquiries, and of answers to labels.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use spanscore_evaluate::inquiry::{Conclusion, Inquired};
 use spanscore_evaluate::judged::labelled::LabelledRun;
 use spanscore_evaluate::{JudgeRequest, kind};
 
-/// Limit of lines in one file.
+/// Limit on lines in one file.
 const LINES_MAX: usize = 100_000;
 
 /// Answers that a statement can get.
@@ -26,7 +26,7 @@ pub(super) const VERDICTS: [&str; 3] = ["pass", "fail", "not_evaluable"];
 /// Labelled run with its line in the file.
 pub(super) type NumberedRun = (usize, LabelledRun);
 
-/// Evaluations of runs that need no judge, and inquiries about the others, by place.
+/// Evaluations of runs without a judge, and inquiries about the others, by index.
 pub(super) struct PreparedRuns {
     pub(super) known: Vec<(usize, Vec<Evaluation>)>,
     pub(super) asked: Vec<(usize, JudgeRequest)>,
@@ -37,12 +37,12 @@ pub(super) struct PreparedRuns {
 pub(super) struct Measured {
     /// Settings, overridden by the command line.
     pub(super) settings: Map<'static>,
-    /// Lowest score that passes; without it that of the kind.
+    /// Lowest passing score; without it the kind's.
     pub(super) threshold: Option<f64>,
 }
 
-/// Reads the runs of a file, with their line numbers: all with labels of their statements, or all
-/// with a verdict alone.
+/// Reads the runs of a file with their line numbers: either all with labelled statements, or all
+/// with only a verdict.
 pub(super) fn read(path: &Path, kind: Option<&str>) -> Result<Vec<NumberedRun>, CommandError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| anyhow::anyhow!("failed to read {}: {error}", path.display()))?;
@@ -126,12 +126,12 @@ fn place_of(id: EvaluationId) -> usize {
 
 enum Prepared {
     Asked(Box<JudgeRequest>),
-    /// That of the run, and those of its calls.
+    /// Evaluations of the run and its calls.
     Known(Vec<Evaluation>),
 }
 
 impl Prepared {
-    /// Returns the number of statements; `None` of a run that cannot be judged.
+    /// Returns the number of statements; `None` for a run that cannot be judged.
     fn statements(&self) -> Option<usize> {
         match self {
             Self::Asked(request) => Some(request.inquiry.statements()),
@@ -214,7 +214,7 @@ fn open(info: EvaluatorInfo, trajectory: &Trajectory<'_>) -> Evaluation {
     }
 }
 
-/// Returns the verdict of an evaluation in the words of labels.
+/// Returns the verdict of an evaluation as a label word.
 pub(super) fn verdict(evaluation: &Evaluation) -> &'static str {
     match (&evaluation.outcome, evaluation.label()) {
         (Outcome::Scored(_), Some(Label::Pass)) => "pass",
@@ -224,9 +224,8 @@ pub(super) fn verdict(evaluation: &Evaluation) -> &'static str {
     }
 }
 
-/// Pairs labels with answers, statement by statement, or the verdicts on the run and its calls
-/// where no statement is labelled; none if the judge failed. Without a score all answers are
-/// `unclear`.
+/// Pairs labels with answers by statement, or without labelled statements the verdicts on the run
+/// and its calls; empty if the judge failed. Without a score all answers are `unclear`.
 pub(super) fn rated(run: &LabelledRun, answer: &[Evaluation]) -> Vec<RatedPair> {
     let Some((evaluation, calls)) = answer.split_first() else { return Vec::new() };
     let labels = run.items.iter().map(|answer| answer.as_str());

@@ -1,5 +1,4 @@
-//! Labelled runs of a store: evaluations that people judged, with the runs, calls and sessions that
-//! they are of.
+//! Labelled runs from a store: evaluations that people judged, with their runs, calls and sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,20 +18,20 @@ use spanscore_store::query::{
 };
 use spanscore_store::{StoredGap, StoredPart};
 
-/// Runs that are read at once.
+/// Runs read at once.
 const PAGE: usize = 50;
-/// Most runs of a session that people judged; one with more is left out.
+/// Limit on labelled runs of a session; one with more is skipped.
 const SESSION_RUNS_MAX: usize = 500;
 
-/// Number of labels that are left out, by reason.
+/// Number of skipped labels, by reason.
 type LeftOutLabels = BTreeMap<String, usize>;
 
 /// Labels on one run.
 #[derive(Default)]
 struct RunLabels {
-    /// That of the run itself, or of the session that it ends.
+    /// Label of the run itself, or of the session that it ends.
     own: Option<&'static str>,
-    /// Those of its calls, by the ids of the evaluations.
+    /// Labels of its calls, by evaluation id.
     calls: BTreeMap<String, &'static str>,
 }
 
@@ -41,16 +40,16 @@ struct LabelledStore<'c> {
     reader: StoreReader,
     of: &'c Configured,
     sessions: SessionKeyFields,
-    /// Most steps of the judgement of a run.
+    /// Step limit for judging a run.
     steps: u64,
 }
 
-/// Reads the runs, or sessions, of a store whose evaluation by this evaluator people labelled
-/// `pass` or `fail`, also those of single calls. The majority counts if they differ; without one
-/// the label is left out, which is told on standard error.
+/// Reads the stored runs, or sessions, whose evaluation by this evaluator people labelled `pass` or
+/// `fail`, and those with labelled calls. The majority counts; a label without one is skipped, with
+/// a note on standard error.
 ///
 /// # Errors
-/// The store cannot be read, or it holds no such label.
+/// A store that cannot be read, or that has no such label.
 pub(super) fn read(
     path: &Path,
     of: &Configured,
@@ -94,8 +93,8 @@ pub(super) fn read(
     Ok(runs)
 }
 
-/// Returns the labels that most people gave on each run; of each person the first label on an
-/// evaluation, the newest, counts.
+/// Returns the majority label of each run; per person the first label on an evaluation, the newest,
+/// counts.
 fn majorities(
     labels: &[PersonLabel],
     level: Level,
@@ -133,7 +132,7 @@ fn majorities(
 }
 
 impl LabelledStore<'_> {
-    /// Builds a labelled run, or session; the error is the reason why it cannot be measured by.
+    /// Builds a labelled run, or session; the error is the reason why it is unusable.
     fn labelled(
         &self,
         run: &RestoredRun,
@@ -156,8 +155,7 @@ impl LabelledStore<'_> {
         Ok(turns)
     }
 
-    /// Reads the runs whose session has the id of that of a run; the error is the reason why there
-    /// are none.
+    /// Reads the runs of the same session as a run; the error is the reason why there are none.
     fn session(
         &self,
         last: &Trajectory<'_>,
@@ -185,8 +183,8 @@ impl LabelledStore<'_> {
         turn.start_ns <= last.start_ns && self.sessions.of(turn) == self.sessions.of(last)
     }
 
-    /// Builds the trajectory of a run; the error is the reason why it cannot be measured by. Texts
-    /// in which redaction replaced a value stay: people judged by them, too.
+    /// Builds the trajectory of a run; the error is the reason why it is unusable. Redacted texts
+    /// stay, since people judged by them too.
     fn run<'r>(&self, run: &'r RestoredRun) -> Result<Trajectory<'r>, String> {
         let facts = self.of.facts();
         let read = [
@@ -203,7 +201,7 @@ impl LabelledStore<'_> {
         run.trajectory(self.steps).map_err(str::to_owned)
     }
 
-    /// Writes a labelled run of its turns.
+    /// Writes a labelled run with its turns.
     fn line(
         &self,
         run: &RestoredRun,
@@ -234,8 +232,8 @@ impl LabelledStore<'_> {
         LabelledRun::of(Value::Map(line)).map_err(|error| error.to_string())
     }
 
-    /// Returns the labels of the calls of a run, by their places; nothing if none has one. Of
-    /// several calls on one span, each has the verdict in its place among those on that span.
+    /// Returns the labels of a run's calls, by index; empty without any. Calls on one span are
+    /// matched with their verdicts in order.
     fn of_calls(
         &self,
         run: &RestoredRun,

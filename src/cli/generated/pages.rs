@@ -8,10 +8,10 @@ use spanscore_base::settings::meant_or;
 /// Pages as pairs of a name and a text in Markdown, in the order of their names.
 static PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
-/// Page that tells which others there are.
+/// Page that lists the others.
 const INDEX: &str = "README";
 
-/// Most pages that are named for a word.
+/// Limit on pages suggested for a word.
 const PAGES_TOLD_MAX: usize = 4;
 
 /// Prints a page of the documentation; without a name the index
@@ -38,7 +38,7 @@ pub(in crate::cli) fn run(args: &DocsArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Names the pages that tell most of a word; where none does, all pages.
+/// Lists the pages that mention a word most; without any, all pages.
 fn told_of(word: &str, names: &[&str]) -> String {
     let word = word.to_lowercase();
     let count = |text: &str| text.to_lowercase().matches(&word).count();

@@ -97,7 +97,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit, CommandError> {
     Ok(if is_broken { Exit::Failure } else { Exit::Success })
 }
 
-/// Converts a session to an object: that of a trajectory, with the ids of its traces.
+/// Converts a session to an object: a trajectory's, with the ids of its traces.
 fn session_row<'a>(
     session: &'a Trajectory<'_>,
     trace_ids: &[TraceId],
@@ -156,7 +156,7 @@ fn table(trajectory: &Value<'_>) -> String {
         ];
         table.add_row(row.into_iter().chain(has_groups.then(|| cell(call.get("group")))));
     }
-    // Words of a few letters stay whole; arguments and results share the rest.
+    // Short words stay whole; arguments and results share the remaining width.
     let widths = table.column_max_content_widths();
     for (column, width_max) in WHOLE_COLUMNS {
         let is_short = widths.get(column).is_some_and(|width| *width <= width_max);
@@ -173,7 +173,7 @@ fn table(trajectory: &Value<'_>) -> String {
 
 /// Indentation below the line of a trace.
 const INDENT: &str = "  ";
-/// Columns that are not broken up to some width, by index: tool, status, dialect, group.
+/// Columns kept whole up to a width, by index: tool, status, dialect, group.
 const WHOLE_COLUMNS: [(usize, u16); 4] = [(0, 24), (1, 8), (5, 16), (6, 6)];
 
 /// Formats the column `failed`: `-` if unknown, else `yes` or `no` with the reason.

@@ -1,4 +1,4 @@
-//! `spanscore inspect --suggest`: dialects for spans that no dialect knows.
+//! `spanscore inspect --suggest`: suggests dialects for spans of unknown conventions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use spanscore_extract::{Resolver, Table};
 pub(in crate::cli) struct Suggested {
     /// Entries of `dialects:` as YAML; empty if nothing looks like a tool call.
     pub(in crate::cli) text: String,
-    /// Number of spans that no dialect knows, and of all that were looked at.
+    /// Number of spans without a dialect, and of all spans.
     unknown: usize,
     looked_at: usize,
     left_out: usize,
@@ -26,7 +26,7 @@ pub(in crate::cli) struct Suggested {
 }
 
 impl Suggested {
-    /// Reads the files and looks at the spans that no dialect of the plan knows.
+    /// Reads the files and collects spans without a dialect in the plan.
     pub(in crate::cli) fn new(
         plan: &ResolvedConfig,
         files: &[PathBuf],
@@ -60,7 +60,7 @@ impl Suggested {
     }
 }
 
-/// Prints suggested dialects for the spans of some files, ready for a config.
+/// Prints suggested dialects for some files, ready for a config.
 pub(super) fn run(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Exit, CommandError> {
     let suggested = Suggested::new(plan, files)?;
     let exit = if suggested.is_broken { Exit::Failure } else { Exit::Success };
@@ -98,8 +98,8 @@ fn written(suggestions: &[DialectSuggestion]) -> String {
     text
 }
 
-/// Counts the calls that the suggested dialects find in the same files; `None` if these cannot be
-/// read twice.
+/// Counts the calls that the suggested dialects find in the same files; `None` for input that
+/// cannot be read twice.
 fn tried(
     plan: &ResolvedConfig,
     suggested: &Suggested,

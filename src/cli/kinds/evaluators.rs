@@ -28,7 +28,7 @@ pub(in crate::cli) fn run(args: &EvaluatorsArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Finds a kind by its name, or by its name in another system.
+/// Finds a kind by its name here, or in another system.
 fn find(word: &str) -> Result<&'static Kind, CommandError> {
     kind(word).or_else(|| kind_elsewhere(word).map(|(kind, _)| kind)).ok_or_else(|| {
         let names = KINDS.iter().map(|kind| kind.name);

@@ -34,11 +34,11 @@ pub(super) struct ReceiversArgs {
     kind: Option<String>,
 }
 
-/// Kind as it is listed and shown.
+/// Kind, as listed and shown.
 struct ListedKind {
     name: String,
     about: String,
-    /// Schema of its settings, and the schema that its references are relative to.
+    /// Schema of its settings, and the root schema of its references.
     schema: (Value, Value),
 }
 
@@ -64,7 +64,7 @@ pub(super) fn receivers(args: &ReceiversArgs) -> Result<Exit, CommandError> {
     show(&kinds.collect::<Vec<_>>(), args.kind.as_deref(), "receivers")
 }
 
-/// Prints a table of all kinds, or the settings of the one that is asked for.
+/// Prints a table of all kinds, or the settings of the requested one.
 fn show(kinds: &[ListedKind], asked: Option<&str>, command: &str) -> Result<Exit, CommandError> {
     let Some(word) = asked else {
         let mut table = output::table(["KIND", "ABOUT"]);

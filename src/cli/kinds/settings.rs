@@ -28,13 +28,13 @@ pub(super) fn settings(schema: &Value, root: &Value, level: usize, out: &mut Str
     }
 }
 
-/// Returns true for `null`, empty lists and objects: as defaults they only say that a setting is
+/// Returns true for `null`, empty lists and objects, which as defaults only mean that a setting is
 /// optional.
 fn is_plain_absence(default: &Value) -> bool {
     default.is_null() || default.is_object() || default.as_array().is_some_and(Vec::is_empty)
 }
 
-/// Follows the reference of a schema; of a choice with `null` it returns the other one.
+/// Resolves the reference of a schema; of a choice with `null` the other one.
 pub(super) fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         return reference.strip_prefix('#').and_then(|at| root.pointer(at)).unwrap_or(schema);
@@ -45,7 +45,7 @@ pub(super) fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     only.map_or(schema, |only| resolved(only, root))
 }
 
-/// Returns the schema with the properties to show: of a collection that of its items or values.
+/// Returns the schema with the properties to show: for a collection that of its items or values.
 fn item_of<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let inner = schema.get("items").or_else(|| schema.get("additionalProperties"));
     inner.filter(|inner| inner.is_object()).map_or(schema, |inner| resolved(inner, root))
@@ -83,7 +83,7 @@ fn type_of(property: &Value, root: &Value) -> String {
     }
 }
 
-/// Returns the words of a setting that is an enumeration.
+/// Returns the words of an enumeration.
 fn words_of(schema: &Value) -> Option<Vec<String>> {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         return words.iter().map(|word| Some(word.as_str()?.to_owned())).collect();

@@ -1,9 +1,9 @@
-//! Alignment of the calls of two runs: the largest set of pairs that keeps the order of both, in
-//! which parallel calls have no order among them.
+//! Alignment of the calls of two runs: the largest set of pairs that keeps the order of both;
+//! parallel calls are unordered.
 //!
-//! Dynamic programme over groups of parallel calls. A path leads through both runs without going
-//! back in either; where two groups meet, calls of the same name are paired. Where every group is
-//! one call, the result is a longest common subsequence.
+//! Dynamic programming over groups of parallel calls. A path goes forward through both runs; where
+//! two groups meet, calls of the same name are paired. With one call per group, the result is a
+//! longest common subsequence.
 
 use std::ops::Range;
 
@@ -13,8 +13,8 @@ use smallvec::SmallVec;
 use super::golden::GoldenCall;
 use spanscore_base::value::Value;
 
-/// Largest group, in calls, whose pairs are chosen by the likeness of arguments; in larger ones the
-/// first of a name is taken.
+/// Largest group, in calls, for pairing by similar arguments; in larger ones the first of a name is
+/// taken.
 const COMPARED_MAX: usize = 64;
 
 /// Last step of the path to a cell.
@@ -29,10 +29,10 @@ enum MeetingStep {
     Second,
 }
 
-/// Unpaired names of a group.
+/// Names of unpaired calls in a group.
 type Left = SmallVec<[u32; 4]>;
 
-/// Cell of the dynamic programme: pairs on the best path to it, and unpaired names of its two
+/// Cell of the dynamic programme: pairs on the best path to it, and unpaired calls of its two
 /// groups.
 #[derive(Clone, Default)]
 struct MeetingGroups {
@@ -62,7 +62,7 @@ pub(super) fn align(a: &[GoldenCall], b: &[GoldenCall]) -> Vec<(usize, usize)> {
         let is_small = ours.len().max(theirs.len()) <= COMPARED_MAX;
         for call in ours {
             let same = (0..theirs.len()).filter(|at| b[theirs[*at]].name == a[call].name);
-            // Reversed, as `max_by_key` returns the last of equals: the first call wins.
+            // Reversed, since `max_by_key` returns the last of equals: the first call wins.
             let alike = |at: &usize| {
                 let arguments = (&a[call].arguments, &b[theirs[*at]].arguments);
                 if is_small { likeness(arguments.0.as_ref(), arguments.1.as_ref()) } else { 0 }
@@ -98,7 +98,7 @@ impl GroupedRun {
     }
 }
 
-/// Returns the meeting groups on the path with the most pairs, from the start.
+/// Returns the meeting groups on the path with the most pairs, in order.
 fn path(a: &GroupedRun, b: &GroupedRun) -> Vec<(usize, usize)> {
     let width = b.groups.len();
     let mut steps = vec![MeetingStep::Both; a.groups.len() * width];
@@ -149,7 +149,7 @@ fn walk_back(steps: &[MeetingStep], height: usize, width: usize) -> Vec<(usize, 
 }
 
 impl MeetingGroups {
-    /// Returns true if a step from here with `fresh` calls may pair more than the best so far.
+    /// Returns true if a step from here with `fresh` calls may beat the best so far.
     fn can_beat(&self, best: &Self, fresh: usize, side: usize) -> bool {
         self.pairs as usize + self.left[side].len().min(fresh) > best.pairs as usize
     }

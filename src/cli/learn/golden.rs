@@ -1,12 +1,12 @@
-//! Golden case: calls that all good runs make in one order (parallel ones in any), the arguments
-//! that do not vary, and the counts of each tool.
+//! Golden case: calls that all good runs make in one order (parallel ones in any), their constant
+//! arguments, and the counts of each tool.
 
 use std::collections::BTreeMap;
 
 use super::alignment::align;
 use spanscore_base::value::{Map, Value};
 
-/// Call of a run: its name, and its arguments if they are recorded.
+/// Call of a run: its name, and its arguments if recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) struct GoldenCall {
     pub(super) name: String,
@@ -18,7 +18,7 @@ pub(in crate::cli) struct GoldenCall {
 /// Common part of the runs of one case.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct GoldenCase {
-    /// Calls of every run in this order, with their common arguments.
+    /// Calls of every run in order, with their common arguments.
     calls: Vec<GoldenCall>,
     /// Fewest and most calls of each tool in a run.
     counts: BTreeMap<String, (usize, usize)>,
@@ -28,7 +28,7 @@ pub(in crate::cli) struct GoldenCase {
     pub(super) is_one_order: bool,
 }
 
-/// Limit of compared calls in a run; longer ones are cut, as the alignment is quadratic.
+/// Limit on compared calls in a run; longer ones are cut, since the alignment is quadratic.
 pub(super) const CALLS_MAX: usize = 2000;
 
 impl GoldenCase {
@@ -58,7 +58,7 @@ impl GoldenCase {
         let calls = common.into_iter().map(|(known, new)| {
             let known = &self.calls[known];
             let new = &run[new];
-            // Calls that are parallel in one run only keep the order of the other.
+            // Calls that are parallel in only one run keep the order of the other.
             let own = (known.group, new.group);
             group += usize::from(groups.replace(own).is_some_and(|last| last != own));
             let arguments = shared(known.arguments.as_ref(), new.arguments.as_ref());
@@ -67,12 +67,12 @@ impl GoldenCase {
         self.calls = calls.collect();
     }
 
-    /// Returns each tool with the most calls of it in a run.
+    /// Returns each tool with its greatest number of calls in a run.
     pub(in crate::cli) fn most_calls(&self) -> impl Iterator<Item = (&str, usize)> {
         self.counts.iter().map(|(tool, (_, most))| (tool.as_str(), *most))
     }
 
-    /// Returns the dataset row: criteria for `tool_trajectory` and for `tool_call_count`, and the
+    /// Returns the dataset row: criteria for `tool_trajectory` and `tool_call_count`, and the
     /// user's words if they name the case.
     pub(super) fn row(&self, case: &str, user_input: Option<&str>) -> Value<'static> {
         let calls = self.calls.iter().map(|call| {
@@ -102,7 +102,7 @@ impl GoldenCase {
     }
 }
 
-/// Returns the common part of two arguments; `None` unless it is a map with entries.
+/// Returns the common part of two arguments; `None` unless it is a non-empty map.
 fn shared(a: Option<&Value<'static>>, b: Option<&Value<'static>>) -> Option<Value<'static>> {
     common_value(a?, b?).filter(|value| matches!(value, Value::Map(map) if !map.is_empty()))
 }

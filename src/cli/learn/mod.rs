@@ -162,7 +162,7 @@ fn tell(cases: &BTreeMap<String, GoldenCase>) {
     }
 }
 
-/// Returns the config that judges by the dataset, which stands beside it.
+/// Returns the config that uses the dataset beside it.
 fn evaluators(args: &LearnArgs) -> String {
     let name = args.output.as_ref().and_then(|path| path.file_name());
     let file = name.map_or("golden.jsonl".into(), |name| name.to_string_lossy());

@@ -11,7 +11,7 @@ use super::trim::{ANSWER_BYTES_MAX, RESOURCE_BYTES_MAX, fitted, page};
 use spanscore_base::model::TraceId;
 use spanscore_evaluate::KINDS;
 
-/// Limit of evaluations beside a trajectory.
+/// Limit on evaluations in an answer about a trajectory.
 const BESIDE_MAX: usize = 50;
 
 /// Answer, or an error for the assistant.
@@ -30,7 +30,7 @@ pub(super) fn evaluators(store: &RunStore, args: &ListEvaluatorsArgs) -> McpAnsw
     Ok(fitted(&answer, TEXT_BYTES.0, ANSWER_BYTES_MAX))
 }
 
-/// Returns the kinds that a config may use, or one of them, each with an example.
+/// Returns the kinds for a config, or one of them, each with an example.
 pub(super) fn kinds(name: Option<&str>) -> Value {
     let kinds = KINDS.iter().filter(|kind| name.is_none_or(|name| name == kind.name));
     let rows = kinds.map(|kind| {
@@ -79,7 +79,7 @@ pub(super) fn trajectory(store: &RunStore, args: &TrajectoryArgs) -> McpAnswer {
     Ok(answer)
 }
 
-/// Adds a page of the calls of a run to the answer about it.
+/// Adds a page of a run's calls to the answer about it.
 pub(super) fn add_calls(
     answer: &mut Value,
     calls: Option<Value>,

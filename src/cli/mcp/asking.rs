@@ -1,4 +1,4 @@
-//! Tool `evaluate`: asks judges about evaluations that wait for them.
+//! Tool `evaluate`: asks judges about pending evaluations.
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ use spanscore_base::model::{Evaluation, TraceId};
 use spanscore_emit::{ContentFilter, ShownContent};
 use spanscore_evaluate::AskedTarget;
 
-/// Limit of inquiries in one call; the answer counts the rest.
+/// Limit on inquiries in one call; the answer counts the others.
 const ASKED_MAX: usize = 100;
-/// Limit of each text of an evaluation, bytes.
+/// Limit on each text of an evaluation, bytes.
 const TEXT_BYTES: usize = 500;
 
-/// Judges, asked by one call at a time, within budgets over the life of the process.
+/// Judges for one call at a time, within budgets over the life of the process.
 pub(super) struct JudgeAsking {
     judges: CommandJudges,
     turn: Mutex<()>,
@@ -28,7 +28,7 @@ impl JudgeAsking {
         Self { judges, turn: Mutex::new(()) }
     }
 
-    /// Asks about the traces and returns their evaluations; blocks until the judges have answered.
+    /// Asks judges about the traces and returns their evaluations; blocks until they have answered.
     pub(super) fn evaluate(
         &self,
         store: &Mutex<RunStore>,
@@ -73,7 +73,7 @@ fn is_meant(it: &StoredEvaluation, ids: &[TraceId], args: &EvaluateArgs) -> bool
     it.is_named(args.evaluator.as_deref()) && ids.contains(&it.target.trace_id)
 }
 
-/// Takes waiting inquiries; returns the indexes of their evaluations, the inquiries, and the number
+/// Takes pending inquiries; returns the indexes of their evaluations, the inquiries, and the number
 /// beyond the limit.
 fn take_waiting(
     store: &mut RunStore,
@@ -97,7 +97,7 @@ fn take_waiting(
     (places, asked, left)
 }
 
-/// Replaces waiting evaluations by answers; evaluations of single calls are appended.
+/// Replaces pending evaluations by answers; evaluations of single calls are appended.
 fn keep(
     store: &mut RunStore,
     places: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Loading of the files: trajectories as `inspect` shows them, evaluations as `score` makes them.
+//! Loading of the files: trajectories as in `inspect`, evaluations as in `score`.
 
 use std::path::PathBuf;
 
@@ -19,17 +19,17 @@ use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_evaluate::{AskedTarget, FailureJudge, kind};
 use spanscore_pipeline::recordings;
 
-/// Limit of tools counted by name.
+/// Limit on tools counted by name.
 const TOOLS_MAX: usize = 10_000;
-/// Limit of inquiries that wait for `evaluate`, bytes.
+/// Limit on inquiries pending for `evaluate`, bytes.
 const INQUIRIES_BYTES_MAX: usize = 256 << 20;
-/// Content fields of a trajectory, which a content setting can withhold.
+/// Content fields of a trajectory, which a setting can withhold.
 const CONTENT: [&str; 4] = ["user_input", "final_output", "attributes", "resource"];
 /// Content fields of a call.
 const CALL_CONTENT: [&str; 4] = ["arguments", "result", "error", "failed_reason"];
 /// Content fields of a tool definition.
 pub(super) const DEFINITION_CONTENT: [&str; 2] = ["description", "input_schema"];
-/// Names in a trajectory and in a call that a sender makes up: redacted, never withheld.
+/// Names chosen by senders in a trajectory and a call: redacted, never withheld.
 const NAMES: [&str; 3] = ["agent_name", "span_name", "agent"];
 
 /// Config, files and content setting of a load.
@@ -111,8 +111,8 @@ fn keep_trajectory(
     store.add_trace(trace_id, name, trajectory.tool_calls.len(), &shown.to_string())
 }
 
-/// Removes or redacts the content of a trajectory, as the setting says. Secrets are learnt of all
-/// of it first: a result may repeat an argument.
+/// Removes or redacts the content of a trajectory, by the setting. Secrets are learnt from all of
+/// it first, since a result may repeat an argument.
 fn shown_row(row: Value<'_>, shown: ShownContent, mut content: TraceContent<'_>) -> Value<'static> {
     content.learn(&row);
     let mut show = |key: &str, value: &Value<'_>, fields: &[&str]| match shown {

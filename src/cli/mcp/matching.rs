@@ -1,4 +1,4 @@
-//! Selection of evaluations by the fields of their rows, and by a text in them or in their runs.
+//! Selection of evaluations by the fields of their rows, and by a text in them or their runs.
 
 use hashbrown::HashMap;
 use serde_json::Value;
@@ -9,10 +9,10 @@ use super::tools::{OutcomeWord, QueryArgs};
 use spanscore_base::model::TraceId;
 use spanscore_store::query::StoreField;
 
-/// Returns the evaluations that are asked for, in the order of the input.
+/// Returns the selected evaluations in the order of the input.
 ///
 /// # Errors
-/// Text for the assistant: an id or a word is wrong, or the temporary file cannot be read.
+/// Text for the assistant: a wrong id or word, or a temporary file that cannot be read.
 pub(super) fn matching<'s>(
     store: &'s RunStore,
     args: &QueryArgs,
@@ -65,10 +65,10 @@ fn is_outcome(word: OutcomeWord, verdict: StoredVerdict) -> bool {
     }
 }
 
-/// Search for a text in evaluations and in their runs, each of which is read once.
+/// Search for a text in evaluations and their runs, each of which is read once.
 struct TextSearch<'s> {
     store: &'s RunStore,
-    /// Text in small letters.
+    /// Text in lower case.
     text: String,
     runs: HashMap<TraceId, bool>,
 }
@@ -86,7 +86,7 @@ impl TextSearch<'_> {
     }
 }
 
-/// Returns true if a key or a text of a value holds another text, which is in small letters.
+/// Returns true if a key or text of a value contains a lower-case text.
 fn holds(value: &Value, text: &str) -> bool {
     match value {
         Value::String(own) => own.to_lowercase().contains(text),

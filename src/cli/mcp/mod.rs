@@ -1,9 +1,9 @@
 //! `spanscore mcp`: serves recorded traces and their scores to assistants, over the Model Context
 //! Protocol.
 //!
-//! [`load`] reads and judges the files into a [`store`]; [`server`] speaks the protocol and passes
-//! each call to [`answers`], which [`matching`] chooses for, or to [`stored`], which asks the store
-//! of a collector; [`asking`] asks judges, if that is allowed. [`trim`] bounds every answer.
+//! [`load`] reads and judges the files into a [`store`]. [`server`] handles the protocol and passes
+//! each call to [`answers`], with selection by [`matching`], or to [`stored`], which queries a
+//! collector's store. [`asking`] asks judges, if allowed. [`trim`] bounds every answer.
 
 mod answers;
 mod asking;
@@ -32,7 +32,7 @@ use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, misused, started};
 use spanscore_emit::ShownContent;
 
-/// Limit of a client's message, bytes; a longer one is refused.
+/// Limit on a client's message, bytes; a longer one is refused.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Serves recorded traces and their scores to an assistant, over the Model Context Protocol
@@ -86,7 +86,7 @@ pub(super) fn run(args: &McpArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Returns a server of files, which it reads and judges once it serves.
+/// Returns a server of files, which it reads and judges after its start.
 fn of_files(args: &McpArgs) -> Result<TraceServer, CommandError> {
     let plan = args.config.plan()?;
     let files = inputs::expand(&args.files)?;
@@ -107,7 +107,7 @@ async fn serve(server: TraceServer) -> anyhow::Result<()> {
             service.waiting().await?;
             Ok(())
         }
-        // A client that disconnects before its handshake is no failure.
+        // A client that disconnects before its handshake is not an error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(anyhow::anyhow!("failed to begin with the client: {error}")),
     }

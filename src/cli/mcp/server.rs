@@ -24,9 +24,9 @@ use super::tools::{self, start_of};
 use super::trim;
 use spanscore_emit::{ContentFilter, ShownContent};
 
-/// Resources on one page.
+/// Resources per page.
 const RESOURCES_PAGE: usize = 100;
-/// Limit of a name in a list of resources, bytes.
+/// Limit on a name in a list of resources, bytes.
 const NAME_BYTES_MAX: usize = 256;
 const EVALUATORS_URI: &str = "spanscore://evaluators";
 const TRACES_URI: &str = "spanscore://traces/";
@@ -52,7 +52,7 @@ struct TraceServing {
     plan: Mutex<Option<LoadPlan>>,
     store: OnceCell<Result<Arc<Mutex<RunStore>>, String>>,
     asking: Option<Arc<JudgeAsking>>,
-    /// Store that is asked in place of files.
+    /// Store used instead of files.
     stored: Option<StoredRuns>,
     shown: ShownContent,
     filter: ContentFilter,
@@ -87,7 +87,7 @@ impl TraceServer {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Starts to load the files in the background, so that the handshake does not wait for them.
+    /// Loads the files in the background, so that the handshake does not wait for them.
     pub(super) fn begin_loading(&self) {
         if self.shared.stored.is_some() {
             return;
@@ -118,7 +118,7 @@ impl TraceServer {
         read.await.map_err(|_| INTERNAL.to_owned())?
     }
 
-    /// Asks the store on a blocking thread.
+    /// Queries the store on a blocking thread.
     async fn ask_store<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&StoredRuns) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! Store of loaded traces and evaluations: an index in memory, their JSON in a spool.
+//! Store of loaded traces and evaluations: an index in memory, their JSON in a spool file.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use spanscore_emit::record;
 use spanscore_engine::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 use spanscore_evaluate::AskedTarget;
 
-/// Fewest digits of an id by which it is found.
+/// Least number of digits that identify an id.
 const ID_DIGITS_MIN: usize = 4;
-/// Ids that are named where the first digits fit several.
+/// Limit on ids listed for an ambiguous prefix.
 const IDS_NAMED_MAX: usize = 5;
-/// Deepest level of values read.
+/// Limit on nesting of values read.
 const DEPTH_MAX: usize = 96;
 
-/// Verdict of an evaluation, as answers name it.
+/// Verdict of an evaluation, as named in answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum StoredVerdict {
@@ -28,7 +28,7 @@ pub(super) enum StoredVerdict {
     Fail,
     NotEvaluable,
     Failed,
-    /// Waiting for a judge, which only `evaluate` asks.
+    /// Pending for a judge, which only `evaluate` asks.
     NotAsked,
 }
 
@@ -43,7 +43,7 @@ impl StoredVerdict {
     }
 }
 
-/// Index entry of an evaluation: keys of queries, and the position of its record.
+/// Index entry of an evaluation: query keys, and the position of its record.
 pub(super) struct StoredEvaluation {
     pub(super) evaluator: Arc<EvaluatorInfo>,
     pub(super) target: Arc<Target>,
@@ -54,12 +54,12 @@ pub(super) struct StoredEvaluation {
     pub(super) reason: Option<&'static str>,
     pub(super) cost_usd: f64,
     place: SpoolPlace,
-    /// Inquiry to a judge, until it is asked.
+    /// Inquiry to a judge, until sent.
     pub(super) inquiry: Option<Box<AskedTarget>>,
 }
 
 impl StoredEvaluation {
-    /// Returns true if its evaluator, or the kind of it, has the name that is asked for.
+    /// Returns true if its evaluator, or that evaluator's kind, has the requested name.
     pub(super) fn is_named(&self, asked: Option<&str>) -> bool {
         asked.is_none_or(|asked| asked == self.evaluator.name || asked == self.evaluator.kind)
     }
@@ -85,9 +85,9 @@ pub(super) struct RunStore {
     pub(super) tools: HashMap<String, (u64, u64)>,
     /// Configured evaluators, in the order of the config.
     pub(super) evaluators: Vec<Value>,
-    /// Reports of traces and evaluators without a judgement, one line each.
+    /// Reports of traces and evaluators without a verdict, one line each.
     pub(super) silence: Vec<String>,
-    /// True if a part could not be read, or a trace is over a limit.
+    /// True if a part could not be read, or a trace exceeds a limit.
     pub(super) is_broken: bool,
 }
 
@@ -143,10 +143,10 @@ impl RunStore {
         self.spool.finish()
     }
 
-    /// Finds a trace by its id, or by the first digits of it, as the other commands print them.
+    /// Finds a trace by its id, or by its first digits, as other commands print them.
     ///
     /// # Errors
-    /// Text for the assistant: it is no id, or the digits fit no trace or several.
+    /// Text for the assistant: an invalid id, or digits of no trace or of several.
     pub(super) fn known_id(&self, text: &str) -> Result<TraceId, String> {
         if let Some(id) = TraceId::from_hex(text) {
             return Ok(id);
@@ -177,7 +177,7 @@ impl RunStore {
         }
     }
 
-    /// Returns the trace of an id.
+    /// Returns the trace with an id.
     pub(super) fn trace(&self, id: TraceId) -> Option<&StoredTrace> {
         self.by_id.get(&id).and_then(|at| self.traces.get(*at))
     }
@@ -185,7 +185,7 @@ impl RunStore {
     /// Reads the trajectory of a trace.
     ///
     /// # Errors
-    /// The temporary file cannot be read.
+    /// A temporary file that cannot be read.
     pub(super) fn trajectory(&self, trace: &StoredTrace) -> anyhow::Result<Value> {
         self.read(trace.place)
     }
@@ -193,7 +193,7 @@ impl RunStore {
     /// Reads the record of an evaluation.
     ///
     /// # Errors
-    /// The temporary file cannot be read.
+    /// A temporary file that cannot be read.
     pub(super) fn record(&self, evaluation: &StoredEvaluation) -> anyhow::Result<Value> {
         let mut record = self.read(evaluation.place)?;
         if evaluation.verdict == StoredVerdict::NotAsked

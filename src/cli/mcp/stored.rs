@@ -1,4 +1,4 @@
-//! Answers of the tools from a collector's store, also while the collector writes it.
+//! Answers of the tools from a collector's store, even while the collector writes it.
 
 use std::path::Path;
 
@@ -25,16 +25,16 @@ use spanscore_store::query::{
     StoreReader,
 };
 
-/// Groups, and tools, of a summary at most.
+/// Limit on groups and on tools of a summary.
 const GROUPS_MAX: usize = 100;
-/// Content of an evaluation.
+/// Content fields of an evaluation.
 const EVALUATION_CONTENT: [&str; 3] = ["explanation", "error", "details"];
-/// Content of a run.
+/// Content fields of a run.
 const RUN_CONTENT: [&str; 3] = ["title", "input", "output"];
-/// Content of a call.
+/// Content fields of a call.
 const CALL_CONTENT: [&str; 3] = ["arguments", "result", "error"];
 
-/// Store that is asked, and the content that is shown of it.
+/// Store to query, and the setting for its content.
 pub(super) struct StoredRuns {
     reader: Mutex<StoreReader>,
     pub(super) shown: ShownContent,
@@ -48,7 +48,7 @@ impl StoredRuns {
         Ok(Self { reader, shown, filter: ContentFilter::of(shown) })
     }
 
-    /// Answers a tool; `None` if there is none of that name.
+    /// Answers a tool call; `None` for an unknown tool.
     pub(super) fn answer(&self, tool: &str, given: Option<JsonObject>) -> Option<McpAnswer> {
         Some(match tool {
             "summarize" => tools::read(given).and_then(|args| self.summary(&args)),
@@ -123,7 +123,7 @@ impl StoredRuns {
         let start = start_of(args.cursor.as_deref())?;
         let limit = args.limit.unwrap_or(EVALUATIONS.0).clamp(1, EVALUATIONS.1);
         let order = if args.lowest_first { StoreOrder::Worst } else { StoreOrder::Newest };
-        // A span is no field of the store: its rows are looked for among the newest.
+        // The store has no span field, so the newest rows are searched for it.
         let most = args.span_id.as_ref().map_or(start + limit + 1, |_| ROWS_MAX);
         let mut rows = self.reader.lock().evaluations(&filter, order, most).map_err(told)?;
         if let Some(span) = &args.span_id {
@@ -152,7 +152,7 @@ impl StoredRuns {
         Ok(answer)
     }
 
-    /// Returns a run as it may be shown.
+    /// Returns a filtered run.
     fn run(&self, id: &str) -> McpAnswer {
         let run = self.reader.lock().trajectory(&id.to_ascii_lowercase()).map_err(told)?;
         let mut content = self.content_of(&run.trace_id);
@@ -188,7 +188,7 @@ impl StoredRuns {
         self.filter.trace(TraceId::from_hex(trace_id).unwrap_or_default())
     }
 
-    /// Shows the content of a row as the setting says.
+    /// Filters the content of a row by the setting.
     fn show(
         &self,
         mut row: Value,
@@ -208,7 +208,7 @@ impl StoredRuns {
     }
 }
 
-/// Reads the filter of a question.
+/// Parses the filter of a query.
 fn filter_of(args: &QueryArgs) -> Result<StoreFilter, String> {
     let mut filter = StoreFilter::default();
     filter.score_lt = args.score_below;

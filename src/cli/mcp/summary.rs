@@ -10,9 +10,9 @@ use super::store::{RunStore, StoredEvaluation, StoredVerdict};
 use super::tools::{GroupWord, SummarizeArgs};
 use super::trim::{ANSWER_BYTES_MAX, fitted};
 
-/// Limit of rows of counts, reasons and tools in one answer; the largest come first.
+/// Limit on rows of counts, reasons and tools in one answer; the largest come first.
 const ROWS_MAX: usize = 50;
-/// Limit of each text of a summary, bytes.
+/// Limit on each text of a summary, bytes.
 pub(super) const SUMMARY_TEXT_BYTES: usize = 1_000;
 
 /// Counts of evaluations by verdict.

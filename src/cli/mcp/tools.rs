@@ -13,7 +13,7 @@ pub(super) const EVALUATIONS: (usize, usize) = (20, 100);
 pub(super) const CALLS: (usize, usize) = (50, 200);
 /// Bytes of each text: default, least and most.
 pub(super) const TEXT_BYTES: (usize, usize, usize) = (2_000, 100, 20_000);
-/// Limit of traces in one call of `evaluate`.
+/// Limit on traces in one call of `evaluate`.
 pub(super) const TRACES_MAX: usize = 20;
 
 /// Arguments of `list_evaluators`.
@@ -148,7 +148,7 @@ pub(super) struct EvaluateArgs {
     pub(super) evaluator: Option<String>,
 }
 
-/// Returns the tools; `evaluate` only if it is allowed.
+/// Returns the tools; `evaluate` only if allowed.
 pub(super) fn tools(may_evaluate: bool) -> Vec<Tool> {
     let mut tools = vec![
         read_only::<SummarizeArgs>(

@@ -1,25 +1,25 @@
-//! Trimming of values to a size that an assistant can read.
+//! Trimming of values to a size for an assistant.
 
 use serde_json::{Map, Value};
 
-/// Limit of one answer, bytes; twice that if a client also wants it as text.
+/// Limit on one answer, bytes; doubled if a client also wants it as text.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 10;
-/// Limit of one resource, bytes.
+/// Limit on one resource, bytes.
 pub(super) const RESOURCE_BYTES_MAX: usize = 1 << 20;
-/// Deepest level of values shown.
+/// Limit on nesting of shown values.
 const DEPTH_MAX: usize = 48;
-/// First limit of elements in a list or map, halved while a value is too large.
+/// Initial limit on elements in a list or map, halved while a value is too large.
 const ITEMS_MAX: usize = 200;
-/// Shortest limit of texts.
+/// Smallest limit on texts, bytes.
 const TEXT_BYTES_MIN: usize = 32;
 
-/// Returns the bytes of a value as compact JSON.
+/// Returns the size of a value as compact JSON, bytes.
 pub(super) fn size(value: &Value) -> usize {
     value.to_string().len()
 }
 
 /// Trims a value to `bytes_max`: long texts keep their head, long lists and maps their first
-/// elements, and a note stands in place of the rest.
+/// elements, with a note for the rest.
 pub(super) fn fitted(value: &Value, mut text_bytes: usize, bytes_max: usize) -> Value {
     let mut items = ITEMS_MAX;
     loop {
@@ -67,7 +67,7 @@ fn trimmed(value: &Value, room: TrimRoom, depth: usize) -> Value {
     }
 }
 
-/// Cuts a text at a character boundary, with a note of the bytes left out.
+/// Cuts a text at a character boundary, with a note of the omitted bytes.
 pub(super) fn head(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -76,7 +76,7 @@ pub(super) fn head(text: &str, bytes: usize) -> String {
     format!("{}[{} bytes more]", &text[..end], text.len() - end)
 }
 
-/// One page of a list, with the index of the next if there is one.
+/// One page of a list, with the index of the next, if any.
 pub(super) struct TrimmedPage {
     pub(super) items: Vec<Value>,
     pub(super) next: Option<usize>,

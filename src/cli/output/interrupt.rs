@@ -1,4 +1,4 @@
-//! Ctrl-C or SIGTERM during a long command: it prints what is done; a second one ends it at once.
+//! Ctrl-C or SIGTERM during a long command: the first prints the results so far, a second ends it.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -11,32 +11,32 @@ use crate::cli::signals::StopSignals;
 use crate::cli::{Exit, output, started};
 use spanscore_engine::batch::BatchProgress;
 
-/// Longest that a batch goes on after SIGTERM, which comes once: input may never end.
+/// Longest run of a batch after SIGTERM, which comes only once: input may never end.
 const TERMINATED_TIME: Duration = Duration::from_secs(30);
 
-/// Stop of a command before its end.
+/// Early stop of a command.
 #[derive(Clone, Default)]
 pub(in crate::cli) struct EarlyStop {
     pub(in crate::cli) token: CancellationToken,
     exit: Arc<OnceLock<Exit>>,
-    /// Cancelled once the batch has returned, and what is left takes its time.
+    /// Cancelled after the batch, when the rest takes its time.
     returned: CancellationToken,
 }
 
 impl EarlyStop {
-    /// Returns the exit of the command, if it was stopped.
+    /// Returns the exit of the command, if stopped.
     pub(in crate::cli) fn exit(&self) -> Option<Exit> {
         self.exit.get().copied()
     }
 
-    /// Takes note that the batch has returned: only a second signal still ends the command.
+    /// Notes the end of the batch: from now on only a second signal ends the command.
     pub(in crate::cli) fn batch_returned(&self) {
         self.returned.cancel();
     }
 }
 
-/// Watches signals until the batch is stopped; the token is cancelled, and the batch stopped, by
-/// the first. Once its work is done, `progress.stop` hands the next to other listeners.
+/// Watches signals until the batch ends. The first cancels the token and stops the batch. After its
+/// work, `progress.stop` leaves the next signal to other listeners.
 pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<EarlyStop> {
     let stop = EarlyStop::default();
     let told = stop.clone();
@@ -67,7 +67,7 @@ pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<Ear
     Ok(stop)
 }
 
-/// Ends the process though `main` has not come to its end: somebody asked twice, or once in vain.
+/// Ends the process before `main` does: after a second signal, or a first one without effect.
 #[expect(clippy::disallowed_methods, reason = "the work that was asked to stop does not")]
 fn end(exit: Exit) -> ! {
     std::process::exit(exit.code().into())

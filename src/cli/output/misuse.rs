@@ -1,7 +1,7 @@
-//! Remedies for wrong command lines: words that people bring from other tools, files where a
-//! command stands, values that come from the environment.
+//! Remedies for wrong command lines: words from other tools, files in place of a command, values
+//! from the environment.
 //!
-//! The parser of arguments guesses by letters, and would send `--threshold` to `--record`.
+//! The argument parser guesses by spelling, and would suggest `--record` for `--threshold`.
 
 mod words;
 
@@ -16,7 +16,7 @@ use self::words::{COMMANDS, CONFIG, Foreign, OPTIONS, VALUES};
 use spanscore_base::settings::nearest;
 use spanscore_store::query::StoreField;
 
-/// Adds the remedy of a wrong command line, in place of a guess by letters.
+/// Adds the remedy to a wrong command line, instead of a guess by spelling.
 pub(in crate::cli) fn explained(mut error: Error, mut root: Command, args: &[OsString]) -> Error {
     root.build();
     let words: Vec<&str> = args.iter().skip(1).filter_map(|word| word.to_str()).collect();
@@ -68,7 +68,7 @@ fn find<'c>(command: &'c Command, id: &str) -> Option<&'c Arg> {
     command.get_arguments().find(|argument| argument.get_id() == id)
 }
 
-/// Returns the remedy for an argument that a command does not know.
+/// Returns the remedy for an unknown argument of a command.
 fn of_argument(word: &str, command: &Command, words: &[&str]) -> Option<String> {
     if !word.starts_with('-') {
         return of_word(word, command, words);
@@ -96,7 +96,7 @@ fn of_argument(word: &str, command: &Command, words: &[&str]) -> Option<String> 
     meant.map(|meant| format!("did you mean `--{meant}`?"))
 }
 
-/// Returns the remedy for a word without a place.
+/// Returns the remedy for a surplus word.
 fn of_word(word: &str, command: &Command, words: &[&str]) -> Option<String> {
     let name = command.get_name();
     let is_recording = Path::new(word).extension().is_some() || Path::new(word).exists();
@@ -115,7 +115,7 @@ fn of_word(word: &str, command: &Command, words: &[&str]) -> Option<String> {
     })
 }
 
-/// Returns the remedy for a first word that is no command.
+/// Returns the remedy for an unknown command.
 fn of_command(word: &str, root: &Command) -> String {
     if is_config(word) {
         return format!(
@@ -141,7 +141,7 @@ fn is_config(word: &str) -> bool {
     ending == "yaml" || ending == "yml"
 }
 
-/// Returns the remedy for a value that an argument does not take.
+/// Returns the remedy for an invalid value of an argument.
 fn of_value(argument: &Arg, value: &str, words: &[&str]) -> Option<String> {
     if let Some(variable) = of_environment(argument, words) {
         return Some(format!("the value is that of the variable `{variable}`"));
@@ -154,11 +154,11 @@ fn of_value(argument: &Arg, value: &str, words: &[&str]) -> Option<String> {
     let unit = value.trim_start_matches(|c: char| c.is_ascii_digit());
     let number = &value[..value.len() - unit.len()];
     let long = argument.get_long().filter(|_| possible.is_empty() && !number.is_empty())?;
-    // A whole number with a unit of it: `30d`, and neither `0` nor `10k`.
+    // A whole number with a unit: `30d`, but neither `0` nor `10k`.
     (unit == "d" && long == "days").then(|| format!("write `--{long} {number}`"))
 }
 
-/// Returns the variable of the environment that a value came from, and not the command line.
+/// Returns the environment variable that a value came from, if it is not on the command line.
 fn of_environment<'a>(argument: &'a Arg, words: &[&str]) -> Option<&'a str> {
     let variable = argument.get_env()?.to_str()?;
     let long = format!("--{}", argument.get_long()?);
@@ -167,8 +167,8 @@ fn of_environment<'a>(argument: &'a Arg, words: &[&str]) -> Option<&'a str> {
     (is_set && !is_written).then_some(variable)
 }
 
-/// Returns the remedy where files are missing: standard input has a name, and `--config` takes the
-/// file behind it. Where a word is missing, lists those that it may be.
+/// Returns the remedy for missing files: the name of standard input, or the file that `--config`
+/// took. For a missing word, lists the possible ones.
 fn of_missing(command: &Command, words: &[&str]) -> Option<String> {
     let name = command.get_name();
     let listed = command.get_positionals().map(Arg::get_possible_values).find(|it| !it.is_empty());
@@ -201,7 +201,7 @@ mod tests {
     use crate::cli::Cli;
     use clap::{CommandFactory, Parser};
 
-    /// Checks the tip for a command line, and that none of the parser's guesses stays.
+    /// Checks the tip for a command line, and that no guess of the parser is left.
     fn check(line: &str, tip: &str) {
         let args: Vec<OsString> =
             ["spanscore"].into_iter().chain(line.split(' ')).map(OsString::from).collect();
@@ -243,7 +243,7 @@ mod tests {
         check("evaluate a.json", "did you mean `spanscore score`?");
         check("scroe a.json", "did you mean `spanscore score`?");
         check("help scoer", "did you mean `spanscore score`?");
-        // A folder of that name is here, too.
+        // A folder of that name exists here, too.
         check("config", "did you mean `spanscore check`?");
         check("version", "did you mean `spanscore --version`?");
         check("a.json", "recorded traces are judged by `spanscore score a.json`");

@@ -1,7 +1,7 @@
-//! Standard output and standard error: the one place that writes to them.
+//! Standard output and standard error: the only place that writes to them.
 //!
-//! Commands print foreign names and texts, so control sequences must not leave here: fields pass
-//! [`visible::line`] where lines are composed, the rest is escaped here.
+//! Commands print foreign names and texts, whose control sequences must not reach a terminal.
+//! Fields pass [`visible::line`] where lines are composed; the rest is escaped here.
 
 pub(super) mod interrupt;
 pub(super) mod misuse;
@@ -16,20 +16,19 @@ use super::CommandError;
 use spanscore_base::visible;
 use spanscore_telemetry::to_stderr;
 
-/// Writes one or more lines to standard output. What a reader that is gone (`| head`) would have
-/// read is dropped: the command comes to its end, and to the exit code that it has with a reader.
+/// Writes one or more lines to standard output. Without a reader (`| head`) they are dropped: the
+/// command runs to its end, with the same exit code.
 pub(super) fn line(text: impl Display) -> Result<(), CommandError> {
     checked(writeln!(io::stdout().lock(), "{}", visible::lines(text)))
 }
 
-/// Writes one JSON value as a line, the same to a terminal and to a file: control characters are
-/// JSON escapes, so the value reads back unchanged.
+/// Writes one JSON value as a line, the same to a terminal and a file: control characters are JSON
+/// escapes, so the value reads back unchanged.
 pub(super) fn record(json: impl Display) -> Result<(), CommandError> {
     checked(writeln!(io::stdout().lock(), "{}", visible::json(json)))
 }
 
-/// Writes a line that was escaped before; returns false if the reader is gone, for commands without
-/// an end.
+/// Writes a line that is already escaped; returns false without a reader, for endless commands.
 pub(super) fn followed(line: &str) -> Result<bool, CommandError> {
     match writeln!(io::stdout().lock(), "{line}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -43,19 +42,20 @@ pub(super) fn text(text: &str) -> Result<(), CommandError> {
     checked(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Writes a line to standard error; ignores a missing reader. Of a collector it waits for none.
+/// Writes a line to standard error; ignores a missing reader. A collector does not wait for a slow
+/// one.
 pub(super) fn note(text: impl Display) {
     to_stderr(&format!("{}\n", visible::lines(text)));
 }
 
-/// Shows our own line on a terminal's standard error, in place of the one before.
+/// Replaces the current line on a terminal's standard error by our own text.
 pub(super) fn transient(line: &str) {
     const RETURN_AND_ERASE: &str = "\r\u{1b}[K";
     // Fails only if the terminal is gone.
     let _ = write!(io::stderr().lock(), "{RETURN_AND_ERASE}{line}");
 }
 
-/// Creates a table without borders, as wide as the terminal if there is one.
+/// Creates a table without borders, as wide as the terminal, if any.
 pub(super) fn table(header: impl Into<Row>) -> Table {
     let mut table = Table::new();
     table

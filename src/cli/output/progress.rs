@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use crate::cli::output;
 use spanscore_engine::batch::BatchProgress;
 
-/// Time before the first bar: short runs show none.
+/// Time before the first bar, so that short runs show none.
 const FIRST: Duration = Duration::from_secs(1);
 /// Interval between bars.
 const EVERY: Duration = Duration::from_millis(200);
 /// Cells of the bar.
 const BAR_CELLS: usize = 20;
 
-/// Interval between lines where nobody looks on, as in CI.
+/// Interval between lines without a terminal, as in CI.
 const EVERY_UNWATCHED: Duration = Duration::from_secs(10);
 
 /// Progress display.
@@ -28,8 +28,7 @@ pub(in crate::cli) struct Progress {
 }
 
 impl Progress {
-    /// Runs `work`, and shows its progress meanwhile: on a terminal in one line, else in a line now
-    /// and then.
+    /// Runs `work`, and shows its progress: in one line on a terminal, else in a line at intervals.
     pub(in crate::cli) fn show<T>(
         files: &[PathBuf],
         progress: &BatchProgress,

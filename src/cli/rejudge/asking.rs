@@ -1,4 +1,4 @@
-//! Second inquiry about what is selected.
+//! Second inquiries for the selected evaluations.
 
 use hashbrown::HashSet;
 
@@ -11,23 +11,23 @@ use spanscore_emit::record;
 use spanscore_engine::batch::JudgedGroup;
 use spanscore_evaluate::JudgeRequest;
 
-/// Consumer of answers: the earlier verdict, and the evaluation in its place.
+/// Callback for answers: the earlier verdict and its new evaluation.
 pub(super) type AnswerWatch<'a> = &'a mut dyn FnMut(&EarlierVerdict, &Evaluation);
 
-/// Result over all that was asked.
+/// Result of all second inquiries.
 #[derive(Default)]
 pub(super) struct Rejudged {
     /// Answered evaluations.
     pub(super) evaluations: Vec<Evaluation>,
     /// Evaluation ids of their earlier verdicts.
     pub(super) answered: HashSet<String>,
-    /// Evaluations that remain without an answer.
+    /// Evaluations still without an answer.
     pub(super) unanswered: usize,
     /// Cost of all, US dollars.
     pub(super) cost_usd: f64,
 }
 
-/// Consumer of judged groups, which asks again about those that are selected.
+/// Consumer of judged groups, which asks again about selected evaluations.
 pub(super) struct Rejudging<'a> {
     pub(super) selection: RejudgeSelection,
     judges: &'a CommandJudges,

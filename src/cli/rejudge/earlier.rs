@@ -1,5 +1,4 @@
-//! Earlier verdicts: records of evaluations from the collector or from `score`, and those of the
-//! store.
+//! Earlier verdicts: evaluation records from the collector or from `score`, and those in the store.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -13,12 +12,12 @@ use spanscore_base::model::{
 };
 use spanscore_base::value::{Value, json};
 
-/// Limit of earlier verdicts; further ones are counted, and left for another run.
+/// Limit on earlier verdicts; further ones are counted, and left for another run.
 pub(super) const EARLIER_MAX: usize = 1_000_000;
-/// Longest line, in bytes: a record with all of its content.
+/// Longest line, bytes: a record with all of its content.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Evaluator, trace, the span of a single call, and the clients that sent the trace.
+/// Evaluator, trace, span of a single call, and client group of the trace.
 pub(super) type EarlierKey = (String, TraceId, Option<SpanId>, ClientGroup);
 
 /// Earlier verdicts by evaluator and target, within a limit.
@@ -38,7 +37,7 @@ impl RejudgedBefore {
         Self { kept: BTreeMap::new(), left_out: 0, limit }
     }
 
-    /// Adds a verdict in place of an earlier one on the same target, within the limit.
+    /// Replaces the verdict on a target, within the limit.
     pub(super) fn insert(&mut self, key: EarlierKey, verdict: EarlierVerdict) {
         if self.kept.len() < self.limit || self.kept.contains_key(&key) {
             self.kept.insert(key, verdict);
@@ -69,7 +68,7 @@ pub(super) fn key_of(evaluation: &Evaluation) -> EarlierKey {
     (evaluator.name.clone(), target.trace_id, span_id, target.sender.group)
 }
 
-/// Returns true if a judge may still answer what has no verdict for this reason.
+/// Returns true if a judge may still answer: there is no verdict, for such a reason.
 pub(super) fn is_unanswered(verdict: GivenVerdict, reason: Option<&str>) -> bool {
     let is_trouble = |word: &str| Reason::UNANSWERED.iter().any(|reason| reason.as_str() == word);
     match verdict {
@@ -79,7 +78,7 @@ pub(super) fn is_unanswered(verdict: GivenVerdict, reason: Option<&str>) -> bool
     }
 }
 
-/// Adds the verdicts of files. Of several of one evaluator on one target the last counts.
+/// Adds the verdicts of files. The last of one evaluator on one target counts.
 pub(super) fn read(files: &[PathBuf], into: &mut RejudgedBefore) -> anyhow::Result<()> {
     for path in files {
         let name = path.display();
@@ -132,8 +131,8 @@ fn read_line(line: &str) -> Option<(EarlierKey, EarlierVerdict)> {
     Some((key, verdict))
 }
 
-/// Returns the place of a new evaluation: that of the earlier one if the evidence is the same, else
-/// a revision of it.
+/// Returns the place of a new evaluation: that of the earlier one for the same evidence, else a
+/// revision of it.
 pub(super) fn place_of(
     earlier: &EarlierVerdict,
     evaluation: &Evaluation,
@@ -145,7 +144,7 @@ pub(super) fn place_of(
     }
 }
 
-/// Reads the ids of answered letters; none if there is no file.
+/// Reads the ids of answered dead letters; empty without a file.
 pub(super) fn read_answered(path: &Path) -> anyhow::Result<HashSet<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
@@ -156,7 +155,7 @@ pub(super) fn read_answered(path: &Path) -> anyhow::Result<HashSet<String>> {
     }
 }
 
-/// Replaces the file of answered letters atomically.
+/// Replaces the file of answered dead letters atomically.
 pub(super) fn write_answered(path: &Path, ids: &[String]) -> anyhow::Result<()> {
     let failed = || format!("failed to write {}", path.display());
     let beside = path.with_extension("tmp");

@@ -1,4 +1,4 @@
-//! Evidence that is judged again: recordings, or the runs of the store.
+//! Evidence to judge again: recordings, or runs in the store.
 
 use std::path::PathBuf;
 
@@ -18,16 +18,16 @@ use spanscore_net::clock::now_ns;
 use spanscore_pipeline::recordings;
 use spanscore_store::query::{KnownVerdict, RestoredRun, StoreFilter, StoreReader};
 
-/// Runs of the store that are read at once.
+/// Stored runs read at once.
 const PAGE_RUNS: usize = 200;
-/// Most verdicts whose reason for not being judged is kept.
+/// Limit on verdicts whose reason for not being judged is remembered.
 const UNMET_MAX: usize = 100_000;
 
-/// Consumer of the evaluations and inquiries of each trace or session.
+/// Callback for the evaluations and inquiries of each trace or session.
 pub(super) type GroupVisit<'a> = &'a mut dyn FnMut(JudgedGroup) -> Result<(), CommandError>;
 
-/// Judges the files, and tells their problems unless they are told already; returns true if a part
-/// could not be read.
+/// Judges the files, and reports their problems the first time; returns true if a part could not be
+/// read.
 pub(super) fn judge_files(
     settings: BatchPlan<'_>,
     (files, is_told): (&[PathBuf], bool),
@@ -55,11 +55,11 @@ pub(super) fn judge_files(
     Ok(is_broken)
 }
 
-/// Runs of the store that fit a filter.
+/// Stored runs that match a filter.
 pub(super) struct StoredEvidence {
     reader: StoreReader,
     filter: StoreFilter,
-    /// Steps that each run may take.
+    /// Step limit of each run.
     steps: u64,
     now_ns: u64,
 }
@@ -116,7 +116,7 @@ impl StoredEvidence {
             let cannot = match run.trajectory(self.steps) {
                 Err(reason) => Some(reason),
                 Ok(mut trajectory) => {
-                    // Equal for the same run, in whatever order and how often it is judged.
+                    // Equal for the same run, in any order and at each judging.
                     let evidence =
                         Evidence::first(run.trace_id.0, Completion::EndOfInput, self.now_ns);
                     let evidence = Evidence { is_partial: true, ..evidence };
@@ -163,7 +163,7 @@ fn earlier(known: &KnownVerdict) -> EarlierVerdict {
         is_unanswered: is_unanswered(verdict, known.reason.as_deref()),
         version: known.version,
         revision: known.revision,
-        // What it revises is not needed: an evaluation of stored evidence is a revision of it.
+        // The revised id is not needed: an evaluation of stored evidence is a revision of it.
         revises: None,
     }
 }

@@ -5,7 +5,7 @@ use spanscore_base::model::{Evaluation, Memory};
 use spanscore_emit::Exporters;
 use tokio::runtime::Builder;
 
-/// Delivers evaluations to exporters, and waits until they have arrived.
+/// Delivers evaluations to exporters, and waits for their arrival.
 pub(super) fn export(
     settings: &[spanscore_emit::settings::ExporterSettings],
     memory: &Memory,

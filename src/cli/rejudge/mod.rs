@@ -1,5 +1,5 @@
-//! `spanscore rejudge`: asks judges again about evaluations without an answer, and about those that
-//! a change of their evaluator touches.
+//! `spanscore rejudge`: asks judges again about evaluations without an answer, and about those of a
+//! changed evaluator.
 
 mod asking;
 mod earlier;
@@ -26,9 +26,9 @@ use super::{CommandError, Exit, misused, output};
 use crate::config::ResolvedConfig;
 use spanscore_pipeline::UNANSWERED_FILE;
 
-/// File of answered letters, beside the letters.
+/// File of answered dead letters, beside the letters.
 const ANSWERED_FILE: &str = "dead_letters/judges.answered";
-/// Number of rotated files of letters.
+/// Number of rotated files of dead letters.
 const BACKUPS_MAX: u32 = 4;
 
 /// Asks judges again about what they did not answer, or about what a change touches
@@ -117,7 +117,7 @@ fn check(args: &RejudgeArgs, plan: &ResolvedConfig) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// Asks again about what judges did not answer.
+/// Asks again about unanswered evaluations.
 fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, CommandError> {
     let data_dir = plan.config.data_dir.clone().filter(|_| args.from.is_empty());
     let from = match &data_dir {
@@ -162,7 +162,7 @@ fn rejudge_unanswered(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, 
     Ok(exit(is_all && !answers.is_broken && *unanswered == 0 && missing == 0))
 }
 
-/// Tells of verdicts beyond the limit; returns true if there are none.
+/// Reports verdicts beyond the limit; returns true if there are none.
 fn tell_left_out(earlier: &RejudgedBefore) -> bool {
     let left_out = &earlier.left_out;
     if *left_out > 0 {
@@ -178,13 +178,13 @@ fn exit(is_whole: bool) -> Exit {
     if is_whole { Exit::Success } else { Exit::Failure }
 }
 
-/// Returns the files of letters, rotated ones first, oldest first.
+/// Returns the files of dead letters, rotated ones first, oldest first.
 fn kept_files(path: &std::path::Path) -> Vec<PathBuf> {
     let aside = (1..=BACKUPS_MAX).rev().map(|n| PathBuf::from(format!("{}.{n}", path.display())));
     aside.chain([path.to_owned()]).filter(|path| path.exists()).collect()
 }
 
-/// Asks again about what a change of its evaluator touches.
+/// Asks again about evaluations whose evaluator has changed.
 fn rejudge_changed(args: &RejudgeArgs, plan: ResolvedConfig) -> Result<Exit, CommandError> {
     let mut earlier = RejudgedBefore::new();
     if args.from.is_empty() {

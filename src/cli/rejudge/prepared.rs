@@ -1,4 +1,4 @@
-//! Evidence and evaluators of a command, ready to judge as often as needed.
+//! Evidence and evaluators of a command, which can be judged repeatedly.
 
 use std::path::PathBuf;
 
@@ -25,14 +25,14 @@ pub(super) struct PreparedRun {
     evaluators: Evaluators,
     files: Vec<PathBuf>,
     stored: Option<StoredEvidence>,
-    /// True once the files have been read, and their problems told.
+    /// True once the files have been read, and their problems reported.
     is_read: bool,
 }
 
-/// Answers, and what was not asked.
+/// Answers, and the verdicts without a new inquiry.
 pub(super) struct RejudgedEvidence {
     pub(super) rejudged: Rejudged,
-    /// Verdicts by evaluators that did not change.
+    /// Verdicts by unchanged evaluators.
     pub(super) unchanged: usize,
     /// Verdicts whose target was not judged again.
     pub(super) missing: Vec<MissingVerdict>,
@@ -61,8 +61,8 @@ impl PreparedRun {
         self.evaluators.evaluators()
     }
 
-    /// Judges the evidence; returns true if a part could not be read, and the reasons for runs of
-    /// the store that cannot be judged. The first time problems of files are told.
+    /// Judges the evidence; returns true if a part could not be read, and the reasons for stored
+    /// runs that cannot be judged. Problems of files are reported the first time.
     pub(super) fn judge(
         &mut self,
         visit: GroupVisit<'_>,
@@ -75,8 +75,8 @@ impl PreparedRun {
         Ok((judge_files(settings, (&self.files, is_told), visit)?, HashMap::new()))
     }
 
-    /// Judges the evidence and asks about what is selected; hands the answers to the exporters
-    /// where the arguments say so.
+    /// Judges the evidence and asks about selected evaluations; exports the answers if the
+    /// arguments require it.
     pub(super) fn ask(
         &mut self,
         (selection, judges): (RejudgeSelection, &CommandJudges),

@@ -1,4 +1,4 @@
-//! Report of `rejudge --changed`: the cost before anybody is asked, and the verdicts that change.
+//! Report of `rejudge --changed`: the cost before any inquiry, and the verdicts that change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,11 @@ use spanscore_base::model::Evaluation;
 use spanscore_engine::batch::JudgedGroup;
 use spanscore_evaluate::engine::run::Configured;
 
-/// Forecast of an inquiry about what a change touches.
+/// Cost forecast of the inquiries for changed evaluators.
 pub(super) struct ChangeForecast {
     selection: RejudgeSelection,
     touched: usize,
-    /// Names of the evaluators that are touched.
+    /// Names of the changed evaluators.
     evaluators: BTreeSet<String>,
     forecaster: CostForecaster,
     cost: CostForecast,
@@ -48,13 +48,13 @@ impl ChangeForecast {
         self.cost.add(self.forecaster.forecast(&asked));
     }
 
-    /// Returns the verdicts whose target was not among the evidence that it took.
+    /// Returns the verdicts whose target was not in the evidence taken.
     pub(super) fn missing(&mut self, evaluators: &[Configured]) -> Vec<MissingVerdict> {
         self.selection.missing(evaluators)
     }
 
-    /// Tells the forecast and the number of missing verdicts; returns false if nothing is to be
-    /// asked.
+    /// Reports the forecast and the number of missing verdicts; returns false if there is nothing
+    /// to ask.
     pub(super) fn tell(&self, budget_usd: Option<f64>, missing: usize) -> bool {
         if missing > 0 {
             output::note(format_args!(
@@ -103,7 +103,7 @@ impl ChangeReport {
         self.changes.add(verdict);
     }
 
-    /// Adds verdicts that could not be given again.
+    /// Adds verdicts that could not be repeated.
     pub(super) fn add_missing(
         &mut self,
         missing: &[MissingVerdict],
@@ -119,7 +119,7 @@ impl ChangeReport {
         self.tallies.entry(name.to_owned()).or_insert_with(|| EvaluatorTally::new(name))
     }
 
-    /// Prints the tables on standard error: standard output has the records.
+    /// Prints the tables on standard error, since standard output has the records.
     pub(super) fn tell(self) {
         let tallies: Vec<_> = self.tallies.into_values().collect();
         if !tallies.is_empty() {

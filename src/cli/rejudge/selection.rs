@@ -1,5 +1,5 @@
-//! Selection of what is asked again: evaluations that judges did not answer, and those by a version
-//! of the evaluator that the config has no more.
+//! Selection of evaluations to ask about again: unanswered ones, and those by a version of the
+//! evaluator that is no longer in the config.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use spanscore_engine::batch::JudgedGroup;
 use spanscore_evaluate::engine::run::{Against, Configured};
 use spanscore_evaluate::{AskedTarget, JudgeRequest};
 
-/// Evaluations of one trace or session that are asked again, each with its earlier verdict.
+/// Selected evaluations of one trace or session, each with its earlier verdict.
 #[derive(Default)]
 pub(super) struct SelectedGroup {
-    /// Those that need no judge on the evidence of today.
+    /// Evaluations that need no judge on the present evidence.
     pub(super) known: Vec<(EarlierVerdict, Evaluation)>,
-    /// Those that ask one.
+    /// Evaluations that need one.
     pub(super) asked: Vec<(EarlierVerdict, JudgeRequest)>,
 }
 
@@ -25,25 +25,25 @@ pub(super) struct SelectedGroup {
 pub(super) struct MissingVerdict {
     pub(super) key: EarlierKey,
     pub(super) reason: &'static str,
-    /// True if it may be by the evaluator that the config has.
+    /// True if the present version of the evaluator may have given it.
     pub(super) may_be_current: bool,
 }
 
-/// Earlier verdicts that were not met yet.
+/// Earlier verdicts that have not been matched.
 #[derive(Clone, Default)]
 pub(super) struct RejudgeSelection {
     earlier: BTreeMap<EarlierKey, EarlierVerdict>,
-    /// True if the evidence tells which clients sent it, which recordings do not.
+    /// True if the evidence names client groups, unlike recordings.
     tells_groups: bool,
-    /// Verdicts of several groups of clients on a trace that may be of any of them.
+    /// Verdicts of several client groups on a trace that may belong to any of them.
     ambiguous: BTreeSet<EarlierKey>,
-    /// Verdicts by the evaluators that the config has.
+    /// Verdicts by present versions of evaluators.
     pub(super) unchanged: usize,
 }
 
 impl RejudgeSelection {
-    /// Takes the verdicts of evaluators that ask a judge, for evidence that tells the groups of its
-    /// clients, or does not.
+    /// Creates the selection from verdicts of judging evaluators, for evidence with or without
+    /// client groups.
     pub(super) fn new(
         earlier: RejudgedBefore,
         evaluators: &[Configured],
@@ -53,7 +53,7 @@ impl RejudgeSelection {
         earlier.retain(|(name, _, span_id, _), _| {
             let of = evaluators.iter().find(|it| it.info.name == *name);
             let of = of.filter(|it| it.asks && !it.is_external());
-            // Judged kinds give rows of calls beside that of the trace, with which they come.
+            // Judged kinds also give rows for calls, which come with that of the trace.
             of.is_some_and(|it| (it.info.level == Level::Call) == span_id.is_some())
         });
         Self { earlier, tells_groups, ..Self::default() }
@@ -68,12 +68,13 @@ impl RejudgeSelection {
         self.earlier.values().map(|it| it.id.to_string()).collect()
     }
 
-    /// Leaves out the verdicts of these ids.
+    /// Removes the verdicts with these ids.
     pub(super) fn leave_out(&mut self, ids: &HashSet<String>) {
         self.earlier.retain(|_, it| !ids.contains(&it.id.to_string()));
     }
 
-    /// Returns what is asked again of a trace or session, in the place of its earlier verdicts.
+    /// Returns the evaluations of a trace or session to ask about again, in the places of their
+    /// earlier verdicts.
     pub(super) fn take(&mut self, group: JudgedGroup) -> SelectedGroup {
         let mut selected = SelectedGroup::default();
         for mut evaluation in group.evaluations {
@@ -104,7 +105,7 @@ impl RejudgeSelection {
         is_touched.then_some((earlier, key.3))
     }
 
-    /// Returns the key of the only earlier verdict that the evaluation can be a revision of.
+    /// Returns the key of the only earlier verdict that the evaluation may revise.
     fn key_met_by(&mut self, evaluation: &Evaluation) -> Option<EarlierKey> {
         let key = key_of(evaluation);
         if self.tells_groups {
@@ -121,8 +122,8 @@ impl RejudgeSelection {
         found.pop()
     }
 
-    /// Returns the verdicts whose target was not met; those of an evaluator that the config has in
-    /// that version are unchanged.
+    /// Returns the unmatched verdicts; those by a present version of an evaluator count as
+    /// unchanged.
     pub(super) fn missing(&mut self, evaluators: &[Configured]) -> Vec<MissingVerdict> {
         let earlier = std::mem::take(&mut self.earlier);
         let is_current = |name: &str, earlier: &EarlierVerdict| {
@@ -133,7 +134,7 @@ impl RejudgeSelection {
             .into_iter()
             .partition(|((name, ..), it)| !it.is_unanswered && is_current(name, it));
         self.unchanged += current.len();
-        // Their version has the criteria in it, too, and those are known with the trace alone.
+        // Their version includes the criteria, which are known only with the trace.
         let is_known = |name: &str| {
             let of = evaluators.iter().find(|it| it.info.name == name);
             of.is_none_or(|it| matches!(it.against, Against::Settings(_)))

@@ -1,4 +1,4 @@
-//! Child process of `run`: started, waited for, with our signals passed on.
+//! Child process of `run`: started, awaited, with our signals passed on.
 
 use std::ffi::OsString;
 use std::future::poll_fn;
@@ -19,13 +19,13 @@ const NOT_STARTED: u8 = 126;
 /// Offset of shells' exit codes for a command ended by a signal.
 const SIGNALLED: i32 = 128;
 
-/// Failure to start a command, with the exit code for it.
+/// Failure to start a command, with its exit code.
 pub(super) struct NotStarted {
     pub(super) exit: Exit,
     pub(super) error: std::io::Error,
 }
 
-/// Starts a command with our standard input and outputs.
+/// Starts a command with our standard streams.
 pub(super) fn start(command: &[OsString], changes: &[Change]) -> Result<Child, NotStarted> {
     let mut words = command.iter();
     let mut command = Command::new(words.next().map_or("".as_ref(), |it| it.as_os_str()));
@@ -87,7 +87,7 @@ impl PassedSignals {
 }
 
 fn pass(child: &Child, number: Number) {
-    // Ctrl-C and Ctrl-\ at a terminal reach the command anyway: it is in the foreground group.
+    // Ctrl-C and Ctrl-\ at a terminal reach the command anyway, which is in the foreground group.
     let is_typed = matches!(number, Number::INT | Number::QUIT) && std::io::stdin().is_terminal();
     if is_typed {
         return;

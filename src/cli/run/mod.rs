@@ -112,12 +112,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
     Ok(failure.unwrap_or(verdict))
 }
 
-/// Commands that a shell has and no file.
+/// Shell builtins without a program file.
 const SHELL_WORDS: [&str; 6] = ["cd", "source", ".", "export", "alias", "set"];
-/// Signs that a shell reads.
+/// Characters that only a shell interprets.
 const SHELL_SIGNS: [char; 6] = ['&', '|', ';', '<', '>', '$'];
 
-/// Returns the remedy for a first word that is no program.
+/// Returns the remedy for a first word that is not a program.
 fn not_started(name: &str) -> String {
     let program = match Path::new(name).extension().and_then(|ending| ending.to_str()) {
         Some("py") => "python ",
@@ -145,7 +145,7 @@ fn not_started(name: &str) -> String {
     }
 }
 
-/// Prints an explanation to standard error, beside the command's output and the scores.
+/// Prints an explanation to standard error, apart from the scores.
 fn told(explanation: &TraceExplanation) {
     output::note(explanation);
 }

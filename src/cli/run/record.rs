@@ -42,7 +42,7 @@ pub(in crate::cli) struct RecordArgs {
 
 pub(in crate::cli) fn run(args: &RecordArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
-    // The recording goes on without a reader of the output.
+    // The recording continues without a reader of the output.
     let show = |explanation: &TraceExplanation| drop(output::line(explanation));
     let watch = if args.explain { Some(explaining(&plan, show)?) } else { None };
     let runtime = started(Builder::new_multi_thread().worker_threads(2))?;
@@ -76,7 +76,8 @@ async fn record(
     Ok(())
 }
 
-/// Returns an observer that explains each request by itself; its traces may go on in the next.
+/// Returns an observer that explains each request separately; its traces may continue in the next
+/// one.
 pub(super) fn explaining(
     plan: &ResolvedConfig,
     show: fn(&TraceExplanation),

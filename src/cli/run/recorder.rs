@@ -13,7 +13,7 @@ use spanscore_receive::Receivers;
 use spanscore_receive::settings::ReceiversSettings;
 use spanscore_telemetry::Telemetry;
 
-/// Longest wait for requests under way when it stops.
+/// Longest wait for requests in flight at the stop.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
 /// Longest wait for connections to close.
 const CLOSE_TIME: Duration = Duration::from_millis(200);
@@ -24,12 +24,12 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(in crate::cli) struct Recorder {
     receivers: Receivers,
     recording: Arc<Recording>,
-    /// Metrics of the receivers, read by nobody; must live as long as they do.
+    /// Metrics of the receivers, which are not read; must live as long as they do.
     _telemetry: Telemetry,
 }
 
 impl Recorder {
-    /// Listens on the addresses of the settings; without settings on one free port, for both
+    /// Listens on the addresses of the settings, or without settings on one free port for both
     /// protocols.
     pub(in crate::cli) async fn start(
         path: &Path,
@@ -50,17 +50,17 @@ impl Recorder {
         Ok(Self { receivers, recording, _telemetry: telemetry })
     }
 
-    /// Returns the address of OTLP/gRPC, if it is served.
+    /// Returns the address of OTLP/gRPC, if served.
     pub(in crate::cli) fn grpc(&self) -> Option<SocketAddr> {
         self.receivers.grpc_address()
     }
 
-    /// Returns the address of OTLP/HTTP, if it is served.
+    /// Returns the address of OTLP/HTTP, if served.
     pub(in crate::cli) fn http(&self) -> Option<SocketAddr> {
         self.receivers.http_address()
     }
 
-    /// Waits until nothing has come for this long, counted from now.
+    /// Waits until no request has come for this long, counted from now.
     pub(in crate::cli) async fn quiet(&self, wait: Duration) {
         let mut since = Instant::now();
         while since.elapsed() < wait {

@@ -1,5 +1,5 @@
-//! Recording of requests to a file: one OTLP/JSON request a line, in order of arrival, as
-//! [`read_requests`](spanscore_recordings::read_requests) and the file receiver read them.
+//! Recording of requests to a file, one OTLP/JSON request per line in order of arrival, for
+//! [`read_requests`](spanscore_recordings::read_requests) and the file receiver.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -14,10 +14,10 @@ use crate::cli::send::typed::TypedRequest;
 use spanscore_base::otlp::Signal;
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
 
-/// Callback for each request that was recorded, with its signal; protobuf.
+/// Callback for each recorded request, with its signal; protobuf.
 pub(crate) type RecordingWatch = Box<dyn Fn(Signal, &[u8]) + Send + Sync>;
 
-/// Creates or truncates a file that only its owner may read: it quotes agents and tools. An
+/// Creates or truncates a file that only its owner may read, since it quotes agents and tools. An
 /// existing one keeps its permissions.
 ///
 /// # Errors
@@ -26,12 +26,12 @@ pub(crate) fn create_own(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Begin of every recording, white space left out.
+/// First bytes of every recording, without white space.
 const BEGIN: &[u8] = b"{\"resource";
-/// Bytes of a file in which that is looked for.
+/// Bytes of a file that are searched for them.
 const LOOKED_AT: u64 = 256;
 
-/// Refuses to replace a file that is no recording: a config, a program.
+/// Refuses to replace a file other than a recording: a config, a program.
 fn check_replaceable(path: &Path) -> io::Result<()> {
     let is_other = |file: File| {
         let mut begin = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) struct RecordingCounts {
     pub items: u64,
 }
 
-/// An intake that records traces and logs in a file. Metrics are accepted and not recorded: no
+/// Intake that records traces and logs in a file. Metrics are accepted but not recorded, since no
 /// evaluator reads them.
 pub(crate) struct Recording {
     path: PathBuf,
@@ -71,7 +71,8 @@ struct RecordingState {
 }
 
 impl Recording {
-    /// Creates or truncates the file, for its owner alone: it holds the prompts of agents.
+    /// Creates or truncates the file, readable only by its owner, since it holds the prompts of
+    /// agents.
     ///
     /// # Errors
     /// Those of the system.
@@ -86,15 +87,15 @@ impl Recording {
         Ok(Self { path: path.to_owned(), state: Mutex::new(state), watch })
     }
 
-    /// Returns the time of the last request; the start before the first.
+    /// Returns the time of the last request, or of the start.
     pub(crate) fn last(&self) -> Instant {
         self.state.lock().last
     }
 
-    /// Writes out the buffer.
+    /// Flushes the buffer.
     ///
     /// # Errors
-    /// The first of all writes, with the file's name.
+    /// The first error of any write, with the file's name.
     pub(crate) fn finish(&self) -> Result<RecordingCounts, String> {
         let mut state = self.state.lock();
         let flushed = state.file.flush().map_err(|error| error.to_string());
@@ -119,7 +120,7 @@ impl Recording {
         line.push(b'\n');
         let mut state = self.state.lock();
         state.last = Instant::now();
-        // Each request whole in the file, so that a reader beside it, or a kill, finds lines.
+        // Requests are written whole, so that a concurrent reader, or a kill, finds complete lines.
         let written = state.file.write_all(&line).and_then(|()| state.file.flush());
         if let Err(error) = written {
             state.error.get_or_insert(error.to_string());

@@ -1,8 +1,7 @@
 //! Environment variables that point an agent's instrumentation at a collector.
 //!
-//! Names and values are those of the OpenTelemetry specification ("SDK Environment Variables",
-//! "Protocol Exporter"). Destinations of telemetry are replaced; settings of its content stay as
-//! the user has set them.
+//! Names and values follow the OpenTelemetry specification ("SDK Environment Variables", "Protocol
+//! Exporter"). Destinations of telemetry are replaced; the user's settings for its content stay.
 
 use std::net::SocketAddr;
 
@@ -16,15 +15,15 @@ const SIGNAL_ENDPOINTS: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 ];
 
-/// Certificates for the destination that is replaced: an exporter would read them for nothing, and
-/// fail where they are not there.
+/// Certificates for the replaced destination: an exporter would read them needlessly, and fail if
+/// they are missing.
 const CERTIFICATES: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_CERTIFICATE",
     "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
     "OTEL_EXPORTER_OTLP_CLIENT_KEY",
 ];
 
-/// Endpoints that some instrumentations read first; set unless the user has set them.
+/// Endpoints that some instrumentations prefer; set unless the user has.
 const OTHER_ENDPOINTS: [&str; 2] = ["PHOENIX_COLLECTOR_ENDPOINT", "TRACELOOP_BASE_URL"];
 
 /// Defaults of variables that the user has not set.
@@ -77,7 +76,7 @@ fn is_not(value: &str, word: &str) -> bool {
     !value.trim().eq_ignore_ascii_case(word)
 }
 
-/// Adds OTLP to the exporters of traces; `None` if it is among them.
+/// Adds OTLP to the exporters of traces; `None` if already present.
 fn exporters(own: Option<&str>) -> Option<String> {
     let Some(own) = own else { return Some("otlp".to_owned()) };
     let mut all: Vec<&str> = own.split(',').map(str::trim).collect();

@@ -1,8 +1,8 @@
 //! Comparison of a run's scores with those of an earlier run.
 //!
 //! Scores are paired by evaluator and case; a trace's case holds for all its evaluators, whichever
-//! dataset names it. Without a case they are paired by trace, for the same recording judged again.
-//! Scores without a partner are left out and counted. If nothing pairs, the runs are compared as
+//! dataset names it. Without a case they are paired by trace, as for the same recording judged
+//! again. Unpaired scores are omitted and counted. Without any pair, the runs are compared as
 //! samples.
 
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use spanscore_base::model::GivenVerdict;
 use spanscore_base::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
 use spanscore_base::value::Value;
 
-/// Limit of subjects named one by one.
+/// Limit on subjects named one by one.
 pub(super) const NAMED_MAX: usize = 10;
 
-/// Scores of one evaluator for one subject, a case or a trace.
+/// Scores of one evaluator on one subject, a case or a trace.
 #[derive(Clone, Debug, Default)]
 struct SubjectScores {
     scores: Vec<f64>,
@@ -46,7 +46,7 @@ impl SubjectScores {
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunScores {
     by_evaluator: BTreeMap<String, BTreeMap<String, SubjectScores>>,
-    /// Rows of the current trace, held back as the last one may name the case of all.
+    /// Rows of the current trace, held back since the last one may name the case of all.
     waiting: Vec<ScoreRow>,
 }
 
@@ -60,14 +60,14 @@ impl RunScores {
         self.waiting.push(ScoreRow { details: Value::Null, words: String::new(), ..row });
     }
 
-    /// Adds the rows held back: call it after the last one.
+    /// Adds the rows held back; called after the last row.
     pub(super) fn finish(&mut self) {
         let case = self.waiting.iter().find_map(|row| row.case.clone());
         let mut runs: BTreeMap<(String, String), bool> = BTreeMap::new();
         for mut row in self.waiting.drain(..) {
             row.case = row.case.or_else(|| case.clone());
             let subjects = self.by_evaluator.entry(row.evaluator.clone()).or_default();
-            // Runs of a case count together, and so do the calls of one: their spans are new in
+            // Runs of a case count together, as do the calls of one run: their spans are new in
             // each run.
             let subject = row.case.clone().unwrap_or_else(|| row.subject());
             if let Some(case) = &row.case
@@ -86,7 +86,7 @@ impl RunScores {
         }
     }
 
-    /// Sums up the cases that were run more than once, by evaluator.
+    /// Summarises the cases with several runs, by evaluator.
     pub(super) fn repeated(&self) -> Vec<RepeatedRuns> {
         let evaluators = self.by_evaluator.iter();
         evaluators.filter_map(|(name, subjects)| repeated(name, subjects)).collect()
@@ -103,13 +103,13 @@ pub(super) struct ComparedEvaluator {
     pub(super) new: f64,
     pub(super) difference: MeanDifference,
     pub(super) evidence: ScoreEvidence,
-    /// Number of pairs; `None` if the runs were compared as samples.
+    /// Number of pairs; `None` for a comparison as samples.
     pub(super) pairs: Option<usize>,
-    /// Subjects with scores in one run only.
+    /// Subjects with scores in only one run.
     pub(super) unpaired: usize,
     /// Subjects that passed in the baseline and fail in this run.
     pub(super) broken: Vec<String>,
-    /// Cases that were run more than once, in the baseline and in this run.
+    /// Cases with several runs, in the baseline and in this run.
     pub(super) repeated: Option<(RepeatedRuns, RepeatedRuns)>,
 }
 
@@ -171,12 +171,12 @@ pub(super) fn named(all: impl ExactSizeIterator<Item = String>, most: usize) -> 
     all.take(most).collect::<Vec<_>>().join(", ") + &tail
 }
 
-/// Returns the words for what is not named.
+/// Formats the number of unnamed others.
 pub(super) fn and_more(count: usize) -> String {
     if count > 0 { format!(" and {count} more") } else { String::new() }
 }
 
-/// Pairs what both have.
+/// Pairs the entries of both.
 pub(super) fn both<'a, V>(
     old: &'a BTreeMap<String, V>,
     new: &'a BTreeMap<String, V>,

@@ -1,15 +1,15 @@
-//! Classes over all runs of a classifier: precision, recall and F-score, of each and as means.
+//! Metrics of a classifier over all runs: precision, recall and F-score, by class and as means.
 //!
-//! Counted from the details of `classification`, by the classes of its settings. Semantics are
-//! those of UiPath's package (`uipath` 2.14, `classification_dataset_evaluators.py`): an output
-//! that is none of the classes misses the expected one, the macro mean is over all classes, whether
-//! they came or not, and a quotient without a divisor is 0.
+//! Counted from the details of `classification`, by the classes of its settings. Semantics follow
+//! UiPath's package (`uipath` 2.14, `classification_dataset_evaluators.py`): an output of no class
+//! misses the expected one, the macro mean covers all classes, present or not, and a quotient with
+//! divisor 0 is 0.
 
 use spanscore_base::model::{Evaluation, Outcome};
 use spanscore_base::value::Value;
 use spanscore_evaluate::ClassifierClasses;
 
-/// Most classes that are told one by one, those with the lowest F-score.
+/// Limit on listed classes, those with the lowest F-score.
 const TOLD_MAX: usize = 20;
 
 /// Runs of one evaluator by class.
@@ -26,9 +26,9 @@ pub(super) struct ClassCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ClassRuns {
     hits: usize,
-    /// Runs that named it and should not have.
+    /// Runs that wrongly named it.
     wrong: usize,
-    /// Runs that should have named it and did not.
+    /// Runs that wrongly did not name it.
     missed: usize,
 }
 
@@ -54,7 +54,7 @@ impl ClassRuns {
 }
 
 impl ClassCounts {
-    /// Starts without any run.
+    /// Returns counts without runs.
     pub(super) fn new(told: ClassifierClasses) -> Self {
         let classes = told.names.into_iter().map(|class| (class, ClassRuns::default())).collect();
         Self { classes, f_value: told.f_value, runs: 0 }
@@ -86,8 +86,7 @@ impl ClassCounts {
         }
     }
 
-    /// Formats the figures: the means of several classes, then each class. Without a run there are
-    /// none.
+    /// Formats the figures: the means of several classes, then each class; empty without runs.
     pub(super) fn lines(&self, evaluator: &str) -> Vec<String> {
         if self.runs == 0 {
             return Vec::new();
@@ -140,7 +139,7 @@ mod tests {
         assert_eq!(counts.lines("c"), lines);
     }
 
-    /// Figures of `uipath` 2.14.44 for the same runs.
+    /// Compares with the figures of `uipath` 2.14.44 for the same runs.
     #[test]
     fn figures_are_those_of_the_package() {
         check(
@@ -149,7 +148,7 @@ mod tests {
             10,
             &["classes: c: `spam`: precision 0.750, recall 0.600, F1 0.667, 10 runs"],
         );
-        // One class never came, one output was none of them.
+        // One class never occurred, one output was of no class.
         check(
             2.0,
             &[("a", [2, 0, 1]), ("b", [1, 1, 1]), ("d", [0, 0, 0])],

@@ -1,4 +1,4 @@
-//! Gate of a CI run: decides from counts, comparison and silence.
+//! Gate of a CI run: decides from counts, comparison and missing judgements.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -98,7 +98,7 @@ pub(super) enum FailOn {
     Never,
 }
 
-/// Outcomes that mean that nothing was tested: standard error tells them in every format.
+/// Outcomes that mean that nothing was tested; reported on standard error in every format.
 const UNTESTED: [FailOn; 3] = [FailOn::Nothing, FailOn::Untested, FailOn::NothingScored];
 
 /// Least pass rate, of one evaluator or of each.
@@ -137,7 +137,7 @@ pub(in crate::cli) struct ScoreGate {
 /// Decision of the gate.
 #[derive(Debug, Default)]
 pub(super) struct GateVerdict {
-    /// Reasons for which it is shut; empty if it is open.
+    /// Reasons why it is shut; empty if open.
     pub(super) reasons: Vec<String>,
     /// Comparison with the baseline, by evaluator.
     pub(super) compared: Vec<ComparedEvaluator>,

@@ -1,4 +1,4 @@
-//! Collection of evaluations into rows; inquiries to judges are asked in batches of bounded size.
+//! Collection of evaluations into rows; judges are asked in batches of bounded size.
 
 use std::io;
 
@@ -25,7 +25,7 @@ pub(super) struct PreparedScores {
 }
 
 impl PreparedScores {
-    /// Writes all groups without inquiries, and counts them from `empty` on.
+    /// Writes all groups without inquiries, and counts them, starting from `empty`.
     pub(super) fn new(
         (spool, pages): ScoreSinks<'_>,
         empty: &Tallies,
@@ -48,12 +48,12 @@ impl PreparedScores {
     }
 }
 
-/// Rows, counts and waiting inquiries so far.
+/// Rows, counts and pending inquiries so far.
 pub(super) struct ScoreGathering<'s> {
     pub(super) places: Vec<RowPlace>,
     pub(super) heard: Heard,
     pub(super) tallies: Tallies,
-    /// Counts of nothing, from which all others begin.
+    /// Empty counts, the start of all others.
     empty: &'s Tallies,
     sinks: ScoreSinks<'s>,
     judges: CommandJudges,

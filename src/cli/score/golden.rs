@@ -1,4 +1,4 @@
-//! `--golden`: a config, or an eval set of the Agent Development Kit, for which one is made.
+//! `--golden`: a config, or an eval set of the Agent Development Kit, for which a config is made.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,14 +9,13 @@ use super::super::{CommandError, misused};
 use crate::config;
 use spanscore_base::value::{Value, json};
 
-/// File beside an eval set that names its metrics: `google/adk-python`,
-/// `evaluation/eval_config.py`.
+/// File beside an eval set with its metrics: `google/adk-python`, `evaluation/eval_config.py`.
 const CRITERIA_FILE: &str = "test_config.json";
-/// Metrics of an eval set that are judged without a model.
+/// Supported metrics of an eval set, which need no model.
 const METRICS: &str = "`tool_trajectory_avg_score` and `response_match_score`";
 
-/// Returns the options by which the runs are judged: the config of this file, or one that compares
-/// each run with the case of an eval set that has its words.
+/// Returns the config options of a file: that config itself, or for an eval set one that compares
+/// each run with the case of the same words.
 pub(super) fn config(args: &ConfigArgs, file: &Path) -> Result<ConfigArgs, CommandError> {
     let is_dataset = file.extension().is_some_and(|end| end == "jsonl" || end == "csv");
     if is_dataset {
@@ -28,7 +27,7 @@ pub(super) fn config(args: &ConfigArgs, file: &Path) -> Result<ConfigArgs, Comma
             config.display(),
         )));
     }
-    // What cannot be read, or is no JSON, is told with its place when it is read as a config.
+    // A file that is unreadable or not JSON is reported with its place when read as a config.
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let whole = json::parse(&text).ok();
     match &whole {
@@ -47,8 +46,8 @@ pub(super) fn config(args: &ConfigArgs, file: &Path) -> Result<ConfigArgs, Comma
     Ok(args.with_first(format!("evaluators={{{}}}", entries.join(", "))))
 }
 
-/// Returns the kinds and their settings for the metrics of an eval set: the tool calls alone unless
-/// the file beside it says more.
+/// Returns the kinds and their settings for the metrics of an eval set: only the tool calls unless
+/// the file beside it names others.
 fn metrics(set: &Path) -> Result<Vec<(&'static str, String)>, CommandError> {
     let file = set.with_file_name(CRITERIA_FILE);
     let refuse = |what: &str| {
@@ -92,12 +91,12 @@ fn metrics(set: &Path) -> Result<Vec<(&'static str, String)>, CommandError> {
     Ok(found)
 }
 
-/// Returns the comparison of an eval set that names no metric.
+/// Returns the comparison for an eval set without metrics.
 fn tool_calls() -> (&'static str, String) {
     ("tool_trajectory", "match_mode: exact".to_owned())
 }
 
-/// Returns the threshold that a criterion is, or has.
+/// Returns the threshold in a criterion, as a number or a field.
 fn threshold(criterion: &Value<'_>) -> Result<String, String> {
     let number = criterion.as_number().or_else(|| criterion.get("threshold")?.as_number());
     let number = number.filter(|number| (0.0..=1.0).contains(&number.as_f64()));
@@ -105,7 +104,7 @@ fn threshold(criterion: &Value<'_>) -> Result<String, String> {
     Ok(format!("threshold: {number}"))
 }
 
-/// Returns the comparison of tool calls that a criterion asks for.
+/// Returns the comparison of tool calls in a criterion.
 fn calls(criterion: &Value<'_>) -> Result<String, String> {
     let setting = |snake, camel| criterion.get(snake).or_else(|| criterion.get(camel));
     let written = setting("match_type", "matchType").unwrap_or(&Value::Null).to_string();
@@ -121,7 +120,7 @@ fn calls(criterion: &Value<'_>) -> Result<String, String> {
     Ok(format!("match_mode: {mode}{matcher}"))
 }
 
-/// Returns true for a key that begins a section of a config.
+/// Returns true for the key of a config section.
 fn is_section(key: &str) -> bool {
     key == "evaluators" || config::schema()["properties"].get(key).is_some()
 }

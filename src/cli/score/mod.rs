@@ -104,7 +104,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
     judge(plan, &files, &gate.prepare()?, &args.replies)
 }
 
-/// Checks that the pages of `--open` can be shown, before anything runs.
+/// Checks before the work that the pages of `--open` can be shown.
 pub(super) fn check_open(plan: &ResolvedConfig, gate: &ScoreGate) -> Result<(), CommandError> {
     if gate.args.open { ScorePages::store_settings(plan).map(drop) } else { Ok(()) }
 }
@@ -161,8 +161,8 @@ pub(super) fn judge(
     Ok(exit)
 }
 
-/// Prints the scores until the command was stopped: they are no verdict of the gate, and nothing is
-/// said to be missing.
+/// Prints the scores of a stopped command: they are no verdict of the gate, and nothing is reported
+/// as missing.
 fn print_so_far(
     gate: &ScoreGate,
     rows: &ScoreRows,

@@ -1,4 +1,4 @@
-//! Pages of judged runs (`--open`), for as long as somebody looks at them.
+//! Pages of judged runs (`--open`), served while the user views them.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::CommandExt;
@@ -24,13 +24,13 @@ use spanscore_net::clock::now_ns;
 use spanscore_pipeline::{PagesSettings, StorePages};
 use spanscore_store::{Judgement, Store, StoreCount, StoreSettings, StoreState, TrajectoryRecord};
 
-/// Longest wait for room in the store's queue, of all runs together: a disk may be slow.
+/// Longest wait for space in the store's queue, over all runs: a disk may be slow.
 const ROOM_TIME: Duration = Duration::from_secs(60);
-/// Polling interval of that room, and of what is written.
+/// Polling interval of that space, and of pending writes.
 const LOOK: Duration = Duration::from_millis(2);
-/// Longest wait until the runs are written, before the browser opens.
+/// Longest wait for the runs to be written, before the browser opens.
 const WRITTEN_TIME: Duration = Duration::from_secs(30);
-/// File that leads a browser to the pages, beside the store.
+/// File that redirects a browser to the pages, beside the store.
 const REDIRECT_FILE: &str = "open.html";
 /// Programs that open a file in the user's browser, without `BROWSER`.
 const OPENERS: [&str; 1] = [if cfg!(target_os = "macos") { "open" } else { "xdg-open" }];
@@ -39,15 +39,15 @@ const OPENERS: [&str; 1] = [if cfg!(target_os = "macos") { "open" } else { "xdg-
 pub(super) struct ScorePages {
     pages: StorePages,
     runtime: Runtime,
-    /// Taken from the start on, so that none between judging and waiting is lost.
+    /// Registered at the start, so that no signal between judging and waiting is lost.
     signals: StopSignals,
-    /// Milliseconds that runs have waited for room.
+    /// Milliseconds that runs have waited for space.
     waited_ms: AtomicU64,
 }
 
 impl ScorePages {
-    /// Returns the settings of the store that the pages show. Its file is temporary, so the path of
-    /// the config does not count.
+    /// Returns the settings of the store for the pages. Its file is temporary, so the path in the
+    /// config is ignored.
     pub(super) fn store_settings(plan: &ResolvedConfig) -> Result<StoreSettings, CommandError> {
         let text = "--open shows runs in a store, which the config turns off: without `store: \
                     false` they are in a temporary file until the command ends";
@@ -71,12 +71,12 @@ impl ScorePages {
         Ok(Self { pages, runtime, signals, waited_ms: AtomicU64::new(0) })
     }
 
-    /// Returns the facts of traces that are stored.
+    /// Returns the facts of traces to store.
     pub(super) fn facts(&self) -> Facts {
         self.pages.store().facts()
     }
 
-    /// Stores a judged run; waits while the store has no room but makes some, until the command is
+    /// Stores a judged run; waits while the store is full but makes progress, until the command is
     /// stopped.
     pub(super) fn keep(&self, run: &WatchedRun<'_, '_>, stop: &CancellationToken) {
         let store = self.pages.store();
@@ -107,19 +107,19 @@ impl ScorePages {
         self.pages.store().evaluations(evaluations.into());
     }
 
-    /// Opens the browser, and waits for SIGINT, SIGTERM or SIGHUP. Without a run it does nothing.
+    /// Opens the browser, and waits for SIGINT, SIGTERM or SIGHUP. Does nothing without a run.
     pub(super) fn show(mut self) -> Result<(), CommandError> {
         let Self { pages, runtime, signals, .. } = &mut self;
         runtime.block_on(shown(pages, signals))
     }
 }
 
-/// Returns true if what waits for the store will be written.
+/// Returns true if the pending data of the store will be written.
 fn is_writing(store: &Store) -> bool {
     matches!(store.view().state(), StoreState::Opening | StoreState::Working)
 }
 
-/// Shows the runs until a signal that ends a command.
+/// Serves the runs until a signal that ends a command.
 async fn shown(pages: &StorePages, signals: &mut StopSignals) -> Result<(), CommandError> {
     let mut hangup = signal(SignalKind::hangup()).context("cannot take signals")?;
     let mut stopped = pin!(async {
@@ -148,7 +148,7 @@ async fn written(store: &Store) {
     }
 }
 
-/// Opens the browser, and tells the place of the pages; returns false without a run.
+/// Opens the browser, and prints the address of the pages; returns false without a run.
 fn announce(pages: &StorePages) -> Result<bool, CommandError> {
     let count = |it| pages.store().view().counters().get(it);
     let missing = count(StoreCount::ShedTrajectories);
@@ -167,15 +167,15 @@ fn announce(pages: &StorePages) -> Result<bool, CommandError> {
     let folder = pages.store().view().path().parent().unwrap_or(Path::new("."));
     let browser = redirect(folder, &link).map(|file| open(&file));
     let is_open = browser.is_ok_and(|child| child.is_some());
-    // What is no terminal is kept, and read by others.
+    // Output other than to a terminal is stored, and read by others.
     let shown = if io::stderr().is_terminal() { link.as_str() } else { access.url() };
     let words = if is_open { "Ctrl-C ends them" } else { "no browser opened; Ctrl-C ends them" };
     output::note(format_args!("pages: {shown} ({words})"));
     Ok(true)
 }
 
-/// Writes a page that leads to a link. A link holds a code that logs in, and other users see the
-/// arguments of programs, not the files of this one.
+/// Writes a page that redirects to a link. The link has a login code, and other users see arguments
+/// of programs, but not the content of this file.
 fn redirect(folder: &Path, link: &str) -> io::Result<PathBuf> {
     let path = folder.join(REDIRECT_FILE);
     let page = format!(
@@ -187,8 +187,8 @@ fn redirect(folder: &Path, link: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Opens a file in the user's browser; `None` if no program does. It has a process group of its
-/// own: the Ctrl-C that ends the pages is not for the browser.
+/// Opens a file in the user's browser; `None` if no program does. It has its own process group, so
+/// that the Ctrl-C for the pages does not reach the browser.
 fn open(file: &Path) -> Option<Child> {
     let chosen = std::env::var("BROWSER").unwrap_or_default();
     let chosen = chosen.split(':').filter(|it| !it.is_empty());

@@ -1,9 +1,9 @@
-//! Repeated runs of a case: pass^k, pass@k with their intervals, and the flaky cases.
+//! Repeated runs of a case: pass^k and pass@k with intervals, and flaky cases.
 //!
-//! Of a case with `n` runs, `c` of which passed, pass^k estimates without bias that `k` further
-//! runs all pass, C(c,k)/C(n,k), and pass@k that at least one does, 1 - C(n-c,k)/C(n,k). An
-//! evaluator's figure is the mean over its cases. The interval is Student's over the cases; of a
-//! single case Wilson's of its pass rate, taken to `k` runs.
+//! For a case with `n` runs, `c` of which passed, C(c,k)/C(n,k) is the unbiased estimate of pass^k,
+//! that `k` further runs all pass; 1 - C(n-c,k)/C(n,k) that of pass@k, that at least one does. An
+//! evaluator's figure is the mean over its cases. The interval is Student's over the cases; for a
+//! single case Wilson's of its pass rate, raised to `k` runs.
 
 use super::baseline::listed;
 use spanscore_base::statistics::{MeanDifference, Share};
@@ -21,7 +21,7 @@ pub(super) struct RepeatedRuns {
     pub(super) evaluator: String,
     /// Number of cases with at least two runs.
     pub(super) cases: usize,
-    /// Runs of the case with the fewest, to which the figures hold.
+    /// Runs of the case with the fewest, the `k` of the figures.
     pub(super) k: usize,
     /// pass^k.
     pub(super) all: PassEstimate,
@@ -31,7 +31,7 @@ pub(super) struct RepeatedRuns {
     pub(super) flaky: Vec<String>,
 }
 
-/// Share with its 95 % interval, where there is one.
+/// Share with its 95 % interval, if any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PassEstimate {
     pub(super) mean: f64,
@@ -54,13 +54,13 @@ impl CaseRuns {
     }
 }
 
-/// Returns the chance that `k` of `count`, drawn at once, are all among `hits` of them.
+/// Returns the probability that `k` drawn of `count` are all among `hits` of them.
 fn chance(hits: usize, count: usize, k: usize) -> f64 {
     (0..k).map(|at| hits.saturating_sub(at) as f64 / (count - at) as f64).product()
 }
 
 impl RepeatedRuns {
-    /// Sums the cases of an evaluator up; `None` where none was run twice.
+    /// Summarises the cases of an evaluator; `None` if none was run twice.
     pub(super) fn of<'c>(
         evaluator: &str,
         cases: impl Iterator<Item = (&'c str, CaseRuns)>,
@@ -86,7 +86,7 @@ impl RepeatedRuns {
         Some(found)
     }
 
-    /// Takes the intervals of the only case.
+    /// Sets the intervals from the only case.
     fn take_interval(&mut self, case: CaseRuns) {
         let share = Share { hits: case.passed as f64, count: case.runs as f64 };
         let k = i32::try_from(self.k).unwrap_or(i32::MAX);
@@ -96,7 +96,7 @@ impl RepeatedRuns {
         self.any.interval = interval.map(|(low, high)| (any(low), any(high)));
     }
 
-    /// Formats the change from these runs to later ones, each with its own number of runs.
+    /// Formats the change from these runs to later ones, each with its number of runs.
     pub(super) fn change_to(&self, new: &Self) -> String {
         let figure = |it: &Self| format!("pass^{} {:.3}", it.k, it.all.mean);
         format!("{} -> {}", figure(self), figure(new))

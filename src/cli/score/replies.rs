@@ -1,4 +1,4 @@
-//! Judges and external evaluators of a command; judges within budgets that hold for all of it.
+//! Judges and external evaluators of a command, with its budgets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use spanscore_ask::judge::{CostForecaster, JudgeParts, JudgeSettings, ReplyRecor
 use spanscore_base::model::Evaluation;
 use spanscore_evaluate::{AskedTarget, JudgeRequest};
 
-/// Limit of inquiries held before judges are asked, bytes.
+/// Limit on inquiries held before judges are asked, bytes.
 pub(in crate::cli) const INQUIRIES_BYTES_MAX: usize = 64 << 20;
 
 /// Options for recording and replay of judges' replies.
@@ -36,15 +36,15 @@ impl RepliesArgs {
     }
 }
 
-/// Judges of a command. They may be asked more than once: spending carries over.
+/// Judges of a command. Spending carries over between calls.
 pub(in crate::cli) struct CommandJudges {
     judges: BTreeMap<String, JudgeSettings>,
     recording: Option<ReplyRecording>,
-    /// Budget of all together, US dollars.
+    /// Budget of all judges together, US dollars.
     budget_usd: Option<f64>,
     /// Folder of the spending file, created at the first inquiry.
     folder: std::sync::OnceLock<TempDir>,
-    /// End of the wait for answers.
+    /// Cancelled at the end of the wait for answers.
     stop: CancellationToken,
 }
 
@@ -59,18 +59,18 @@ impl CommandJudges {
         Self { judges, recording, budget_usd: None, folder: std::sync::OnceLock::new(), stop }
     }
 
-    /// Returns the same judges, asked until `stop` is cancelled: what is not answered by then has
+    /// Returns the same judges, asked until `stop` is cancelled; inquiries unanswered by then have
     /// no evaluations.
     pub(in crate::cli) fn until(self, stop: CancellationToken) -> Self {
         Self { stop, ..self }
     }
 
-    /// Returns the same judges, which may spend so many US dollars together.
+    /// Returns the same judges with this common budget, US dollars.
     pub(in crate::cli) fn within(self, budget_usd: Option<f64>) -> Self {
         Self { budget_usd, ..self }
     }
 
-    /// Returns the forecaster of what these judges cost.
+    /// Returns the cost forecaster of these judges.
     pub(in crate::cli) fn forecaster(&self) -> CostForecaster {
         CostForecaster::new(&self.judges)
     }
@@ -78,7 +78,7 @@ impl CommandJudges {
     /// Asks judges; returns the evaluations of each inquiry, in order. Blocks.
     ///
     /// # Errors
-    /// No judge can be asked.
+    /// Judges that cannot be asked at all.
     pub(in crate::cli) fn ask(
         &self,
         asked: Vec<JudgeRequest>,
@@ -105,7 +105,7 @@ impl CommandJudges {
     /// Blocks.
     ///
     /// # Errors
-    /// No judge can be asked.
+    /// Judges that cannot be asked at all.
     pub(in crate::cli) fn ask_all(
         &self,
         asked: Vec<AskedTarget>,

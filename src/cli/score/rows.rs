@@ -1,4 +1,4 @@
-//! Rows of evaluations: the parts of a record that report formats and a baseline read.
+//! Rows of evaluations: the parts of a record that report formats and a baseline use.
 
 mod name;
 
@@ -20,7 +20,7 @@ use spanscore_engine::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::cli) struct ScoreRow {
     pub(in crate::cli) id: String,
-    /// Identity of the evaluation that it replaces.
+    /// Id of the evaluation that it replaces.
     pub(in crate::cli) revises: Option<String>,
     pub(in crate::cli) trace_id: String,
     pub(in crate::cli) span_id: Option<String>,
@@ -38,13 +38,13 @@ pub(in crate::cli) struct ScoreRow {
     pub(in crate::cli) score: Option<f64>,
     pub(in crate::cli) label: Option<String>,
     pub(in crate::cli) threshold: f64,
-    /// Explanation; without a score behind the reason or the error.
+    /// Explanation; without a score after the reason or error.
     pub(in crate::cli) words: String,
     pub(in crate::cli) details: Value<'static>,
 }
 
 impl ScoreRow {
-    /// Parses a record; `None` if the line is none.
+    /// Parses a record; `None` if the line is not one.
     pub(in crate::cli) fn read(line: &str) -> Option<Self> {
         let record = json::parse(line).ok()?;
         let text = |key: &str| record.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -100,10 +100,10 @@ impl ScoreRow {
     }
 }
 
-/// Size of a block of records that are written and read at once, bytes.
+/// Size of a block of records that is written and read at once, bytes.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Bit set of verdicts: those searched for, or those among the records of a trace.
+/// Bit set of verdicts: the wanted ones, or those among the records of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct VerdictSet(u8);
 
@@ -143,7 +143,7 @@ impl RowSpool {
         Self { spool: Mutex::new(Spool::new(MEMORY_BYTES_MAX)), evaluators }
     }
 
-    /// Writes the records of some traces or sessions next to each other.
+    /// Writes the records of some traces or sessions contiguously.
     pub(super) fn write<'e>(
         &self,
         groups: impl Iterator<Item = (BatchOrder, &'e [Evaluation])>,
@@ -172,7 +172,7 @@ impl RowSpool {
         Ok(places)
     }
 
-    /// Writes a block, and turns positions within it into positions in the spool.
+    /// Writes a block, and converts positions within it to positions in the spool.
     fn push(&self, text: &mut String, places: &mut [RowPlace]) -> io::Result<()> {
         let mut spool = self.spool.lock();
         let start = spool.push(text.as_bytes())?.offset;
@@ -181,7 +181,7 @@ impl RowSpool {
         Ok(())
     }
 
-    /// Ends the writing; returns all rows in their order.
+    /// Ends the writing; returns all rows in order.
     pub(super) fn finish(self, mut places: Vec<RowPlace>) -> io::Result<ScoreRows> {
         let mut spool = self.spool.into_inner();
         spool.finish()?;
@@ -192,7 +192,7 @@ impl RowSpool {
     }
 }
 
-/// All rows, in their order.
+/// All rows, in order.
 pub(super) struct ScoreRows {
     spool: Spool,
     places: Vec<RowPlace>,
@@ -204,7 +204,7 @@ impl ScoreRows {
         self.places.iter().any(|row| row.name.is_again())
     }
 
-    /// Visits the lines of all records, those of one trace or session together.
+    /// Visits the lines of all records, grouped by trace or session.
     pub(super) fn lines(
         &self,
         visit: impl FnMut(&str) -> anyhow::Result<()>,
@@ -212,8 +212,8 @@ impl ScoreRows {
         self.blocks(VerdictSet::ALL, visit)
     }
 
-    /// Visits the lines of traces and sessions with a wanted verdict, in blocks; reads only blocks
-    /// that have one.
+    /// Visits the lines of traces and sessions with a wanted verdict, reading only blocks that
+    /// contain one.
     fn blocks(
         &self,
         wanted: VerdictSet,
@@ -257,7 +257,7 @@ impl ScoreRows {
         self.lines(|lines| lines.lines().filter_map(ScoreRow::read).try_for_each(&mut visit))
     }
 
-    /// Visits the rows with such a verdict.
+    /// Visits the rows with these verdicts.
     pub(super) fn of_verdict(
         &self,
         wanted: VerdictSet,
@@ -270,7 +270,7 @@ impl ScoreRows {
         })
     }
 
-    /// Visits the rows of one evaluator; lines of others are skipped unparsed.
+    /// Visits the rows of one evaluator, skipping lines of others unparsed.
     pub(super) fn of_evaluator(
         &self,
         name: &str,
@@ -286,7 +286,7 @@ impl ScoreRows {
     }
 }
 
-/// Longest line of a baseline, in bytes: one record, with long details.
+/// Longest line of a baseline, bytes: one record with long details.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// Visits the rows of a file written by `--format jsonl`.

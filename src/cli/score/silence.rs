@@ -1,5 +1,5 @@
-//! Report of traces, evaluators and cases without a judgement, with reasons: silence would look
-//! like success.
+//! Report of traces, evaluators and cases without a judgement, with reasons: without it, missing
+//! results would look like success.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use spanscore_engine::batch::BatchCounts;
 use spanscore_evaluate::engine::run::{Against, Configured, Evaluators};
 use spanscore_evaluate::kind;
 
-/// Limit of cases and traces named one by one.
+/// Limit on cases and traces named one by one.
 const NAMED_MAX: usize = 5;
 
-/// Evaluators and cases that were heard of, collected from evaluations.
+/// Evaluators and cases that occur in evaluations.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Heard {
     /// Evaluators with an answer.
     names: HashSet<String>,
-    /// Addresses of the `EvaluatorInfo` of evaluations, one for each case: cases with the same
-    /// criteria differ in nothing else.
+    /// Addresses of the evaluations' `EvaluatorInfo`, one per case: cases with equal criteria
+    /// differ in nothing else.
     asked: HashSet<usize>,
     /// Traces without an expectation, by evaluator.
     unexpected: HashMap<String, UnexpectedTraces>,
 }
 
-/// Traces of which an evaluator expects nothing.
+/// Traces for which an evaluator has no expectation.
 #[derive(Debug, Default)]
 struct UnexpectedTraces {
     count: usize,
     /// The first few.
     ids: Vec<TraceId>,
-    /// The reason given for one of them.
+    /// Reason of one of them.
     why: String,
 }
 
@@ -77,7 +77,7 @@ impl Heard {
 }
 
 impl UnexpectedTraces {
-    /// Keeps the least of the reasons, so that threads do not decide which one is told.
+    /// Keeps the least of the reasons, so that the choice does not depend on threads.
     fn note(&mut self, why: &str) {
         if !why.is_empty() && (self.why.is_empty() || why < self.why.as_str()) {
             self.why = why.to_owned();
@@ -100,15 +100,15 @@ pub(in crate::cli) struct Silence {
     pub evaluators: Vec<String>,
     /// Datasets with cases that no trace named.
     pub cases: Vec<String>,
-    /// Evaluators with traces that no case of their dataset is about.
+    /// Evaluators with traces that match no case of their dataset.
     pub unexpected: Vec<String>,
     /// Traces without an agent.
     pub traces: Vec<String>,
-    /// Reasons why what the config expects was not tested.
+    /// Reasons why expectations of the config were not tested.
     pub(super) untested: Vec<String>,
-    /// Remark that there are evaluations and none is a score.
+    /// Remark that there are evaluations but no scores.
     pub(super) unscored: Option<String>,
-    /// True if there is no trace at all, which explains evaluators without an answer.
+    /// True without any trace, which explains evaluators without an answer.
     pub is_without_traces: bool,
 }
 
@@ -135,8 +135,7 @@ impl Silence {
         silence
     }
 
-    /// Adds what was not tested: expectations without a score, datasets of which no trace names a
-    /// case.
+    /// Adds untested parts: expectations without a score, datasets without a named case.
     pub(super) fn add_untested(
         &mut self,
         evaluators: &Evaluators,
@@ -179,13 +178,14 @@ impl Silence {
     }
 }
 
-/// Returns true if an evaluator compares with something that the config or a dataset expects.
+/// Returns true if an evaluator has expectations from the config or a dataset.
 fn expects(configured: &Configured) -> bool {
     matches!(configured.against, Against::Expectations(_))
         || kind(configured.info.kind).is_some_and(|kind| kind.needs_criteria)
 }
 
-/// Returns true if no trace named any case of an evaluator's dataset, though its `when` chose some.
+/// Returns true if no trace named a case of an evaluator's dataset, though its `when` selected
+/// some.
 fn names_no_case(configured: &Configured, heard: &Heard) -> bool {
     let Against::Expectations(expectations) = &configured.against else { return false };
     if configured.when.is_some() && !heard.names.contains(&configured.info.name) {
@@ -195,7 +195,7 @@ fn names_no_case(configured: &Configured, heard: &Heard) -> bool {
     cases.peek().is_some() && !cases.any(|(_, info)| heard.is_asked(info))
 }
 
-/// Explains the silence of an evaluator.
+/// Explains the missing answers of an evaluator.
 fn reason(configured: &Configured, traces: usize, errors: usize) -> String {
     let of = match traces {
         0 => return "no trace holds an agent".to_owned(),

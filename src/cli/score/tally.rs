@@ -1,6 +1,6 @@
 //! Counts of evaluations, over all and by evaluator.
 //!
-//! They arrive in the order in which threads end their work, so nothing here depends on an order.
+//! Evaluations arrive in the order in which threads finish, so nothing here depends on it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::classes::ClassCounts;
 use spanscore_base::model::{Evaluation, GivenVerdict};
 use spanscore_evaluate::engine::run::Configured;
 
-/// Units of a score in sums: a sum of integers is the same in any order, one of floats is not.
+/// Units of a score in sums: a sum of integers does not depend on the order, unlike one of floats.
 const PARTS: f64 = (1_u64 << 60) as f64;
 
 /// Counted part of an evaluation.
@@ -16,7 +16,7 @@ const PARTS: f64 = (1_u64 << 60) as f64;
 pub(super) struct Tallied {
     pub(super) verdict: GivenVerdict,
     pub(super) score: Option<f64>,
-    /// True if its trace certainly lacked something.
+    /// True if its trace certainly has gaps.
     pub(super) is_partial: bool,
     /// Duration of the run.
     pub(super) duration_ns: u64,
@@ -39,7 +39,7 @@ pub(super) struct OutcomeTally {
     pub(super) fail: usize,
     pub(super) not_evaluable: usize,
     pub(super) failed: usize,
-    /// Evaluations of any outcome whose trace certainly lacked something.
+    /// Evaluations of any outcome whose trace certainly has gaps.
     pub(super) partial: usize,
     /// Sum of the scores, in [`PARTS`].
     sum: i128,
@@ -70,7 +70,7 @@ impl OutcomeTally {
         self.duration_ns += other.duration_ns;
     }
 
-    /// Returns the sum of the durations of the judged runs, in seconds.
+    /// Returns the total duration of the judged runs, seconds.
     pub(super) fn seconds(self) -> f64 {
         self.duration_ns as f64 / 1e9
     }
@@ -83,17 +83,17 @@ impl OutcomeTally {
         self.pass + self.fail
     }
 
-    /// Returns true if anything was scored, or broke.
+    /// Returns true if there is a score or a failure.
     pub(super) fn is_answered(self) -> bool {
         self.scored() + self.failed > 0
     }
 
-    /// Returns the mean score, if there is any.
+    /// Returns the mean score, if any.
     pub(super) fn mean(self) -> Option<f64> {
         (self.scored() > 0).then(|| self.sum as f64 / PARTS / self.scored() as f64)
     }
 
-    /// Returns the share of passes among scored and failed evaluations, if there is any.
+    /// Returns the share of passes among scored and failed evaluations, if any.
     pub(super) fn pass_rate(self) -> Option<f64> {
         let all = self.scored() + self.failed;
         (all > 0).then(|| self.pass as f64 / all as f64)
@@ -124,12 +124,12 @@ impl OutcomeTally {
 pub(super) struct Tallies {
     pub(super) all: OutcomeTally,
     pub(super) by_evaluator: Vec<(String, OutcomeTally)>,
-    /// Classes of the runs, by evaluator that tells them.
+    /// Classes of the runs, by classifying evaluator.
     pub(super) classes: BTreeMap<String, ClassCounts>,
 }
 
 impl Tallies {
-    /// Starts with empty counts of these evaluators.
+    /// Returns empty counts for these evaluators.
     pub(super) fn new(evaluators: &[Configured]) -> Self {
         let mut empty = Self::default();
         for configured in evaluators {

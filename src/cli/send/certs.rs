@@ -90,8 +90,8 @@ pub(in crate::cli) fn run(args: &CertsArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Puts a new file, which only its owner may read, in the place of whatever is at the path: one
-/// that was there keeps its permissions when it is written to, and a link leads elsewhere.
+/// Replaces a file by one that only its owner may read. An existing file would keep its
+/// permissions, and a link would lead elsewhere.
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     let mut file = NamedTempFile::new_in(folder)?;
     file.write_all(text.as_bytes())?;
@@ -114,7 +114,7 @@ fn server_name(host: &str) -> Result<SanType, CommandError> {
     })
 }
 
-/// Returns parameters that are valid from an hour ago, for clocks that are behind.
+/// Returns parameters valid from an hour ago, for clocks that are behind.
 fn valid_for(days: u16) -> Result<CertificateParams, CommandError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = date_time_ymd(1970, 1, 1) + now.context("the clock stands before 1970")?;
@@ -141,7 +141,7 @@ fn issue(
     Ok(Issued { cert: cert.pem(), key: key.serialize_pem() })
 }
 
-/// Shows the settings that use the files.
+/// Prints the settings that use the files.
 fn tell(folder: &Path, days: u16) {
     let folder = visible::line(folder.display()).to_string();
     output::note(format_args!(

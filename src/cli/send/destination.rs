@@ -1,8 +1,8 @@
-//! Destination of `send`: encodes requests, sends them, retries where that may help.
+//! Destination of `send`: encodes and sends requests, with retries.
 //!
 //! A refusal that OTLP calls retryable is tried up to [`TRIES_MAX`] times, after the delay that the
-//! collector names, or a back-off that doubles. Exporters retry for minutes; a person at a terminal
-//! wants to know soon, above all when nobody listens.
+//! collector requests, or a doubling back-off. Exporters retry for minutes; a person at a terminal
+//! wants an answer soon, especially if no collector is listening.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use spanscore_base::otlp::Signal;
 use spanscore_net::backoff::Backoff;
 use spanscore_net::client::{Client, ExportOutcome, Protocol, SendError};
 
-/// Tries of one request.
+/// Attempts per request.
 const TRIES_MAX: u32 = 5;
-/// Longest pause before another try.
+/// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Pauses between tries that the backend does not ask for.
+/// Pauses between attempts without a request of the backend.
 const PAUSES: Backoff = Backoff::doubling(Duration::from_millis(200), PAUSE_MAX);
 
-/// Words of a port for gRPC that was sent HTTP.
+/// Words of a gRPC port in reply to HTTP.
 const TAKES_GRPC: &str = "takes OTLP/gRPC";
 
 /// Counts of sent data.
@@ -30,12 +30,11 @@ const TAKES_GRPC: &str = "takes OTLP/gRPC";
 pub(super) struct Sent {
     /// Requests.
     pub(super) requests: u64,
-    /// Spans, log records and data points of metrics: the units in which a collector counts
-    /// rejections.
+    /// Spans, log records and metric data points: the units in which a collector counts rejections.
     pub(super) items: u64,
     /// Items that the collector rejected.
     pub(super) rejected: u64,
-    /// Message of the collector about them.
+    /// The collector's message about them.
     pub(super) message: String,
 }
 
@@ -44,7 +43,7 @@ impl Sent {
     pub(super) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.items += other.items;
-        // Saturating: the collector chose this number.
+        // Saturating, since the collector chooses this number.
         self.rejected = self.rejected.saturating_add(other.rejected);
     }
 

@@ -1,4 +1,4 @@
-//! Rewriting of recorded requests as if they happened now: new ids, shifted times.
+//! Rewriting of recorded requests as new ones, with new ids and shifted times.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -28,7 +28,7 @@ impl Fresh {
         Self { seed: RandomState::new().hash_one(now), shift_ns }
     }
 
-    /// Rewrites a request in place; metrics stay as they are.
+    /// Rewrites a request in place; metrics stay unchanged.
     pub(super) fn rewrite(&self, signal: Signal, body: &mut Bytes) -> Result<(), DecodeError> {
         match signal {
             Signal::Traces => {

@@ -104,15 +104,15 @@ struct Header {
 }
 
 impl From<String> for Header {
-    /// Parses a header. Never an error, as clap would print the header with it; one without a name
-    /// is reported later.
+    /// Parses a header. Never fails, since clap would print the header; one without a name is
+    /// reported later.
     fn from(text: String) -> Self {
         let (name, value) = text.split_once('=').unwrap_or(("", &text));
         Self { name: name.trim().to_lowercase(), value: Secret(value.trim().to_owned()) }
     }
 }
 
-/// Shortest time between two requests.
+/// Least interval between two requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Rate(Duration);
 
@@ -151,7 +151,7 @@ impl SendArgs {
         })
     }
 
-    /// Builds the settings of TLS; an empty variable of the environment counts as none.
+    /// Builds the settings of TLS; an empty environment variable counts as unset.
     fn tls(&self) -> Result<TlsSettings, SettingsError> {
         let named = |file: &Option<String>| file.clone().filter(|file| !file.is_empty());
         let cert_file = named(&self.cert);
@@ -172,7 +172,7 @@ impl SendArgs {
     }
 
     /// Returns the requests in order, read as they are sent. Only fresh ids need all of them at
-    /// once, to know which span ended last.
+    /// once, to find the end of the last span.
     fn requests(&self) -> Result<Box<dyn Iterator<Item = ReadRequest>>, CommandError> {
         let sample = if self.sample { Some(Ok((Signal::Traces, sample()?))) } else { None };
         let files = inputs::expand(&self.files)?.into_iter();

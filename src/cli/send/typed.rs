@@ -1,4 +1,4 @@
-//! Decoded OTLP requests, for writing them as JSON: recordings, and `send` over `http/json`.
+//! Decoded OTLP requests, to be written as JSON: for recordings, and `send` over `http/json`.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -23,7 +23,7 @@ impl TypedRequest {
     /// Decodes a request.
     ///
     /// # Errors
-    /// If the bytes are no request of this signal.
+    /// Bytes that are no request of this signal.
     pub(crate) fn new(signal: Signal, body: &Bytes) -> Result<Self, prost::DecodeError> {
         Ok(match signal {
             Signal::Traces => Self::Traces(Message::decode(body.clone())?),
@@ -49,10 +49,10 @@ impl TypedRequest {
         count as u64
     }
 
-    /// Encodes it as OTLP/JSON, in one line.
+    /// Encodes it as one line of OTLP/JSON.
     ///
     /// # Errors
-    /// If a value has no form in JSON.
+    /// A value without a form in JSON.
     pub(crate) fn json(&self) -> serde_json::Result<Vec<u8>> {
         match self {
             Self::Traces(request) => serde_json::to_vec(request),

@@ -1,8 +1,9 @@
-//! Budget of file descriptors: the log, probes and backends have theirs, connections the rest.
+//! Budget of file descriptors: fixed parts for the log, probes and backends, the rest for
+//! connections.
 //!
-//! A process that has no descriptor left can begin no file of its log, answer no probe and refuse
-//! no connection. So the soft limit is raised to the hard one, and what strangers can make many of
-//! stays below it: connections, and files that are followed.
+//! A process without a free descriptor can start no file of its log, answer no probe and refuse no
+//! connection. So the soft limit is raised to the hard one, and the parts that strangers can fill
+//! are bounded: connections and followed files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -11,14 +12,13 @@ use spanscore_pipeline::DASHBOARD_CONNECTIONS_MAX;
 use spanscore_receive::settings::{FileReceiverSettings, OtlpReceiverSettings};
 use spanscore_telemetry::{CONNECTIONS_MAX, connections_max};
 
-/// Descriptors of the process itself: streams, pollers, listeners, locks, files that are read for a
-/// moment.
+/// Descriptors of the process itself: streams, pollers, listeners, locks, briefly opened files.
 const OWN: u64 = 64;
-/// Descriptors of an exporter or a forward: its connections, and the files of its overflow.
+/// Descriptors of an exporter or forward: its connections, and the files of its overflow.
 const FOR_BACKEND: u64 = 32;
-/// Descriptors of an evaluator outside of this process: its connections, or pipes.
+/// Descriptors of an external evaluator: its connections, or pipes.
 const FOR_EVALUATOR: u64 = 8;
-/// Inverse of the part of the limit that connections, and that followed files have at least.
+/// Divisor of the limit for the least part of connections, and of followed files.
 const LEAST_PARTS: u64 = 4;
 
 /// Descriptors of the process, and the parts that strangers can fill.
@@ -26,16 +26,16 @@ const LEAST_PARTS: u64 = 4;
 pub(super) struct DescriptorBudget {
     /// Limit of the process.
     pub(super) limit: u64,
-    /// Descriptors for all but connections and followed files.
+    /// Descriptors for everything but connections and followed files.
     pub(super) reserve: u64,
-    /// Most open connections of senders.
+    /// Limit on open connections of senders.
     pub(super) connections: usize,
-    /// Most files that are followed at once.
+    /// Limit on files followed at once.
     pub(super) files: usize,
 }
 
 impl DescriptorBudget {
-    /// Raises the limit as far as the system allows, and lowers the settings of a plan to fit it.
+    /// Raises the limit as far as allowed, and lowers the settings of a plan to fit it.
     pub(super) fn apply(plan: &mut ResolvedConfig) -> Self {
         let limit = open_files_max();
         let budget = Self::new(limit, reserve(plan, limit), &plan.config);
@@ -50,7 +50,7 @@ impl DescriptorBudget {
         budget
     }
 
-    /// Divides a limit of which so many descriptors are reserved.
+    /// Divides a limit after this reserve.
     fn new(limit: u64, reserve: u64, config: &Config) -> Self {
         let wanted = |setting: Option<usize>| setting.map_or(0, |most| most as u64);
         let otlp = config.receivers.otlp.as_ref();
@@ -66,11 +66,11 @@ impl DescriptorBudget {
     }
 }
 
-/// Raises the soft limit of open files to the hard one; returns the soft limit after that.
+/// Raises the soft limit on open files to the hard one; returns the new soft limit.
 pub(super) fn open_files_max() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(soft) = current else { return u64::MAX };
-    // No limit at all is more than some systems let a process have.
+    // Some systems do not grant a process an infinite limit.
     let Some(hard) = maximum.filter(|hard| *hard > soft) else { return soft };
     match setrlimit(Resource::Nofile, Rlimit { current: Some(hard), maximum }) {
         Ok(()) => hard,
@@ -81,12 +81,12 @@ pub(super) fn open_files_max() -> u64 {
     }
 }
 
-/// Returns the descriptors of all that strangers cannot make many of.
+/// Returns the number of descriptors that strangers cannot increase.
 fn reserve(plan: &ResolvedConfig, limit: u64) -> u64 {
     let config = &plan.config;
     let log = config.data_dir.as_ref().map_or(0, |_| {
         let limits = config.log.limits(config.durability);
-        // Its files, as many again for files that are removed while they are read, and its folder.
+        // Its files, as many again for files deleted while they are read, and its folder.
         limits.size_max / limits.segment.max(1) + 16
     });
     let backends = (plan.exporters.len() + plan.forward.len()) as u64;
@@ -101,7 +101,7 @@ fn reserve(plan: &ResolvedConfig, limit: u64) -> u64 {
         + evaluators * FOR_EVALUATOR
 }
 
-/// Lowers a setting to what the limit of open files leaves, and says so.
+/// Lowers a setting to fit the limit on open files, and logs that.
 fn lower(name: &'static str, setting: &mut usize, most: usize) {
     if *setting > most {
         tracing::warn!(

@@ -13,7 +13,7 @@ use crate::config::{BUILD, GatewayConfig};
 use spanscore_gateway::{Gateway, GatewayAddresses, GatewaySettings};
 use spanscore_telemetry::start_logs;
 
-/// Open files of the process beside the connections of senders: brokers, endpoints, certificates.
+/// Open files of the process other than senders' connections: brokers, endpoints, certificates.
 const RESERVED_FILES: u64 = 512;
 
 /// Runs the gateway: OTLP in, messages to a topic of Kafka out, keyed by trace

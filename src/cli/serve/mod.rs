@@ -76,7 +76,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let watch = StopWatch::new(&runtime, plan.config.shutdown_timeout.0)?;
     let lost = runtime.block_on(serve(plan, reloads, watch));
-    // Blocking work that outlives the orderly shutdown is not waited for.
+    // Blocking work that outlives the orderly shutdown is not awaited.
     runtime.shutdown_background();
     Ok(tell_of_end(&lost?, is_json))
 }
@@ -125,7 +125,7 @@ async fn serve(
         dashboard = dashboard.map(tracing::field::display),
         "started"
     );
-    // A program that parses JSON lines would stumble over a greeting for people.
+    // A program that parses JSON lines would fail on a greeting for people.
     if !is_json {
         let pages = collector.pages().map(|pages| entrance(pages, &reloads)).transpose();
         let pages = pages.map_err(anyhow::Error::new)?;
@@ -158,8 +158,8 @@ async fn serve(
     }
 }
 
-/// Returns the way to the pages: on a terminal a link that opens them once, which nothing keeps.
-/// Elsewhere lines are kept, and read by others.
+/// Returns the address of the pages. On a terminal it is a login link for one use; elsewhere lines
+/// are stored, and read by others.
 fn entrance(pages: &LocalAccess, reloads: &Reloads) -> std::io::Result<String> {
     if std::io::stderr().is_terminal() {
         return pages.link();
@@ -169,7 +169,7 @@ fn entrance(pages: &LocalAccess, reloads: &Reloads) -> std::io::Result<String> {
     Ok(format!("{} (to log in: spanscore open{files})", pages.url()))
 }
 
-/// Signals that stop the collector, and the watch over its end.
+/// Signals that stop the collector, and the watchdog of its shutdown.
 struct StopWatch {
     signals: StopSignals,
     overdue: ShutdownWatch,
@@ -177,7 +177,7 @@ struct StopWatch {
 
 impl StopWatch {
     fn new(runtime: &Runtime, timeout: Duration) -> anyhow::Result<Self> {
-        // In this order: no signal is seen by the watch alone.
+        // In this order, so that the watchdog sees no signal alone.
         let signals = StopSignals::on(runtime)?;
         Ok(Self { signals, overdue: ShutdownWatch::start(timeout)? })
     }
@@ -218,7 +218,7 @@ pub(crate) struct Ready {
     pub(crate) http: Option<SocketAddr>,
     /// Prometheus metrics.
     pub(crate) metrics: Option<SocketAddr>,
-    /// Way to the pages of the store.
+    /// Address of the pages of the store.
     pub(crate) pages: Option<String>,
     /// Names of the exporters in the config.
     pub(crate) exporters: Vec<String>,
@@ -229,8 +229,8 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Formats the greeting: the pages, the address for agents, the places of scores, a command to
-    /// try it.
+    /// Formats the greeting: the pages, the address for agents, the outputs of scores, and a sample
+    /// command.
     pub(crate) fn lines(&self) -> Vec<String> {
         let http = self.http.map(|at| url(at, self.secure.http));
         let grpc = self.grpc.map(|at| url(at, self.secure.grpc));

@@ -10,7 +10,7 @@ use crate::cli::source::ConfigArgs;
 use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_api::{LocalAccess, access_folder};
 
-/// Time within which the collector must take a connection.
+/// Time limit for the collector to accept a connection.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// Prints a link that logs a browser in at the pages of a running collector
@@ -43,7 +43,7 @@ pub(in crate::cli) fn run(args: &OpenArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Checks that the collector still listens: one that was killed leaves its files.
+/// Checks that the collector still listens, since a killed one leaves its files.
 fn check_listening(url: &str) -> anyhow::Result<()> {
     let place = url.split_once("://").and_then(|(_, rest)| rest.split('/').next());
     let mut addresses = place.unwrap_or_default().to_socket_addrs().into_iter().flatten();

@@ -1,8 +1,8 @@
-//! Watch over a shutdown: it ends within its time, whatever is stuck.
+//! Watchdog of a shutdown: enforces its time limit.
 //!
-//! The orderly shutdown gives up on what does not answer, but it needs threads that run. A write to
-//! a pipe or a disk that never returns may hold those; this thread waits for the signal and for the
-//! end of the time, and for nothing else.
+//! The orderly shutdown gives up on unresponsive parts, but it needs running threads. A write to a
+//! pipe or disk that never returns may block those; this thread only waits for the signal and the
+//! end of the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use crate::cli::signals::StopSignals;
 use crate::cli::{Exit, output, started};
 use spanscore_telemetry::flush_stderr;
 
-/// Shortest time until a shutdown counts as stuck; also that after a second signal.
+/// Least time before a shutdown counts as stuck, also after a second signal.
 const LEAST: Duration = Duration::from_secs(2);
-/// Longest wait for the last line, which says that it was stuck.
+/// Longest wait for the last line, which reports that it was stuck.
 const LAST_LINE_TIME: Duration = Duration::from_millis(50);
 
-/// Thread that ends the process once its time to stop is over.
+/// Thread that ends the process at the end of the shutdown timeout.
 #[derive(Clone)]
 pub(super) struct ShutdownWatch {
     timeout_ms: Arc<AtomicU64>,
@@ -30,7 +30,7 @@ impl ShutdownWatch {
     /// Starts to watch for signals.
     ///
     /// # Errors
-    /// The system has no thread, timer or signal to give.
+    /// A system without a free thread, timer or signal.
     pub(super) fn start(timeout: Duration) -> anyhow::Result<Self> {
         let watch = Self { timeout_ms: Arc::default() };
         watch.set(timeout);
@@ -44,17 +44,17 @@ impl ShutdownWatch {
         Ok(watch)
     }
 
-    /// Sets the longest shutdown from now on.
+    /// Sets the shutdown timeout.
     pub(super) fn set(&self, timeout: Duration) {
         let timeout = u64::try_from(timeout.max(LEAST).as_millis()).unwrap_or(u64::MAX);
         self.timeout_ms.store(timeout, Ordering::Relaxed);
     }
 
-    /// Returns once the process has been told to stop, and its time is over.
+    /// Returns at the end of the timeout after a stop signal.
     async fn wait(&self, mut signals: StopSignals) {
         signals.stop().await;
         let timeout = Duration::from_millis(self.timeout_ms.load(Ordering::Relaxed));
-        // A time beyond the clock's is for ever.
+        // A time beyond the clock's range means never.
         let Some(deadline) = Instant::now().checked_add(timeout) else {
             return std::future::pending().await;
         };

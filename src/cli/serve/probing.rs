@@ -1,4 +1,4 @@
-//! Probe of external evaluators before a config is used: do they accept their settings?
+//! Check that external evaluators accept the settings of a config before its use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use crate::config::{ConfigError, Loaded, ResolvedConfig};
 use spanscore_ask::external::{ExternalProbe, ProbeAnswer, probe};
 
-/// Time limit of an answer.
+/// Time limit for an answer.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Evaluator that could not be asked, with the reason.
+/// Evaluator that could not be reached, with the reason.
 pub(in crate::cli) struct Unasked {
     pub(in crate::cli) evaluator: String,
     pub(in crate::cli) why: String,
 }
 
-/// Asks the external evaluators of a config; returns those that could not be asked.
+/// Asks the external evaluators of a config; returns those that could not be reached.
 ///
 /// # Errors
 /// Settings that an evaluator refuses, at their place in the config.

@@ -1,4 +1,4 @@
-//! Config reloads while the collector runs: on SIGHUP, or when a watched file changes.
+//! Config reloads while the collector runs, by SIGHUP or a changed file.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use spanscore_pipeline::{Collector, ReloadOutcome};
 /// Polling interval of watched files.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Config in use, with the options to read it again.
+/// Config in use, with the options to reload it.
 pub(super) struct Reloads {
     args: ConfigArgs,
     loaded: Loaded,
@@ -48,7 +48,7 @@ impl Reloads {
         self.args.files()
     }
 
-    /// Waits until a file of the config has changed; forever without `--watch`.
+    /// Waits for a change of a file of the config; forever without `--watch`.
     pub(super) async fn changed(&mut self) {
         let Some(watch) = &mut self.watch else { return std::future::pending().await };
         let looks = watch.looks.get_or_insert_with(|| {
@@ -66,8 +66,7 @@ impl Reloads {
         }
     }
 
-    /// Reads the config again and applies it. Mistakes are logged, and the config before stays in
-    /// use.
+    /// Reloads and applies the config. Mistakes are logged, and the config in use stays.
     pub(super) async fn reload(&mut self, collector: &Collector) {
         let args = self.args.clone();
         let reading = move || -> Result<(Loaded, ResolvedConfig), ConfigError> {
@@ -75,7 +74,7 @@ impl Reloads {
             let plan = ResolvedConfig::new(&loaded)?;
             Ok((loaded, plan))
         };
-        // A blocking thread, as it takes long; it also keeps a panic from ending the collector.
+        // On a blocking thread, since it takes long; a panic there does not end the collector.
         let (loaded, plan) = match tokio::task::spawn_blocking(reading).await {
             Ok(Ok(read)) => read,
             Ok(Err(error)) => return refuse(collector, &error),
@@ -102,7 +101,7 @@ impl Reloads {
         }
     }
 
-    /// Stores the config in use; parts that need a restart stay as they were at the start.
+    /// Stores the config in use; parts that need a restart keep their initial values.
     fn keep(&mut self, loaded: Loaded) {
         if let Some(watch) = &mut self.watch {
             // The new config may name other files.
@@ -113,8 +112,8 @@ impl Reloads {
     }
 }
 
-/// Returns a config with the reloadable parts of another. Its difference to a third is then what a
-/// restart would change.
+/// Returns a config with the reloadable parts of another; its difference to a third shows the
+/// effects of a restart.
 fn with_live(started: Node, now: &Node) -> Node {
     let mut config = started;
     for part in ["evaluators", "dialects", "exporters", "failures"] {

@@ -1,4 +1,4 @@
-//! `spanscore compare`: two versions, two times or two files of scores, side by side.
+//! `spanscore compare`: two versions, times or score files, side by side.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -87,7 +87,7 @@ fn compared(args: &CompareArgs) -> Result<SideComparison, CommandError> {
     Ok(comparison)
 }
 
-/// Reads a side: a version, or conditions.
+/// Parses a side: a version, or conditions.
 fn side(text: &str) -> Result<Vec<FilterCondition>, CommandError> {
     if !text.contains('=') {
         return Ok(vec![(StoreField::Version.as_str().to_owned(), text.to_owned())]);
@@ -101,7 +101,7 @@ fn side(text: &str) -> Result<Vec<FilterCondition>, CommandError> {
     conditions.collect()
 }
 
-/// Prints each row as an object that tells its kind.
+/// Prints each row as an object with its kind.
 fn print_records(comparison: &SideComparison) -> Result<(), CommandError> {
     comparison.evaluators.iter().try_for_each(|it| print_record("evaluator", it))?;
     comparison.tools.iter().try_for_each(|it| print_record("tool", it))?;
@@ -114,7 +114,7 @@ fn text(comparison: &SideComparison) -> String {
     }
     let mut out = evaluators(&comparison.evaluators);
     if !comparison.tools.is_empty() {
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(out, "\n\n{}", tools(&comparison.tools));
     }
     if !comparison.new_failures.is_empty() {
@@ -156,7 +156,7 @@ fn rate(figures: &GroupFigures) -> String {
     }
 }
 
-/// Formats a difference of shares in percent points.
+/// Formats a difference of shares in percentage points.
 fn percent_points(it: &IntervalDifference) -> String {
     let bounds = it.interval.map(|(low, high)| [low, high].map(|bound| bound * 100.0));
     let bounds = bounds.map(|[low, high]| format!(" ({low:+.1} to {high:+.1})"));
@@ -200,7 +200,7 @@ fn tools(rows: &[ToolComparison]) -> String {
     table.trim_fmt()
 }
 
-/// Formats a share that is small, with a digit behind the point.
+/// Formats a small share with one decimal.
 fn shown_share_percent(rate: f64) -> String {
     format!("{}%", shown_share(rate * 100.0, 1))
 }

@@ -1,9 +1,9 @@
-//! Comma-separated values for spreadsheets, in which no cell is a formula.
+//! Comma-separated values for spreadsheets, without formulas.
 
-/// First characters by which spreadsheets know a formula.
+/// First characters that make a cell a formula in spreadsheets.
 const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
-/// Writes one line of cells, without its end.
+/// Returns one line of cells, without its end.
 pub(super) fn line(cells: impl IntoIterator<Item = String>) -> String {
     cells.into_iter().map(written).collect::<Vec<_>>().join(",")
 }
@@ -12,7 +12,7 @@ fn written(cell: String) -> String {
     let is_number = cell.parse::<f64>().is_ok();
     let is_formula = !is_number && cell.starts_with(FORMULA_STARTS);
     let needs_quotes = cell.contains(['"', ',', '\n', '\r']) || is_formula;
-    // A quotation mark before it makes a text of a formula.
+    // A leading quotation mark turns a formula into text.
     let defused = if is_formula { "'" } else { "" };
     if needs_quotes {
         return format!("\"{defused}{}\"", cell.replace('"', "\"\""));

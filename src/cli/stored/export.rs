@@ -1,4 +1,4 @@
-//! `spanscore export`: all rows that fit, for other programs.
+//! `spanscore export`: all matching rows, for other programs.
 
 use std::num::NonZeroUsize;
 
@@ -18,7 +18,7 @@ use spanscore_store::query::{
     StoredTrajectory,
 };
 
-/// Rows that are read at once.
+/// Rows read at once.
 const PAGE_ROWS: usize = 1_000;
 
 /// Prints all stored evaluations, runs, calls or sessions that fit
@@ -95,7 +95,7 @@ enum ExportFormat {
 }
 
 impl ExportArgs {
-    /// Checks that no option is given which these rows do not take.
+    /// Rejects options that these rows do not support.
     fn check(&self) -> Result<(), CommandError> {
         let is_dataset = self.rows == ExportedRows::Dataset;
         let is_of_people = is_dataset || self.rows == ExportedRows::Annotations;
@@ -111,7 +111,7 @@ impl ExportArgs {
                         `trajectories` or `calls`";
             return Err(CommandError::Usage(text.to_owned()));
         }
-        // Each page would sort all runs again, and runs that come meanwhile would move others.
+        // Each page would sort all runs again, and new runs would shift others.
         let limit = self.limit.map_or(usize::MAX, NonZeroUsize::get);
         if self.order != RunOrder::default() && limit > PAGE_ROWS {
             let text = format!("`--order` needs a limit: write `--limit N`, at most {PAGE_ROWS}");
@@ -173,13 +173,13 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Call with the run that it is of.
+/// Call with its run.
 #[derive(Serialize)]
 struct ExportedCall<'r> {
     trace_id: &'r str,
     service: &'r str,
     version: &'r str,
-    /// Place in the run, from 1.
+    /// Position in the run, from 1.
     place: usize,
     #[serde(flatten)]
     call: &'r StoredCall,
@@ -192,7 +192,7 @@ impl<'r> ExportedCall<'r> {
     }
 }
 
-/// Visits the runs that fit, in the order and up to the number that are asked for.
+/// Visits the matching runs, in the requested order and number.
 fn runs(
     args: &ExportArgs,
     reader: &StoreReader,
@@ -237,7 +237,7 @@ fn whole(reader: &StoreReader, row: &RunRow) -> Result<Option<StoredTrajectory>,
 
 struct ExportPrinter {
     format: RowFormat,
-    /// Rows that were printed.
+    /// Number of printed rows.
     count: usize,
 }
 

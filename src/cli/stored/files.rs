@@ -1,4 +1,4 @@
-//! Side of a comparison from a file of scores: JSON Lines of `score` and of the file exporter.
+//! Side of a comparison from a score file: JSON Lines of `score` or the file exporter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::cli::score::rows::{ScoreRow, read_baseline};
 use spanscore_base::model::GivenVerdict;
 use spanscore_store::query::{CaseFigures, ComparedSide, StoredGroup};
 
-/// Most revisions that a file may hold, and most traces with a case.
+/// Limit on revisions in a file, and on traces with a case.
 const MARKS_MAX: usize = 1_000_000;
-/// Most pairs of a case and an evaluator, and as many of a trace without a case.
+/// Limit on pairs of a case and an evaluator, and of a trace without a case and an evaluator.
 const CASES_MAX: usize = 200_000;
-/// Most evaluators with each of their versions.
+/// Limit on evaluators, counting each version.
 const EVALUATORS_MAX: usize = 10_000;
 
-/// Reads a file of scores.
+/// Reads a score file.
 pub(super) fn side(path: &Path) -> anyhow::Result<ComparedSide> {
     let mut marks = FileMarks::default();
     read_baseline(path, |row| marks.add(row))?;
@@ -42,12 +42,12 @@ pub(super) fn side(path: &Path) -> anyhow::Result<ComparedSide> {
     Ok(figures.finish())
 }
 
-/// Facts of a file that later rows tell of earlier ones.
+/// Facts of a file that later rows add about earlier ones.
 #[derive(Default)]
 struct FileMarks {
-    /// Evaluations that later ones replace.
+    /// Evaluations replaced by later ones.
     revised: HashSet<String>,
-    /// Cases by trace: one holds for all evaluators of the trace, the first by name, as in a store.
+    /// Cases by trace, one for all its evaluators: the first by name, as in a store.
     cases: HashMap<String, String>,
 }
 
@@ -71,7 +71,7 @@ impl FileMarks {
     }
 }
 
-/// Sums over a file.
+/// Totals of a file.
 #[derive(Default)]
 struct FileFigures {
     /// By evaluator and level; the mean is a sum until the end.
@@ -79,9 +79,9 @@ struct FileFigures {
     versions: BTreeSet<(String, String)>,
     /// By case and evaluator.
     cases: BTreeMap<[String; 2], CaseFigures>,
-    /// By trace and evaluator, where the trace has no case.
+    /// By trace and evaluator, for traces without a case.
     traces: BTreeMap<[String; 2], CaseFigures>,
-    /// Rows beyond the limit of either.
+    /// Rows beyond either limit.
     left_out: u64,
 }
 
@@ -106,7 +106,7 @@ impl FileFigures {
         }
     }
 
-    /// Counts for the case, or for the trace: the same recording may have been judged twice.
+    /// Adds to the case, or to the trace: the same recording may have been judged twice.
     fn add_case(&mut self, row: ScoreRow, marks: &FileMarks) {
         let is_passing = row.verdict() == GivenVerdict::Pass;
         let named = marks.cases.get(&row.trace_id);

@@ -1,4 +1,4 @@
-//! Conditions on stored evaluations, as commands take them.
+//! Conditions on stored evaluations, from the command line.
 
 use clap::Args;
 
@@ -7,7 +7,7 @@ use crate::cli::CommandError;
 use spanscore_net::clock::now_ns;
 use spanscore_store::query::{StoreField, StoreFilter, point_in_time};
 
-/// Words of the bounds of time, beside those of the fields.
+/// Words of the time bounds, in addition to field names.
 const SINCE: &str = "since";
 const UNTIL: &str = "until";
 
@@ -29,11 +29,11 @@ pub(in crate::cli) struct FilterArgs {
     text: Option<String>,
 }
 
-/// Condition: the word of a field, `since` or `until`, and a value.
+/// Condition: field name, `since` or `until`, and a value.
 pub(in crate::cli) type FilterCondition = (String, String);
 
 impl FilterArgs {
-    /// Returns true if nothing is asked.
+    /// Returns true without any condition.
     pub(in crate::cli) fn is_empty(&self) -> bool {
         self.since.is_none()
             && self.until.is_none()
@@ -41,7 +41,7 @@ impl FilterArgs {
             && self.text.is_none()
     }
 
-    /// Reads the conditions. Those in `own` stand in place of others with the same word.
+    /// Parses the conditions. Those in `own` replace others with the same word.
     pub(in crate::cli) fn read(
         &self,
         own: &[FilterCondition],

@@ -36,7 +36,7 @@ impl StoreArgs {
         opened(&self.path()?)
     }
 
-    /// Opens the store of a config that is read already.
+    /// Opens the store of a config that was read already.
     pub(super) fn open_in(&self, config: &Config) -> Result<StoreReader, CommandError> {
         opened(&self.store.clone().map_or_else(|| self.configured(config), Ok)?)
     }
@@ -71,7 +71,7 @@ fn opened(path: &Path) -> Result<StoreReader, CommandError> {
     StoreReader::open(path).map_err(|error| CommandError::Runtime(error.into()))
 }
 
-/// Visits row after row, page after page.
+/// Visits all rows, page by page.
 pub(super) fn pages<T>(
     read: impl Fn(Option<PagePlace>) -> Result<StoredPage<T>, StoreQueryError>,
     mut visit: impl FnMut(T) -> Result<(), CommandError>,
@@ -87,7 +87,7 @@ pub(super) fn pages<T>(
     }
 }
 
-/// Converts the error of a question: what was written wrong is a usage error.
+/// Converts the error of a query: a wrong query is a usage error.
 pub(super) fn asked(error: StoreQueryError) -> CommandError {
     match error {
         StoreQueryError::Field { .. }
@@ -100,7 +100,7 @@ pub(super) fn asked(error: StoreQueryError) -> CommandError {
     }
 }
 
-/// Returns the digits of a trace id that people copy.
+/// Returns the shown digits of a trace id.
 fn short(trace_id: &str) -> &str {
     trace_id.get(..8).unwrap_or(trace_id)
 }

@@ -1,4 +1,4 @@
-//! Rows in the formats that commands print.
+//! Rows in the printed formats.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub(super) fn object(row: &impl Serialize) -> Result<Map<String, Value>, Command
     }
 }
 
-/// Prints an object whose first field says what row it is.
+/// Prints an object whose first field is the kind of row.
 pub(super) fn print_record(row: &str, record: &impl Serialize) -> Result<(), CommandError> {
     let mut named = Map::from_iter([("row".to_owned(), Value::from(row))]);
     named.extend(object(record)?);
@@ -52,7 +52,7 @@ pub(super) fn print_objects(
     objects.iter().try_for_each(|it| print_object(it, format))
 }
 
-/// Prints the names above a table for spreadsheets.
+/// Prints the header of a spreadsheet table.
 pub(super) fn print_names(
     object: &Map<String, Value>,
     format: RowFormat,
@@ -63,7 +63,7 @@ pub(super) fn print_names(
     }
 }
 
-/// Prints one object, without names above it.
+/// Prints one object, without a header.
 pub(super) fn print_object(
     object: &Map<String, Value>,
     format: RowFormat,

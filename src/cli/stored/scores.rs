@@ -1,4 +1,4 @@
-//! `spanscore scores`: lists of stored evaluations, and their figures by group.
+//! `spanscore scores`: lists of stored evaluations, and figures by group.
 
 use std::num::NonZeroUsize;
 
@@ -16,7 +16,7 @@ use spanscore_store::query::{
     ToolFigures,
 };
 
-/// Remedy for lists of a tool that hold nothing.
+/// Remedy for empty lists of a tool.
 const NOT_OF_CALLS: &str = ": a tool is told of evaluations of single calls (`level: call`); \
     `spanscore export runs --where tool=NAME` lists the runs that called it, \
     `spanscore scores --tools` counts";
@@ -117,7 +117,7 @@ fn table(rows: &[EvaluationRow]) -> String {
     table.trim_fmt()
 }
 
-/// Returns the beginning of an explanation; `show` has the whole.
+/// Returns the start of an explanation; `show` has all of it.
 pub(super) fn beginning(text: &str) -> &str {
     const BYTES_MAX: usize = 120;
     &text[..text.floor_char_boundary(BYTES_MAX)]
@@ -158,7 +158,7 @@ fn print_groups(
     output::line(table.trim_fmt())
 }
 
-/// Prints figures of tools, those with the highest share of errors first.
+/// Prints figures of tools, those with the highest error rate first.
 fn print_tools(mut tools: Vec<ToolFigures>, format: RowFormat) -> Result<(), CommandError> {
     if tools.is_empty() {
         output::note("spanscore: no stored tool call fits");
@@ -203,7 +203,7 @@ fn tool_object(tool: &ToolFigures, error_rate: f64) -> Map<String, Value> {
     figures.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
 }
 
-/// Returns the keys of a group by the names of their fields.
+/// Returns the keys of a group by field name.
 pub(in crate::cli) fn keyed(fields: &[StoreField], group: &StoredGroup) -> Map<String, Value> {
     let keys = fields.iter().zip(&group.keys);
     keys.map(|(field, key)| (field.as_str().to_owned(), Value::from(key.as_str()))).collect()
@@ -225,7 +225,7 @@ fn group_object(group: &StoredGroup, fields: &[StoreField]) -> Map<String, Value
     map
 }
 
-/// Tells that calls are missing.
+/// Reports missing calls.
 fn tell_lost_calls(reader: &StoreReader) -> Result<Exit, CommandError> {
     let runs = reader.losses().map_err(asked)?.shed_trajectories;
     if runs > 0 {
@@ -236,7 +236,7 @@ fn tell_lost_calls(reader: &StoreReader) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Tells what the store left out, which bounds the error of the answer.
+/// Reports omissions of the store, which bound the error of the answer.
 pub(super) fn tell_losses(reader: &StoreReader, is_list: bool) -> Result<(), CommandError> {
     let losses = reader.losses().map_err(asked)?;
     if is_list && losses.shed_evaluations > 0 {

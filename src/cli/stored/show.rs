@@ -15,7 +15,7 @@ use spanscore_base::model::shown_share;
 use spanscore_base::visible;
 use spanscore_store::query::{EvaluationRow, StoredCall, StoredTrajectory};
 
-/// Longest value of a call that is shown to people; `--format jsonl` has the whole.
+/// Longest value of a call shown to people; `--format jsonl` has all of it.
 const VALUE_BYTES_MAX: usize = 400;
 
 /// Shows one stored run: its tool calls, and every verdict on it
@@ -61,7 +61,7 @@ pub(in crate::cli) fn run(args: &ShowArgs) -> Result<Exit, CommandError> {
 
 fn text(run: &StoredTrajectory, trace_url: Option<&str>) -> String {
     let mut out = String::new();
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = head(run, trace_url, &mut out);
     let _ = offered(run.offered.as_ref(), &mut out);
     let _ = calls(&run.calls, &mut out);
@@ -112,7 +112,7 @@ fn head(run: &StoredTrajectory, trace_url: Option<&str>, out: &mut String) -> st
     field("output", run.output.as_ref(), out)
 }
 
-/// Writes the names of the tools that were offered.
+/// Writes the names of the offered tools.
 fn offered(tools: Option<&Value>, out: &mut String) -> std::fmt::Result {
     let tools = tools.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
@@ -140,7 +140,7 @@ fn calls(calls: &[StoredCall], out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Writes a field of content: its value, or the reason that there is none.
+/// Writes a field of content: its value, or the reason for its absence.
 fn field(name: &str, content: Option<&Value>, out: &mut String) -> std::fmt::Result {
     let Some(content) = content else { return Ok(()) };
     let value = match (content.get("value"), content.get("absent")) {

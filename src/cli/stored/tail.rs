@@ -1,4 +1,4 @@
-//! `spanscore tail`: evaluations as the store gets them.
+//! `spanscore tail`: evaluations as they are stored.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use spanscore_base::model::shown_share;
 use spanscore_base::visible;
 use spanscore_store::query::{EvaluationRow, PagePlace, StoreFilter, StoreReader};
 
-/// Time between two looks at the store.
+/// Polling interval of the store.
 const TICK: Duration = Duration::from_millis(500);
-/// Most evaluations of one look; the number of others is told.
+/// Limit on evaluations per poll; the number of others is reported.
 const ROWS_PER_LOOK_MAX: usize = 1_000;
-/// Most evaluations before the start.
+/// Limit on evaluations before the start.
 const LAST_MAX: i64 = 1_000;
 
 /// Follows the store of a running collector: prints each new evaluation
@@ -69,13 +69,13 @@ pub(in crate::cli) fn run(args: &TailArgs) -> Result<Exit, CommandError> {
     })
 }
 
-/// Place in a store that is followed.
+/// Position in a followed store.
 struct StoreTail<'a> {
     path: PathBuf,
     reader: StoreReader,
     filter: &'a StoreFilter,
     format: Format,
-    /// Last row that was looked at.
+    /// Last row seen.
     seen: i64,
 }
 
@@ -87,7 +87,7 @@ impl<'a> StoreTail<'a> {
         Ok(Self { path, reader, filter, format: args.format, seen })
     }
 
-    /// Prints the last rows that are stored already, the oldest first.
+    /// Prints the last stored rows, the oldest first.
     fn print_last(&self, count: usize) -> Result<bool, CommandError> {
         if count == 0 {
             return Ok(true);
@@ -97,7 +97,7 @@ impl<'a> StoreTail<'a> {
         self.print(page.items.iter().rev())
     }
 
-    /// Prints rows that came since the last look; returns false if nobody reads them any more.
+    /// Prints rows since the last poll; returns false without a reader.
     fn print_new(&mut self, args: &TailArgs) -> Result<bool, CommandError> {
         if !self.reader.is_of(&self.path) {
             // A damaged file was set aside, or the collector has removed its temporary one.

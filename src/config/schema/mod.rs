@@ -1,4 +1,4 @@
-//! JSON Schema of the whole config, from the settings of the stages and of the kinds.
+//! JSON Schema of the whole config, from the settings of stages and kinds.
 
 mod spellings;
 
@@ -21,7 +21,7 @@ pub fn shared_schema() -> Value {
     schemars::schema_for!(SharedSettings).to_value()
 }
 
-/// Returns the schema of the `evaluators` map: for each kind its own settings and the shared ones.
+/// Returns the schema of the `evaluators` map: for each kind its settings and the shared ones.
 pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
     let shared = SharedSettings::json_schema(generator).to_value();
     let shared = shared.get("properties").and_then(Value::as_object);
@@ -51,14 +51,14 @@ pub(super) fn exporters(generator: &mut SchemaGenerator) -> Schema {
     let entries = spanscore_emit::settings::KINDS.iter().map(|kind| {
         let names: Vec<_> = kind.aliases.iter().chain([&kind.name]).copied().collect();
         let mut entry = entry(kind.name, kind.about, (kind.schema)(), generator);
-        // `false` switches it off.
+        // `false` disables it.
         entry["type"] = json!(["object", "null", "boolean"]);
         (format!("^({})(/.+)?$", names.join("|")), entry)
     });
     keyed("Exporters of evaluations: a map keyed kind/name.", entries.collect())
 }
 
-/// Requires one of the sources of criteria in an entry.
+/// Requires one source of criteria in an entry.
 fn require_criteria(entry: &mut Value) {
     const SOURCES: [&str; 4] =
         ["criteria", "default_evaluation_criteria", "defaultEvaluationCriteria", "expect"];
@@ -98,11 +98,11 @@ fn keyed(about: &str, entries: Map<String, Value>) -> Schema {
     })
 }
 
-/// Names of types of which each kind may have its own; every other name means one type everywhere.
+/// Names of types that each kind may define; any other name means one type everywhere.
 const OWN_NAMES: [&str; 2] = ["Criteria", "Settings"];
 
-/// Returns the schema of one kind's settings. Its definitions move to the root; those that only it
-/// knows get its name.
+/// Returns the schema of one kind's settings. Its definitions move to the root; those of its own
+/// get its name.
 fn entry(name: &str, about: &str, schema: Schema, generator: &mut SchemaGenerator) -> Value {
     let mut own = schema.to_value();
     let prefix = format!("{name}.");
@@ -121,7 +121,7 @@ fn entry(name: &str, about: &str, schema: Schema, generator: &mut SchemaGenerato
     own
 }
 
-/// Returns the name of a kind's definition among those of all.
+/// Returns the name of a kind's definition at the root.
 fn at_root(name: &str, prefix: &str) -> String {
     if OWN_NAMES.contains(&name) { format!("{prefix}{name}") } else { name.to_owned() }
 }

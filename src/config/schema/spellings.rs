@@ -1,7 +1,7 @@
-//! Aliases of settings, so that a definition of another system can be pasted: serde takes them, but
-//! the schemas of the types do not show them.
+//! Aliases of settings, so that a definition of another system can be pasted: serde accepts them,
+//! but the types' schemas do not show them.
 //!
-//! A test holds that none of the aliases in the source is missing here.
+//! A test checks that no alias in the source is missing here.
 
 use serde_json::{Map, Value, json};
 
@@ -22,24 +22,24 @@ const CAMEL: [(&str, &str); 16] = [
     ("f_value", "fValue"),
     ("expected_output", "expectedOutput"),
     ("expected", "expected_output"),
-    // The first name of `content` of exporters.
+    // The former name of `content` in exporters.
     ("content", "include_content"),
 ];
 
-/// Names of expected calls in other systems; known where `turns` is.
+/// Names of expected calls in other systems; valid beside `turns`.
 const EXPECTED_CALLS: [&str; 6] = [
     "toolCalls", "expected_tool_calls", "expected_tools", "expected_trajectory",
     "reference_tool_calls", "reference_trajectory",
 ];
 
-/// Parts of an expected call in other systems; known where there are these three and no other.
+/// Parts of an expected call in other systems; valid if exactly these three exist.
 const EXPECTED_CALL: [(&str, &[&str]); 3] = [
     ("name", &["tool_name"]),
     ("arguments", &["args", "tool_input", "input_parameters"]),
     ("result", &["output"]),
 ];
 
-/// Lists of words, each known by a word that only it has, with the other spellings of its words.
+/// Lists of words, each identified by a word of its own, with the other spellings of its words.
 const WORDS: [(&str, &[&str]); 4] = [
     (
         "in_order_match",
@@ -53,7 +53,7 @@ const WORDS: [(&str, &[&str]); 4] = [
     ("ignore", &["EXACT", "SUBSET", "SUPERSET", "IGNORE"]),
 ];
 
-/// Adds the aliases to a schema, wherever their settings are known.
+/// Adds the aliases to a schema, wherever their settings occur.
 pub(super) fn add(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -117,7 +117,7 @@ fn add_words(words: &mut Vec<Value>) {
     }
 }
 
-/// Adds the layers of a file of UiPath's package around its settings.
+/// Adds the layers of a UiPath file around its settings.
 pub(super) fn add_definition(properties: &mut Map<String, Value>) {
     for key in ["version", "id", "evaluatorTypeId", "evaluator_type_id", "evaluatorSchema"] {
         let about = "Ignored; so that a UiPath definition can be pasted.";
@@ -130,14 +130,14 @@ pub(super) fn add_definition(properties: &mut Map<String, Value>) {
     }
 }
 
-/// Keys under which a pasted file holds its settings.
+/// Keys under which a pasted file has its settings.
 pub(super) const LAYERS: [&str; 3] = ["evaluatorConfig", "evaluator_config", "config"];
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    /// Returns the texts behind `alias = ` in the sources of a folder.
+    /// Returns the texts after `alias = ` in the sources of a folder.
     fn aliases(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

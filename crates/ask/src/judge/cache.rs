@@ -12,7 +12,7 @@ use spanscore_evaluate::shared::digest::first_half;
 
 /// Limit of the cache, bytes of texts and entries.
 pub const ANSWERS_BYTES_MAX: usize = 16 << 20;
-/// Overhead of an entry.
+/// Overhead of an entry, bytes.
 const ENTRY_BYTES: usize = 96;
 
 /// Digest of a question: model, parameters, prompt and sample number, and the address of a judge

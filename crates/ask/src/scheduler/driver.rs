@@ -79,7 +79,7 @@ pub(crate) trait Executor: Send + 'static {
     ) {
     }
 
-    /// Settles requests in flight without further time. Their tasks are aborted afterwards.
+    /// Settles requests in flight that get no more time. Their tasks are aborted afterwards.
     fn cut_off(&mut self, _now_ms: u64, _scheduler: &mut Scheduler<Self::Backend>) {}
 }
 

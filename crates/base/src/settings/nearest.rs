@@ -102,6 +102,7 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
         "retention: {size_mib: 2048, age: 14d}",
     ),
     (&["max_tool_calls"], "max_calls", ""),
+    (&["max_failures", "max_errors"], "max_failed_calls", ""),
     (&["memory_limit_mib", "limit_mib", "memory_limit", "max_memory"], "memory_mib", ""),
     (&["sample_rate", "sampling", "sampling_rate", "probability"], "sample", ""),
     (&["filter", "condition", "if"], "when", ""),

@@ -1,13 +1,12 @@
-//! Pool of lazy-DFA caches under one memory limit, which compiled expressions count against too.
+//! Pool of lazy-DFA caches under one memory limit, which includes compiled expressions.
 //!
-//! A lazy DFA caches each state that a text leads to, some megabytes where an attacker writes the
-//! text, and there are hundreds of automata. So all caches stay within what compiled expressions
-//! leave of one [share]. Each automaton has a place for its caches, which all threads use: a reader
-//! takes a cache out, has it alone, and puts it back. A text takes from some fifty places, so that
-//! must cost no more than the lock of that place: a cache that is out stays counted, and the share
-//! is asked only for what it grew by. Where there is no room for that, eviction goes around the
-//! places like a clock's hand: a cache that nobody has read with since the hand last passed goes,
-//! and the share counts it. Its states are worked out again.
+//! A lazy DFA caches each state that a text reaches. There are hundreds of automata, and hostile
+//! texts make some caches megabytes large. So all caches stay within the rest of one [share]. Each
+//! automaton has a slot shared by all threads: a reader takes a cache, uses it alone, and returns
+//! it. A text uses some fifty slots, so that may cost no more than the slot's lock: a taken cache
+//! stays counted, and only its growth is charged to the share. If that does not fit, eviction
+//! passes over the slots as a clock algorithm: a cache unused since the last pass is dropped, and
+//! its states are computed again when needed.
 
 use std::sync::{Arc, LazyLock, Weak};
 
@@ -21,7 +20,7 @@ static SHARE: LazyLock<Arc<MemoryQuota>> =
     LazyLock::new(|| MemoryQuota::new("rules", RULES_BYTES_MAX));
 static NOTES: LazyLock<Arc<DfaCachePool>> = LazyLock::new(|| DfaCachePool::new(share()));
 
-/// Returns the memory share of compiled expressions and of their caches, of the whole process.
+/// Returns the memory share of the process for compiled expressions and their caches.
 pub(crate) fn share() -> Arc<MemoryQuota> {
     Arc::clone(&SHARE)
 }
@@ -54,8 +53,7 @@ impl CountedCache for meta::Cache {
     }
 }
 
-/// Pool of the caches of one automaton that nobody reads with now: several once several threads
-/// have read with it at the same time.
+/// Pool of the unused caches of one automaton: several after concurrent use by several threads.
 pub(crate) struct DfaCacheSlot<N: CountedCache + Send + 'static>(Arc<AutomatonPlace<N>>);
 
 struct AutomatonPlace<N> {
@@ -66,18 +64,18 @@ struct AutomatonPlace<N> {
 struct PooledCache<N> {
     notes: Box<N>,
     bytes: usize,
-    /// True if nobody has read with it since eviction last passed.
+    /// True if unused since the last pass of eviction.
     is_idle: bool,
 }
 
-/// Cache that a reader has taken out, and the bytes of it that are counted.
+/// Cache in use by a reader, with its counted bytes.
 pub(crate) struct BorrowedCache<N> {
     pub(crate) notes: Box<N>,
     counted: usize,
 }
 
 impl<N: CountedCache + Send> DfaCacheSlot<N> {
-    /// Adds an empty pool for one more automaton.
+    /// Adds an empty pool for another automaton.
     pub(crate) fn new() -> Self {
         Self::within(&NOTES)
     }
@@ -88,7 +86,7 @@ impl<N: CountedCache + Send> DfaCacheSlot<N> {
         Self(place)
     }
 
-    /// Takes a cache out of the pool, or makes one.
+    /// Takes a cache from the pool, or makes one.
     pub(crate) fn take(&self, new: impl FnOnce() -> N) -> BorrowedCache<N> {
         match self.0.lying.lock().pop() {
             Some(PooledCache { notes, bytes, .. }) => BorrowedCache { notes, counted: bytes },
@@ -96,7 +94,7 @@ impl<N: CountedCache + Send> DfaCacheSlot<N> {
         }
     }
 
-    /// Puts a cache back if the share has room for what it grew by; else drops it.
+    /// Returns a cache to the pool if the share has room for its growth, else drops it.
     pub(crate) fn keep(&self, BorrowedCache { notes, counted }: BorrowedCache<N>) {
         let bytes = notes.bytes();
         let all = &self.0.all;
@@ -116,10 +114,10 @@ impl<N> Drop for AutomatonPlace<N> {
     }
 }
 
-/// Pool that eviction can take caches from.
+/// Pool whose caches can be evicted.
 trait Forgetful {
-    /// Evicts idle caches, or all; those that stay count as idle until somebody reads with them.
-    /// Returns how many were evicted, and their bytes.
+    /// Evicts idle caches, or all; marks the others as idle until their next use. Returns the
+    /// number of evicted ones, and their bytes.
     fn forget(&self, all: bool) -> (usize, usize);
 }
 
@@ -143,13 +141,13 @@ struct DfaCachePool {
 #[derive(Default)]
 struct AutomatonPlaces {
     all: Vec<Weak<dyn Forgetful + Send + Sync>>,
-    /// Index of the pool that eviction looks at next: the clock's hand.
+    /// Index of the next pool for eviction: the clock's hand.
     next: usize,
-    /// Number of pools from which on those of automata that are gone are removed: twice as many as
-    /// were left the last time, so that adding a pool costs a constant on average.
+    /// Number of pools that triggers the removal of dead ones: twice as many as were left last
+    /// time, so that adding a pool has constant amortised cost.
     many: usize,
-    /// Number of attempts that are refused without a look: the last look was in vain, and one at
-    /// each attempt would cost each reader a turn around all pools.
+    /// Number of attempts refused without a pass: the last pass was in vain, and a pass per attempt
+    /// would make each reader visit all pools.
     refused: usize,
 }
 
@@ -167,8 +165,8 @@ impl DfaCachePool {
         places.all.push(place);
     }
 
-    /// Takes bytes of the share, evicting idle caches for them; `false` if there is not enough to
-    /// evict.
+    /// Reserves bytes of the share, evicting idle caches if need be; returns false if they do not
+    /// suffice.
     fn makes_room(&self, bytes: usize) -> bool {
         if bytes == 0 || self.share.try_take(bytes) {
             return true;
@@ -178,8 +176,7 @@ impl DfaCachePool {
             places.refused = left;
             return false;
         }
-        // Twice around: the first time marks all caches as idle, the second evicts those that
-        // nobody has read with meanwhile.
+        // Two passes: the first marks all caches as idle, the second evicts those unused meanwhile.
         for _ in 0..2 * places.all.len() {
             let next = places.next % places.all.len();
             places.next = next + 1;
@@ -195,7 +192,7 @@ impl DfaCachePool {
         false
     }
 
-    /// Evicts all caches that nobody reads with now.
+    /// Evicts all unused caches.
     fn forget(&self) {
         for place in self.places.lock().all.iter().filter_map(Weak::upgrade) {
             self.share.give_back(place.forget(true).1);
@@ -203,7 +200,7 @@ impl DfaCachePool {
     }
 }
 
-/// Evicts all caches, for when there is nothing to read.
+/// Evicts all caches, for an idle process.
 pub(crate) fn forget() {
     NOTES.forget();
 }
@@ -220,15 +217,14 @@ mod tests {
         }
     }
 
-    /// Makes pools within a share of so many bytes.
+    /// Returns pools within a share of this size.
     fn places(count: usize, bytes: usize) -> (Arc<MemoryQuota>, Vec<DfaCacheSlot<Noted>>) {
         let share = MemoryQuota::new("x", bytes);
         let all = DfaCachePool::new(Arc::clone(&share));
         (share, (0..count).map(|_| DfaCacheSlot::within(&all)).collect())
     }
 
-    /// Reads with a cache of a pool and lets it grow to at least so many bytes; returns its bytes
-    /// before.
+    /// Uses a cache of a pool and grows it to at least this size; returns its earlier size.
     fn read(place: &DfaCacheSlot<Noted>, bytes: usize) -> usize {
         let mut taken = place.take(|| Noted(0));
         let before = taken.notes.0;

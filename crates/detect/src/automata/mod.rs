@@ -1,7 +1,7 @@
-//! Lazy automata: what they share over all expressions.
+//! Lazy automata: memory shared by all expressions.
 //!
-//! The states that an automaton built for the texts it has read are kept in a pool of
-//! [caches](cache_pool). The [`slim()`] form of an expression takes fewer of them.
+//! The states that automata compute for texts are kept in a pool of [caches](cache_pool). The
+//! [`slim()`] form of an expression needs fewer of them.
 
 pub(crate) mod cache_pool;
 mod slim;

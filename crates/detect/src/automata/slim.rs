@@ -1,21 +1,20 @@
-//! HIR rewriting that makes automata smaller: the same matches in fewer states.
+//! HIR rewriting for smaller automata: the same matches with fewer states.
 //!
-//! In goes the HIR of an expression, out comes one that finds the same in a text of valid UTF-8. An
-//! automaton spells each class of characters out in bytes, as often as it is repeated: a class of
-//! all but a few characters takes 20 states where 8 tell the same of bytes that are known to be
-//! UTF-8, and an `s` in any case takes 4 instead of 1 for the sake of a `ſ`, which the folded form
-//! of a text never has.
+//! In: the HIR of an expression. Out: an equivalent one for valid UTF-8. An automaton encodes each
+//! character class in bytes, for each repetition. A class of all but a few characters takes 20
+//! states, but 8 if the bytes are known to be UTF-8. A case-insensitive `s` takes 4 states instead
+//! of 1 because of `ſ`, which folded texts never have.
 
 use regex_syntax::hir::{
     Capture, Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind,
     Repetition,
 };
 
-/// Characters beyond ASCII that fold to a letter of ASCII: absent from the normalised form.
+/// Characters beyond ASCII that fold to an ASCII letter: absent from the normalised form.
 const FOLDED: [char; 2] = ['\u{17f}', '\u{212a}'];
 
-/// Returns the same expression in fewer states, for texts of valid UTF-8 or, where `is_folded`,
-/// their normalised form.
+/// Returns an equivalent expression with fewer states for valid UTF-8, or with `is_folded` for its
+/// normalised form.
 pub(crate) fn slim(hir: &Hir, is_folded: bool) -> Hir {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) | HirKind::Literal(_) => hir.clone(),
@@ -49,7 +48,7 @@ fn of_class(class: &ClassUnicode, is_folded: bool) -> Hir {
     }
     let mut ascii = class.clone();
     ascii.intersect(&range(('\0', '\x7f')));
-    // A class of ASCII alone is one of bytes.
+    // A class within ASCII is one of bytes.
     let ascii = Hir::class(Class::Unicode(ascii));
     if is_all {
         return Hir::alternation(vec![ascii, any_beyond_ascii()]);
@@ -57,7 +56,7 @@ fn of_class(class: &ClassUnicode, is_folded: bool) -> Hir {
     Hir::alternation(vec![ascii, Hir::class(Class::Unicode(others))])
 }
 
-/// Matches one character beyond ASCII, in a text of valid UTF-8.
+/// Returns an expression of one character beyond ASCII, for valid UTF-8.
 fn any_beyond_ascii() -> Hir {
     let bytes =
         |from, to| Hir::class(Class::Bytes(ClassBytes::new([ClassBytesRange::new(from, to)])));

@@ -1,8 +1,8 @@
-//! Bytes beside a literal of a match: the cheap look before an expression runs.
+//! Bytes beside a literal: a cheap test before its expression runs.
 //!
-//! A literal alone is ordinary in logs; of `error`, few stand before a colon or behind a digit.
-//! The parts of an expression around a literal tell the bytes that may stand at each of the next
-//! places before and behind it, and if the text may end there.
+//! A literal alone is ordinary in logs, but few occurrences of `error` precede a colon or follow a
+//! digit. The parts of an expression around a literal give the possible bytes at each of the next
+//! offsets on both sides, and the possible ends of the text.
 
 use std::rc::Rc;
 
@@ -11,20 +11,19 @@ use crate::pack::opening::ahead::OF_WORD;
 use crate::tree::{AsciiSet, CAPITALS, ExpressionTree, TO_SMALL, TreeStep, bit, has, is_of_word};
 use regex_syntax::hir::Look;
 
-/// Bytes that are looked at on each side.
+/// Number of tested bytes on each side.
 const PLACES: usize = 4;
-/// Set of the places on a side, a bit each.
+/// Set of the offsets on a side, one bit each.
 type PlaceBits = u8;
-/// Place next to the literal.
+/// Offset next to the literal.
 const NEXT: PlaceBits = 1;
-/// The same behind an edge of the word that the literal ends with.
+/// The same after a word edge at the literal's end.
 const NEXT_AT_EDGE: PlaceBits = 1 << PLACES;
 
-/// Parts of an expression that stand beside one of its parts, from the inside out; nothing is known
-/// of what stands beyond them.
+/// Parts of an expression beside one of its parts, nearest first; anything may follow them.
 pub(super) type PartsBeyond<'t> = Option<Rc<BesideParts<'t>>>;
 
-/// Parts in a row, and those beyond.
+/// Consecutive parts, and those beyond.
 pub(super) struct BesideParts<'t> {
     pub(super) steps: &'t [TreeStep],
     pub(super) beyond: PartsBeyond<'t>,
@@ -37,20 +36,20 @@ pub(super) enum Side {
     Behind,
 }
 
-/// Bytes of ASCII in small letters that may stand at each place on a side, a bit each; others
-/// always may.
+/// Sets of possible ASCII bytes in lower case per offset on a side; other bytes are always
+/// possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SideBytes {
     sets: [AsciiSet; PLACES],
-    /// Places where the text may be over.
+    /// Offsets at which the text may end.
     ends: PlaceBits,
 }
 
 impl SideBytes {
-    /// Lets all bytes stand anywhere.
+    /// Accepts any bytes.
     pub(super) const ANY: Self = Self { sets: [AsciiSet::MAX; PLACES], ends: PlaceBits::MAX };
 
-    /// Reads it from the parts on a side of a literal, of matches that begin or end there so.
+    /// Computes the sets from the parts on a side of a literal, up to the anchor of the matches.
     pub(super) fn of(literal: &[u8], side: Side, parts: &PartsBeyond<'_>, begin: Begin) -> Self {
         let next = if side == Side::Before { literal.first() } else { literal.last() };
         let is_word = next.is_some_and(|byte| is_of_word(*byte));
@@ -65,7 +64,7 @@ impl SideBytes {
         walk.found
     }
 
-    /// Lets stand what another one lets stand, too.
+    /// Adds the sets of another.
     pub(super) fn widen(&mut self, other: &Self) {
         self.ends |= other.ends;
         for (set, other) in self.sets.iter_mut().zip(other.sets) {
@@ -73,7 +72,7 @@ impl SideBytes {
         }
     }
 
-    /// Returns true if these bytes, from the literal on, may stand there.
+    /// Returns true if these bytes, starting at the literal, are possible.
     #[inline]
     pub(super) fn fit<'b>(&self, mut bytes: impl Iterator<Item = &'b u8>) -> bool {
         for (place, set) in self.sets.iter().enumerate() {
@@ -88,16 +87,16 @@ impl SideBytes {
     }
 }
 
-/// A walk through the parts on one side.
+/// Walk over the parts on one side.
 struct BesideWalk {
     side: Side,
-    /// True if the literal has a letter, a digit or `_` there.
+    /// True if the literal has a word character at that end.
     is_word: bool,
     found: SideBytes,
 }
 
 impl BesideWalk {
-    /// Goes through parts in a row from these places; returns those behind them.
+    /// Walks over consecutive parts from these offsets; returns the offsets after them.
     fn row(&mut self, steps: &[TreeStep], places: PlaceBits) -> PlaceBits {
         let side = self.side;
         let go = |places, step: &TreeStep| self.part(&step.part, places);
@@ -132,7 +131,7 @@ impl BesideWalk {
                 let mut last = places;
                 for count in 1..=repeat.max {
                     last = self.part(&repeat.part, last);
-                    // Where more of it leads no further, it may be empty.
+                    // The rest may be empty if repeating it reaches no further offset.
                     let is_all = last == 0 || count > PLACES as u32;
                     all |= if count >= repeat.min || is_all { last } else { 0 };
                     if is_all {
@@ -144,7 +143,7 @@ impl BesideWalk {
         }
     }
 
-    /// Lets a byte stand at these places; returns those behind it.
+    /// Allows a byte set at these offsets; returns the offsets after it.
     fn byte(&mut self, set: AsciiSet, places: PlaceBits) -> PlaceBits {
         let set = set | (set & CAPITALS) << TO_SMALL;
         for (place, known) in self.found.sets.iter_mut().enumerate() {
@@ -157,7 +156,7 @@ impl BesideWalk {
         (places & !NEXT_AT_EDGE | edge) << 1 & (NEXT_AT_EDGE - 1)
     }
 
-    /// Returns those bytes of a set that make an edge of the literal's end.
+    /// Returns those bytes of a set that form a word edge with the literal's end.
     fn at_edge(&self, set: AsciiSet) -> AsciiSet {
         if self.is_word { set & !OF_WORD } else { set & OF_WORD }
     }
@@ -171,14 +170,14 @@ impl BesideWalk {
         }
     }
 
-    /// Lets the text be over at these places.
+    /// Allows the end of the text at these offsets.
     fn over(&mut self, places: PlaceBits) -> PlaceBits {
         let is_next = places & NEXT_AT_EDGE != 0 && self.is_word;
         self.found.ends |= places & !NEXT_AT_EDGE | if is_next { NEXT } else { 0 };
         0
     }
 
-    /// Ends the expression at these places.
+    /// Ends the expression at these offsets.
     fn close(&mut self, places: PlaceBits, begin: Begin) {
         if begin == Begin::Text {
             self.over(places);
@@ -187,7 +186,7 @@ impl BesideWalk {
         let set = if begin == Begin::Line { bit(b'\n') } else { AsciiSet::MAX };
         let beyond = self.byte(set, places);
         self.over(places);
-        // Nothing is known of what stands further out.
+        // Beyond the known parts anything is possible.
         let first = beyond.trailing_zeros().min(PLACES as u32);
         self.found.sets[first as usize..].fill(AsciiSet::MAX);
         self.found.ends |= PlaceBits::MAX << first;

@@ -11,20 +11,20 @@ use spanscore_base::settings::SettingsError;
 use spanscore_base::value::json::{self, fields};
 use spanscore_base::value::{Map, Value};
 
-/// Texts that stand for nothing, in lower case.
+/// Texts that mean an empty value, in lower case.
 const NOTHING: &[&str] = &[
     "", "none", "null", "nil", "undefined", "false", "n/a", "0", "ok", "okay", "success",
     "no error", "no errors", "none.", "not_error",
 ];
 
-/// Set of field names that detectors read: folded names, and endings of names.
+/// Names of fields that detectors read: folded names, and suffixes of names.
 pub(super) struct Wanted {
     names: BTreeSet<String>,
     endings: Vec<String>,
 }
 
 impl Wanted {
-    /// Collects the first names of paths, `*ed` for an ending.
+    /// Collects the first names of paths; `*ed` is a suffix.
     pub(super) fn new<'n>(paths: impl Iterator<Item = &'n String>) -> Self {
         let mut names = BTreeSet::new();
         let mut endings = Vec::new();
@@ -45,16 +45,16 @@ impl Wanted {
     }
 }
 
-/// The fields of one object that detectors read.
+/// Fields of one object that detectors read.
 pub(super) struct ResultFields<'v> {
     entries: Vec<(String, Cow<'v, Value<'v>>)>,
-    /// Bits of their names: most of those that detectors ask for are not there.
+    /// Bloom filter of their names, since most wanted names are absent.
     marks: u64,
     /// Number of all fields of the object.
     count: usize,
 }
 
-/// Returns a name without case, `_`, `-` and spaces, which do not matter.
+/// Returns a name in lower case, without `_`, `-` and spaces.
 pub(super) fn folded(name: &str) -> String {
     let letters = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
     letters.flat_map(char::to_lowercase).collect()
@@ -71,8 +71,8 @@ impl<'v> ResultFields<'v> {
         found
     }
 
-    /// Picks the fields of a text that begins with a JSON object, of a truncated one those that it
-    /// still shows; `None` where it has no field.
+    /// Picks the fields of a text that begins with a JSON object; of a truncated one those before
+    /// the end. `None` without fields.
     pub(super) fn of_text(text: &'v str, wanted: &Wanted) -> Option<Self> {
         let mut found = Self { entries: Vec::new(), marks: 0, count: 0 };
         let whole = fields::walk(text, |key, value| {
@@ -85,8 +85,8 @@ impl<'v> ResultFields<'v> {
         (whole.is_some() || found.count > 0).then_some(found)
     }
 
-    /// Adds a field; of a repeated one the last counts. Bounded by [`FIELDS_MAX`]: endings may fit
-    /// any number of names.
+    /// Adds a field; of a repeated one the last counts. Bounded by [`FIELDS_MAX`], since suffixes
+    /// may match any number of names.
     fn replace(&mut self, key: String, value: Cow<'v, Value<'v>>) {
         match self.entries.iter().position(|(known, _)| *known == key) {
             Some(at) => self.entries[at].1 = value,
@@ -109,7 +109,7 @@ impl<'v> ResultFields<'v> {
         named.map(|(_, value)| &**value)
     }
 
-    /// Returns true if a value that a path leads to passes.
+    /// Returns true if a value at a path passes.
     fn any_at(&self, path: &[String], passes: impl Fn(&Value<'v>) -> bool) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
         if self.marks & mark(first) == 0 {
@@ -126,7 +126,7 @@ impl<'v> ResultFields<'v> {
     }
 }
 
-/// Returns the bit of a name: one of a set whose bits lack it is not there. An ending has all bits.
+/// Returns the filter bit of a name; for a suffix all bits.
 fn mark(name: &str) -> u64 {
     match name.as_bytes() {
         [] | [b'*', ..] => u64::MAX,
@@ -134,7 +134,7 @@ fn mark(name: &str) -> u64 {
     }
 }
 
-/// Returns the value below another one at a path.
+/// Returns the value at a path below another.
 fn below<'a, 'v>(value: &'a Value<'v>, path: &[String]) -> Option<&'a Value<'v>> {
     path.iter().try_fold(value, |value, name| {
         let entry = || value.as_list()?.get(name.parse::<usize>().ok()?);
@@ -143,13 +143,13 @@ fn below<'a, 'v>(value: &'a Value<'v>, path: &[String]) -> Option<&'a Value<'v>>
     })
 }
 
-/// Parses a field's value; one that is too large becomes a text that shows only that it is there.
+/// Parses a field's value; an overlarge one becomes a placeholder text.
 fn read(text: &str) -> Value<'_> {
     let small = (text.len() <= FIELD_BYTES_MAX).then(|| json::parse(text).ok()).flatten();
     small.unwrap_or(Value::String(Cow::Borrowed("...")))
 }
 
-/// A compiled detector of fields.
+/// Compiled detector of fields.
 pub(super) struct FieldDetector {
     pub(super) says: Says,
     pub(super) kind: String,
@@ -185,7 +185,8 @@ impl FieldDetector {
         })
     }
 
-    /// Returns true if all `when` and no `unless` conditions hold, and the effort sufficed to know.
+    /// Returns true if all `when` and no `unless` conditions hold, and the budget sufficed to test
+    /// them.
     pub(super) fn hits(&self, fields: &ResultFields<'_>, effort: &WorkBudget) -> bool {
         fields.count() <= self.keys_max
             && self.when.iter().all(|condition| condition.holds(fields, effort))
@@ -193,7 +194,7 @@ impl FieldDetector {
             && !effort.is_spent()
     }
 
-    /// Returns the names at the top of the object that it reads.
+    /// Returns the top-level names that it reads.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         let conditions = self.when.iter().chain(&self.unless);
         conditions.flat_map(|condition| condition.paths.iter().filter_map(|path| path.first()))
@@ -253,8 +254,8 @@ impl FieldCondition {
     }
 }
 
-/// Returns true if a value is neither empty nor a word for nothing. A fraction counts as empty: it
-/// is a measure, such as a margin of error.
+/// Returns true if a value is neither empty nor a word for nothing. Fractions count as empty: they
+/// are measures, such as a margin of error.
 fn is_filled(value: &Value<'_>) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
@@ -267,13 +268,13 @@ fn is_filled(value: &Value<'_>) -> bool {
     }
 }
 
-/// Returns true if a text is one of these in small letters, without space around it.
+/// Returns true if a text is one of these in lower case, without surrounding spaces.
 fn is_one_of(text: &str, words: &[impl AsRef<str>]) -> bool {
     let small = || text.trim().chars().flat_map(char::to_lowercase);
     words.iter().any(|word| small().eq(word.as_ref().chars()))
 }
 
-/// Reads a whole number, or that at the beginning of a text, as in `404 Not Found`.
+/// Parses a whole number, or that at the start of a text, as in `404 Not Found`.
 fn whole_number(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::Number(number) if number.is_integer() => number.as_i64(),

@@ -1,4 +1,4 @@
-//! Literals of all expressions of failures, found in one pass.
+//! Literals of all failure expressions, found in one pass.
 
 use std::sync::OnceLock;
 
@@ -6,22 +6,21 @@ use hashbrown::HashMap;
 
 use crate::prefilter::sieve::{ANCHORS_MAX, Hits, Sieve};
 
-/// Number of a literal, and the byte of a text at which it stands.
+/// Number of a literal, and its byte offset in a text.
 pub(super) type LiteralPlace = (u16, u32);
 
-/// Literals in small letters, by their numbers.
+/// Literals in lower case, by number.
 #[derive(Default)]
 pub(super) struct LiteralSet {
     literals: Vec<String>,
     numbers: HashMap<String, usize>,
     ascii: OnceLock<Sieve>,
-    /// Those beyond ASCII.
+    /// Sieve of those beyond ASCII.
     wide: OnceLock<Sieve>,
 }
 
 impl LiteralSet {
-    /// Returns the number of a literal, which it takes up if it is new; `None` where there is no
-    /// room for more.
+    /// Returns the number of a literal, added if new; `None` beyond the limit.
     pub(super) fn number(&mut self, literal: &str) -> Option<usize> {
         let number = *self.numbers.entry_ref(literal).or_insert_with(|| {
             self.literals.push(literal.to_owned());
@@ -34,7 +33,7 @@ impl LiteralSet {
         &self.literals[..self.literals.len().min(ANCHORS_MAX)]
     }
 
-    /// Returns the literals in a text, each with its place.
+    /// Returns the literals in a text with their offsets.
     pub(super) fn places(&self, text: &str) -> Vec<LiteralPlace> {
         let text = text.as_bytes();
         let is_ascii = text.is_ascii();

@@ -1,9 +1,9 @@
-//! Bare error messages: a scorer that tells from its form that a short text is nothing else.
+//! Scorer of bare error messages: short texts that by their form are nothing else.
 //!
-//! A tool that hands on the message of an exception announces it with no word: `division by zero`.
-//! Such a text is known by its form as a whole: a first word of something wrong, a predicate of
-//! failure, and the register of programs (quoted values, identifiers, technical nouns), without the
-//! first words of changes, documentation and prose. Each sign has points (`packs/messages.yaml`),
+//! A tool that returns an exception's message does not announce it: `division by zero`. Such a text
+//! is recognised as a whole. Its first word means something wrong, it has a predicate of failure,
+//! and the language of programs (quoted values, identifiers, technical nouns). First words of
+//! changes, documentation and prose count against it. Each sign has points (`packs/messages.yaml`),
 //! and none decides alone.
 
 use hashbrown::HashSet;
@@ -18,9 +18,9 @@ use crate::pack::expression::plain_of;
 use crate::tree::{SearchTree, is_of_word};
 use spanscore_base::settings::{SettingsError, yaml};
 
-/// Reason that a finding gives.
+/// Reason given by a finding.
 pub(super) const KIND: &str = "the result is nothing but the message of an error";
-/// Family of that reason.
+/// Category of that reason.
 pub(super) const CATEGORY: &str = "message";
 
 /// Points that make a text a message.
@@ -38,26 +38,26 @@ const SPEAKER: i32 = 5;
 /// Points of each predicate, and of all of them at most.
 const PREDICATE: i32 = 10;
 const PREDICATES_MAX: i32 = 15;
-/// Points of a weak sign that governs the text, and of one that only stands in it.
+/// Points of a weak sign that is the head of the text, and of one elsewhere.
 const WEAK_HEAD: i32 = 9;
 const WEAK: i32 = 4;
-/// Points of the register of programs, at most.
+/// Limit on the points of program language.
 const REGISTER_MAX: i32 = 15;
-/// Words up to which a text is hardly more than a name for what went wrong.
+/// Number of words up to which a text is little more than a name.
 const FEW_WORDS: usize = 4;
-/// Bytes from which on a text is rather prose, and from which on it hardly is a message.
+/// Lengths in bytes above which a text is probably prose, and above which it is hardly a message.
 const LONG: usize = 121;
 const VERY_LONG: usize = 241;
-/// Bytes from which on a sentence that quotes nothing is rather prose.
+/// Length in bytes above which a sentence without quotes is probably prose.
 const LONG_SENTENCE: usize = 80;
-/// Longest value behind a message, bytes.
+/// Longest value after a message, bytes.
 const VALUE_BYTES_MAX: usize = 40;
-/// Verbs behind which the word before is a subject, no order.
+/// Verbs after which the preceding word is a subject, not an imperative.
 const COPULAS: [&str; 17] = [
     "is", "are", "was", "were", "cannot", "can't", "must", "should", "has", "have", "does", "did",
     "may", "can", "isn't", "aren't", "will",
 ];
-/// Words behind which the word before is a subject too, and words before something wrong that was
+/// Words after which the preceding word is a subject too, and words before something wrong that was
 /// received.
 const STATES: [&str; 9] = [
     "aborted", "expected", "failed", "exceeded", "overflowed", "not", "already", "timed", "exceeds",
@@ -66,7 +66,7 @@ const CAME: [&str; 3] = ["received", "found", "got"];
 /// Steps per byte of a short text.
 const STEPS_PER_BYTE: usize = 16;
 
-/// Word lists and expressions as they are written.
+/// Word lists and expressions as written.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MessageConfig {
@@ -86,7 +86,7 @@ struct MessageConfig {
     against: Vec<AgainstConfig>,
 }
 
-/// A sign against a message, as it is written.
+/// Sign against a message, as written.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgainstConfig {
@@ -94,10 +94,10 @@ struct AgainstConfig {
     pattern: String,
 }
 
-/// Set of words, most of which are told by their first byte and their length.
+/// Set of words, filtered by first byte and length.
 struct WordSet {
     words: HashSet<Box<str>>,
-    /// By first byte a bit for each length; of longer words the last.
+    /// Lengths by first byte, one bit each; the last bit is for longer words.
     lengths: [u32; 0x100],
 }
 
@@ -123,25 +123,25 @@ impl WordSet {
 
 /// Features of a text.
 struct Searcher<'t> {
-    /// Number of kinds of predicates that it has.
+    /// Number of kinds of predicates in the text.
     predicates: i32,
-    /// True if it has nothing but words of which a message mostly holds one.
+    /// True if it has only weak words.
     is_weak: bool,
     /// Points of its first word.
     of_first: i32,
-    /// True if it names who speaks.
+    /// True if it names a speaker.
     is_named: bool,
     is_sentence: bool,
-    /// True if it begins small and ends without a full stop.
+    /// True if it begins in lower case and ends without a full stop.
     is_phrase: bool,
     /// True if it quotes something.
     quotes: bool,
-    /// True if it holds a name from a program.
+    /// True if it has a name from a program.
     names: bool,
     words: Vec<&'t str>,
 }
 
-/// The signs of a message, compiled.
+/// Compiled signs of a message.
 pub(super) struct MessageSigns {
     wrong: WordSet,
     actions: WordSet,
@@ -153,7 +153,7 @@ pub(super) struct MessageSigns {
     weak: WordSet,
     weak_head: OpenedExpressions,
     identifier: SearchTree,
-    /// Phrases that only programs use.
+    /// Phrases used only by programs.
     programs: OpenedExpressions,
     quoted: SearchTree,
     speaker: SearchTree,
@@ -161,7 +161,7 @@ pub(super) struct MessageSigns {
 }
 
 impl MessageSigns {
-    /// Compiles the built-in ones.
+    /// Compiles the built-in signs.
     pub(super) fn built_in(literals: &mut LiteralSet) -> Result<Self, SettingsError> {
         let config: MessageConfig = yaml::read(include_str!("../packs/messages.yaml"))
             .and_then(|node| node.read())
@@ -204,7 +204,7 @@ impl MessageSigns {
         })
     }
 
-    /// Judges a text about which no other detector has reported anything.
+    /// Judges a text without a finding of any other detector.
     pub(super) fn judge<'d>(
         &self,
         text: &str,
@@ -247,12 +247,12 @@ impl MessageSigns {
             + if is_named { SPEAKER } else { 0 }
             + (predicates * PREDICATE).min(PREDICATES_MAX);
         let most = stated + if is_weak { WEAK_HEAD } else { 0 } + REGISTER_MAX;
-        // A single word is a value; so is a text in brackets.
+        // A single word is a value, as is a text in brackets.
         let is_data = !is_named && text.starts_with(['[', '{', '(', '<']);
         if is_data || most - points_of_length(text) < ENOUGH {
             return false;
         }
-        // Most results hold no sign at all.
+        // Most results have no sign at all.
         if is_weak && !runs_of(small, is_of_word).any(|word| self.weak.contains(word)) {
             return false;
         }
@@ -285,7 +285,7 @@ impl MessageSigns {
         }
         let said: Vec<&str> = words_of(said).take(2).collect();
         let against = self.first_against(&said, body, &looks) + form_against(text, &looks);
-        // These take the longest, so they are tested last, and no more of them than matter.
+        // These are the slowest, so they come last, and only as many as matter.
         let mut left = points - against;
         let mut others = self.against.iter();
         left >= ENOUGH
@@ -306,7 +306,7 @@ impl MessageSigns {
         }
     }
 
-    /// Returns the points of weak signs, which count only where there are no others.
+    /// Returns the points of weak signs, which count only without others.
     fn weak(&self, looks: &Searcher<'_>, has_match: impl Fn(&OpenedExpressions) -> bool) -> i32 {
         if looks.is_weak && has_match(&self.weak_head) {
             WEAK_HEAD
@@ -317,7 +317,7 @@ impl MessageSigns {
         }
     }
 
-    /// Returns true if a program speaks, and not somebody of a parcel, a room or a guest.
+    /// Returns true if a program is the subject, not a parcel, a room or a guest.
     fn is_of_programs(
         &self,
         looks: &Searcher<'_>,
@@ -337,8 +337,7 @@ impl MessageSigns {
             || has_match(&self.programs)
     }
 
-    /// Returns the points that a first word costs with which changes, documentation and prose
-    /// begin.
+    /// Returns the penalty of a first word typical of changes, documentation and prose.
     fn first_against(&self, said: &[&str], body: &str, looks: &Searcher<'_>) -> i32 {
         let Some(&first) = said.first().filter(|_| looks.of_first == 0) else { return 0 };
         let is_subject = || {
@@ -366,8 +365,8 @@ impl MessageSigns {
         }
     }
 
-    /// Returns the points of the register of programs: values, identifiers and technical things, in
-    /// a phrase.
+    /// Returns the points of program language: values, identifiers and technical terms, in a
+    /// phrase.
     fn register(&self, text: &str, looks: &Searcher<'_>) -> i32 {
         let count =
             |list: &WordSet| looks.words.iter().filter(|word| list.contains(**word)).count();
@@ -393,7 +392,7 @@ impl MessageSigns {
     }
 }
 
-/// Returns the points that the form of the text costs.
+/// Returns the penalty of the form of the text.
 fn form_against(text: &str, looks: &Searcher<'_>) -> i32 {
     let is_prose = looks.is_sentence && text.starts_with(char::is_uppercase);
     let is_stated = looks.predicates > 0 || looks.of_first == WRONG;
@@ -411,7 +410,7 @@ fn form_against(text: &str, looks: &Searcher<'_>) -> i32 {
     points_of_length(text) + sum(&signs)
 }
 
-/// Returns the points that the length of a text costs.
+/// Returns the penalty of the length of a text.
 fn points_of_length(text: &str) -> i32 {
     match text.len() {
         VERY_LONG.. => 12,
@@ -420,7 +419,7 @@ fn points_of_length(text: &str) -> i32 {
     }
 }
 
-/// Returns true if a text has two bytes side by side of which each name from a program has some.
+/// Returns true if a text has a pair of bytes that every program name needs.
 fn may_name(text: &str) -> bool {
     text.as_bytes().array_windows().any(|pair| {
         matches!(
@@ -441,24 +440,24 @@ fn has(list: &WordSet, looks: &Searcher<'_>) -> bool {
     looks.words.iter().any(|word| list.contains(*word))
 }
 
-/// Sums the points of those signs that hold.
+/// Sums the points of the signs that hold.
 fn sum(signs: &[(bool, i32)]) -> i32 {
     signs.iter().filter(|(holds, _)| *holds).map(|(_, points)| points).sum()
 }
 
-/// Reads an expression whose words are those of ASCII, as the language of programs is.
+/// Parses an expression with ASCII word classes, as program language has.
 fn tree(pattern: &str, any_case: bool) -> Result<SearchTree, SettingsError> {
     let hir = plain_of(pattern, TextForm::AsIs)?;
     Ok(SearchTree::of(&hir, any_case))
 }
 
-/// Returns the words of a text in small letters.
+/// Returns the words of a text in lower case.
 fn words_of(text: &str) -> impl Iterator<Item = &str> {
     let parts = runs_of(text, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'\'' | b'-'));
     parts.map(|part| part.trim_matches(['\'', '-'])).filter(|word| !word.is_empty())
 }
 
-/// Returns the runs of bytes of ASCII of which `is_in` holds.
+/// Returns the runs of bytes with a property.
 fn runs_of(text: &str, is_in: impl Fn(u8) -> bool) -> impl Iterator<Item = &str> {
     let mut rest = 0..text.len();
     std::iter::from_fn(move || {

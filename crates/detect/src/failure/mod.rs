@@ -1,10 +1,10 @@
 //! Failure detection: classifies a tool's result as failed, refused, interrupted or ordinary.
 //!
-//! In goes a result, out come outcome and reason ([`FailureFinding`]); nothing for an ordinary
-//! result. The rules are data (`packs/failures.yaml`, and packs of a config): conditions on the
-//! fields of a JSON object, and expressions that are bound to a place of the text, its beginning or
-//! its end, far more than to words. The work is linear in the result and is paid for in steps
-//! ([`WorkBudget`]); of a long text expressions see the beginning and the end.
+//! In: a result. Out: outcome and reason ([`FailureFinding`]), or nothing for an ordinary result.
+//! The rules are data (`packs/failures.yaml`, and packs of a config): conditions on the fields of a
+//! JSON object, and expressions anchored to the beginning or end of the text, which matters more
+//! than words. The cost is linear in the result and charged in steps ([`WorkBudget`]); expressions
+//! see only the beginning and the end of a long text.
 
 mod beside;
 pub mod config;
@@ -29,19 +29,19 @@ use spanscore_base::settings::{SettingsError, yaml};
 use spanscore_base::value::Value;
 use texts::TextDetectors;
 
-/// Outcome of a call as its result shows it.
+/// Outcome of a call according to its result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FailureFinding<'p> {
     /// Outcome.
     pub says: Says,
     /// Reason, in words.
     pub kind: &'p str,
-    /// Family of the reason.
+    /// Category of the reason.
     pub category: &'p str,
 }
 
 impl FailureFinding<'_> {
-    /// Returns true if it rests on nothing but the form of a whole text.
+    /// Returns true if it rests only on the form of a whole text.
     fn is_message(&self) -> bool {
         self.category == message::CATEGORY
     }
@@ -50,16 +50,16 @@ impl FailureFinding<'_> {
 /// Compiled detectors of failures.
 pub struct FailureDetectors {
     fields: Vec<FieldDetector>,
-    /// Names of fields that detectors read, and those in `inside`.
+    /// Names of fields that detectors read, including those in `inside`.
     wanted: Wanted,
     /// Names of fields that wrap a result.
     inside: Vec<String>,
     starts: TextDetectors,
     ends: TextDetectors,
     lasts: TextDetectors,
-    /// Signs of bare messages, where the built-in table is used.
+    /// Signs of bare messages, if the built-in table is used.
     messages: Option<MessageSigns>,
-    /// Literals of all of them.
+    /// Literals of all expressions.
     literals: LiteralSet,
 }
 
@@ -78,7 +78,7 @@ fn built_in_pack() -> Result<FailurePackConfig, SettingsError> {
 }
 
 impl FailureDetectors {
-    /// Compiles the packs of a config, before the built-in one where that is wanted too.
+    /// Compiles the packs of a config, followed by the built-in one if wanted.
     pub fn new(own: &[FailurePackConfig], with_built_in: bool) -> Result<Arc<Self>, SettingsError> {
         if own.is_empty() && with_built_in {
             return built_in_detectors();
@@ -123,13 +123,13 @@ impl FailureDetectors {
         })
     }
 
-    /// Judges a result; nothing where it is an ordinary one, or the steps ran out.
+    /// Judges a result; `None` if ordinary, or out of steps.
     pub fn judge(&self, result: &Value<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
         let search = FailureSearch { detectors: self, effort };
         search.value(result, 0).filter(|finding| finding.says != Says::Ordinary)
     }
 
-    /// Judges a text; nothing where it is an ordinary one, or the steps ran out.
+    /// Judges a text; `None` if ordinary, or out of steps.
     pub fn judge_text(&self, text: &str, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
         let search = FailureSearch { detectors: self, effort };
         search.text(text, 0).filter(|finding| finding.says != Says::Ordinary)

@@ -1,8 +1,8 @@
-//! Opened expressions: each runs only where a literal stands without which it cannot match.
+//! Expressions gated by literals: each runs only near a literal that every match has.
 //!
-//! One pass over a text finds the literals of all expressions. The bytes beside each, how far it
-//! stands from the place that its expression is bound to, in bytes and in spaces, and a second
-//! literal where one is common leave a few places at which a few expressions are tried.
+//! One pass over a text finds the literals of all expressions. Three tests leave a few places for a
+//! few expressions: the bytes beside a literal, its distance in bytes and spaces from the anchor of
+//! its expression, and a second literal if one is common.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -15,17 +15,17 @@ use crate::normalise::shadow::Shadow;
 use crate::tree::{ExpressionTree, MatchStart, alternatives, steps_for};
 use regex_syntax::hir::{Hir, Look};
 
-/// Spaces of a text whose places are known.
+/// Number of spaces whose offsets are known.
 const SPACES: usize = 16;
 
-/// A text as expressions see it: normalised, and in small letters where capitals do not matter.
+/// Text as expressions see it: normalised, and in lower case for case-insensitive ones.
 pub(super) struct FoldedText<'t> {
     text: &'t str,
     normal: OnceCell<Cow<'t, str>>,
     small: OnceCell<String>,
     /// Literals in it.
     literals: OnceCell<Vec<LiteralPlace>>,
-    /// Places of its first spaces.
+    /// Offsets of its first spaces.
     spaces: OnceCell<[usize; SPACES]>,
 }
 
@@ -40,12 +40,12 @@ impl<'t> FoldedText<'t> {
         }
     }
 
-    /// Takes it as it is.
+    /// Takes a text unchanged.
     pub(super) fn plain(text: &'t str) -> Self {
         Self { normal: Cow::Borrowed(text).into(), ..Self::of(text) }
     }
 
-    /// Returns true if it is as it was.
+    /// Returns true if it is unchanged.
     pub(super) fn is_plain(&self) -> bool {
         self.normal().len() == self.text.len() && self.normal() == self.text
     }
@@ -57,7 +57,7 @@ impl<'t> FoldedText<'t> {
         })
     }
 
-    /// Returns it in small letters; those beyond ASCII always are.
+    /// Returns it in lower case; letters beyond ASCII already are.
     pub(super) fn small(&self) -> &str {
         self.small.get_or_init(|| self.normal().to_ascii_lowercase())
     }
@@ -71,13 +71,13 @@ impl<'t> FoldedText<'t> {
         })
     }
 
-    /// Returns the places of literals in it; it is read with one set only.
+    /// Returns the literals in it; only one set may be used per text.
     pub(super) fn literals(&self, literals: &LiteralSet) -> &[LiteralPlace] {
         self.literals.get_or_init(|| literals.places(self.small()))
     }
 }
 
-/// Place where matches of an expression begin.
+/// Anchor of an expression's matches.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Begin {
     Text,
@@ -85,14 +85,14 @@ pub(super) enum Begin {
     Anywhere,
 }
 
-/// Expression as it is added.
+/// Expression to add.
 pub(super) struct NewExpression<'n> {
     pub(super) hir: &'n Hir,
     pub(super) begin: Begin,
     pub(super) case_sensitive: bool,
     /// True if its alternatives cannot be tried one by one.
     pub(super) is_whole: bool,
-    /// Literals in small letters of which the text of a match has one; none if they do not matter.
+    /// Literals in lower case of which a matched text has one; empty without such a condition.
     pub(super) needs: &'n [String],
 }
 
@@ -103,29 +103,29 @@ struct Branch {
     start: MatchStart,
     begin: Begin,
     case_sensitive: bool,
-    /// True if each match has two literals, not only one.
+    /// True if each match has two literals.
     is_paired: bool,
 }
 
-/// A literal of a branch.
+/// Literal that opens a branch.
 struct BranchOpener {
     branch: usize,
-    /// True for the one of a pair that tells where a match begins.
+    /// True for the one of a pair that determines the start of a match.
     is_first: bool,
     opener: Opener,
-    /// Index of the next one of the same literal.
+    /// Index of the next opener of the same literal.
     next: u32,
 }
 
-/// Index of no opener.
+/// Index that means no opener.
 const NONE: u32 = u32::MAX;
 
-/// Openers of one literal: most of its places in a text are beyond what they reach.
+/// Openers of one literal, with their greatest reach: most of its places in a text are beyond it.
 #[derive(Clone, Copy)]
 struct LiteralOpeners {
-    /// Index of the first one.
+    /// Index of the first opener.
     first: u32,
-    /// Most bytes and spaces before the literal.
+    /// Greatest distance before the literal, bytes and spaces.
     bytes: u32,
     spaces: u32,
 }
@@ -139,24 +139,24 @@ impl LiteralOpeners {
     }
 }
 
-/// Continuation of a search behind a match.
+/// Continuation of a search after a match.
 pub(super) enum Onward {
-    /// To the next match.
+    /// With the next match.
     Next,
-    /// To the next expression.
+    /// With the next expression.
     NextExpression,
     Stop,
 }
 
-/// A branch, and places where matches of it may begin.
+/// Branch, and places where its matches may begin.
 type BranchPlaces = (usize, Range<usize>);
 
-/// Compiled alternatives of several expressions, in the order in which they were added.
+/// Compiled alternatives of several expressions, in the order of addition.
 #[derive(Default)]
 pub(super) struct OpenedExpressions {
     /// Number of expressions.
     count: usize,
-    /// By the number of a literal its openers.
+    /// Openers by literal number.
     by_literal: Vec<LiteralOpeners>,
     openers: Vec<BranchOpener>,
     branches: Vec<Branch>,
@@ -189,7 +189,7 @@ impl OpenedExpressions {
         self.count += 1;
     }
 
-    /// Enters the literals of a branch; returns true if it has a pair of them.
+    /// Adds the literals of a branch; returns true if it has a pair.
     fn enter(
         &mut self,
         branch: usize,
@@ -201,7 +201,7 @@ impl OpenedExpressions {
         let mut of = |all: Vec<Opener>| all.into_iter().map(&mut numbered).collect();
         let both: [Option<Vec<(usize, Opener)>>; 2] = both.map(&mut of);
         let [Some(first), Some(other)] = both else {
-            // There is no room for one of them.
+            // One of them exceeds the limit.
             self.unopened.push(branch);
             return false;
         };
@@ -227,8 +227,8 @@ impl OpenedExpressions {
         is_paired
     }
 
-    /// Returns the branches that may match a text, in their order, with the places where their
-    /// matches may begin.
+    /// Returns the branches that may match a text, in order, with the possible starts of their
+    /// matches.
     fn branches_for(&self, text: &FoldedText<'_>, literals: &[LiteralPlace]) -> Vec<BranchPlaces> {
         let spaces = text.spaces();
         let mut found: Vec<BranchPlaces> =
@@ -275,7 +275,7 @@ impl OpenedExpressions {
         found
     }
 
-    /// Returns the expressions that a text opens.
+    /// Returns the expressions opened by a text.
     #[cfg(test)]
     pub(super) fn opened(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<usize> {
         let mut found = self.branches_for(text, text.literals(literals));
@@ -283,7 +283,7 @@ impl OpenedExpressions {
         found.into_iter().map(|(branch, _)| self.branches[branch].expression).collect()
     }
 
-    /// Returns the expressions that a text matches: those that it opens, and those of all.
+    /// Returns the expressions that match a text: those it opens, and those of all.
     #[cfg(test)]
     pub(super) fn matched(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> [Vec<usize>; 2] {
         let mut opened = Vec::new();
@@ -312,8 +312,7 @@ impl OpenedExpressions {
         is_match
     }
 
-    /// Goes through the matches in a text by expression, with the text that it is in; returns the
-    /// number of steps.
+    /// Visits the matches in a text by expression, each with its text; returns the number of steps.
     pub(super) fn search<'t>(
         &self,
         text: &'t FoldedText<'_>,

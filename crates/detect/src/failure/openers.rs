@@ -1,4 +1,4 @@
-//! Openers of an expression: literals of which each match has one, with what stands before them.
+//! Openers of an expression: literals of which each match has one, with their surroundings.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -8,50 +8,50 @@ use super::opened::Begin;
 use crate::prefilter::grams::commonness;
 use crate::tree::{CharClass, ExpressionTree, TreeStep};
 
-/// Shortest literal that is worth a search, bytes.
+/// Shortest literal worth a search, bytes.
 const LITERAL_BYTES_MIN: usize = 3;
-/// The same where an expression names it.
+/// The same for literals named by an expression.
 const NEED_BYTES_MIN: usize = 2;
-/// The same of one without letters.
+/// The same for literals without letters.
 const SIGNS_MIN: usize = 2;
-/// Most bytes of a literal that are searched for.
+/// Longest searched prefix of a literal, bytes.
 const LITERAL_BYTES_MAX: usize = 12;
-/// Most texts that neighbours are spelled out to.
+/// Limit on texts from expanding adjacent parts.
 const SPELLED_MAX: usize = 24;
-/// Most literals of one expression.
+/// Limit on literals of one expression.
 const OPENERS_MAX: usize = 256;
-/// Largest class that is spelled out.
+/// Largest class that is expanded.
 const CLASS_MAX: u32 = 4;
-/// Words that results of all kinds have, and what each costs a set of literals.
+/// Words of ordinary results, with the cost of each in a set of literals.
 const ORDINARY: [&str; 13] = [
     "error", "failed", "failure", "timeout", "status", "code", "response", "request", "retry",
     "exit", "not", "tool", "please",
 ];
 const ORDINARY_COST: u64 = 20_000;
-/// Cost of a literal of which nothing tells what stands beside it, times that of others.
+/// Cost factor of a literal with unknown surroundings.
 const ALONE_COST: u64 = 16;
-/// Cost up to which literals need no others beside them, and from which on others tell nothing.
+/// Cost up to which literals need no partners, and above which partners are useless.
 const RARE: u64 = 400;
 const COMMON: u64 = 100_000;
-/// Bytes of a text that is searched as a whole.
+/// Size of a text without a known window, bytes.
 const WIDE: usize = 1 << 10;
 
-/// Most bytes and spaces of a match before a place.
+/// Limits on the bytes and spaces of a match before a place.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(super) struct Distance {
     pub(super) bytes: usize,
     pub(super) spaces: usize,
 }
 
-/// A literal that opens an expression, in small letters.
+/// Literal that opens an expression, in lower case.
 #[derive(Clone, PartialEq)]
 pub(super) struct Opener {
     pub(super) literal: String,
-    /// Most of a match before it.
+    /// Limits on the part of a match before it.
     pub(super) before: Distance,
-    /// Most bytes between it and the end of the text.
+    /// Limit on the bytes between it and the end of the text.
     pub(super) behind: usize,
-    /// Bytes that may stand beside it.
+    /// Possible bytes before and after it.
     pub(super) beside: [SideBytes; 2],
 }
 
@@ -60,34 +60,34 @@ pub(super) struct Opener {
 struct Around<'t> {
     before: Distance,
     behind: Distance,
-    /// Parts before it and behind it.
+    /// Parts before and after it.
     parts: [PartsBeyond<'t>; 2],
-    /// Place where these parts begin, and where they end.
+    /// Anchors of the start of these parts, and of their end.
     borders: [Begin; 2],
 }
 
 impl<'t> Around<'t> {
-    /// Returns those of all of an expression that begins at a border of a text.
+    /// Returns those of a whole expression anchored in a text.
     fn of_all(tree: &ExpressionTree, begin: Begin) -> Self {
         let behind = if tree.is_to_end() { Distance::default() } else { Distance::MAX };
         let borders = [begin, Begin::Anywhere];
         Self { before: Distance::default(), behind, parts: [None, None], borders }
     }
 
-    /// Nothing is known of them.
+    /// Returns unknown surroundings.
     fn unknown() -> Self {
         let borders = [Begin::Anywhere; 2];
         Self { before: Distance::MAX, behind: Distance::MAX, parts: [None, None], borders }
     }
 
-    /// Returns a measure of the part of a text in which it may stand, of [`WIDE`].
+    /// Returns the size of the part of a text that may contain it, out of [`WIDE`].
     fn window(&self) -> u64 {
         let [begin, _] = self.borders;
         let before = if begin == Begin::Text { self.before.bytes } else { usize::MAX };
         before.min(self.behind.bytes).min(WIDE) as u64 + 1
     }
 
-    /// Returns those of some steps in a row.
+    /// Returns those of some consecutive steps.
     fn of_steps(&self, row: &'t [TreeStep], steps: Range<usize>) -> Self {
         let beside = [&row[..steps.start], &row[steps.end..]];
         let [before, behind] = beside.map(Distance::of_row);
@@ -114,7 +114,7 @@ impl Distance {
         Self { bytes: self.bytes.max(other.bytes), spaces: self.spaces.max(other.spaces) }
     }
 
-    /// Returns the most that a match of a part has.
+    /// Returns the limits of a match of a part.
     fn of(part: &ExpressionTree) -> Self {
         Self { bytes: part.most(&ExpressionTree::leaf_bytes), spaces: part.most(&leaf_spaces) }
     }
@@ -124,7 +124,7 @@ impl Distance {
     }
 }
 
-/// Returns the most spaces of a literal, a class or a look.
+/// Returns the limit on spaces of a literal, a class or an assertion.
 fn leaf_spaces(leaf: &ExpressionTree) -> usize {
     match leaf {
         ExpressionTree::Literal(bytes) => memchr::memchr_iter(b' ', bytes).count(),
@@ -133,8 +133,8 @@ fn leaf_spaces(leaf: &ExpressionTree) -> usize {
     }
 }
 
-/// Returns the rarest literals of which each match has one, or its text one of `needs`, and where
-/// those are common others of which it has one, too; none where there are none.
+/// Returns the rarest literals of which each match has one, or its text one of `needs`; if these
+/// are common, also a second set. Empty if there are none.
 pub(super) fn openers(tree: &ExpressionTree, needs: &[String], begin: Begin) -> [Vec<Opener>; 2] {
     let around = Around::of_all(tree, begin);
     let mut offers = match tree {
@@ -151,7 +151,7 @@ pub(super) fn openers(tree: &ExpressionTree, needs: &[String], begin: Begin) -> 
     let other = take_rarest(&mut offers).filter(|_| cost > RARE);
     let other = other.map(|(_, (_, found))| found).unwrap_or_default();
     let mut both = [found, other].map(listed);
-    // The first ones tell where matches begin, but for those behind a run without a bound.
+    // The first ones determine the start of matches, unless they follow an unbounded run.
     let is_open =
         |all: &[Opener]| all.iter().any(|opener| opener.before.bytes >= u32::MAX as usize);
     if !both[1].is_empty() && is_open(&both[0]) && !is_open(&both[1]) {
@@ -160,7 +160,7 @@ pub(super) fn openers(tree: &ExpressionTree, needs: &[String], begin: Begin) -> 
     both
 }
 
-/// Lists literals, each once.
+/// Lists each literal once.
 fn listed(found: Vec<(String, Around<'_>)>) -> Vec<Opener> {
     let mut all: Vec<Opener> = Vec::new();
     for (literal, around) in found {
@@ -173,7 +173,7 @@ fn listed(found: Vec<(String, Around<'_>)>) -> Vec<Opener> {
     all
 }
 
-/// Literals of some parts in a row.
+/// Literals of some consecutive parts.
 type Offer<'t> = (Range<usize>, Priced<'t>);
 
 fn take_rarest<'t>(offers: &mut Vec<Offer<'t>>) -> Option<Offer<'t>> {
@@ -204,7 +204,7 @@ impl Opener {
         }
     }
 
-    /// Returns true if a match may have it at a place of a text where it stands.
+    /// Returns true if a match may contain it at this place of a text.
     pub(super) fn fits(&self, text: &[u8], at: usize) -> bool {
         let (before, from) = text.split_at(at);
         let behind = from.get(self.literal.len()..).unwrap_or_default();
@@ -214,7 +214,7 @@ impl Opener {
             && on_left.fit(before.iter().rev())
     }
 
-    /// Makes it stand for another one, too, of the same literal.
+    /// Merges another opener of the same literal.
     fn widen(&mut self, other: &Self) {
         self.before = self.before.or(other.before);
         self.behind = self.behind.max(other.behind);
@@ -224,8 +224,8 @@ impl Opener {
     }
 }
 
-/// Literals, with what stands around them, and what they cost: the more, the more texts have one of
-/// them.
+/// Literals with their surroundings, and their cost, which grows with the share of texts that have
+/// one.
 type Priced<'t> = (u64, Vec<(String, Around<'t>)>);
 
 fn rarest<'t>(part: &'t ExpressionTree, around: &Around<'t>) -> Option<Priced<'t>> {
@@ -243,7 +243,7 @@ fn rarest<'t>(part: &'t ExpressionTree, around: &Around<'t>) -> Option<Priced<'t
             (all.1.len() <= OPENERS_MAX).then_some(all)
         }
         ExpressionTree::Repeat(repeat) if repeat.min > 0 => {
-            // Behind the first one there may be others.
+            // More literals may follow the first one.
             let parts = [around.parts[0].clone(), None];
             rarest(&repeat.part, &Around { behind: Distance::MAX, parts, ..around.clone() })
         }
@@ -258,7 +258,7 @@ fn offers_of_row<'t>(row: &'t [TreeStep], around: &Around<'t>) -> Vec<Offer<'t>>
         let found = priced(run, &around.of_steps(row, steps.clone()), LITERAL_BYTES_MIN);
         offers.extend(found.map(|found| (steps, found)));
     };
-    // What neighbours spell together, and the first of them.
+    // Texts of adjacent parts together, and those of the first of them.
     let mut run = vec![String::new()];
     let mut first = 0;
     let mut within = Vec::new();
@@ -270,7 +270,7 @@ fn offers_of_row<'t>(row: &'t [TreeStep], around: &Around<'t>) -> Vec<Offer<'t>>
         }
         let is_new = run.iter().all(String::is_empty);
         match texts.as_ref().and_then(|texts| joined(&run, texts)) {
-            // What may be missing at the beginning says nothing.
+            // An optional start gives no information.
             Some(_) if is_new && may_be_empty => first = index + 1,
             Some(longer) => run = longer,
             None => {
@@ -290,7 +290,7 @@ fn offers_of_row<'t>(row: &'t [TreeStep], around: &Around<'t>) -> Vec<Offer<'t>>
     offers
 }
 
-/// Returns literals that stand somewhere, if all are worth a search.
+/// Returns the literals with their cost, if all are worth a search.
 fn priced<'t>(texts: &[String], around: &Around<'t>, bytes_min: usize) -> Option<Priced<'t>> {
     let is_short = |text: &String| {
         let is_of_signs = text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric());
@@ -308,7 +308,7 @@ fn priced<'t>(texts: &[String], around: &Around<'t>, bytes_min: usize) -> Option
     Some((texts.iter().map(cost).sum::<u64>() * around.window() / WIDE as u64, found.collect()))
 }
 
-/// Returns all texts that a part matches, in small letters, if they are few.
+/// Returns all texts that a part matches, in lower case, if they are few.
 fn spelled(part: &ExpressionTree) -> Option<Vec<String>> {
     match part {
         ExpressionTree::Look(_) => Some(vec![String::new()]),

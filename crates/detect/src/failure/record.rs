@@ -1,9 +1,9 @@
-//! Reader of records that tools print as YAML: `service_type: internet`, a line for each field.
+//! Reader of records that tools print as YAML: `service_type: internet`, one line per field.
 //!
-//! It knows the plain block form alone, and takes no text for a record that could be anything else:
-//! each line is a field, an entry or a continuation, no key comes twice, no plain value holds
-//! another `: `, and the keys are those of programs. So neither the messages of a shell
-//! (`date: invalid date`) nor prose with a colon is one.
+//! It reads only the plain block form, and rejects ambiguous texts. Each line is a field, an entry
+//! or a continuation, no key is repeated, no plain value contains `: `, and the keys are those of
+//! programs. So neither messages of a shell (`date: invalid date`) nor prose with a colon count as
+//! records.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ use crate::limits::{ENTRIES_MAX, ENVELOPE_DEPTH_MAX};
 
 /// Longest key, bytes.
 const KEY_BYTES_MAX: usize = 40;
-/// Fields from which on keys of one word make a record, too.
+/// Number of fields from which single-word keys make a record, too.
 const PLAIN_FIELDS_MIN: usize = 3;
 
-/// Reads a record, or a list of them; `None` where the text is something else.
+/// Parses a record, or a list of them; `None` for any other text.
 pub(super) fn parse(text: &str) -> Option<Value<'_>> {
     let record = block(text, 0, 0)?;
     let fields = match &record {
@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Option<Value<'_>> {
     enough.then_some(record)
 }
 
-/// Reads lines that stand at one indentation; the first one has lost its own.
+/// Parses lines at one indentation; that of the first one has been removed.
 fn block(text: &str, indent: usize, depth: usize) -> Option<Value<'_>> {
     if depth > ENVELOPE_DEPTH_MAX {
         return None;
@@ -67,7 +67,7 @@ fn list(text: &str, indent: usize, depth: usize) -> Option<Value<'_>> {
     (rest.is_empty() || entries.len() > ENTRIES_MAX).then_some(Value::List(entries))
 }
 
-/// Reads what stands behind a key: a scalar, with its continuation, or a block.
+/// Parses the value after a key: a scalar with its continuation, or a block.
 fn value(text: &str, indent: usize, depth: usize) -> Option<Value<'_>> {
     let (first, below) = text.split_once('\n').unwrap_or((text, ""));
     let first = first.trim();
@@ -82,7 +82,7 @@ fn value(text: &str, indent: usize, depth: usize) -> Option<Value<'_>> {
     if let Some(quoted) = unquoted(text.trim()) {
         return Some(Value::String(quoted.into()));
     }
-    // A plain value with a colon is no YAML.
+    // A plain value with a colon is not YAML.
     if first.contains(": ") || first.ends_with(':') {
         return None;
     }
@@ -99,13 +99,13 @@ fn scalar(text: &str) -> Value<'_> {
     }
 }
 
-/// Returns what stands within single or double quotes.
+/// Returns the text within single or double quotes.
 fn unquoted(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     text.strip_prefix(quote)?.strip_suffix(quote)
 }
 
-/// Returns the key that a line begins with, and all behind its colon.
+/// Returns the key at the start of a line, and the rest after its colon.
 fn key_of(text: &str) -> Option<(&str, &str)> {
     let start = &text.as_bytes()[..text.len().min(KEY_BYTES_MAX)];
     let end = start.iter().position(|byte| !is_of_key(*byte))?;
@@ -119,7 +119,7 @@ fn is_of_key(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Returns true if a line begins the next field: entries of a list may stand as far left as it.
+/// Returns true if a line begins the next field; list entries may have the same indentation.
 fn is_field_at(line: &str, indent: usize) -> bool {
     let at = indent_of(line);
     at < indent || at == indent && !line[at..].starts_with("- ")
@@ -129,7 +129,7 @@ fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Splits a text before the first later line of a kind; blank lines are none.
+/// Splits a text before the first later line of a kind, never before a blank line.
 fn split_at_line(text: &str, begins: impl Fn(&str) -> bool) -> (&str, &str) {
     let ends = memchr::memchr_iter(b'\n', text.as_bytes());
     let mut starts = ends.map(|end| end + 1).filter(|start| {

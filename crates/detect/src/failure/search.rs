@@ -1,9 +1,8 @@
-//! Recursive search of a result for a report of failure: in a text, in the fields of an object, and
-//! in the envelopes around either.
+//! Recursive search of a result for a report of failure: in texts, object fields, and envelopes.
 //!
-//! A result is JSON in a text, a record in YAML, the content of a message, a block of content,
-//! Python's form of any of these, or the output of a shell. Each envelope is opened once, to a
-//! depth of [`ENVELOPE_DEPTH_MAX`]; expressions see the first [`HEAD_BYTES_MAX`] and the last
+//! A result is JSON in a text, a record in YAML, the content of a message, a content block, the
+//! Python form of any of these, or the output of a shell. Each envelope is opened once, to a depth
+//! of [`ENVELOPE_DEPTH_MAX`]. Expressions see the first [`HEAD_BYTES_MAX`] and the last
 //! [`TAIL_BYTES_MAX`] bytes of a text.
 
 use super::fields::{ResultFields, folded};
@@ -17,18 +16,18 @@ use spanscore_base::value::json;
 use spanscore_base::value::python;
 use spanscore_base::value::{Map, Value};
 
-/// Bytes of a result whose fields are read in one step.
+/// Bytes of a result whose fields are parsed in one step.
 const BYTES_PER_STEP: usize = 2;
-/// Steps of testing one detector of fields on an object.
+/// Steps of testing one field detector on an object.
 const STEPS_PER_DETECTOR: usize = 16;
-/// Most fields of an object that is nothing but an envelope around a message.
+/// Limit on fields of an object that is only an envelope of a message.
 const MESSAGE_FIELDS_MAX: usize = 4;
-/// Fields that are all of a result where they are all of an object.
+/// Fields that may be the whole result, if they are the only field.
 const ALONE: [&str; 3] = ["message", "msg", "detail"];
 /// Fields that identify a record.
 const RECORD_NAMES: [&str; 4] = ["id", "sid", "uuid", "sku"];
 
-/// One search, and the steps that it takes.
+/// One search with its step budget.
 pub(super) struct FailureSearch<'d, 'e> {
     pub(super) detectors: &'d FailureDetectors,
     pub(super) effort: &'e WorkBudget,
@@ -58,7 +57,7 @@ impl<'d> FailureSearch<'d, '_> {
         match text.as_bytes().first()? {
             b'{' if let Some(fields) = ResultFields::of_text(text, wanted) => {
                 let found = self.object(&fields, depth);
-                // A shell adds its exit code behind the object.
+                // A shell appends its exit code after the object.
                 return found
                     .or_else(|| ends.judge(&FoldedText::of(tail(text)), literals, self.effort));
             }
@@ -75,7 +74,7 @@ impl<'d> FailureSearch<'d, '_> {
             }
             _ => {}
         }
-        // Parts of a text that are all of it are read once.
+        // Parts that cover the whole text are read once.
         let whole = FoldedText::of(text);
         let part = |part: &'t str| (part.len() < text.len()).then(|| FoldedText::of(part));
         let parts = [head(text), tail(text), last_lines(tail(text))].map(part);
@@ -108,13 +107,13 @@ impl<'d> FailureSearch<'d, '_> {
         let inside = inside.iter().map(String::as_str).chain(alone.copied());
         let inner = inside.filter_map(|name| fields.get(name));
         let mut said = inner.filter_map(|value| self.value(value, depth + 1));
-        // Beside many other fields it is the content of something.
+        // Among many other fields it is ordinary content.
         let is_bare = fields.count() <= MESSAGE_FIELDS_MAX;
         said.find(|found| is_bare || !found.is_message())
     }
 
-    /// Judges a list: by its only entry; of blocks of content by the first that reports something;
-    /// of other entries only if all do.
+    /// Judges a list by its only entry; content blocks by the first report; other entries only if
+    /// all report.
     fn list(&self, list: &[Value<'_>], depth: usize) -> Option<FailureFinding<'d>> {
         if depth > ENVELOPE_DEPTH_MAX {
             return None;
@@ -125,7 +124,7 @@ impl<'d> FailureSearch<'d, '_> {
                     && map.get("text").is_some()
             })
         };
-        // An error as many clients give it: its number and its message.
+        // An error in a common client format: number and message.
         if let [Value::Number(_), message @ Value::String(_)] = list {
             return self.value(message, depth + 1);
         }
@@ -150,10 +149,10 @@ impl<'d> FailureSearch<'d, '_> {
     }
 }
 
-/// Longest announcement of a result, bytes: `Tool result:`.
+/// Longest announcement of a result, bytes, as in `Tool result:`.
 const LEAD_BYTES_MAX: usize = 32;
 
-/// Returns the beginning of a text, without the signs and announcements that may stand before it.
+/// Returns the start of a text, after any signs and announcements.
 fn head(text: &str) -> &str {
     let mut text = text;
     for _ in 0..3 {
@@ -165,7 +164,7 @@ fn head(text: &str) -> &str {
     &text[..end]
 }
 
-/// Returns a text without quotes, brackets, emoji and the like before its first letter or digit.
+/// Returns a text from its first letter or digit, without quotes, brackets, emoji and the like.
 fn without_signs(text: &str) -> &str {
     let mut signs = text.char_indices().take(24);
     match signs.find(|(_, c)| c.is_alphanumeric()) {
@@ -174,7 +173,7 @@ fn without_signs(text: &str) -> &str {
     }
 }
 
-/// Returns the text behind `Tool result:`, `Observation:`, `content=`.
+/// Returns the text after `Tool result:`, `Observation:`, `content=`.
 fn without_lead(text: &str) -> Option<&str> {
     let start = &text.as_bytes()[..text.len().min(LEAD_BYTES_MAX)];
     let at = start.iter().position(|byte| matches!(byte, b':' | b'='))?;
@@ -187,7 +186,7 @@ fn without_lead(text: &str) -> Option<&str> {
     .then(|| &text[at + 1..])
 }
 
-/// Returns true if an object has an identifier: one of many of its kind.
+/// Returns true if an object has an identifier, as records of a collection do.
 fn is_record(map: &Map<'_>) -> bool {
     map.iter().take(ENTRIES_MAX).any(|(key, _)| RECORD_NAMES.contains(&&*folded(key)))
 }

@@ -206,7 +206,7 @@ fn what_is_said_of_people_and_things_is_no_message_of_an_exception() {
         "Only 3 seats left",
         "fix: reject invalid index types (#12)",
         "Reject requests whose type is not known",
-        // One of several, or beside what it is a part of.
+        // One of several, or beside its whole.
         r#"["the index must be a string", "Add a section", "done"]"#,
         r#"{"id": 1, "title": "t", "by": "a", "at": "b", "text": "buffer underflow"}"#,
     ] {
@@ -237,7 +237,7 @@ fn what_only_programs_say_of_a_thing_needs_no_technical_noun() {
     }
 }
 
-/// Vocabulary of agents' tools on ordinary days, without a word of failing.
+/// Ordinary vocabulary of agents' tools, without a word of failing.
 const PROSE: &str = "order refund the parcel customer of status search with agent tool should \
     then invoice date city because weather flight an result nearest retry";
 
@@ -249,7 +249,7 @@ fn ordinary_words_open_no_detector_that_tells() {
     }
 }
 
-/// Texts of one expression that are tried.
+/// Limit on tried texts per expression.
 const TRIED_MAX: usize = 24;
 
 #[test]

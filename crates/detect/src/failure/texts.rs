@@ -1,4 +1,4 @@
-//! Detectors of texts: expressions that are bound to the beginning, the end or the lines of one.
+//! Text detectors: expressions anchored to the beginning, the end or the lines of a text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,15 +15,15 @@ use crate::tree::SearchTree;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::settings::SettingsError;
 
-/// Precedence of outcomes of a text that is not ordinary.
+/// Precedence of outcomes other than ordinary.
 const ORDER: [Says; 3] = [Says::Refused, Says::Interrupted, Says::Failed];
 
-/// Detectors of texts.
+/// Text detectors of failures and of ordinary results.
 pub(super) struct TextDetectors {
     /// Detectors that report a failure, a refusal or an interruption.
     telling: DetectorGroup,
-    /// Detectors of ordinary results, which overrule all others: run only where one of those hits,
-    /// so their literals, which are words of all texts, are searched for only there.
+    /// Detectors of ordinary results, which overrule all others. They run only after a hit of
+    /// those, since their literals are words of all texts.
     ordinary: DetectorGroup,
     ordinary_literals: LiteralSet,
 }
@@ -39,7 +39,7 @@ struct TextDetector {
     says: Says,
     kind: String,
     category: String,
-    /// Literals in small letters of which the text has one.
+    /// Literals in lower case of which the text has one.
     needs: Vec<String>,
     not_near: Option<SearchTree>,
     count_min: u32,
@@ -82,7 +82,7 @@ impl TextDetectors {
         })
     }
 
-    /// Returns the kinds of detectors that a text opens.
+    /// Returns the kinds of detectors opened by a text.
     #[cfg(test)]
     pub(super) fn opened(&self, text: &str, literals: &LiteralSet) -> Vec<&str> {
         let DetectorGroup { detectors, expressions } = &self.telling;
@@ -90,8 +90,8 @@ impl TextDetectors {
         opened.into_iter().map(|index| &*detectors[index].kind).collect()
     }
 
-    /// Returns the kinds of detectors whose expression a text matches: of those that it opens, and
-    /// of all.
+    /// Returns the kinds of detectors whose expression matches a text: of those it opens, and of
+    /// all.
     #[cfg(test)]
     pub(super) fn matched(&self, text: &str, literals: &LiteralSet) -> [Vec<&str>; 2] {
         let text = &FoldedText::of(text);
@@ -106,7 +106,7 @@ impl TextDetectors {
         both
     }
 
-    /// Judges a text; `None` where it says nothing, or the steps ran out.
+    /// Judges a text; `None` without a finding, or out of steps.
     pub(super) fn judge(
         &self,
         text: &FoldedText<'_>,
@@ -127,8 +127,8 @@ impl TextDetectors {
     }
 }
 
-/// Rewrites "anything on this line" in a pattern to count bytes, not characters: an expression of a
-/// tenth of the size.
+/// Rewrites `[^\n]` in a pattern to match a byte instead of a character, which makes an expression
+/// a tenth of the size.
 fn by_bytes(pattern: &str) -> String {
     pattern.replace(r"[^\n]", r"(?-u:[^\n])")
 }
@@ -178,8 +178,7 @@ impl DetectorGroup {
         Ok(())
     }
 
-    /// Returns the finding of the first detector that hits; `None` where none does, or the steps
-    /// ran out.
+    /// Returns the finding of the first detector that hits; `None` if none does, or out of steps.
     fn first(
         &self,
         text: &FoldedText<'_>,
@@ -205,7 +204,7 @@ impl DetectorGroup {
 }
 
 impl TextDetector {
-    /// Returns true if what must not stand near a match does not.
+    /// Returns true if no `not_near` expression matches near the finding.
     fn accepts(&self, text: &str, found: Range<usize>) -> bool {
         let Some(not_near) = &self.not_near else { return true };
         let start = text.floor_char_boundary(found.start.saturating_sub(BEFORE));

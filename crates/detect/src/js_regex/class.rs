@@ -1,7 +1,7 @@
 //! Character classes of JavaScript patterns as ranges of code units.
 //!
-//! In go ranges, out come their complements, their case variants and their spelling in the `regex`
-//! crate's syntax. A surrogate is spelt as the plane-15 character that stands for it.
+//! In: ranges. Out: complements, case variants and the syntax of the `regex` crate. A surrogate is
+//! written as its plane-15 substitute.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -36,8 +36,8 @@ pub(crate) enum Item {
     Set(Ranges),
 }
 
-/// Returns the character that stands for a code unit or code point: of plane 15 for a surrogate,
-/// which no Rust string can hold.
+/// Returns the substitute character of a code unit or code point: of plane 15 for a surrogate,
+/// which Rust strings cannot hold.
 pub(crate) fn stand_in(unit: u32) -> Option<char> {
     match unit {
         0xd800..=0xdfff => char::from_u32(unit - 0xd800 + 0xf_0000),
@@ -92,8 +92,7 @@ pub(crate) fn spell(ranges: &[(u32, u32)]) -> String {
     text
 }
 
-/// ECMAScript's `Canonicalize` without `u`: upper case where that is one code unit and does not
-/// lead into ASCII.
+/// ECMAScript's `Canonicalize` without `u`: upper case if that is one code unit and not ASCII.
 fn canonical(unit: u32) -> u32 {
     let Some(c) = char::from_u32(unit) else { return unit };
     let mut upper = c.to_uppercase();
@@ -103,7 +102,7 @@ fn canonical(unit: u32) -> u32 {
     }
 }
 
-/// Case groups: the code units that `i` equates with each other, where there are several.
+/// Case groups: code units that `i` equates, in groups of two or more.
 static CASES: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
     let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for unit in 0..0x1_0000 {
@@ -112,7 +111,7 @@ static CASES: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
     groups.into_values().filter(|group| group.len() > 1).collect()
 });
 
-/// Returns the set with everything that `i` equates with its members.
+/// Returns the set with all case variants of its members under `i`.
 pub(crate) fn with_cases(ranges: &[(u32, u32)]) -> Ranges {
     if ranges.iter().all(|&(_, high)| high < 128) {
         let mut out = ranges.to_vec();

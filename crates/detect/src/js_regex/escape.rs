@@ -1,11 +1,11 @@
-//! Escapes of JavaScript patterns: the grammar behind a backslash.
+//! Escapes of JavaScript patterns: the grammar after a backslash.
 
 use super::class::{DIGITS, Item, SPACE, WORD, complement};
 use super::names::is_property;
 use super::{JsRegexError, Writer, invalid};
 
 impl Writer<'_> {
-    /// Reads an escape behind its backslash.
+    /// Reads an escape after its backslash.
     pub(crate) fn escape(&mut self, in_class: bool) -> Result<Item, JsRegexError> {
         let Some(c) = self.peek() else { return Err(invalid("\\ at end of pattern")) };
         self.at += 1;
@@ -60,7 +60,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns true if `u` or `v` lets a backslash stand before a character that means itself.
+    /// Returns true if `u` or `v` allows a backslash before this literal character.
     fn may_escape(&self, c: char, in_class: bool) -> bool {
         "^$\\.*+?()[]{}|/".contains(c)
             || (in_class && c == '-')

@@ -1,13 +1,12 @@
-//! Line-terminator encoding in which [`regex`](crate::js_regex) matches multi-line
-//! patterns.
+//! Line-terminator encoding for multi-line patterns of [`regex`](crate::js_regex).
 //!
-//! With `m` JavaScript knows four line terminators, and an edge of a line between CR and LF. The
-//! `regex` crate knows one. So each of the four becomes a line feed, a byte that occurs in no text,
-//! and a line feed again, in the pattern and in the text alike.
+//! With `m` JavaScript has four line terminators, and a line edge between CR and LF. The `regex`
+//! crate has one terminator. So each of the four becomes a line feed, a byte absent from texts, and
+//! another line feed, in pattern and text alike.
 
 use super::class::Ranges;
 
-/// Line terminators, with the byte that tells each from the others.
+/// Line terminators, with the byte that identifies each.
 const MARKS: [(char, u8); 4] = [('\n', 0xf8), ('\r', 0xf9), ('\u{2028}', 0xfa), ('\u{2029}', 0xfb)];
 /// Expression of any character of an encoded text.
 pub(crate) const ANY: &str = "(?:[^\\n]|\\n(?-u:[\\xf8-\\xfb])\\n)";
@@ -25,7 +24,7 @@ pub(crate) fn encoded(text: &str) -> Vec<u8> {
     out
 }
 
-/// Returns the expressions of those terminators that are in a class, or of those that are not.
+/// Returns the expressions of the terminators in a class, or of those not in it.
 pub(crate) fn alternatives(ranges: &Ranges, negated: bool) -> String {
     let has = |c: char| ranges.iter().any(|&(low, high)| (low..=high).contains(&u32::from(c)));
     let marks = MARKS.iter().filter(|(end, _)| has(*end) != negated);

@@ -1,13 +1,13 @@
 //! JavaScript patterns in linear time: ECMAScript syntax translated to the `regex` crate's.
 //!
-//! In goes a pattern with its flags, out comes a finite automaton that answers the same question
-//! (does it match anywhere?). The pattern is read by ECMAScript's grammar with the leniencies of
-//! its annex B and written again in the `regex` crate's syntax, every class spelt out. Look-around
-//! and back-references have no linear-time form and are refused.
+//! In: a pattern with its flags. Out: a finite automaton for the same question, whether it matches
+//! anywhere. The pattern is parsed by ECMAScript's grammar, with the extensions of annex B, and
+//! written in the `regex` crate's syntax with explicit classes. Look-around and back-references
+//! have no linear-time form and are refused.
 //!
-//! Without the `u` flag JavaScript sees UTF-16 code units. A surrogate is written as a character of
-//! plane 15, in the pattern and in the text alike, so that half a character can match.
-//! [`line_ends`] treats line terminators under the `m` flag.
+//! Without the `u` flag JavaScript sees UTF-16 code units. A surrogate becomes a character of plane
+//! 15 in pattern and text, so that half a character can match. [`line_ends`] handles line
+//! terminators under the `m` flag.
 
 mod class;
 mod escape;
@@ -20,10 +20,10 @@ use self::class::{Item, LINE_ENDS, Ranges, complement, meet, push, spell, stand_
 use self::names::CaptureGroups;
 use super::limits::{DFA_BYTES_MAX, OWN_REGEX_BYTES_MAX};
 
-/// Deepest nesting of the pattern as written here; a pattern of the source's has 1,000 characters.
+/// Deepest nesting of the translated pattern; patterns of the source have 1,000 characters.
 const NESTING_MAX: u32 = 4096;
 
-/// Reasons for which a pattern has no automaton.
+/// Reasons why a pattern has no automaton.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsRegexError {
     /// JavaScript refuses it too.
@@ -32,12 +32,12 @@ pub enum JsRegexError {
     /// It has no linear-time form.
     #[error("{0} cannot be matched in linear time")]
     NotLinear(&'static str),
-    /// The automaton would be too large, or a form is not known here.
+    /// The automaton would be too large, or a form is not supported.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// A compiled pattern.
+/// Compiled pattern.
 #[derive(Debug)]
 pub struct JsRegex {
     regex: regex::bytes::Regex,
@@ -104,7 +104,7 @@ impl JsRegex {
             text =
                 Cow::Owned(text.encode_utf16().filter_map(|unit| stand_in(unit.into())).collect());
         }
-        // With `i` and `u` these two are letters of ASCII, in edges of words too.
+        // With `i` and `u` these two are ASCII letters, also at word edges.
         if self.flags.folds() && text.contains(['\u{17f}', '\u{212a}']) {
             text = Cow::Owned(text.replace('\u{17f}', "s").replace('\u{212a}', "k"));
         }
@@ -116,7 +116,7 @@ impl JsRegex {
 }
 
 impl Flags {
-    /// Returns true if letters fold as Unicode defines it, not as `toUpperCase` does.
+    /// Returns true if case folding is Unicode's, not that of `toUpperCase`.
     pub(crate) fn folds(self) -> bool {
         self.ignore_case && self.unicode
     }
@@ -158,14 +158,14 @@ fn read_flags(text: &str) -> Result<Flags, JsRegexError> {
     Ok(flags)
 }
 
-/// Translator: reads the pattern and writes it again.
+/// Translator: parses the pattern and writes it in the other syntax.
 pub(crate) struct Writer<'a> {
     pub(crate) units: &'a [u32],
     pub(crate) at: usize,
     pub(crate) flags: Flags,
     pub(crate) groups: CaptureGroups,
     /// True if a search could start within a character, which the `regex` crate allows in bytes.
-    /// The pattern is then anchored behind a lazy run of whole characters.
+    /// The pattern is then anchored after a lazy run of whole characters.
     unaligned: bool,
     out: String,
 }
@@ -305,7 +305,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Reads `{n}`, `{n,}` or `{n,m}` without taking it: bounds and length.
+    /// Parses `{n}`, `{n,}` or `{n,m}` without consuming it: bounds and length.
     fn count(&self) -> Option<(u64, Option<u64>, usize)> {
         let number = |mut at: usize| {
             let start = at;
@@ -410,7 +410,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Refuses the forms that the `v` flag forbids in a class, and those that it adds.
+    /// Refuses the forms that the `v` flag forbids or adds in a class.
     fn check_sets(&self, c: char) -> Result<(), JsRegexError> {
         if c == '[' || self.looking_at("--") || self.looking_at("&&") || self.looking_at("\\q{") {
             return Err(JsRegexError::Unsupported("sets of classes are not known".to_owned()));
@@ -446,7 +446,7 @@ impl Writer<'_> {
         } else {
             String::new()
         };
-        // With `u` and `i` the engine must fold the class before it is negated.
+        // With `u` and `i` the engine must fold the class before negating it.
         let late = negated && self.flags.folds() && !ranges.is_empty();
         if self.flags.multiline {
             let cut = complement(LINE_ENDS, self.top());

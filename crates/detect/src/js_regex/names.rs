@@ -24,7 +24,7 @@ const PROPERTIES: &str = " L Letter LC Cased_Letter Lu Uppercase_Letter Ll Lower
     Terminal_Punctuation Term Unified_Ideograph UIdeo Uppercase Upper Variation_Selector VS \
     White_Space space XID_Continue XIDC XID_Start XIDS ";
 
-/// Returns true if a property is spelt as JavaScript demands; other engines are lenient.
+/// Returns true if a property has JavaScript's exact spelling; other engines are lenient.
 pub(crate) fn is_property(text: &str) -> bool {
     let listed = |name: &str| !name.contains(' ') && PROPERTIES.contains(&format!(" {name} "));
     match text.split_once('=') {
@@ -37,7 +37,7 @@ pub(crate) fn is_property(text: &str) -> bool {
     }
 }
 
-/// Capturing groups of a pattern: their number, and their names.
+/// Capturing groups of a pattern: number and names.
 #[derive(Default)]
 pub(crate) struct CaptureGroups {
     pub(crate) count: u32,
@@ -45,7 +45,7 @@ pub(crate) struct CaptureGroups {
 }
 
 impl CaptureGroups {
-    /// Looks through a pattern for groups.
+    /// Collects the groups of a pattern.
     pub(crate) fn of(units: &[u32]) -> Self {
         let mut groups = Self::default();
         let mut class = false;

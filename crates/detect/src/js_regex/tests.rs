@@ -1,4 +1,4 @@
-//! Patterns, flags and texts with the answers that V8 gives.
+//! Patterns, flags and texts with V8's answers.
 
 use super::*;
 

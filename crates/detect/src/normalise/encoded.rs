@@ -1,15 +1,14 @@
-//! Decoding of runs of a text that are encoded text: base64, hexadecimal and percent signs.
+//! Decoding of encoded runs in a text: base64, hexadecimal and percent signs.
 //!
-//! In goes a text, out come the places of such runs with what they decode to, where it reads as
-//! text. At most [`DECODED_BYTES_MAX`] bytes are decoded in one text; what was encoded twice is
-//! decoded once more.
+//! In: a text. Out: the places of runs with their decoded text, if readable. At most
+//! [`DECODED_BYTES_MAX`] bytes are decoded per text; a doubly encoded run is decoded twice.
 
 use std::ops::Range;
 
 use super::super::bytes::{self, Bytes, alphanumerics, any_of};
 use super::super::limits::DECODED_BYTES_MAX;
 
-/// Shortest run that is decoded, bytes.
+/// Shortest decoded run, bytes.
 const RUN_MIN: usize = 20;
 
 /// Returns the encoded runs with their decoded text.
@@ -33,7 +32,7 @@ pub(crate) fn runs(text: &[u8]) -> Vec<(Range<usize>, Vec<u8>)> {
     found
 }
 
-/// Decodes a run, if it reads as text then.
+/// Decodes a run, if the result is readable text.
 fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
     let decoded = match bytes {
         _ if bytes.contains(&b'%') => percent(bytes),

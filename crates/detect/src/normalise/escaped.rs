@@ -1,9 +1,8 @@
-//! Character references: HTML's and the escapes of JSON, decoded.
+//! Decoding of HTML character references and JSON escapes.
 //!
-//! In goes a text at an `&` or a backslash, out come the character that stands there and how many
-//! bytes it takes. Letters, digits, spaces, invisible characters and the two signs of an address
-//! are decoded; marks of syntax stay as they are written, as quotes and tags would become real
-//! ones.
+//! In: a text at an `&` or a backslash. Out: the character and its encoded length. Letters, digits,
+//! spaces, invisible characters and the two signs of an address are decoded. Syntax characters stay
+//! encoded, since quotes and tags would become real ones.
 
 use memchr::memchr2_iter;
 
@@ -15,7 +14,7 @@ pub(crate) fn occurs(text: &str) -> bool {
     memchr2_iter(b'&', b'\\', text.as_bytes()).any(|at| read(&text[at..]).is_some())
 }
 
-/// Returns the character that a text starts with, and its bytes in the text.
+/// Returns the character at the start of a text, and its encoded length.
 pub(super) fn read(text: &str) -> Option<(char, usize)> {
     let (found, length) = match text.as_bytes() {
         [b'&', ..] => reference(text)?,
@@ -48,7 +47,7 @@ fn reference(text: &str) -> Option<(char, usize)> {
     Some((found, end + 1))
 }
 
-/// Decodes one escape of four digits, or two that make one character.
+/// Decodes one escape of four digits, or two for one character.
 fn json(text: &str) -> Option<(char, usize)> {
     let unit = |at: usize| hex(text.get(at + 2..at + 6)?);
     let first = unit(0)?;

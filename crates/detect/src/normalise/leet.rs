@@ -1,18 +1,18 @@
-//! Leetspeak decoding: digits and signs put for the letters that they look like.
+//! Leetspeak decoding: digits and signs in place of similar letters.
 //!
-//! In goes a text, out comes it again with such digits as letters, and the parts around words that
-//! have some. Names of versions, hashes and keys have letters and digits too: a word counts if it
-//! has mostly letters. Linear.
+//! In: a text. Out: the text with such digits as letters, and the parts around affected words.
+//! Versions, hashes and keys have letters and digits too, so only words with mostly letters count.
+//! Linear.
 
 use std::ops::Range;
 
 /// Bytes around a word that may belong to its phrase.
 const AROUND: usize = 200;
-/// Shortest and longest word in disguise, bytes.
+/// Lengths of disguised words, bytes.
 const WORD_BYTES: std::ops::RangeInclusive<usize> = 3..=24;
 
-/// Returns the text with digits read as letters, and the parts that are worth a search; `None`
-/// where no word is in disguise.
+/// Returns the text with digits read as letters, and the parts worth a search; `None` without
+/// disguised words.
 pub(crate) fn read_as_letters(text: &[u8]) -> Option<(Vec<u8>, Vec<Range<usize>>)> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
@@ -36,8 +36,8 @@ fn is_member(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'@' | b'$' | b'!')
 }
 
-/// Returns true if a word has a digit between letters, more letters than digits, and is no number
-/// in hexadecimal digits.
+/// Returns true if a word has a digit between letters, more letters than digits, and is not
+/// hexadecimal.
 fn is_disguised(word: &[u8]) -> bool {
     let digits = word.iter().filter(|byte| !byte.is_ascii_alphabetic()).count();
     let inside = || {
@@ -51,7 +51,7 @@ fn is_disguised(word: &[u8]) -> bool {
         && inside()
 }
 
-/// Returns the letter that a digit or sign is put for; other bytes as they are.
+/// Returns the letter for a digit or sign; other bytes unchanged.
 fn letter(byte: u8) -> u8 {
     match byte {
         b'0' => b'o',

@@ -1,4 +1,4 @@
-//! Normalisation: the text as a reader sees it, with a map back to the bytes as they came.
+//! Normalisation: the text as a reader sees it, with a map back to the original bytes.
 
 pub(crate) mod encoded;
 pub(crate) mod escaped;

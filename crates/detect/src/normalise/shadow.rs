@@ -1,12 +1,11 @@
 //! Shadow: the normalised copy of a text, as a reader sees it.
 //!
-//! In goes a text, out comes its shadow, which detectors match, with a map back to the bytes of the
-//! text. Invisible characters are dropped, compatibility forms (full-width, mathematical letters)
-//! and accents are folded, digits of other scripts become ASCII digits, dashes, quotes and spaces
-//! their ASCII forms, tag characters the ASCII they hide. Cyrillic and Greek letters that look
-//! Latin become Latin inside words that have Latin letters too; elsewhere they stay. Letters beyond
-//! ASCII are in lower case. Character references ([`escaped`]) are decoded. Linear, one allocation
-//! for text and map each.
+//! In: a text. Out: its shadow, which detectors match, with a map back to the bytes of the text.
+//! Invisible characters are dropped. Compatibility forms (full-width, mathematical letters) and
+//! accents are folded. Digits of other scripts, dashes, quotes, spaces and tag characters become
+//! ASCII. Cyrillic and Greek letters that look Latin become Latin only inside words with Latin
+//! letters. Letters beyond ASCII become lower case. Character references ([`escaped`]) are decoded.
+//! Linear, with one allocation each for text and map.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -20,12 +19,12 @@ use crate::letters::is_word_char;
 pub(crate) struct Shadow {
     /// Text that detectors match.
     pub(crate) text: String,
-    /// `(place in the shadow, place in the text)` wherever the distance changes.
+    /// Pairs `(offset in the shadow, offset in the text)` at each change of their distance.
     map: Vec<(u32, u32)>,
 }
 
 impl Shadow {
-    /// Makes the shadow of a text.
+    /// Returns the shadow of a text.
     pub(crate) fn of(text: &str) -> Self {
         let mut shadow = Self { text: String::with_capacity(text.len()), map: vec![(0, 0)] };
         let mixed = mixed_words(text);
@@ -36,9 +35,9 @@ impl Shadow {
         while at < text.len() {
             while mixed.next_if(|&(_, end)| end <= at).is_some() {}
             let to_mixed = mixed.peek().map_or(text.len(), |&(start, _)| start).saturating_sub(at);
-            // Unchanged characters are copied in runs and need no entry in the map: the distance
-            // between text and shadow does not change in them, so the map grows with what was
-            // folded.
+            // Unchanged characters are copied in runs without map entries, since the distance
+            // between text and shadow is constant there. So the map grows only with folded
+            // characters.
             let (same, next) = same_from(&text[at..], to_mixed);
             shadow.text.push_str(&text[at..at + same]);
             at += same;
@@ -54,7 +53,7 @@ impl Shadow {
             }
             while mixed.next_if(|&(_, end)| end <= at).is_some() {}
             let in_mixed = mixed.peek().is_some_and(|&(start, _)| start <= at);
-            // Hidden text in tags is a word by itself, so a space parts it from a word behind it.
+            // Hidden text in tags is a separate word, so a space follows it.
             if is_tag(c) {
                 hidden_to = at + length;
             }
@@ -73,14 +72,14 @@ impl Shadow {
         shadow
     }
 
-    /// Decomposes a Hangul syllable, as the normal form does, by its number.
+    /// Decomposes a Hangul syllable as the normal form does, arithmetically.
     fn push_hangul(&mut self, syllable: u32) {
         let parts = [0x1100 + syllable / 588, 0x1161 + syllable % 588 / 28, 0x11a7 + syllable % 28];
         let last = if syllable.is_multiple_of(28) { 2 } else { 3 };
         self.text.extend(parts[..last].iter().filter_map(|&part| char::from_u32(part)));
     }
 
-    /// Maps the end of the shadow to `at`, unless that follows from the last entry.
+    /// Maps the end of the shadow to `at`, unless the last entry implies it.
     fn map_to(&mut self, at: usize) {
         let here = self.text.len();
         if self
@@ -92,10 +91,10 @@ impl Shadow {
         }
     }
 
-    /// Returns the place in the text of a place in the shadow.
+    /// Returns the offset in the text of an offset in the shadow.
     pub(crate) fn place(&self, at: usize) -> usize {
-        // Findings are few and texts long: a search for each finding costs less than a map with an
-        // entry for each byte would cost each text.
+        // Findings are few and texts long: a search per finding costs less than a map entry per
+        // byte.
         let index = self.map.partition_point(|&(shadow, _)| shadow as usize <= at);
         let (shadow, text) = self.map[index.saturating_sub(1)];
         text as usize + (at - shadow as usize)
@@ -107,9 +106,9 @@ impl Shadow {
         in_mixed: bool,
         nfkd: &icu_normalizer::DecomposingNormalizerBorrowed<'_>,
     ) {
-        // Only in words that mix scripts are look-alikes folded: `сору` alone is a Russian word,
-        // and folding it would find English orders in Russian prose. All look-alikes stand before
-        // the first Hebrew letter, so that one comparison answers for all scripts behind it.
+        // Look-alikes are folded only in words of mixed scripts: `сору` alone is a Russian word,
+        // and folding it would find English orders in Russian prose. All look-alikes precede the
+        // first Hebrew letter, so that one comparison excludes all later scripts.
         if (!in_mixed || c >= '\u{590}') && stays(c) {
             self.text.push(c);
         } else {
@@ -164,13 +163,13 @@ impl Shadow {
     }
 }
 
-/// Returns the bytes from the start of a text on that are their own shadow, with the character
-/// behind them. From `to_mixed` on, where a word of several scripts starts, those are ASCII alone.
+/// Returns the length of the prefix that is its own shadow, and the next character. From
+/// `to_mixed`, the start of a mixed-script word, only ASCII counts.
 fn same_from(text: &str, to_mixed: usize) -> (usize, Option<char>) {
     let is_plain = |b: u8| b < 0x80 && b != b'&' && b != b'\\';
     let mut at = 0;
     loop {
-        // Most is ASCII, and a byte is told apart in less time than a character is decoded.
+        // Most is ASCII, and testing a byte is faster than decoding a character.
         at += text.as_bytes()[at..].iter().position(|&b| !is_plain(b)).unwrap_or(text.len() - at);
         match text[at..].chars().next() {
             Some(c) if !c.is_ascii() && at < to_mixed && stays(c) => at += c.len_utf8(),
@@ -179,14 +178,13 @@ fn same_from(text: &str, to_mixed: usize) -> (usize, Option<char>) {
     }
 }
 
-/// Characters whose pages [`stays`] caches.
+/// Number of characters whose pages [`stays`] caches.
 const PAGED: usize = 0x2_0000;
 /// Characters of a page.
 const PAGE: usize = 0x100;
 
-/// Returns true if a character outside words of several scripts is its own shadow. Most are, and
-/// asking the normal form each time is slow; the answers for a page are found when one of it is
-/// first met.
+/// Returns true if a character outside mixed-script words is its own shadow. Most are, and asking
+/// the normal form each time is slow. So the answers of a page are computed at its first use.
 fn stays(c: char) -> bool {
     static PAGES: [OnceLock<[u64; PAGE / 64]>; PAGED / PAGE] =
         [const { OnceLock::new() }; PAGED / PAGE];
@@ -249,7 +247,7 @@ fn plain(c: char) -> Option<&'static str> {
     })
 }
 
-/// Returns true for tag characters that stand for those of ASCII.
+/// Returns true for tag characters that encode ASCII.
 fn is_tag(c: char) -> bool {
     matches!(c, '\u{e0020}'..='\u{e007e}')
 }
@@ -272,8 +270,7 @@ fn digit(c: char) -> Option<char> {
     char::from_digit(code - zero, 10)
 }
 
-/// Returns the Latin letter that a Cyrillic or Greek one looks like; itself where it looks like
-/// none.
+/// Returns the Latin look-alike of a Cyrillic or Greek letter, or the letter itself.
 fn look_alike(c: char) -> char {
     match c {
         'а' | 'А' | 'α' | 'Α' => 'a',
@@ -305,7 +302,7 @@ fn look_alike(c: char) -> char {
     }
 }
 
-/// Returns words with Latin letters and letters that only look Latin, as byte ranges in order.
+/// Returns words that mix Latin letters with look-alikes, as byte ranges in order.
 fn mixed_words(text: &str) -> Vec<(usize, usize)> {
     let mut words = Vec::new();
     if !text.chars().any(|c| matches!(c, '\u{250}'..='\u{58f}')) {

@@ -1,28 +1,28 @@
-//! Spaced and hyphenated words closed up: `i g n o r e`, `ig-nore`.
+//! Joining of spaced and hyphenated words: `i g n o r e`, `ig-nore`.
 //!
-//! In goes a text, out comes it again with such words closed up, the place of each byte before, and
-//! the parts around words that were closed up. `i g n o r e` and `i.g.n.o.r.e` have the same sign
-//! between all letters of a word; `ig-nore` has a hyphen between letters, as many words do, so that
-//! several must stand close. Linear.
+//! In: a text. Out: the text with such words joined, the original offset of each byte, and the
+//! parts around joined words. `i g n o r e` and `i.g.n.o.r.e` have the same sign between all
+//! letters of a word. `ig-nore` has a hyphen between letters, as many words do, so several must be
+//! close together. Linear.
 
 use std::ops::Range;
 
-/// Letters in a row from which on a text has spaced words.
+/// Number of single letters in a row that make a spaced word.
 const LETTERS_MIN: usize = 4;
-/// Hyphens within words from which on it has words cut by them, and how close they stand, in bytes.
+/// Number of hyphens within words that count as disguise, and their greatest distance, bytes.
 const HYPHENS_MIN: usize = 3;
 const HYPHENS_WITHIN: usize = 48;
 
 /// Bytes around a word that may belong to its phrase.
 const AROUND: usize = 200;
 
-/// A text with words closed up.
+/// Text with words joined.
 #[derive(Default)]
 pub(crate) struct ClosedUp {
     pub(crate) text: Vec<u8>,
-    /// Place of each byte of `text` in the original.
+    /// Original offset of each byte of `text`.
     pub(crate) places: Vec<u32>,
-    /// Parts of `text` around words that were closed up; in order, apart from each other.
+    /// Parts of `text` around joined words; in order, not overlapping.
     pub(crate) parts: Vec<Range<usize>>,
 }
 
@@ -39,7 +39,7 @@ impl ClosedUp {
         self.text.extend_from_slice(&text[part]);
     }
 
-    /// Adds the surroundings of a word that was closed up.
+    /// Adds the surroundings of a joined word.
     fn closed(&mut self, word: Range<usize>) {
         let start = word.start.saturating_sub(AROUND);
         let end = word.end + AROUND;
@@ -49,7 +49,7 @@ impl ClosedUp {
         }
     }
 
-    /// Returns the text; `None` where no word was closed up.
+    /// Returns the text; `None` if no word was joined.
     fn complete(mut self) -> Option<Self> {
         let last = self.parts.last_mut()?;
         last.end = last.end.min(self.text.len());
@@ -57,7 +57,7 @@ impl ClosedUp {
     }
 }
 
-/// Closes up words that have a sign between their letters; `None` where there is no such word.
+/// Joins words with a sign between their letters; `None` without such words.
 pub(crate) fn closed_up(text: &[u8]) -> Option<ClosedUp> {
     let mut out = ClosedUp::with_room_for(text.len());
     let mut at = 0;
@@ -80,7 +80,7 @@ pub(crate) fn closed_up(text: &[u8]) -> Option<ClosedUp> {
     out.complete()
 }
 
-/// Removes the hyphens within words; `None` where no three of them stand close.
+/// Removes the hyphens within words; `None` unless three of them are close.
 pub(crate) fn without_hyphens(text: &[u8]) -> Option<ClosedUp> {
     let is_letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
     let is_inside = |at: usize| is_letter(at.wrapping_sub(1)) && is_letter(at + 1);
@@ -91,7 +91,7 @@ pub(crate) fn without_hyphens(text: &[u8]) -> Option<ClosedUp> {
     }
     let mut out = ClosedUp::with_room_for(text.len());
     let mut start = 0;
-    // Last hyphens: their places in the text, and where they stood in the output.
+    // Last hyphens: their offsets in the text and in the output.
     let mut last = [None::<(usize, usize)>; HYPHENS_MIN - 1];
     for cut in cuts() {
         out.copy(text, start..cut);
@@ -111,7 +111,7 @@ fn starts_word(text: &[u8], at: usize) -> bool {
     at == 0 || !text[at - 1].is_ascii_alphanumeric()
 }
 
-/// Counts the single letters from `at` on with one sign between each, the same between all.
+/// Counts the single letters from `at` on that are separated by the same sign.
 fn parted_letters(text: &[u8], at: usize) -> usize {
     let is_letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
     let is_sign = |byte: &u8| matches!(byte, b' ' | b'.' | b'-' | b'_' | b'*' | b'/' | b'|' | b'~');

@@ -1,8 +1,8 @@
-//! Per-thread cache of scans: several evaluators that look at one text scan it once.
+//! Per-thread cache of scans: several evaluators of one text scan it once.
 //!
-//! Evaluators of one trajectory run one after another on one thread. A scan is found again by its
-//! pack and by two seeded hashes of the text, 128 bits in all; nothing of the text is stored.
-//! Bounded: [`SLOTS`] scans a thread.
+//! Evaluators of one trajectory run in sequence on one thread. The key of a scan is its pack and
+//! two seeded hashes of the text, 128 bits in all; the text is not stored. Bounded: [`SLOTS`] scans
+//! per thread.
 
 use std::cell::RefCell;
 use std::hash::BuildHasher;
@@ -30,7 +30,7 @@ thread_local! {
     });
 }
 
-/// Returns the scan of `text` by `pack`, from this thread's cache or made now.
+/// Returns the cached scan of `text` by `pack` on this thread, or makes one.
 pub(super) fn get(pack: &Arc<Pack>, text: &str, make: impl FnOnce() -> Scan) -> Arc<Scan> {
     CACHE.with_borrow_mut(|cache| {
         let key = (cache.hashers.0.hash_one(text), cache.hashers.1.hash_one(text), text.len());
@@ -43,7 +43,7 @@ pub(super) fn get(pack: &Arc<Pack>, text: &str, make: impl FnOnce() -> Scan) -> 
         }
         let scan = Arc::new(make());
         if scan.cut {
-            // Not cached: a caller with more steps may come to the end.
+            // Not cached, since a caller with more steps may finish it.
             return scan;
         }
         *slot = Some(CacheSlot { pack: Arc::downgrade(pack), key, scan: Arc::clone(&scan) });

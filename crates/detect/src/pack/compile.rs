@@ -1,4 +1,4 @@
-//! A compiled detector: its gate, its search, and the checks of a match.
+//! Compiled detector: its gate, its search, and the checks of a match.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::prefilter::sieve::Anchors;
 use crate::tree::TreeMatch;
 use crate::validate::Validator;
 
-/// Bytes before a match that context is looked for in.
+/// Bytes before a match that are searched for context.
 pub(crate) const BEFORE: usize = 48;
-/// Bytes after a match that context is looked for in.
+/// Bytes after a match that are searched for context.
 pub(crate) const AFTER: usize = 32;
 
 /// Form of the text that a detector matches.
@@ -39,35 +39,35 @@ pub enum TextForm {
     Upper,
 }
 
-/// Gate of a detector: conditions on a text, all of which must hold for the detector to run.
+/// Gate of a detector: conditions on a text that must all hold for the detector to run.
 #[derive(Default)]
 pub(crate) struct Gate {
     /// One of these anchors occurs.
     pub(crate) needs: Option<Box<Anchors>>,
-    /// Or a byte beyond ASCII in their place.
+    /// A byte beyond ASCII may replace it.
     pub(crate) or_non_ascii: bool,
     /// One of these anchors occurs too.
     pub(crate) also_needs: Option<Box<Anchors>>,
-    /// Digits stand together; the detector runs only there.
+    /// Digits are close together; the detector runs only there.
     pub(crate) digits: bool,
-    /// So many digits stand within thirty-two bytes.
+    /// Least number of digits within thirty-two bytes.
     pub(crate) digits_min: u8,
     /// An `@` occurs.
     pub(crate) at_sign: bool,
-    /// Twenty bytes stand without white space.
+    /// Twenty consecutive bytes have no white space.
     pub(crate) long_token: bool,
-    /// True if each match is a part of a [long token](crate::bytes::tokens), so that the
-    /// expression runs in these alone.
+    /// True if each match is within a [long token](crate::bytes::tokens), so that the expression
+    /// runs only there.
     pub(crate) in_token: bool,
-    /// True for a built-in detector: one of `needs` stands in each match or in its context, and
-    /// the digits of a telephone number stand together.
+    /// True for a built-in detector: one of `needs` is in each match or its context, and the digits
+    /// of a telephone number are close together.
     pub(crate) built_in: bool,
-    /// True if each match is an address with colons, in words of its own.
+    /// True if each match is an address with colons and consists of whole words.
     pub(crate) colons: bool,
 }
 
 impl Gate {
-    /// Returns true if a text of that profile has all that the detector needs beside anchors.
+    /// Returns true if a text with this profile meets all conditions other than anchors.
     pub(crate) fn fits(&self, profile: &Profile) -> bool {
         (!self.digits || !profile.digits.is_empty())
             && self.digits_min <= profile.digits_max
@@ -81,12 +81,12 @@ impl Gate {
     }
 }
 
-/// Returns true if two sets of anchors have one in common.
+/// Returns true if two sets of anchors intersect.
 pub(crate) fn meet(some: &Anchors, others: &Anchors) -> bool {
     some.iter().zip(others).any(|(a, b)| a & b != 0)
 }
 
-/// A compiled detector: see [`DetectorConfig`](super::config::DetectorConfig) for the parts.
+/// Compiled detector: see [`DetectorConfig`](super::config::DetectorConfig) for the parts.
 pub(crate) struct Detector {
     pub(crate) rule: String,
     pub(crate) kind: String,
@@ -99,23 +99,22 @@ pub(crate) struct Detector {
     pub(crate) validate: Option<Validator>,
     pub(crate) near: Option<Arc<Expression>>,
     pub(crate) not_near: Option<Arc<Expression>>,
-    /// Denies the finding where it touches it.
+    /// Rejects a finding that it touches.
     pub(crate) denied: Option<Arc<Expression>>,
-    /// Words that may stand directly before the finding.
+    /// Words that may directly precede the finding.
     pub(crate) named_as: Option<Arc<Expression>>,
     pub(crate) obfuscated: bool,
     pub(crate) count_min: u32,
-    /// Match bounds around each of `gate.needs`, by the anchor, and the bytes that may follow it;
-    /// empty where they are not known, and the expression runs over the whole text.
+    /// Match bounds around each of `gate.needs`, by anchor, and the possible next bytes. Empty if
+    /// unknown; then the expression runs over the whole text.
     pub(crate) reaches: Vec<(u16, MatchBounds, Arc<Ahead>)>,
-    /// Match bounds around the first digit, for a detector of numbers, or around an `@`, for one
-    /// that needs it.
+    /// Match bounds around the first digit, for a number detector, or around an `@`, for a detector
+    /// that needs one.
     pub(crate) point: Option<Point>,
 }
 
 impl Detector {
-    /// Returns how many digits each match has together, at least: of a pack of a config that is not
-    /// known.
+    /// Returns the least number of adjacent digits in each match; unknown for a pack of a config.
     pub(super) fn digits_min(&self) -> usize {
         match self.validate {
             Some(Validator::Phone) if self.gate.built_in => 7,
@@ -124,9 +123,9 @@ impl Detector {
         }
     }
 
-    /// Gives each finding in these windows, in order, to `take` until that returns [`Flow::Break`].
-    /// Matches that context, check or `take` refuse are counted in `refused`; `false` when there
-    /// were more than [`REFUSED_MAX`], and the rest of the text was not searched.
+    /// Passes each finding in these windows, in order, to `take` until it returns [`Flow::Break`].
+    /// Matches refused by context, check or `take` are counted in `refused`. Returns false if there
+    /// were more than [`REFUSED_MAX`], and the rest was not searched.
     pub(super) fn find(
         &self,
         text: &ReadText<'_>,
@@ -151,7 +150,7 @@ impl Detector {
         true
     }
 
-    /// Gives a match; breaks with true if the text counts as searched.
+    /// Passes a match to `take`; breaks with true if the text counts as searched.
     fn give(
         &self,
         text: &ReadText<'_>,
@@ -209,10 +208,10 @@ fn touches(expression: &Expression, text: &ReadText<'_>, part: &Range<usize>) ->
 
 /// Verdict on a match.
 pub(crate) enum Flow {
-    /// It is no finding.
+    /// No finding.
     Refuse,
-    /// It is listed.
+    /// A finding; the search continues.
     Continue,
-    /// It is listed, and there are enough.
+    /// A finding; the search ends.
     Break,
 }

@@ -1,7 +1,7 @@
 //! Schema of rule packs, and their compilation.
 //!
-//! In goes YAML (built in) or a node of the config, out comes a [`Pack`] or an error that names the
-//! detector and what to change.
+//! In: YAML (built in) or a node of the config. Out: a [`Pack`], or an error that names the
+//! detector and the remedy.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -101,9 +101,8 @@ pub struct DetectorConfig {
     pub count_min: Option<u32>,
 }
 
-/// Compiles built-in packs into one, behind the detectors of another. Their expressions are known
-/// to be right; each is compiled when first needed, as all together take the better part of a
-/// second.
+/// Compiles built-in packs into one, after the detectors of another. Their expressions are known to
+/// be valid. Each is compiled when first needed, since all together take most of a second.
 pub(super) fn built_in_texts(
     base: Option<&Pack>,
     texts: &[&str],
@@ -118,7 +117,7 @@ pub(super) fn built_in_texts(
     builder.build()
 }
 
-/// Reads built-in packs: expressions of one without detectors are for all behind it.
+/// Reads built-in packs; the expressions of one without detectors are shared by later ones.
 pub(super) fn with_shared(texts: &[&str]) -> Result<Vec<PackConfig>, SettingsError> {
     let mut shared = BTreeMap::new();
     let read = |text: &&str| {
@@ -136,7 +135,7 @@ pub(super) fn with_shared(texts: &[&str]) -> Result<Vec<PackConfig>, SettingsErr
     texts.iter().map(read).collect()
 }
 
-/// Compiles packs into one, at once, so that each mistake is found.
+/// Compiles packs into one, completely, so that each mistake is found.
 pub fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
     let mut builder = PackBuilder::new(CompileTime::Now);
     packs.iter().try_for_each(|pack| builder.add(pack))?;
@@ -147,11 +146,11 @@ pub fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
 struct PackBuilder {
     when: CompileTime,
     detectors: Vec<Arc<Detector>>,
-    /// Literals that gates name by their numbers.
+    /// Literals that gates reference by number.
     anchors: Vec<String>,
-    /// Their numbers.
+    /// Numbers by literal.
     numbers: HashMap<String, usize>,
-    /// Compiled context expressions, shared: many detectors have the same.
+    /// Compiled context expressions, which many detectors share.
     contexts: HashMap<(String, bool, TextForm), Arc<Expression>>,
 }
 
@@ -207,7 +206,7 @@ impl PackBuilder {
             || config.named_as.is_some()
             || config.validate.is_some();
         if pack.syntax == Syntax::Javascript && context {
-            // Their patterns have no bound, so refused findings could make the search quadratic.
+            // Their patterns are unbounded, so refused findings could make the search quadratic.
             let error = "checks and contexts need `syntax: linear`";
             return Err(SettingsError::new(error));
         }
@@ -222,7 +221,7 @@ impl PackBuilder {
             at_sign: config.at_sign,
             long_token: config.long_token,
             in_token: opening.in_token,
-            // Of the packs of a config neither is known.
+            // Unknown for packs of a config.
             built_in: self.when == CompileTime::Needed,
             colons: self.when == CompileTime::Needed && config.validate == Some(Validator::Ipv6),
         };
@@ -255,7 +254,7 @@ impl PackBuilder {
         })
     }
 
-    /// Returns the opening of a detector: as it is written, or read from its expression.
+    /// Returns the opening of a detector: stored, or computed from its expression.
     fn opening(
         &self,
         config: &DetectorConfig,
@@ -270,7 +269,7 @@ impl PackBuilder {
         Opening::of(config, pack, (self.when, self.room()))
     }
 
-    /// Returns how many literals there may still be: half of all are for built-in packs.
+    /// Returns the number of free literals; half of all are for built-in packs.
     fn room(&self) -> usize {
         let all = if self.when == CompileTime::Needed { ANCHORS_MAX } else { ANCHORS_MAX / 2 };
         all.saturating_sub(self.anchors.len())
@@ -328,14 +327,14 @@ impl PackBuilder {
     }
 }
 
-/// A set of literals, and their numbers in order.
+/// Set of literals, and their numbers in order.
 type Numbered = (Option<Box<Anchors>>, Vec<u16>);
 
 fn folded(needs: &[String]) -> Vec<String> {
     needs.iter().map(|need| fold_pattern(&need.to_lowercase())).collect()
 }
 
-/// Expands the named expressions that a text refers to.
+/// Expands references to named expressions in a pattern.
 pub(crate) fn with_named(
     text: &str,
     named: &BTreeMap<String, String>,
@@ -354,7 +353,7 @@ pub(crate) fn with_named(
     Ok(out)
 }
 
-/// Returns the literal's folded form, for a detector of that form.
+/// Returns a literal folded like the text form of its detector.
 fn fold_literal(literal: &str, form: TextForm) -> Cow<'_, str> {
     match form {
         TextForm::Lower => literal.to_lowercase().into(),

@@ -1,4 +1,4 @@
-//! Regex engine: compiled expressions with lazy automata, for what takes a tree too many steps.
+//! Regex engine: lazy automata for searches that take a tree too many steps.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 use crate::automata::cache_pool::{BorrowedCache, CompiledBytes, DfaCacheSlot};
 use crate::tree::TreeMatch;
 
-/// A compiled expression.
+/// Compiled expression.
 pub(crate) enum RegexEngine {
     /// An expression in the `regex` crate's syntax.
     Linear(Linear),
@@ -18,7 +18,7 @@ pub(crate) enum RegexEngine {
     Javascript(regex::bytes::Regex),
 }
 
-/// An expression under the `regex` crate's meta engine, which chooses by itself how it searches.
+/// Expression with the `regex` crate's meta engine, which chooses the search strategy.
 pub(crate) struct Linear {
     regex: Box<Regex>,
     notes: DfaCacheSlot<meta::Cache>,
@@ -26,12 +26,12 @@ pub(crate) struct Linear {
 }
 
 impl RegexEngine {
-    /// Compiles an expression; an error where it is too large.
+    /// Compiles an expression; fails if it is too large.
     pub(super) fn linear(hir: &Hir) -> Result<Self, Box<meta::BuildError>> {
         let config = meta::Config::new()
             .utf8_empty(false)
             .nfa_size_limit(Some(REGEX_BYTES_MAX))
-            // A one-pass DFA is faster for groups, and takes a mebibyte for each expression.
+            // A one-pass DFA is faster for groups, but takes a mebibyte per expression.
             .onepass(false)
             .hybrid_cache_capacity(DFA_BYTES_MAX);
         let regex = Regex::builder().configure(config).build_from_hir(hir)?;
@@ -52,7 +52,7 @@ impl RegexEngine {
     }
 }
 
-/// Searcher of one part of a text after the other.
+/// Searcher for successive parts of a text.
 pub(crate) enum EngineLook<'e> {
     Linear(LinearLook<'e>),
     Javascript(&'e regex::bytes::Regex),
@@ -61,7 +61,7 @@ pub(crate) enum EngineLook<'e> {
 /// Searcher by the meta engine, with a cache of the pool.
 pub(crate) struct LinearLook<'e> {
     linear: &'e Linear,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     taken: Option<BorrowedCache<meta::Cache>>,
 }
 
@@ -89,8 +89,8 @@ impl LinearLook<'_> {
 }
 
 impl EngineLook<'_> {
-    /// Returns the first match within a part of a text, with the first of its groups that took
-    /// part; the text around the part counts for `\b` and the like.
+    /// Returns the first match within a part of a text, with the first group that took part; the
+    /// surrounding text counts for `\b` and other assertions.
     pub(super) fn find(&mut self, text: &[u8], part: Range<usize>) -> Option<TreeMatch> {
         match self {
             Self::Linear(linear) => linear.find(&Input::new(text).span(Span::from(part))),

@@ -1,8 +1,7 @@
-//! Expressions of detectors, compiled at once or when first needed.
+//! Expressions of detectors, compiled eagerly or lazily.
 //!
-//! Patterns are in the `regex` crate's syntax, with `\b`, `\d` and `\w` in ASCII, or in
-//! ECMAScript's. No pattern may match more than [`MATCH_BYTES_MAX`] bytes, unless the text it is
-//! meant for is as short.
+//! Patterns are in the `regex` crate's syntax, with ASCII `\b`, `\d` and `\w`, or in ECMAScript's.
+//! No pattern may match more than [`MATCH_BYTES_MAX`] bytes, unless its text is as short.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -23,32 +22,32 @@ use crate::normalise::shadow::fold_pattern;
 use crate::tree::{PlacedTree, TreeMatch};
 use spanscore_base::settings::SettingsError;
 
-/// Time at which an expression is compiled.
+/// Time of compiling an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CompileTime {
     /// At once: a mistake is an error.
     Now,
-    /// At its first use; some milliseconds then.
+    /// At its first use, which takes some milliseconds.
     Needed,
 }
 
-/// An expression of a detector.
+/// Expression of a detector.
 pub(crate) struct Expression {
     text: String,
     syntax: Syntax,
     case_sensitive: bool,
-    /// True if it reads texts in small letters: one that tells some capitals apart does not.
+    /// True if it reads lower-case texts, as an expression without case distinctions does.
     in_small: bool,
     form: TextForm,
-    /// Bytes that matches begin with, but at the beginning of a text.
+    /// First bytes of matches, except at the beginning of a text.
     begin: Ahead,
-    /// Tree that it runs as, made when first needed; `None` where it takes an engine.
+    /// Tree form, built when first needed; `None` if it needs an engine.
     tree: OnceLock<Option<PlacedTree>>,
-    /// Engine for what takes a tree too many steps, compiled when first needed.
+    /// Engine for searches that exceed a tree's steps, compiled when first needed.
     compiled: OnceLock<Option<RegexEngine>>,
 }
 
-/// Searcher of one part of a text after the other.
+/// Searcher for successive parts of a text.
 pub(super) struct ExpressionLook<'e> {
     expression: &'e Expression,
     tree: Option<&'e PlacedTree>,
@@ -56,7 +55,7 @@ pub(super) struct ExpressionLook<'e> {
 }
 
 impl Expression {
-    /// Takes an expression for texts of that form.
+    /// Creates an expression for texts of this form.
     pub(crate) fn new(
         text: String,
         syntax: Syntax,
@@ -76,7 +75,7 @@ impl Expression {
         Ok(new)
     }
 
-    /// Sets the bytes that its matches begin with, but at the beginning of a text.
+    /// Sets the first bytes of its matches, except at the beginning of a text.
     pub(super) fn beginning_with(self, begin: Ahead) -> Self {
         Self { begin, ..self }
     }
@@ -92,7 +91,7 @@ impl Expression {
         self.look().find(text, 0..=end, end).is_some()
     }
 
-    /// Returns its tree, if it reads the normalised text and asks for no words of Unicode.
+    /// Returns its tree, if it reads the normalised text without Unicode word classes.
     pub(super) fn tree(&self) -> Option<&PlacedTree> {
         let make = || {
             if self.syntax == Syntax::Javascript || self.form != TextForm::Normalised {
@@ -106,7 +105,7 @@ impl Expression {
         self.tree.get_or_init(make).as_ref()
     }
 
-    /// Parses it, capitals told apart or not.
+    /// Parses it, with case distinctions or not.
     fn hir(&self, in_any_case: bool) -> Result<Hir, SettingsError> {
         let folded = folded(&self.text, self.form);
         let mut parser = ParserBuilder::new();
@@ -115,8 +114,8 @@ impl Expression {
         hir.map_err(|error| self.refused(&error))
     }
 
-    /// Returns the compiled expression; `None` if it cannot be compiled, which is known of no
-    /// expression that was taken [now](CompileTime::Now) and tested of the built-in ones.
+    /// Returns the compiled expression; `None` if it cannot be compiled, which
+    /// [eager](CompileTime::Now) compilation excludes, and a test for built-in ones.
     pub(crate) fn get(&self) -> Option<&RegexEngine> {
         let compile = || {
             let compiled = self.compile();
@@ -125,7 +124,7 @@ impl Expression {
         self.compiled.get_or_init(compile).as_ref()
     }
 
-    /// Returns the text of the expression.
+    /// Returns its source text.
     #[cfg(test)]
     pub(super) fn folded(&self) -> &str {
         &self.text
@@ -149,8 +148,8 @@ impl Expression {
 }
 
 impl ExpressionLook<'_> {
-    /// Returns the first match that begins at one of these places and ends up to `end`, with the
-    /// first of its groups that took part; the text around counts for `\b` and the like.
+    /// Returns the first match that begins at one of these places and ends by `end`, with the first
+    /// group that took part; the surrounding text counts for `\b` and other assertions.
     pub(super) fn find(
         &mut self,
         text: &ReadText<'_>,
@@ -181,13 +180,12 @@ fn folded(text: &str, form: TextForm) -> Cow<'_, str> {
     if form == TextForm::Normalised { fold_pattern(text).into() } else { text.into() }
 }
 
-/// Parses an expression for texts of a form; capitals are told apart.
+/// Parses an expression for texts of a form, case-sensitively.
 pub(crate) fn plain_of(text: &str, form: TextForm) -> Result<Hir, SettingsError> {
     parsed(&folded(text, form), form).map_err(|error| refused(text, &error))
 }
 
-/// Parses an expression whose matches are no longer than [`MATCH_BYTES_MAX`]; capitals are told
-/// apart.
+/// Parses an expression with matches of at most [`MATCH_BYTES_MAX`], case-sensitively.
 pub(crate) fn bounded(text: &str, form: TextForm) -> Result<Hir, SettingsError> {
     let hir = plain_of(text, form)?;
     if hir.properties().maximum_len().is_some_and(|longest| longest <= MATCH_BYTES_MAX) {
@@ -198,14 +196,14 @@ pub(crate) fn bounded(text: &str, form: TextForm) -> Result<Hir, SettingsError> 
     Err(SettingsError::new(message).with_help(help))
 }
 
-/// Parses an expression to its HIR; capitals are told apart.
+/// Parses an expression to its HIR, case-sensitively.
 pub(super) fn parsed(text: &str, form: TextForm) -> Result<Hir, Box<regex_syntax::Error>> {
     let mut parser = ParserBuilder::new().utf8(false).build();
     parser.parse(&with_ascii_classes(text, form)).map_err(Box::new)
 }
 
-/// Spells `\b`, `\d` and `\w` out in ASCII: the Unicode forms are slow, and the shadow has no use
-/// for them. `\s` is spelled out where other spaces are folded.
+/// Replaces `\b`, `\d` and `\w` by ASCII forms: the Unicode forms are slow, and useless on the
+/// shadow. `\s` becomes ASCII if other spaces are folded.
 fn with_ascii_classes(pattern: &str, form: TextForm) -> String {
     let spaces = form == TextForm::Normalised;
     let mut out = String::with_capacity(pattern.len() * 2);

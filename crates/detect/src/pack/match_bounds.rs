@@ -1,8 +1,8 @@
-//! Match bounds around a literal: how many bytes before and behind it a match reaches.
+//! Match bounds around a literal: the bytes before and after it that a match may span.
 //!
-//! In go an expression and the literals of which each match has one, out come for each literal the
-//! most bytes of a match before its start and from there on. So the expression needs to run only
-//! there, whatever the rest of the text holds.
+//! In: an expression and literals of which each match has one. Out: for each literal, the greatest
+//! span of a match before its start, and from there on. So the expression needs to run only there,
+//! whatever else the text contains.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,26 +11,26 @@ use regex_syntax::hir::{Hir, HirKind};
 
 use super::needs::{SPELLED_MAX, joined, place_of, required, shortened, spelled, starts, worth};
 
-/// Bytes of a match before the start of a literal, and from there to the end of the match.
+/// Greatest span of a match before the start of a literal, and from there to its end, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MatchBounds {
     pub(crate) before: usize,
     pub(crate) after: usize,
-    /// Bytes behind the start of the literal in which a match may begin too.
+    /// Bytes after the start of the literal in which a match may begin too.
     pub(crate) past: usize,
 }
 
 /// Match bounds by the index of the literal.
 type Reaches = BTreeMap<usize, MatchBounds>;
 
-/// Computes the match bounds of an expression around these literals, in lower case; `None` if a
-/// match may do without any of them.
+/// Computes the match bounds around these literals, in lower case; `None` if a match may have none
+/// of them.
 pub(super) fn reaches(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
     in_texts(spelled(hir).as_deref(), literals).or_else(|| in_parts(hir, literals))
 }
 
-/// Returns literals that, beside the given ones, give each alternative of an expression one; empty
-/// where that cannot be told.
+/// Returns literals that, with the given ones, cover every alternative of an expression; empty if
+/// unknown.
 pub(super) fn completion(hir: &Hir, literals: &[&str]) -> Vec<String> {
     if reaches(hir, literals).is_some() {
         return Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn completion(hir: &Hir, literals: &[&str]) -> Vec<String> {
             parts.iter().flat_map(|part| completion(part, literals)).collect()
         }
         HirKind::Concat(parts) => {
-            // The part that the literals are mostly of.
+            // The part with most of the literals.
             let part = parts.iter().max_by_key(|part| covered(part, literals));
             match part.filter(|part| covered(part, literals) > 0) {
                 Some(part) => completion(part, literals),
@@ -51,7 +51,7 @@ pub(super) fn completion(hir: &Hir, literals: &[&str]) -> Vec<String> {
         }
         _ => Vec::new(),
     };
-    // Nothing found means that an alternative has no literal.
+    // An empty result means an alternative without a literal.
     let is_complete = !found.is_empty() && {
         let all: Vec<&str> = literals.iter().copied().chain(found.iter().map(|l| &**l)).collect();
         reaches(hir, &all).is_some()
@@ -62,7 +62,7 @@ pub(super) fn completion(hir: &Hir, literals: &[&str]) -> Vec<String> {
     }
 }
 
-/// Counts the alternatives of a part that have one of the literals.
+/// Counts the alternatives of a part that contain one of the literals.
 fn covered(hir: &Hir, literals: &[&str]) -> usize {
     match hir.kind() {
         HirKind::Capture(capture) => covered(&capture.sub, literals),
@@ -123,19 +123,19 @@ fn in_parts(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
     }
 }
 
-/// Neighbours in a row that have a literal in each match.
+/// Adjacent parts that contain a literal in each match.
 pub(super) struct ChosenParts {
-    /// Their range in the row.
+    /// Their range among the parts.
     pub(super) parts: Range<usize>,
-    /// Texts that they spell together, if they are more than one.
+    /// Texts that they form together, if there are several parts.
     pub(super) texts: Option<Vec<String>>,
-    /// True if the last of them ends where the texts do.
+    /// True if the last part ends with the texts.
     pub(super) whole: bool,
     reaches: Reaches,
 }
 
-/// Returns the starts of a part behind the neighbours before it that can be spelled out, and the
-/// index of the first of these.
+/// Returns the prefixes of a part together with expandable parts before it, and the index of the
+/// first of these.
 fn started(parts: &[Hir], end: usize) -> Option<(usize, Vec<String>)> {
     if spelled(&parts[end]).is_some() {
         return None;
@@ -153,7 +153,7 @@ fn started(parts: &[Hir], end: usize) -> Option<(usize, Vec<String>)> {
     Some((start, run))
 }
 
-/// Picks the part, or the neighbours that spell texts together, with the narrowest bounds.
+/// Picks the part, or adjacent parts with joint texts, that give the narrowest bounds.
 pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<ChosenParts> {
     let lengths: Option<Vec<usize>> =
         parts.iter().map(|part| part.properties().maximum_len()).collect();

@@ -1,10 +1,10 @@
 //! Rule packs: detectors as data over one engine.
 //!
-//! In goes a text, out come the detectors that hit, with byte ranges. A pack is compiled once;
-//! [`scan`](Pack::scan) passes over the text to learn which detectors can hit at all (`profile`,
-//! `gates`) and runs only their expressions. Both behaviours, the source's and ours, are packs; a
+//! In: a text. Out: the detectors that hit, with byte ranges. A pack is compiled once.
+//! [`scan`](Pack::scan) passes over the text to find which detectors can hit at all (`profile`,
+//! `gates`) and runs only their expressions. The source's behaviour and ours are both packs; a
 //! config adds its own ([`config`]). Everything is linear in the text: expressions are automata,
-//! none may match more than [`MATCH_BYTES_MAX`](super::limits::MATCH_BYTES_MAX) bytes.
+//! none of which may match more than [`MATCH_BYTES_MAX`](super::limits::MATCH_BYTES_MAX) bytes.
 
 mod cache;
 pub(crate) mod compile;
@@ -31,7 +31,7 @@ use numbers::NumberTails;
 use super::Severity;
 use spanscore_base::settings::SettingsError;
 
-/// Names of the rules that detectors of the built-in packs belong to.
+/// Names of the rules of built-in packs.
 pub mod names {
     /// Personal data and credentials.
     pub const PII: &str = "no_pii";
@@ -41,13 +41,13 @@ pub mod names {
     pub const INJECTION: &str = "no_injection_patterns";
     /// Unfinished output.
     pub const STUB: &str = "no_stub_output";
-    /// Orders to a judge of a run: of the pack for judges alone.
+    /// Orders to a judge of a run: only in the pack for judges.
     pub(crate) const JUDGE: &str = "addresses_judge";
     /// Refusals and hedges.
     pub const REFUSAL: &str = "no_hallucination_markers";
 }
 
-/// A built-in pack, compiled when first asked for.
+/// Built-in pack, compiled at its first use.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
 const SAFETY: [&str; 15] = [
@@ -71,13 +71,13 @@ const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 
 static SAFETY_PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(None, &SAFETY));
 
-/// Compiles the detectors of a text behind those of safety, which are compiled once for all packs.
+/// Compiles the detectors of a text after those of safety, which all packs share.
 fn behind_safety(text: &str) -> Result<Arc<Pack>, SettingsError> {
     let safety = LazyLock::force(&SAFETY_PACK).as_ref().map_err(Clone::clone)?;
     config::built_in_texts(Some(safety), &[text])
 }
 
-/// Returns a built-in pack for one more evaluator.
+/// Returns a built-in pack for another evaluator.
 fn given_out(pack: &BuiltIn) -> Result<Arc<Pack>, SettingsError> {
     let pack = LazyLock::force(pack).clone()?;
     pack.users.fetch_add(1, Ordering::Relaxed);
@@ -91,32 +91,32 @@ pub fn iris() -> Result<Arc<Pack>, SettingsError> {
     given_out(&PACK)
 }
 
-/// Returns our detectors of refusals, which texts judged for safety alone are not searched for.
+/// Returns our detectors of refusals, which are no part of [`safety`].
 pub fn refusal() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(None, &[REFUSAL]));
     given_out(&PACK)
 }
 
-/// Returns our detectors but those of refusals.
+/// Returns our detectors except those of refusals.
 pub fn safety() -> Result<Arc<Pack>, SettingsError> {
     given_out(&SAFETY_PACK)
 }
 
-/// Returns the detectors of safety that find personal data and credentials: a third of them.
+/// Returns the detectors of safety for personal data and credentials: a third of them.
 pub(crate) fn personal() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| Ok(Arc::new(safety()?.of_rule(names::PII))));
     given_out(&PACK)
 }
 
-/// Returns the detectors of safety and those of orders to a judge: for the evidence that one is
-/// shown.
+/// Returns the detectors of safety and those of orders to a judge, for the evidence shown to
+/// judges.
 pub(crate) fn evidence() -> Result<Arc<Pack>, SettingsError> {
     const JUDGES: &str = include_str!("../packs/judges.yaml");
     static PACK: BuiltIn = LazyLock::new(|| behind_safety(JUDGES));
     given_out(&PACK)
 }
 
-/// Returns all of our detectors: one pass over the text finds them all.
+/// Returns all of our detectors, which run in one pass.
 pub fn all() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| behind_safety(REFUSAL));
     given_out(&PACK)
@@ -125,20 +125,20 @@ pub fn all() -> Result<Arc<Pack>, SettingsError> {
 /// Compiled detectors.
 pub struct Pack {
     detectors: Vec<Arc<Detector>>,
-    /// Literals that their gates name.
+    /// Literals that their gates reference.
     anchors: Vec<String>,
     gates: Gates,
-    /// Digit suffixes of the detectors of numbers.
+    /// Digit suffixes of the number detectors.
     numbers: NumberTails,
-    /// True if any detector reads what is written in disguise.
+    /// True if any detector reads disguised text.
     obfuscated: bool,
-    /// True if any detector searches long tokens alone.
+    /// True if any detector searches only long tokens.
     in_tokens: bool,
     /// True if any detector reads the shadow.
     shadowed: bool,
     /// True if any detector reads the text in lower or upper case.
     cased: bool,
-    /// Evaluators that use it, of the built-in packs; 0 for a pack of one evaluator alone.
+    /// Evaluators that use it, for built-in packs; 0 for a pack of a single evaluator.
     users: AtomicUsize,
 }
 
@@ -146,11 +146,11 @@ pub struct Pack {
 #[derive(Debug, Default)]
 pub struct Scan {
     hits: Vec<RawHit>,
-    /// Detectors that gave up, as too many of their matches were refused.
+    /// Detectors that gave up after too many refused matches.
     gave_up: Vec<u16>,
-    /// Steps that it took.
+    /// Steps taken.
     steps: usize,
-    /// True if it stopped before the end, as its steps did not suffice.
+    /// True if it ran out of steps before the end.
     cut: bool,
 }
 
@@ -160,7 +160,7 @@ impl Scan {
         self.hits.is_empty() && self.gave_up.is_empty()
     }
 
-    /// Returns the steps that it took: more than it was allowed where it did not come to the end.
+    /// Returns the steps taken: more than allowed if it was cut.
     pub fn steps(&self) -> usize {
         self.steps
     }
@@ -174,7 +174,7 @@ struct RawHit {
     places: Vec<(u32, u32)>,
 }
 
-/// One detector that hit.
+/// Detector that hit.
 pub struct Hit<'s> {
     /// Name of what it detects.
     pub kind: &'s str,
@@ -187,28 +187,28 @@ pub struct Hit<'s> {
     places: &'s [(u32, u32)],
 }
 
-/// One place in a text where a detector hit.
+/// Place in a text where a detector hit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Rule of the detector.
     pub rule: String,
     /// Name of what was found.
     pub kind: String,
-    /// Family of the kind.
+    /// Category of the kind.
     pub category: String,
     /// Byte range in the text.
     pub range: Range<usize>,
-    /// Form of what was found, never its characters: `999-99-9999`.
+    /// Shape of the finding, without its characters: `999-99-9999`.
     pub preview: String,
 }
 
 impl Hit<'_> {
-    /// Returns the family of what it detects.
+    /// Returns the category of its findings.
     pub(crate) fn category(&self) -> &str {
         self.category
     }
 
-    /// Returns the byte ranges of its findings in the text; of many the first.
+    /// Returns the byte ranges of its first findings in the text.
     pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         self.places.iter().map(|&(start, end)| start as usize..end as usize)
     }
@@ -217,7 +217,7 @@ impl Hit<'_> {
     pub fn findings(&self, text: &str) -> impl Iterator<Item = Finding> {
         self.places.iter().map(move |&(start, end)| {
             let found = text.get(start as usize..end as usize).unwrap_or_default();
-            // Invisible characters behind the match were dropped before it was found.
+            // Invisible characters after the match were dropped before the search.
             let shown = found.trim_end_matches(|c: char| c.is_whitespace() || is_invisible(c));
             Finding {
                 rule: self.rule.to_owned(),
@@ -230,12 +230,12 @@ impl Hit<'_> {
     }
 }
 
-/// Returns true for characters without a shape, which may stand inside or behind a word.
+/// Returns true for invisible characters, which may be inside or after a word.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
 
-/// Shows the form of a text and none of its letters and digits; at most 24 characters.
+/// Returns the shape of a text without its letters and digits; at most 24 characters.
 fn redact(text: &str) -> String {
     let mut form: String = text
         .chars()
@@ -255,7 +255,7 @@ fn redact(text: &str) -> String {
 }
 
 impl Pack {
-    /// Puts detectors together; `anchors` are those that their gates name.
+    /// Builds a pack of detectors; `anchors` are those that their gates reference.
     fn new(detectors: Vec<Arc<Detector>>, anchors: Vec<String>) -> Self {
         Self {
             gates: Gates::new(&detectors, &anchors),
@@ -297,7 +297,7 @@ impl Pack {
         detectors.filter(|detector| detector.rule == rule).map(|detector| &*detector.kind).next()
     }
 
-    /// Returns the names of the rules that its detectors belong to, each once, in order.
+    /// Returns the names of its detectors' rules, each once, in order.
     pub fn rules(&self) -> Vec<&str> {
         let mut rules: Vec<&str> = Vec::new();
         for detector in &self.detectors {
@@ -308,9 +308,9 @@ impl Pack {
         rules
     }
 
-    /// Scans a text, or returns the scan that another evaluator has just made of the same text.
+    /// Scans a text, or returns the cached scan of another evaluator.
     pub fn scan_cached(self: &Arc<Self>, text: &str, steps_max: usize) -> Arc<Scan> {
-        // A sole evaluator has no other's scan to find: it would hash each text for nothing.
+        // A sole evaluator shares no scans, and would hash each text for nothing.
         if self.users.load(Ordering::Relaxed) < 2 {
             return Arc::new(self.scan(text, steps_max));
         }

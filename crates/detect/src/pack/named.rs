@@ -1,19 +1,18 @@
-//! Label before a number: the word that names the thing it belongs to.
+//! Label before a number: the word for the thing that it belongs to.
 //!
-//! In goes a text and the place of a number, out comes the word before it: `Build 412-68-9037` is
-//! the number of a build. Words that only announce a number are passed over; a name of a person
-//! names no thing.
+//! In: a text and the offset of a number. Out: the word before it: `Build 412-68-9037` is the
+//! number of a build. Words that only announce a number are skipped; a person's name is no thing.
 
 use std::ops::Range;
 
 /// Words that only announce a number.
 const SAYS_NUMBER: [&str; 8] = ["no", "nr", "num", "number", "nummer", "id", "code", "key"];
-/// Bytes before a number in which its label is looked for.
+/// Bytes before a number that are searched for its label.
 const WORD_BYTES: usize = 48;
 
-/// Returns the place of the word before a number, if it may name a thing: an announced number is
-/// one of that thing, and so is one directly behind a title. Any other word may be a verb, or
-/// somebody's name before a colon.
+/// Returns the range of the word before a number, if it may name a thing: one with an announced
+/// number, or a title directly before it. Any other word may be a verb, or somebody's name before a
+/// colon.
 pub(super) fn thing_before(text: &[u8], at: usize) -> Option<Range<usize>> {
     let mut end = at;
     loop {
@@ -30,7 +29,7 @@ pub(super) fn thing_before(text: &[u8], at: usize) -> Option<Range<usize>> {
     }
 }
 
-/// Returns the word that ends before a place, with nothing but signs of names between.
+/// Returns the word that ends before an offset, with only name punctuation between.
 fn word_before(text: &[u8], end: usize, at: usize) -> Option<Range<usize>> {
     let start = at.saturating_sub(WORD_BYTES);
     let before = text.get(start..end)?;
@@ -42,7 +41,7 @@ fn word_before(text: &[u8], end: usize, at: usize) -> Option<Range<usize>> {
     (length > 0).then(|| last - length..last)
 }
 
-/// Returns true if a word is the last part of a name: a capital, and another such word before it.
+/// Returns true if a word is the last part of a name: capitalised, as is the word before it.
 fn is_name(text: &[u8], word: &Range<usize>, at: usize) -> bool {
     let is_capital = |word: &Range<usize>| {
         let word = &text[word.clone()];

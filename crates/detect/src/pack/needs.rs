@@ -1,8 +1,7 @@
 //! Required literals of an expression: every match has one of them.
 //!
-//! An expression with bounded repetitions is costly to run and seldom matches; a search for
-//! literals is cheap. A detector that names no literals is gated by those that its expression
-//! cannot do without.
+//! Expressions with bounded repetitions are slow to run and seldom match; a literal search is fast.
+//! A detector without listed literals is gated by those that its expression requires.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
@@ -10,31 +9,30 @@ use super::compile::TextForm;
 use super::expression::parsed;
 use crate::prefilter::grams::commonness;
 
-/// Shortest literal that is worth a search, bytes.
+/// Shortest literal worth a search, bytes.
 const LITERAL_BYTES_MIN: usize = 3;
-/// Most times that the start of a repetition is written out.
+/// Limit on written repetitions at the start.
 const START_TIMES_MAX: u32 = 6;
-/// Most literals of one expression.
+/// Limit on literals of one expression.
 const LITERALS_MAX: usize = 256;
-/// Most texts that a part of an expression is spelled out to.
+/// Limit on texts from expanding a part of an expression.
 pub(super) const SPELLED_MAX: usize = 256;
 
-/// Literals that an expression cannot do without.
+/// Literals that an expression requires.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct OwnNeeds {
-    /// Literals in lower case; for texts that are not normalised, those in ASCII.
+    /// Literals in lower case; ASCII ones for texts that are not normalised.
     pub(super) literals: Vec<String>,
-    /// True if there are others, which a search for bytes in any case would not find: then a text
-    /// beyond ASCII may match without any of `literals`.
+    /// True if there are others that a case-insensitive byte search would miss: then a text beyond
+    /// ASCII may match without any of `literals`.
     pub(super) or_non_ascii: bool,
 }
 
 impl OwnNeeds {
-    /// Extracts those of an expression: each match has one of them. `None` where there are none
-    /// that are worth a search.
+    /// Extracts literals of which each match has one; `None` if there are none worth a search.
     pub(super) fn of_expression(text: &str, form: TextForm) -> Option<Self> {
         let found = required(&parsed(text, form).ok()?)?;
-        // The normalised form has letters beyond ASCII in one case, as the expressions for it do.
+        // The normalised form has letters beyond ASCII in one case, as do the expressions for it.
         let is_found = |literal: &String| form == TextForm::Normalised || literal.is_ascii();
         let (mut literals, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_found);
         literals.sort();
@@ -44,8 +42,8 @@ impl OwnNeeds {
     }
 }
 
-/// Returns the place of a literal in a text; for both of few bytes, where preparing a search takes
-/// longer.
+/// Returns the offset of a literal in a text; for short inputs, for which preparing a search would
+/// take longer.
 pub(super) fn place_of(literal: &str, text: &str) -> Option<usize> {
     let literal = literal.as_bytes();
     let text = text.as_bytes();
@@ -75,8 +73,7 @@ fn required_of_parts(hir: &Hir) -> Option<Vec<String>> {
     }
 }
 
-/// Returns the texts that neighbours among the parts spell together, with the start of the part
-/// behind them.
+/// Returns the texts that adjacent parts form, with the start of the part after them.
 fn runs(parts: &[Hir]) -> impl Iterator<Item = Vec<String>> {
     let mut found = Vec::new();
     let mut run = vec![String::new()];
@@ -98,7 +95,7 @@ fn runs(parts: &[Hir]) -> impl Iterator<Item = Vec<String>> {
     found.into_iter()
 }
 
-/// Cuts texts to as many bytes as leave so few different ones.
+/// Cuts texts to the length that leaves at most this many different ones.
 pub(super) fn shortened(mut texts: Vec<String>, room: usize) -> Vec<String> {
     let mut bytes = texts.iter().map(String::len).max().unwrap_or_default();
     loop {
@@ -114,7 +111,7 @@ pub(super) fn shortened(mut texts: Vec<String>, room: usize) -> Vec<String> {
     }
 }
 
-/// Returns texts of which each match of a part starts with one, if they are few and none is empty.
+/// Returns prefixes of which each match of a part has one, if they are few and none is empty.
 pub(super) fn starts(hir: &Hir) -> Option<Vec<String>> {
     let found = match hir.kind() {
         HirKind::Capture(capture) => starts(&capture.sub),
@@ -151,7 +148,7 @@ pub(super) fn starts(hir: &Hir) -> Option<Vec<String>> {
 /// Returns all texts that a part matches, if they are few.
 pub(super) fn spelled(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
-        // A look-around matches no bytes.
+        // An assertion matches no bytes.
         HirKind::Empty | HirKind::Look(_) => Some(vec![String::new()]),
         HirKind::Literal(literal) => {
             Some(vec![std::str::from_utf8(&literal.0).ok()?.to_ascii_lowercase()])
@@ -199,7 +196,7 @@ pub(super) fn joined(starts: &[String], ends: &[String]) -> Option<Vec<String>> 
     (starts.len() * ends.len() <= SPELLED_MAX).then(|| pairs.collect())
 }
 
-/// Orders sets of literals by worth: a search for literals that few texts have is worth the most.
+/// Ranks sets of literals by worth: the rarer in texts, the better.
 pub(super) fn worth(literals: &[String]) -> std::cmp::Reverse<u64> {
     std::cmp::Reverse(literals.iter().map(|literal| commonness(literal)).sum())
 }
@@ -209,7 +206,7 @@ fn shortest(literals: &[String]) -> usize {
 }
 
 fn worth_it(literals: Vec<String>) -> Option<Vec<String>> {
-    // At the start of a need `^` means the start of a word.
+    // At the start of a literal `^` means the start of a word.
     let is_plain = literals.iter().all(|literal| !literal.starts_with('^'));
     (is_plain && shortest(&literals) >= LITERAL_BYTES_MIN).then_some(literals)
 }

@@ -1,8 +1,8 @@
-//! Scan ranges of detectors of numbers and of addresses.
+//! Scan ranges of detectors of numbers and addresses.
 //!
-//! In go the regions where digits stand together, out come for each detector the parts of them
-//! around those numbers that the rest of a match may follow, beside a literal where it needs one.
-//! The bytes of a number tell for all detectors at once whose it may be: most are nobody's.
+//! In: the regions with adjacent digits. Out: for each detector the parts of them where a match may
+//! be, near a literal if it needs one. The bytes of a number select its possible detectors all at
+//! once; most numbers have none.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::bytes::{digits, places, runs};
 use crate::prefilter::profile::Profile;
 use crate::prefilter::sieve::Anchors;
 
-/// Most signs between the digits of a number.
+/// Limit on signs between the digits of a number.
 const SIGNS_MAX: usize = 3;
-/// Colons of an address in full.
+/// Colons of an unabbreviated address.
 const COLONS: usize = 7;
 /// Bytes of a group of an address with its colon.
 const GROUP: usize = 5;
-/// Bytes of an address with what must stand beside it.
+/// Bytes of an address with its neighbours.
 const ADDRESS_BYTES: usize = 48;
-/// Most detectors of numbers of a pack that are told apart; with more each looks at all numbers.
+/// Limit on number detectors of a pack with separate bits; beyond it each tests all numbers.
 const DETECTORS_MAX: usize = u128::BITS as usize;
 
-/// First bytes of numbers of those detectors of a pack that have no literals.
+/// First bytes of numbers for the detectors of a pack without literals.
 pub(super) struct NumberTails {
-    /// The detectors, by their bits.
+    /// Detectors, by bit.
     detectors: Vec<u16>,
-    /// By the place in a number and its byte: the detectors that may have it there.
+    /// Detectors by position in a number and byte there.
     may_have: Vec<[u128; 0x80]>,
 }
 
 impl NumberTails {
-    /// Collects the first bytes of the detectors that have some.
+    /// Collects the first bytes of the detectors that have any.
     pub(super) fn of(detectors: &[Arc<Detector>]) -> Self {
         let mut indices = Vec::new();
         let mut may_have = vec![[0; 0x80]; AHEAD];
@@ -58,8 +58,7 @@ impl NumberTails {
         Self { detectors: indices, may_have }
     }
 
-    /// Returns the detectors of which a match may start with each of these numbers; `None` where
-    /// that cannot be told.
+    /// Returns the detectors whose match may start with each of these numbers; `None` if unknown.
     fn places(&self, text: &[u8], numbers: &[u32]) -> Option<Vec<(u16, u32)>> {
         if self.detectors.len() > DETECTORS_MAX {
             return None;
@@ -68,7 +67,7 @@ impl NumberTails {
         for &at in numbers {
             let mut left = u128::MAX >> (DETECTORS_MAX - self.detectors.len()).min(127);
             for (may_have, &byte) in self.may_have.iter().zip(&text[at as usize..]) {
-                // A byte beyond ASCII may stand anywhere.
+                // A byte beyond ASCII is always possible.
                 let Some(detectors) = may_have.get(usize::from(byte)) else { break };
                 left &= detectors;
                 if left == 0 {
@@ -85,12 +84,12 @@ impl NumberTails {
     }
 }
 
-/// Places where numbers start.
+/// Offsets where numbers start.
 #[derive(Default)]
 pub(super) struct Numbers {
     all: Vec<u32>,
-    /// Detectors without literals of which a match may start there, by detector and place; `None`
-    /// where that is not known.
+    /// Detectors without literals whose match may start there, by detector and offset; `None` if
+    /// unknown.
     places: Option<Vec<(u16, u32)>>,
 }
 
@@ -101,14 +100,14 @@ impl Numbers {
         for region in &profile.digits {
             runs(&text[region.clone()], digits, |run| all.push((region.start + run.start) as u32));
         }
-        // A region that starts within a number does not start one.
+        // A region that begins inside a number does not start one.
         all.retain(|&at| at == 0 || !text[at as usize - 1].is_ascii_digit());
         let is_few = all.len() <= looks(text);
         let places = is_few.then(|| tails.places(text, &all)).flatten();
         Self { all, places }
     }
 
-    /// Returns the scan ranges of a detector of numbers; `None` where they are not known.
+    /// Returns the scan ranges of a number detector; `None` if unknown.
     pub(super) fn windows(
         &self,
         text: &[u8],
@@ -122,7 +121,7 @@ impl Numbers {
         let point = detector.point.as_ref()?;
         let places = self.places.as_ref()?;
         if let Some(needs) = detector.gate.needs.as_deref() {
-            // Few texts have its literals, so it looks at the numbers itself.
+            // Few texts have its literals, so it tests the numbers itself.
             let stands = |at: &u32| point.ahead.fits(text, *at as usize);
             let places = self.all.iter().copied().filter(stands);
             if !detector.gate.built_in {
@@ -144,7 +143,7 @@ impl Numbers {
     }
 }
 
-/// Returns the parts of these regions around places at which a match may stand.
+/// Returns the parts of these regions around offsets where a match may be.
 fn around(
     point: &Point,
     places: impl Iterator<Item = u32>,
@@ -162,7 +161,7 @@ fn around(
     parts
 }
 
-/// Returns the most digits of a text that stand together, with a few signs between them.
+/// Returns the greatest number of adjacent digits in a text, with a few signs between them.
 pub(super) fn digits_together(text: &[u8]) -> usize {
     let is_sign = |byte: &u8| !byte.is_ascii_alphanumeric() && !b"\n:,".contains(byte);
     let mut last = usize::MAX;
@@ -182,8 +181,8 @@ fn has(anchors: &Anchors, index: u16) -> bool {
     anchors[usize::from(index) / 64] >> (index % 64) & 1 == 1
 }
 
-/// Returns the parts of these regions around which an address with colons may stand: it has two
-/// that touch between short words of hexadecimal digits, or seven of them within a few bytes.
+/// Returns the parts of these regions that may contain an address with colons: two adjacent colons
+/// between short hexadecimal words, or seven colons within a few bytes.
 fn around_colons(text: &[u8], regions: &[Range<usize>]) -> Vec<TextWindow> {
     let mut parts = Vec::new();
     for region in regions {
@@ -203,20 +202,20 @@ fn around_colons(text: &[u8], regions: &[Range<usize>]) -> Vec<TextWindow> {
     parts
 }
 
-/// Returns true if the words before and behind two colons, of which the second stands at this
-/// place, may belong to an address.
+/// Returns true if the words around two colons, the second at this offset, may belong to an
+/// address.
 fn may_stand_beside(text: &[u8], at: usize) -> bool {
     is_group(text[..at - 1].iter().rev()) && is_group(text[at + 1..].iter())
 }
 
-/// Returns true if the word that these bytes begin with is short and hexadecimal, or empty.
+/// Returns true if the first word of these bytes is short and hexadecimal, or empty.
 fn is_group<'t>(bytes: impl Iterator<Item = &'t u8>) -> bool {
     let mut word = bytes.take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
     word.by_ref().take(GROUP - 1).all(u8::is_ascii_hexdigit) && word.next().is_none()
 }
 
-/// Returns the parts of a text around each `@` at which a match may stand; all of it if there are
-/// too many to test.
+/// Returns the parts of a text around each `@` where a match may be; all of it if there are too
+/// many to test.
 pub(super) fn around_signs(text: &[u8], point: &Point) -> Vec<TextWindow> {
     let whole = 0..text.len();
     let places: Vec<u32> = memchr::memchr_iter(b'@', text).map(|at| at as u32).collect();
@@ -227,7 +226,7 @@ pub(super) fn around_signs(text: &[u8], point: &Point) -> Vec<TextWindow> {
     around(point, places, std::slice::from_ref(&whole))
 }
 
-/// Returns how many numbers or signs of a text are tested before expressions run.
+/// Returns the number of numbers or signs that are tested before expressions run.
 fn looks(text: &[u8]) -> usize {
     LOOKS_MIN + text.len() / BYTES_A_LOOK
 }

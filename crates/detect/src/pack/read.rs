@@ -1,9 +1,9 @@
-//! A text as expressions read it: as it is, or in small letters where capitals do not matter.
+//! Text as read by expressions: unchanged, or in lower case for case-insensitive ones.
 
 use std::cell::OnceCell;
 use std::ops::Range;
 
-/// A part of a text; small letters are made of the whole once, when first asked for.
+/// Part of a text; the lower-case form of the whole is made once, when first needed.
 pub(super) struct ReadText<'t> {
     whole: &'t [u8],
     small: &'t OnceCell<Vec<u8>>,
@@ -11,7 +11,7 @@ pub(super) struct ReadText<'t> {
 }
 
 impl<'t> ReadText<'t> {
-    /// Takes a text, with room for its small letters.
+    /// Takes a text, with the cell for its lower-case form.
     pub(super) fn of(whole: &'t [u8], small: &'t OnceCell<Vec<u8>>) -> Self {
         Self { whole, small, part: 0..whole.len() }
     }
@@ -22,12 +22,12 @@ impl<'t> ReadText<'t> {
         Self { part: start + part.start..start + part.end, ..*self }
     }
 
-    /// Returns it as it is.
+    /// Returns it unchanged.
     pub(super) fn normal(&self) -> &'t [u8] {
         &self.whole[self.part.clone()]
     }
 
-    /// Returns it with small letters for those of ASCII.
+    /// Returns it with ASCII letters in lower case.
     pub(super) fn small(&self) -> &'t [u8] {
         let small = self.small.get_or_init(|| self.whole.to_ascii_lowercase());
         &small[self.part.clone()]

@@ -1,9 +1,9 @@
 //! Scan of one text by a pack.
 //!
-//! A pass finds the literals with their places; then each detector that they open runs around them,
-//! those of numbers where digits stand together, and the few that can do neither over the whole
-//! text. Text hidden in look-alikes, spaces and encodings is searched again as it reads. Linear:
-//! parts that one detector runs over do not overlap.
+//! A pass finds the literals with their offsets. Then each opened detector runs around its
+//! literals, number detectors where digits are adjacent, and the few others over the whole text.
+//! Text disguised by look-alikes, spaces or encodings is searched again in plain form. Linear: the
+//! windows of one detector do not overlap.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -22,30 +22,30 @@ use crate::prefilter::gates::{Set, is_in, members};
 use crate::prefilter::profile::Profile;
 use crate::prefilter::sieve::Hits;
 
-/// Forms of a text that detectors may ask for, each made at most once.
+/// Forms of a text that detectors may need, each made at most once.
 struct TextForms<'t> {
     text: &'t str,
     shadow: Option<Shadow>,
-    /// The normalised form in small letters.
+    /// The normalised form in lower case.
     small: OnceCell<Vec<u8>>,
     lower: OnceCell<String>,
     upper: OnceCell<String>,
 }
 
-/// Facts of a text that are collected before detectors run.
+/// Facts about a text, collected before detectors run.
 #[derive(Default)]
 struct Prescan {
     profile: Profile,
     windows: Windows,
     numbers: Numbers,
-    /// Places of literals.
+    /// Offsets of literals.
     literals: Vec<(u16, u32)>,
-    /// Places of long tokens, if any detector asks.
+    /// Ranges of long tokens, if any detector needs them.
     tokens: Vec<Range<usize>>,
 }
 
 impl Prescan {
-    /// Returns the windows that a detector of numbers or of long tokens runs over.
+    /// Returns the windows of a detector of numbers or long tokens.
     fn parts(&self, text: &[u8], index: usize, detector: &Detector) -> Vec<TextWindow> {
         let parts = if detector.gate.digits {
             let digits = &self.profile.digits;
@@ -62,7 +62,7 @@ impl Prescan {
 }
 
 impl Pack {
-    /// Scans a text. A scan that would take more steps than it may stops: its findings are void.
+    /// Scans a text. A scan beyond its steps stops, without findings.
     pub(crate) fn scan(&self, text: &str, steps_max: usize) -> Scan {
         let mut scan = Scan::default();
         if !scan.take(text.len(), STEPS_PER_BYTE, steps_max) {
@@ -92,7 +92,7 @@ impl Pack {
         }
         self.gates.add_asked(forms.normalised(), windows.parts(), &mut hits);
         if cased {
-            // Changing case makes ASCII of some other letters.
+            // Changing case turns some other letters into ASCII.
             self.gates.add_anchors(forms.lower().as_bytes(), &mut hits.set);
             self.gates.add_anchors(forms.upper().as_bytes(), &mut hits.set);
         }
@@ -130,7 +130,7 @@ impl Pack {
         open
     }
 
-    /// Runs one detector; `false` if the steps for it are not left.
+    /// Runs one detector; returns false if the steps do not suffice.
     fn run(
         &self,
         index: usize,
@@ -199,7 +199,7 @@ impl Pack {
         scan.take(refused as usize, REFUSED_STEPS, steps_max)
     }
 
-    /// Searches again what reads otherwise than it is written.
+    /// Searches again the parts whose plain form differs.
     fn scan_disguised(
         &self,
         forms: &TextForms<'_>,
@@ -225,7 +225,7 @@ impl Pack {
             self.run_obfuscated((&text, &parts, steps_max), scan, |found| {
                 let first = place(found.start);
                 let last = place(found.end - 1) + 1;
-                // A finding without a closed-up word was found in the plain text already.
+                // A finding without a joined word was found in the plain text already.
                 (last - first > found.len()).then_some(first..last)
             });
         }
@@ -291,8 +291,8 @@ impl Pack {
 }
 
 impl Scan {
-    /// Charges the steps of one pass over so many bytes, or of so many tests; `false` if they are
-    /// not left.
+    /// Charges the steps of one pass over these bytes, or of these tests; returns false if they do
+    /// not suffice.
     pub(super) fn take(&mut self, bytes: usize, steps_per_byte: usize, steps_max: usize) -> bool {
         if !self.cut {
             self.steps = self.steps.saturating_add(bytes * steps_per_byte);

@@ -11,18 +11,18 @@ use super::expression::{self, Expression};
 use super::read::ReadText;
 use super::*;
 
-/// Most texts of one expression.
+/// Limit on texts of one expression.
 const TEXTS_MAX: usize = 400;
-/// Ways in which the signs of a text are chosen until its check accepts it.
+/// Variants of a text's characters to try until its check accepts one.
 const WAYS: u64 = 64;
 
-/// Way in which words stand apart.
+/// Variant with spaces between words.
 const APART: u64 = 1;
-/// White space written out, before which no word starts: such alternatives need a literal that is
-/// no beginning of a word.
+/// Escaped white space, before which no word starts: such alternatives need a literal that does not
+/// begin a word.
 const WRITTEN_OUT: [&str; 4] = [r"\n", r"\u00", "%20", "&nbsp;"];
 
-/// Chooser of signs and repetitions; the first way takes the plainest, and the fewest.
+/// Selector of characters and repetitions; the first variant takes the plainest and fewest.
 struct Choice(u64);
 
 impl Choice {
@@ -35,8 +35,8 @@ impl Choice {
         (self.0 >> 33) as usize % most
     }
 
-    /// Returns short texts that an expression matches, at least one for each alternative where
-    /// there are not more than [`TEXTS_MAX`].
+    /// Returns short texts that an expression matches, at least one per alternative up to
+    /// [`TEXTS_MAX`].
     fn texts(&mut self, hir: &Hir) -> Vec<String> {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => vec![String::new()],
@@ -63,7 +63,7 @@ impl Choice {
             }
             HirKind::Concat(parts) => {
                 let all: Vec<Vec<String>> = parts.iter().map(|part| self.texts(part)).collect();
-                // Each alternative of one part, beside the first of the others.
+                // Each alternative of one part, with the first of the others.
                 let base = |skip: usize, text: &str| -> String {
                     let part = |(index, texts): (usize, &Vec<String>)| {
                         if index == skip { text.to_owned() } else { texts[0].clone() }
@@ -81,8 +81,8 @@ impl Choice {
         }
     }
 
-    /// Picks a letter or digit of a class where it has one; in the second way a space, so that
-    /// words stand apart.
+    /// Picks a letter or digit of a class if it has one; in the second variant a space, to separate
+    /// words.
     fn of_class(&mut self, class: &Class) -> char {
         let ranges: Vec<(char, char)> = match class {
             Class::Unicode(class) => class.iter().map(|r| (r.start(), r.end())).collect(),
@@ -113,8 +113,7 @@ fn has(class: &Class, sign: char) -> bool {
     }
 }
 
-/// Returns short texts that an expression matches, one for each alternative, chosen in a way of
-/// several.
+/// Returns short texts that an expression matches, one per alternative, in a variant.
 pub(crate) fn matching_texts(hir: &Hir, way: u64) -> Vec<String> {
     Choice(way).texts(hir)
 }
@@ -124,9 +123,9 @@ pub(crate) fn matching_texts(hir: &Hir, way: u64) -> Vec<String> {
 pub(super) struct Tried {
     /// Number of alternatives that fired.
     pub(super) fired: usize,
-    /// Alternatives whose texts match and do not fire, with the reason.
+    /// Alternatives whose texts match but do not fire, with the reason.
     pub(super) silent: Vec<String>,
-    /// Detectors with alternatives that were left out, by the reason.
+    /// Detectors with skipped alternatives, by reason.
     pub(super) skipped: BTreeMap<&'static str, BTreeMap<String, usize>>,
 }
 
@@ -154,7 +153,7 @@ pub(super) fn tried(pack: &Pack) -> Tried {
     tried
 }
 
-/// Returns texts of the context that must stand beside a finding.
+/// Returns texts of the context that a finding requires.
 fn beside(near: &Expression) -> Vec<String> {
     let Ok(hir) = expression::parsed(near.folded(), TextForm::Normalised) else {
         return Vec::new();
@@ -162,8 +161,8 @@ fn beside(near: &Expression) -> Vec<String> {
     Choice(0).texts(&hir).into_iter().filter(|text| text.len() < BEFORE - 4).take(3).collect()
 }
 
-/// Succeeds if one alternative of a detector fires in some text; else returns the reason to leave
-/// it out, or none, with the text.
+/// Succeeds if an alternative of a detector fires in some text; else returns the text, with a
+/// reason to skip it, if any.
 fn fires(
     pack: &Pack,
     index: usize,
@@ -208,7 +207,7 @@ fn rank(why: &str) -> usize {
     REASONS.iter().position(|known| *known == why).unwrap_or_default()
 }
 
-/// Returns the reason for which a detector does not fire in a text; `None` where it does.
+/// Returns the reason why a detector does not fire in a text; `None` if it does.
 fn fires_in(pack: &Pack, index: usize, text: &str) -> Option<&'static str> {
     let scan = pack.scan(text, usize::MAX);
     if scan.hits.iter().any(|hit| usize::from(hit.detector) == index) {

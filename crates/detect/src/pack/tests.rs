@@ -140,7 +140,7 @@ fn an_order_that_is_denied_is_none() {
     }
 }
 
-/// Returns true if a text speaks to a judge.
+/// Returns true if a text addresses a judge.
 fn addresses_judge(text: &str) -> bool {
     let pack = evidence().unwrap();
     let scan = pack.scan(text, usize::MAX);
@@ -188,7 +188,7 @@ fn closing_the_record_is_found_in_any_language_and_everyday_structure_is_not() {
     }
 }
 
-/// Findings in real text of orders to a judge: `tests/load/corpus.py DIR`, then
+/// Counts false orders to a judge in real text: `tests/load/corpus.py DIR`, then
 /// `SPANSCORE_CORPUS=DIR cargo test --lib seldom_speaks_to_a_judge -- --ignored --nocapture`.
 #[test]
 #[ignore = "needs a corpus that is gathered beforehand"]
@@ -206,7 +206,7 @@ fn real_text_seldom_speaks_to_a_judge() {
     assert!(share < 0.001, "{} of {}: {found:#?}", found.len(), texts.lines().count());
 }
 
-/// Builds a text of nothing but the words of an expression, in an order that looks like chance.
+/// Builds a text of only the words of an expression, in pseudo-random order.
 fn own_words(expression: &str, seed: u64) -> String {
     let plain: String = expression
         .replace("\\b", " ")
@@ -232,7 +232,7 @@ fn own_words(expression: &str, seed: u64) -> String {
 fn windows_hold_every_match() {
     let pack = super::all().unwrap();
     for (index, detector) in pack.detectors.iter().enumerate() {
-        // Literals that may stand beside a match are asked for, whatever it has.
+        // Literals that may be beside a match are required, whatever the match has.
         let is_beside = detector.reaches.iter().any(|(_, reach, _)| reach.past > 0);
         let is_windowed = pack.gates.is_windowed(index) && !is_beside;
         let Some(pattern) = detector.pattern.as_ref().filter(|_| is_windowed) else { continue };

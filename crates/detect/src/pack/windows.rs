@@ -1,8 +1,7 @@
 //! Scan windows: the parts of a text that detectors run over, around their literals.
 //!
-//! In go the places of their literals, out come the windows around those that the rest of a match
-//! may follow. A match around a literal begins before it, so its expression is tried at the few
-//! places between.
+//! In: the offsets of literals. Out: windows around those whose next bytes fit a match. A match
+//! begins at or before its literal, so its expression is tried at the few offsets between.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -11,16 +10,16 @@ use super::{Pack, Scan};
 use crate::prefilter::gates::LiteralPlace;
 use crate::prefilter::sieve::Hits;
 
-/// A part of a text that a detector runs over.
+/// Part of a text for a detector to run over.
 #[derive(Clone)]
 pub(super) struct TextWindow {
-    /// Places at which a match may begin.
+    /// Possible starts of a match.
     pub(super) begins: RangeInclusive<usize>,
-    /// Place that a match ends before.
+    /// Bound before which a match ends.
     pub(super) end: usize,
 }
 
-/// Windows by detector and place; those of one detector begin apart from each other.
+/// Windows by detector and offset; those of one detector have disjoint starts.
 #[derive(Default)]
 pub(super) struct Windows(Vec<(u16, TextWindow)>);
 
@@ -44,7 +43,7 @@ impl Windows {
 }
 
 impl TextWindow {
-    /// Makes the window of a match anywhere in a part.
+    /// Returns the window of a match anywhere in a part.
     pub(super) fn whole(part: Range<usize>) -> Self {
         Self { begins: part.start..=part.end, end: part.end }
     }
@@ -54,7 +53,7 @@ impl TextWindow {
         *self.begins.start()..self.end
     }
 
-    /// Adds it to windows that begin before it: to the last of them where their places meet.
+    /// Adds it to windows with earlier starts, merging it with the last if they overlap.
     pub(super) fn join(self, windows: &mut Vec<Self>) {
         match windows.last_mut() {
             Some(last) if last.meets(&self) => last.widen(&self),
@@ -74,8 +73,8 @@ impl TextWindow {
 }
 
 impl Pack {
-    /// Returns the windows of those detectors that `is_asked` accepts: around their literals that
-    /// the rest of a match may follow; void where the scan was cut.
+    /// Returns the windows of detectors that `is_asked` accepts: around their literals whose next
+    /// bytes fit; empty if the scan was cut.
     pub(super) fn windows(
         &self,
         text: &[u8],
@@ -85,7 +84,7 @@ impl Pack {
         steps_max: usize,
     ) -> Windows {
         let mut windows = Windows::default();
-        // Many detectors may share a literal: no more places are listed than there are steps for.
+        // Many detectors may share a literal, so the steps limit the number of listed places.
         let most = steps_max.saturating_sub(scan.steps) / LOOK_STEPS;
         let is_asked = |index: usize| is_asked(&self.detectors[index]);
         let places = self.gates.places(text, hits, most, is_asked);
@@ -108,7 +107,7 @@ impl Pack {
 }
 
 impl LiteralPlace {
-    /// Returns the places at which a match around the literal may begin.
+    /// Returns the possible starts of a match around the literal.
     fn window(&self, text: &[u8]) -> TextWindow {
         let at = self.at as usize;
         let start = at.saturating_sub(self.reach.before);

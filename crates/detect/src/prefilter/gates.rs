@@ -1,9 +1,9 @@
 //! Gates: the detectors that a text can hit at all.
 //!
-//! In go a text and its profile, out come the anchors that occur and the detectors that these open.
-//! One pass finds all anchors of `needs`, with their places; those of `also_needs` are looked for
-//! only around the `needs` beside them. A detector whose matches cannot stand far from its anchors
-//! runs only in windows around them.
+//! In: a text and its profile. Out: the anchors that occur and the detectors that they open. One
+//! pass finds all anchors of `needs` with their offsets; those of `also_needs` are searched only
+//! around related `needs`. A detector whose matches are near its anchors runs only in windows
+//! around them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::pack::compile::{Detector, meet};
 use crate::pack::match_bounds::MatchBounds;
 use crate::pack::opening::ahead::Ahead;
 
-/// Set of detectors; bit `n` stands for detector `n`.
+/// Set of detectors; bit `n` is detector `n`.
 pub(crate) type Set = [u64; DETECTORS_MAX / 64];
 
-/// The gates of all detectors of a pack.
+/// Gates of all detectors of a pack.
 pub(crate) struct Gates {
-    /// Sieve for those anchors of `needs` that are in ASCII.
+    /// Sieve of ASCII anchors of `needs`.
     ascii: Sieve,
-    /// Sieve for the others, which texts in ASCII cannot have.
+    /// Sieve of the others, which ASCII texts cannot have.
     wide: Sieve,
-    /// Sieve for the anchors of `also_needs`.
+    /// Sieve of the anchors of `also_needs`.
     also: Sieve,
     /// Anchors without which those of `also` do not matter.
     asking: Anchors,
-    /// Detectors that have `also_needs` beside `needs`.
+    /// Detectors with `also_needs` beside `needs`.
     asks: Set,
     /// Detectors of each anchor.
     by_anchor: Vec<Set>,
@@ -39,50 +39,50 @@ pub(crate) struct Gates {
     /// Detectors whose match bounds are known.
     windowed: Set,
     unanchored: Unanchored,
-    /// Anchors of detectors that also look through digits put for letters and through encodings.
+    /// Anchors of detectors that also read leetspeak and encodings.
     obfuscated: Anchors,
 }
 
-/// An anchor as a literal of a detector.
+/// Anchor as a literal of a detector.
 #[derive(Clone)]
 struct Literal {
     detector: u16,
     bytes: u16,
     /// Match bounds around it.
     reach: MatchBounds,
-    /// Bytes that may stand behind it in a match.
+    /// Possible bytes after it in a match.
     ahead: Arc<Ahead>,
 }
 
 impl Literal {
-    /// Returns true if the bytes behind the literal are those that a match may have there.
+    /// Returns true if a match may continue with the bytes after the literal.
     fn may_go_on(&self, text: &[u8], at: u32) -> bool {
         self.ahead.fits(text, at as usize + usize::from(self.bytes))
     }
 }
 
-/// A literal of a windowed detector in a text.
+/// Occurrence of a windowed detector's literal in a text.
 pub(crate) struct LiteralPlace {
     pub(crate) detector: u16,
-    /// Place of its first byte.
+    /// Offset of its first byte.
     pub(crate) at: u32,
     /// Match bounds around it.
     pub(crate) reach: MatchBounds,
 }
 
-/// Detectors without anchors, by what else they need.
+/// Detectors without anchors, by their other conditions.
 #[derive(Default)]
 struct Unanchored {
     digits: Set,
     at_sign: Set,
     long_token: Set,
-    /// Detectors that a byte beyond ASCII opens, whatever else they need.
+    /// Detectors opened by a byte beyond ASCII, whatever their other conditions.
     non_ascii: Set,
     nothing: Set,
 }
 
 impl Gates {
-    /// Compiles the gates of these detectors, which name `anchors` by their numbers.
+    /// Compiles the gates of these detectors, which reference `anchors` by number.
     pub(crate) fn new(detectors: &[Arc<Detector>], anchors: &[String]) -> Self {
         let mut main = NONE;
         let mut also = NONE;
@@ -166,7 +166,7 @@ impl Gates {
         hits
     }
 
-    /// Adds the anchors of `needs` in a part of a text that has no byte greater than `top`.
+    /// Adds the anchors of `needs` in a part of a text without bytes above `top`.
     fn find(&self, text: &[u8], part: Range<usize>, top: u8, hits: &mut Hits) {
         self.ascii.find(text, part.clone(), top, hits);
         if top > 0x7f {
@@ -182,8 +182,7 @@ impl Gates {
         add(anchors, &hits.set);
     }
 
-    /// Returns the anchors of parts of a text that was in disguise, if they open a detector that
-    /// looks there.
+    /// Returns the anchors of decoded parts of a text, if they open a detector that reads these.
     pub(crate) fn obfuscated_anchors(&self, text: &[u8], parts: &[Range<usize>]) -> Option<Hits> {
         let mut hits = Hits::default();
         for part in parts {
@@ -192,8 +191,8 @@ impl Gates {
         meet(&hits.set, &self.obfuscated).then_some(hits)
     }
 
-    /// Adds the anchors of `also_needs`, which matter only where something of a `needs` beside them
-    /// was found: in these parts of a text, or anywhere if a detector of theirs has none.
+    /// Adds the anchors of `also_needs`, which matter only near an occurrence of related `needs`:
+    /// in these parts of a text, or anywhere for a detector without `needs`.
     pub(crate) fn add_asked(
         &self,
         text: &[u8],
@@ -225,8 +224,8 @@ impl Gates {
         is_in(&self.windowed, index)
     }
 
-    /// Returns the places of literals of those windowed detectors that `is_asked` accepts, by
-    /// detector and place; no more than one beyond `most`.
+    /// Returns the occurrences of literals of windowed detectors that `is_asked` accepts, by
+    /// detector and offset; at most `most` and one more.
     pub(crate) fn places(
         &self,
         text: &[u8],
@@ -271,8 +270,7 @@ impl Gates {
         open
     }
 
-    /// Returns the detectors that run over more than windows and that these anchors, or none, may
-    /// open.
+    /// Returns the detectors without windows that these anchors, or none, may open.
     pub(crate) fn candidates(&self, anchors: &Anchors, profile: &Profile) -> Set {
         let mut candidates = self.unanchored(profile);
         members(anchors).for_each(|anchor| unite(&mut candidates, &self.by_anchor[anchor]));
@@ -290,7 +288,7 @@ pub(crate) fn is_in(set: &Set, index: usize) -> bool {
     set[index / 64] >> (index % 64) & 1 == 1
 }
 
-/// Merges ranges that meet; they are in order.
+/// Merges sorted ranges that touch or overlap.
 fn merged(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for range in ranges {
@@ -306,7 +304,7 @@ fn add(all: &mut Anchors, found: &Anchors) {
     all.iter_mut().zip(found).for_each(|(all, found)| *all |= found);
 }
 
-/// Returns the numbers of the bits that are set, in order.
+/// Returns the indices of set bits, in order.
 pub(crate) fn members(set: &[u64]) -> impl Iterator<Item = usize> {
     let words = set.iter().enumerate().filter(|(_, word)| **word != 0);
     words.flat_map(|(index, &word)| {

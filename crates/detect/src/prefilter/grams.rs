@@ -1,29 +1,28 @@
-//! Gram statistics: the four bytes of an anchor that ordinary prose has least, by which a
-//! [`Sieve`](super::sieve::Sieve) looks for it.
+//! Gram statistics: the four bytes of an anchor that are rarest in prose, by which a
+//! [`Sieve`](super::sieve::Sieve) finds it.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 
-/// Share of the places of prose that a gram more in the table lets pass beside its own: one in as
-/// many as the table has places.
+/// Extra share of prose positions that pass for each gram in the table: one table entry's share.
 const CROWD: f64 = 1.0 / 65_536.0;
-/// Bytes that are looked up at once.
+/// Bytes looked up at once.
 pub(crate) const GRAM: usize = 4;
 
-/// Folding of grams in ASCII: drops case, and what else prose can do without.
+/// Folding mask of ASCII grams: drops case, and other bits that prose does not need.
 pub(crate) const FOLD_ASCII: u16 = 0x1f1f;
-/// Folding of other grams: drops case alone, as other bits tell the bytes of other scripts apart.
+/// Folding mask of other grams: drops only case, since other scripts need the other bits.
 pub(crate) const FOLD_ANY: u16 = 0xdfdf;
 
-/// Returns the number of a gram; the same for all grams that `fold` makes one.
+/// Returns the number of a gram, equal for all grams with the same folded form.
 pub(crate) fn folded(bytes: [u8; GRAM], fold: u16) -> u32 {
     u32::from_le_bytes(bytes) & (u32::from(fold) << 16 | u32::from(fold))
 }
 
-/// Estimates how common a literal is in ordinary texts, from 1 on. A literal that the samples lack
-/// is the rarer the longer it is.
+/// Estimates the frequency of a literal in ordinary texts, at least 1. A literal absent from the
+/// samples is rarer the longer it is.
 pub(crate) fn commonness(literal: &str) -> u64 {
     const BY_LENGTH: [u64; 8] = [20_000, 20_000, 4_000, 600, 150, 60, 40, 30];
     let literal = literal.trim_start_matches('^');
@@ -35,8 +34,8 @@ pub(crate) fn commonness(literal: &str) -> u64 {
     times as u64 * 1_000 + BY_LENGTH.get(literal.len()).copied().unwrap_or(30)
 }
 
-/// Index of the grams of a sample by place: thousands of literals are looked up when packs are
-/// built, and most of them stand nowhere.
+/// Index of the grams of a sample by offset: thousands of literals are looked up at compilation,
+/// and most of them are absent.
 struct GramPlaces(HashMap<[u8; GRAM], Vec<u16>>);
 
 static SAMPLES: LazyLock<[GramPlaces; 2]> =
@@ -67,7 +66,7 @@ impl GramPlaces {
     }
 }
 
-/// Sample of manuals, code and logs: words that most paragraphs have, in lower case.
+/// Sample of manuals, code and logs: words of most paragraphs, in lower case.
 const TECHNICAL_TEXT: &str = "\
     the name of the file and the path to the directory; if no option is given, the default is \
     used. function arguments are passed by reference: each parameter has a type, a name and a \
@@ -92,7 +91,7 @@ const TECHNICAL_TEXT: &str = "\
     para la cuenta; die datei wird hier mit dem text der anwendung und der nummer angezeigt; il \
     nome del file che viene usato; o nome do arquivo que sera usado pela conta. ";
 
-/// Sample of ordinary prose, which tells how often bytes follow each other.
+/// Sample of ordinary prose, for the frequencies of adjacent bytes.
 const PROSE_TEXT: &str = "\
     The report was sent to the team on Monday, and the changes that we made are now \
     available for all of the customers. There is a new option in the settings which shows \
@@ -142,7 +141,7 @@ const PROSE_TEXT: &str = "\
 /// Frequencies of grams, byte pairs and bytes in [`PROSE_TEXT`].
 pub(crate) struct Frequencies {
     grams: HashMap<u32, f64>,
-    /// Frequencies of grams of which some bytes are unknown, by the mask of those that are known.
+    /// Frequencies of grams with unknown bytes, by the mask of the known ones.
     partial: [(u32, HashMap<u32, f64>); 4],
     pairs: Vec<f64>,
     bytes: [f64; 256],
@@ -156,7 +155,7 @@ impl Frequencies {
     }
 
     fn of(text: &str) -> Self {
-        // Bytes beside an anchor are unknown, before it or behind it.
+        // Bytes before and after an anchor are unknown.
         let masks = [0xffff_ff00, 0x00ff_ffff, 0x00ff_ff00, 0x0000_ffff];
         let mut found = Self {
             grams: HashMap::new(),
@@ -180,7 +179,7 @@ impl Frequencies {
         found
     }
 
-    /// Estimates how likely four bytes are in prose, of which some may be unknown.
+    /// Estimates the probability of four bytes in prose, some of which may be unknown.
     fn likelihood(&self, gram: &[Option<u8>; GRAM], word_start: bool) -> f64 {
         let known = u32::from_le_bytes(gram.map(|byte| if byte.is_some() { 0xff } else { 0 }));
         let wanted = folded(gram.map(Option::unwrap_or_default), FOLD_ANY);
@@ -216,8 +215,8 @@ impl Frequencies {
     }
 }
 
-/// Returns the gram that ordinary prose has least of those that start at even (`parity` 0) or odd
-/// places of the anchor, with its start; bytes beside the anchor are unknown.
+/// Returns the rarest gram in prose of those that start at even (`parity` 0) or odd offsets of the
+/// anchor, with its start; bytes beside the anchor are unknown.
 pub(crate) fn rarest(
     anchor: &[u8],
     word_start: bool,
@@ -225,9 +224,9 @@ pub(crate) fn rarest(
     frequencies: &Frequencies,
 ) -> (i8, [Option<u8>; GRAM]) {
     let length = anchor.len().min(i8::MAX as usize) as isize;
-    // The choice of four bytes decides what the sieve costs: the first four of ` the ` would stop
-    // at every line, its rarest ones hardly anywhere. One byte beside the anchor may be part of the
-    // gram where a short anchor has too few; more would make too many spellings of it.
+    // The choice of four bytes determines the sieve's cost: the first four of ` the ` would match
+    // in every line, its rarest ones hardly ever. One byte beside a short anchor may be part of the
+    // gram; more would need too many spellings.
     (-1..=(length - 3).max(0))
         .filter(|offset| offset.rem_euclid(2) == parity)
         .map(|offset| {
@@ -239,7 +238,7 @@ pub(crate) fn rarest(
         .min_by(|(a_offset, a), (b_offset, b)| {
             let cost = |offset: i8, gram: &[Option<u8>; GRAM]| {
                 let unknown = gram.iter().filter(|byte| byte.is_none()).count();
-                // Each spelling lets pass other grams of its hash.
+                // Each spelling admits other grams with its hash.
                 let room = 32f64.powi(unknown as i32) * CROWD;
                 room + frequencies.likelihood(gram, word_start && offset < 0)
             };
@@ -248,8 +247,7 @@ pub(crate) fn rarest(
         .unwrap_or_default()
 }
 
-/// Returns the start of those three bytes of an anchor of two to four that ordinary prose has
-/// least.
+/// Returns the start of the rarest three bytes in prose of an anchor of two to four.
 pub(crate) fn rarest_three(anchor: &[u8], frequencies: &Frequencies) -> usize {
     let likely = |start: usize| {
         let byte = |at: usize| anchor.get(start + at).copied();
@@ -260,8 +258,8 @@ pub(crate) fn rarest_three(anchor: &[u8], frequencies: &Frequencies) -> usize {
         .unwrap_or_default()
 }
 
-/// Returns all spellings of a gram; an unknown first byte stands for those that are no part of a
-/// word if the anchor starts one.
+/// Returns all spellings of a gram; an unknown first byte means any non-word byte if the anchor
+/// starts a word.
 pub(crate) fn spellings(gram: &[Option<u8>; GRAM], word_start: bool, fold: u16) -> Vec<[u8; GRAM]> {
     let ascii = fold == FOLD_ASCII;
     let mut all = vec![[0; GRAM]];

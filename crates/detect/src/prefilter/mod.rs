@@ -1,4 +1,4 @@
-//! Prefilter: the detectors that a text can hit at all, from one pass for all literals.
+//! Prefilter: the detectors that a text can hit at all, by one pass for all literals.
 
 pub(crate) mod gates;
 pub(crate) mod grams;

@@ -1,23 +1,22 @@
-//! Profile of a text: the kinds of characters in it, and the regions where its digits stand close
-//! together.
+//! Profile of a text: its kinds of characters, and the regions of dense digits.
 //!
-//! One pass in blocks of sixty-four bytes that the compiler turns into vector instructions; only
-//! blocks with digits are looked at more closely. Detectors of numbers (cards, phones, addresses)
-//! run only in the regions found here.
+//! One pass in blocks of sixty-four bytes that the compiler vectorises; only blocks with digits are
+//! examined more closely. Number detectors (cards, phones, addresses) run only in the regions found
+//! here.
 
 use std::ops::Range;
 
 use super::super::bytes::{self, between, mask, rows};
 use super::super::limits::NUMBER_BYTES_MAX;
 
-/// Bytes that are summed up at once; two of them hold fewer than a byte can count.
+/// Bytes summed at once; two such sums fit in a byte.
 const CHUNK: usize = 64;
 const BLOCK: usize = 16;
-/// Bytes beside a block with digits that belong to its region.
+/// Bytes on each side of a block with digits that belong to its region.
 const MARGIN: usize = 48;
 /// Colons that make a number of few digits an address.
 const COLONS: usize = 3;
-/// Bytes that an edge moves on at most to reach white space.
+/// Greatest extension of an edge to white space, bytes.
 const EDGE_MAX: usize = 256;
 
 /// Features of a text, from one pass.
@@ -27,28 +26,28 @@ pub(crate) struct Profile {
     pub(crate) top: u8,
     /// True if there is an `@`.
     pub(crate) at_sign: bool,
-    /// True if there is a letter, a digit that looks like one, and a letter again.
+    /// True if a letter, a digit that looks like one, and a letter occur in sequence.
     pub(crate) leet: bool,
-    /// True if there are twenty bytes without white space.
+    /// True if twenty consecutive bytes have no white space.
     pub(crate) long_token: bool,
-    /// True if there are five single letters with one other character between each.
+    /// True if five single letters occur with one other character between each.
     pub(crate) spaced: bool,
-    /// Most digits in two blocks of sixteen bytes beside each other, if there are five or more.
+    /// Greatest number of digits in two adjacent blocks of sixteen bytes, if at least five.
     pub(crate) digits_max: u8,
-    /// Regions where many digits stand together, in order, apart from each other.
+    /// Regions of dense digits, in order, without overlaps.
     pub(crate) digits: Vec<Range<usize>>,
-    /// Bytes of these regions.
+    /// Total bytes of these regions.
     digit_bytes: usize,
-    /// True if there are more such regions than [`NUMBER_BYTES_MAX`] allows.
+    /// True if these regions exceed [`NUMBER_BYTES_MAX`].
     pub(crate) digits_cut: bool,
 }
 
-/// Progress of the closer look.
+/// Progress of the closer examination.
 #[derive(Default)]
 struct Seen {
-    /// Number of blocks, from the first, that were looked at closely.
+    /// Number of examined blocks from the start.
     blocks: usize,
-    /// True if there are [`COLONS`] colons in all; `None` until they were counted.
+    /// True if the text has [`COLONS`] colons; `None` until counted.
     colons: Option<bool>,
 }
 
@@ -95,8 +94,8 @@ impl Profile {
         self.top > 0x7f
     }
 
-    /// Looks at a chunk if it and the one before have digits that may make a number; bit `n` stands
-    /// for byte `n`.
+    /// Examines a chunk if it and the one before have enough digits for a number; bit `n` is byte
+    /// `n`.
     #[inline(never)]
     fn look_at(&mut self, text: &[u8], index: usize, digits: [u64; 2], seen: &mut Seen) {
         let start = index * CHUNK;
@@ -110,8 +109,8 @@ impl Profile {
         }
     }
 
-    /// Finds the dense ones of these blocks, whose digits are those of the chunk that starts with
-    /// the block `first` and of the one before.
+    /// Finds the dense ones of these blocks. `digits` are those of the chunk that starts with the
+    /// block `first`, and of the one before.
     fn look_closely(&mut self, text: &[u8], first: usize, digits: [u64; 2], blocks: Range<usize>) {
         let in_block = |bits: u64, block: usize| (bits >> (block * BLOCK)) as u16;
         let digits_of = |block: usize| {
@@ -163,21 +162,21 @@ impl Profile {
     }
 }
 
-/// Moves an end on to white space, so that no number is cut in two.
+/// Extends an end to white space, so that no number is cut in two.
 fn edge(text: &[u8], end: usize) -> usize {
     let ahead = &text[end..(end + EDGE_MAX).min(text.len())];
     end + ahead.iter().position(u8::is_ascii_whitespace).unwrap_or(ahead.len())
 }
 
-/// Returns true if two blocks with so many digits may hold a number that a detector looks for.
+/// Returns true if two blocks with this many digits may contain a number for a detector.
 fn is_dense(blocks: &[u8], digits: u8) -> bool {
     digits >= 5
         || (digits >= 4 && sum(blocks, |byte| byte == b'.') >= 3)
         || (digits >= 1 && groups(blocks) >= COLONS as u8)
 }
 
-/// Counts the colons before a hexadecimal digit or another colon, as addresses have them and the
-/// fields of JSON do not.
+/// Counts the colons before a hexadecimal digit or another colon, as in addresses, unlike those
+/// between JSON fields.
 fn groups(bytes: &[u8]) -> u8 {
     let is_of_address = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
     let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
@@ -195,14 +194,14 @@ fn is_digit(byte: u8) -> bool {
     byte.wrapping_sub(b'0') < 10
 }
 
-/// Counts those of at most 255 bytes that are of a kind. Checked additions would keep the compiler
-/// from vector instructions.
+/// Counts the bytes of a kind among at most 255. Checked additions would prevent vector
+/// instructions.
 #[inline(always)]
 fn sum(bytes: &[u8], is: impl Fn(u8) -> bool) -> u8 {
     bytes.iter().fold(0, |sum: u8, &byte| sum.wrapping_add(is(byte).into()))
 }
 
-/// Returns true if one of these digits, whose places start at `start`, is below 8 and stands alone
+/// Returns true if one of these digits, whose offsets start at `start`, is below 8 and alone
 /// between letters.
 fn has_leet(text: &[u8], start: usize, places: u64) -> bool {
     let letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);

@@ -1,37 +1,37 @@
-//! Bitmap search for the shortest anchors, by three bytes at every place of a text.
+//! Bitmap search for the shortest anchors, by three bytes at every offset of a text.
 //!
-//! Four bytes at every second place, by which a [`Sieve`](super::sieve::Sieve) finds the others,
-//! hold one or two bytes that stand beside an anchor of three or four: each would be in its table
-//! with all that these may be, and some eight hundred of them filled half of it. Three bytes folded
-//! to sixteen bits are few enough for a table of one bit each, which tells exactly which places are
-//! worth a comparison and, at eight kilobytes, stays in the nearest cache.
+//! A [`Sieve`](super::sieve::Sieve) finds other anchors by four bytes at every second offset. For
+//! an anchor of three or four bytes these include one or two unknown neighbours, whose values would
+//! all be in its table: some eight hundred anchors filled half of it. Three bytes folded to sixteen
+//! bits fit in a table of one bit each. It selects exactly the offsets worth a comparison and, at
+//! eight kilobytes, stays in the first-level cache.
 
 use super::grams::{Frequencies, rarest_three};
 use super::sieve::Head;
 
 /// Longest short anchor, bytes.
 pub(super) const SHORT_BYTES_MAX: usize = 4;
-/// Bytes that a place is looked up by.
+/// Bytes of a lookup key.
 const THREE: usize = 3;
-/// Bits of a folded byte; the one in the middle has one more.
+/// Bits of a folded byte; the middle one has one more.
 const BITS: usize = 5;
-/// Words of the table of bits.
+/// Words of the bitmap.
 const WORDS: usize = (1 << (THREE * BITS + 1)) / 64;
-/// Places that are looked up before any is compared: a bit each of two words.
+/// Offsets looked up before any comparison: one bit each in two words.
 const BLOCK: usize = 128;
-/// Byte that stands behind the text.
+/// Padding byte after the text.
 const PAD: u8 = 0x7f;
-/// A block and the bytes behind it that its last places need.
+/// Block with the next bytes that its last offsets need.
 type ShortBlock = [u8; BLOCK + THREE - 1];
 
-/// A set of short anchors in ASCII.
+/// Set of short ASCII anchors.
 #[derive(Default)]
 pub(super) struct ShortAnchors {
-    /// Bitmap of the folded three bytes that some anchor has; empty if there are no anchors.
+    /// Bitmap of the folded keys of all anchors; empty without anchors.
     bits: Vec<u64>,
     /// Number of bits set before each word.
     ranks: Vec<u32>,
-    /// Start of the entries of each set bit; one more at the end.
+    /// Start of the entries of each set bit, and their end.
     starts: Vec<u32>,
     entries: Vec<ShortEntry>,
 }
@@ -39,31 +39,32 @@ pub(super) struct ShortAnchors {
 struct ShortEntry {
     three: u16,
     anchor: u16,
-    /// Bytes from the start of the anchor to the three.
+    /// Offset of the three bytes in the anchor.
     offset: u8,
     head: Head,
 }
 
-/// Sign that stands for all bytes beyond ASCII: no anchor has it three times in a row, so that
-/// texts without ASCII are not compared at every place.
+/// Substitute of all bytes beyond ASCII: no anchor has it three times in a row, so that texts
+/// without ASCII cause no comparisons.
 const BEYOND: u8 = b'~';
 
-/// Folds a byte: drops case, and of ASCII what else prose can do without; all beyond ASCII is one.
+/// Folds a byte: drops case, and ASCII distinctions that prose does not need; all beyond ASCII is
+/// one.
 #[inline(always)]
 fn folded(byte: u8) -> u8 {
     let byte = if byte > 0x7f { BEYOND } else { byte };
     byte & 0x1f
 }
 
-/// Folds the byte in the middle, of which letters are told from digits and most signs: an anchor of
-/// signs would be compared with the letters that differ from them in that alone.
+/// Folds the middle byte, distinguishing letters from digits and most signs. Otherwise an anchor of
+/// signs would be compared with similar letters.
 #[inline(always)]
 fn folded_middle(byte: u8) -> u8 {
     let byte = if byte > 0x7f { BEYOND } else { byte };
     byte & 0x1f | (byte & 0x40) >> 1
 }
 
-/// Returns the number of three folded bytes.
+/// Returns the key of three folded bytes.
 #[inline(always)]
 fn number(first: u8, middle: u8, last: u8) -> u16 {
     u16::from(first) | u16::from(middle) << BITS | u16::from(last) << (2 * BITS + 1)
@@ -88,7 +89,7 @@ impl ShortAnchors {
         }
     }
 
-    /// Makes the table, when all anchors are entered.
+    /// Builds the table after the last anchor.
     pub(super) fn sort(&mut self) {
         if self.entries.is_empty() {
             return;
@@ -111,8 +112,7 @@ impl ShortAnchors {
         }
     }
 
-    /// Calls `take` with the number and the start of each anchor whose bytes stand in a text from
-    /// `from` on.
+    /// Calls `take` with the number and the start of each anchor in a text from `from` on.
     pub(super) fn find(&self, text: &[u8], from: usize, mut take: impl FnMut(u16, usize)) {
         let Some(bits) = self.bits.first_chunk::<WORDS>() else { return };
         for start in (from..text.len()).step_by(BLOCK) {
@@ -136,8 +136,8 @@ impl ShortAnchors {
         }
     }
 
-    /// Compares the text with the anchors that have these three bytes. Rank and start lead from the
-    /// bit to its entries, so that the bitmap needs no pointers.
+    /// Compares the text with the anchors of a key. Rank and start lead from the bit to its
+    /// entries, so that the bitmap needs no pointers.
     #[inline(always)]
     fn compare(&self, text: &[u8], at: usize, three: u16, take: &mut impl FnMut(u16, usize)) {
         let word = usize::from(three / 64);
@@ -154,8 +154,7 @@ impl ShortAnchors {
     }
 }
 
-/// Returns the numbers of the three bytes at each place; written so that the compiler makes vectors
-/// of it.
+/// Returns the keys at each offset, in a form that the compiler vectorises.
 #[inline(always)]
 fn numbers(block: &ShortBlock) -> [u16; BLOCK] {
     let folded: ShortBlock = std::array::from_fn(|at| folded(block[at]));
@@ -163,7 +162,7 @@ fn numbers(block: &ShortBlock) -> [u16; BLOCK] {
     std::array::from_fn(|at| number(folded[at], middle[at + 1], folded[at + 2]))
 }
 
-/// Returns a bit for each of these numbers that is in the table; without a branch, as in the sieve.
+/// Returns a bit for each of these keys in the table, without branches, as in the sieve.
 #[inline(always)]
 fn seen(bits: &[u64; WORDS], numbers: &[u16; 64]) -> u64 {
     numbers.iter().rev().fold(0, |seen, &three| {

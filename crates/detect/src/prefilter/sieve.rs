@@ -1,33 +1,31 @@
 //! Literal sieve: one pass over a text that finds which of thousands of short literals occur in it.
 //!
-//! In goes a text, out comes the set of literals ("anchors") that occur in it, in any case of their
-//! ASCII letters. A detector's expression runs only if one of its anchors is there. Three stages,
-//! each of which spares the next: the four bytes at every second place (a gram) are folded, hashed
-//! many at once by vector instructions and looked up in a table; where that has one, the eight
-//! bytes around the place are held against the mask of what the anchors of its bucket have in
-//! common; and only places that pass are compared with the anchors themselves. The look-ups do not
-//! wait for each other, unlike the steps of an automaton, and few branches are hard to predict: so
-//! this is faster than an automaton on ordinary prose. An anchor is entered twice, for even and odd
-//! places, by those four of its bytes that prose has least ([`grams`](super::grams)); shorter
-//! anchors are found by [three bytes](super::short). Linear: a place has a bounded number of
-//! anchors.
+//! In: a text. Out: the set of literals ("anchors") in it, in any case of their ASCII letters. A
+//! detector's expression runs only if one of its anchors occurs. Three stages reduce the work. The
+//! four bytes at every second offset (a gram) are folded, hashed by vector instructions and looked
+//! up in a table. For a hit, the eight bytes around the offset are tested against the common mask
+//! of the bucket's anchors. Only offsets that pass are compared with the anchors themselves. Unlike
+//! an automaton's steps the lookups are independent, and few branches are hard to predict, so this
+//! is faster on ordinary prose. An anchor is entered for even and odd offsets, by its four bytes
+//! that are rarest in prose ([`grams`](super::grams)); shorter anchors are found by [three
+//! bytes](super::short). Linear: an offset has a bounded number of anchors.
 
 use std::ops::Range;
 
 use super::grams::{FOLD_ANY, FOLD_ASCII, Frequencies, folded, rarest, spellings};
 use super::short::{SHORT_BYTES_MAX, ShortAnchors};
 
-/// Set of anchors; bit `n` stands for anchor `n`.
+/// Set of anchors; bit `n` is anchor `n`.
 pub(crate) type Anchors = [u64; WORDS];
 
-/// The empty set of anchors.
+/// Empty set of anchors.
 pub(crate) const NONE: Anchors = [0; WORDS];
 
-/// Anchors that occur in a text, and their places.
+/// Anchors that occur in a text, with their offsets.
 pub(crate) struct Hits {
-    /// The anchors that occur.
+    /// Anchors that occur.
     pub(crate) set: Anchors,
-    /// Each place, in no order: the anchor and its first byte.
+    /// Occurrences, unordered: the anchor and its first byte.
     pub(crate) places: Vec<(u16, u32)>,
 }
 
@@ -48,54 +46,54 @@ impl Hits {
 }
 
 const WORDS: usize = 128;
-/// Most anchors of a sieve.
+/// Limit on anchors of a sieve.
 pub(crate) const ANCHORS_MAX: usize = WORDS * 64;
-/// Places of the first table, one for each hash.
+/// Entries of the first table, one per hash.
 const SLOTS: usize = 1 << 16;
-/// Places of the second table.
+/// Buckets of the second table.
 const BUCKETS: usize = 1 << 14;
-/// Bytes whose grams are looked up before any place is compared.
+/// Bytes whose grams are looked up before any comparison.
 const BLOCK: usize = 128;
-/// Grams of a block, a bit each.
+/// Grams of a block, one bit each.
 const GRAMS: usize = BLOCK / 2;
 /// Bytes of a window before its gram.
 const BEFORE: usize = 2;
-/// Bytes behind a block that its last windows need.
+/// Bytes after a block that its last windows need.
 const AFTER: usize = 4;
-/// A block and the bytes beside it that its windows need.
+/// Block with the bytes before and after it that its windows need.
 type Block = [u8; BEFORE + BLOCK + AFTER];
-/// Byte that stands beside the text: one that neither prose nor anchors have.
+/// Padding byte around the text, absent from prose and anchors.
 const PAD: u8 = 0x7f;
-/// Room for the places of an ordinary text, so that the list is not grown bit by bit.
+/// Initial capacity for the occurrences in an ordinary text, which avoids reallocation.
 pub(super) const PLACES_USUAL: usize = 128;
-/// Candidates of several blocks.
+/// Capacity for candidates of several blocks.
 const NOTES: usize = 128;
 
-/// A compiled set of anchors.
+/// Compiled set of anchors.
 pub(crate) struct Sieve {
-    /// `None` if there are no anchors but pairs and short ones.
+    /// `None` if all anchors are pairs or short.
     tables: Option<Tables>,
     short: ShortAnchors,
     anchors: Vec<Anchor>,
-    /// Anchors of one character beyond ASCII in two bytes, which are searched for one by one: as
-    /// grams with two unknown bytes they would fill the table.
+    /// Anchors of one character beyond ASCII in two bytes, which are searched one by one: as grams
+    /// with two unknown bytes they would fill the table.
     pairs: Vec<(usize, [u8; 2])>,
 }
 
 /// Anchors by their grams: 384 KiB and the entries.
 struct Tables {
-    /// 1 for each hash of a gram that some anchor has.
+    /// 1 for each hash of an anchor's gram.
     slots: Box<[u8; SLOTS]>,
-    /// Mask of each bucket, which a window must pass for one of the bucket's anchors to be there.
+    /// Mask of each bucket, which the window of each of its anchors passes.
     checks: Box<[WindowMask; BUCKETS]>,
-    /// Start of the entries of each bucket; one more at the end.
+    /// Start of the entries of each bucket, and their end.
     starts: Box<[u32; BUCKETS + 1]>,
     entries: Vec<SieveEntry>,
-    /// Bits of bytes that grams retain.
+    /// Folding mask of grams.
     fold: u16,
 }
 
-/// Bits that the windows of all anchors of a bucket have in common.
+/// Bits common to the windows of all anchors of a bucket.
 #[derive(Clone, Copy)]
 struct WindowMask {
     value: u64,
@@ -110,7 +108,7 @@ struct Anchor {
     word_start: bool,
 }
 
-/// Candidate: a place where a window passed the mask of a bucket.
+/// Candidate: an offset whose window passed the mask of a bucket.
 #[derive(Clone, Copy, Default)]
 struct Note {
     at: u32,
@@ -126,18 +124,18 @@ struct SieveCache {
 struct SieveEntry {
     bucket: u16,
     anchor: u16,
-    /// Bytes from the start of the anchor to the gram; negative if the gram starts before it.
+    /// Offset of the gram in the anchor; negative if the gram starts before it.
     offset: i8,
     head: Head,
 }
 
-/// First eight bytes of an anchor, in lower case; zeros behind it.
+/// First eight bytes of an anchor in lower case, padded with zeros.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
     value: u64,
-    /// Bits that the anchor fills.
+    /// Bits of the anchor's bytes.
     mask: u64,
-    /// Bits that make lower case of its letters.
+    /// Bits that lower-case its letters.
     lower: u64,
 }
 
@@ -146,7 +144,7 @@ fn hash(first: u16, second: u16) -> u16 {
     first.wrapping_mul(0x4f1b).wrapping_add(second)
 }
 
-/// Returns the hashes of the grams at every second place.
+/// Returns the hashes of the grams at every second offset.
 #[inline(always)]
 fn hashes(block: &Block, fold: u16) -> [u16; GRAMS] {
     let mut hashes = [0; GRAMS];
@@ -163,18 +161,18 @@ fn bucket(gram: u32) -> usize {
     (gram.wrapping_mul(0x85eb_ca6b) >> 18) as usize % BUCKETS
 }
 
-/// Returns the gram at a place of a block, with the two bytes before and behind it.
+/// Returns the gram at an offset of a block, with two bytes before and after it.
 #[inline(always)]
 fn window(block: &Block, at: usize) -> u64 {
     let bytes = block.get(at..).and_then(|rest| rest.first_chunk());
     u64::from_le_bytes(bytes.copied().unwrap_or_default())
 }
 
-/// Bits that make lower case of the letters of a window; they make some other characters one.
+/// Bits that lower-case the letters of a window; they merge some other characters.
 const LOWER: u64 = 0x2020_2020_2020_2020;
 
 impl WindowMask {
-    /// Makes the mask of one anchor whose gram starts at this offset.
+    /// Returns the mask of one anchor whose gram starts at this offset.
     fn of(anchor: &[u8], offset: i8) -> Self {
         let mut check = Self { value: 0, mask: 0 };
         for index in (0..8).rev() {
@@ -186,10 +184,10 @@ impl WindowMask {
         check
     }
 
-    /// Widens the mask to all that this and another let pass, and maybe more.
+    /// Returns a mask that admits at least the windows of both.
     fn or(self, other: Self) -> Self {
-        // [`NEVER`] asks for a bit outside of its mask, which no window can have: the one state in
-        // which the bucket is empty. Anything else may only be widened, or an anchor is missed.
+        // [`NEVER`] requires a bit outside of its mask, which no window can have: only an empty
+        // bucket has it. Any other change must widen the mask, or an anchor is missed.
         if self.value & !self.mask != 0 {
             return other;
         }
@@ -223,15 +221,15 @@ impl Head {
     }
 }
 
-/// Returns eight bytes from a place on, with zeros behind the end of the text.
+/// Returns eight bytes from an offset on, padded with zeros.
 #[cold]
 fn padded(text: &[u8], at: usize) -> [u8; 8] {
     std::array::from_fn(|index| text.get(at + index).copied().unwrap_or_default())
 }
 
 impl Sieve {
-    /// Compiles those of the anchors, of two bytes or more, that `take` accepts by their index; a
-    /// leading `^` asks for a start of a word. With `ascii` only texts in ASCII may be searched.
+    /// Compiles the anchors of two bytes or more that `take` accepts by index; a leading `^`
+    /// requires a start of a word. With `ascii` only ASCII texts may be searched.
     pub(crate) fn new(anchors: &[String], ascii: bool, take: impl Fn(usize) -> bool) -> Self {
         let fold = if ascii { FOLD_ASCII } else { FOLD_ANY };
         let short = ShortAnchors::default();
@@ -260,7 +258,7 @@ impl Sieve {
         sieve
     }
 
-    /// Adds the anchors that occur in a part of a text that has no byte greater than `top`.
+    /// Adds the anchors in a part of a text without bytes above `top`.
     pub(crate) fn find(&self, text: &[u8], part: Range<usize>, top: u8, hits: &mut Hits) {
         let text = &text[..part.end];
         let base = part.start;
@@ -283,9 +281,9 @@ impl Sieve {
                 None => tables.note_edge(part, start, &mut notes),
             }
             start += BLOCK;
-            // Candidates are compared in bulk, so that tables and anchors do not push each other
-            // out of the nearest cache with every block. A block adds at most `GRAMS` candidates:
-            // there is room.
+            // Candidates are compared in bulk, so that tables and anchors do not evict each other
+            // from the first-level cache in every block. A block adds at most `GRAMS` candidates,
+            // which always fit.
             if notes.count > NOTES - GRAMS || start >= part.len() {
                 for &note in notes.list.get(..notes.count).unwrap_or_default() {
                     self.compare(tables, (text, base), note, hits);
@@ -307,7 +305,7 @@ impl Sieve {
         }
     }
 
-    /// Adds an anchor whose first bytes are there if all of it is.
+    /// Adds an anchor whose first bytes match if all of it does.
     fn confirm(&self, text: &[u8], start: usize, index: u16, hits: &mut Hits) {
         let anchor = &self.anchors[usize::from(index)];
         if anchor.word_start && start > 0 && text[start - 1].is_ascii_alphanumeric() {
@@ -335,8 +333,8 @@ impl Tables {
     fn enter(&mut self, anchor: &Anchor, index: usize) {
         let bytes = &anchor.bytes;
         let frequencies = Frequencies::of_prose();
-        // Looking at every second place halves the look-ups; entering an anchor for both parities
-        // makes up for it. The dearer side is the text, which comes again and again.
+        // Testing every second offset halves the lookups; entering an anchor for both parities
+        // makes up for it. The text costs more, since it is new each time.
         for parity in 0..2 {
             let (offset, gram) = rarest(bytes, anchor.word_start, parity, frequencies);
             let check = WindowMask::of(bytes, offset);
@@ -353,7 +351,7 @@ impl Tables {
         }
     }
 
-    /// Sorts the entries by bucket, each once.
+    /// Sorts the entries by bucket, without duplicates.
     fn sort(&mut self) {
         let key = |entry: &SieveEntry| (entry.bucket, entry.anchor, entry.offset);
         self.entries.sort_unstable_by_key(key);
@@ -366,7 +364,7 @@ impl Tables {
         }
     }
 
-    /// Works as [`note`](Self::note) does, for the first block and the last.
+    /// Does the work of [`note`](Self::note) for the first block and the last.
     fn note_edge(&self, text: &[u8], start: usize, notes: &mut SieveCache) {
         let mut block = [PAD; size_of::<Block>()];
         let from = start.saturating_sub(BEFORE);
@@ -380,10 +378,10 @@ impl Tables {
     /// Lists the first grams of a block that may belong to an anchor.
     #[inline(never)]
     fn note(&self, block: &Block, start: usize, grams: usize, notes: &mut SieveCache) {
-        // First all look-ups of a block, then the places found. Branching on each would be
-        // mispredicted some fifty times in a kilobyte of prose; gathered into one word, the loop
-        // below runs only for grams that are there. The hashes are written so that the compiler
-        // makes vectors of them; a checked operation in `hash` would undo that.
+        // First all lookups of a block, then the hits. Branching on each would cause some fifty
+        // mispredictions per kilobyte of prose; with the results in one word, the loop below runs
+        // only for hits. The hashes are in a form that the compiler vectorises; a checked operation
+        // in `hash` would prevent that.
         let mut seen = 0u64;
         let hashes = hashes(block, self.fold);
         let first = if grams > GRAMS / 2 { &hashes[..] } else { &hashes[..GRAMS / 2] };
@@ -397,7 +395,7 @@ impl Tables {
             seen &= seen - 1;
             let window = window(block, at);
             let bucket = bucket(self.gram(window));
-            // Written in any case: a branch on whether it counts would be hard to predict.
+            // Written unconditionally: a branch on its validity would be hard to predict.
             notes.list[count % NOTES] = Note { at: (start + at) as u32, bucket: bucket as u32 };
             count += usize::from(self.checks[bucket].accepts(window));
         }

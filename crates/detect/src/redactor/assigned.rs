@@ -1,8 +1,8 @@
-//! Secrets by their names in flat texts: `password=...`, `"apiKey": "..."` in JSON that is cut off
-//! or written within strings, headers, options of commands, XML elements, connection strings.
+//! Secrets by name in flat texts: `password=...`, `"apiKey": "..."` in JSON that is cut off or
+//! inside strings, headers, command options, XML elements, connection strings.
 //!
-//! In goes a text, out come the byte ranges of values. One pass over signs that assign; the key is
-//! read backwards from each, the value forwards, both within limits.
+//! In: a text. Out: the byte ranges of values. One pass over assignment signs; the key is parsed
+//! backwards from each, the value forwards, both within limits.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use super::keys::{UnderKey, looks_password};
 
 /// Longest key, bytes.
 const KEY_BYTES_MAX: usize = 64;
-/// Most spaces around a sign.
+/// Limit on spaces around a sign.
 const SPACES_MAX: usize = 16;
-/// Most backslashes before a quote: JSON within JSON doubles them.
+/// Limit on backslashes before a quote: JSON within JSON doubles them.
 const SLASHES_MAX: usize = 16;
 
-/// A key before a sign, with the quote that closes it: backslashes and the quote itself.
+/// Key before a sign, with its closing quote and backslashes.
 struct AssignedKey<'t> {
     class: UnderKey,
     quote: &'t str,
@@ -78,7 +78,7 @@ fn options(text: &str, words: &mut BareWords<'_>, found: &mut Vec<Range<usize>>)
     }
 }
 
-/// Reads the key before a sign.
+/// Parses the key before a sign.
 fn key_before(text: &str, sign: usize) -> AssignedKey<'_> {
     let bytes = text.as_bytes();
     let back = |end: usize, most: usize, is: fn(u8) -> bool| {
@@ -113,7 +113,7 @@ fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80 || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// Adds the value behind a sign, or all values of a list.
+/// Adds the value after a sign, or all values of a list.
 fn values_behind(
     text: &str,
     sign: usize,
@@ -171,7 +171,7 @@ fn values_behind(
     }
 }
 
-/// Returns true if a value behind `=` ends as one of a setting does, not as code does.
+/// Returns true if a value after `=` ends like that of a setting, not like code.
 fn is_ended(text: &str, key: &AssignedKey<'_>, end: usize) -> bool {
     let bytes = text.as_bytes();
     let before = key.start.checked_sub(1).map(|at| bytes[at]);
@@ -198,15 +198,15 @@ fn listed(text: &str, mut at: usize, class: UnderKey, found: &mut Vec<Range<usiz
     }
 }
 
-/// Returns the quote that opens here, with its backslashes.
+/// Returns the opening quote here, with its backslashes.
 fn opening_quote(text: &str, at: usize) -> Option<&str> {
     let bytes = text.as_bytes().get(at..)?;
     let slashes = bytes.iter().take(SLASHES_MAX).take_while(|&&b| b == b'\\').count();
     matches!(bytes.get(slashes), Some(b'"' | b'\'' | b'`')).then(|| &text[at..at + slashes + 1])
 }
 
-/// Returns the text up to the quote that closes: the same, behind as many backslashes. One that is
-/// cut off ends with the text.
+/// Returns the text up to the closing quote, which has as many backslashes; without one, up to the
+/// end of the text.
 fn closed(text: &str, start: usize, quote: &str) -> Range<usize> {
     let bytes = text.as_bytes();
     let most = text.floor_char_boundary((start + VALUE_BYTES_MAX).min(text.len()));
@@ -214,7 +214,8 @@ fn closed(text: &str, start: usize, quote: &str) -> Range<usize> {
     let mark = quote.as_bytes()[slashes];
     for at in memchr::memchr_iter(mark, &bytes[start..most]).map(|at| start + at) {
         let before = bytes[start..at].iter().rev().take_while(|&&b| b == b'\\').count();
-        // More backslashes are those of a quote within the text; pairs of them, of one before it.
+        // More backslashes belong to a quote within the text; pairs of them, to a backslash before
+        // it.
         let is_close = if slashes == 0 { before % 2 == 0 } else { before == slashes };
         if is_close {
             return start..at - slashes;
@@ -223,7 +224,7 @@ fn closed(text: &str, start: usize, quote: &str) -> Range<usize> {
     start..most
 }
 
-/// Returns the value of an XML element: up to the next one.
+/// Returns the value of an XML element, up to the next tag.
 fn element(text: &str, start: usize) -> Range<usize> {
     let most = (start + VALUE_BYTES_MAX).min(text.len());
     match memchr::memchr(b'<', &text.as_bytes()[start..most]) {

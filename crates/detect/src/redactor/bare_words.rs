@@ -1,4 +1,4 @@
-//! Words without quotes in flat texts, for values behind keys: `password=hunter2`.
+//! Unquoted words in flat texts, for values after keys: `password=hunter2`.
 
 use std::ops::Range;
 
@@ -6,29 +6,29 @@ use super::keys::scheme;
 
 /// Longest value, bytes.
 pub(super) const VALUE_BYTES_MAX: usize = 8 << 10;
-/// Most keys of secrets in one word that hold none; behind more of them all is hidden.
+/// Limit on secret keys without a secret in one word; after more of them everything is hidden.
 pub(super) const VAIN_KEYS_MAX: usize = 16;
 
-/// Words of a text without quotes: up to white space or a sign that ends a value.
+/// Unquoted words of a text: up to white space or a sign that ends a value.
 ///
-/// A word holds signs, and each may have a key before it: so its end is looked for once, and what
-/// is behind keys is judged [`VAIN_KEYS_MAX`] times. Without the first, `key=key=...` takes 70
+/// A word contains signs, each possibly after a key. So its end is searched once, and values after
+/// keys are judged at most [`VAIN_KEYS_MAX`] times. Without the first rule, `key=key=...` takes 70
 /// times as long as other texts; without the second, `pin:pin:...` takes 500 times as long.
 pub(super) struct BareWords<'t> {
     text: &'t str,
-    /// Last word that was looked for.
+    /// Last word found.
     known: Range<usize>,
     /// Keys in it whose values are no secrets.
     vain_keys: usize,
 }
 
 impl<'t> BareWords<'t> {
-    /// Looks for nothing yet.
+    /// Starts without a word.
     pub(super) fn of(text: &'t str) -> Self {
         Self { text, known: 0..0, vain_keys: 0 }
     }
 
-    /// Returns the rest of the word from here on.
+    /// Returns the rest of the word from an offset.
     pub(super) fn at(&mut self, start: usize) -> Range<usize> {
         let start = start.min(self.text.len());
         if !self.known.contains(&start) {
@@ -41,7 +41,7 @@ impl<'t> BareWords<'t> {
         start..self.text.floor_char_boundary(most)
     }
 
-    /// Returns true if too many keys in the last word hold nothing: no text of people has such.
+    /// Returns true if too many keys in the last word have no secret, as in no ordinary text.
     pub(super) fn are_crowded(&self) -> bool {
         self.vain_keys >= VAIN_KEYS_MAX
     }
@@ -51,7 +51,7 @@ impl<'t> BareWords<'t> {
         self.vain_keys += 1;
     }
 
-    /// Returns the rest of the word, with a scheme that stands before it.
+    /// Returns the rest of the word, including a preceding scheme.
     pub(super) fn with_scheme(&mut self, start: usize) -> Range<usize> {
         let scheme = self.text.get(start..).and_then(scheme).unwrap_or_default();
         start..self.at(start + scheme).end

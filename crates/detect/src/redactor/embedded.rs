@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use spanscore_base::value::{Value, json};
 
-/// Longest text that is searched, bytes: longer ones are read as flat texts alone.
+/// Longest searched text, bytes: longer ones are only read as flat texts.
 const TEXT_BYTES_MAX: usize = 4 << 20;
-/// Bytes that parsing may read in vain, for each byte of the text.
+/// Limit on bytes of failed parsing, per byte of the text.
 const VAIN_FACTOR: usize = 4;
-/// Bytes read in vain, at least, before a text nests too deep.
+/// Least bytes of failed parsing before a text counts as too deep.
 const DEEP_BYTES: usize = 1000;
 
-/// Returns the objects and lists of JSON in a text, or the text itself if it is a JSON string, with
-/// their places.
+/// Returns the JSON objects and lists in a text, or the text itself if it is a JSON string, with
+/// their ranges.
 pub(super) fn json_parts(text: &str) -> Vec<(Range<usize>, Value<'_>)> {
     let mut parts = Vec::new();
     if text.len() > TEXT_BYTES_MAX {
@@ -46,7 +46,7 @@ pub(super) fn json_parts(text: &str) -> Vec<(Range<usize>, Value<'_>)> {
     parts
 }
 
-/// Returns true if an object or a list with a text or another one in it may begin here.
+/// Returns true if an object or list with content may begin here.
 fn may_begin(bytes: &[u8]) -> bool {
     let next = bytes[1..].iter().take(64).find(|b| !b.is_ascii_whitespace());
     match bytes[0] {

@@ -1,18 +1,18 @@
-//! Counts of what a redactor could not replace or show.
+//! Counts of a redactor's failed replacements and withheld texts.
 
-/// Texts that were withheld as a whole, by reason.
+/// Withheld texts, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WithheldTexts {
-    /// Withheld as the steps for redaction were used up.
+    /// Withheld since the redaction steps were used up.
     pub steps: u64,
-    /// Withheld as placeholders would have made them too long.
+    /// Withheld since placeholders would have made them too long.
     pub size: u64,
-    /// Withheld as a detector gave up before their end.
+    /// Withheld since a detector gave up before their end.
     pub unread: u64,
 }
 
 impl WithheldTexts {
-    /// Reasons, as counters name them.
+    /// Reasons, as label values of counters.
     pub const REASONS: [&'static str; 3] = ["redaction_steps", "size", "unread"];
 
     /// Returns each reason with its count.
@@ -29,13 +29,13 @@ impl WithheldTexts {
     }
 }
 
-/// Shortcomings of a redactor, for counters.
+/// Failures of a redactor, for counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RedactionGaps {
-    /// Values of keys for secrets that are replaced there but not looked for elsewhere, as too many
-    /// others came before them.
+    /// Values of secret keys that are replaced there but not searched elsewhere, since the limit of
+    /// remembered values was reached.
     pub unfollowed: u64,
-    /// Texts of which nothing is shown.
+    /// Withheld texts.
     pub withheld: WithheldTexts,
 }
 

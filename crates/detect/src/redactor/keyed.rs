@@ -1,27 +1,27 @@
-//! Exact-match search (Aho-Corasick) for values of keys for secrets, wherever they stand in a text.
+//! Exact-match search (Aho-Corasick) for values of secret keys anywhere in a text.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-/// Most values that are remembered.
+/// Limit on remembered values.
 const KEYED_MAX: usize = 64;
-/// Longest value that is remembered, bytes.
+/// Longest remembered value, bytes.
 const KEYED_BYTES_MAX: usize = 8 << 10;
-/// Bytes of all values, which the automaton is built of.
+/// Limit on the bytes of all values, from which the automaton is built.
 const ALL_BYTES_MAX: usize = 64 << 10;
 
-/// Values that are remembered.
+/// Remembered values.
 #[derive(Default)]
 pub(super) struct KeyedSecrets {
     texts: Vec<String>,
     bytes: usize,
-    /// Built when first asked for.
+    /// Automaton, built when first needed.
     search: Option<AhoCorasick>,
 }
 
 impl KeyedSecrets {
-    /// Remembers a value; false if there is no room for it.
+    /// Remembers a value; returns false beyond the limits.
     pub(super) fn know(&mut self, text: &str) -> bool {
-        // One value comes with each call again: it must not take the place of others.
+        // One value recurs with each call, and must not displace others.
         if self.texts.iter().any(|known| known == text) {
             return true;
         }
@@ -34,17 +34,17 @@ impl KeyedSecrets {
         true
     }
 
-    /// Returns the values, in the order in which they came.
+    /// Returns the values in the order of arrival.
     pub(super) fn texts(&self) -> &[String] {
         &self.texts
     }
 
-    /// Returns the automaton that finds them, of those that begin at one place the longest; `None`
-    /// if it cannot be built, which the limits rule out.
+    /// Returns the automaton for them, which prefers the longest at each offset; `None` if it
+    /// cannot be built, which the limits rule out.
     pub(super) fn search(&mut self) -> Option<AhoCorasick> {
         if self.search.is_none() {
             let mut builder = AhoCorasick::builder();
-            // The smallest form: the larger ones take hundreds of bytes for each byte of them.
+            // The smallest form: larger ones take hundreds of bytes per input byte.
             let kind = Some(AhoCorasickKind::ContiguousNFA);
             let builder = builder.match_kind(MatchKind::LeftmostLongest).kind(kind);
             self.search = builder.build(&self.texts).ok();

@@ -1,8 +1,8 @@
 //! Classification of keys by their words: `apiKey`, `X-Api-Key` and `API_KEY` name a secret,
 //! `max_tokens`, `password_policy` and `secretId` do not.
 //!
-//! The last word decides, as in a language: a `password_policy` is a policy. Words that only say
-//! which (`new`, `base64`, `prod`) are passed over at the end. Lists of words are data below.
+//! The last word decides, as in English: a `password_policy` is a policy. Final qualifiers (`new`,
+//! `base64`, `prod`) are skipped. The word lists are data below.
 
 use std::sync::LazyLock;
 
@@ -14,18 +14,18 @@ use super::words::{
 };
 use crate::validate::Validator;
 
-/// Longest key that is read, bytes; a longer one is a text.
+/// Longest key, bytes; a longer one is a text.
 const KEY_BYTES_MAX: usize = 96;
-/// Bytes of a text below which it is no secret.
+/// Length of a text below which it is no secret, bytes.
 const TEXT_BYTES_MIN: usize = 3;
-/// Bytes of a text below which a doubtful key makes it no secret.
+/// Length below which a text under a doubtful key is no secret, bytes.
 const DOUBTFUL_BYTES_MIN: usize = 6;
-/// Bytes of a text above which a doubtful key makes it no secret.
+/// Length above which a text under a doubtful key is no secret, bytes.
 const DOUBTFUL_BYTES_MAX: usize = 512;
 /// Schemes of an `Authorization` header.
 const SCHEMES: [&str; 6] = ["bearer ", "basic ", "token ", "apikey ", "digest ", "negotiate "];
 
-/// Search for the words of which each key of a secret has one: it is cheaper than splitting keys.
+/// Search for words of secret keys, each of which has one: faster than splitting keys.
 static SIGNS: LazyLock<KeySigns> = LazyLock::new(|| {
     let mut builder = AhoCorasick::builder();
     let builder = builder.ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA));
@@ -33,7 +33,7 @@ static SIGNS: LazyLock<KeySigns> = LazyLock::new(|| {
     KeySigns(builder.build(words).ok())
 });
 
-/// A search for words, the first of which are ends of words; without one, every key may have them.
+/// Word search, whose first words are suffixes; without an automaton, every key is a candidate.
 struct KeySigns(Option<AhoCorasick>);
 
 impl KeySigns {
@@ -47,18 +47,18 @@ impl KeySigns {
     }
 }
 
-/// Returns true if a word may end here, but for the `s` of its plural: the text may be JSON.
+/// Returns true if a word may end here, apart from a plural `s`: the text may be JSON.
 fn may_end(text: &[u8], at: usize) -> bool {
     let is_plural = text.get(at).is_some_and(|byte| byte.eq_ignore_ascii_case(&b's'));
     !continues(text, at) || is_plural && !continues(text, at + 1)
 }
 
-/// Returns true if a word may begin here: behind an escape of JSON, too.
+/// Returns true if a word may begin here, also after a JSON escape.
 fn may_begin(text: &[u8], at: usize) -> bool {
     !continues(text, at) || at > 1 && text[at - 2] == b'\\'
 }
 
-/// Returns true if the byte at a place belongs to the word before it, as [`words`] splits them.
+/// Returns true if the byte at an offset continues the word before it, as [`words`] splits them.
 fn continues(text: &[u8], at: usize) -> bool {
     let is_letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
     let is_small = |at: usize| text.get(at).is_some_and(u8::is_ascii_lowercase);
@@ -66,8 +66,8 @@ fn continues(text: &[u8], at: usize) -> bool {
     is_letter(at) && is_letter(before) && (is_small(at) || !is_small(before) && !is_small(at + 1))
 }
 
-/// Returns true if a text may have a key in it that is not plain: it has a sign that assigns, or
-/// lists, and a word of such keys, or characters that JSON spells by their numbers.
+/// Returns true if a text may contain a key that is not plain: it has a sign of assignment or of a
+/// list, and a word of such keys, or JSON's numeric character escapes.
 pub(super) fn may_stand_in(text: &str) -> bool {
     let bytes = text.as_bytes();
     let begins = |first: u8, both: &[u8]| {
@@ -81,25 +81,25 @@ pub(super) fn may_stand_in(text: &str) -> bool {
     begins(b'\\', br"\u") || is_assigned() && SIGNS.is_match(text)
 }
 
-/// Class of a key by what its values are.
+/// Class of a key by its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnderKey {
     /// No secrets, or no key.
     Plain,
-    /// Secrets if they look drawn at random: of a `key`, a `signature`.
+    /// Secrets if they look random: of a `key`, a `signature`.
     Drawn,
-    /// Secrets if they look like a password or drawn: of a key that has a word for secrets in it.
+    /// Secrets if they look like a password or random: of a key with a word for secrets in it.
     Likely,
     /// Secrets if they are one longer word: of a `token`.
     Word,
-    /// Secrets if they are texts: of an `access_token`, as numbers count tokens.
+    /// Secrets if they are texts: of an `access_token`, since numbers count tokens.
     Text,
     /// Secrets.
     Secret,
 }
 
 impl UnderKey {
-    /// Stands under no key.
+    /// No key.
     pub const NONE: Self = Self::Plain;
 
     /// Classifies a key.
@@ -124,7 +124,7 @@ impl UnderKey {
         }
     }
 
-    /// Classifies by the last word and those before it.
+    /// Classifies by the last word and its predecessors.
     fn of_head(head: &str, before: &[&str]) -> Self {
         let last = before.last().copied().unwrap_or_default();
         if is_secret_word(head) {
@@ -153,7 +153,7 @@ impl UnderKey {
         }
     }
 
-    /// Class of the values below a map or in a list under this key: numbers there may be counts.
+    /// Returns the class of values in a map or list under this key: numbers there may be counts.
     pub(super) fn below(self) -> Self {
         match self {
             Self::Secret | Self::Text => Self::Text,
@@ -188,7 +188,7 @@ impl UnderKey {
     }
 }
 
-/// Returns true if a word by itself names a secret.
+/// Returns true if a single word names a secret.
 fn is_secret_word(word: &str) -> bool {
     let is = |word: &str| {
         SECRET_WORDS.contains(&word) || ENDINGS.iter().any(|ending| word.ends_with(ending))
@@ -196,30 +196,30 @@ fn is_secret_word(word: &str) -> bool {
     is(word) || word.strip_suffix('s').is_some_and(is)
 }
 
-/// Returns true if a text looks like a secret whatever its key, as by itself a word does not.
+/// Returns true if a text looks like a secret under any key, unlike a plain word.
 pub(super) fn looks_secret(text: &str) -> bool {
     Validator::StrongPassword.accepts(text) || is_drawn(text) || scheme(text).is_some()
 }
 
-/// Returns true if a text behind the name of a password in prose is one.
+/// Returns true if a text after the name of a password in prose is one.
 pub(super) fn looks_password(text: &str) -> bool {
     Validator::Password.accepts(text) || looks_secret(text)
 }
 
-/// Returns true if a text of one word looks drawn at random; a path does not.
+/// Returns true if a one-word text looks random; a path does not.
 fn is_drawn(text: &str) -> bool {
     let is_word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+=".contains(&b));
     is_word && Validator::Drawn.accepts(text)
 }
 
-/// Returns the bytes of the scheme that a text begins with: `Bearer `.
+/// Returns the length of the scheme at the start of a text: `Bearer `.
 pub(super) fn scheme(text: &str) -> Option<usize> {
     let begins =
         |scheme: &str| text.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme));
     SCHEMES.iter().find(|scheme| begins(scheme)).map(|scheme| scheme.len())
 }
 
-/// Returns true if a text stands for a secret and is none: a placeholder, a type, a mask.
+/// Returns true if a text only stands for a secret: a placeholder, a type, a mask.
 fn says_nothing(text: &str) -> bool {
     let is_name = |text: &str| {
         !text.is_empty()
@@ -247,7 +247,7 @@ fn is_placeholder_word(word: &str) -> bool {
     is_number && (is_known || is_kind)
 }
 
-/// Returns true for a key that stands beside secrets, and is none: `user`.
+/// Returns true for a harmless key that accompanies secrets: `user`.
 pub(super) fn is_harmless(key: &str) -> bool {
     const NEIGHBOURS: [&str; 10] = [
         "user", "username", "login", "email", "host", "hostname", "port", "database", "db", "role",
@@ -257,7 +257,7 @@ pub(super) fn is_harmless(key: &str) -> bool {
         .is_some_and(|head| NEIGHBOURS.contains(&&**head) || HARMLESS_HEADS.contains(&&**head))
 }
 
-/// Splits a key into words of lower case: at signs, at digits, and where the case changes.
+/// Splits a key into lower-case words: at signs, at digits, and at changes of case.
 fn words(key: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();

@@ -1,8 +1,8 @@
-//! First walk over what is shown together: secrets are learnt by their keys, and each text is
-//! scanned once.
+//! First walk over values that are shown together: learns secrets by their keys, and scans each
+//! text once.
 //!
-//! In goes a value, out come the numbers of those of its texts in which something is to be
-//! replaced. The second walk reads no other text again, but for secrets that were learnt elsewhere.
+//! In: a value. Out: the numbers of its texts that need replacement. The second walk reads no other
+//! text again, except for secrets learnt elsewhere.
 
 use std::collections::VecDeque;
 
@@ -14,18 +14,18 @@ use super::{
 use crate::pack::{self, Scan};
 use spanscore_base::value::Value;
 
-/// Most scans of a value that are remembered; further texts are scanned again.
+/// Limit on remembered scans of a value; further texts are scanned again.
 const SCANS_MAX: usize = 256;
 
-/// Mark of a text in which something is to be replaced: its scan, if that came to the end.
+/// Mark of a text that needs replacement: its scan, if completed.
 type TextMark = Option<Scan>;
 
-/// Texts of a value in which something is to be replaced.
+/// Texts of a value that need replacement.
 #[derive(Default)]
 pub(super) struct TextMarks {
-    /// Each by its number in a walk.
+    /// Marks by text number in a walk.
     found: VecDeque<(u32, TextMark)>,
-    /// Number of the next text of the walk.
+    /// Number of the walk's next text.
     next: u32,
     /// True if a part of the value is too deep to be shown.
     is_deep: bool,
@@ -42,7 +42,7 @@ impl TextMarks {
         self.found.is_empty() && !self.is_deep
     }
 
-    /// Goes on to the next text of a second walk.
+    /// Advances to the next text of a second walk.
     fn take_next(&mut self) -> Option<TextMark> {
         let number = self.next;
         self.next += 1;
@@ -51,8 +51,8 @@ impl TextMarks {
 }
 
 impl<N: Placeholders> Redactor<N> {
-    /// Returns values that are shown together with placeholders; `None` where all of them may be
-    /// shown as they are.
+    /// Returns values that are shown together with placeholders; `None` if all may be shown
+    /// unchanged.
     pub fn redacted(&mut self, values: &[&Value<'_>]) -> Option<Vec<Value<'static>>> {
         let look = |value: &&Value<'_>| {
             let mut marks = TextMarks::default();
@@ -74,29 +74,29 @@ impl<N: Placeholders> Redactor<N> {
         Some(shown)
     }
 
-    /// Looks at a value that stands under a key, and learns the secrets in it.
+    /// Scans a value under a key, and learns the secrets in it.
     pub fn look_at(&mut self, value: &Value<'_>, key: UnderKey) {
         self.walk(value, key, DEPTH_MAX, Some(&mut TextMarks::default()));
     }
 
-    /// Looks at a text that stands under a key, and learns the secrets in it.
+    /// Scans a text under a key, and learns the secrets in it.
     pub fn look_at_entry(&mut self, key: UnderKey, text: &str) {
         self.learn_text(text, key, DEPTH_MAX);
         self.scan_text(text);
     }
 
-    /// Looks at a text that stands under no key.
+    /// Scans a text without a key.
     pub fn look_at_text(&mut self, text: &str) {
         self.look_at_entry(UnderKey::NONE, text);
     }
 
-    /// Learns the values of keys in a value that stands under a key.
+    /// Learns the values of keys in a value under a key.
     pub fn learn(&mut self, value: &Value<'_>, key: UnderKey) {
         self.walk(value, key, DEPTH_MAX, None);
     }
 
-    /// Learns the secrets in a value, and scans its texts if they are to be marked; true if it has
-    /// secrets.
+    /// Learns the secrets in a value, and scans its texts if they are to be marked; returns true if
+    /// it has secrets.
     fn walk(
         &mut self,
         value: &Value<'_>,
@@ -149,7 +149,7 @@ impl<N: Placeholders> Redactor<N> {
         }
     }
 
-    /// Learns the secrets in a text that stands under a key; true if it has some.
+    /// Learns the secrets in a text under a key; returns true if it has any.
     fn learn_text(&mut self, text: &str, key: UnderKey, depth: usize) -> bool {
         if self.redact == Redact::None {
             return false;
@@ -172,7 +172,7 @@ impl<N: Placeholders> Redactor<N> {
         is_learnt
     }
 
-    /// Remembers a secret, and what follows the scheme in it, to replace them wherever they stand.
+    /// Remembers a secret, and its part after a scheme, to replace them everywhere.
     fn know(&mut self, text: &str) {
         self.dirty = true;
         let bare = keys::scheme(text).map(|scheme| text[scheme..].trim());
@@ -183,7 +183,7 @@ impl<N: Placeholders> Redactor<N> {
         }
     }
 
-    /// Scans a text; it is marked if something in it is to be replaced, or it could not be read.
+    /// Scans a text; it is marked if it needs replacement or could not be read.
     fn scan_text(&mut self, text: &str) -> Option<TextMark> {
         if text.len() < BYTES_MIN {
             return None;
@@ -206,8 +206,8 @@ impl<N: Placeholders> Redactor<N> {
         is_found.then(|| Some(scan).filter(|_| !is_cut))
     }
 
-    /// Returns true for the next text of a second walk if nothing in it is to be replaced, and it
-    /// has none of the secrets that were learnt; else its scan is the first to be used.
+    /// Returns true if the next text of a second walk needs no replacement and has no learnt
+    /// secret; else its scan is the first to be used.
     pub(super) fn is_clean(&mut self, text: &str) -> bool {
         self.scan = None;
         let Some(marks) = &mut self.marks else { return false };

@@ -1,9 +1,9 @@
-//! A text with placeholders in it, within which nothing is ever found.
+//! Text with placeholders, which never contain findings.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A text with the places of its placeholders, in order.
+/// Text with the ranges of its placeholders, in order.
 pub(super) struct MarkedText<'t> {
     text: Cow<'t, str>,
     placeholders: Vec<Range<usize>>,
@@ -15,7 +15,7 @@ impl<'t> MarkedText<'t> {
         Self { text: Cow::Borrowed(text), placeholders: Vec::new() }
     }
 
-    /// Takes a text in which values were replaced by placeholders of one word.
+    /// Takes a text with placeholders of one word.
     pub(super) fn with(text: String, word: &str) -> Self {
         let begin = format!("[{word}");
         let placeholders = memchr::memmem::find_iter(text.as_bytes(), begin.as_bytes());
@@ -33,12 +33,12 @@ impl<'t> MarkedText<'t> {
         &self.text
     }
 
-    /// Returns true if it is still the text that it was made of.
+    /// Returns true if it is still the original text.
     pub(super) fn is_unchanged(&self) -> bool {
         matches!(self.text, Cow::Borrowed(_))
     }
 
-    /// Returns the text, if it is no longer the one that it was made of.
+    /// Returns the text, if changed.
     pub(super) fn into_changed(self) -> Option<String> {
         match self.text {
             Cow::Borrowed(_) => None,
@@ -46,8 +46,8 @@ impl<'t> MarkedText<'t> {
         }
     }
 
-    /// Widens findings, in order, to the parts to be replaced: a placeholder goes as a whole with a
-    /// finding that reaches into it, and a finding within placeholders is dropped.
+    /// Widens findings, in order, to the ranges for replacement. A finding that reaches into a
+    /// placeholder includes all of it; a finding within placeholders is dropped.
     pub(super) fn widened<W>(&self, found: Vec<(Range<usize>, W)>) -> Vec<(Range<usize>, W)> {
         let mut widened: Vec<(Range<usize>, W)> = Vec::new();
         for (range, word) in found {
@@ -68,8 +68,8 @@ impl<'t> MarkedText<'t> {
         widened
     }
 
-    /// Returns the text with names in place of findings, which are in order; `None` if it would
-    /// become longer than so many bytes.
+    /// Returns the text with names in place of sorted findings; `None` if it would exceed the
+    /// length limit.
     pub(super) fn replaced<N: AsRef<str>>(
         &self,
         found: impl Iterator<Item = (Range<usize>, N)>,
@@ -92,7 +92,7 @@ impl<'t> MarkedText<'t> {
         (out.len() <= bytes_max).then_some(MarkedText { text: Cow::Owned(out), placeholders })
     }
 
-    /// Appends a part with the placeholders in it.
+    /// Appends a part with its placeholders.
     fn copy(&self, part: Range<usize>, out: &mut String, placeholders: &mut Vec<Range<usize>>) {
         let first = self.placeholders.partition_point(|it| it.start < part.start);
         let within = self.placeholders[first..].iter().take_while(|it| it.end <= part.end);

@@ -8,7 +8,7 @@ pub trait Placeholders {
     fn placeholder(&mut self, word: &str, value: &str) -> String;
 }
 
-/// Numbers for the values of each kind, in the order in which they are replaced.
+/// Numbers of the values of each kind, in the order of replacement.
 #[derive(Default)]
 pub struct PlaceholderNumbers(HashMap<String, HashMap<String, usize>>);
 
@@ -21,7 +21,7 @@ impl Placeholders for PlaceholderNumbers {
     }
 }
 
-/// Returns the kind of a finding as a word of placeholders.
+/// Returns the placeholder word for a kind of finding.
 pub(super) fn word(kind: &str) -> String {
     let upper =
         kind.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });

@@ -1,5 +1,5 @@
-//! Replacement by placeholders: values of keys in structures and texts first, then findings of
-//! detectors in what is left of a text.
+//! Replacement by placeholders: first values of keys in structures and texts, then findings of
+//! detectors in the rest of a text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,26 +20,26 @@ enum Unshown {
     Steps,
     Size,
     Unread,
-    /// It tries to sway a judge, which is reported elsewhere.
+    /// It tries to sway a judge, which is reported separately.
     Sways,
 }
 
-/// Treatment of texts under no key of a secret.
+/// Treatment of texts without a secret key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Plain {
-    /// All in them is replaced.
+    /// Everything in them is replaced.
     Whole,
-    /// Values of keys in JSON alone are: the text around is still to be read.
+    /// Only values of keys in JSON are replaced; the surrounding text is still to be read.
     Keyed,
 }
 
 impl<N: Placeholders> Redactor<N> {
-    /// Replaces in a value that stands under a key.
+    /// Replaces in a value under a key.
     pub fn replace(&mut self, value: &mut Value<'static>, key: UnderKey) {
         self.replace_value(value, key, (Plain::Whole, DEPTH_MAX));
     }
 
-    /// Replaces in a text that stands under a key.
+    /// Replaces in a text under a key.
     pub fn replace_entry(&mut self, key: UnderKey, text: &mut String) {
         if self.redact != Redact::None && key.holds(text) {
             *text = self.names.placeholder(SECRET, text);
@@ -48,12 +48,12 @@ impl<N: Placeholders> Redactor<N> {
         }
     }
 
-    /// Replaces in a text that stands under no key.
+    /// Replaces in a text without a key.
     pub fn replace_text(&mut self, text: &mut String) {
         self.replace_within(text, DEPTH_MAX);
     }
 
-    /// Replaces in a value; true if it is no longer the same.
+    /// Replaces in a value; returns true if it changed.
     fn replace_value(
         &mut self,
         value: &mut Value<'static>,
@@ -131,7 +131,7 @@ impl<N: Placeholders> Redactor<N> {
         true
     }
 
-    /// Returns the placeholder of a number: one under a key, or that of a card.
+    /// Returns the placeholder of a number that is a secret under its key, or a card.
     fn replaced_number(&mut self, number: &str, key: UnderKey, plain: Plain) -> Option<String> {
         if self.redact != Redact::None && key.holds_number(number) {
             return Some(self.names.placeholder(SECRET, number));
@@ -162,7 +162,7 @@ impl<N: Placeholders> Redactor<N> {
         WITHHELD.clone_into(text);
     }
 
-    /// Returns a text with placeholders; nothing if it stays as it is.
+    /// Returns a text with placeholders; `None` if unchanged.
     fn replaced_text(&mut self, text: &str, depth: usize) -> Result<Option<String>, Unshown> {
         let bytes_max = text.len().saturating_mul(GROWTH_MAX).max(GROWN_BYTES_MIN);
         let mut marked = MarkedText::of(text);
@@ -176,7 +176,7 @@ impl<N: Placeholders> Redactor<N> {
                 self.replace_assigned(&mut marked, bytes_max)?;
             }
         }
-        // Each round replaces something that was no placeholder, so there is an end.
+        // Each round replaces something other than a placeholder, so it terminates.
         loop {
             let bytes = marked.text().len().max(TEXT_BYTES_MIN);
             self.replace_bytes = self.replace_bytes.checked_sub(bytes).ok_or(Unshown::Steps)?;
@@ -212,8 +212,7 @@ impl<N: Placeholders> Redactor<N> {
         Ok(marked.into_changed())
     }
 
-    /// Returns a text with the values of keys replaced in the JSON that it is or holds; nothing if
-    /// there are none.
+    /// Returns a text with the values of keys replaced in its JSON; `None` if there are none.
     fn replaced_json(&mut self, text: &str, depth: usize) -> Option<String> {
         let mut replaced: Option<String> = None;
         let mut from = 0;
@@ -233,8 +232,7 @@ impl<N: Placeholders> Redactor<N> {
         replaced
     }
 
-    /// Replaces values that were learnt of keys, in one pass over the text: never within a
-    /// placeholder.
+    /// Replaces learnt values of keys, in one pass over the text, never within a placeholder.
     fn replace_keyed(
         &mut self,
         marked: &mut MarkedText<'_>,
@@ -249,7 +247,7 @@ impl<N: Placeholders> Redactor<N> {
         if found.is_empty() {
             return Ok(());
         }
-        // Numbered in the order in which they were learnt.
+        // Numbered in the order of learning.
         let mut is_there = vec![false; self.keyed.texts().len()];
         found.iter().for_each(|(_, secret)| is_there[*secret] = true);
         let name = |(is_there, secret): (bool, &String)| {
@@ -261,7 +259,7 @@ impl<N: Placeholders> Redactor<N> {
         Ok(())
     }
 
-    /// Replaces values behind their names in a flat text.
+    /// Replaces values after their names in a flat text.
     fn replace_assigned(
         &mut self,
         marked: &mut MarkedText<'_>,
@@ -283,8 +281,8 @@ impl<N: Placeholders> Redactor<N> {
         Ok(())
     }
 
-    /// Returns the findings that are to be replaced, in order and without overlaps, with the words
-    /// of their placeholders. One that has no place leaves the text unread.
+    /// Returns the findings to replace, sorted and without overlaps, with their placeholder words.
+    /// A finding without a place makes the text unreadable.
     fn found(&self, text: &str, scan: &pack::Scan) -> Result<Vec<(Range<usize>, String)>, Unshown> {
         let mut found: Vec<pack::Finding> = Vec::new();
         for hit in self.pack.hits(scan, names::PII) {
@@ -302,7 +300,7 @@ impl<N: Placeholders> Redactor<N> {
         let mut apart: Vec<(Range<usize>, String)> = Vec::new();
         for finding in found {
             match apart.last_mut() {
-                // It overlaps the one before, so they go together: no part of it stays.
+                // It overlaps the one before, so they are merged: no part of it stays.
                 Some((last, _)) if finding.range.start < last.end => {
                     last.end = last.end.max(finding.range.end);
                 }

@@ -1,17 +1,16 @@
-//! Classes of the entries of maps and lists: beside its own key, what stands around a value tells
-//! whether it is a secret.
+//! Classes of the entries of maps and lists: a value's class depends on its key and its context.
 //!
-//! - Below the key of a secret all texts are secrets, but for names beside them (`user`).
-//! - A JSON schema below such a key describes it; examples and defaults alone are secrets.
+//! - Below a secret key all texts are secrets, except names beside them (`user`).
+//! - A JSON schema below such a key describes it; only examples and defaults are secrets.
 //! - `{"name": "password", "value": ...}`, `["authorization", "Bearer ..."]` and
-//!   `["--password", ...]` name the key in a value.
+//!   `["--password", ...]` have the key in a value.
 
 use super::keys::{UnderKey, is_harmless, looks_secret};
 use spanscore_base::value::{Map, Value};
 
-/// Keys of the name in a map that is one entry.
+/// Keys of the name in a map for one entry.
 const NAMES: [&str; 6] = ["name", "key", "field", "header", "parameter", "variable"];
-/// Keys of a value below its name.
+/// Keys of the value that belongs to a name.
 const VALUES: [&str; 12] = [
     "value", "values", "val", "content", "data", "text", "plain", "raw", "actual", "expected",
     "default", "current",
@@ -22,14 +21,14 @@ const SCHEMA_VALUES: [&str; 5] = ["default", "const", "example", "examples", "en
 const SCHEMA_TYPES: [&str; 7] =
     ["string", "number", "integer", "boolean", "object", "array", "null"];
 
-/// Facts of a map that decide on its entries.
+/// Facts about a map that classify its entries.
 pub(super) struct MapFacts {
     above: UnderKey,
     /// Class that a name in the map gives to its value.
     named: UnderKey,
-    /// True for a JSON schema below the key of a secret.
+    /// True for a JSON schema below a secret key.
     is_schema: bool,
-    /// True for the token of a model's answer, with its probability.
+    /// True for a model's answer token with its probability.
     is_model_token: bool,
 }
 
@@ -68,7 +67,7 @@ impl MapFacts {
     }
 }
 
-/// Returns true if a map is a JSON schema: of a parameter, not of its value.
+/// Returns true if a map is a JSON schema of a parameter.
 fn is_schema(map: &Map<'_>) -> bool {
     let is_type = |value: &Value<'_>| value.as_str().is_some_and(|it| SCHEMA_TYPES.contains(&it));
     map.get("type")
@@ -78,7 +77,7 @@ fn is_schema(map: &Map<'_>) -> bool {
             .any(|key| map.get(key).is_some())
 }
 
-/// Class that an item of a list gives to the next one.
+/// Returns the class that an item of a list gives to the next one.
 pub(super) fn class_of_next(items: usize, item: &Value<'_>, next: &Value<'_>) -> UnderKey {
     let (Some(item), Some(next)) = (item.as_str(), next.as_str()) else { return UnderKey::Plain };
     let is_option = item.starts_with('-') && !next.starts_with('-');

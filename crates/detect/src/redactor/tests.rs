@@ -1,12 +1,12 @@
 use super::*;
 use spanscore_base::value::{Value, json};
 
-/// Texts that must go, and texts that must stay, for each value.
+/// Texts that must be hidden, and texts that must stay, for each value.
 const HIDDEN: &str = include_str!("../../../../tests/fixtures/redaction/hidden.jsonl");
-/// Values that stay as they are.
+/// Values that stay unchanged.
 const READABLE: &str = include_str!("../../../../tests/fixtures/redaction/readable.jsonl");
 
-/// Shows a value as one for an assistant, and as one for a judge.
+/// Shows a value as for an assistant, and as for a judge.
 fn shown(value: &Value<'_>) -> [String; 2] {
     let mut display = Redactor::for_display(PlaceholderNumbers::default(), usize::MAX).unwrap();
     let displayed = display.redacted(&[value]).and_then(|mut shown| shown.pop());
@@ -58,7 +58,7 @@ fn values_that_are_shown_together_share_their_secrets() {
         [r#"["it sent hunter2-x", 7]"#, r#"{"password":"hunter2-x","to":"joe@acme-post.net"}"#],
         Some([r#"["it sent [SECRET_1]",7]"#, r#"{"password":"[SECRET_1]","to":"[EMAIL_1]"}"#]),
     );
-    // A value behind one that is replaced as a whole has findings of its own alone.
+    // A value after one that is replaced as a whole has only its own findings.
     check(
         [r#"{"token":"joe@acme-post.net","note":"joe@acme-post.net was here, too"}"#, "null"],
         Some([r#"{"token":"[SECRET_1]","note":"[SECRET_1] was here, too"}"#, "null"]),
@@ -81,7 +81,7 @@ fn replaced(redactor: &mut Redactor, text: &str) -> String {
 
 #[test]
 fn secrets_that_are_parts_of_placeholders_are_not_found_in_those() {
-    // Each stands in the placeholder of the one before.
+    // Each is in the placeholder of the one before.
     let parts: Vec<String> =
         (1..64).map(|n| format!("[SECRET_{n}]")).map(|it| it[3..].to_owned()).collect();
     let keyed: Vec<&str> = ["SECRET"].into_iter().chain(parts.iter().map(|it| &**it)).collect();
@@ -106,7 +106,7 @@ fn all_texts_share_the_steps() {
     let shown = replaced(&mut first, text);
     let looked = STEPS_MAX - first.look_steps;
     let took = STEPS_MAX - first.replace_steps;
-    // A scan that finds, and one that finds no more.
+    // A scan with a finding, and one that finds no more.
     assert!(looked < took && shown.contains("[EMAIL_1]"), "{shown}");
     let mut second = redactor(&[]);
     second.replace_steps = 2 * took;
@@ -115,7 +115,7 @@ fn all_texts_share_the_steps() {
     }
     let withheld = WithheldTexts { steps: 1, ..WithheldTexts::default() };
     assert_eq!(second.gaps().withheld, withheld);
-    // What nobody has looked at is to be replaced.
+    // Values without a first walk are to be replaced.
     let mut third = redactor(&[]);
     third.look_steps = 10;
     third.look_at_text("nothing to see in here");

@@ -1,4 +1,4 @@
-//! Words of keys: those that name secrets, and those that take a name back.
+//! Words of keys: those that name secrets, and those that cancel a name.
 
 /// Words that name a secret by themselves, in the singular.
 pub(super) const SECRET_WORDS: [&str; 29] = [
@@ -8,11 +8,11 @@ pub(super) const SECRET_WORDS: [&str; 29] = [
     "密码", "パスワード",
 ];
 
-/// Words that make a key one of a secret by their place or by the words beside them.
+/// Words that make a key a secret one by position or neighbours.
 pub(super) const DOUBTFUL_WORDS: [&str; 10] =
     ["key", "token", "pass", "auth", "sid", "session", "signature", "sig", "conn", "connection"];
 
-/// Ends of words that name a secret: `dbpassword`, `clientsecret`.
+/// Suffixes of words that name a secret: `dbpassword`, `clientsecret`.
 pub(super) const ENDINGS: [&str; 16] = [
     "password", "passwd", "passphrase", "secret", "credential", "apikey", "secretkey",
     "privatekey", "accesskey", "accesstoken", "refreshtoken", "authtoken", "sessiontoken",
@@ -27,14 +27,14 @@ pub(super) const COMPOUND_KEYS: [&str; 29] = [
     "storage", "deploy", "recovery", "unseal",
 ];
 
-/// Words before `key` that make it none, however drawn its values look.
+/// Words before `key` that make it harmless, however random its values look.
 pub(super) const HARMLESS_KEYS: [&str; 27] = [
     "cache", "public", "primary", "foreign", "sort", "partition", "object", "event", "row",
     "index", "hash", "idempotency", "translation", "group", "store", "unique", "page", "host",
     "dedup", "lock", "publishable", "lookup", "routing", "message", "issue", "record", "parent",
 ];
 
-/// Words before `token` that make it none.
+/// Words before `token` that make it harmless.
 pub(super) const HARMLESS_TOKENS: [&str; 40] = [
     "page", "next", "previous", "prev", "sync", "continuation", "cursor", "eos", "bos", "pad",
     "unk", "mask", "sep", "cls", "stop", "special", "first", "last", "output", "input", "prompt",
@@ -42,7 +42,7 @@ pub(super) const HARMLESS_TOKENS: [&str; 40] = [
     "predicted", "cancellation", "progress", "idempotency", "top", "reasoning", "cached", "audio",
 ];
 
-/// Words before `tokens` that make them secrets: others are counts.
+/// Words before `tokens` that make them secrets; others are counts.
 pub(super) const PLURAL_TOKENS: [&str; 11] = [
     "access", "refresh", "auth", "api", "bearer", "bot", "security", "secret", "device",
     "personal", "oauth",
@@ -54,7 +54,7 @@ pub(super) const PASSES: [&str; 16] = [
     "admin", "root", "login", "proxy", "auth",
 ];
 
-/// First words of keys that ask or do: `has_password`, `resetPassword`, `max_secret`.
+/// First words of keys for predicates or actions: `has_password`, `resetPassword`, `max_secret`.
 pub(super) const PREDICATES: [&str; 43] = [
     "is", "has", "requires", "require", "needs", "show", "use", "uses", "with", "no", "forgot",
     "reset", "change", "should", "can", "must", "allow", "max", "min", "num", "total", "count",
@@ -63,7 +63,7 @@ pub(super) const PREDICATES: [&str; 43] = [
     "invalid", "revoke", "expired",
 ];
 
-/// Last words of keys that only say which, or in which form.
+/// Last words of keys that only qualify, or name a form.
 pub(super) const TAILS: [&str; 32] = [
     "value", "values", "text", "plain", "plaintext", "raw", "encoded", "base", "hash", "hashed",
     "hex", "new", "old", "current", "previous", "confirm", "confirmation", "repeat", "again",
@@ -71,7 +71,7 @@ pub(super) const TAILS: [&str; 32] = [
     "encrypted", "env", "b",
 ];
 
-/// Last words of keys that are no secrets whatever stands before them.
+/// Last words of keys that are harmless whatever their other words.
 pub(super) const HARMLESS_HEADS: [&str; 96] = [
     "policy", "policies", "length", "len", "count", "counts", "limit", "limits", "id", "ids",
     "name", "names", "type", "types", "ttl", "expiry", "expires", "expiration", "at", "in", "on",

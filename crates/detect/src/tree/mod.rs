@@ -1,9 +1,9 @@
-//! Expression trees: expressions that run on a few bytes of a text by backtracking.
+//! Expression trees: backtracking matchers for a few bytes of a text.
 //!
-//! An automaton of a long expression takes longer to make than it saves on texts that are read
-//! once, and a lazy one is made anew for each of them. A tree is made in microseconds and runs
-//! where a literal of it stands. The bytes that each of its parts may begin with spare most steps.
-//! A search says when its steps ran out, so that a hostile text costs no more than that.
+//! Building an automaton for a long expression takes longer than it saves on a text that is read
+//! once, and a lazy one starts anew for each text. A tree is built in microseconds and runs at
+//! occurrences of its literals. The possible first bytes of each part avoid most steps. A search
+//! reports when its steps are used up, which bounds the cost of a hostile text.
 
 mod run;
 mod search;
@@ -17,53 +17,52 @@ use self::run::TreeRun;
 pub(crate) use self::search::SearchTree;
 use crate::pack::opening::ahead::{AHEAD, Ahead};
 
-/// Steps that a search may take, and more of them for each byte of its text.
+/// Base steps of a search; further steps are added per byte of its text.
 const STEPS_MIN: usize = 1 << 14;
 const STEPS_PER_BYTE: usize = 64;
-/// Alternatives from which on they are looked up by the byte that they begin with.
+/// Number of alternatives from which they are looked up by first byte.
 const FEW_ALTERNATIVES: usize = 6;
-/// Capital letters of ASCII, a bit each.
+/// Set of ASCII capital letters.
 pub(crate) const CAPITALS: u128 = ((1 << 26) - 1) << b'A';
-/// From a capital letter to its small one.
+/// Distance from a capital letter to its lower case.
 pub(crate) const TO_SMALL: u32 = 32;
 
-/// Bytes of ASCII, a bit each.
+/// Set of ASCII bytes, one bit each.
 pub(crate) type AsciiSet = u128;
 
-/// A part of an expression.
+/// Part of an expression.
 pub(crate) enum ExpressionTree {
     Literal(Vec<u8>),
     Class(CharClass),
     Look(Look),
     Repeat(Box<Repeat>),
-    /// A group with its number.
+    /// Group with its number.
     Group(u32, Box<ExpressionTree>),
-    /// The first that leads to a match counts.
+    /// Alternatives; the first that leads to a match counts.
     Either(Vec<TreeStep>, Option<Box<ByFirst>>),
-    /// Parts in a row; none for the empty expression.
+    /// Consecutive parts; none for the empty expression.
     Row(Vec<TreeStep>),
 }
 
-/// A part of others, and what a match from it on begins with.
+/// Part of a sequence, with the possible starts of the rest.
 pub(crate) struct TreeStep {
     pub(crate) part: ExpressionTree,
     start: MatchStart,
 }
 
-/// Place where a match may begin.
+/// Conditions on the place where a match begins.
 #[derive(Clone, Copy)]
 pub(crate) struct MatchStart {
-    /// Bytes of ASCII behind it; all where the match may be empty. Those beyond ASCII always may
-    /// stand there.
+    /// Possible first ASCII bytes; all if the match may be empty. Other bytes are always possible.
     first: AsciiSet,
-    /// True for the beginning or the end of a word.
+    /// True at the beginning or the end of a word.
     at_edge: bool,
-    /// Most bytes from there to the end of the text; of a match that may end before it, all.
+    /// Greatest distance to the end of the text; unbounded for a match that may end before it.
     to_end: u32,
 }
 
 impl MatchStart {
-    /// Returns true if a match may begin at a place of a text.
+    /// Returns true if a match may begin at an offset of a text.
     #[inline]
     pub(crate) fn fits(self, text: &[u8], at: usize) -> bool {
         if text.len().saturating_sub(at) > self.to_end as usize {
@@ -75,7 +74,7 @@ impl MatchStart {
     }
 }
 
-/// Alternatives by the byte of ASCII that they may begin with, in order.
+/// Alternatives by their possible first ASCII byte, in order.
 pub(crate) struct ByFirst {
     ends: [u16; 0x81],
     alternatives: Vec<u16>,
@@ -97,7 +96,7 @@ impl ByFirst {
         Some(Box::new(by_first))
     }
 
-    /// Returns those that may begin at a place of a text; `None` for all.
+    /// Returns those that may begin at an offset of a text; `None` for all.
     fn at(&self, text: &[u8], at: usize) -> Option<&[u16]> {
         let byte = usize::from(*text.get(at)?);
         let end = *self.ends.get(byte + 1)?;
@@ -113,7 +112,7 @@ pub(crate) struct Repeat {
 }
 
 impl Repeat {
-    /// Returns the class of which it takes as many characters as there are.
+    /// Returns the class of a greedy unbounded repetition.
     fn class(&self) -> Option<&CharClass> {
         match &self.part {
             ExpressionTree::Class(class) if self.greedy => Some(class),
@@ -122,7 +121,7 @@ impl Repeat {
     }
 }
 
-/// A class of characters, or of bytes.
+/// Class of characters, or of bytes.
 pub(crate) struct CharClass {
     pub(crate) ascii: AsciiSet,
     /// Ranges beyond ASCII.
@@ -157,7 +156,7 @@ impl CharClass {
         Self { ascii, beyond, is_of_bytes }
     }
 
-    /// Returns the bytes of the character at a place of a text, if it is one of these.
+    /// Returns the length of the character at an offset, if it is in the class.
     #[inline]
     fn bytes_at(&self, text: &[u8], at: usize) -> Option<usize> {
         let byte = *text.get(at)?;
@@ -173,7 +172,7 @@ impl CharClass {
 }
 
 impl ExpressionTree {
-    /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
+    /// Builds a tree; `in_small` for matching lower-case texts case-insensitively.
     pub(crate) fn of(hir: &Hir, in_small: bool) -> Self {
         let of_all = |parts: &[Hir]| -> Vec<Self> {
             parts.iter().map(|part| Self::of(part, in_small)).collect()
@@ -224,10 +223,10 @@ impl ExpressionTree {
         Self::Row(steps)
     }
 
-    /// Returns the bytes that it begins with, and true if it may be empty.
+    /// Returns its possible first bytes, and true if it may be empty.
     fn first(&self) -> (AsciiSet, bool) {
         match self {
-            // Those beyond ASCII may always stand there.
+            // Other bytes are always possible.
             Self::Literal(bytes) => (bytes.first().map_or(0, |&byte| bit(byte)), bytes.is_empty()),
             Self::Class(class) => (class.ascii, false),
             Self::Look(_) => (0, true),
@@ -261,12 +260,12 @@ impl ExpressionTree {
         MatchStart { first, at_edge: self.is_at(Look::WordAscii), to_end }
     }
 
-    /// Returns the most bytes of a match.
+    /// Returns the greatest length of a match, bytes.
     fn bytes_max(&self) -> u32 {
         u32::try_from(self.most(&Self::leaf_bytes)).unwrap_or(u32::MAX)
     }
 
-    /// Returns the most bytes of a literal, a class or a look.
+    /// Returns the greatest length of a literal, a class or an assertion, bytes.
     pub(crate) fn leaf_bytes(&self) -> usize {
         match self {
             Self::Literal(bytes) => bytes.len(),
@@ -276,8 +275,8 @@ impl ExpressionTree {
         }
     }
 
-    /// Returns the most that a match has of something, of which literals, classes and looks have as
-    /// much as `leaf` says.
+    /// Returns the greatest amount of something in a match; `leaf` gives it for literals, classes
+    /// and assertions.
     pub(crate) fn most(&self, leaf: &impl Fn(&Self) -> usize) -> usize {
         match self {
             Self::Literal(_) | Self::Class(_) | Self::Look(_) => leaf(self),
@@ -292,7 +291,7 @@ impl ExpressionTree {
         }
     }
 
-    /// Returns the end of the match that begins at a place of a text.
+    /// Returns the end of the match that begins at an offset of a text.
     pub(crate) fn match_at(&self, text: &[u8], at: usize, steps_left: &mut usize) -> Option<usize> {
         let mut run = TreeRun::of(text, text.len(), *steps_left);
         let found = run.match_at(self, at);
@@ -300,7 +299,7 @@ impl ExpressionTree {
         found.map(|found| found.whole.end)
     }
 
-    /// Returns the literal that matches begin with.
+    /// Returns the literal prefix of matches.
     fn lead(&self) -> Option<&[u8]> {
         match self {
             Self::Literal(bytes) => Some(bytes),
@@ -313,7 +312,7 @@ impl ExpressionTree {
         }
     }
 
-    /// Returns true if all matches end where the text does.
+    /// Returns true if all matches end with the text.
     pub(crate) fn is_to_end(&self) -> bool {
         match self {
             Self::Look(look) => *look == Look::End,
@@ -324,7 +323,7 @@ impl ExpressionTree {
         }
     }
 
-    /// Returns true if all matches begin with this.
+    /// Returns true if all matches begin with this assertion.
     pub(crate) fn is_at(&self, look: Look) -> bool {
         match self {
             Self::Look(own) => *own == look,
@@ -336,8 +335,8 @@ impl ExpressionTree {
     }
 }
 
-/// Splits an expression at its alternatives, between runs of a class too: of what one of them has,
-/// more may be told than of all.
+/// Splits an expression at its alternatives, also between class repetitions: more is known of each
+/// one than of all together.
 pub(crate) fn alternatives(hir: &Hir) -> Vec<Hir> {
     match hir.kind() {
         HirKind::Alternation(parts) => parts.iter().flat_map(alternatives).collect(),
@@ -356,7 +355,7 @@ pub(crate) fn alternatives(hir: &Hir) -> Vec<Hir> {
     }
 }
 
-/// Returns true for a repeated class, or a look.
+/// Returns true for a repeated class, or an assertion.
 fn is_run(part: &Hir) -> bool {
     match part.kind() {
         HirKind::Repetition(repetition) => matches!(repetition.sub.kind(), HirKind::Class(_)),
@@ -365,12 +364,12 @@ fn is_run(part: &Hir) -> bool {
     }
 }
 
-/// Returns the steps that a search in a text may take.
+/// Returns the step limit of a search in a text.
 pub(crate) fn steps_for(text: &[u8]) -> usize {
     STEPS_MIN + text.len() * STEPS_PER_BYTE
 }
 
-/// Returns true if a set has a byte of ASCII: by its half, as shifts of 128 bits are slow.
+/// Returns true if a set has an ASCII byte: by halves, since shifts of 128 bits are slow.
 #[inline]
 pub(crate) fn has(set: AsciiSet, byte: u8) -> bool {
     let half = if byte < 64 { set as u64 } else { (set >> 64) as u64 };
@@ -385,28 +384,28 @@ pub(crate) fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Returns the character at a place of a text.
+/// Returns the character at an offset of a text.
 fn char_at(text: &[u8], at: usize) -> Option<char> {
     let rest = text.get(at..)?;
     let bytes = rest.first()?.leading_ones().max(1) as usize;
     std::str::from_utf8(rest.get(..bytes)?).ok()?.chars().next()
 }
 
-/// A tree with what its matches begin with.
+/// Tree with the possible first bytes of its matches.
 pub(crate) struct PlacedTree {
     tree: ExpressionTree,
-    /// By byte, a bit for each of the first places of a match at which it may stand.
+    /// For each byte, a bit per initial offset of a match where it is possible.
     stands: Box<[u8; 0x100]>,
     /// True if a match may be empty at the end of a text.
     may_be_empty: bool,
     at_edge: bool,
-    /// Bytes that each match has at least.
+    /// Least length of a match, bytes.
     least: usize,
 }
 
 impl PlacedTree {
-    /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
-    /// Matches begin with `ahead`, but at the beginning of the text.
+    /// Builds a tree; `in_small` for matching lower-case texts case-insensitively. Matches begin
+    /// with `ahead`, except at the beginning of the text.
     pub(crate) fn of(hir: &Hir, in_small: bool, ahead: &Ahead) -> Self {
         let tree = ExpressionTree::of(hir, in_small);
         let MatchStart { first, at_edge, .. } = tree.start();
@@ -431,7 +430,7 @@ impl PlacedTree {
         at == 0 || self.stands[usize::from(byte)] & 1 == 1 && self.may_go_on(text, at)
     }
 
-    /// Returns true if a match that may begin with the byte at a place may begin there.
+    /// Returns true if a match may begin at this offset by its first bytes.
     fn may_go_on(&self, text: &[u8], at: usize) -> bool {
         if self.at_edge && is_of_word(text[at]) == is_of_word(text[at - 1]) {
             return false;
@@ -440,8 +439,8 @@ impl PlacedTree {
         bytes.zip(0..).all(|(byte, place)| self.stands[usize::from(*byte)] >> place & 1 == 1)
     }
 
-    /// Returns the first match that begins at one of these places, and ends up to `end`; an error
-    /// where that takes more steps.
+    /// Returns the first match that begins at one of these offsets and ends by `end`; an error if
+    /// out of steps.
     pub(crate) fn find(
         &self,
         text: &[u8],
@@ -466,6 +465,6 @@ impl PlacedTree {
     }
 }
 
-/// Error of a search whose steps did not suffice.
+/// Error of a search that ran out of steps.
 #[derive(Debug)]
 pub(crate) struct OutOfSteps;

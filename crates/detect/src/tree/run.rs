@@ -1,4 +1,4 @@
-//! One search by a tree: backtracking from a place of a text.
+//! One search with a tree: backtracking from an offset of a text.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use regex_syntax::hir::Look;
 
 use super::{CharClass, ExpressionTree, MatchStart, Repeat, TreeStep, has, is_of_word};
 
-/// Characters of a class that are read in one step.
+/// Bytes of a class repetition per step.
 const BYTES_PER_STEP: usize = 8;
-/// Most parts of an expression within each other, repetitions counted.
+/// Limit on nested parts of an expression, including repetitions.
 const DEPTH_MAX: usize = 400;
 
-/// A match, with the first of its groups that took part.
+/// Match, with the first group that took part.
 #[derive(Debug)]
 pub(crate) struct TreeMatch {
     pub(crate) whole: Range<usize>,
@@ -22,17 +22,17 @@ pub(crate) struct TreeMatch {
 /// One search.
 pub(super) struct TreeRun<'t> {
     text: &'t [u8],
-    /// End of what a match may have.
+    /// End of the range allowed for a match.
     end: usize,
     pub(super) steps_left: usize,
     depth: usize,
-    /// True once steps or depth ran out.
+    /// True once steps or depth were used up.
     pub(super) gave_up: bool,
     /// First group that took part, with its number.
     group: Option<(u32, Range<usize>)>,
 }
 
-/// Continuation behind a part: true if the rest matches too.
+/// Continuation after a part: returns true if the rest matches too.
 type Then<'f, 't> = &'f mut dyn FnMut(&mut TreeRun<'t>, usize) -> bool;
 
 impl<'t> TreeRun<'t> {
@@ -89,7 +89,7 @@ impl<'t> TreeRun<'t> {
         })
     }
 
-    /// Goes a step on in a part within others.
+    /// Runs a nested part one level deeper.
     fn deeper(&mut self, go: impl FnOnce(&mut Self) -> bool) -> bool {
         if !self.spend() || self.depth > DEPTH_MAX {
             self.gave_up = true;
@@ -130,7 +130,7 @@ impl<'t> TreeRun<'t> {
         then(self, at)
     }
 
-    /// Returns the end of a part that can match in one way only.
+    /// Returns the end of a part with only one possible match.
     fn simple(&self, part: &ExpressionTree, at: usize) -> Option<usize> {
         match part {
             ExpressionTree::Literal(bytes) => {
@@ -160,8 +160,8 @@ impl<'t> TreeRun<'t> {
         is_of(at) != is_of(at.wrapping_sub(1))
     }
 
-    /// Matches as many characters of a class as there are, and fewer where the rest asks for them,
-    /// which is known to begin with `next`.
+    /// Matches a class repetition greedily, with backtracking if the rest requires; the rest begins
+    /// with `next`.
     fn run_of(
         &mut self,
         (class, next): (&CharClass, Option<MatchStart>),
@@ -169,7 +169,7 @@ impl<'t> TreeRun<'t> {
         at: usize,
         then: Then<'_, 't>,
     ) -> bool {
-        // Most are of ASCII, which takes no decoding.
+        // Most are ASCII, which needs no decoding.
         let most = self.end.min(at.saturating_add(repeat.max as usize));
         let bytes = self.text.get(at..most).unwrap_or_default().iter();
         let of_ascii = bytes.take_while(|byte| byte.is_ascii() && has(class.ascii, **byte)).count();

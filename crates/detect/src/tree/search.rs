@@ -1,20 +1,19 @@
 //! Search of a text for a match of an expression.
 //!
-//! Alternatives that begin with a literal, or where the text does, are looked for by that, which
-//! takes a fraction of what it takes to try each place.
+//! Alternatives with a literal prefix, or anchored at the start, are found by that, in a fraction
+//! of the time of trying each offset.
 
 use memchr::memmem::Finder;
 use regex_syntax::hir::{Hir, Look};
 
 use super::{ExpressionTree, MatchStart, alternatives, steps_for};
 
-/// Most literals that are looked for one by one.
+/// Limit on prefixes that are searched one by one.
 const LEADS_MAX: usize = 32;
 
 /// Trees of an expression.
 pub(crate) struct SearchTree {
-    /// Alternatives with a literal to begin with, all that begin where the text does as one, and
-    /// all others as one.
+    /// Alternatives with a literal prefix, all anchored ones as one, and all others as one.
     parts: Vec<SearchPart>,
 }
 
@@ -22,12 +21,12 @@ struct SearchPart {
     tree: ExpressionTree,
     start: MatchStart,
     is_at_start: bool,
-    /// Literal that matches begin with.
+    /// Literal prefix of matches.
     lead: Option<Finder<'static>>,
 }
 
 impl SearchTree {
-    /// Makes trees; `in_small` for those that match texts in small letters, whatever their case.
+    /// Builds trees; `in_small` for matching lower-case texts case-insensitively.
     pub(crate) fn of(hir: &Hir, in_small: bool) -> Self {
         let part = |hir: &Hir| SearchPart::of(ExpressionTree::of(hir, in_small));
         let (at_start, others): (Vec<Hir>, Vec<Hir>) =
@@ -45,21 +44,21 @@ impl SearchTree {
         Self { parts }
     }
 
-    /// Returns true if a match stands somewhere in a text.
+    /// Returns true if a text contains a match.
     pub(crate) fn is_match(&self, text: &str) -> bool {
         let mut steps_left = steps_for(text.as_bytes());
         self.parts.iter().any(|part| part.is_in(text.as_bytes(), &mut steps_left))
     }
 
-    /// Returns the end of a match that begins where a text does, of the first alternative of
-    /// [`Self::parts`] that has one, which are not in the order of the expression.
+    /// Returns the end of a match at the start of a text, of the first of [`Self::parts`] that has
+    /// one; their order is not the expression's.
     pub(crate) fn end_of_first(&self, text: &str) -> Option<usize> {
         let text = text.as_bytes();
         let mut steps_left = steps_for(text);
         self.parts.iter().find_map(|part| part.tree.match_at(text, 0, &mut steps_left))
     }
 
-    /// Returns true if a match begins where a text does.
+    /// Returns true if a match begins at the start of a text.
     pub(crate) fn begins(&self, text: &str) -> bool {
         self.end_of_first(text).is_some()
     }
@@ -83,7 +82,7 @@ impl SearchPart {
     }
 }
 
-/// Returns the places of a literal in a text, those that overlap too.
+/// Returns the offsets of a literal in a text, including overlapping ones.
 fn places_of(literal: &Finder<'_>, text: &[u8]) -> impl Iterator<Item = usize> {
     let next = |from: usize| Some(from + literal.find(text.get(from..)?)?);
     std::iter::successors(next(0), move |at| next(at + 1))

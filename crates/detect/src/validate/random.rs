@@ -1,8 +1,8 @@
-//! Randomness test: tells drawn letters and digits from names.
+//! Randomness test, which distinguishes random letters and digits from names.
 
-/// Letters and digits that a key has at least.
+/// Least number of letters and digits in a key.
 const LENGTH_MIN: usize = 16;
-/// Length of a row such as `1234567` or `abcdefg` that nobody draws.
+/// Length of a sequence such as `1234567` or `abcdefg` that is never random.
 const ROW_LENGTH: usize = 6;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -23,8 +23,8 @@ impl Letter {
     }
 }
 
-/// Returns true if letters look drawn: in those one kind follows the other as often as chance has
-/// it; names have words of one kind, and numbers behind them.
+/// Returns true if letters look random: their kinds alternate as often as by chance, while names
+/// have words of one kind, followed by numbers.
 pub(super) fn is_drawn(text: &str) -> bool {
     let drawn: Vec<(u8, Letter)> =
         text.bytes().filter_map(|byte| Letter::of(byte).map(|letter| (byte, letter))).collect();
@@ -41,7 +41,7 @@ pub(super) fn is_drawn(text: &str) -> bool {
     });
     let changes = drawn.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
     let is_mixed = upper > 2 && lower > 2;
-    // Least share of neighbours that are of two kinds, in percent.
+    // Least share of adjacent pairs of two kinds, percent.
     let share_min = if is_mixed { 42 } else { 20 };
     !has_row && changes * 100 >= share_min * (drawn.len() - 1)
 }

@@ -31,7 +31,7 @@ use pieces::TracePieces;
 pub struct BatchPlan<'a> {
     /// Resolver, compiled from the dialects.
     pub resolver: &'a Resolver,
-    /// Limits; larger traces than those of one trace are judged with their retained part.
+    /// Limits; a trace beyond those of one trace is judged on its retained part.
     pub limits: LimitsSettings,
     /// Fields that make up the key of a session.
     pub session_key: SessionKeyFields,

@@ -47,8 +47,6 @@ pub(super) struct Signature<'a> {
 pub(super) struct RecordForm {
     /// Dialects that read such a record as a tool call, by priority.
     pub(super) dialects: Vec<u16>,
-    /// The first of them knows the record only by the names of its keys.
-    pub(super) doubtful: bool,
     /// The record hands over to another agent.
     pub(super) handoff: bool,
     /// The record is a model call.
@@ -85,8 +83,6 @@ impl RecordForm {
         let conditions = layout::condition_set(signature.conditions);
         let has = |mark| plan.dialects_of(mark, &conditions).next().is_some();
         let dialects = plan.tool_dialects(&conditions);
-        let mut doubting = plan.dialects_of(Mark::Doubtful, &conditions);
-        let doubtful = doubting.any(|dialect| dialects.first() == Some(&dialect));
         // The built-in dialects have hundreds of sources, of which a span needs a few. The relevant
         // ones depend on the slots only, not on values, so they are computed once per signature,
         // and a record is read by walking its own attributes.
@@ -120,7 +116,6 @@ impl RecordForm {
             evaluator: has(Mark::Evaluator),
             word_count: by_other.iter().copied().chain(of_calls).map(word_count).sum(),
             dialects,
-            doubtful,
             by_attribute,
             by_other,
             call,

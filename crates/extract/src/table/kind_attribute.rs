@@ -36,14 +36,10 @@ const TOOL_CONTENT: [&str; 13] = [
 const CONVENTIONS: [&[u8]; 3] = [b"gen_ai.", b"tool.", b"mcp."];
 
 /// Unambiguous values for a tool call.
-const TOOL_CALLS: [&str; 12] = [
+const TOOL_CALLS: [&str; 13] = [
     "toolcall", "callingtool", "calltool", "tooluse", "toolrun", "runtool", "executetool",
-    "toolexecution", "toolinvocation", "invoketool", "mcptoolcall", "toolspan",
+    "toolexecution", "toolinvocation", "invoketool", "mcptoolcall", "functioncall", "toolspan",
 ];
-/// Value for a tool call that compilers and ledgers also use: ambiguous as the kind of a tree's
-/// node, and under vague keys.
-const FUNCTION_CALL: &[u8] = b"functioncall";
-const NODE_KINDS: [&str; 2] = ["nodetype", "typenode"];
 const TOOLS: [&str; 3] = ["tool", "mcptool", "functiontool"];
 const AGENTS: [&str; 8] = [
     "agent", "agentrun", "runagent", "invokeagent", "agentinvocation", "agentexecution",
@@ -98,8 +94,7 @@ fn has_number(key: &[u8]) -> bool {
 pub(in super::super) fn names_kind(name: &str) -> bool {
     let mut buffer = [0; LETTERS_MAX];
     let letters = letters(name.as_bytes(), &mut buffer);
-    letters.ends_with(FUNCTION_CALL)
-        || TOOL_CALLS.iter().any(|word| letters.ends_with(word.as_bytes()))
+    TOOL_CALLS.iter().any(|word| letters.ends_with(word.as_bytes()))
 }
 
 /// Returns the kind of span stated by a key and value.
@@ -123,9 +118,7 @@ pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     // Some languages print the word as `SpanType.TOOL`.
     let last = value.rsplit(|byte| *byte == b'.').next().filter(|last| last.len() < value.len());
     let is_last = |words: &[&str]| last.is_some_and(|last| is_word(last, words));
-    let is_node = || NODE_KINDS.iter().any(|word| key.ends_with(word.as_bytes()));
-    let is_tool = || is_in(&TOOLS) || is_last(&TOOLS) || whole == FUNCTION_CALL && !is_node();
-    if is_in(&TOOL_CALLS) || is_clear && is_tool() {
+    if is_in(&TOOL_CALLS) || is_clear && (is_in(&TOOLS) || is_last(&TOOLS)) {
         return Some(SpanKindSaid::Tool);
     }
     if !is_clear {
@@ -140,7 +133,7 @@ pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     .find_map(|(words, kind)| (is_in(words) || is_last(words)).then_some(kind));
     let is_other = || {
         let speaks_of = |word: &str| memmem::find(whole, word.as_bytes()).is_some();
-        whole.iter().any(u8::is_ascii_alphabetic) && !speaks_of("tool") && !speaks_of("function")
+        !whole.is_empty() && !speaks_of("tool") && !speaks_of("function")
     };
     said.or_else(|| is_other().then_some(SpanKindSaid::Other))
 }
@@ -180,9 +173,6 @@ mod tests {
             ("acme.observation.type", "generation", Some(Model)),
             ("acme.run_type", "chain", Some(Run)),
             ("acme.kind", "execute_tool", Some(Tool)),
-            ("acme.event_type", "function_call", Some(Tool)),
-            ("ledger.kind", "FunctionCall", None),
-            ("ast.node_type", "FunctionCall", None),
             ("acme.tool.call_id", "call_1", Some(ToolCallId)),
             ("acme.toolCallId", "call_1", Some(ToolCallId)),
             ("acme.tool.call_id", "", None),
@@ -201,8 +191,6 @@ mod tests {
             ("acme.span.kind", "toolbox", None),
             ("acme.span.kind", "GUARDRAIL", Some(Other)),
             ("acme.kind", "guardrail", None),
-            // The number of a kind says nothing to others.
-            ("acme.event.type", "7", None),
             ("acme.span.kind", "", None),
             ("acme.span.color", "tool", None),
             ("acme.span.subtype", "tool_call", None),

@@ -39,7 +39,7 @@ fn naive(condition: &Condition, span: &Given) -> bool {
         && condition.root.is_none_or(|root| root == span.root)
         && condition.says.is_none_or(|kind| match told(kind) {
             ("acme.span.kind", word) => value("acme.span.kind") == Some(word),
-            (NAME, _) => span.attributes.iter().any(|(key, name)| is_name(key) && name != STATED),
+            (NAME, _) => span.attributes.iter().any(|(key, _)| is_name(key)),
             (CONTENT, _) => span.attributes.iter().any(|(key, _)| is_content(key)),
             (OTHER, _) => says_other(span),
             _ => CALL_IDS.iter().any(|key| value(key).is_some()),
@@ -52,9 +52,6 @@ fn naive(condition: &Condition, span: &Given) -> bool {
 
 /// Keys of call ids: an unknown one, and those in conditions of built-in dialects.
 const CALL_IDS: [&str; 3] = ["acme.tool.call_id", "gen_ai.tool.call_id", "upsonic.tool.call_id"];
-
-/// Name of a tool in a dialect's condition, which states no kind of span.
-const STATED: &str = "(merged tools)";
 
 /// Unknown keys of a tool's name, and of its arguments.
 const NAME: &str = "acme.tool.name";

@@ -34,7 +34,7 @@ pub struct DatasetItem {
     pub key: String,
     /// Run that it was derived from.
     pub trace_id: String,
-    /// User's input, if stored completely.
+    /// User's input, if stored unchanged.
     pub user_input: Option<String>,
     /// Expectations, as in the config.
     pub criteria: Value,

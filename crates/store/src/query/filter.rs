@@ -216,7 +216,7 @@ impl StoreFilter {
         (from, parts.joined())
     }
 
-    /// Returns true if it matches only failing or broken evaluations.
+    /// Returns true if it matches only current evaluations that failed, or whose evaluator broke.
     pub(super) fn is_failing(&self) -> bool {
         let is_all = |field, word: &str| {
             let mut values = self.values(field).peekable();
@@ -268,7 +268,7 @@ const VERDICTS: &str =
     "FROM evaluations e JOIN evaluators v ON v.id = e.evaluator WHERE e.trajectory = t.seq";
 /// Substring test.
 const LIKE: &str = "LIKE ? ESCAPE '\\'";
-/// Longest time by which an end may precede its storing time in the future, milliseconds.
+/// Longest time by which an end may be ahead of its storing, milliseconds.
 const FUTURE_MAX_MS: i64 = 60_000;
 /// Longest time for which a run may continue after it was first stored, milliseconds.
 const RUN_GROWTH_MAX_MS: i64 = 24 * 3_600_000;

@@ -162,7 +162,7 @@ impl StoreReader {
     /// Opens a file.
     ///
     /// # Errors
-    /// It is missing, or has a newer version.
+    /// It is missing, of another version, or unreadable.
     pub fn open(path: &Path) -> Result<Self, StoreOpenError> {
         if !path.is_file() {
             return Err(StoreOpenError::Missing { path: path.to_owned() });

@@ -165,17 +165,17 @@ impl RestoredRun {
         content.fill(base, &self.calls).ok_or("it was stored by an older version")
     }
 
-    /// Returns the reason that a part is incomplete; `None` if it is complete.
+    /// Returns the reason that a part differs from the original; `None` if it does not.
     pub fn gap(&self, part: StoredPart) -> Option<StoredGap> {
         self.gaps.get(&part).copied()
     }
 
-    /// Returns the [`RESOURCE_KEYS`] without a complete stored value.
+    /// Returns the [`RESOURCE_KEYS`] whose stored value differs from the original.
     pub fn resource_gaps(&self) -> &[&'static str] {
         &self.resource_gaps
     }
 
-    /// Returns the keys of root span attributes without a complete stored value.
+    /// Returns the keys of root span attributes whose stored value differs from the original.
     pub fn attribute_gaps(&self) -> impl Iterator<Item = (&str, StoredGap)> {
         self.content.iter().flat_map(UnpackedContent::attribute_gaps)
     }

@@ -56,7 +56,7 @@ impl UnpackedContent {
         value.get("calls").is_some().then_some(Self(value))
     }
 
-    /// Returns the incomplete parts.
+    /// Returns the parts that are truncated, redacted or missing.
     pub(super) fn gaps(&self) -> HashMap<StoredPart, StoredGap> {
         let mut gaps = HashMap::new();
         for part in self.texts("replaced").filter_map(|word| word.parse::<StoredPart>().ok()) {
@@ -79,7 +79,7 @@ impl UnpackedContent {
         gaps
     }
 
-    /// Returns the keys of incomplete attributes.
+    /// Returns the keys of attributes with a missing or redacted value.
     pub(super) fn attribute_gaps(&self) -> impl Iterator<Item = (&str, StoredGap)> {
         let all = self.0.get("attributes").and_then(Value::as_map);
         let cut = all.into_iter().flat_map(|all| all.iter()).filter(|(_, it)| it.is_null());

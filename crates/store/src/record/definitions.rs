@@ -26,8 +26,8 @@ pub(crate) struct RecordedDefinitions {
 }
 
 impl RecordedDefinitions {
-    /// Writes definitions, or only the names without content. Names are written only if an
-    /// evaluator reads definitions, so an empty list may mean that none were read.
+    /// Writes definitions; without content only their names. Definitions are read only for an
+    /// evaluator, so without content an empty list is unknown: `None`.
     pub(crate) fn of(tools: &[ToolDefinition<'_>], with_content: bool) -> Option<Self> {
         if !with_content && tools.is_empty() {
             return None;

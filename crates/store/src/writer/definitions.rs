@@ -49,7 +49,7 @@ impl RowWriter {
             return Ok(Some(*id));
         }
         let shown = policy.definitions(text);
-        // Of the redacted text: the hash of a secret could be guessed from.
+        // Of the redacted text, since a secret could be guessed by its hash.
         let digest = digest(&shown);
         let table = ("definitions", DEFINITIONS_MAX);
         let sender = Some(sender);
@@ -86,8 +86,8 @@ impl ContentPolicy {
     }
 }
 
-/// Returns true if two values differ only in descriptions, which instruct a model and judge no
-/// call.
+/// Returns true if two values differ only in descriptions, which are for the model: no call is
+/// judged by them.
 fn is_same(read: &Value<'_>, shown: &Value<'_>) -> bool {
     match (read, shown) {
         (Value::List(a), Value::List(b)) => {

@@ -30,7 +30,7 @@ pub(super) fn with_facts(
     content: &RecordedContent,
 ) -> String {
     let mut out = shown.map_or_else(|| content.texts.clone(), ToString::to_string);
-    // Removes both objects' closing braces.
+    // Both objects are reopened by removing their closing braces.
     out.pop();
     out.push_str(r#","facts":"#);
     out.push_str(content.facts.trim_end_matches('}'));

@@ -167,7 +167,8 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Sets the source and the session of a trace: evaluations before the run may have known less.
+    /// Sets the source and the session of a trace: evaluations that arrived before the run may have
+    /// known less.
     fn place(
         &mut self,
         connection: &Connection,

@@ -10,7 +10,7 @@ use super::traces::KnownTrace;
 use crate::record::{CallRecord, TrajectoryRecord};
 use crate::rollup::EvaluationFigures;
 
-/// Level of zstd: the lowest, with a third of the size for JSON and a tenth of the default's time.
+/// Level of zstd: the lowest, which packs JSON to a third in a tenth of the default's time.
 const ZSTD_LEVEL: i32 = 1;
 
 /// Runs a cached statement; returns the number of changed rows.
@@ -55,8 +55,8 @@ pub(super) fn add_turn(
         .query_row(params![session_id, source, group.to_bytes(), time_ms], |row| row.get(0))
 }
 
-/// Removes a run from its session, with its evaluations and any retained verdicts on the session.
-/// The session is deleted with its last run.
+/// Moves a run's evaluations and annotations from its old session to the new one. A session is
+/// deleted with its last run.
 pub(super) fn leave_session(
     connection: &Connection,
     trajectory: i64,

@@ -48,7 +48,7 @@ pub(super) struct PendingSums {
 }
 
 impl PendingSums {
-    /// Merges whole hours before a time from now on.
+    /// Merges minutes before a time into hours from now on, only whole hours.
     pub(super) fn hours_before(&mut self, until_ms: i64) {
         self.first_minute = self.first_minute.max(first_minute(until_ms));
     }

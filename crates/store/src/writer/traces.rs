@@ -9,7 +9,7 @@ use super::collected::{CollectedNumbers, hash_of_name};
 use crate::record::TraceKey;
 use crate::rollup::EvaluationFigures;
 
-/// Revision of a row for evaluations before their run.
+/// Revision of a row for evaluations that arrived before their run.
 pub(super) const AWAITED: i64 = -1;
 
 /// Stored evaluation of a trace.

@@ -1,4 +1,4 @@
-//! `spanscore init`: writes a first config, with comments.
+//! `spanscore init`: writes a first config with comments.
 
 mod proposal;
 
@@ -37,7 +37,7 @@ pub(in crate::cli) struct InitArgs {
     force: bool,
 }
 
-/// First lines of every config that is written.
+/// First lines of every written config.
 const HEAD: &str = "\
 # The config of spanscore: what it leaves out is as in the built-in one (`spanscore docs config`).
 #
@@ -47,7 +47,7 @@ const HEAD: &str = "\
 #   spanscore evaluators [KIND]         lists the kinds of evaluators, or the settings of one
 ";
 
-/// Evaluators without a recording to learn from.
+/// Evaluators of a config without a recording.
 const EVALUATORS: &str = "
 evaluators:
   # The share of tool calls that succeeded.

@@ -1,4 +1,4 @@
-//! Evaluators that fit recorded runs: those that can judge them, and limits that these keep.
+//! Evaluators that fit recorded runs: applicable ones, and limits that these runs keep.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::run::{Against, Configured};
 use spanscore_evaluate::{KINDS, Kind};
 
-/// Most tools whose calls are limited by the proposal.
+/// Limit on tools with proposed call limits.
 const TOOLS_MAX: usize = 50;
 
 /// Proposed evaluators and dialects of some recordings.
@@ -26,7 +26,7 @@ pub(super) struct Proposal {
     pub(super) is_broken: bool,
 }
 
-/// Kind without settings of its own, and how it judged the runs.
+/// Kind without settings, and its verdicts on the runs.
 struct Trial {
     kind: &'static Kind,
     evaluator: Configured,
@@ -37,7 +37,7 @@ struct Trial {
 }
 
 impl Proposal {
-    /// Judges the runs of some files by every kind that needs no settings.
+    /// Judges the runs of some files by every kind without required settings.
     pub(super) fn new(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Self, CommandError> {
         if files.iter().any(|file| file == Path::new("-")) {
             return misused("--from reads a recording twice: name a file instead of `-`");
@@ -46,7 +46,7 @@ impl Proposal {
         let resolver = recorded::resolver_of(suggested.dialects()?, &Facts::all())?;
         let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
         for path in files {
-            // What cannot be read was reported when it was searched for dialects.
+            // Unreadable parts were reported by the search for dialects.
             for (signal, body) in spanscore_recordings::read_requests(path).flatten() {
                 let _ = replay.add(signal, &body);
             }
@@ -70,7 +70,7 @@ impl Proposal {
 }
 
 impl Trial {
-    /// Returns a kind that takes an entry without settings and asks nobody.
+    /// Returns a trial of a kind that needs no settings and asks no judge.
     fn new(kind: &'static Kind) -> Option<Self> {
         if kind.needs_criteria {
             return None;
@@ -124,7 +124,7 @@ impl fmt::Display for Proposal {
 }
 
 impl Proposal {
-    /// Writes the most calls of each tool that a run made.
+    /// Writes the greatest number of calls of each tool in a run.
     fn limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut most = self.seen.most_calls().take(TOOLS_MAX).peekable();
         if most.peek().is_none() {
@@ -133,7 +133,7 @@ impl Proposal {
         f.write_str("  # At most as many calls of each tool as a recorded run made.\n")?;
         f.write_str("  tool_call_count/seen:\n    criteria:\n      tool_calls_count:\n")?;
         for (tool, most) in most {
-            // A JSON text is YAML.
+            // JSON text is valid YAML.
             let tool = visible::json(Value::from(tool)).to_string();
             writeln!(f, "        {tool}: [\"<=\", {most}]")?;
         }
@@ -148,7 +148,7 @@ fn noun(runs: usize) -> &'static str {
 /// Widest line of a comment, characters.
 const WIDTH: usize = 100;
 
-/// Writes a text as a comment inside of `evaluators:`, in lines of some width.
+/// Writes a text as a comment inside of `evaluators:`, wrapped to the width.
 fn comment(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let text = visible::line(text).to_string();
     let mut line = String::from("  #");

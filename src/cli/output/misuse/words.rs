@@ -1,7 +1,7 @@
 //! Words of other tools on the command line, and ours.
 
-/// Option of other tools: its spellings, the argument that stands for it where a command has that,
-/// or the name of the command, and what to write.
+/// Option of other tools: its spellings, the equivalent argument of a command or the command's
+/// name, and the remedy.
 pub(super) type Foreign = (&'static [&'static str], &'static str, &'static str);
 
 /// Argument that names the config.
@@ -13,12 +13,12 @@ pub(super) const LISTEN: &str = "write `--set \
 pub(super) const PAGES: &str = "write `--set dashboard.endpoint=127.0.0.1:PORT`";
 /// Spellings of an address to listen on.
 const LISTENING: &[&str] = &["--port", "-p", "--listen", "--host", "--bind", "--address"];
-/// Spellings of a place to write to.
+/// Spellings of an output file.
 const WRITING: &[&str] = &["-o", "--out", "--output", "--output-file", "--dir"];
-/// Spellings of the addresses of Kafka.
+/// Spellings of Kafka addresses.
 const BROKERS: &[&str] = &["--brokers", "--broker", "--bootstrap-server", "--bootstrap-servers"];
 
-/// Options of other tools; the first that fits counts.
+/// Options of other tools; the first match counts.
 pub(super) const OPTIONS: &[Foreign] = &[
     (&["-f", "--follow"], "tail", "leave it out: `tail` follows by itself"),
     (&["-n", "--lines", "--count", "--limit"], "last", "write `--last N`"),

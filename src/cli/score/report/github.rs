@@ -13,7 +13,7 @@ use crate::cli::CommandError;
 use spanscore_base::model::GivenVerdict;
 use spanscore_base::visible;
 
-/// Limit of annotations; GitHub shows ten of a kind for each step.
+/// Limit on annotations; GitHub shows ten of a kind for each step.
 const ANNOTATIONS_MAX: usize = 50;
 
 /// Writes the annotations.
@@ -54,7 +54,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut ReportOut) -> Result<(), Comm
     Ok(())
 }
 
-/// Formats `::error title=...::message`, with delimiters in escapes.
+/// Formats `::error title=...::message`, with escaped delimiters.
 fn annotation(command: &str, title: &str, message: &str) -> String {
     let escaped = |text: &str| visible::line(text).to_string().replace('%', "%25");
     let title = escaped(title).replace(':', "%3A").replace(',', "%2C");

@@ -1,8 +1,8 @@
-//! JUnit XML, in the form that CI systems agree on (the schemas of Jenkins' xUnit plugin and of
-//! Apache Ant): an evaluator is a suite, an evaluation a case. Times are
-//! those of the judged runs, from the first start to the last end of their spans.
+//! JUnit XML in the form common to CI systems (the schemas of Jenkins' xUnit plugin and of Apache
+//! Ant): an evaluator is a suite, an evaluation a case. Times are those of the judged runs, from
+//! the first start to the last end of their spans.
 //!
-//! A score below its threshold is a failure, an evaluator that broke an error, a result that is not
+//! A score below its threshold is a failure, a failed evaluator an error, a result that is not
 //! evaluable skipped.
 
 use std::fmt::Write as _;
@@ -64,7 +64,7 @@ fn suite_head(index: usize, name: &str, tally: &OutcomeTally) -> String {
     )
 }
 
-/// Writes what the runs of cases with several come to.
+/// Writes the figures of cases with several runs.
 fn properties(repeated: Option<&RepeatedRuns>) -> String {
     let Some(repeated) = repeated else { return "    <properties/>\n".to_owned() };
     let k = repeated.k;
@@ -116,7 +116,7 @@ fn write_case(row: &ScoreRow, with_details: bool, out: &mut String) -> std::fmt:
     out.write_str("    </testcase>\n")
 }
 
-/// Escapes text for attributes and elements. Characters that XML cannot hold are replaced.
+/// Escapes text for attributes and elements, replacing characters that XML cannot represent.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in visible::line(text).to_string().chars() {

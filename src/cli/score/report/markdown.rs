@@ -9,9 +9,9 @@ use spanscore_base::statistics::ScoreEvidence;
 use spanscore_base::visible;
 use spanscore_emit::details;
 
-/// Limit of listed failures; comments have a limit, and readers too.
+/// Limit on listed failures, since comments have one too.
 const ROWS_MAX: usize = 50;
-/// Limit of a cell's explanation, characters.
+/// Limit on a cell's explanation, characters.
 const WORDS_MAX: usize = 400;
 
 /// Formats the report.
@@ -114,7 +114,7 @@ fn write_row(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
 fn write_details(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
     let mut text = String::new();
     details::write_text(&row.details, 0, &mut text);
-    // A fence in the text would end this one.
+    // A fence in the text would close this one.
     let text = text.replace("```", "'''");
     let subject = cell(&row.subject());
     let evaluator = cell(&row.evaluator);
@@ -122,7 +122,7 @@ fn write_details(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n</details>")
 }
 
-/// Escapes text for a table cell: foreign text must not be markup.
+/// Escapes text for a table cell, as foreign text must not be markup.
 fn cell(text: &str) -> String {
     let mut out = String::new();
     for char in visible::line(text).to_string().chars() {

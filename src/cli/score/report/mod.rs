@@ -1,4 +1,4 @@
-//! Report: scores in one of several formats, then missing judgements and the verdict of the gate.
+//! Report: scores in one of several formats, then missing judgements and the gate's verdict.
 
 mod github;
 mod junit;
@@ -23,10 +23,10 @@ pub(super) struct Report<'a> {
     pub(super) rows: &'a ScoreRows,
     pub(super) tallies: &'a Tallies,
     pub(super) silence: &'a Silence,
-    /// Cases that were run more than once.
+    /// Cases with several runs.
     pub(super) repeated: &'a [RepeatedRuns],
     pub(super) verdict: &'a GateVerdict,
-    /// True if a part could not be read, or a trace was judged in part.
+    /// True if a part could not be read, or a trace was only partly judged.
     pub(super) is_broken: bool,
 }
 
@@ -40,7 +40,7 @@ fn note(line: String) {
 }
 
 impl Report<'_> {
-    /// Prints the report in the chosen format and place.
+    /// Prints the report in the selected format and place.
     pub(super) fn print(&self, args: &GateArgs) -> Result<(), CommandError> {
         let mut out = ReportOut::open(args.output.as_deref())?;
         match args.format {
@@ -68,13 +68,13 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Returns the lines of gaps in the judging, of cases with several runs, then of classes.
+    /// Returns the lines on missing judgements, then on repeated cases, then on classes.
     fn silence_lines(&self) -> impl Iterator<Item = String> {
         let classes = self.tallies.classes.iter().flat_map(|(name, of)| of.lines(name));
         self.silence.lines().chain(self.repeated.iter().map(RepeatedRuns::sentence)).chain(classes)
     }
 
-    /// Returns the lines of comparison and gate; none if only single scores count.
+    /// Returns the lines of comparison and gate; empty if only single scores count.
     fn verdict_lines(&self) -> Vec<String> {
         let compared = self.verdict.compared.iter().map(ComparedEvaluator::sentence);
         let mut lines: Vec<String> = compared.map(|it| format!("baseline: {it}")).collect();
@@ -104,7 +104,8 @@ impl Report<'_> {
         }
     }
 
-    /// Visits the rows that did not pass: fails and failures, then those that are not evaluable.
+    /// Visits the rows that did not pass: fails and failures first, then those that are not
+    /// evaluable.
     fn not_passed(
         &self,
         visit: &mut dyn FnMut(ScoreRow) -> anyhow::Result<()>,

@@ -19,8 +19,7 @@ pub(super) struct ReportOut {
 }
 
 impl ReportOut {
-    /// Creates or truncates the file, if there is one, with mode 0600: explanations quote
-    /// arguments.
+    /// Creates or truncates the file, if any, with mode 0600, since explanations quote arguments.
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         let open = |path: &Path| -> anyhow::Result<_> {
             let name = path.display();
@@ -30,7 +29,7 @@ impl ReportOut {
         Ok(Self { file: path.map(open).transpose()? })
     }
 
-    /// Returns true for a file, which has no limit of width.
+    /// Returns true for a file, which has no width limit.
     pub(super) fn is_file(&self) -> bool {
         self.file.is_some()
     }

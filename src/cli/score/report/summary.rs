@@ -1,4 +1,4 @@
-//! Summary format: one row for each evaluator.
+//! Summary format: one row per evaluator.
 
 use super::Report;
 use super::out::ReportOut;
@@ -10,7 +10,7 @@ use spanscore_base::visible;
 pub(super) const COLUMNS: [&str; 7] =
     ["EVALUATOR", "MEAN", "PASS RATE", "PASS", "FAIL", "NOT EVALUABLE", "FAILED"];
 
-/// Returns the cells of each evaluator, then of all together if there are several.
+/// Returns the cells of each evaluator, then of all together if several.
 pub(super) fn rows(report: &Report<'_>) -> Vec<[String; 7]> {
     let tallies = report.tallies;
     let own = tallies.by_evaluator.iter().map(|(name, tally)| (name.as_str(), *tally));

@@ -1,4 +1,4 @@
-//! Table format: one row for each score, for people.
+//! Table format: one row per score, for people.
 
 use std::fmt::Write as _;
 
@@ -13,14 +13,14 @@ use spanscore_base::model::GivenVerdict;
 use spanscore_base::visible;
 use spanscore_emit::details;
 
-/// Hexadecimal digits shown of a trace id.
+/// Number of shown hexadecimal digits of a trace id.
 const TRACE_DIGITS: usize = 8;
-/// Limit of rows in one table; its columns are as wide as these need.
+/// Limit on rows in one table, whose columns fit these.
 const ROWS_MAX: usize = 1000;
-/// Least width: a narrower table is unreadable, and the terminal breaks its lines.
+/// Least width: a narrower table is unreadable, and the terminal wraps its lines.
 const WIDTH_MIN: u16 = 60;
 
-/// Rows collected for one table, and the details that follow it: those of what did not pass first.
+/// Rows collected for one table, and the following details, with those that did not pass first.
 struct WaitingRows<'a> {
     table: Table,
     rows: usize,
@@ -99,7 +99,7 @@ fn write_details(row: &ScoreRow, cells: &[String; 5], out: &mut String) {
     }
     let [trace, evaluator, value, label, _] = cells;
     let head = format!("{trace}  {evaluator}  {value} {label}");
-    // Never an error: a string takes all.
+    // Never fails: a string accepts everything.
     let _ = writeln!(out, "{}", visible::line(head));
     details::write_text(&row.details, 2, out);
 }

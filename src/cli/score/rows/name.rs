@@ -1,5 +1,5 @@
-//! Name of a run in all reports: the case that the first evaluator of the config with one gives its
-//! trace; further runs of a case are numbered, `Oslo #2`.
+//! Name of a run in all reports: the case of its trace, from the first evaluator with one in the
+//! config. Further runs of a case are numbered, `Oslo #2`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use spanscore_base::value::json;
 use spanscore_base::visible;
 use spanscore_engine::batch::BatchOrder;
 
-/// Name of the run that is one trace or session; its number is known once all are.
+/// Name of the run of one trace or session; its number is known at the end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunName {
-    /// Evaluator info that holds the case, if any does.
+    /// Evaluator info with the case, if any.
     info: Option<Arc<EvaluatorInfo>>,
     /// Number among the runs of the case, from 1.
     number: u32,
@@ -29,7 +29,7 @@ impl RunName {
         Self { info: first.map(Arc::clone), number: 1 }
     }
 
-    /// Returns true if its case was run before.
+    /// Returns true if its case has an earlier run.
     pub(super) fn is_again(&self) -> bool {
         self.number > 1
     }
@@ -38,19 +38,19 @@ impl RunName {
         self.info.as_ref()?.case.as_deref()
     }
 
-    /// Ends the record of an evaluation as far as is known before all runs are: with the duration,
-    /// and for a run without a case with no name.
+    /// Completes the record of an evaluation as far as known before the end: with the duration, and
+    /// for a run without a case with no name.
     pub(super) fn begin(&self, evaluation: &Evaluation, record: &mut String) {
         let target = &evaluation.target;
         let nanos = target.ended_ns.saturating_sub(target.started_ns);
         let seconds = nanos as f64 / 1e9;
         let name = if self.info.is_some() { "" } else { r#","run":null}"# };
         record.pop();
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(record, r#","run_seconds":{seconds:.3}{name}"#);
     }
 
-    /// Appends the records that [`begin`](Self::begin) ended, with the name.
+    /// Appends the records completed by [`begin`](Self::begin), with the name.
     pub(super) fn finish(&self, records: &str, out: &mut String) {
         let Some(case) = self.case() else { return out.push_str(records) };
         let name = match self.number {
@@ -58,7 +58,7 @@ impl RunName {
             number => format!("{case} #{number}"),
         };
         let mut tail = String::from(r#","run":"#);
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = json::write_string(&name, &mut tail);
         let tail = visible::json(tail).to_string();
         for record in records.lines() {
@@ -67,7 +67,7 @@ impl RunName {
     }
 }
 
-/// Numbers the runs of each case, in their order. Sessions count by themselves; a trace that was
+/// Numbers the runs of each case in order. Sessions are numbered separately; a trace that was
 /// judged twice is one run.
 pub(super) fn number<'n>(names: impl Iterator<Item = (BatchOrder, &'n mut RunName)>) {
     let mut runs: HashMap<(bool, String), u32> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Judgement of stored runs by the evaluators of a config, beside the stored verdicts.
+//! Judgement of stored runs by a config's evaluators, compared with the stored verdicts.
 
 use hashbrown::HashMap;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use spanscore_base::model::{Completion, Evaluation, Level, SpanId, Want};
 use spanscore_evaluate::engine::run::{Configured, Evaluators, Evidence};
 use spanscore_store::query::{KnownVerdict, RestoredRun};
 
-/// Verdict on a target, beside the stored one.
+/// Verdict on a target, with the stored one.
 #[derive(Debug, Serialize)]
 pub(in crate::cli) struct BackfilledVerdict {
     /// Trace, 32 digits.
@@ -28,29 +28,29 @@ pub(in crate::cli) struct BackfilledVerdict {
     pub(super) score_before: Option<f64>,
     /// Score by the config.
     pub(super) score_now: Option<f64>,
-    /// Sentence for a person, the error, or the reason.
+    /// Explanation, error, or reason.
     pub(super) why: String,
-    /// True if it changes, or fails without a stored verdict.
+    /// True if it changes, or fails without a stored verdict: then it is reported.
     #[serde(skip)]
     pub(super) is_told: bool,
 }
 
-/// Evaluators of a config that can judge stored runs, with the counts of all.
+/// Evaluators of a config that can judge stored runs, with counts of all.
 pub(super) struct Backfill {
     evaluators: Evaluators,
     needs: Vec<EvaluatorNeeds>,
-    /// Counts of each, in the order of `needs`.
+    /// Their counts, in the order of `needs`.
     tallies: Vec<EvaluatorTally>,
-    /// Counts of those that judge nothing.
+    /// Counts of evaluators that cannot judge stored runs.
     unable: Vec<(EvaluatorTally, &'static str)>,
     steps: u64,
     now_ns: u64,
-    /// Runs that were read.
+    /// Number of runs read.
     pub(super) runs: u64,
 }
 
 impl Backfill {
-    /// Sorts the evaluators; each run may take so many steps.
+    /// Sorts the evaluators; `steps` is the limit per run.
     pub(super) fn new(configured: Vec<Configured>, steps: u64, now_ns: u64) -> Self {
         let mut able = Vec::new();
         let mut needs = Vec::new();
@@ -70,7 +70,7 @@ impl Backfill {
         Self { evaluators, needs, tallies, unable, steps, now_ns, runs: 0 }
     }
 
-    /// Judges a run; shows each verdict to `visit`.
+    /// Judges a run; passes each verdict to `visit`.
     pub(super) fn judge<E>(
         &mut self,
         run: &RestoredRun,
@@ -126,7 +126,7 @@ impl Backfill {
 /// Stored verdicts of one evaluator on a run.
 struct VerdictsBefore<'r> {
     of_trace: Option<&'r KnownVerdict>,
-    /// Those on calls by their span, the last stored first.
+    /// Verdicts on calls by span, the last stored first.
     of_calls: HashMap<SpanId, Vec<&'r KnownVerdict>>,
 }
 
@@ -153,7 +153,7 @@ impl<'r> VerdictsBefore<'r> {
     }
 }
 
-/// Sets an evaluation beside the earlier verdict and score, and counts both.
+/// Pairs an evaluation with the earlier verdict and score, and counts both.
 pub(in crate::cli) fn compared(
     it: &Evaluation,
     before: Option<(VerdictWord, Option<f64>)>,

@@ -1,4 +1,4 @@
-//! `spanscore backfill`: verdicts that another config would have given on stored runs.
+//! `spanscore backfill`: judges stored runs by another config.
 
 pub(in crate::cli) mod judging;
 pub(in crate::cli) mod needs;
@@ -18,9 +18,9 @@ use spanscore_base::model::{shown_percent, shown_share};
 use spanscore_base::visible;
 use spanscore_net::clock::now_ns;
 
-/// Runs that are read at once.
+/// Runs read at once.
 const PAGE_RUNS: usize = 200;
-/// Most changes that are shown to people; `--format jsonl` has all.
+/// Limit on changes shown to people; `--format jsonl` has all.
 const CHANGES_MAX: usize = 100;
 
 /// Judges stored runs by another config, and tells which verdicts change
@@ -82,7 +82,7 @@ pub(in crate::cli) fn run(args: &BackfillArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Verdicts that are told in a table: the first of them, and the number of all.
+/// Reported verdicts of a table: the first of them, and the number of all.
 #[derive(Default)]
 pub(in crate::cli) struct VerdictChanges {
     first: Vec<BackfilledVerdict>,
@@ -100,7 +100,7 @@ impl VerdictChanges {
     }
 }
 
-/// Prints a verdict that is told; with `all` each.
+/// Prints a verdict if it is to be reported, or any with `all`.
 fn print_verdict(verdict: &BackfilledVerdict, all: bool) -> Result<(), CommandError> {
     let row = if verdict.is_told { "change" } else { "verdict" };
     if verdict.is_told || all { print_record(row, verdict) } else { Ok(()) }

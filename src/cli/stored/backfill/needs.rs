@@ -1,4 +1,4 @@
-//! Parts of a run that an evaluator reads, against those that the store has as they were.
+//! Parts of a run that an evaluator reads, compared with those that the store kept unchanged.
 
 use spanscore_base::model::Level;
 use spanscore_evaluate::engine::expect::lookup::may_name_case;
@@ -19,7 +19,7 @@ impl EvaluatorNeeds {
     /// Returns the parts that an evaluator reads.
     ///
     /// # Errors
-    /// The reason why it can judge no stored run, in words.
+    /// The reason why it can judge no stored run.
     pub(super) fn of(configured: &Configured) -> Result<Self, &'static str> {
         let facts = configured.facts();
         if configured.asks && !configured.is_external() {
@@ -35,11 +35,11 @@ impl EvaluatorNeeds {
         Ok(its)
     }
 
-    /// Returns the parts that the record of an evaluator needs which asks a judge; instructions,
-    /// which are not stored, and definitions of tools it shows where they are.
+    /// Returns the parts needed for the prompt of a judging evaluator. Instructions are not stored;
+    /// tool definitions are included if present.
     ///
     /// # Errors
-    /// The reason why it can judge no stored run, in words.
+    /// The reason why it can judge no stored run.
     pub(in crate::cli) fn of_judged(configured: &Configured) -> Result<Self, &'static str> {
         let facts = configured.facts();
         let root = configured.root_reads();

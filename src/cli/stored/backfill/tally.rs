@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Most reasons that are told of one evaluator; the rest is counted as `other`.
+/// Limit on listed reasons of one evaluator; others are counted as `other`.
 const REASONS_MAX: usize = 20;
 
-/// Verdict on a target, as words.
+/// Verdict on a target, as a word.
 pub(in crate::cli) type VerdictWord = &'static str;
 
-/// Verdicts by their words.
+/// Number of verdicts by word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct BackfillCounts {
     pub(super) pass: u64,
@@ -47,7 +47,7 @@ pub(in crate::cli) struct EvaluatorTally {
     pub(super) evaluator: String,
     /// Runs that it judged.
     pub(in crate::cli) runs: u64,
-    /// Runs that `when` or `sample` leave out.
+    /// Runs excluded by `when` or `sample`.
     pub(super) unselected: u64,
     /// Stored verdicts on the targets that it judged.
     pub(super) before: BackfillCounts,
@@ -57,11 +57,11 @@ pub(in crate::cli) struct EvaluatorTally {
     pub(super) newly_failing: u64,
     /// Targets that failed, and now pass.
     pub(super) newly_passing: u64,
-    /// Targets whose verdict changes otherwise.
+    /// Targets whose verdict changes in another way.
     pub(super) otherwise_changed: u64,
     /// Targets without a stored verdict.
     pub(super) without_earlier: u64,
-    /// Runs that it cannot judge, by the reason.
+    /// Runs that it cannot judge, by reason.
     pub(super) not_judged: BTreeMap<String, u64>,
 }
 
@@ -70,7 +70,7 @@ impl EvaluatorTally {
         Self { evaluator: evaluator.to_owned(), ..Self::default() }
     }
 
-    /// Counts a verdict; returns true if it is told: it changes, or it fails for the first time.
+    /// Counts a verdict; returns true if it is to be reported, as a change or a new fail.
     pub(super) fn add(&mut self, before: Option<VerdictWord>, now: VerdictWord) -> bool {
         self.now.add(now);
         let Some(before) = before else {

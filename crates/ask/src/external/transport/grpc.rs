@@ -29,7 +29,7 @@ const HEALTH: &str = "/grpc.health.v1.Health/Check";
 const SERVING: i32 = 1;
 /// Error text of the transport for a timeout.
 const TIMEOUT_WORDS: &str = "Timeout expired";
-/// Largest part of an answer that is read.
+/// Longest answer, bytes; a longer one is an error.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Longest retry delay accepted from a server.
 const WAIT_MAX: Duration = Duration::from_secs(300);

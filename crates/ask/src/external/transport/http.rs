@@ -1,6 +1,6 @@
 //! HTTP transport to evaluator servers: the same messages as proto3 JSON.
 //!
-//! Requests may be signed by Standard Webhooks
+//! Requests may be signed as in Standard Webhooks
 //! (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use spanscore_evaluate::external::proto::{
 use spanscore_net::client::{self, Withheld};
 use spanscore_net::clock::since_1970;
 
-/// Largest part of an answer that is read.
+/// Longest answer, bytes; a longer one is an error.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Longest retry delay accepted from a server.
 const WAIT_MAX: Duration = Duration::from_secs(300);

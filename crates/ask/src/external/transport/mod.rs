@@ -32,7 +32,7 @@ pub(super) enum ExternalPayload {
 
 impl ExternalPayload {
     /// Prepares the message: redacts secrets and truncates long texts; returns the gaps of
-    /// redaction. Takes time proportional to the content.
+    /// redaction. Takes longer for more content.
     pub(super) fn ready(
         mut self,
         plan: &ExternalPlan,

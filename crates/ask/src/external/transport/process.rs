@@ -17,11 +17,11 @@ use spanscore_evaluate::external::ProcessPlan;
 use spanscore_evaluate::external::answer::shown;
 use spanscore_net::client::Withheld;
 
-/// Limit on a process's output.
+/// Limit on a process's output, bytes.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Retained end of its standard error.
+/// Retained end of its standard error, bytes.
 const STDERR_BYTES_MAX: usize = 2 << 10;
-/// Shortest variable value hidden in an output; shorter ones may be words of an answer.
+/// Shortest variable value hidden in an output, bytes; shorter ones may be words of an answer.
 const HIDDEN_IN_OUTPUT_MIN: usize = 8;
 /// Time limit for the end of a killed process.
 const REAP_TIME: Duration = Duration::from_secs(1);

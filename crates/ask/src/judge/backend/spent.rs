@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{JudgeBackend, JudgeState};
 use spanscore_net::file::write_by_rename;
 
-/// Size of changes at which the file is rewritten.
+/// Size of changes at which the file is rewritten, bytes.
 pub(super) const CHANGES_BYTES_MAX: usize = 256 << 10;
 
 /// Spending by minute since 1970, ascending.

@@ -28,7 +28,7 @@ const MINUTE_MS: u64 = 60_000;
 /// Burst of a bucket: the refill of this time, milliseconds.
 const BURST_MS: u64 = 10_000;
 
-/// Consecutive faults, or faults in the last minute's answers, that open the circuit.
+/// Faults that open the circuit: in a row, or half of the last answers within a minute.
 const CIRCUIT: CircuitRules = CircuitRules {
     row: 5,
     window: Some((20, Duration::from_secs(60))),
@@ -67,7 +67,7 @@ pub(in crate::judge) enum GateBlock {
     Reserved,
     /// Share of a holder reserved by its requests in flight: others need not wait.
     ShareReserved(ShareHolder),
-    /// Budget reserved for other senders.
+    /// Rest of the budget, which is for other senders.
     OthersShare,
     /// Spent budget: no use in waiting.
     Budget,

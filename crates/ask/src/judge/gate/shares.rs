@@ -15,7 +15,7 @@ const SLOT_MINUTES: u64 = 5;
 const DAY_SLOTS: u64 = 24 * 60 / SLOT_MINUTES;
 /// Limit on remembered sums of 32 bytes, all of which are read at each request. More are merged.
 const PARTS_MAX: usize = 512;
-/// Inverse of the reserve left by a single peer; a single connection leaves two.
+/// Inverse of the part of a budget left by a single peer; a single connection leaves twice that.
 const RESERVE_PARTS: u64 = 32;
 /// Largest share of one of several senders, as a multiple of the rest.
 const HOLDER_TIMES: u64 = 8;

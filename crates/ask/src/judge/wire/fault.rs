@@ -168,7 +168,8 @@ pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities, asked
     classify(answer, answer.status, &said, capabilities)
 }
 
-/// Classifies a success without a message: gateways and servers report errors in begun answers so.
+/// Classifies a success without a message, by which gateways, and servers that began to answer,
+/// report errors.
 pub(super) fn of_success(
     answer: &HttpAnswer,
     body: &Value,

@@ -1,8 +1,8 @@
-//! Bytes that may stand behind a literal of a match: the cheap look before an expression runs.
+//! Bytes after a literal of a match: a cheap test before its expression runs.
 //!
-//! In go an expression and the literal that it begins with, out come the bytes of ASCII that a
-//! match may have at each of the next places. Most literals that a text has are none of a match,
-//! and fail at the first or second byte behind them.
+//! In: an expression and the literal that it begins with. Out: the possible ASCII bytes of a match
+//! at each of the next offsets. Most occurrences of literals belong to no match, and fail at the
+//! first or second byte.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use regex_syntax::hir::Hir;
 
 use crate::limits::REGEX_BYTES_MAX;
 
-/// Bytes behind a literal that are looked at.
+/// Number of tested bytes after a literal.
 pub(crate) const AHEAD: usize = 8;
-/// Letters, digits and `_`, a bit each.
+/// Set of letters, digits and `_`.
 pub(crate) const OF_WORD: u128 = 0x07ff_fffe_87ff_fffe_03ff_0000_0000_0000;
 
-/// Bytes of ASCII that may stand at each place, a bit each; others always may.
+/// Sets of possible ASCII bytes at each offset; other bytes are always possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ahead(pub(crate) [u128; AHEAD]);
 
@@ -29,10 +29,10 @@ impl Default for Ahead {
 }
 
 impl Ahead {
-    /// Lets all bytes stand anywhere.
+    /// Accepts any bytes.
     pub(crate) const ANY: Self = Self([u128::MAX; AHEAD]);
 
-    /// Returns true if a match may go on at a place of a text.
+    /// Returns true if a match may continue at an offset of a text.
     #[inline]
     pub(crate) fn fits(&self, text: &[u8], at: usize) -> bool {
         for (set, &byte) in self.0.iter().zip(text.get(at..).unwrap_or_default()) {
@@ -46,13 +46,13 @@ impl Ahead {
         true
     }
 
-    /// Reads what matches of an expression begin with, but at the beginning of a text.
+    /// Computes the first bytes of an expression's matches, except at the beginning of a text.
     pub(super) fn of_matches(hir: &Hir) -> Self {
         Self::of(hir, &[""])[0]
     }
 
-    /// Reads what may follow each of these literals at the beginning of an expression; any bytes
-    /// where that cannot be told.
+    /// Computes the possible bytes after each of these literals at the beginning of an expression;
+    /// any bytes if unknown.
     pub(super) fn of(hir: &Hir, literals: &[&str]) -> Vec<Self> {
         let config = thompson::Config::new()
             .utf8(false)
@@ -65,7 +65,7 @@ impl Ahead {
     }
 }
 
-/// Byte before a place.
+/// Byte before an offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Before {
     OfWord,
@@ -73,10 +73,10 @@ enum Before {
     Unknown,
 }
 
-/// State with the byte before it, and the bytes that may follow.
+/// NFA state with the preceding byte, and the possible next bytes.
 type Standing = (StateID, Before, u128);
 
-/// States that an automaton may be in.
+/// Set of possible NFA states.
 struct Front<'n> {
     nfa: &'n NFA,
     states: BTreeSet<Standing>,
@@ -118,7 +118,7 @@ impl<'n> Front<'n> {
         Some(Ahead(sets))
     }
 
-    /// Enters a state, and those that it leads to without a byte.
+    /// Adds a state, and its epsilon closure.
     fn enter(&mut self, (state, before, mask): Standing) {
         if !self.states.insert((state, before, mask)) {
             return;
@@ -129,7 +129,7 @@ impl<'n> Front<'n> {
                     (Look::WordAscii, Before::OfWord) => mask & !OF_WORD,
                     (Look::WordAscii, Before::Other) => mask & OF_WORD,
                     (Look::End, _) => 0,
-                    // It is looked at behind the beginning of a text alone.
+                    // It is tested only after the beginning of a text.
                     (Look::Start, _) => return,
                     _ => mask,
                 };
@@ -146,7 +146,7 @@ impl<'n> Front<'n> {
         }
     }
 
-    /// Goes on by the bytes that `takes` accepts.
+    /// Advances by the bytes that `takes` accepts.
     fn next(&self, mut takes: impl FnMut(u128, u8) -> bool) -> Self {
         let mut all = Front { nfa: self.nfa, states: BTreeSet::new() };
         for (state, _, mask) in &self.states {
@@ -177,7 +177,7 @@ fn transitions(state: &State) -> Vec<Transition> {
     }
 }
 
-/// Returns a byte of ASCII in both cases, a bit each; none for others.
+/// Returns an ASCII byte in both cases as a set; an empty set for other bytes.
 fn bits(byte: u8) -> u128 {
     let bit = |byte: u8| 1u128.checked_shl(byte.into()).unwrap_or_default();
     bit(byte.to_ascii_lowercase()) | bit(byte.to_ascii_uppercase())

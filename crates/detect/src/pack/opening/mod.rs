@@ -1,8 +1,8 @@
-//! Opening of a detector: literals of which a match has one, how far it reaches around them, and
-//! the bytes that may follow.
+//! Opening of a detector: literals of which a match has one, the match bounds around them, and the
+//! possible next bytes.
 //!
-//! Reading that from an expression takes milliseconds, so for built-in packs it is written out
-//! ([`written`]); packs of a config are read when they are compiled.
+//! Computing that from an expression takes milliseconds. So openings of built-in packs are stored
+//! ([`written`]); those of a config's packs are computed at compilation.
 
 pub(crate) mod ahead;
 pub(crate) mod number;
@@ -27,28 +27,28 @@ use token::is_in_token;
 use crate::normalise::shadow::fold_pattern;
 use spanscore_base::settings::SettingsError;
 
-/// Place in a text at which a detector may match.
+/// Conditions for a match of a detector at a place in a text.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Opening {
-    /// Literals of which one must occur, in small letters; none if it has none.
+    /// Literals of which one must occur, in lower case; may be empty.
     pub(super) needs: Vec<String>,
-    /// True if a byte beyond ASCII does in their place.
+    /// True if a byte beyond ASCII may replace them.
     pub(super) or_non_ascii: bool,
-    /// True if each match is a part of a long token.
+    /// True if each match is within a long token.
     pub(super) in_token: bool,
-    /// Match bounds around literals, by their numbers, and the bytes that may follow them; empty
-    /// where they are not known.
+    /// Match bounds around literals, by their numbers, and the possible next bytes; empty if
+    /// unknown.
     pub(super) literals: Vec<(usize, MatchBounds, Arc<Ahead>)>,
-    /// Bytes that a match begins with, but at the beginning of a text.
+    /// First bytes of a match, except at the beginning of a text.
     pub(super) begin: Ahead,
-    /// The same of its contexts: `near`, `not_near`, `denied`, `named_as`.
+    /// First bytes of its contexts: `near`, `not_near`, `denied`, `named_as`.
     pub(super) contexts: [Ahead; 4],
-    /// First digit of a detector of numbers, or `@` of one that needs it.
+    /// First digit of a number detector, or `@` of a detector that needs one.
     pub(super) point: Option<Point>,
 }
 
 impl Opening {
-    /// Reads it from a detector, which may have so many literals.
+    /// Computes the opening of a detector, with at most this many literals.
     pub(super) fn of(
         config: &DetectorConfig,
         pack: &PackConfig,
@@ -93,15 +93,15 @@ impl Opening {
         let in_token = needs.is_empty() && config.long_token && plain.is_some_and(is_in_token);
         let is_open = !(config.digits || config.at_sign || in_token);
         if needs.is_empty() && is_open && pack.syntax == Syntax::Linear {
-            // They only save time: where there is no room for them the expression is always tried.
+            // They only save time: beyond the limit of literals the expression is always tried.
             if let Some(own) = own_needs(config, pack)?.filter(|own| own.literals.len() <= room) {
                 (needs, or_non_ascii) = (own.literals, own.or_non_ascii);
             }
         }
         let folded = |need: String| fold_pattern(&need.to_lowercase());
         needs = needs.into_iter().map(folded).collect();
-        // Other detectors have theirs chosen one by one: ordinary words shall open none. Context
-        // may have the literals in place of the match.
+        // Literals of other detectors are selected one by one, so that ordinary words open none.
+        // They may be in the context instead of the match.
         let completed = config.rule.starts_with("no_") && when == CompileTime::Needed;
         if let Some(hir) = plain.filter(|_| completed && config.near.is_none())
             && !needs.is_empty()
@@ -133,8 +133,8 @@ impl Opening {
             self.literals = found.into_iter().map(literal).collect();
             return;
         }
-        // The literals of built-in detectors stand in the match or in its context; those of others
-        // may stand anywhere.
+        // The literals of built-in detectors are in the match or its context; those of others may
+        // be anywhere.
         let longest = hir.properties().maximum_len();
         if let Some(longest) = longest.filter(|_| when == CompileTime::Needed) {
             let [before, after] = [AFTER, BEFORE].map(|beside| longest + beside);
@@ -146,7 +146,7 @@ impl Opening {
     }
 }
 
-/// Returns the literals that hold no other of them: a text with a longer one has the shorter one
+/// Returns the literals that contain no other of them: a text with a longer one has the shorter one
 /// too, which opens the detector there.
 fn without_longer(needs: &[String]) -> Vec<String> {
     let holds = |long: &str, short: &str| match short.strip_prefix('^') {
@@ -157,7 +157,7 @@ fn without_longer(needs: &[String]) -> Vec<String> {
     needs.iter().filter(is_shortest).cloned().collect()
 }
 
-/// Parses an expression of a detector as it matches the normalised text, where it does.
+/// Parses an expression of a detector for the normalised text, if it reads that.
 fn plain(
     expression: Option<&str>,
     config: &DetectorConfig,
@@ -168,7 +168,7 @@ fn plain(
     Ok(parsed(&fold_pattern(&with_named(expression, &pack.expressions)?), config.text).ok())
 }
 
-/// Returns the literals that the expression of a detector cannot do without.
+/// Returns the literals that the expression of a detector requires.
 fn own_needs(
     config: &DetectorConfig,
     pack: &PackConfig,

@@ -1,9 +1,8 @@
 //! First digit of a detector's matches: a cheap test before its expression runs.
 //!
-//! In goes an expression whose matches all have a digit, out come the bytes that a match may have
-//! from the first one on, and how many may stand before it. At the places where numbers start they
-//! tell which of them are worth a search. They may accept more than the expression has matches,
-//! never less.
+//! In: an expression whose matches all have a digit. Out: the possible bytes of a match from the
+//! first digit on, and the match bounds before it. They select the numbers worth a search. They may
+//! accept more than the expression matches, never less.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
@@ -11,21 +10,21 @@ use super::ahead::Ahead;
 use super::tail::{in_row, tail};
 use crate::pack::match_bounds::{self, MatchBounds};
 
-/// Most ways in which a match may come to its first digit.
+/// Limit on paths of a match to its first digit.
 const WAYS_MAX: usize = 64;
 
-/// Match bounds around one byte of a match, with the bytes that may follow.
+/// Match bounds around one byte of a match, with the possible next bytes.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Point {
-    /// Bytes of a match before the byte, and from there to the end of the match.
+    /// Span of a match before the byte, and from there to its end.
     pub(crate) reach: MatchBounds,
-    /// Bytes from the first digit on, or behind the `@`.
+    /// Possible bytes from the first digit on, or after the `@`.
     pub(crate) ahead: Ahead,
 }
 
 impl Point {
-    /// Builds it around the first digit; `None` where a match may have no digit, may start within a
-    /// number or may come to its first digit in too many ways.
+    /// Builds it around the first digit; `None` if a match may have no digit, may start within a
+    /// number, or has too many paths to its first digit.
     pub(super) fn digit(hir: &Hir) -> Option<Self> {
         let mut ways = Ways::default();
         ways.walk(std::slice::from_ref(hir), 0, true)?;
@@ -34,7 +33,7 @@ impl Point {
         Some(Self { reach: MatchBounds { before: ways.before, after, past: 0 }, ahead })
     }
 
-    /// Builds it around an `@`; `None` where a match may have none.
+    /// Builds it around an `@`; `None` if a match may have none.
     pub(super) fn at_sign(hir: &Hir) -> Option<Self> {
         let reach = *match_bounds::reaches(hir, &["@"])?.get(&0)?;
         Some(Self { reach, ahead: *Ahead::of(&tail(hir, &["@"])?, &["@"]).first()? })
@@ -90,7 +89,7 @@ fn has_no_digit(hir: &Hir) -> bool {
 }
 
 impl Ways {
-    /// Follows a row of parts to its first digit, behind so many bytes; `inside` while the byte
+    /// Follows consecutive parts to the first digit, after `before` bytes; `inside` while the byte
     /// before the match may be a digit too.
     fn walk(&mut self, row: &[Hir], before: usize, inside: bool) -> Option<()> {
         if self.tails.len() > WAYS_MAX {
@@ -150,7 +149,7 @@ impl Ways {
         if let HirKind::Class(class) = repetition.sub.kind()
             && digits_of(class) == Digits::Some
         {
-            // The digit is one of these, or stands behind them all.
+            // The digit is one of these, or follows them all.
             let all = before + max as usize * repetition.sub.properties().maximum_len()?;
             self.end_at(&joined(&[times(1, max)], rest), all, inside)?;
             return self.walk(rest, all, inside && repetition.min == 0);

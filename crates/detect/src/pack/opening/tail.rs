@@ -1,4 +1,4 @@
-//! Expression for a match from one of its literals on.
+//! Expression of a match from one of its literals on.
 
 use regex_syntax::hir::{Hir, HirKind, Repetition};
 
@@ -6,20 +6,20 @@ use super::ahead::AHEAD;
 use crate::pack::match_bounds;
 use crate::pack::needs::{place_of, spelled};
 
-/// Most bytes of a match from a literal on that are of use: the literal, and those behind it.
+/// Limit on useful bytes of a match from a literal on: the literal, and those after it.
 const TAIL_BYTES_MAX: usize = 48 + AHEAD;
 
-/// Ways in which a match may go on from one of its literals.
+/// Continuations of a match from one of its literals.
 #[derive(Default)]
 struct MatchTail {
-    /// Expression that may still grow; `None` if none may.
+    /// Expression that may still grow, if any.
     open: Option<Hir>,
-    /// Expressions that were cut, as more would be of no use.
+    /// Expressions that are long enough.
     cut: Vec<Hir>,
 }
 
 impl MatchTail {
-    /// Appends these parts.
+    /// Appends parts.
     fn followed_by<'h>(mut self, parts: impl IntoIterator<Item = &'h Hir>) -> Self {
         for part in parts {
             let Some(open) = self.open.take() else { break };
@@ -50,8 +50,8 @@ impl MatchTail {
     }
 }
 
-/// Returns the expression for the rest of a match from each of these literals on, of which each
-/// match has one; `None` if one may do without them.
+/// Returns the expression of the rest of a match from each of these literals on; `None` if a match
+/// may have none.
 pub(super) fn tail(hir: &Hir, literals: &[&str]) -> Option<Hir> {
     let mut tail = tail_of(hir, literals)?;
     tail.close();
@@ -113,7 +113,7 @@ fn length(hir: &Hir) -> usize {
     hir.properties().maximum_len().unwrap_or(usize::MAX)
 }
 
-/// Concatenates a part and as many of those behind it as are looked at.
+/// Concatenates a part and as many of its successors as are tested.
 pub(super) fn in_row<'h>(first: Hir, rest: impl IntoIterator<Item = &'h Hir>) -> Hir {
     let mut row = vec![first];
     for part in rest {

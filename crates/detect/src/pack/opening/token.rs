@@ -1,13 +1,13 @@
-//! Long-token expressions: those that match nothing but parts of long tokens.
+//! Long-token expressions: those whose matches are parts of long tokens.
 //!
-//! Keys of many vendors have no literal of three bytes, but none has white space, and all are long:
-//! so their expressions need to run in the few places alone where a text has such tokens.
+//! Keys of many vendors have no literal of three bytes, but all are long and without white space.
+//! So their expressions run only in the few long tokens of a text.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::bytes::TOKEN_BYTES_MIN;
 
-/// Returns true if each match is [so long](TOKEN_BYTES_MIN) and of visible ASCII alone.
+/// Returns true if each match is [long enough](TOKEN_BYTES_MIN) and only visible ASCII.
 pub(super) fn is_in_token(hir: &Hir) -> bool {
     hir.properties().minimum_len().is_some_and(|least| least >= TOKEN_BYTES_MIN) && is_visible(hir)
 }

@@ -1,8 +1,8 @@
-//! Openings of the detectors of built-in packs, as they are written out.
+//! Stored openings of the detectors of built-in packs.
 //!
-//! `packs/openings.txt` is what [`Opening::of`] reads from the expressions of all built-in packs, a
-//! detector a line in the order of its pack; a test compares them, and writes the file anew with
-//! `UPDATE_OPENINGS=1`. Lines before have the sets of bytes that it refers to by their numbers.
+//! `packs/openings.txt` has the results of [`Opening::of`] for all built-in packs, one line per
+//! detector in the order of its pack. A test compares them, and rewrites the file with
+//! `UPDATE_OPENINGS=1`. Its first lines define the byte sets, which are referenced by number.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,14 +15,14 @@ use crate::pack::match_bounds::MatchBounds;
 
 const OPENINGS: &str = include_str!("../../packs/openings.txt");
 
-/// Returns the opening of a detector of a built-in pack, by its place there; `None` for a pack
-/// that is not written.
+/// Returns the stored opening of a built-in pack's detector, by its index; `None` for a pack that
+/// is not stored.
 pub(in crate::pack) fn opening(pack: &str, index: usize) -> Option<Opening> {
     static WRITTEN: LazyLock<HashMap<&str, Vec<Opening>>> = LazyLock::new(|| read(OPENINGS));
     WRITTEN.get(pack)?.get(index).cloned()
 }
 
-/// ByteSets of bytes that were read.
+/// Parsed byte sets.
 #[derive(Default)]
 struct ByteSets {
     bytes: Vec<u128>,
@@ -57,7 +57,7 @@ impl ByteSets {
         number.parse().ok().and_then(|number: usize| self.bytes.get(number).copied()).unwrap_or(!0)
     }
 
-    /// Reads a line: what the detector needs beside literals, and then each literal.
+    /// Parses a line: conditions other than literals, then each literal.
     fn opening(&self, line: &str) -> Opening {
         let mut opening = Opening::default();
         for field in line.split('\t') {
@@ -100,7 +100,7 @@ impl ByteSets {
     }
 }
 
-/// Returns a literal as it was before its white space was written out.
+/// Returns a literal with its white space unescaped.
 fn plain(literal: &str) -> String {
     if !literal.contains('\\') {
         return literal.to_owned();
@@ -130,7 +130,7 @@ mod tests {
     use crate::pack::{REFUSAL, SAFETY, config};
     use crate::prefilter::sieve::ANCHORS_MAX;
 
-    /// Writer of openings, with the numbers of what it has written.
+    /// Writer of openings, with the numbers of the written byte sets.
     #[derive(Default)]
     struct Written {
         sets: HashMap<u128, usize>,

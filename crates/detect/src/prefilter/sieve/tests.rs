@@ -52,7 +52,7 @@ const ANCHORS: [&str; 14] = [
     "ignore previous", "e prev",
 ];
 
-/// Sieves for any text and for texts in ASCII.
+/// Sieves for any text and for ASCII texts.
 static SIEVES: LazyLock<[Sieve; 2]> = LazyLock::new(|| {
     let anchors = ANCHORS.map(str::to_owned);
     [false, true].map(|ascii| Sieve::new(&anchors, ascii, |_| true))

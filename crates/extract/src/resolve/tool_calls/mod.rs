@@ -1,6 +1,5 @@
 //! Tool calls on spans.
 
-mod beside;
 mod positional;
 mod sign;
 #[cfg(test)]
@@ -11,7 +10,6 @@ use std::cell::OnceCell;
 
 use hashbrown::HashSet;
 
-use self::beside::{is_beside, is_told_again};
 use self::sign::{Sign, causes, result_text, without_traceback};
 use super::super::decode::{commanded_result, without_envelope};
 use super::super::dialect::{FactSource, Role};
@@ -80,12 +78,6 @@ pub(super) fn on_spans<'a>(
         let mut reader = ToolCallReader { plan, form, values, read: &read, raws: &mut raws };
         if reader.call(at, span, &mut calls).is_none() {
             unnamed.push(at);
-        } else if form.doubtful
-            && let Some(mut call) = calls.pop()
-            && !is_beside(span.facts.span_name(), &call.call.name)
-            && !is_told_again(tree, &mut calls, &mut call)
-        {
-            calls.push(call);
         }
     }
     leave_names_to_others(plan, &mut calls);

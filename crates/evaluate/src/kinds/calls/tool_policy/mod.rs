@@ -33,7 +33,8 @@ const STEPS_PER_NEED: usize = 32;
 pub static KIND: Kind = Kind {
     name: "tool_policy",
     about: "Checks the tool calls against rules: forbidden and required tools, tools that must \
-            come before others, and no tool that was never declared.",
+            come before others, limits on calls and failed calls, and no tool that was never \
+            declared.",
     also_known_as: &[("trajectory_single_tool_use", "Vertex AI")],
     early: true,
     schema: || schemars::schema_for!(Settings),
@@ -66,7 +67,7 @@ struct Settings {
     /// For a tool, the most calls of it; for a glob, of all that it matches together.
     max_calls: BTreeMap<String, usize>,
     /// For a tool, the most calls of it that may fail; for a glob, of all that it matches together:
-    /// `"*": 3` for three in all.
+    /// `"*": 3` for three in all. `failures` says what a failure is; what a person refused is none.
     max_failed_calls: BTreeMap<String, usize>,
     /// True if only tools may be called that the agent was told of. Where no definitions are known,
     /// a call breaks it of whose tool the framework says that it does not exist. Default `false`.
@@ -85,6 +86,8 @@ struct Policy {
     allowed: Option<NamePatterns>,
     /// Tools that must have succeeded before another is called.
     needed: NamePatterns,
+    /// Tools whose failures are limited.
+    limited: NamePatterns,
     definitions: Definitions,
     failures: FailureRules,
 }
@@ -110,6 +113,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         forbidden: settings.forbidden.iter().collect(),
         allowed: settings.allowed.as_ref().map(|names| names.iter().collect()),
         needed: settings.required_before.values().flatten().collect(),
+        limited: settings.max_failed_calls.keys().collect(),
         settings,
         definitions,
         failures,
@@ -170,7 +174,19 @@ impl Policy {
                 "no definition of the tools is known".to_owned()
             });
         }
+        if violations.count == 0 && self.lacks_results(calls, effort) {
+            return report::not_evaluable(Reason::ResultNotRecorded, want, || {
+                "no limited call has a result or a status".to_owned()
+            });
+        }
         violations.answer(calls.len(), unmatched)
+    }
+
+    /// Returns true if failures are limited of calls of which none has a result or a status.
+    fn lacks_results(&self, calls: &[ToolCall<'_>], effort: &WorkBudget) -> bool {
+        let mut limited = calls.iter().filter(|call| self.limited.include(&call.name)).peekable();
+        limited.peek().is_some()
+            && limited.all(|call| self.failures.outcome(call, effort) == CallOutcome::NotRecorded)
     }
 
     fn check<'v>(
@@ -211,7 +227,8 @@ impl Policy {
         check_most("max_calls", &rules.max_calls, &counts, broken);
         if !rules.max_failed_calls.is_empty() {
             let is_failed = |call: &&ToolCall<'_>| {
-                matches!(self.failures.outcome(call, effort), CallOutcome::Failed(_))
+                self.limited.include(&call.name)
+                    && matches!(self.failures.outcome(call, effort), CallOutcome::Failed(_))
             };
             let failed = counts_of(calls.iter().filter(is_failed));
             check_most("max_failed_calls", &rules.max_failed_calls, &failed, broken);

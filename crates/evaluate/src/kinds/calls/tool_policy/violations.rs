@@ -42,7 +42,7 @@ impl Violation<'_> {
             }
             ("max_failed_calls", _) => {
                 let (calls, most) = self.calls.unwrap_or_default();
-                format!("calls of {tool} failed {calls} times, `max_failed_calls` allows {most}")
+                format!("{calls} calls of {tool} failed, `max_failed_calls` allows {most}")
             }
             (_, Some(missing)) => {
                 format!("{tool} was called without {missing} before it (`required_before`)")
