@@ -15,7 +15,7 @@ const DOES_NOT_EXIST: [&str; 9] = [
 ];
 
 /// Returns true if a status message states that a tool does not exist.
-pub(super) fn is_told(message: &[u8]) -> bool {
+pub(super) fn is_reported(message: &[u8]) -> bool {
     if message.is_empty() {
         return false;
     }
@@ -50,12 +50,12 @@ mod tests {
     #[test]
     fn messages_about_unknown_tools_are_told_from_others() {
         for message in ["Tool not found: {'tool_name': 'nope'}", "Unknown function: nope"] {
-            assert!(is_told(message.as_bytes()), "{message}");
+            assert!(is_reported(message.as_bytes()), "{message}");
             assert!(is_named(message, "nope"), "{message}");
             assert!(!is_named(message, "no"), "{message}");
         }
         for message in ["", "timed out", "tool failed", "page not found"] {
-            assert!(!is_told(message.as_bytes()), "{message}");
+            assert!(!is_reported(message.as_bytes()), "{message}");
         }
     }
 }

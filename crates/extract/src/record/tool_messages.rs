@@ -117,8 +117,8 @@ impl MessagePart {
 
     /// Returns true if the encoded value reveals a call or result that the key does not.
     #[inline]
-    fn tells(&self, value: &[u8]) -> bool {
-        !self.is_of_tools() && (self.is_role && says_result(value) || may_mention_calls(value))
+    fn reveals(&self, value: &[u8]) -> bool {
+        !self.is_of_tools() && (self.is_role && is_result_role(value) || may_mention_calls(value))
     }
 }
 
@@ -133,11 +133,11 @@ impl MessageContents {
         for AttributeRule { place, rule } in rules {
             let Rule::Message(part) = rule else { continue };
             let value = value(*place);
-            if part.tells(value) {
+            if part.reveals(value) {
                 let contents = contents.get_or_insert_default();
                 let content = contents.entry(part.message).or_insert(part.content);
                 content.is_of_tools = true;
-                content.is_result |= part.is_role && says_result(value);
+                content.is_result |= part.is_role && is_result_role(value);
             }
         }
         Self(contents)
@@ -150,12 +150,12 @@ impl MessageContents {
         let content = told.copied().unwrap_or(part.content);
         content.is_result
             || content.is_of_tools
-                && (value.len() <= SHORT_MAX || part.is_of_tools() || part.tells(value))
+                && (value.len() <= SHORT_MAX || part.is_of_tools() || part.reveals(value))
     }
 }
 
 /// Returns true if an encoded value is the role of a message with a result.
-fn says_result(value: &[u8]) -> bool {
+fn is_result_role(value: &[u8]) -> bool {
     matches!(value, b"\x0a\x04tool" | b"\x0a\x08function")
 }
 

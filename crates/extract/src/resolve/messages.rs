@@ -151,7 +151,7 @@ pub(super) fn fail_if_unknown<'a>(tree: &Tree<'a>, span: u32, call: &mut ToolCal
         let Some(span) = tree.get(span) else { return };
         let message = span.facts.status_message();
         if span.record.flags.has(SpanFlags::ERROR)
-            && unknown_tool::is_told(message.as_bytes())
+            && unknown_tool::is_reported(message.as_bytes())
             && unknown_tool::is_named(message, &call.name)
         {
             call.status = CallStatus::Error;

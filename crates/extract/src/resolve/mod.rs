@@ -334,7 +334,8 @@ fn take_results<'a>(
         let call = &mut calls[at];
         if let Some(result) = found {
             let is_unknown = |text: &str| {
-                unknown_tool::is_told(text.as_bytes()) && unknown_tool::is_named(text, &call.name)
+                unknown_tool::is_reported(text.as_bytes())
+                    && unknown_tool::is_named(text, &call.name)
             };
             if result.is_error
                 || (has_span_calls && call.origin == Origin::Llm)

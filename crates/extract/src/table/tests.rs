@@ -6,7 +6,7 @@ use super::super::dialect::{Mark, Scalar, SpanKindSaid};
 use super::super::testing::{extract, facts, request, span, table, text};
 use super::*;
 
-/// The meaning of a condition, written down plainly.
+/// Evaluates a condition directly.
 fn naive(condition: &Condition, span: &Given) -> bool {
     let value = |key: &str| span.attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
     let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|w| w == found);
@@ -50,17 +50,17 @@ fn naive(condition: &Condition, span: &Given) -> bool {
         })
 }
 
-/// Keys of ids of calls: one of nobody, and those that conditions of built-in dialects name.
+/// Keys of call ids: an unknown one, and those in conditions of built-in dialects.
 const CALL_IDS: [&str; 3] = ["acme.tool.call_id", "gen_ai.tool.call_id", "upsonic.tool.call_id"];
 
-/// Keys of a tool's name and of its arguments that are nobody's.
+/// Unknown keys of a tool's name, and of its arguments.
 const NAME: &str = "acme.tool.name";
 const CONTENT: &str = "acme.tool.args";
 
-/// Key of a kind that is none of the known ones.
+/// Unknown key of a kind.
 const OTHER: &str = "acme.step.type";
 
-/// Returns true if a value that no dialect states stands under a key for kinds.
+/// Returns true if a kind key has a value that no dialect states.
 fn says_other(span: &Given) -> bool {
     span.attributes.iter().any(|(key, value)| {
         matches!(value.as_str(), "x" | "guardrail")
@@ -70,12 +70,12 @@ fn says_other(span: &Given) -> bool {
     })
 }
 
-/// Returns true for any key of a tool's name, also of those that built-in dialects know.
+/// Returns true for any key of a tool's name, including those of built-in dialects.
 fn is_name(key: &str) -> bool {
     letters(key).ends_with("toolname")
 }
 
-/// Returns true for any key of what a tool was given or gave back, but those of conventions.
+/// Returns true for any key of a tool's input or output, except conventional ones.
 fn is_content(key: &str) -> bool {
     let is_own = !["gen_ai.", "tool.", "mcp."].iter().any(|prefix| key.starts_with(prefix));
     let words = ["arguments", "args", "input", "inputs", "result", "output", "response"];
@@ -88,7 +88,7 @@ fn letters(key: &str) -> String {
     key.replace(['.', '_', ':'], "").to_ascii_lowercase()
 }
 
-/// Attribute by which a span tells its kind.
+/// Returns an attribute that states a span's kind.
 fn told(kind: SpanKindSaid) -> (&'static str, &'static str) {
     let word = match kind {
         SpanKindSaid::Tool => "tool",
@@ -111,7 +111,7 @@ struct Given {
     attributes: Vec<(String, String)>,
 }
 
-/// The words that conditions of the built-in dialects use, so that random spans often match.
+/// Words in conditions of the built-in dialects, so that random spans often match.
 #[derive(Default)]
 struct Words {
     scopes: Vec<String>,

@@ -20,13 +20,13 @@ fn template() -> Template {
     Template { kind: kind("tool_call_count").unwrap(), settings, info: Arc::new(info) }
 }
 
-/// Returns word and score, or reason, or error, of a trace with one call of `a` and these
+/// Returns the word and score, the reason, or the error for a trace with one call of `a` and these
 /// attributes.
 fn judged(expectations: &Expectations, attributes: Vec<(&str, AnyValue<'_>)>) -> String {
     judged_in(expectations, Some("seven"), attributes)
 }
 
-/// The same, of a trace of this session.
+/// Returns the same for a trace of a session.
 fn judged_in(
     expectations: &Expectations,
     session_id: Option<&str>,
@@ -64,7 +64,7 @@ fn row(count: i64) -> Arc<Expectation> {
     Arc::new(template().build(&criteria, Place::default()).unwrap())
 }
 
-/// Cases that expect one call, under these names and words; the one named `none` expects none.
+/// Returns cases with one expected call under these names and words; the one named `none` has none.
 fn dataset(key: CaseKey, cases: &[(&str, &str)]) -> Expectations {
     let mut rows = CaseRows::default();
     for (name, words) in cases {
@@ -179,8 +179,8 @@ fn a_case_that_expects_nothing_is_told_from_an_unknown_one() {
     check(&[("said", "two")], "no_expectation: no case has the user's words");
 }
 
-/// A conversation `Hi`, `Find`, of which `Hi` expects nothing or no call, and a case of one turn,
-/// `Thanks`, whose words end another conversation without expecting anything.
+/// Returns a conversation `Hi`, `Find`, where `Hi` expects nothing or no call, and a single-turn
+/// case `Thanks`, whose words end another conversation without expectations.
 fn conversations(silent: bool) -> Expectations {
     let named = |name: &str, count: i64| {
         let mut row = row(count);

@@ -7,7 +7,7 @@ use spanscore_base::value::Value;
 /// Scores the number of calls over ten.
 struct Calls;
 
-/// Scores the number of groups over ten, of calls in the order of their message.
+/// Scores the number of groups over ten, for calls in message order.
 struct Listed;
 
 impl CodeEvaluator for Listed {
@@ -236,7 +236,7 @@ fn score_outside_its_range_is_a_failure() {
     assert_eq!(out[0].label(), None);
 }
 
-/// Knows from two calls on that the score is at most a half.
+/// Limits the best score to a half from two calls on.
 struct Forgiving;
 
 impl CodeEvaluator for Forgiving {

@@ -1,4 +1,4 @@
-//! Arguments that match, and equal hashes of those that do.
+//! Matching arguments, and equality of their hashes.
 
 use proptest::prelude::*;
 

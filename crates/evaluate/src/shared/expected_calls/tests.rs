@@ -1,4 +1,4 @@
-//! That numbered calls compare as the calls themselves do.
+//! Equal results of numbered and direct comparisons of calls.
 
 use proptest::prelude::*;
 

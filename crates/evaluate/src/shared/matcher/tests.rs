@@ -8,7 +8,7 @@ fn parse(text: &str) -> Value<'static> {
     json::parse(text).unwrap().into_owned()
 }
 
-/// Returns true if an actual value is what is expected, as the arguments of a call.
+/// Returns true if an actual value matches as the arguments of a call.
 fn holds(wanted: &str, found: &str) -> bool {
     let options = ArgumentMatcher::default();
     let effort = WorkBudget::default();
@@ -68,7 +68,7 @@ fn json_in_a_text_is_read_however_it_is_written() {
 fn lists_and_objects_hold_what_is_asked_for() {
     let set = r#"{"$is": {"unordered": [1, "x", 1]}}"#;
     check(set, &[r#"[1, 1, "x"]"#, r#"["x", 1.0, 1]"#], &[r#"[1, "x"]"#, r#"[1, "x", "x"]"#]);
-    // The first item takes what only the second could have, unless the pairing is the best.
+    // The first item takes the only match of the second, unless the pairing is optimal.
     let wide = r#"{"$is": {"unordered": [{"$is": "any"}, {"$is": {"range": [1, 1]}}]}}"#;
     check(wide, &["[1, 2]", "[2, 1]"], &["[2, 2]", "[1]"]);
     check(r#"{"$is": {"one_of": [1, {"$is": {"pattern": "^x"}}]}}"#, &["1", r#""xy""#], &["2"]);
@@ -184,7 +184,7 @@ fn budget_that_is_spent_matches_nothing_and_says_so() {
     assert!(effort.is_spent());
 }
 
-/// Values of any form, `$is` among the keys.
+/// Values of any form, including `$is` keys.
 fn values() -> impl Strategy<Value = Value<'static>> {
     let scalar = prop_oneof![
         Just(Value::Null),
@@ -252,7 +252,7 @@ proptest! {
 
 #[test]
 fn too_many_pairs_leave_no_steps_rather_than_an_answer() {
-    // The square is more than a pairing may ask.
+    // The square exceeds the limit of a pairing.
     const COUNT: usize = 4001;
     let options = ArgumentMatcher::default();
     let check = |found: i64, is_spent: bool| {

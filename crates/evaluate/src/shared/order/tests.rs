@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// All orders of some calls.
+/// Returns all orders of some calls.
 pub(crate) fn orders(calls: &[usize]) -> Vec<Vec<usize>> {
     let Some((first, rest)) = calls.split_first() else { return vec![Vec::new()] };
     let put = |order: &[usize], at: usize| [&order[..at], &[*first], &order[at..]].concat();
@@ -10,7 +10,7 @@ pub(crate) fn orders(calls: &[usize]) -> Vec<Vec<usize>> {
     orders(rest).into_iter().flat_map(with).collect()
 }
 
-/// The calls of these groups in every order that the groups allow.
+/// Returns the calls in every order allowed by their groups.
 pub(crate) fn flattened(groups: &[Range<usize>]) -> Vec<Vec<usize>> {
     let start = vec![Vec::new()];
     groups.iter().fold(start, |heads: Vec<Vec<usize>>, group| {
@@ -20,7 +20,7 @@ pub(crate) fn flattened(groups: &[Range<usize>]) -> Vec<Vec<usize>> {
     })
 }
 
-/// The textbook table.
+/// Computes the textbook's table.
 fn lcs(calls: &[usize], fits: &[Vec<bool>]) -> usize {
     let expected = fits.first().map_or(0, Vec::len);
     let mut row = vec![0; expected + 1];
@@ -56,7 +56,7 @@ fn order(
     InOrder { groups: groups.to_vec(), expected, questions_max: 1000, effort, fits }
 }
 
-/// Groups, and which call fits which position.
+/// Groups, and the relation of calls and matching positions.
 fn cases() -> impl Strategy<Value = (Vec<Range<usize>>, Vec<Vec<bool>>)> {
     (prop::collection::vec(1_usize..4, 1..4), 1_usize..6).prop_flat_map(|(sizes, expected)| {
         let groups = groups_of(&sizes);
@@ -75,7 +75,7 @@ proptest! {
         let kept = order(&groups, &fits).kept().unwrap();
         prop_assert_eq!(kept.len(), best);
         prop_assert!(kept.is_sorted_by(|a, b| a < b));
-        // All kept positions can be kept: with nothing else expected, some order has them all.
+        // All kept positions can be kept: some order has exactly these.
         let only: Vec<Vec<bool>> =
             fits.iter().map(|row| kept.iter().map(|at| row[*at]).collect()).collect();
         prop_assert_eq!(all.iter().map(|calls| lcs(calls, &only)).max(), Some(best));
@@ -112,7 +112,7 @@ fn a_group_stands_for_the_latest_positions_that_it_can() {
 fn large_groups_are_judged_or_refused_in_time() {
     let together = |calls: usize, expected: usize, questions_max: usize| {
         let groups: Vec<_> = std::iter::once(0..calls).collect();
-        // Each call fits two neighbours, so that all of them have to move.
+        // Each call matches two neighbours, so that all have to move.
         let fits = |call: usize, at: usize| call == at || call == at + 1;
         let order =
             |effort| InOrder { groups: groups.clone(), expected, questions_max, effort, fits };
@@ -124,7 +124,7 @@ fn large_groups_are_judged_or_refused_in_time() {
     assert!(together(300, 300, 80_000).1.is_err());
 }
 
-/// The textbook's table, and its way back: the length and the positions.
+/// Returns the length and positions from the textbook's table and backtracking.
 fn naive(calls: &[&str], expected: &[&str]) -> (usize, Vec<usize>) {
     let m = calls.len();
     let n = expected.len();

@@ -1,4 +1,4 @@
-//! Each shape reads its fixture: a body of a request and one of a response.
+//! Each shape parses its fixture: a request body and a response body.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::super::messages::Messages;
 use super::shapes::SHAPES;
 use spanscore_base::value::{Value, json};
 
-/// Reads a body and prints a line for each call and result.
+/// Reads a body; returns a line per call and result.
 fn read(body: &Value<'_>) -> Vec<String> {
     let messages = Messages::read(body.clone());
     let calls = messages.calls.iter().map(|call| {

@@ -291,7 +291,7 @@ fn write_texts(
         put(arena, SPAN_NAME, name);
     }
     let keeps_message = keep.has(SpanPart::StatusMessage) && !status_message.is_empty();
-    if keeps_message || (flags.has(SpanFlags::ERROR) && unknown_tool::is_told(status_message)) {
+    if keeps_message || (flags.has(SpanFlags::ERROR) && unknown_tool::is_reported(status_message)) {
         put(arena, STATUS_MESSAGE, status_message);
     }
 }

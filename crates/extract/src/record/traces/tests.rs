@@ -286,7 +286,7 @@ fn a_request_that_is_no_protobuf_is_malformed() {
     assert_eq!(batch.spans.len(), 1);
 }
 
-/// A request whose middle span is these bytes.
+/// Returns a request whose middle span is these bytes.
 fn with_middle(middle: &[u8]) -> Vec<u8> {
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         let mut field = vec![number << 3 | 2];
@@ -299,7 +299,7 @@ fn with_middle(middle: &[u8]) -> Vec<u8> {
     field(1, &field(2, &scope))
 }
 
-/// Reads everything, and is compiled once for all random cases.
+/// Table that reads everything, compiled once for all random cases.
 static EVERYTHING: LazyLock<Table> = LazyLock::new(|| table(&Facts::all()));
 
 proptest! {
@@ -394,7 +394,7 @@ fn spans_beyond_the_limits_of_paths_are_read_as_all_others() {
         assert_eq!(shards[0].spans, fresh.spans);
     };
     for round in 0..40 {
-        // Each has other keys than those before: they find no room among what is remembered.
+        // Each has new keys, which find no room in the trie.
         let odd = |number: usize| {
             let mut odd = tool_span(1);
             odd.attributes.insert(0, text(&format!("odd.{round}.{number}"), "x"));
@@ -408,7 +408,7 @@ fn spans_beyond_the_limits_of_paths_are_read_as_all_others() {
     extract_both(vec![long.clone(), long, tool_span(2)]);
 }
 
-/// Attributes that only an expression reads make no trace too long for a record.
+/// Attributes read only by an expression make no trace too long for a record.
 #[test]
 fn the_copies_for_expressions_do_not_count_as_bytes_of_a_trajectory() {
     let bytes = |spans: bool| {

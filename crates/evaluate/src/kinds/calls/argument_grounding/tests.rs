@@ -6,8 +6,8 @@ use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::model::{HeardTexts, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 
-/// Counts the values of a text without a source in a list of bookings; a digit of each is
-/// another where `turned` is not 0.
+/// Counts the ungrounded values of a text in a list of bookings; a digit of each is changed if
+/// `turned` is not 0.
 fn ungrounded(turned: u32) -> usize {
     let turn = |text: &str| {
         let at = text.rfind(|c: char| c.is_ascii_digit()).expect("a digit");
@@ -135,7 +135,7 @@ fn what_the_operator_says_is_a_source_from_then_on() {
 fn what_models_are_given_again_is_heard_once() {
     type GivenText = (u64, TextOrigin, &'static str, &'static str);
     let check = |given: &[GivenText], expected: &[(u64, &str)]| {
-        // Each in a turn of its own.
+        // Each in its own turn.
         let turn = |(since_ns, origin, id, text): &GivenText| {
             let id = (*id).into();
             let value = (*text).into();
@@ -167,7 +167,7 @@ fn what_models_are_given_again_is_heard_once() {
     check(&[(3, tool, "a", "earlier"), (9, tool, "a", "earlier")], &[(3, "earlier")]);
     check(&[(3, tool, "a", "found")], &[]);
     check(&[(6, tool, "b", "more"), (7, tool, "c", "more")], &[(6, "more")]);
-    // What the model wrote to a sub-agent is its own, but for what it took from the user.
+    // A model's text to a sub-agent is its own, except parts from the user.
     check(&[(6, user, "", " Book a room in Porto")], &[]);
     let said = (3, user, "", "Book a room in Porto");
     check(&[said], &[(3, "Book a room in Porto")]);

@@ -1,4 +1,4 @@
-//! Definition of a repetition, and agreement of all ways of finding it.
+//! Definition of a repetition, and agreement of all algorithms that find it.
 
 use proptest::prelude::*;
 

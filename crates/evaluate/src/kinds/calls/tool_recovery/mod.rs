@@ -154,12 +154,12 @@ impl<'c, 'a> Run<'c, 'a> {
     }
 
     /// Returns the index after a call's group.
-    fn behind(&self, at: usize) -> usize {
+    fn group_end(&self, at: usize) -> usize {
         self.groups[at].end
     }
 
     /// Returns the index of the first call in a call's group.
-    fn first(&self, at: usize) -> usize {
+    fn group_start(&self, at: usize) -> usize {
         self.groups[at].start
     }
 
@@ -195,7 +195,7 @@ impl<'c, 'a> Run<'c, 'a> {
             let call = &self.calls[*at];
             call.start_ns >= end_ns && !roles::is_thinking(&call.name)
         };
-        let mut from = self.behind(failed);
+        let mut from = self.group_end(failed);
         let groups = iter::from_fn(move || {
             let next = self.groups.get(from)?.clone();
             from = next.end;
@@ -208,9 +208,9 @@ impl<'c, 'a> Run<'c, 'a> {
     /// Returns the index of the first call in the group before a call, without thinking tools;
     /// `None` also if the budget is spent.
     fn group_before(&self, at: usize) -> Option<usize> {
-        let mut first = self.first(at);
+        let mut first = self.group_start(at);
         loop {
-            first = self.first(first.checked_sub(1)?);
+            first = self.group_start(first.checked_sub(1)?);
             let is_thought = |call: &ToolCall<'_>| {
                 self.effort.spend(STEPS_PER_REACTION) && roles::is_thinking(&call.name)
             };
@@ -287,7 +287,7 @@ impl Recovery {
         let fallbacks = self.settings.fallbacks.get(&*call.name);
         let mut stand_ins =
             fallbacks.into_iter().flatten().map(String::as_str).chain([&*call.name]);
-        let behind = run.behind(failed);
+        let behind = run.group_end(failed);
         let mut later = (behind..run.calls.len()).take(SUBSTITUTE_WITHIN);
         let is_sensible = !self.settings.detect_ignored_errors
             || stand_ins.any(|tool| run.succeeds_from(tool, behind))
@@ -309,7 +309,7 @@ impl Recovery {
     fn is_called_again(&self, run: &Run<'_, '_>, failed: usize) -> bool {
         let call = &run.calls[failed];
         let mut first_change: Option<usize> = None;
-        let later = (run.behind(failed)..run.calls.len()).take(SUBSTITUTE_WITHIN);
+        let later = (run.group_end(failed)..run.calls.len()).take(SUBSTITUTE_WITHIN);
         for at in later.filter(|at| run.calls[*at].start_ns >= call.end_ns) {
             let next = &run.calls[at];
             let is_other = next.name != call.name;
@@ -317,7 +317,7 @@ impl Recovery {
             if !run.effort.spend(next.name.len() + given) {
                 break;
             }
-            let has_changed = first_change.is_some_and(|change| change < run.first(at));
+            let has_changed = first_change.is_some_and(|change| change < run.group_start(at));
             if !is_other && (has_changed || self.is_same(call, next) == Some(false)) {
                 return true;
             }
@@ -373,7 +373,7 @@ impl Recovery {
         retries: &[usize],
         index: usize,
     ) -> usize {
-        let first = run.first(index);
+        let first = run.group_start(index);
         let Some(before) = run.group_before(index) else { return 0 };
         let from = failed.partition_point(|failed| *failed < before);
         let upto = failed.partition_point(|failed| *failed < first);

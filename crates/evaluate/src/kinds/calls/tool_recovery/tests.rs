@@ -1,4 +1,4 @@
-//! Limits of the work to follow failed calls up.
+//! Limits on the work to follow failed calls.
 
 use super::*;
 use spanscore_base::model::effort::EVALUATION_STEPS_MAX;

@@ -143,7 +143,7 @@ fn mistakes_are_settings_errors() {
     );
 }
 
-/// Evaluates calls of `refund` and then of `search`, with these arguments, results and errors.
+/// Evaluates calls of `refund`, then `search`, with these arguments, results and errors.
 fn evaluate_calls(name: &str, settings: &str, calls: &[[Option<&'static str>; 3]]) -> Outcome {
     let node = Node::from_value(&json::parse(settings).unwrap());
     let evaluator = (kind(name).unwrap().build)(&node).unwrap();

@@ -62,7 +62,7 @@ fn what_is_recorded_of_a_cut_answer_is_judged() {
         let settings = format!(r#"{{"bundle": "{bundle}"}}"#);
         assert_eq!(scored(evaluate(&settings, &leak)).label, Some(Label::Fail), "{bundle}");
     }
-    // What is missing could have failed any rule.
+    // The missing part could have failed any rule.
     let clean = evaluate(r#"{"bundle": "safety"}"#, &cut(r#"{"items": [1, 2"#));
     assert_eq!(reason(&clean), Some(Reason::FinalOutputNotRecorded));
     let spoken = cut("{\"a\": 1}\n\nThat is the config.");
@@ -267,7 +267,7 @@ fn text_that_was_not_searched_to_its_end_does_not_pass() {
     let Outcome::NotEvaluable { reason, explanation } = safety(&flood) else { panic!("judged") };
     assert_eq!(reason, Reason::TextTooLarge);
     assert!(explanation.contains("too many look-alikes of `jailbreak`"), "{explanation}");
-    // What another rule found stays true.
+    // Findings of other rules stay valid.
     let score = scored(safety(&format!("{flood} SSN 536-22-8714")));
     assert_eq!(score.label, Some(Label::Fail));
     let details = score.details.to_string();
