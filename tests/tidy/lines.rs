@@ -8,6 +8,9 @@ use crate::words::{skip_space, words};
 const QUESTIONS: [&str; 9] =
     ["What", "Whether", "Where", "How", "Which", "Who", "Whose", "When", "Why"];
 
+/// Tags of blocks in docs that are Rust; others are of another language.
+const RUST: [&str; 5] = ["rust", "no_run", "should_panic", "ignore", "compile_fail"];
+
 /// Code that reads a clock or does I/O; imports that would hide it.
 const IMPURE: [&str; 14] = [
     "SystemTime::now", "Instant::now", "std::fs", "std::net::Tcp", "std::net::Udp", "std::env",
@@ -48,7 +51,7 @@ pub(crate) fn questions(source: &Source) -> Vec<String> {
     found
 }
 
-/// Returns the blocks of docs that are no `text`: code, which a test of docs runs.
+/// Returns the blocks of docs that are Rust: code, which a test of docs runs.
 pub(crate) fn examples(source: &Source) -> Vec<String> {
     let fence = |(at, line)| {
         let line = str::trim_start(line);
@@ -57,7 +60,11 @@ pub(crate) fn examples(source: &Source) -> Vec<String> {
     };
     // Each second one ends a block.
     let blocks = source.lines().filter_map(fence).step_by(2);
-    let code = blocks.filter(|(_, text)| *text != "```text");
+    let is_code = |text: &str| {
+        let mut tags = text.trim_start_matches('`').split([',', ' ']).map(str::trim);
+        tags.all(|tag| tag.is_empty() || RUST.contains(&tag))
+    };
+    let code = blocks.filter(|(_, text)| is_code(text));
     code.map(|(at, _)| format!("{}:{at}: an example that is not run", source.path)).collect()
 }
 
@@ -157,8 +164,14 @@ mod tests {
     fn blocks_of_code_in_docs_are_found() {
         let text = "/// ```text\n/// a\n/// ```\n";
         let second = format!("{text}/// ```rust\n/// ```");
-        let bad = ["//! ```\n//! f();\n//! ```", "    /// ```no_run\n    /// ```", &second];
-        check(examples, "src/a.rs", &bad, &[text, "// ```\n// a\n// ```"]);
+        let bad = [
+            "//! ```\n//! f();\n//! ```",
+            "    /// ```no_run\n    /// ```",
+            &second,
+            "/// ```rust,ignore\n/// ```",
+        ];
+        let good = [text, "// ```\n// a\n// ```", "/// ```json\n/// {}\n/// ```"];
+        check(examples, "src/a.rs", &bad, &good);
     }
 
     #[test]

@@ -198,7 +198,8 @@ impl SchedulerBackend for JudgeBackend {
     }
 
     fn dispatch(scheduler: &mut JudgeScheduler, now_ms: u64) {
-        // A fallback with a lower index was dispatched before an inquiry moves to it.
+        // A fallback with a lower index was dispatched before an inquiry moves to it. The turns of
+        // connections rest on two rounds too: the second tries those that the first has left.
         for _ in 0..2 {
             let judges = 0..scheduler.backend.judges.len();
             judges.for_each(|judge| scheduler.ask_queued(now_ms, judge));
