@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use crate::prefilter::sieve::{ANCHORS_MAX, Hits, Sieve};
 
 /// Number of a literal, and its byte offset in a text.
-pub(super) type LiteralPlace = (u16, u32);
+pub(super) type FoundLiteral = (u16, u32);
 
 /// Literals in lower case, by number.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl LiteralSet {
     }
 
     /// Returns the literals in a text with their offsets.
-    pub(super) fn places(&self, text: &str) -> Vec<LiteralPlace> {
+    pub(super) fn places(&self, text: &str) -> Vec<FoundLiteral> {
         let text = text.as_bytes();
         let is_ascii = text.is_ascii();
         let of_ascii = |index: usize| self.literals[index].is_ascii();

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::literals::{LiteralPlace, LiteralSet};
+use super::literals::{FoundLiteral, LiteralSet};
 use super::openers::{Opener, openers};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
@@ -24,7 +24,7 @@ pub(super) struct FoldedText<'t> {
     normal: OnceCell<Cow<'t, str>>,
     small: OnceCell<String>,
     /// Literals in it.
-    literals: OnceCell<Vec<LiteralPlace>>,
+    literals: OnceCell<Vec<FoundLiteral>>,
     /// Offsets of its first spaces.
     spaces: OnceCell<[usize; SPACES]>,
 }
@@ -72,7 +72,7 @@ impl<'t> FoldedText<'t> {
     }
 
     /// Returns the literals in it; only one set may be used per text.
-    pub(super) fn literals(&self, literals: &LiteralSet) -> &[LiteralPlace] {
+    pub(super) fn literals(&self, literals: &LiteralSet) -> &[FoundLiteral] {
         self.literals.get_or_init(|| literals.places(self.small()))
     }
 }
@@ -229,7 +229,7 @@ impl OpenedExpressions {
 
     /// Returns the branches that may match a text, in order, with the possible starts of their
     /// matches.
-    fn branches_for(&self, text: &FoldedText<'_>, literals: &[LiteralPlace]) -> Vec<BranchPlaces> {
+    fn branches_for(&self, text: &FoldedText<'_>, literals: &[FoundLiteral]) -> Vec<BranchPlaces> {
         let spaces = text.spaces();
         let mut found: Vec<BranchPlaces> =
             self.unopened.iter().map(|&branch| (branch, 0..usize::MAX)).collect();
@@ -303,7 +303,7 @@ impl OpenedExpressions {
     }
 
     /// Returns true if a text has a match.
-    pub(super) fn is_match(&self, text: &FoldedText<'_>, literals: &[LiteralPlace]) -> bool {
+    pub(super) fn is_match(&self, text: &FoldedText<'_>, literals: &[FoundLiteral]) -> bool {
         let mut is_match = false;
         self.search(text, literals, |_, _, _| {
             is_match = true;
@@ -316,7 +316,7 @@ impl OpenedExpressions {
     pub(super) fn search<'t>(
         &self,
         text: &'t FoldedText<'_>,
-        literals: &[LiteralPlace],
+        literals: &[FoundLiteral],
         mut found: impl FnMut(usize, &'t str, Range<usize>) -> Onward,
     ) -> usize {
         let steps = steps_for(text.small().as_bytes());

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
-use super::literals::{LiteralPlace, LiteralSet};
+use super::literals::{FoundLiteral, LiteralSet};
 use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
@@ -182,7 +182,7 @@ impl DetectorGroup {
     fn first(
         &self,
         text: &FoldedText<'_>,
-        literals: &[LiteralPlace],
+        literals: &[FoundLiteral],
         effort: &WorkBudget,
     ) -> Option<FailureFinding<'_>> {
         let mut hit = None;
