@@ -22,15 +22,11 @@ const ANSWERS: [&str; 3] = ["items", "verdict", "score"];
 const LABELS: [&str; 5] = ["name", "type", "id", "tool", "status"];
 /// Keys of what a model thinks before its answer, and beside a wrapped one.
 const THOUGHTS: [&str; 8] = [
-    "thoughts",
-    "thought",
-    "thinking",
-    "reasoning",
-    "reasoning_content",
-    "analysis",
-    "scratchpad",
-    "chain_of_thought",
+    "thoughts", "thought", "thinking", "reasoning", "reasoning_content", "scratchpad",
+    "chain_of_thought", ANALYSIS,
 ];
+/// Key of thoughts that may also be an answer: alone, it holds no mere draft.
+const ANALYSIS: &str = "analysis";
 /// Longest text beside a wrapped answer, bytes.
 const LABEL_BYTES_MAX: usize = 64;
 /// Key of an answer that also stands outside of what holds it.
@@ -59,7 +55,7 @@ pub(super) fn unwrapped(
 /// Returns true for an object of thoughts alone: a draft of an answer in it is none.
 pub(super) fn is_thoughts(value: &Value<'_>) -> bool {
     let mut keys = value.as_map().into_iter().flat_map(Map::iter).map(|(key, _)| key).peekable();
-    keys.peek().is_some() && keys.all(|key| THOUGHTS.contains(&key))
+    keys.peek().is_some() && keys.all(|key| THOUGHTS.contains(&key) && key != ANALYSIS)
 }
 
 /// Returns the value that a wrapper holds: of a list of one, or of a key of [`WRAPPERS`], in a
