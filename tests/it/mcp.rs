@@ -166,7 +166,8 @@ fn a_wrong_question_is_told_in_words_and_ends_nothing() {
         ("get_trajectory", json!({"trace_id": "1".repeat(32)}), "no trace 1111"),
         ("get_trajectory", json!({}), "missing field `trace_id`"),
         ("query_evaluations", json!({"outcome": "bad"}), "unknown variant `bad`"),
-        ("query_evaluations", json!({"level": "traces"}), "cannot be `traces`"),
+        ("query_evaluations", json!({"level": "traces"}), "unknown variant `traces`"),
+        ("query_evaluations", json!({"level": "!trace"}), "unknown variant `!trace`"),
         ("query_evaluations", json!({"lmit": 1}), "unknown field `lmit`"),
         ("query_evaluations", json!({"cursor": "x"}), "`next_cursor`"),
         ("evaluate", json!({"trace_ids": ["1".repeat(32)]}), "--allow-evaluate"),
@@ -328,7 +329,7 @@ async fn the_store_of_a_running_collector_answers_the_same_questions() {
         assert!(listed.to_string().contains("tool_efficiency"), "{listed}");
         for (query, part) in [
             (json!({"outcome": "not_asked"}), "not_asked"),
-            (json!({"level": "traces"}), "did you mean `trace`?"),
+            (json!({"level": "traces"}), "unknown variant `traces`"),
             (json!({"trace_id": "run 7"}), "hexadecimal"),
         ] {
             let error = assistant.call("query_evaluations", query).expect_err(part);

@@ -7,18 +7,15 @@ use super::answers::unread;
 use super::store::{RunStore, StoredEvaluation, StoredVerdict};
 use super::tools::{OutcomeWord, QueryArgs};
 use spanscore_base::model::TraceId;
-use spanscore_store::query::StoreField;
 
 /// Returns the selected evaluations in the order of the input.
 ///
 /// # Errors
-/// Text for the assistant: a wrong id or word, or a temporary file that cannot be read.
+/// Text for the assistant: an id is wrong, or the temporary file cannot be read.
 pub(super) fn matching<'s>(
     store: &'s RunStore,
     args: &QueryArgs,
 ) -> Result<Vec<&'s StoredEvaluation>, String> {
-    let level = args.level.as_deref().map(|level| StoreField::Level.check(level));
-    level.transpose().map_err(|error| error.to_string())?;
     let trace_id = args.trace_id.as_deref().map(|id| store.known_id(id)).transpose()?;
     let rows = store.evaluations.iter().filter(|it| is_asked_for(it, args, trace_id));
     let Some(text) = args.text.as_deref().filter(|text| !text.is_empty()) else {
@@ -48,7 +45,7 @@ fn is_asked_for(it: &StoredEvaluation, args: &QueryArgs, trace_id: Option<TraceI
     it.is_named(args.evaluator.as_deref())
         && trace_id.is_none_or(|id| id == target.trace_id)
         && same(&args.kind, Some(evaluator.kind))
-        && same(&args.level, Some(evaluator.level.as_str()))
+        && args.level.is_none_or(|word| word.into_str() == evaluator.level.as_str())
         && same(&args.session_id, target.session_id.as_deref())
         && same(&args.agent_name, target.agent_name.as_deref())
         && same(&args.service_name, Some(&target.resource.service_name))

@@ -221,7 +221,7 @@ fn filter_of(args: &QueryArgs) -> Result<StoreFilter, String> {
     ask(&mut filter, StoreField::Evaluator, named.filter(|_| !is_kind))?;
     ask(&mut filter, StoreField::Kind, args.kind.as_deref())?;
     ask(&mut filter, StoreField::EvaluatorVersion, args.evaluator_version.as_deref())?;
-    ask(&mut filter, StoreField::Level, args.level.as_deref())?;
+    ask(&mut filter, StoreField::Level, args.level.map(|it| it.into_str()))?;
     ask(&mut filter, StoreField::TraceId, args.trace_id.as_deref())?;
     ask(&mut filter, StoreField::SessionId, args.session_id.as_deref())?;
     ask(&mut filter, StoreField::Agent, args.agent_name.as_deref())?;

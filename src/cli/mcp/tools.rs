@@ -36,8 +36,8 @@ pub(super) struct QueryArgs {
     pub(super) kind: Option<String>,
     /// Only of this version of the evaluator: its first digits will do
     pub(super) evaluator_version: Option<String>,
-    /// Only of this level: `call`, `trace` or `session`
-    pub(super) level: Option<String>,
+    /// Only of this level
+    pub(super) level: Option<LevelWord>,
     /// Only of this trace: its id, or the first digits of it
     pub(super) trace_id: Option<String>,
     /// Only of this span: its id, or the first digits of it
@@ -66,6 +66,19 @@ pub(super) struct QueryArgs {
     pub(super) cursor: Option<String>,
     /// Bytes of each text that are shown: 2000, from 100 to 20000
     pub(super) text_bytes: Option<usize>,
+}
+
+/// A level that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub(super) enum LevelWord {
+    /// A tool call
+    Call,
+    /// A run
+    Trace,
+    /// All runs of a session
+    Session,
 }
 
 /// An outcome that is asked for.

@@ -3,7 +3,9 @@
 use super::sources::ConfigSources;
 use spanscore_base::settings::{Node, NodeKind, Place, SettingsError, meant_or_known, nearest};
 use spanscore_base::value::Value;
-use spanscore_evaluate::engine::select::{VARIABLES, When, WhenError};
+use spanscore_evaluate::engine::select::{
+    VARIABLES, When, WhenError, is_part_of_name, place_of_words,
+};
 
 /// Longest expression, bytes.
 const EXPRESSION_BYTES_MAX: usize = 8_192;
@@ -34,7 +36,7 @@ const OPERATORS: &[(&str, &str)] = &[
 ];
 /// Words for what a trace tells, and the expressions that tell it.
 const MEANT: &[(&[&str], &str)] = &[
-    (&["service", "app", "application"], r#"resource["service.name"]"#),
+    (&["service", "app", "application"], "service_name"),
     (&["version", "release"], r#"resource["service.version"]"#),
     (&["environment", "env", "stage"], r#"resource["deployment.environment.name"]"#),
     (&["model", "llm"], r#"attributes["gen_ai.request.model"]"#),
@@ -42,10 +44,14 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["agent"], "agent_name"),
     (&["session", "conversation"], "session_id"),
     (&["trace"], "trace_id"),
-    (&["tool", "tools"], "tool_names"),
+    (&["tool", "tools"], TOOLS),
     (&["input", "prompt", "question"], "user_input"),
     (&["output", "answer", "response"], "final_output"),
 ];
+/// Name of the list of tools.
+const TOOLS: &str = "tool_names";
+/// Functions of one text.
+const TEXT_FUNCTIONS: [&str; 4] = ["contains", "startsWith", "endsWith", "matches"];
 /// Beginnings of names that conventions give attributes, by the variable that holds those: no
 /// attribute has such a name alone, as nobody sends a map of it.
 const NAMESPACES: [(&str, &[&str]); 2] = [
@@ -72,18 +78,9 @@ pub(super) fn compile(
         _ => When::compile(text),
     };
     let told = match compiled {
-        Ok(_) if asks_list_for_text(text) => {
-            let message = format!("`contains` in `{setting}` is of texts, `tool_names` is a list");
-            let help = "write `\"NAME\" in tool_names`".to_owned();
-            ExpressionMistake { message, help: Some(help), at: find_word(text, "contains") }
-        }
-        Ok(when) => match dotted_attribute(text) {
+        Ok(when) => match valid_mistake(setting, text) {
             None => return Some(when),
-            Some((at, written, meant)) => ExpressionMistake {
-                message: format!("`{written}` in `{setting}` asks for a map in an attribute"),
-                help: Some(format!("write {meant}")),
-                at: line_and_column(text, at),
-            },
+            Some(mistake) => mistake,
         },
         Err(error) => describe(error, setting, text),
     };
@@ -94,12 +91,40 @@ pub(super) fn compile(
     None
 }
 
-/// Returns true if an expression calls `contains` on the list of tools, which is valid but never
-/// true.
-fn asks_list_for_text(text: &str) -> bool {
-    let text = without_texts(text);
-    text.match_indices("tool_names.contains(")
-        .any(|(at, _)| !text[..at].ends_with(|it: char| it.is_alphanumeric() || "_.".contains(it)))
+/// Describes what is valid, but never does what is meant.
+fn valid_mistake(setting: &str, text: &str) -> Option<ExpressionMistake> {
+    if let Some((at, sign)) = list_asked_as_text(text) {
+        let message = format!("`{sign}` in `{setting}` is of texts, `tool_names` is a list");
+        let help = Some(format!("write `{}`", in_tools(sign, "\"NAME\"")));
+        return Some(ExpressionMistake { message, help, at: line_and_column(text, at) });
+    }
+    let (at, written, meant) = dotted_attribute(text)?;
+    let message = format!("`{written}` in `{setting}` asks for a map in an attribute");
+    let help = Some(format!("write {meant}"));
+    Some(ExpressionMistake { message, help, at: line_and_column(text, at) })
+}
+
+/// Finds a function or a comparison of texts on the list of tools, with its place: no list is equal
+/// to a text.
+fn list_asked_as_text(text: &str) -> Option<(usize, &'static str)> {
+    let bare = without_texts(text);
+    let is_part = |it: char| it.is_alphanumeric() || "_.".contains(it);
+    let lists = bare.match_indices(TOOLS).map(|(at, _)| (at, at + TOOLS.len()));
+    let mut own = lists.filter(|(at, _)| !bare[..*at].ends_with(is_part));
+    own.find_map(|(_, end)| {
+        if bare[end..].starts_with(".contains(") {
+            return Some((end + 1, "contains"));
+        }
+        let rest = text[end..].trim_start();
+        let sign = ["==", "!="].into_iter().find(|sign| rest.starts_with(sign))?;
+        let is_text = rest[sign.len()..].trim_start().starts_with(['"', '\'']);
+        is_text.then_some((text.len() - rest.len(), sign))
+    })
+}
+
+/// Returns the search of the tools for one, in place of its comparison by a sign.
+fn in_tools(sign: &str, tool: &str) -> String {
+    if sign == "!=" { format!("!({tool} in {TOOLS})") } else { format!("{tool} in {TOOLS}") }
 }
 
 /// Finds an attribute name whose dots are read as field accesses, which never exist:
@@ -189,9 +214,10 @@ fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
 fn remedy_of_name(text: &str, name: &str) -> String {
     let signs: &[&str] = if text.contains(" in [") { &["[", ", "] } else { &[] };
     let mut signs = ["== ", "!= "].iter().chain(signs);
-    let is_right = signs.any(|sign| text.contains(&[sign, name].concat()));
-    let is_left = text.contains(&format!("{name} in "));
-    let is_dotted = |known: &&&str| known.contains('_') && text.contains(&known.replace('_', "."));
+    let holds = |words: &str| place_of_words(text, words).is_some();
+    let is_right = signs.any(|sign| holds(&[sign, name].concat()));
+    let is_left = holds(&format!("{name} in "));
+    let is_dotted = |known: &&&str| known.contains('_') && holds(&known.replace('_', "."));
     let dotted = VARIABLES.iter().find(is_dotted).copied();
     match nearest(name, VARIABLES).or(dotted) {
         _ if ["None", "nil", "undefined", "NULL", "Null"].contains(&name) => {
@@ -204,6 +230,7 @@ fn remedy_of_name(text: &str, name: &str) -> String {
         None if is_right => format!("a text stands in quotes: \"{name}\""),
         None => match (remedy_after_in(text, name), meant(name)) {
             (Some(remedy), _) => remedy,
+            (None, Some(TOOLS)) => format!("write `{}`", remedy_of_tools(text, name)),
             (None, Some(meant)) => remedy_of_meant(text, name, meant),
             (None, None) if is_left => format!("a text stands in quotes: \"{name}\""),
             (None, None) if text == name => format!("of an attribute write attributes[\"{name}\"]"),
@@ -220,28 +247,68 @@ fn meant(word: &str) -> Option<&'static str> {
 
 /// Returns the remedy for a word of what a trace tells, with the list that stands behind `in`.
 fn remedy_of_meant(text: &str, name: &str, meant: &str) -> String {
-    let listed = text.split_once(&format!("{name} in ")).map(|(_, list)| list);
-    let end = |list: &str| list.find(|it: char| !is_part_of_name(it)).unwrap_or(list.len());
-    match listed.map(|list| &list[..end(list)]).filter(|word| !word.is_empty()) {
+    let sought = format!("{name} in ");
+    let listed = place_of_words(text, &sought).map(|at| first_name(&text[at + sought.len()..]));
+    match listed.filter(|word| !word.is_empty()) {
         Some(word) if !VARIABLES.contains(&word) => format!("write `{meant} in [\"{word}\"]`"),
         _ => format!("write `{meant}`"),
     }
 }
 
-fn is_part_of_name(sign: char) -> bool {
-    sign.is_alphanumeric() || sign == '_'
+/// Returns the expression of the tools for a word that stands for one of them, or for their list.
+fn remedy_of_tools(text: &str, name: &str) -> String {
+    let at = place_of_words(text, name).unwrap_or(0);
+    let rest = text[at..].strip_prefix(name).unwrap_or_default().trim_start();
+    if let Some(sign) = ["==", "!="].into_iter().find(|sign| rest.starts_with(sign)) {
+        let tool = rest[sign.len()..].trim_start();
+        let bare = first_name(tool);
+        let tool =
+            if bare.is_empty() { first_text(tool).to_owned() } else { format!("\"{bare}\"") };
+        return in_tools(sign, if tool.is_empty() { "\"NAME\"" } else { &tool });
+    }
+    let function = rest.strip_prefix('.').map(first_name).unwrap_or_default();
+    match function {
+        "contains" => in_tools(function, "\"NAME\""),
+        _ if TEXT_FUNCTIONS.contains(&function) => {
+            format!("{TOOLS}.exists(it, it.{function}(\"...\"))")
+        }
+        _ if rest.starts_with("in ") => format!("{TOOLS}.exists(it, it in [\"NAME\"])"),
+        _ => TOOLS.to_owned(),
+    }
+}
+
+/// Returns the name at the start of a text.
+fn first_name(text: &str) -> &str {
+    &text[..text.find(|it: char| !is_part_of_name(it)).unwrap_or(text.len())]
+}
+
+/// Returns the text in quotes, with them, at the start of an expression.
+fn first_text(text: &str) -> &str {
+    let quote = text.chars().next().filter(|it| matches!(it, '"' | '\''));
+    let end = quote.and_then(|quote| text[1..].find(quote));
+    end.map_or("", |end| &text[..end + 2])
+}
+
+/// Returns the text in quotes, with them, at the end of an expression.
+fn last_text(text: &str) -> Option<&str> {
+    let quote = text.chars().next_back().filter(|it| matches!(it, '"' | '\''))?;
+    Some(&text[text[..text.len() - 1].rfind(quote)?..])
 }
 
 /// Returns the remedy for an unknown name after `in`, where lists stand.
 fn remedy_after_in(text: &str, name: &str) -> Option<String> {
-    let sought = format!(" in {name}");
-    let is_whole = |at: &usize| !text[at + sought.len()..].starts_with(is_part_of_name);
-    let at = text.match_indices(&sought).map(|(at, _)| at).find(is_whole)?;
-    let left = text[..at].split_whitespace().next_back()?.trim_start_matches(['(', '!']);
-    Some(if left.ends_with(['"', '\'']) {
-        "of the tools that were called write `\"...\" in tool_names`".to_owned()
-    } else {
-        format!("write a list: {} in [\"{name}\"]", meant(left).unwrap_or(left))
+    let before = &text[..place_of_words(text, &format!(" in {name}"))?];
+    Some(match (last_text(before), meant(name)) {
+        (Some(sought), Some(meant)) if meant != TOOLS => {
+            format!("write `{meant}.contains({sought})`")
+        }
+        (Some(sought), _) => {
+            format!("of the tools that were called write `{sought} in {TOOLS}`")
+        }
+        (None, _) => {
+            let left = before.split_whitespace().next_back()?.trim_start_matches(['(', '!']);
+            format!("write a list: {} in [\"{name}\"]", meant(left).unwrap_or(left))
+        }
     })
 }
 
@@ -285,11 +352,7 @@ fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> Expre
 
 /// Returns line and column, from 0, of the first occurrence of a word.
 fn find_word(text: &str, word: &str) -> (usize, usize) {
-    let found = text.match_indices(word).find(|(at, _)| {
-        !text[..*at].ends_with(is_part_of_name)
-            && !text[at + word.len()..].starts_with(is_part_of_name)
-    });
-    line_and_column(text, found.map_or(0, |(at, _)| at))
+    line_and_column(text, place_of_words(text, word).unwrap_or(0))
 }
 
 /// Returns line and column, from 0, of an index in a text.
@@ -331,13 +394,38 @@ fn without_texts(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{asks_list_for_text, dotted_attribute, single_equals, syntax};
+    use super::{dotted_attribute, list_asked_as_text, remedy_of_name, single_equals, syntax};
 
     #[test]
     fn single_equals_is_found_outside_of_texts() {
         assert_eq!(single_equals(r#"service_name = "shop""#), Some(13));
         assert_eq!(single_equals(r#"a == "x = y" && b != 'z=' && c <= 1 && d >= 2"#), None);
         assert_eq!(single_equals(r#"a == "\" =" "#), None);
+    }
+
+    #[test]
+    fn remedy_of_a_name_is_of_its_place() {
+        let check = |text: &str, name: &str, expected: &str| {
+            assert_eq!(remedy_of_name(text, name), expected, "{text}");
+        };
+        check(r#"tool == "search""#, "tool", r#"write `"search" in tool_names`"#);
+        check("tool != search", "tool", r#"write `!("search" in tool_names)`"#);
+        let starts = r#"write `tool_names.exists(it, it.startsWith("..."))`"#;
+        check(r#"tool.startsWith("s")"#, "tool", starts);
+        check(r#"tool in ["a"]"#, "tool", r#"write `tool_names.exists(it, it in ["NAME"])`"#);
+        check("size(tools) > 2", "tools", "write `tool_names`");
+        check(r#"app == "shop""#, "app", "write `service_name`");
+        let contains = r#"write `user_input.contains("a refund")`"#;
+        check(r#"!("a refund" in input)"#, "input", contains);
+        let in_tools = r#"of the tools that were called write `"x" in tool_names`"#;
+        check(r#""x" in tools"#, "tools", in_tools);
+        check(r#""x" in calls"#, "calls", in_tools);
+        check(
+            r#"a == "b" && env == production"#,
+            "env",
+            r#"write `resource["deployment.environment.name"]`"#,
+        );
+        check(r#"user == "a" && x == users"#, "user", r#"write `attributes["user.id"]`"#);
     }
 
     #[test]
@@ -353,8 +441,11 @@ mod tests {
         assert_eq!(dotted(r#"resource.service.name == "a""#), Some((0, meant)));
         assert_eq!(dotted(r#"attributes.llm.model == "a""#), None);
         assert_eq!(dotted(r#"a == "\"attributes.gen_ai.system\"""#), None);
-        assert!(asks_list_for_text(r#"a == "it's" && tool_names.contains("x")"#));
-        assert!(!asks_list_for_text(r#"a == "\"tool_names.contains(""#));
+        let asked = |text: &str| list_asked_as_text(text).map(|(_, sign)| sign);
+        assert_eq!(asked(r#"a == "it's" && tool_names.contains("x")"#), Some("contains"));
+        assert_eq!(asked(r#"a == "\"tool_names.contains(""#), None);
+        assert_eq!(asked(r#"it.tool_names == "x" || tool_names == ["x"]"#), None);
+        assert_eq!(asked(r#"tool_names ==["x"] && tool_names!= 'x'"#), Some("!="));
         let told = |text: &str| syntax("unexpected end", (0, 0), "when", text).message;
         assert_eq!(told(r#"a =~ "x""#), "`when` is not valid CEL: `=~`");
         assert_eq!(told(r#"a == "=~" &&"#), "`when` is not valid CEL: unexpected end");

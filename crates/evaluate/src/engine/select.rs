@@ -13,6 +13,7 @@ mod error;
 mod functions;
 mod keys;
 mod parsed;
+mod places;
 mod reads;
 mod sample;
 mod values;
@@ -32,6 +33,7 @@ use super::truth;
 pub use error::WhenError;
 pub use keys::{ReadKeys, RootReads};
 pub(super) use parsed::json_within_limits;
+pub use places::{is_part_of_name, place_of_words};
 pub use reads::Reads;
 pub use sample::Randomness;
 use spanscore_base::model::span_parts::span_parts;
@@ -128,7 +130,7 @@ impl When {
             |name: &str| VARIABLES.contains(&name) || more.contains(&name) || local.contains(&name);
         let unknown = references.variables().into_iter().filter(|name| !known(name));
         // They are unordered; the first in the text is reported.
-        if let Some(name) = unknown.min_by_key(|name| (text.find(name), *name)) {
+        if let Some(name) = unknown.min_by_key(|name| (place_of_words(text, name), *name)) {
             return Err(WhenError::UnknownName { name: name.to_owned() });
         }
         let attributes = references.has_variable("attributes");

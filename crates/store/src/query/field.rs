@@ -66,7 +66,7 @@ impl StoreField {
     ///
     /// # Errors
     /// The value is none of the field's fixed set, or a trace id has other digits.
-    pub fn check(self, value: &str) -> Result<(), StoreQueryError> {
+    pub(super) fn check(self, value: &str) -> Result<(), StoreQueryError> {
         let word = value.strip_prefix('!').unwrap_or(value);
         let words: &[&str] = match self {
             Self::Outcome => &["scored", "not_evaluable", "failed"],

@@ -145,9 +145,11 @@ impl KnownTrace {
         })
     }
 
-    /// Returns the weight in the cache: its evaluations, the tools of its spans, and itself.
+    /// Returns the weight in the cache: its evaluations, those of other processes by name too, the
+    /// tools of its spans, and itself.
     pub(super) fn weight(&self) -> usize {
-        1 + self.evaluations.len() + self.tools.as_ref().map_or(0, HashMap::len)
+        let collected = self.collected.get(&None).copied().unwrap_or(0);
+        1 + self.evaluations.len() + collected + self.tools.as_ref().map_or(0, HashMap::len)
     }
 }
 
@@ -167,7 +169,7 @@ type EvaluationOfTrace = (EvaluationId, Option<EvaluationId>, u32, KnownEvaluati
 
 fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<EvaluationOfTrace> {
     let revises: Option<[u8; 16]> = row.get(2)?;
-    let client: Option<String> = row.get(10)?;
+    let client = row.get_ref(10)?.as_str_or_null()?;
     let known = KnownEvaluation {
         seq: row.get(0)?,
         is_current: row.get(3)?,
@@ -181,6 +183,6 @@ fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<EvaluationOfTrace> {
             time_ms: row.get(9)?,
         },
     };
-    let name = hash_of_name(&row.get::<_, String>(11)?);
+    let name = hash_of_name(row.get_ref(11)?.as_str()?);
     Ok((EvaluationId(row.get(1)?), revises.map(EvaluationId), name, known))
 }

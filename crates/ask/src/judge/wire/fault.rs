@@ -213,7 +213,7 @@ pub(super) fn of_success(
 fn classify(
     answer: &HttpAnswer,
     status: u16,
-    said: &ProviderError,
+    said: &ProviderError<'_>,
     capabilities: &ProviderCapabilities,
 ) -> Fault {
     let demanded = answer.after.or(said.after);

@@ -1,5 +1,6 @@
 //! Error in a provider's body, within objects, lists, and JSON texts passed on by gateways.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -21,25 +22,31 @@ const CODES: [&str; 9] = [
     "finish_reason",
 ];
 /// Places of the request in messages of validators, in lower case: behind them stands its content.
+/// A dot stands before a number.
 const QUOTING: [&str; 8] = [
     "messages[", "messages.", "contents[", "input[", "input_value", "'input':", "'content':",
     "\"content\":",
 ];
+/// Quotes of phrases, with their ends.
+const QUOTES: [(char, char); 4] = [('"', '"'), ('\'', '\''), ('`', '`'), ('\u{201c}', '\u{201d}')];
+/// Start of a message that is searched for quotes, bytes.
+const OWN_BYTES_MAX: usize = 8_192;
 /// Depth of an error that is read, and its parts at most.
 const DEPTH_MAX: usize = 12;
 const PARTS_MAX: usize = 64;
 
 /// Error of a provider, for searches by phrase.
 #[derive(Default)]
-pub(super) struct ProviderError {
+pub(super) struct ProviderError<'r> {
     /// Messages and codes in lower case. Empty for a body without an error, since proxies' pages
     /// mention keys.
     pub(super) text: String,
     /// Codes alone, and the messages without what they quote, both in lower case.
     codes: String,
     own: String,
-    /// Request in lower case: a validator may quote it.
-    asked: String,
+    /// Request: a validator may quote it. In lower case once a word is found in a message.
+    asked: &'r str,
+    asked_lower: OnceCell<String>,
     /// Status that the body tells, with its depth: that of an answer whose own is success.
     status: Option<(usize, u16)>,
     /// Wait requested by the body.
@@ -52,10 +59,10 @@ pub(super) struct ProviderError {
     parts: usize,
 }
 
-impl ProviderError {
+impl<'r> ProviderError<'r> {
     /// Reads an error with the body that it stands in; `asked` is the request.
-    pub(super) fn new(body: &Value, raw: &[u8], asked: &str) -> Self {
-        let mut told = Self { asked: asked.to_lowercase(), ..Self::default() };
+    pub(super) fn new(body: &Value, raw: &[u8], asked: &'r str) -> Self {
+        let mut told = Self { asked, ..Self::default() };
         told.read("error", body, 0);
         told.after = told.after.or_else(|| wait::in_words(&told.text));
         if told.messages.is_empty() {
@@ -147,7 +154,10 @@ impl ProviderError {
     /// Returns true if the model does not exist at this address.
     pub(super) fn is_of_model(&self, status: u16) -> bool {
         let is_told = matches!(status, 400 | 403 | 404 | 410) && self.says(status, &NO_MODEL);
-        let is_all_told = || self.text.trim_end_matches(['.', ' ']).ends_with("invalid model");
+        let is_all_told = || {
+            let own = self.own.trim_end_matches(['.', ' ']);
+            own.ends_with("invalid model") && !self.is_asked("invalid model")
+        };
         is_told
             || (status == 400 && is_all_told())
             || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
@@ -164,8 +174,13 @@ impl ProviderError {
         if !matches!(status, 400 | 413 | 422) {
             return self.is_about(words);
         }
-        let is_message = |word: &str| self.own.contains(word) && !self.asked.contains(word);
+        let is_message = |word: &str| self.own.contains(word) && !self.is_asked(word);
         words.iter().any(|word| self.codes.contains(word) || is_message(word))
+    }
+
+    /// Returns true if the request holds a word in lower case.
+    fn is_asked(&self, word: &str) -> bool {
+        self.asked_lower.get_or_init(|| self.asked.to_lowercase()).contains(word)
     }
 
     /// Returns true if the error names a parameter, as a whole word.
@@ -190,33 +205,55 @@ impl ProviderError {
     }
 }
 
-/// Returns a message without its quoted phrases and what stands behind a place in the request.
-/// Names in quotes stay: those of models, parameters and codes.
+/// Returns the start of a message without its quoted phrases and what stands behind a place in the
+/// request. Names in quotes stay: those of models, parameters and codes.
 fn unquoted(message: &str) -> String {
-    let end = QUOTING.iter().filter_map(|sign| message.find(sign)).min();
-    let mut rest = &message[..end.unwrap_or(message.len())];
-    let mut own = String::with_capacity(rest.len());
-    while let Some(at) = rest.find(['"', '\'', '`', '\u{201c}']) {
-        let sign = rest[at..].chars().next().unwrap_or('"');
-        let before = &rest[..at];
-        let quoted = &rest[at + sign.len_utf8()..];
-        let close = if sign == '\u{201c}' { '\u{201d}' } else { sign };
-        let is_end = |at: &usize| {
-            !quoted[..*at].ends_with('\\')
-                && !quoted[at + close.len_utf8()..].starts_with(char::is_alphanumeric)
-        };
-        let mut ends = quoted.match_indices(close).map(|(at, _)| at);
-        let end = ends.find(is_end).filter(|_| !before.ends_with(char::is_alphanumeric));
-        let phrase = end.filter(|end| quoted[..*end].contains(char::is_whitespace));
-        own.push_str(before);
-        own.push(sign);
-        rest = phrase.map_or(quoted, |end| &quoted[end..]);
-        if phrase.is_some() {
+    let message = &message[..message.floor_char_boundary(OWN_BYTES_MAX)];
+    let message = &message[..place_of_request(message).unwrap_or(message.len())];
+    let ends = QUOTES.map(|(_, close)| ends_of_quotes(message, close));
+    let blanks: Vec<usize> = message.match_indices(char::is_whitespace).map(|(at, _)| at).collect();
+    let next = |places: &[usize], from: usize| {
+        places.get(places.partition_point(|at| *at < from)).copied()
+    };
+    let mut own = String::with_capacity(message.len());
+    let mut from = 0;
+    while let Some(found) = message[from..].find(QUOTES.map(|(open, _)| open)) {
+        let at = from + found;
+        let kind = QUOTES.iter().position(|(open, _)| message[at..].starts_with(*open));
+        let kind = kind.unwrap_or_default();
+        let (open, close) = QUOTES[kind];
+        let inner = at + open.len_utf8();
+        let is_phrase = |end: &usize| next(&blanks, inner).is_some_and(|blank| blank < *end);
+        let is_apostrophe = message[..at].ends_with(char::is_alphanumeric);
+        let phrase_end = next(&ends[kind], inner).filter(|end| !is_apostrophe && is_phrase(end));
+        own.push_str(&message[from..inner]);
+        from = inner;
+        if let Some(end) = phrase_end {
             own.push(close);
-            rest = &rest[close.len_utf8()..];
+            from = end + close.len_utf8();
         }
     }
-    own + rest
+    own + &message[from..]
+}
+
+/// Returns the first place of [`QUOTING`] in a message.
+fn place_of_request(message: &str) -> Option<usize> {
+    // A sentence may end with the word.
+    let is_place = |(at, sign): &(usize, &str)| {
+        !sign.ends_with('.') || message[at + sign.len()..].starts_with(|c: char| c.is_ascii_digit())
+    };
+    let places = QUOTING.iter().filter_map(|sign| message.match_indices(sign).find(is_place));
+    places.map(|(at, _)| at).min()
+}
+
+/// Returns the places of a sign that may end quotes.
+fn ends_of_quotes(message: &str, close: char) -> Vec<usize> {
+    let places = message.match_indices(close).map(|(at, _)| at);
+    let is_end = |at: &usize| {
+        !message[..*at].ends_with('\\')
+            && !message[at + close.len_utf8()..].starts_with(char::is_alphanumeric)
+    };
+    places.filter(is_end).collect()
 }
 
 /// Reads an object or a list that a gateway passes on as a text.

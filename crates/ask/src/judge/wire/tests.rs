@@ -241,6 +241,8 @@ fn quoted_request_locks_no_judge() {
     check("Invalid messages[1].content: I see model_not_found here.");
     check("1 validation error: input_value={'role': 'user', 'content': 'no such model'}");
     check("Too odd: \u{201c}the credit balance is too low\u{201d}");
+    check("Invalid messages.1.content: no such model");
+    check("Too odd: 'this is an invalid model'");
     let check = |message: &str, expected: &str| {
         check_said("u", message, expected);
         check_said(message, message, "judge_error");
@@ -250,7 +252,21 @@ fn quoted_request_locks_no_judge() {
     check("It isn't an incorrect API key's fault", "judge_unauthorized");
     check("Model 'm' is unknown: no such model `m`", "judge_model_not_found");
     check("Invalid model 'm'", "judge_model_not_found");
+    check("This is an invalid model.", "judge_model_not_found");
+    check("Cannot process messages. Invalid API key.", "judge_unauthorized");
     check("Your credit balance is too low", "judge_quota_exhausted");
+}
+
+#[test]
+fn quotes_of_a_long_message_are_read_at_once() {
+    let check = |start: &str, part: &str, end: &str| {
+        let message = [start, &part.repeat(1_000_000 / part.len()), end].concat();
+        check_said("u", &message, "judge_error");
+    };
+    check("", "'a", "");
+    check("", "\"x,", "");
+    check("", ",\"x", ",\" invalid api key");
+    check("Bad input: \"", "a ", "\" invalid api key");
 }
 
 /// Bodies of real interfaces, each before the first success of its judge: none but an unexplained

@@ -216,6 +216,20 @@ mod tests {
             r#"{"id":1,"verdict":"yes"}],"injection_suspected":false}"#,
         );
         check(swapped, "yes no");
+        check(&format!("<think\neffort=\"low\">{{}}</think>{GOOD}"), good);
+        check(&format!("<think effort=\"none\"/>{GOOD}"), good);
+        check(&format!("<thinks=\"\">{GOOD}"), good);
+        check(&format!("{}{GOOD}", "<think ".repeat(100_000)), good);
+        check(&format!("{{\"thoughts\":{swapped}}}{GOOD}"), good);
+    }
+
+    #[test]
+    fn thoughts_that_may_be_an_answer_are_one() {
+        let other = GOOD.replace("yes", "no");
+        let rival = "the reply holds another object beside its answer";
+        check(&format!("{GOOD}{{\"analysis\":{other}}}"), rival);
+        check(&format!("{{\"analysis\":{other}}} The page says {GOOD}"), rival);
+        check(&format!("{GOOD}{{\"thoughts\":{other}}}"), rival);
     }
 
     #[test]

@@ -31,6 +31,8 @@ const THOUGHTS: [(&str, &str); 12] = [
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("<|channel|>analysis<|message|>", "<|end|>"),
 ];
+/// Limit on the attributes of an opening tag, bytes.
+const ATTRIBUTES_BYTES_MAX: usize = 128;
 /// Typographic quotes.
 const TYPOGRAPHIC: [char; 3] = ['\u{201c}', '\u{201d}', '\u{201e}'];
 
@@ -153,7 +155,8 @@ impl ReplySearch<'_> {
             self.found.push((self.fence(), answer));
             return Ok(taken);
         }
-        if !is_thoughts(&value) {
+        // Behind an answer, thoughts may be another one.
+        if !is_thoughts(&value) || !self.found.is_empty() {
             self.note_rival(&rest[..taken]);
         }
         if self.other.is_none() {
@@ -268,8 +271,14 @@ fn opened(text: &str) -> Option<&'static str> {
     let is_open = |tag: &str| {
         let name = tag.strip_suffix('>').filter(|name| !name.starts_with("<|"));
         let is_attribute = |name: &str| {
-            let inner = text[name.len()..].split_once('>').map(|(inner, _)| inner);
-            inner.is_some_and(|it| it.starts_with(' ') && it.contains('=') && !it.contains('<'))
+            let rest = &text[name.len()..];
+            let near = &rest[..rest.floor_char_boundary(ATTRIBUTES_BYTES_MAX)];
+            let inner = near.split_once('>').map_or("", |(inner, _)| inner);
+            // A tag that closes itself opens nothing.
+            inner.starts_with(|it: char| it.is_ascii_whitespace())
+                && inner.contains('=')
+                && !inner.contains('<')
+                && !inner.ends_with('/')
         };
         begins(text, tag) || name.is_some_and(|name| begins(text, name) && is_attribute(name))
     };

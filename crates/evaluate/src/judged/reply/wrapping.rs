@@ -22,9 +22,11 @@ const ANSWERS: [&str; 3] = ["items", "verdict", "score"];
 const LABELS: [&str; 5] = ["name", "type", "id", "tool", "status"];
 /// Keys of a model's thoughts, before or next to a wrapped answer.
 const THOUGHTS: [&str; 8] = [
-    "thoughts", "thought", "thinking", "reasoning", "reasoning_content", "analysis", "scratchpad",
-    "chain_of_thought",
+    "thoughts", "thought", "thinking", "reasoning", "reasoning_content", "scratchpad",
+    "chain_of_thought", ANALYSIS,
 ];
+/// Key of thoughts that may also be an answer: alone, it holds no mere draft.
+const ANALYSIS: &str = "analysis";
 /// Longest text next to a wrapped answer, bytes.
 const LABEL_BYTES_MAX: usize = 64;
 /// Key of an answer that may also be outside of its wrapper.
@@ -53,7 +55,7 @@ pub(super) fn unwrapped(
 /// Returns true for an object of thoughts only: a draft in it is no answer.
 pub(super) fn is_thoughts(value: &Value<'_>) -> bool {
     let mut keys = value.as_map().into_iter().flat_map(Map::iter).map(|(key, _)| key).peekable();
-    keys.peek().is_some() && keys.all(|key| THOUGHTS.contains(&key))
+    keys.peek().is_some() && keys.all(|key| THOUGHTS.contains(&key) && key != ANALYSIS)
 }
 
 /// Returns the value in a wrapper: a list of one, or an object with a key of [`WRAPPERS`] (in a

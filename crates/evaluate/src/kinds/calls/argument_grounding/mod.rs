@@ -46,7 +46,7 @@ use spanscore_base::model::{
     Content, Explanation, Facts, HeardText, Outcome, Reason, TextOrigin, ToolCall, ToolDefinition,
     Trajectory, Want,
 };
-use spanscore_base::value::{Map, Value};
+use spanscore_base::value::{ByKey, Map, Value};
 
 use numbers::AmountParts;
 use sources::{GroundingSources, SEARCHED_BYTES_MAX};
@@ -58,6 +58,10 @@ const UNGROUNDED_MAX: usize = 50;
 
 /// Bytes of instructions read in one step; each model span may repeat them.
 const READ_BYTES_PER_STEP: usize = 4;
+
+/// Keys of an object that are searched for among the declared ones; those of larger objects are
+/// looked up in an index, which costs as much as this many searches.
+const SEARCHED_KEYS_MAX: usize = 4;
 
 /// Registry entry of `argument_grounding`.
 pub static KIND: Kind = Kind {
@@ -150,10 +154,12 @@ impl Grounding {
                 let none = Map::new();
                 let known = schema.and_then(|schema| schema.get("properties"));
                 let known = known.and_then(Value::as_map).unwrap_or(&none);
-                if !sources.effort.spend(known.len()) {
+                let searched = map.len().min(SEARCHED_KEYS_MAX);
+                if !sources.effort.spend(known.len() * searched / SEARCHED_KEYS_MAX) {
                     return;
                 }
-                let known = known.by_key();
+                let is_indexed = map.len() > SEARCHED_KEYS_MAX;
+                let known = if is_indexed { known.by_key() } else { ByKey::Few(known) };
                 for (key, item) in map.iter() {
                     if !self.settings.ignore_arguments.contains(key) {
                         path.push(key);
