@@ -371,7 +371,7 @@ impl Tables {
         }
     }
 
-    /// Does the work of [`list_candidates`](Self::list_candidates) for the first and the last block.
+    /// Works as [`list_candidates`](Self::list_candidates), for the first and the last block.
     fn list_edge_candidates(&self, text: &[u8], start: usize, candidates: &mut SieveCandidates) {
         let mut block = [PAD; size_of::<Block>()];
         let from = start.saturating_sub(BEFORE);
