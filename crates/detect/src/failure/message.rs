@@ -373,7 +373,7 @@ impl MessageSigns {
     /// phrase.
     fn register(&self, text: &str, features: &MessageFeatures<'_>) -> i32 {
         let count =
-            |list: &WordSet| features.words.iter().filter(|word| list.contains(**word)).count();
+            |list: &WordSet| features.words.iter().filter(|word| list.contains(word)).count();
         let nouns = match (count(&self.technical), count(&self.shared)) {
             (2.., _) | (1, 1..) => 9,
             (1, 0) => 6,
@@ -441,7 +441,7 @@ fn may_name(text: &str) -> bool {
 }
 
 fn has(list: &WordSet, features: &MessageFeatures<'_>) -> bool {
-    features.words.iter().any(|word| list.contains(*word))
+    features.words.iter().any(|word| list.contains(word))
 }
 
 /// Sums the points of the signs that hold.
