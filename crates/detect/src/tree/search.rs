@@ -29,15 +29,20 @@ impl SearchTree {
     /// Builds trees; `in_small` for matching lower-case texts case-insensitively.
     pub(crate) fn of(hir: &Hir, in_small: bool) -> Self {
         let part = |hir: &Hir| SearchPart::of(ExpressionTree::of(hir, in_small));
-        let (at_start, others): (Vec<Hir>, Vec<Hir>) =
-            alternatives(hir).into_iter().partition(|hir| part(hir).is_at_start);
-        let (led, mut others): (Vec<Hir>, Vec<Hir>) =
-            others.into_iter().partition(|hir| part(hir).lead.is_some());
-        let mut parts = Vec::new();
-        if led.len() > LEADS_MAX {
+        let mut at_start = Vec::new();
+        let mut others = Vec::new();
+        let mut led = Vec::new();
+        for hir in alternatives(hir) {
+            match part(&hir) {
+                part if part.is_at_start => at_start.push(hir),
+                part if part.lead.is_some() => led.push((hir, part)),
+                _ => others.push(hir),
+            }
+        }
+        let (led, mut parts): (Vec<Hir>, Vec<SearchPart>) = led.into_iter().unzip();
+        if parts.len() > LEADS_MAX {
             others.extend(led);
-        } else {
-            parts.extend(led.iter().map(part));
+            parts.clear();
         }
         let joined = [at_start, others].into_iter().filter(|all| !all.is_empty());
         parts.extend(joined.map(|all| part(&Hir::alternation(all))));
