@@ -25,8 +25,7 @@ const SHARE_MIN: usize = MIB / 2;
 const FIXED: usize = 12 * MIB;
 /// Divisor of the limit for the memory of rules, within bounds.
 const RULES_PART: usize = 8;
-/// Least memory of rules that detect failed calls: nine mebibytes compiled, and twenty for the
-/// caches of their automata on varied texts.
+/// Least memory of rules that detect failed calls.
 const RULES_MIN: usize = 8 * MIB;
 /// Greatest memory of these rules.
 const FAILURE_RULES_MAX: usize = 32 * MIB;
