@@ -10,11 +10,13 @@ not compared. With `--write` the outputs of the page are those of this run. Exit
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -24,6 +26,8 @@ PAGE = os.path.join(HERE, "..", "..", "docs", "ten_minutes.md")
 BLOCK = re.compile(r"```sh\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
 # Seconds for a collector to start, and to judge.
 PATIENCE = 60
+# Seconds after which a block of commands is taken to wait for ever.
+ENDLESS = 300
 END = "-- end of block --"
 
 
@@ -39,18 +43,22 @@ class Shell:
     def __init__(self, folder, environment):
         self.bash = subprocess.Popen(
             ["bash", "--norc"], cwd=folder, env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )
 
     def type(self, commands):
         self.bash.stdin.write(f"{commands}\necho '{END}'\n")
         self.bash.stdin.flush()
         printed = ""
+        limit = threading.Timer(ENDLESS, os.killpg, (self.bash.pid, signal.SIGKILL))
+        limit.start()
         for line in self.bash.stdout:
-            if line.rstrip() == END:
-                break
+            # After what a program left without the end of a line.
+            if line.rstrip().endswith(END):
+                limit.cancel()
+                return printed + line.rstrip().removesuffix(END)
             printed += line
-        return printed
+        sys.exit(f"{printed}took over {ENDLESS} s, or ended the shell: {commands}")
 
     def end(self):
         self.type("kill $(jobs -p) 2> /dev/null; wait")
