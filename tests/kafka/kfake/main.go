@@ -187,7 +187,10 @@ func commit(flags *flag.FlagSet) error {
 	request.Group = *group
 	request.Generation = -1
 	request.Topics = append(request.Topics, of)
-	answer, err := request.RequestWith(context.Background(), client)
+	// Without an end the client looks for a coordinator for ever.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	answer, err := request.RequestWith(ctx, client)
 	if err != nil {
 		return err
 	}
