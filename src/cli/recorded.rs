@@ -148,9 +148,9 @@ impl UnreadNotes {
 
     /// Reports the number of the others; returns false if there were none at all.
     pub(super) fn finish(&self) -> bool {
-        let untold = self.count.saturating_sub(UNREAD_NOTES_MAX);
-        if untold > 0 {
-            output::note(format_args!("spanscore: {untold} more parts could not be read"));
+        let hidden = self.count.saturating_sub(UNREAD_NOTES_MAX);
+        if hidden > 0 {
+            output::note(format_args!("spanscore: {hidden} more parts could not be read"));
         }
         self.count > 0
     }

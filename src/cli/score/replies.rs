@@ -112,7 +112,7 @@ impl CommandJudges {
     ) -> Result<Vec<Vec<Evaluation>>, CommandError> {
         let are_external: Vec<bool> =
             asked.iter().map(|one| matches!(one, AskedTarget::External(_))).collect();
-        let (judged, external) = AskedTarget::by_lane(asked);
+        let (judged, external) = AskedTarget::by_dispatcher(asked);
         let mut judged = self.ask(judged)?.into_iter();
         let mut external = if external.is_empty() {
             Vec::new()
