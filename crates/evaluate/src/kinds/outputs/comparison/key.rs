@@ -24,7 +24,7 @@ pub(crate) enum OutputKey {
     Paths(Vec<String>),
 }
 
-/// Path to the part of the judged value that is compared.
+/// Path of the compared part of a value, such as `order.items[0].id`.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
