@@ -30,16 +30,16 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     read: |node| exporter(node, |_: LangfuseAccount| LangfuseScores),
 };
 
-/// Langfuse project.
+/// Project at Langfuse.
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct LangfuseAccount {
-    /// Address of the server, such as `https://cloud.langfuse.com`.
+    /// Address of the server. Default `https://cloud.langfuse.com`.
     #[default(Address::from("https://cloud.langfuse.com"))]
     endpoint: Address,
-    /// Public key of the project (`pk-lf-...`).
+    /// Public key of the project, such as `pk-lf-...`.
     public_key: String,
-    /// Secret key of the project (`sk-lf-...`); never logged.
+    /// Secret key of the project, such as `sk-lf-...`. Logs never show it.
     secret_key: Option<Secret>,
 }
 
