@@ -247,7 +247,8 @@ fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
             errors.push(error.with_help(help).at(node.along(["data_dir"]).place));
         }
         if folder.starts_with("~") {
-            let error = SettingsError::new("`~` would be a folder of that name: no shell reads it");
+            let error =
+                SettingsError::new("`~` is not the home folder here, but a folder of that name");
             let help = "write `data_dir: ${env:HOME}/...`";
             errors.push(error.with_help(help).at(node.along(["data_dir"]).place));
         }

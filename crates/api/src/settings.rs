@@ -72,7 +72,9 @@ impl DashboardSettings {
         let path = &self.base_path;
         let is_path = path.is_empty() || path.starts_with('/') && !path.contains("//");
         if !is_path || !path.chars().all(is_plain) {
-            let error = SettingsError::new(format!("`{path}` is no path"));
+            let error = SettingsError::new(format!(
+                "`{path}` does not start with `/`, or contains `//` or a character that paths lack"
+            ));
             return Err(("base_path", error.with_help("write it as `/spanscore`")));
         }
         Ok(())

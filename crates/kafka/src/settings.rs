@@ -103,14 +103,13 @@ fn check_sasl(sasl: &SaslSettings) -> Result<(), SettingsError> {
 /// Refuses settings without an equivalent in librdkafka.
 fn check_tls(tls: &TlsSettings) -> Result<(), SettingsError> {
     if tls.min_version == TlsVersion::V1_3 {
-        let error = SettingsError::new("`min_version: 1.3` cannot be demanded of Kafka's brokers");
-        return Err(error.with_help("leave it out: TLS 1.3 is spoken where the brokers have it"));
+        let error = SettingsError::new("`min_version: 1.3` is not supported with Kafka");
+        return Err(error.with_help("leave it out: TLS 1.3 is used if the brokers support it"));
     }
     if tls.server_name_override.is_some() {
-        let error = SettingsError::new("`server_name_override` does not reach Kafka's brokers");
-        return Err(
-            error.with_help("leave it out: the name in `brokers` must be the certificate's")
-        );
+        let error = SettingsError::new("`server_name_override` is not supported with Kafka");
+        return Err(error
+            .with_help("leave it out: the certificate must contain the host name in `brokers`"));
     }
     tls.check()
 }

@@ -73,7 +73,7 @@ pub(super) struct McpArgs {
 
 pub(super) fn run(args: &McpArgs) -> Result<Exit, CommandError> {
     if args.files.iter().any(|file| file == Path::new("-")) {
-        return misused("standard input is where the assistant speaks: name a file");
+        return misused("the assistant uses standard input, so `-` cannot be read: name a file");
     }
     let server = match &args.store {
         Some(path) => TraceServer::of_store(StoredRuns::open(path, args.content)?),

@@ -166,9 +166,9 @@ pub(super) fn tools(may_evaluate: bool) -> Vec<Tool> {
     let mut tools = vec![
         read_only::<SummarizeArgs>(
             "summarize",
-            "Counts of evaluations (pass, fail, not evaluable, failed) and mean scores, by evaluator \
-             or by agent, service or session; reasons of missing scores; calls and failures by \
-             tool; traces that were not judged. Begin here.",
+            "Counts of evaluations (pass, fail, not evaluable, failed) and mean scores, by \
+             evaluator or by agent, service or session; reasons of missing scores; calls and \
+             failures by tool; traces that were not judged. Begin here.",
         ),
         read_only::<ListEvaluatorsArgs>(
             "list_evaluators",

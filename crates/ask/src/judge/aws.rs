@@ -72,7 +72,8 @@ pub(super) fn check_sign_in(judge: &JudgeSettings) -> Option<(&'static str, Sett
         ("base_url", has_user),
     ];
     let (key, _) = other.into_iter().find(|(_, is_set)| *is_set)?;
-    let error = SettingsError::new(format!("`aws` and `{key}` both say who signs in"));
+    let error =
+        SettingsError::new(format!("`aws` and `{key}` are two ways to authenticate requests"));
     let help = "leave one out: `aws` signs each request, `api_key_env` sends a key";
     Some((key, error.with_help(help)))
 }

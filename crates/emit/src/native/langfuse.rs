@@ -52,7 +52,7 @@ impl NativeAccount for LangfuseAccount {
             return Err(error.with_help("they are in Langfuse under Settings, API Keys"));
         }
         if self.public_key.starts_with("sk-") || secret.starts_with("pk-") {
-            let error = SettingsError::new("`public_key` and `secret_key` are the other's");
+            let error = SettingsError::new("`public_key` and `secret_key` are swapped");
             return Err(error.with_help("`public_key: pk-lf-...`, `secret_key: sk-lf-...`"));
         }
         let pair = STANDARD.encode(format!("{}:{secret}", self.public_key));

@@ -30,7 +30,7 @@ impl WithinGroup {
             return Ok(());
         }
         let place = node.place_of("within_group");
-        Err(SettingsError::new("`within_group: message_order` goes with what asks for an order")
+        Err(SettingsError::new("`within_group: message_order` needs a comparison by order")
             .with_help(format!("use {modes}, or leave `within_group` out"))
             .at(place))
     }

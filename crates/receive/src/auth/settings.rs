@@ -111,11 +111,15 @@ impl KnownClientSettings {
             return Err("a client needs a `token`, a `file` with it, or a `certificate`".to_owned());
         }
         if self.token.as_ref().is_some_and(|token| !is_token(token.reveal().trim())) {
-            return Err("the token is empty, or holds what no header may hold".to_owned());
+            return Err(
+                "the token is empty, or has a character that headers may not contain".to_owned()
+            );
         }
         if self.certificate.is_some() && !has_client_ca {
             let help = "name the authority in `tls.client_ca_file` of the protocol";
-            return Err(format!("a `certificate` that nobody is asked for; {help}"));
+            return Err(format!(
+                "a `certificate`, but no port requires client certificates; {help}"
+            ));
         }
         let is_name = |name: &String| (1..=NAME_BYTES_MAX).contains(&name.len());
         if !self.group.as_ref().is_none_or(is_name) {

@@ -302,8 +302,8 @@ pub(super) fn http_schema() -> Schema {
     let mut schema = grpc_schema();
     let key = serde_json::json!({
         "type": "string",
-        "description": "Environment variable with the key for request signatures, which are headers \
-                        of Standard Webhooks. By default requests are not signed.",
+        "description": "Environment variable with the key for request signatures, which are \
+                        headers of Standard Webhooks. By default requests are not signed.",
     });
     if let Some(properties) = schema.get_mut("properties").and_then(|it| it.as_object_mut()) {
         properties.insert(SIGNING_KEY.to_owned(), key);

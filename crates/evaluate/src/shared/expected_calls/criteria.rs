@@ -121,8 +121,10 @@ impl Criteria {
             self.steps.is_empty(),
         ];
         if forms.iter().filter(|is_empty| !**is_empty).count() > 1 {
-            return Err(SettingsError::new("the criteria say in several ways what is expected")
-                .with_help("list `tool_calls`, with or without `turns`, or `any_of`, or `steps`"));
+            return Err(SettingsError::new("the criteria have several forms of expected calls")
+                .with_help(
+                    "give one of `tool_calls` (with or without `turns`), `any_of` and `steps`",
+                ));
         }
         if self.tool_calls.is_empty() {
             self.tool_calls = self.turns.concat();
@@ -154,7 +156,7 @@ pub fn required(criteria: Option<Criteria>, node: &Node) -> Result<Criteria, Set
     let written = node.get("criteria");
     let place = written.map_or(node.place, |node| node.place);
     if criteria.is_some() && written.is_some_and(|node| node.entries().next().is_none()) {
-        let message = "`criteria` says nothing of `tool_calls`";
+        let message = "`criteria` has no `tool_calls`";
         return Err(SettingsError::new(message).at(place));
     }
     criteria.ok_or_else(missing).and_then(Criteria::checked).map_err(|error| error.at(place))

@@ -155,7 +155,7 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
         criteria.expected_agent_behavior.is_some(),
     ];
     if forms.iter().filter(|form| **form).count() != 1 {
-        return Err(SettingsError::new("a rubric has one form of criteria").with_help(
+        return Err(SettingsError::new("a rubric needs exactly one form of criteria").with_help(
             "give `statements` (or a `preset`), `evaluation_steps`, `prompt`, `expected_output` or \
              `expected_agent_behavior`",
         ));
@@ -177,8 +177,10 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
         return Err(SettingsError::new(error).with_help("leave the statement out"));
     }
     if criteria.score_range.is_some_and(|[low, high]| low >= high) {
-        return Err(SettingsError::new("`score_range` has no room")
-            .with_help("write the lowest score, then the highest: `[0, 10]`"));
+        return Err(SettingsError::new(
+            "the highest score of `score_range` is not above the lowest",
+        )
+        .with_help("write the lowest score, then the highest: `[0, 10]`"));
     }
     if let Some(prompt) = criteria.prompt {
         let template = PromptTemplate::new(prompt)?;
@@ -247,7 +249,7 @@ mod tests {
         check("criteria: {evaluation_steps: [a], score_range: [1, 5]}", "built");
         check(
             "criteria: {evaluation_steps: [a], score_range: [5, 5]}",
-            "`score_range` has no room",
+            "the highest score of `score_range` is not above the lowest",
         );
         check("criteria: {expected_output: {a: 1}}\ncompat: uipath", "built");
         check("criteria: {statements: [{text: a}]}\ncompat: uipath", "`compat: uipath` takes no");
@@ -257,10 +259,10 @@ mod tests {
         );
         check("criteria: {prompt: {template: a}, score_range: [5, 1]}", "`score_range` has no");
         check("criteria: {prompt: {template: '{{anser}}'}}", "`{{anser}}` names no variable");
-        check("criteria: {}", "a rubric has one form of criteria");
+        check("criteria: {}", "a rubric needs exactly one form of criteria");
         check("criteria: {statements: [{text: a}], expected_output: b}", "a rubric has one form");
         check("criteria: {statements: [{text: a, weight: 0}]}", "`weight` 0 is not above 0");
-        check("preset: safe_action", "`preset` names `safe_action`, which is none (did you mean");
+        check("preset: safe_action", "unknown preset `safe_action` (did you mean");
     }
 
     #[test]
