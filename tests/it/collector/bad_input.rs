@@ -357,7 +357,7 @@ async fn metrics_and_logs_are_accepted_and_counted() {
 }
 
 #[tokio::test]
-async fn nothing_at_all_is_a_request() {
+async fn empty_requests_are_accepted() {
     let running = start().await;
     assert_eq!(running.post_traces(Vec::new()).await, (200, 0, String::new()));
     assert_eq!(running.send(request([])).await, (0, String::new()));

@@ -200,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn names_are_akin_by_half_of_their_words() {
+    fn names_share_half_of_their_words() {
         assert!(share_half_of_words("find_user_id_by_email", "find_user_id_by_name_zip"));
         assert!(!share_half_of_words("get_weather", "get_news"));
     }
 
     #[test]
-    fn names_share_verbs_and_nouns() {
+    fn names_share_one_word_besides_prepositions() {
         assert!(share_one_word("exchange_order_items", "modifyPendingOrder"));
         assert!(!share_one_word("mcp__shop__charge_card", "mcp__shop__send_receipt"));
         assert!(!share_one_word("charge_to_card", "send_to_user"));

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_backends_wait_is_heeded_up_to_its_limit() {
+    async fn retry_delay_of_the_backend_is_kept_up_to_its_limit() {
         let settings = settings(0);
         let mut retries = Retries::new(&settings);
         let asked = Duration::from_secs(20);
