@@ -202,7 +202,8 @@ fn bytes(mib: u32) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionsSettings {
-    /// Key by which traces belong to the same session.
+    /// Key by which traces belong to the same session: `service_and_session` (default) or
+    /// `session`.
     pub key: SessionKeyFields,
     /// Wait after the last trace of a session before it is judged. The session then stays in memory
     /// for the same time, and a late trace causes a revision. Default `5m`.

@@ -14,7 +14,7 @@ const OPTIONS: &[&str] = &["within", "trim", "fold_case", "nfc"];
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatcherMistake {
     /// Unknown word.
-    #[error("unknown matcher `{0}`")]
+    #[error("`{0}` is no matcher")]
     Unknown(String),
     /// No word, or a value that is neither a word nor a map of one.
     #[error("`$is` is empty")]

@@ -262,7 +262,7 @@ mod tests {
         check("criteria: {}", "a rubric needs exactly one form of criteria");
         check("criteria: {statements: [{text: a}], expected_output: b}", "a rubric has one form");
         check("criteria: {statements: [{text: a, weight: 0}]}", "`weight` 0 is not above 0");
-        check("preset: safe_action", "unknown preset `safe_action` (did you mean");
+        check("preset: safe_action", "`preset` `safe_action` is unknown (did you mean");
     }
 
     #[test]

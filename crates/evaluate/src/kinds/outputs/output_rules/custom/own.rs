@@ -62,7 +62,7 @@ pub(in super::super) fn rule(
     let weight = rule.weight.unwrap_or(1.0);
     if !(weight > 0.0 && weight.is_finite()) {
         let error = SettingsError::new(format!(
-            "the weight of rule `{}` must be a finite number above 0, not {weight}",
+            "`weight` of rule `{}` must be a finite number above 0, not {weight}",
             rule.name
         ));
         return Err(error.with_help("leave the rule out to ignore it"));
