@@ -132,8 +132,8 @@ pub struct LimitsSettings {
     #[schemars(range(min = 1))]
     #[default = 64]
     pub trace_mib_max: u32,
-    /// Limit on the memory for received data, in mebibytes, 32 or more. `auto` (default) is (limit
-    /// - 48 MiB) / 1.1 in a container with a memory limit, else 1024. Each setting `*_mib` below
+    /// Limit on the memory for received data, in mebibytes, 32 or more. Default `auto`: in a
+    /// container with a memory limit, (limit - 48 MiB) / 1.1; else 1024. Each setting `*_mib` below
     /// reserves a part of it; parts without a value share the rest.
     pub memory_mib: MemorySetting,
     /// Part of `memory_mib` for open and remembered traces, in mebibytes. Above it, judged traces
