@@ -286,7 +286,7 @@ fn files_and_keys_that_serve_could_not_use_are_told_by_check() {
         check(&format!("{port}\n  {{file: DIR/{file}}}}}}}}}}}"), told);
     };
     tokens("x", "cannot read `");
-    tokens("server.pem", "holds");
+    tokens("server.pem", "no bearer token");
     let judge = |sign_in: &str, told: &str| {
         check(&format!("judges: {{a: {{api: openai, model: m,\n {sign_in}}}}}"), told);
     };
