@@ -257,10 +257,10 @@ mod tests {
             "criteria: {prompt: {template: 'Is {{answer}} {{how}}?', variables: {how: a}}}",
             "built",
         );
-        check("criteria: {prompt: {template: a}, score_range: [5, 1]}", "`score_range` has no");
+        check("criteria: {prompt: {template: a}, score_range: [5, 1]}", "the highest score");
         check("criteria: {prompt: {template: '{{anser}}'}}", "`{{anser}}` names no variable");
         check("criteria: {}", "a rubric needs exactly one form of criteria");
-        check("criteria: {statements: [{text: a}], expected_output: b}", "a rubric has one form");
+        check("criteria: {statements: [{text: a}], expected_output: b}", "a rubric needs");
         check("criteria: {statements: [{text: a, weight: 0}]}", "`weight` 0 is not above 0");
         check("preset: safe_action", "`preset` `safe_action` is unknown (did you mean");
     }

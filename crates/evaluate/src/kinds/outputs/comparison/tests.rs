@@ -131,8 +131,14 @@ fn mistakes_are_settings_errors() {
             {"expected_output": 5}}"#,
         "`target_output_key` goes only with the final output, without `path` (write `path`)",
     );
-    check(r#"{"path": "..", "criteria": {"expected_output": 5}}"#, "`..` is no path");
-    check(r#"{"target_output_key": ".", "criteria": {"expected_output": "x"}}"#, "`.` is no path");
+    check(
+        r#"{"path": "..", "criteria": {"expected_output": 5}}"#,
+        "`..` is no path; write keys and indices, such as `order.items[0].id`",
+    );
+    check(
+        r#"{"target_output_key": ".", "criteria": {"expected_output": "x"}}"#,
+        "`.` is no path; write keys and indices, such as `order.items[0].id`",
+    );
     check(
         r#"{"line_by_line_evaluator": true, "line_delimiter": "", "criteria":
             {"expected_output": "x"}}"#,
