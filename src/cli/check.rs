@@ -11,12 +11,12 @@ use super::{CommandError, Exit, output, started};
 use crate::config::{self, ResolvedConfig};
 use spanscore_base::visible;
 
-/// Checks a config and says what it would do
+/// Checks a config and describes what it does
 ///
-/// Every mistake is shown with its file, line and column, and what this machine lacks: the folder
-/// of a file is a mistake; certificates, tokens and keys that are not here are warnings, since they
-/// may be where the config runs. External evaluators are asked whether they take their settings.
-/// Exit code 78 if there is a mistake.
+/// Prints every mistake with its file, line and column, and what this machine lacks. A missing
+/// folder of a file is a mistake. Missing certificates, tokens and keys are warnings, since they
+/// may exist where the config runs. External evaluators are asked whether they accept their
+/// settings. Exit code 78 if there is a mistake.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "validate",
@@ -26,13 +26,13 @@ Examples:
   spanscore check --config base.yaml --config production.yaml --print"
 )]
 pub(super) struct CheckArgs {
-    /// The config, as with --config
+    /// Config file, as with --config
     #[arg(value_name = "FILE", conflicts_with = "config")]
     file: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Prints the merged config in YAML; secrets are left out, and what came from the environment
-    /// stands as its reference
+    /// Prints the merged config as YAML. Secrets are left out; values from the environment appear
+    /// as references
     #[arg(long)]
     print: bool,
 }

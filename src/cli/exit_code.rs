@@ -30,13 +30,13 @@ pub enum Exit {
 pub(super) const HELP: &str = "\
 Exit codes:
   0   success
-  1   a failure at run time: a file, a socket, a refusal, a trace judged only in part
-  2   `score`, `run`: an evaluation did what --fail-on names, or it got worse
-  3   `serve`: stopped with losses; the last line says how many
-  64  a wrong command line
-  78  a wrong config
-  130 `score`, `run`: stopped by Ctrl-C (by SIGTERM: 143); the scores so far are printed
-  `run` ends with the command's own code where that is not 0";
+  1   an error at run time: a file, a socket, a refusal, or a trace judged only in part
+  2   `score`, `run`: the gate is shut by --fail-on, --min-pass-rate or --baseline
+  3   `serve`: the shutdown lost data; the last line says how much
+  64  a mistake in the command line
+  78  a mistake in the config
+  130 `score`, `run`: stopped by Ctrl-C (143: by SIGTERM); prints the scores so far
+  `run` passes on the exit code of the command if that is not 0";
 
 impl Exit {
     /// Returns the exit status for the system.

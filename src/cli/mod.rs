@@ -59,10 +59,10 @@ const LONG_VERSION: &str = concat!(
     ")"
 );
 
-/// Scores what AI agents do with their tools, from their OpenTelemetry traces.
+/// Scores the tool use of AI agents from their OpenTelemetry traces.
 ///
-/// Without a command it runs the collector: agents send OTLP to 127.0.0.1:4317 (gRPC) or
-/// 127.0.0.1:4318 (HTTP); scores appear here and on http://127.0.0.1:8888/metrics.
+/// Without a command, spanscore runs the collector: agents send OTLP to 127.0.0.1:4317 (gRPC) or
+/// 127.0.0.1:4318 (HTTP), and scores appear here and on http://127.0.0.1:8888/metrics.
 #[derive(Parser, Debug)]
 #[command(
     name = "spanscore",

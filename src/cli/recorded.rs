@@ -148,9 +148,9 @@ impl UnreadNotes {
 
     /// Reports the number of the others; returns false if there were none at all.
     pub(super) fn finish(&self) -> bool {
-        let untold = self.count.saturating_sub(UNREAD_NOTES_MAX);
-        if untold > 0 {
-            output::note(format_args!("spanscore: {untold} more parts could not be read"));
+        let hidden = self.count.saturating_sub(UNREAD_NOTES_MAX);
+        if hidden > 0 {
+            output::note(format_args!("spanscore: {hidden} more parts could not be read"));
         }
         self.count > 0
     }
@@ -159,8 +159,8 @@ impl UnreadNotes {
 /// Builds the error for files beyond `limits.memory_mib`.
 fn too_much(place: &str) -> CommandError {
     CommandError::Runtime(anyhow::anyhow!(
-        "up to {} the files hold more than `limits.memory_mib` lets this command keep at once: \
-         name fewer of them, or raise it, such as with --set limits.memory_mib=4096 (`spanscore \
+        "the files up to {} need more memory than `limits.memory_mib`: name fewer \
+         files, or raise it, such as with --set limits.memory_mib=4096 (`spanscore \
          score` has no such limit)",
         visible::line(place)
     ))

@@ -10,14 +10,14 @@ use crate::config::{self, ConfigError, ConfigPart, Loaded, ResolvedConfig};
 /// Variable with a config file, used without the option.
 const VARIABLE: &str = "SPANSCORE_CONFIG";
 
-/// Config files and settings of the command line.
+/// Config files and settings on the command line.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct ConfigArgs {
-    /// Config file in YAML or JSON; may be given more than once: maps are merged, later files win.
-    /// Without one the built-in config holds
+    /// Config file in YAML or JSON. May be repeated: maps are merged, and later files take
+    /// precedence. Default: the built-in config
     #[arg(short, long, value_name = "FILE", env = VARIABLE)]
     config: Vec<PathBuf>,
-    /// Sets one value over the config, such as --set shutdown_timeout=5s
+    /// Sets one value of the config, such as --set shutdown_timeout=5s
     #[arg(long, value_name = "KEY.KEY=VALUE")]
     set: Vec<String>,
 }

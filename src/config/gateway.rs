@@ -18,16 +18,15 @@ use spanscore_telemetry::TelemetrySettings;
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayConfig {
-    /// Inputs of data. Without this section OTLP is received over gRPC and HTTP on the loopback
-    /// address.
+    /// Receivers of data. Default: OTLP over gRPC and HTTP on the loopback address.
     pub receivers: GatewayReceivers,
-    /// Topic that all is written to, and the brokers that have it.
+    /// Kafka topic that the gateway writes to.
     pub kafka: GatewayKafkaSettings,
     /// Limits on memory.
     pub limits: GatewayLimits,
-    /// Its own metrics, health and logs.
+    /// Metrics, health and logs of the gateway itself.
     pub telemetry: TelemetrySettings,
-    /// Longest shutdown: requests under way get their answers.
+    /// Longest shutdown. Requests under way get their answers. Default `20s`.
     #[default(HumanDuration::from_secs(20))]
     pub shutdown_timeout: HumanDuration,
 }

@@ -189,8 +189,9 @@ fn unusable_tls(tls: &Node, named: &[&Node]) -> Option<SettingsError> {
 fn unopened(path: &str) -> Option<SettingsError> {
     let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
     if is_pipe {
-        let text = format!("`{path}` is a named pipe, which gives its content but once: `check`");
-        return Some(SettingsError::new(format!("{text} does not read it, and no reload could")));
+        let text =
+            format!("`{path}` is a named pipe, whose content can be read only once: `check`");
+        return Some(SettingsError::new(format!("{text} does not read it, and a reload cannot")));
     }
     fs::File::open(path).err().map(|error| unread(path, &error))
 }

@@ -166,7 +166,7 @@ pub(super) fn divide(
     if total < TOTAL_MIN {
         let error = format!("`memory_mib` must be at least {}", TOTAL_MIN / MIB);
         let error = SettingsError::new(error).with_help(format!(
-            "{} of them are not divided among what senders send",
+            "{} of them are fixed costs",
             undivided(TOTAL_MIN, node).div_ceil(MIB)
         ));
         return Err(error.at(node.along("limits.memory_mib".split('.')).place));
@@ -266,7 +266,7 @@ fn does_not_fit(
     let needed = (0..ROUNDS).fold(total, |total, _| enough(total)) / MIB;
     let total = total / MIB;
     let error = SettingsError::new(format!(
-        "the shares of `limits.memory_mib` need {needed} MiB together, and it is {total}"
+        "the parts of `limits.memory_mib` need {needed} MiB together, more than its {total} MiB"
     ));
     let raise = match container {
         Some(_) => format!("give the container {} MiB or more", container_mib(needed)),

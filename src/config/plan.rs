@@ -31,56 +31,57 @@ use spanscore_telemetry::TelemetrySettings;
 
 /// The config of spanscore.
 ///
-/// A section that is left out is as in the built-in config (`config/collector.yaml`). Values may
-/// refer to the environment: `${env:NAME}`, `${env:NAME:-default}`; `$$` is a dollar sign.
+/// A section without an entry is as in the built-in config (`config/collector.yaml`). Values may
+/// refer to the environment: `${env:NAME}` or `${env:NAME:-default}`. `$$` is a dollar sign.
 #[derive(Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Inputs of data. Without this section OTLP is received over gRPC and HTTP on the loopback
-    /// address.
+    /// Receivers of data. Default: OTLP over gRPC and HTTP on the loopback address.
     pub receivers: ReceiversSettings,
-    /// Conventions of instrumentations for tool calls, beside the built-in dialects; one with the
-    /// name of a built-in dialect replaces it.
+    /// Dialects: rules that read tool calls from the spans of an instrumentation, in addition to
+    /// the built-in dialects. A dialect with the name of a built-in one replaces it.
     pub dialects: Vec<Dialect>,
-    /// Completion of traces.
+    /// Completion of traces: the wait for late spans before a trace is judged.
     pub traces: TracesSettings,
-    /// Completion of sessions; only evaluators of `level: session` need sessions.
+    /// Completion of sessions. Only evaluators with `level: session` need sessions.
     pub sessions: SessionsSettings,
     /// Limits on memory and work.
     pub limits: LimitsSettings,
-    /// Detection of failures in results of tools, for every evaluator that reads them; one with its
-    /// own `failures` uses that instead.
+    /// Rules that recognise failed calls by their result, for all evaluators without their own
+    /// `failures`.
     pub failures: FailureSettings,
-    /// Language models that evaluators may ask, by names of your own.
+    /// Language models that score traces, by a name of your choice.
     pub judges: BTreeMap<String, JudgeSettings>,
-    /// Patience with judges, and limits on the queue for them.
+    /// Queue of requests to judges, and its limits.
     pub judging: JudgingSettings,
-    /// Evaluators of traces: a map keyed `kind/name`, such as `tool_call_args/refund`.
+    /// Evaluators of traces: a map with keys `kind` or `kind/name`, such as
+    /// `tool_call_args/refund`.
     #[schemars(schema_with = "schema::evaluators")]
     pub evaluators: IgnoredAny,
-    /// Outputs of evaluations: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
+    /// Exporters of evaluations: a map with keys `kind` or `kind/name`, such as
+    /// `otlp_grpc/backend`.
     #[schemars(schema_with = "schema::exporters")]
     pub exporters: IgnoredAny,
-    /// Backends that get received requests, as they came: a map keyed `kind` or `kind/name`, such
-    /// as `otlp_grpc/tempo`.
+    /// Backends that received requests are forwarded to, unchanged: a map with keys `kind` or
+    /// `kind/name`, such as `otlp_grpc/tempo`.
     #[schemars(schema_with = "schema::forward")]
     pub forward: IgnoredAny,
-    /// Store of judged runs and their evaluations, which `spanscore scores` and `spanscore show`
-    /// read; `false` turns it off.
+    /// Store of judged runs and their evaluations, for the dashboard, `spanscore scores` and
+    /// `spanscore show`. `false` turns it off.
     pub store: StoreSection,
-    /// Query API of the store; `false` turns it off, and so does `store: false`.
+    /// Query API and dashboard of the store. `false` turns it off, and so does `store: false`.
     pub dashboard: DashboardSection,
-    /// Our own metrics, health and logs.
+    /// Metrics, spans, health and logs of the process itself.
     pub telemetry: TelemetrySettings,
-    /// Folder of all that must survive the process: received requests that are still needed.
-    /// Without it nothing does.
+    /// Folder for everything that must survive the process: the log of received requests, the
+    /// store, and queues of exporters. Without it, nothing survives the process.
     pub data_dir: Option<PathBuf>,
-    /// Moment at which a request is acknowledged: at once, when the system has it, or when the disk
-    /// has it. Needs `data_dir`.
+    /// Moment at which a request is acknowledged: `none` at once, `os` (default) after the write,
+    /// `disk` after the sync to disk. Requires `data_dir`.
     pub durability: Durability,
-    /// Limits on received requests in `data_dir`.
+    /// Limits on the log of received requests in `data_dir`.
     pub log: LogSettings,
-    /// Longest shutdown in all: open traces are judged, exporters flushed.
+    /// Longest shutdown. Open traces are judged, and exporters send what is queued. Default `20s`.
     #[default(HumanDuration::from_secs(20))]
     pub shutdown_timeout: HumanDuration,
 }
@@ -246,7 +247,8 @@ fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
             errors.push(error.with_help(help).at(node.along(["data_dir"]).place));
         }
         if folder.starts_with("~") {
-            let error = SettingsError::new("`~` would be a folder of that name: no shell reads it");
+            let error =
+                SettingsError::new("`~` is not the home folder here, but a folder of that name");
             let help = "write `data_dir: ${env:HOME}/...`";
             errors.push(error.with_help(help).at(node.along(["data_dir"]).place));
         }

@@ -358,7 +358,7 @@ fn the_collector_says_where_it_is_scores_and_ends_in_order() {
 }
 
 #[test]
-fn a_reader_that_goes_early_changes_no_exit_code() {
+fn closed_output_pipe_changes_no_exit_code() {
     let cases: [(&[&str], i32); 5] = [
         (&["schema"], 0),
         (&["score", "examples/traces"], 2),

@@ -123,7 +123,7 @@ impl JudgedLines {
 }
 
 #[tokio::test]
-async fn trickling_trace_holds_nobody_up_and_is_judged_with_all_its_calls_after_a_restart() {
+async fn slow_trace_is_judged_with_all_its_calls_after_a_restart() {
     const REQUEST_BYTES: usize = 80_000;
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path(), "{size_max_mib: 8, segment_mib: 1}");

@@ -174,7 +174,7 @@ telemetry: {{metrics: {{endpoint: '127.0.0.1:0'}}, health: {{endpoint: '{health}
 }
 
 #[tokio::test]
-async fn servers_that_never_answer_hold_up_no_end() {
+async fn unresponsive_servers_do_not_delay_shutdown() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = silent.local_addr().unwrap();
     let health = free_address();

@@ -46,7 +46,7 @@ fn check(kind_name: &str, settings: &str, tools: &str, expected: Option<(&str, f
 }
 
 #[test]
-fn count_speaks_when_no_later_call_can_repair_it() {
+fn count_fails_early_once_no_call_can_repair_it() {
     let check = |rules: &str, tools: &str, expected: Option<(&str, f64)>| {
         let settings = format!(r#"{{"criteria": {{"tool_calls_count": {rules}}}}}"#);
         check("tool_call_count", &settings, tools, expected);
@@ -65,7 +65,7 @@ fn count_speaks_when_no_later_call_can_repair_it() {
 }
 
 #[test]
-fn policy_speaks_of_what_was_called_and_not_of_what_is_missing() {
+fn policy_fails_early_on_made_calls_only() {
     let settings = r#"{"forbidden": ["x"], "required": ["r"], "max_calls": {"b": 1},
                        "required_before": {"c": ["d"]}, "declared_only": true}"#;
     let check = |tools: &str, expected: Option<&str>| {
@@ -81,7 +81,7 @@ fn policy_speaks_of_what_was_called_and_not_of_what_is_missing() {
 }
 
 #[test]
-fn loop_speaks_once_it_goes_round() {
+fn loop_fails_early_once_it_repeats() {
     let best = 1.0 - f64::EPSILON;
     check("tool_loop", "{}", "a a b", None);
     check(
@@ -98,7 +98,7 @@ fn loop_speaks_once_it_goes_round() {
 }
 
 #[test]
-fn budget_speaks_of_limits_that_stay_passed() {
+fn budget_fails_early_on_exceeded_limits() {
     let check = |settings: &str, expected: Option<&str>| {
         let expected = expected.map(|expected| (expected, 0.0));
         check("tool_budget", settings, "a b", expected);
@@ -191,7 +191,7 @@ async fn forbidden_tool_is_told_while_the_agent_runs_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_evaluator_speaks_for_itself_and_not_of_a_trace_that_has_ended() {
+async fn early_verdicts_are_separate_and_only_of_open_traces() {
     let requests = vec![
         vec![call(1, 2, "delete_account", "{}"), call(1, 3, "search", "{}")],
         vec![call(1, 4, "search", "{}")],

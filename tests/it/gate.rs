@@ -137,7 +137,7 @@ fn a_pull_request_that_makes_the_agent_worse_is_caught() {
 }
 
 #[test]
-fn a_gate_that_tested_nothing_is_shut_in_every_format_and_says_so() {
+fn gate_without_tests_is_shut_in_every_format() {
     let walk = Walk::new();
     let config = walk.config(&[("a-mistyped-name", &["find"])]);
     let plain = walk.write("plain.yaml", "evaluators: {tool_error: }");

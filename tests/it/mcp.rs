@@ -249,7 +249,7 @@ fn what_does_not_fit_into_memory_is_refused_in_words() {
         std::fs::write(&file, request(spans).encode_to_vec()).expect("written");
         files.push(file);
     }
-    let words = "than `limits.memory_mib` lets this command keep";
+    let words = "need more memory than `limits.memory_mib`";
     let mut inspect = Command::new(env!("CARGO_BIN_EXE_spanscore"));
     inspect.arg("inspect").arg("--config").arg(&config).args(&files);
     let done = inspect.env_remove("SPANSCORE_CONFIG").output().expect("it runs");

@@ -128,7 +128,7 @@ dialects: [{name: own, detect: {attr: own.tool}}]
 }
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_any_more_ends_nothing() {
+async fn closed_standard_error_does_not_end_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let mut program = Program::start(folder.path(), &to_file(folder.path()));
     let mut client = program.client().await;

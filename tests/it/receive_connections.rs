@@ -92,7 +92,7 @@ async fn what_is_no_http_is_answered_closed_and_counted() {
 }
 
 #[tokio::test]
-async fn peers_that_leave_or_ping_no_more_are_told_apart() {
+async fn closed_and_silent_connections_are_counted_apart() {
     let mut settings = small_settings();
     if let Some(grpc) = &mut settings.protocols.grpc {
         let server = &mut grpc.keepalive.server_parameters;

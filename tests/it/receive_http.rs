@@ -358,7 +358,7 @@ async fn a_taken_port_is_an_error_that_names_the_setting() {
 }
 
 #[tokio::test]
-async fn a_fault_costs_its_own_request_and_is_counted() {
+async fn panic_fails_one_request_and_is_counted() {
     let harness = Harness::start().await;
     // The intake panics where its gate is closed.
     harness.intake.gate.close();

@@ -269,7 +269,7 @@ fn files_and_keys_that_serve_could_not_use_are_told_by_check() {
     let pair = "cert_file: DIR/server.pem, key_file: DIR/server.key";
     listener((pair, ""));
     listener((&format!("{pair}, client_ca_file: DIR/x"), "cannot read `"));
-    listener(("cert_file: DIR/server.pem, key_file: DIR/client.key", "do not go together"));
+    listener(("cert_file: DIR/server.pem, key_file: DIR/client.key", "do not match"));
     let exporter = |settings: &str, file: &str, told: &str| {
         check(&format!("exporters: {{{settings}\n tls: {{{file}}}}}}}"), told);
     };
@@ -286,7 +286,7 @@ fn files_and_keys_that_serve_could_not_use_are_told_by_check() {
         check(&format!("{port}\n  {{file: DIR/{file}}}}}}}}}}}"), told);
     };
     tokens("x", "cannot read `");
-    tokens("server.pem", "holds");
+    tokens("server.pem", "no bearer token");
     let judge = |sign_in: &str, told: &str| {
         check(&format!("judges: {{a: {{api: openai, model: m,\n {sign_in}}}}}"), told);
     };

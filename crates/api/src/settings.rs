@@ -11,26 +11,27 @@ pub const ENDPOINT: &str = "127.0.0.1:8890";
 /// Shortest token.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// Query API of the store, and its pages.
+/// Query API of the store, and the dashboard pages that use it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DashboardSettings {
-    /// Address and port. Default `127.0.0.1:8890`; if that port is occupied, the collector runs
-    /// without the pages.
+    /// Address and port to listen on. Default `127.0.0.1:8890`. If the default port is in use, the
+    /// collector runs without the dashboard.
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: Option<String>,
-    /// TLS; without it the port uses plain text.
+    /// TLS of the port. Without this section the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// True to allow plain text beyond the loopback address. Default `false`.
+    /// Allows plain text on an address other than loopback. Default `false`.
     pub insecure: bool,
-    /// Token of 16 bytes or more for programs; required beyond the loopback address.
+    /// Bearer token of programs, 16 bytes or more. Required on an address other than loopback.
     pub token: Option<Secret>,
-    /// Token for programs that only read.
+    /// Bearer token of programs that only read, 16 bytes or more.
     pub read_token: Option<Secret>,
-    /// Further host names of the listener, beside `localhost`, addresses and that of `endpoint`.
+    /// Accepted host names of requests, in addition to `localhost`, IP addresses and the host of
+    /// `endpoint`.
     pub allowed_hosts: Vec<String>,
-    /// Path prefix, such as `/spanscore` behind a proxy.
+    /// Path before all pages and API routes, such as `/spanscore` behind a proxy. Default: none.
     #[schemars(extend("pattern" = "^(/[A-Za-z0-9._~-]+)*/?$"))]
     pub base_path: String,
 }
@@ -71,7 +72,9 @@ impl DashboardSettings {
         let path = &self.base_path;
         let is_path = path.is_empty() || path.starts_with('/') && !path.contains("//");
         if !is_path || !path.chars().all(is_plain) {
-            let error = SettingsError::new(format!("`{path}` is no path"));
+            let error = SettingsError::new(format!(
+                "`{path}` does not start with `/`, or contains `//` or a character that paths lack"
+            ));
             return Err(("base_path", error.with_help("write it as `/spanscore`")));
         }
         Ok(())

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_behind_a_line_of_another_waits_for_one_of_it() {
+    async fn small_sender_waits_for_one_request_of_a_queued_sender() {
         let turns = WorkTurns::new("x", TurnLimits { of_all: 1, of_peer: 1 }, 4);
         let running = ask(&turns, 1).await.ok().flatten().unwrap();
         let mut of_flood = Vec::new();

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn habits_of_a_group_say_nothing_of_another() {
+    fn learnt_waits_are_separate_for_client_groups() {
         let of = |group| {
             let mut trace = trace(&[true, false]);
             let sender = Sender::of_group(ClientGroup::named(group));

@@ -13,31 +13,33 @@ use spanscore_base::model::effort::TRACE_STEPS;
 use spanscore_base::model::{MemoryLimits, SessionKey, Trajectory};
 use spanscore_base::settings::{HumanDuration, above_zero, some_above_zero};
 
-/// Completion of traces.
+/// Completion of traces: the wait for late spans before a trace is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct TracesSettings {
-    /// Wait after the root span ended and the last span arrived, before the trace is judged. `auto`
-    /// (default) waits a second, and longer for a trace with known gaps: a parent that its service
-    /// has yet to send, a span that has not ended, the spans of another process that a call
-    /// announces. The longer wait is learnt per service. A duration fixes the wait.
+    /// Wait after the last span of a trace whose root span has ended. `auto` (default) waits `1s`,
+    /// and longer if spans are known to be missing: a parent span of the same service, the end of a
+    /// span, or the spans of a called process. `auto` learns the longer wait for each service. A
+    /// duration such as `2s` sets a fixed wait.
     pub quiet_period: QuietPeriod,
-    /// Longest wait of `quiet_period: auto` for a trace with gaps.
+    /// Longest wait of `quiet_period: auto` for missing spans. Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     pub quiet_period_max: HumanDuration,
-    /// Time without a span after which a trace is judged although its root has not ended. Exporters
-    /// send every 5 s by default, so less than the longest model or tool call plus 6 s splits
-    /// traces.
+    /// Wait after the last span of a trace whose root span has not ended. Set it above the longest
+    /// model or tool call plus 6 s, since exporters send every 5 s by default; a shorter wait
+    /// splits traces. Default `30s`.
     #[default(HumanDuration::from_secs(30))]
     pub idle_timeout: HumanDuration,
-    /// Age at which a trace is judged in any case.
+    /// Greatest age of a trace. An older one is judged even if spans still arrive. Default `30m`.
     #[default(HumanDuration::from_secs(30 * 60))]
     pub age_max: HumanDuration,
-    /// Time for which a judged trace is remembered, so that late spans revise it.
+    /// Time that a judged trace stays in memory. A late span within it causes a revision of the
+    /// scores. Default `30s`.
     #[default(HumanDuration::from_secs(30))]
     pub remember_period: HumanDuration,
-    /// Longest wait of late spans before a revision. The first revision waits as long as the first
-    /// judgement, each further one twice as long as its predecessor, up to this.
+    /// Longest wait between a late span and the revision. The first revision waits like the first
+    /// judgement; each further one waits twice as long as the one before, up to this limit. Default
+    /// `60s`.
     #[default(HumanDuration::from_secs(60))]
     pub revision_wait_max: HumanDuration,
 }
@@ -99,75 +101,78 @@ impl JsonSchema for QuietPeriod {
     }
 }
 
-/// Limits on memory and work; each has a counter with its reason.
+/// Limits on memory and work. A metric with a reason counts what each of them affects.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSettings {
-    /// Limit on open and remembered traces over all shards. Beyond it judged traces of the
-    /// largest holder are forgotten, then open ones judged; running agents come last.
+    /// Limit on open and remembered traces, over all shards. Above it, judged traces of the sender
+    /// with most are forgotten first. Open traces are judged next, those of running agents last.
+    /// Default 200000.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 200_000]
     pub open_traces_max: u32,
-    /// Limit on the judged, forgotten traces that are still recorded as judged for six hours: later
-    /// parts revise their verdicts. Each takes at most 64 bytes of `traces_mib`, all of them a
-    /// sixteenth of it. Beyond it those of the largest holder are removed first.
+    /// Limit on judged traces that are out of memory but still known. Spans that arrive within six
+    /// hours revise their scores. Each takes at most 64 bytes of `traces_mib`; together they take
+    /// at most a sixteenth of it. Above the limit, those of the sender with most are removed first.
+    /// Default 1000000.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 1_000_000]
     pub judged_traces_max: u32,
-    /// Limit on the spans of one trace. A trace beyond it is judged as it is, and its further spans
-    /// are dropped.
+    /// Limit on the spans of one trace. A larger trace is judged with the spans that it has, and
+    /// its further spans are dropped. Default 50000.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 50_000]
     pub spans_per_trace_max: u32,
-    /// Limit on the stored mebibytes of one trace; beyond it as with `spans_per_trace_max`.
+    /// Limit on the stored size of one trace, in mebibytes. A larger trace is judged with the spans
+    /// that it has, and its further spans are dropped. Default 64.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 64]
     pub trace_mib_max: u32,
-    /// Mebibytes for all data of senders, 32 or more. `auto` derives it from the container's memory
-    /// limit, (limit - 48 MiB) / 1.1, or is 1024 without one. The settings `*_mib` of single places
-    /// are shares of it; unset ones get a part of the rest.
+    /// Limit on the memory for received data, in mebibytes, 32 or more. Default `auto`: in a
+    /// container with a memory limit, (limit - 48 MiB) / 1.1; else 1024. Each setting `*_mib` below
+    /// reserves a part of it; parts without a value share the rest.
     pub memory_mib: MemorySetting,
-    /// Mebibytes of these for all open and remembered traces. Beyond it judged traces of the
-    /// largest holder are forgotten, then open ones judged.
+    /// Part of `memory_mib` for open and remembered traces, in mebibytes. Above it, judged traces
+    /// of the sender with most are forgotten first; open traces are judged next.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub traces_mib: Option<u32>,
-    /// Mebibytes of `traces_mib` for judged traces, remembered for late spans. Beyond it those of
-    /// the largest holder are forgotten early. Default: half of `traces_mib`.
+    /// Part of `traces_mib` for judged traces that wait for late spans, in mebibytes. Above it,
+    /// those of the sender with most are forgotten early. Default: half of `traces_mib`.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub remembered_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for requests waiting to be assembled. Beyond it senders wait up to
-    /// a second and are then told to retry.
+    /// Part of `memory_mib` for requests that wait for assembly, in mebibytes. Above it, a request
+    /// waits up to 1 s, then its sender is told to retry.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub queue_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for reading traces during judging. Large traces wait for each
-    /// other; one that alone exceeds it is not evaluable, `trace_too_expensive`.
+    /// Part of `memory_mib` for the traces that are being judged, in mebibytes. Large traces wait
+    /// for each other. A trace above the limit is not evaluable (`trace_too_expensive`).
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub judging_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for the queues of all exporters.
+    /// Part of `memory_mib` for the queues of all exporters, in mebibytes.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub exporters_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for the queues of all forwards.
+    /// Part of `memory_mib` for the queues of all forwards, in mebibytes.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub forward_mib: Option<u32>,
-    /// Mebibytes of `memory_mib` for the series of all exporters. Series beyond it are merged, as
-    /// beyond `series_max`.
+    /// Part of `memory_mib` for the metric series of all exporters, in mebibytes. Series above it
+    /// are merged, like those above `series_max`.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub series_mib: Option<u32>,
-    /// Steps for reading and judging one trace, for all its evaluations and revisions together: a
-    /// step is about two nanoseconds of one core. Beyond it evaluations are not evaluable,
-    /// `trace_too_expensive`. Each judgement of a session has as many. Verdicts before the end of a
-    /// trace have a separate quarter of them.
+    /// Limit on the work for one trace, in steps of about 2 ns of one core. All evaluations and
+    /// revisions of the trace share it. Above it, evaluations are not evaluable
+    /// (`trace_too_expensive`). Each judgement of a session has the same limit. Early verdicts have
+    /// a quarter of it in addition. Default 100000000.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default(TRACE_STEPS)]
@@ -192,32 +197,35 @@ fn bytes(mib: u32) -> usize {
     (mib as usize) << 20
 }
 
-/// Completion of sessions, and their limits. Sessions are assembled only for an evaluator with
-/// `level: session`.
+/// Completion of sessions, and limits on them. The collector assembles sessions only if an
+/// evaluator has `level: session`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionsSettings {
-    /// Key that groups traces to sessions.
+    /// Key by which traces belong to the same session: `service_and_session` (default) or
+    /// `session`.
     pub key: SessionKeyFields,
-    /// Time without a trace after which a session is judged. It is then remembered for the same
-    /// time, so that a late trace revises it.
+    /// Wait after the last trace of a session before it is judged. The session then stays in memory
+    /// for the same time, and a late trace causes a revision. Default `5m`.
     #[default(HumanDuration::from_secs(5 * 60))]
     pub idle_timeout: HumanDuration,
-    /// Age at which a session is judged in any case.
+    /// Greatest age of a session. An older one is judged even if traces still arrive. Default `6h`.
     #[default(HumanDuration::from_secs(6 * 60 * 60))]
     pub age_max: HumanDuration,
-    /// Limit on open and remembered sessions. Beyond it the longest quiet one is judged.
+    /// Limit on open and remembered sessions. Above it, the session without a trace for longest is
+    /// judged. Default 10000.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 10_000]
     pub open_sessions_max: u32,
-    /// Limit on the traces of one session; further ones are judged alone, without their session.
+    /// Limit on the traces of one session. Further traces are judged alone, without the session.
+    /// Default 1000.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 1_000]
     pub traces_per_session_max: u32,
-    /// Mebibytes of `limits.memory_mib` for sessions, a quarter of them for traces on their way
-    /// there.
+    /// Part of `limits.memory_mib` for sessions, in mebibytes. A quarter of it is for traces on
+    /// their way to a session.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub memory_mib: Option<u32>,
@@ -230,15 +238,15 @@ impl SessionsSettings {
     }
 }
 
-/// Key that groups traces to sessions.
+/// Key by which traces belong to the same session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionKeyFields {
-    /// The session id and the service of the trace's root span, which separates services that
-    /// number their sessions from 1.
+    /// The session id and the service of the root span. Two services may then use the same session
+    /// id.
     #[default]
     ServiceAndSession,
-    /// Only the session id, for conversations across services. Ids must be unique over all
+    /// The session id alone, for conversations across services. Session ids must be unique over all
     /// services.
     Session,
 }

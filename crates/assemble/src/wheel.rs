@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn deadline_at_the_end_of_time_waits() {
+    fn greatest_deadline_never_fires() {
         let mut wheel = Wheel::new(0);
         wheel.arm(u64::MAX, 1);
         assert_eq!(due(&mut wheel, 1_000 * HOUR_MS), [0; 0]);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_that_nobody_wants_goes_within_one_turn() {
+    fn unwanted_entry_leaves_the_wheel_within_one_turn() {
         let mut wheel = Wheel::new(0);
         wheel.arm(HOUR_MS, 1);
         wheel.arm(HOUR_MS, 2);

@@ -69,16 +69,16 @@ const SECRET: &str = "SECRET";
 /// Category of the secret detectors.
 const CREDENTIAL: &str = "credential";
 
-/// Data that is replaced by placeholders before anything is sent.
+/// Data that placeholders replace before a record leaves the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Redact {
     /// Keys, tokens and passwords.
     #[default]
     Secrets,
-    /// Keys, tokens and passwords, and personal data.
+    /// Keys, tokens, passwords and personal data.
     SecretsAndPii,
-    /// Nothing.
+    /// No data.
     None,
 }
 

@@ -1,6 +1,6 @@
 //! Severity of a finding.
 
-/// Weight of a failed rule.
+/// Effect of a failed rule.
 #[derive(
     Clone,
     Copy,
@@ -15,9 +15,9 @@
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// A hit lowers the mean.
+    /// The failed rule lowers the mean.
     #[default]
     Normal,
-    /// A hit fails the evaluation, whatever the mean is.
+    /// The failed rule fails the whole evaluation, whatever the mean.
     Critical,
 }

@@ -4,53 +4,57 @@
 
 mod random;
 
-/// A named check.
+/// Check that a finding must pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Validator {
-    /// Payment card: 13 to 19 digits with a known issuer prefix and a right check digit (Luhn), not
-    /// one digit repeated.
+    /// Payment card: 13 to 19 digits, a known issuer prefix and a correct check digit (Luhn).
+    /// Repetitions of one digit fail.
     Card,
     /// IBAN: country, length and remainder (ISO 13616, mod 97).
     Iban,
-    /// US social security number: area, group and serial that can be issued.
+    /// US social security number: area, group and serial number that can be issued.
     Ssn,
     /// IPv4 address that is routable on the internet.
     Ipv4,
     /// IPv6 address that is routable on the internet.
     Ipv6,
-    /// IPv4 address that is routable and that no section or version has: four numbers, the first 25
-    /// or more and one of three digits.
+    /// Routable IPv4 address that is no version or section number: the first of its four numbers is
+    /// 25 or more, and one has three digits.
     Ipv4Plain,
-    /// Telephone number: 7 to 15 digits, not one digit repeated, not a counting row.
+    /// Telephone number: 7 to 15 digits. Repetitions of one digit and counting sequences fail.
     Phone,
-    /// Telephone number that a word announces: 8 digits or more, no date, no long number without a
-    /// zero or `+` before it.
+    /// Telephone number after a word that announces one: 8 digits or more. Dates fail, and so do
+    /// long numbers without a leading zero or `+`.
     PhoneSpoken,
-    /// Date with a plausible year, month and day of a birth.
+    /// Date that can be a date of birth: plausible year, month and day.
     BirthDate,
-    /// Secret: letters and digits mixed, enough different ones, no words joined by `_` or `-`.
+    /// Secret: letters and digits mixed, and enough different ones. Words joined by `_` or `-`
+    /// fail.
     Secret,
-    /// Secret that little announces: letters and digits as if drawn at random, no row, no UUID.
+    /// Secret without a clear announcement: letters and digits as if drawn at random. Sequences and
+    /// UUIDs fail.
     Drawn,
-    /// Password: not a placeholder such as `<password>`, `***` or `changeme`.
+    /// Password. Placeholders such as `<password>`, `***` and `changeme` fail.
     Password,
-    /// Password with words between it and its announcement: three kinds of letters, digits and
-    /// marks, no address, path, number or call.
+    /// Password with words between it and its announcement: three of letters, digits and signs.
+    /// Addresses, paths, numbers and calls fail.
     StrongPassword,
-    /// Brazilian CPF: two check digits.
+    /// Brazilian CPF: both check digits.
     Cpf,
-    /// Aadhaar: 12 digits, not starting with 0 or 1.
+    /// Aadhaar number: 12 digits, the first of them 2 to 9. Repetitions of one digit fail.
     Aadhaar,
-    /// Spanish DNI or NIE: the letter follows from the number.
+    /// Spanish DNI or NIE: the letter that follows from the number.
     Dni,
-    /// Chinese resident identity number: date and check character.
+    /// Chinese identity number: the date and the check character.
     ChinaId,
-    /// Seed phrase of a wallet: 12, 15, 18, 21 or 24 words, none of which only sentences have.
+    /// Seed phrase of a wallet: 12, 15, 18, 21 or 24 words. Words that only occur in sentences
+    /// fail.
     SeedPhrase,
-    /// E-mail address: not of a reserved or example domain, not a placeholder.
+    /// E-mail address. Reserved and example domains and placeholders fail.
     Email,
-    /// Number of an identity document: five digits or more, not one digit repeated, no date.
+    /// Number of an identity document: five digits or more. Repetitions of one digit and dates
+    /// fail.
     IdNumber,
 }
 

@@ -28,7 +28,7 @@ pub const TEXT_CHARS_MAX: usize = 300;
 pub static KIND: ExporterKind = ExporterKind {
     name: "console",
     aliases: &[],
-    about: "Prints each trace's evaluations as soon as they are made.",
+    about: "Prints the evaluations of each trace as soon as they exist.",
     single: false,
     schema: || schemars::schema_for!(ConsoleSettings),
     read: |node| Ok(Arc::new(node.read::<ConsoleSettings>()?)),
@@ -38,21 +38,22 @@ pub static KIND: ExporterKind = ExporterKind {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConsoleSettings {
-    /// `text` for people, `jsonl` for one JSON object a line.
+    /// Format of the output: `text` (default) for people, `jsonl` for one JSON object per line.
     pub format: ConsoleFormat,
-    /// Colours of text: `auto` colours on a terminal unless `NO_COLOR` is set.
+    /// Colours of `text`: `auto` (default) on a terminal unless `NO_COLOR` is set, `always` or
+    /// `never`.
     pub color: Color,
-    /// Content that is shown, of all that may quote arguments and results: `none`, `redacted`
-    /// (without the personal data and credentials that are found in it), or `full`. Default `full`:
-    /// the console stays on this machine.
+    /// Content in the output that may quote arguments and results: `full` (default), `redacted`
+    /// (without the personal data and credentials that are found) or `none`. `include_content` is
+    /// another name of this setting.
     #[serde(alias = "include_content")]
     #[default(ShownContent::Full)]
     pub(crate) content: ShownContent,
-    /// True to print, in text, the details below each evaluation: expected and actual calls beside
-    /// each other, and the other inputs of the score. Needs `content`. Default `false`.
+    /// Prints details below each evaluation of `text`: expected and actual calls beside each other,
+    /// and the other inputs of the score. Requires `content`. Default `false`.
     pub details: bool,
-    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until it
-    /// is printed.
+    /// Keeps an evaluation in the log below `data_dir`, if the process has one, until it is
+    /// printed. Default `false`.
     pub must_deliver: bool,
 }
 
@@ -60,14 +61,14 @@ pub struct ConsoleSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConsoleFormat {
-    /// One readable line per evaluation, grouped by trace.
+    /// One line per evaluation, grouped by trace.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
-/// Colouring of text.
+/// Colours of the console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Color {

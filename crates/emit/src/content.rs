@@ -83,7 +83,7 @@ impl JsonSchema for ShownContent {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Part of possible content that is shown; true is full, false is none.",
+            "description": "Shown part of the content. `true` is `full`, `false` is `none`.",
             "enum": ["none", "redacted", "full", true, false],
         })
     }

@@ -32,7 +32,7 @@ use spanscore_net::client::retry::{Retries, RetrySettings};
 pub(crate) static KIND: ExporterKind = ExporterKind {
     name: "file",
     aliases: &[],
-    about: "Appends one JSON object a line for each evaluation to a file.",
+    about: "Appends evaluations to a file, one JSON object per line.",
     single: false,
     schema: || schemars::schema_for!(FileSettings),
     read: |node| Ok(Arc::new(read(node)?)),
@@ -41,28 +41,28 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 /// Longest wait for more evaluations before a batch is written.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Appends evaluations to a file as JSON Lines. A file that another program has moved away or
-/// deleted is opened anew at its path with the next batch.
+/// Appends evaluations to a file as JSON Lines. If another program moves or deletes the file, the
+/// next batch opens a new file at `path`.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FileSettings {
-    /// Path of the file; the file is made if it does not exist, its folder is not.
+    /// Path of the file. The exporter creates the file, but not its folder.
     pub(crate) path: String,
-    /// Rotation of the file.
+    /// Rotation of the file by size.
     pub(crate) rotation: RotationSettings,
-    /// Content that is written, of all that may quote arguments and results: `none`, `redacted`
-    /// (without the personal data and credentials that are found in it), or `full`. Default `full`:
-    /// the file stays on this machine.
+    /// Content in the file that may quote arguments and results: `full` (default), `redacted`
+    /// (without the personal data and credentials that are found) or `none`. `include_content` is
+    /// another name of this setting.
     #[serde(alias = "include_content")]
     #[default(ShownContent::Full)]
     pub(crate) content: ShownContent,
-    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until it
-    /// is written: a file that cannot be written is then tried again for ever.
+    /// Keeps an evaluation in the log below `data_dir`, if the process has one, until it is in the
+    /// file. Writes are then repeated without limit. Default `true`.
     #[default = true]
     pub(crate) must_deliver: bool,
-    /// Most MiB (1024 * 1024 bytes) below `data_dir` for evaluations that memory has no room for
-    /// while the file cannot be written; beyond it, the exporter borrows free room of the log.
-    /// Needs `must_deliver` and a log.
+    /// Limit on the evaluations on disk that memory has no room for while the file cannot be
+    /// written, in MiB below `data_dir`. Above it, the exporter uses free room of the log. Requires
+    /// `must_deliver` and a log. 0, or 64 or more. Default 1024.
     #[default(OVERFLOW_MIB)]
     pub(crate) overflow_mib: u32,
 }
@@ -71,11 +71,11 @@ pub(crate) struct FileSettings {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RotationSettings {
-    /// Size in MiB (1024 * 1024 bytes) beyond which the file becomes `<path>.1`; 0 never rotates:
-    /// for a file that another program rotates.
+    /// Size in MiB (1024 * 1024 bytes) above which the file is renamed to `<path>.1`. 0 turns
+    /// rotation off, for a file that another program rotates. Default 100.
     #[default = 100]
     pub(crate) max_megabytes: u64,
-    /// Rotated files that are kept; the oldest is deleted.
+    /// Number of rotated files. The oldest is deleted. Default 10.
     #[default = 10]
     pub(crate) max_backups: u32,
 }

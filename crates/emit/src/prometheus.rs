@@ -34,7 +34,7 @@ const SCORE_HELP: &str = "Scores, 0 to 1.";
 pub static KIND: ExporterKind = ExporterKind {
     name: "prometheus",
     aliases: &[],
-    about: "Shows counts and a histogram of the scores on the metrics endpoint.",
+    about: "Shows counts and a histogram of the scores on the metrics endpoint of the process.",
     single: true,
     schema: || schemars::schema_for!(PrometheusSettings),
     read: |node| Ok(Arc::new(node.read::<PrometheusSettings>()?)),
@@ -44,12 +44,13 @@ pub static KIND: ExporterKind = ExporterKind {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct PrometheusSettings {
-    /// Most combinations of evaluator, service and agent that have a series each; those beyond are
-    /// counted together, with empty `service` and `agent` and `overflow="true"`.
-    /// One sender alone has at most four fifths of them, or four.
+    /// Limit on the combinations of evaluator, service and agent with metric series. Further ones
+    /// share a series with empty `service` and `agent` and `overflow="true"`. One sender may use at
+    /// most four fifths of the limit, or four. Default 1000.
     #[default = 1000]
     pub series_max: usize,
-    /// Time without an evaluation after which a series is dropped; `0` keeps it for ever.
+    /// Time without an evaluation after which a series is dropped. `0` keeps series forever.
+    /// Default `1h`.
     #[default(SERIES_IDLE)]
     pub series_idle: HumanDuration,
 }

@@ -26,7 +26,7 @@ pub enum AskedTarget {
 
 impl AskedTarget {
     /// Splits requests into those to judges and those to external evaluators.
-    pub fn by_lane(asked: Vec<Self>) -> (Vec<JudgeRequest>, Vec<ExternalRequest>) {
+    pub fn by_dispatcher(asked: Vec<Self>) -> (Vec<JudgeRequest>, Vec<ExternalRequest>) {
         let mut judged = Vec::new();
         let mut external = Vec::new();
         for asked in asked {

@@ -454,8 +454,8 @@ impl JsonSchema for Decode {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "A decoder, or several: `a→b` applies b to what a yields, `a | b` is \
-                            the first that yields."
+            "description": "Decoder of a value. `a→b` applies b to the result of a; `a | b` uses \
+                            b if a has no result."
         })
     }
 }

@@ -27,90 +27,91 @@ pub use source::{Condition, FactSource, From, OnlyIf, Scalar, SpanKindSaid};
 
 use spanscore_base::settings::yaml;
 
-/// Rules by which tool calls and other facts are read from the spans of one instrumentation.
+/// Rules that read tool calls and other facts from the spans of one instrumentation.
 #[derive(Clone, Debug, SmartDefault, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dialect {
-    /// Name of the dialect; an entry with the name of a built-in dialect replaces that one.
+    /// Name of the dialect. A dialect with the name of a built-in one replaces it.
     pub name: String,
-    /// Framework and instrumentation that it reads.
+    /// Framework and instrumentation of the spans, for display.
     pub title: String,
-    /// Rank among dialects that match one span: the lowest number is read first, the others fill
-    /// what it leaves open. Built-in dialects use 1 to 60. Default 50.
+    /// Rank among the dialects that match a span. The lowest rank is read first; the others fill
+    /// the fields that are still empty. Built-in dialects use 1 to 60. Default 50.
     #[default = 50]
     pub priority: u16,
-    /// Spans that are tool calls; without it the dialect finds no calls on spans.
+    /// Condition for spans that are tool calls. Without it, the dialect reads no calls from spans.
     pub detect: Option<Condition>,
-    /// True if no marker tells the spans of tools from others: a span is a tool call only if a
-    /// model asked for a tool of its name.
+    /// Accepts a span as a tool call only if a model requested a tool of its name. For
+    /// instrumentations without a mark for tool spans. Default `false`.
     pub only_if_asked: bool,
-    /// Spans that are no tool call, whatever this or another dialect finds on them.
+    /// Conditions for spans that are no tool calls, for any dialect.
     pub exclude: Vec<Condition>,
     /// Places of the parts of a tool call on its span.
     pub tool_call: ToolCallSources,
-    /// Spans that hand the conversation to another agent: no tool calls. In a trace with such a
-    /// span a model's calls named `transfer_to_*` are none either.
+    /// Condition for spans that hand the conversation to another agent. They are no tool calls. In
+    /// a trace with such a span, calls named `transfer_to_*` are no tool calls either.
     pub handoff: Option<Condition>,
-    /// Tools by which the framework returns its answer, whose arguments are the final output:
-    /// names, or prefixes of names with `*` at the end. They hold for calls of any dialect, since a
-    /// framework's calls may stand in messages that another dialect reads.
+    /// Tools that carry the final answer of the framework: names, or prefixes with `*` at the end.
+    /// Their arguments are the final output. The names apply to calls of any dialect, since another
+    /// dialect may read the messages of the framework.
     pub output_tools: Vec<String>,
-    /// Spans exported when they start, to be exported again when they end.
+    /// Condition for spans that are exported at their start and again at their end.
     pub pending: Option<Condition>,
-    /// Spans that say that their run waits: for a person who approves, for another agent.
+    /// Condition for spans that mark a waiting run: for the approval of a person, or for another
+    /// agent.
     pub waiting: Option<Condition>,
-    /// Spans that say that their run is over.
+    /// Condition for spans that mark the end of a run.
     pub finished: Option<Condition>,
-    /// Spans of an agent or of a model call: a trace that holds one is an agent's run even
-    /// without tool calls.
+    /// Condition for spans of an agent or a model call. A trace with such a span is an agent's run,
+    /// even without tool calls.
     pub agent_span: Option<Condition>,
-    /// Spans of a model call. Where no message says which calls were made together, the calls
-    /// between two model calls of one agent were.
+    /// Condition for spans of a model call. If no message shows which calls are parallel, the calls
+    /// of an agent between two of its model calls are.
     pub model_span: Option<Condition>,
-    /// Spans of an evaluation, which judges the run: what is within them is no part of the run.
+    /// Condition for spans of an evaluation. Spans below them are no part of the run.
     pub evaluator_span: Option<Condition>,
-    /// Session (conversation) that a span belongs to.
+    /// Sources of the session (conversation) of a span.
     pub session_id: Vec<FactSource>,
-    /// Agent that a span belongs to; a call takes it from the nearest enclosing span, its own span
-    /// included.
+    /// Sources of the agent of a span. A call takes the agent of its own span, or of the nearest
+    /// enclosing span with one.
     pub agent_name: Vec<FactSource>,
-    /// Request of the user: the first span in start order that yields.
+    /// Sources of the user's request. The first span in start order with a value counts.
     pub user_input: Vec<FactSource>,
-    /// Answer of the agent: the last span in start order that yields.
+    /// Sources of the agent's answer. The last span in start order with a value counts.
     pub final_output: Vec<FactSource>,
-    /// Messages of model calls.
+    /// Sources of the messages of model calls.
     pub messages: MessageSources,
-    /// Definitions of the tools that the model was offered, as a list in any of the known shapes.
+    /// Sources of the tool definitions that the model received, as a list in any known format.
     pub tool_definitions: Vec<FactSource>,
-    /// Name of the model.
+    /// Sources of the name of the model.
     pub model: Vec<FactSource>,
-    /// Token counts of a model call.
+    /// Sources of the token counts of a model call.
     pub usage: UsageSources,
-    /// Cost of a model call in US dollars.
+    /// Sources of the cost of a model call, in US dollars.
     pub cost: Vec<FactSource>,
-    /// Reason for which a model stopped (`tool_calls`, `tool_use`): a trace in which one asked for
-    /// tools and that holds no call does not record its calls.
+    /// Sources of the reason for which a model stopped, such as `tool_calls` or `tool_use`. They
+    /// show that a trace without calls does not record its calls.
     pub finish_reason: Vec<FactSource>,
 }
 
-/// Places of the parts of a tool call; each list is tried in order.
+/// Sources of the parts of a tool call. Each list is tried in order.
 #[derive(Clone, Debug, SmartDefault, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolCallSources {
-    /// The tool's name.
+    /// Sources of the tool's name.
     pub name: Vec<FactSource>,
-    /// The id that the model gave the call.
+    /// Sources of the id that the model gave the call.
     pub id: Vec<FactSource>,
-    /// Arguments of the call.
+    /// Sources of the arguments.
     pub arguments: Vec<FactSource>,
-    /// Return value of the tool.
+    /// Sources of the result.
     pub result: Vec<FactSource>,
-    /// Marks of a failed call; the default reads exception events, the status and `error.type`.
+    /// Sources that mark a failed call. Default: exception events, the status and `error.type`.
     #[default(standard_error())]
     pub error: Vec<FactSource>,
-    /// The tool's description.
+    /// Sources of the tool's description.
     pub description: Vec<FactSource>,
-    /// JSON Schema of the tool's arguments.
+    /// Sources of the JSON Schema of the tool's arguments.
     pub schema: Vec<FactSource>,
 }
 
@@ -131,33 +132,34 @@ fn standard_error() -> Vec<FactSource> {
     ]
 }
 
-/// Places of the messages of model calls. Their shape (OpenTelemetry parts, OpenAI, Anthropic,
-/// Gemini, Bedrock, LangChain, ...) is recognised by itself.
+/// Sources of the messages of model calls. The format is detected: OpenTelemetry parts, OpenAI,
+/// Anthropic, Gemini, Bedrock, LangChain and others.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MessageSources {
-    /// Messages that the model wrote: their tool calls are calls made.
+    /// Sources of messages that the model wrote. Their tool calls are calls of the run.
     pub output: Vec<FactSource>,
-    /// Messages that the model was given: their tool results belong to earlier calls, their calls
-    /// are history.
+    /// Sources of messages that the model received. Their tool results belong to earlier calls;
+    /// their tool calls are history.
     pub input: Vec<FactSource>,
 }
 
-/// Places of the token counts of a model call.
+/// Sources of the token counts of a model call.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UsageSources {
-    /// Tokens of the prompt.
+    /// Sources of the count of input tokens.
     pub input: Vec<FactSource>,
-    /// Tokens of the reply.
+    /// Sources of the count of output tokens.
     pub output: Vec<FactSource>,
-    /// Tokens of the prompt that came from a cache.
+    /// Sources of the count of input tokens from a cache.
     pub cache_read: Vec<FactSource>,
-    /// Tokens of the prompt that were written to a cache.
+    /// Sources of the count of input tokens written to a cache.
     pub cache_write: Vec<FactSource>,
-    /// Tokens of the reply that were spent on reasoning.
+    /// Sources of the count of output tokens spent on reasoning.
     pub reasoning: Vec<FactSource>,
-    /// True if the count of the prompt leaves the cached tokens out: they are added.
+    /// Adds the cached tokens to the input tokens, for instrumentations whose input count excludes
+    /// them. Default `false`.
     pub input_excludes_cache: bool,
 }
 

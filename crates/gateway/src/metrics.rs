@@ -35,7 +35,7 @@ const SIGNALS: [&str; 2] = ["traces", "logs"];
 readings! {
     /// Numbers of the producer, read at each scrape.
     const BROKERS: Arc<Producer> {
-        gauge("spanscore.gateway.brokers_reachable", "1", "1 while the brokers take messages.",
+        gauge("spanscore.gateway.brokers_reachable", "", "1 while the brokers take messages.",
             |producer| u64::from(matches!(producer.state(), BrokerState::Here { .. })));
         gauge("spanscore.gateway.topic_partitions", "{partition}", "Partitions of the topic.",
             |producer| match producer.state() {

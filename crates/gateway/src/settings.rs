@@ -32,34 +32,36 @@ pub struct GatewaySettings {
     pub shutdown_timeout: HumanDuration,
 }
 
-/// Inputs of the gateway.
+/// Receivers of the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayReceivers {
-    /// The OTLP receiver, as in the collector.
+    /// OTLP receiver, with the settings of the collector.
     pub otlp: OtlpReceiverSettings,
 }
 
-/// Topic of the gateway and its brokers.
+/// Kafka topic that the gateway writes to.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayKafkaSettings {
-    /// Addresses `host:port` of initial brokers, from which the client learns the others.
+    /// Addresses of brokers, as `host:port`. The client learns the other brokers of the cluster
+    /// from them. Default `localhost:9092`.
     #[default(ClusterSettings::default().brokers)]
     pub brokers: Vec<String>,
-    /// Client name in the brokers' logs and quotas. Default `spanscore`.
+    /// Client name in the logs and quotas of the brokers. Default `spanscore`.
     #[default(ClusterSettings::default().client_id)]
     pub client_id: String,
-    /// TLS; without it connections are in plain text.
+    /// TLS of connections to the brokers. Without this section connections use plain text.
     pub tls: Option<TlsSettings>,
-    /// Sign-in.
+    /// Authentication at the brokers.
     pub auth: SignInSettings,
-    /// Topic of spans and log records. Default `otlp_spans`.
+    /// Name of the topic for spans and log records. Default `otlp_spans`.
     #[default = "otlp_spans"]
     pub topic: String,
-    /// Messages and their limits.
+    /// Producer settings: message size, compression and partitioning.
     pub producer: ProducerSettings,
-    /// Longest wait for the brokers' answer before the sender is told to retry. Default 5s.
+    /// Time limit for the brokers' acknowledgement of a request. After it, the sender is told to
+    /// retry. Default `5s`.
     #[default(HumanDuration::from_secs(5))]
     pub timeout: HumanDuration,
 }
@@ -84,8 +86,8 @@ impl GatewayKafkaSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayLimits {
-    /// Largest amount of memory for senders' data, in mebibytes, `kafka.producer.queue_mib`
-    /// included. Default 512.
+    /// Limit on the memory for received data, in mebibytes, 32 or more. It includes
+    /// `kafka.producer.queue_mib`. Default 512.
     #[schemars(range(min = 32))]
     #[default = 512]
     pub memory_mib: u32,

@@ -8,46 +8,48 @@ use strum::IntoStaticStr;
 use spanscore_base::settings::tls::{TlsSettings, TlsVersion};
 use spanscore_base::settings::{Secret, SettingsError};
 
-/// Connection to the brokers of one cluster.
+/// Connection to the brokers of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterSettings {
-    /// Addresses `host:port` of initial brokers, from which the client learns the others.
+    /// Addresses of brokers, as `host:port`. The client learns the other brokers of the cluster
+    /// from them. Default `localhost:9092`.
     #[default(vec!["localhost:9092".to_owned()])]
     pub brokers: Vec<String>,
-    /// Client name in the brokers' logs and quotas. Default `spanscore`.
+    /// Client name in the logs and quotas of the brokers. Default `spanscore`.
     #[default = "spanscore"]
     pub client_id: String,
-    /// TLS; without it connections are in plain text.
+    /// TLS of connections to the brokers. Without this section connections use plain text.
     pub tls: Option<TlsSettings>,
-    /// Sign-in.
+    /// Authentication at the brokers.
     pub auth: SignInSettings,
 }
 
-/// Sign-in to the brokers.
+/// Authentication at the brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignInSettings {
-    /// SASL.
+    /// SASL authentication.
     pub sasl: Option<SaslSettings>,
 }
 
-/// Sign-in by SASL.
+/// SASL authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SaslSettings {
-    /// Mechanism. Default `PLAIN`.
+    /// SASL mechanism. Default `PLAIN`.
     pub mechanism: SaslMechanism,
-    /// Name of the user.
+    /// User name.
     pub username: String,
-    /// Password, best from the environment; the token for `OAUTHBEARER`.
+    /// Password, or the token for `OAUTHBEARER`. Take it from the environment:
+    /// `${env:KAFKA_PASSWORD}`.
     pub password: Secret,
 }
 
-/// Mechanism of SASL.
+/// SASL mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
 pub enum SaslMechanism {
-    /// User and password in plain text: only with TLS.
+    /// User name and password in plain text. Use it only with TLS.
     #[default]
     #[serde(rename = "PLAIN")]
     #[strum(serialize = "PLAIN")]
@@ -101,14 +103,13 @@ fn check_sasl(sasl: &SaslSettings) -> Result<(), SettingsError> {
 /// Refuses settings without an equivalent in librdkafka.
 fn check_tls(tls: &TlsSettings) -> Result<(), SettingsError> {
     if tls.min_version == TlsVersion::V1_3 {
-        let error = SettingsError::new("`min_version: 1.3` cannot be demanded of Kafka's brokers");
-        return Err(error.with_help("leave it out: TLS 1.3 is spoken where the brokers have it"));
+        let error = SettingsError::new("`min_version: 1.3` is not supported with Kafka");
+        return Err(error.with_help("leave it out: TLS 1.3 is used if the brokers support it"));
     }
     if tls.server_name_override.is_some() {
-        let error = SettingsError::new("`server_name_override` does not reach Kafka's brokers");
-        return Err(
-            error.with_help("leave it out: the name in `brokers` must be the certificate's")
-        );
+        let error = SettingsError::new("`server_name_override` is not supported with Kafka");
+        return Err(error
+            .with_help("leave it out: the certificate must contain the host name in `brokers`"));
     }
     tls.check()
 }

@@ -26,7 +26,7 @@ pub enum AppendError {
     #[error("the log is full, see log.size_max_mib")]
     Full,
     /// The log is nearly full, and the sender exceeds its share.
-    #[error("the log is nearly full, and the sender has its part of it, see log.size_max_mib")]
+    #[error("the log is nearly full, and the sender uses its part of it, see log.size_max_mib")]
     Share,
     /// The disk is slower than the appends.
     #[error("the disk does not keep up, see log.waiting_mib")]

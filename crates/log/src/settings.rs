@@ -6,54 +6,54 @@ use smart_default::SmartDefault;
 
 use spanscore_base::settings::HumanDuration;
 
-/// Durability of an acknowledged record.
+/// Durability of an acknowledged request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Acknowledged at once: the last requests are lost with the process.
+    /// Acknowledged at once. The end of the process loses the last requests.
     None,
-    /// Acknowledged after the write: survives the end of the process, but not a loss of power.
+    /// Acknowledged after the write. Survives the end of the process, but not a loss of power.
     #[default]
     Os,
-    /// Acknowledged after the sync: survives a loss of power.
+    /// Acknowledged after the sync to disk. Survives a loss of power.
     Disk,
 }
 
-/// Policy for a record when the log is full.
+/// Handling of a request when the log is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
-    /// Refuse it, retryably.
+    /// Refuses the request. The sender is told to retry.
     #[default]
     Refuse,
-    /// Accept it; drop and count the oldest segment.
+    /// Accepts the request. The oldest segment is dropped and counted.
     DropOldest,
 }
 
-/// Limits of a log.
+/// Limits on the write-ahead log.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
-    /// Largest size of all files together, in mebibytes. Notes on the outcome of requests may take
-    /// an additional eighth.
+    /// Limit on the size of all files, in mebibytes. Notes on the outcome of requests may use an
+    /// eighth in addition. Default 4096.
     #[schemars(range(min = 1))]
     #[default = 4096]
     pub size_max_mib: u32,
-    /// Size of a file, after which a new one is begun; at most an eighth of `size_max_mib`.
+    /// Size of a segment file, in mebibytes, at most an eighth of `size_max_mib`. Default 64.
     #[schemars(range(min = 1))]
     #[default = 64]
     pub segment_mib: u32,
-    /// Age after which a file is dropped and counted, even if its requests are still needed. It
-    /// counts from the time at which the process wrote or found the file, on a monotonic clock.
+    /// Age at which a segment file is dropped and counted, even if its requests are still needed.
+    /// The age counts from the time at which the process wrote or found the file. Default `24h`.
     #[default(HumanDuration::from_secs(24 * 3600))]
     pub age_max: HumanDuration,
-    /// Policy for a request when the log is full.
+    /// Handling of a request when the log is full: `refuse` (default) or `drop_oldest`.
     pub when_full: WhenFull,
-    /// Largest amount of data waiting to be written, in mebibytes.
+    /// Limit on the data that waits for the disk, in mebibytes. Default 32.
     #[schemars(range(min = 1))]
     #[default = 32]
     pub waiting_mib: u32,
-    /// Interval of syncs to the disk, with durability `none` and `os`.
+    /// Interval between syncs to disk, with durability `none` and `os`. Default `1s`.
     #[default(HumanDuration::from_secs(1))]
     pub sync_interval: HumanDuration,
 }

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn record_that_was_not_written_is_nobodys() {
+    fn unwritten_record_counts_for_no_sender() {
         let width = SIZE_MAX / STRETCHES;
         // A connection, one beyond the limit of a stretch, and one of another stretch.
         for connection in [1, 300, 2000] {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_behind_a_lock_are_the_longest_unless_more_is_asked_for() {
+    fn locked_circuit_waits_longest_unless_a_retry_delay_is_longer() {
         let mut circuit = circuit();
         circuit.lock(0, 300 * SECOND);
         assert_eq!(circuit.state(), open(300_000));

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_released_is_had_again() {
+    fn released_descriptor_is_restored() {
         let mut spare = SpareDescriptor::new();
         assert_eq!([spare.release(), spare.release()], [true, false]);
         spare.restore();

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_that_never_yields_holds_up_nobody_else() {
+    async fn blocking_work_delays_no_other_task() {
         let mut threads = Threads::default();
         let go_on = Arc::new(AtomicBool::new(false));
         let waited = Arc::new(AtomicBool::new(false));

@@ -18,68 +18,68 @@ use spanscore_kafka::KafkaReceiverSettings;
 /// Bytes in a mebibyte.
 const MIB: usize = 1 << 20;
 
-/// Inputs of the collector.
+/// Receivers of the collector.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiversSettings {
-    /// The OTLP receiver; disabled if `receivers` has other entries without it.
+    /// Receives OTLP over gRPC and HTTP. Off if `receivers` has other entries and not this one.
     #[serde(default, deserialize_with = "named")]
     #[default(Some(OtlpReceiverSettings::default()))]
     pub otlp: Option<OtlpReceiverSettings>,
-    /// Files of another process; disabled unless named.
+    /// Follows files that another process writes. Off without this entry.
     #[serde(default)]
     pub file: Option<FileReceiverSettings>,
-    /// Kafka topics; disabled unless named.
+    /// Reads OTLP requests from Kafka topics. Off without this entry.
     #[serde(default, deserialize_with = "named")]
     pub kafka: Option<KafkaReceiverSettings>,
 }
 
-/// The OTLP receiver: its protocols and their common limits.
+/// Receives OTLP over gRPC and HTTP.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct OtlpReceiverSettings {
-    /// The protocols; unnamed ones are disabled.
+    /// Protocols of the receiver: `grpc` and `http`. A protocol without an entry is off.
     pub protocols: ProtocolsSettings,
-    /// Accepted clients; all senders without it.
+    /// Accepted clients. Without this section, every client is accepted.
     pub auth: Option<AuthSettings>,
-    /// Complete requests processed at the same time, over both protocols. Default 256. Further ones
-    /// wait up to `wait_for_room` and are then refused as overload.
+    /// Limit on requests that are processed at the same time, over both protocols. Further requests
+    /// wait up to `wait_for_room`, then they are refused as overload. Default 256.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 256]
     pub max_concurrent_requests: usize,
-    /// Mebibytes of `limits.memory_mib` for request bodies, compressed and decompressed together. A
-    /// body beyond it is refused as overload; one connection may hold at most four times the free
-    /// rest.
+    /// Part of `limits.memory_mib` for request bodies, compressed and decompressed, in mebibytes.
+    /// Requests above it are refused as overload. One connection may hold at most four times the
+    /// free rest.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub max_in_flight_mib: Option<usize>,
-    /// Longest wait of a request for room before it is refused. Default 1s; senders give up soon
-    /// after that.
+    /// Longest wait of a request for room before it is refused. Senders give up soon after a
+    /// second. Default `1s`.
     #[default(HumanDuration::from_secs(1))]
     pub wait_for_room: HumanDuration,
-    /// Limit on open connections, over both protocols. Default 4096; further ones are closed at
-    /// once. Fewer if the process's limit of open files is small.
+    /// Limit on open connections, over both protocols. Further connections are closed at once. The
+    /// limit is lower if the process may open few files. Default 4096.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 4096]
     pub max_connections: usize,
-    /// Mebibytes of `limits.memory_mib` for connections beside request bodies: 16 KiB each, and
-    /// incomplete frames and headers. A connection beyond it is closed.
+    /// Part of `limits.memory_mib` for connections without their request bodies, in mebibytes: 16
+    /// KiB each, and incomplete frames and headers. A connection above it is closed.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub max_connections_mib: Option<usize>,
-    /// Minimum rate of a body in bytes a second, from five seconds after its headers. Default 4096;
-    /// 0 applies only `read_timeout`.
+    /// Lowest rate of a body, in bytes per second, from five seconds after the headers. 0 applies
+    /// only `read_timeout`. Default 4096.
     #[default = 4096]
     pub min_body_rate: u32,
-    /// Longest time from the end of a request's headers to the end of its body. Default 30s.
+    /// Time limit for the body of a request, from the end of its headers. Default `30s`.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_secs(30))]
     pub read_timeout: HumanDuration,
 }
 
-/// The protocols of the OTLP receiver.
+/// Protocols of the OTLP receiver.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields)]
 pub struct ProtocolsSettings {
@@ -97,43 +97,44 @@ pub struct ProtocolsSettings {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrpcSettings {
-    /// Address and port to listen on. Default `127.0.0.1:4317`; port 0 takes a free one.
+    /// Address and port to listen on. Port 0 takes a free port. Default `127.0.0.1:4317`.
     #[serde(deserialize_with = "listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     #[default = "127.0.0.1:4317"]
     pub endpoint: String,
-    /// TLS; without it the port uses plain text.
+    /// TLS of the port. Without this section the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// Allows plain text beyond the loopback address, where anyone on the network path can read it.
-    /// Default `false`.
+    /// Allows plain text on an address other than loopback, where anyone on the network path can
+    /// read it. Default `false`.
     pub insecure: bool,
-    /// Largest message in mebibytes, before and after decompression. Default 64; a larger one is
-    /// answered RESOURCE_EXHAUSTED.
+    /// Limit on the size of a message, in mebibytes, before and after decompression. A larger
+    /// message is answered with RESOURCE_EXHAUSTED. Default 64.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 64]
     pub max_recv_msg_size_mib: usize,
-    /// Concurrent calls on one connection. Default 32; the peer delays further ones.
+    /// Limit on concurrent calls of one connection. The client delays further calls. Default 32.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 32]
     pub max_concurrent_streams: u32,
-    /// Mebibytes that a peer may send ahead on one call. Default 1; on the connection four times as
-    /// much.
+    /// Mebibytes that a client may send ahead on one call. A connection allows four times as much.
+    /// Default 1.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default = 1]
     pub initial_window_mib: u32,
-    /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 1024: a request in one frame is not
-    /// copied. Incomplete frames count toward `max_connections_mib`.
+    /// Limit on the size of an HTTP/2 frame, in kibibytes, 16 to 16383. A request in one frame is
+    /// not copied. Incomplete frames count toward `max_connections_mib`. Default 1024.
     #[schemars(range(min = 16, max = 16383))]
     #[default = 1024]
     pub max_frame_kib: u32,
-    /// Longest time from the connection to the end of its first request's headers. Default 20s.
+    /// Time limit from the start of a connection to the headers of its first request. Default
+    /// `20s`.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_secs(20))]
     pub read_header_timeout: HumanDuration,
-    /// Pings, and the closing of idle connections.
+    /// Keepalive pings, and the end of idle connections.
     pub keepalive: KeepaliveSettings,
 }
 
@@ -144,40 +145,41 @@ impl GrpcSettings {
     }
 }
 
-/// Pings, and the closing of idle connections.
+/// Keepalive pings, and the end of idle connections.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeepaliveSettings {
     /// Keepalive by the server.
     pub server_parameters: ServerParameters,
-    /// Limits on a peer's pings; without it only floods of pings end a connection.
+    /// Limits on pings of the client. Without this section, only a flood of pings ends a
+    /// connection.
     pub enforcement_policy: Option<EnforcementPolicy>,
 }
 
-/// Limit on a peer's pings; a connection with more frequent ones is ended.
+/// Limits on pings of the client. A connection above them is ended.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnforcementPolicy {
-    /// Shortest interval of pings. Default 5m.
+    /// Shortest interval between pings. Default `5m`.
     #[default(HumanDuration::from_secs(5 * 60))]
     pub min_time: HumanDuration,
-    /// Allows pings at that rate without a running call. Default `false`: then one ping in two
-    /// hours is allowed.
+    /// Allows pings without a running call. Without it, one ping in two hours is allowed then.
+    /// Default `false`.
     pub permit_without_stream: bool,
 }
 
-/// Keepalive of connections by the server.
+/// Keepalive by the server.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerParameters {
-    /// Longest time without a request before a connection is closed. Default 15m; the peer
-    /// reconnects when needed.
+    /// Time without a request after which a connection is closed. The client reconnects when it
+    /// needs to. Default `15m`.
     #[default(HumanDuration::from_secs(15 * 60))]
     pub max_connection_idle: HumanDuration,
-    /// Interval of pings to the peer. Default 30s.
+    /// Interval between pings to the client. Default `30s`.
     #[default(HumanDuration::from_secs(30))]
     pub time: HumanDuration,
-    /// Longest wait for the answer to a ping before the connection is closed. Default 20s.
+    /// Time limit for the answer to a ping. After it, the connection is closed. Default `20s`.
     #[default(HumanDuration::from_secs(20))]
     pub timeout: HumanDuration,
 }
@@ -186,42 +188,42 @@ pub struct ServerParameters {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
-    /// Address and port to listen on. Default `127.0.0.1:4318`; port 0 takes a free one.
+    /// Address and port to listen on. Port 0 takes a free port. Default `127.0.0.1:4318`.
     #[serde(deserialize_with = "listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     #[default = "127.0.0.1:4318"]
     pub endpoint: String,
-    /// TLS; without it the port uses plain text.
+    /// TLS of the port. Without this section the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// Allows plain text beyond the loopback address, where anyone on the network path can read it.
-    /// Default `false`.
+    /// Allows plain text on an address other than loopback, where anyone on the network path can
+    /// read it. Default `false`.
     pub insecure: bool,
-    /// Largest body in bytes, before and after decompression. Default 67108864 (64 MiB); a larger
-    /// one is answered 413.
+    /// Limit on the size of a body, in bytes, before and after decompression. A larger body is
+    /// answered with 413. Default 67108864 (64 MiB).
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     #[default(64 * MIB)]
     pub max_request_body_size: usize,
-    /// Path for traces, or a list of paths. Default `/v1/traces`; longer paths with this end are
-    /// accepted, too.
+    /// Path of traces, or a list of paths. Longer paths with this end are accepted, too. Default
+    /// `/v1/traces`.
     #[default(UrlPaths::one("/v1/traces"))]
     pub traces_url_path: UrlPaths,
-    /// Path for logs, or a list of paths. Default `/v1/logs`; longer paths with this end are
-    /// accepted, too.
+    /// Path of logs, or a list of paths. Longer paths with this end are accepted, too. Default
+    /// `/v1/logs`.
     #[default(UrlPaths::one("/v1/logs"))]
     pub logs_url_path: UrlPaths,
-    /// Path for metrics, or a list of paths. Default `/v1/metrics`; longer paths with this end are
-    /// accepted, too.
+    /// Path of metrics, or a list of paths. Longer paths with this end are accepted, too. Default
+    /// `/v1/metrics`.
     #[default(UrlPaths::one("/v1/metrics"))]
     pub metrics_url_path: UrlPaths,
-    /// Origins whose pages may send from a browser; none without it.
+    /// Web pages that may send from a browser (CORS). Default: none.
     pub cors: Option<CorsSettings>,
-    /// Longest time for a request's headers, and longest pause between two requests of an HTTP/1.1
-    /// connection. Default 60s.
+    /// Time limit for the headers of a request, and for the pause between two requests of an
+    /// HTTP/1.1 connection. Default `60s`.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_secs(60))]
     pub read_header_timeout: HumanDuration,
-    /// Longest time without a request before a connection is closed. Default 15m.
+    /// Time without a request after which a connection is closed. Default `15m`.
     #[default(HumanDuration::from_secs(15 * 60))]
     pub idle_timeout: HumanDuration,
 }

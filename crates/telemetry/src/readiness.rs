@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_ready_while_what_is_needed_does_not_work() {
+    fn readiness_fails_while_a_required_part_fails() {
         let readiness = Readiness::default();
         let works = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&works);

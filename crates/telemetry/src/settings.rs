@@ -13,68 +13,69 @@ use spanscore_base::settings::{
 };
 use spanscore_net::client::{ClientSettings, Compression, Connection, Protocol, TlsSettings};
 
-/// Our own metrics, spans, health and logs.
+/// Metrics, spans, health and logs of the process itself.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetrySettings {
-    /// Metrics, for Prometheus to scrape and over OTLP.
+    /// Metrics of the process, for Prometheus and over OTLP.
     pub metrics: MetricsSettings,
-    /// Spans of this process: requests to judges.
+    /// Spans of the process: one for each request to a judge.
     pub traces: OwnTracesSettings,
-    /// Health of the process: liveness and readiness.
+    /// Health endpoint: liveness and readiness.
     pub health: HealthSettings,
-    /// Log lines, on standard error.
+    /// Log lines on standard error.
     pub logs: LogsSettings,
 }
 
-/// Metrics, for Prometheus to scrape and over OTLP.
+/// Metrics of the process, for Prometheus and over OTLP.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSettings {
-    /// Address and port of `GET /metrics`. Default `127.0.0.1:8888`; `null` disables it.
+    /// Address and port of `GET /metrics`. `null` turns it off. Default `127.0.0.1:8888`.
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     #[default(Some("127.0.0.1:8888".to_owned()))]
     pub endpoint: Option<String>,
-    /// TLS; without it the port uses plain text.
+    /// TLS of the port. Without this section the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// True to allow plain text beyond the loopback address. Default `false`.
+    /// Allows plain text on an address other than loopback. Default `false`.
     pub insecure: bool,
-    /// The same metrics over OTLP; without it they are only scraped.
+    /// Sends the metrics over OTLP as well. Without this section they are only scraped.
     pub otlp: Option<MetricsOtlpSettings>,
 }
 
-/// Spans of this process: one for each request to a judge.
+/// Spans of the process: one for each request to a judge.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnTracesSettings {
-    /// Backend of the spans; without it there are none.
+    /// Backend of the spans. Without this section there are no spans.
     pub otlp: Option<MetricsOtlpSettings>,
-    /// True to include prompt and reply as sent: records of the judged data, within the evaluator's
-    /// `send` and `redact`. Default `false`.
+    /// Adds prompt and reply to the spans, as sent. They contain the judged data that `send` and
+    /// `redact` of the evaluator allow. Default `false`.
     #[serde(alias = "include_content")]
     pub content: bool,
 }
 
-/// Our own metrics, or spans, over OTLP.
+/// Export of the process's own metrics or spans over OTLP.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsOtlpSettings {
-    /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
-    /// `host:4317` (TLS unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`;
-    /// `/v1/metrics` or `/v1/traces` is appended to its path.
+    /// Address of the backend. With gRPC: `http://host:4317` (plain text), `https://host:4317`
+    /// (TLS), or `host:4317` (TLS unless `tls.insecure`). With HTTP: the base address, such as
+    /// `http://host:4318`, to which `/v1/metrics` or `/v1/traces` is appended.
     pub endpoint: Address,
-    /// Transport of requests: `grpc` or `http/protobuf`. Default `grpc`.
+    /// Protocol of requests: `grpc` (default) or `http/protobuf`.
     pub protocol: ReportProtocol,
-    /// Time between two reports; 512 spans are sent at once. Default `1m`.
+    /// Interval between exports. 512 waiting spans are sent at once. Default `1m`.
     #[default(HumanDuration::from_secs(60))]
     pub interval: HumanDuration,
-    /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
+    /// Headers of each request (gRPC: metadata), such as an authorization. Logs never show the
+    /// values.
     pub headers: BTreeMap<String, Secret>,
-    /// Compression of requests. Default `gzip`.
+    /// Compression of requests: `gzip` (default), `zstd` or `none`.
     #[default(Compression::Gzip)]
     pub compression: Compression,
-    /// Longest wait for an answer. Default `10s`.
+    /// Time limit of one request. Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     pub timeout: HumanDuration,
     /// TLS to the backend.
@@ -111,7 +112,7 @@ impl MetricsOtlpSettings {
     }
 }
 
-/// Transport of our own metrics, named as in `OTEL_EXPORTER_OTLP_PROTOCOL`.
+/// Protocol of OTLP exports, named as in `OTEL_EXPORTER_OTLP_PROTOCOL`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum ReportProtocol {
     /// OTLP/gRPC.
@@ -123,31 +124,32 @@ pub enum ReportProtocol {
     HttpProtobuf,
 }
 
-/// Health of the process: liveness and readiness.
+/// Health endpoint: liveness and readiness.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct HealthSettings {
-    /// Address and port of `GET /livez`, `/readyz` and `/`, which equals `/readyz`. Default
-    /// `127.0.0.1:13133`; `null` disables it.
+    /// Address and port of `GET /livez`, `/readyz` and `/`, which equals `/readyz`. `null` turns it
+    /// off. Default `127.0.0.1:13133`.
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     #[default(Some("127.0.0.1:13133".to_owned()))]
     pub endpoint: Option<String>,
-    /// TLS; without it the port uses plain text.
+    /// TLS of the port. Without this section the port uses plain text.
     pub tls: Option<ListenerTlsSettings>,
-    /// True to allow plain text beyond the loopback address. Default `false`.
+    /// Allows plain text on an address other than loopback. Default `false`.
     pub insecure: bool,
 }
 
-/// Log lines, on standard error.
+/// Log lines on standard error.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogsSettings {
-    /// Minimum level, or a filter such as `warn,spanscore=debug`. Default `info`.
+    /// Lowest level of log lines: `error`, `warn`, `info`, `debug` or `trace`, or a filter such as
+    /// `warn,spanscore=debug`. Default `info`.
     #[serde(deserialize_with = "level")]
     #[default = "info"]
     pub level: String,
-    /// Format of a line. Default `text`.
+    /// Format of log lines: `text` (default) or `json`.
     pub format: LogFormat,
 }
 
@@ -157,13 +159,13 @@ fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error>
     Ok(text)
 }
 
-/// Format of a log line.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn peer_that_reads_nothing_is_given_up_and_a_slow_one_is_not() {
+    async fn connection_that_reads_nothing_is_closed_and_a_slow_one_stays() {
         let (near, mut far) = duplex(100);
         let mut near = ReadInTime::new(near);
         let reading = tokio::spawn(async move {

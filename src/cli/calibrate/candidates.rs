@@ -29,7 +29,7 @@ pub(super) fn candidates(
     for (flag, names) in [("--judge", &args.judge), ("--evaluator", &args.evaluator)] {
         let mut places = names.iter().enumerate();
         if let Some((_, name)) = places.find(|(at, name)| names[..*at].contains(name)) {
-            return misused(format!("{flag} names `{name}` twice: it would be paid twice"));
+            return misused(format!("{flag} names `{name}` twice: name it once"));
         }
     }
     let mut kind = args.kind.clone();

@@ -26,12 +26,12 @@ use super::{CommandError, Exit, output};
 use crate::config::ResolvedConfig;
 use spanscore_base::model::Evaluation;
 
-/// Compares judges with labelled runs
+/// Measures how well judges agree with labelled runs
 ///
-/// Asks a judge of the config about every line of labelled runs and says how far it agrees with
-/// the labels beyond chance (Cohen's kappa), by kind of evaluator and by tag, how often it says yes
-/// or no falsely, how many runs a narrower interval takes, and what it cost. Of several judges or
-/// evaluators each is measured on the same lines and compared with the first.
+/// Asks a judge of the config about every labelled run. Prints its agreement with the labels beyond
+/// chance (Cohen's kappa) by kind of evaluator and by tag, the rates of false yes and false no, the
+/// cost, and how many runs a narrower interval requires. Several judges or evaluators are measured
+/// on the same runs, and each is compared with the first.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -46,33 +46,33 @@ Examples:
 Exit code 1 where a kappa is below --kappa-min or there is none, since all labels are the same, or
 where a judge gave no answer.")]
 pub(super) struct CalibrateArgs {
-    /// Labelled runs, one JSON object a line
+    /// Labelled runs, one JSON object per line
     #[arg(long, value_name = "FILE", required_unless_present = "store")]
     data: Option<PathBuf>,
-    /// Labelled runs of a store: what people said on its pages of evaluations by the first
-    /// --evaluator, of runs, calls and sessions
+    /// Store with labelled runs: the answers that people gave on the dashboard to evaluations of
+    /// the first --evaluator
     #[arg(long, value_name = "FILE", conflicts_with = "data", requires = "evaluator")]
     store: Option<PathBuf>,
-    /// The judge, as `judges:` of the config names it; that of the evaluator without it. Of several
-    /// each is measured
+    /// Name of a judge in `judges:`. Default: the judge of the evaluator. May be repeated to
+    /// compare judges
     #[arg(long, value_name = "NAME", required_unless_present = "evaluator")]
     judge: Vec<String>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Only lines of this kind of evaluator
+    /// Uses only labelled runs of this kind of evaluator
     #[arg(long, value_name = "KIND", conflicts_with = "evaluator")]
     kind: Option<String>,
-    /// An evaluator of the config, measured as it is set there; only lines of its kind. Of several
-    /// of one kind each is measured
+    /// Name of an evaluator in the config. It is measured with its settings, on labelled runs of
+    /// its kind. May be repeated for evaluators of one kind
     #[arg(long, value_name = "NAME")]
     evaluator: Vec<String>,
-    /// Votes for each run, the majority counts; without it one, or as the evaluator is set
+    /// Votes per run, 1 to 15; the majority decides. Default: the setting of the evaluator, else 1
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=15))]
     samples: Option<u32>,
-    /// Lowest kappa, over all statements, that is good enough
+    /// Lowest acceptable kappa, over all statements
     #[arg(long, value_name = "KAPPA", default_value_t = 0.6)]
     kappa_min: f64,
-    /// Width of an interval of kappa: says how many runs it takes
+    /// Width of the kappa interval for which the required number of runs is printed
     #[arg(long, value_name = "WIDTH", default_value_t = 0.2)]
     kappa_width: f64,
     #[command(flatten)]

@@ -5,14 +5,14 @@ use clap_complete::Shell;
 
 use crate::cli::{Cli, CommandError, Exit, output};
 
-/// Prints the completion script of a shell
+/// Prints a completion script for a shell
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore completions bash > /etc/bash_completion.d/spanscore
   spanscore completions zsh > \"${fpath[1]}/_spanscore\"")]
 pub(in crate::cli) struct CompletionsArgs {
-    /// The shell
+    /// Name of the shell
     shell: Shell,
 }
 

@@ -8,10 +8,10 @@ use clap_mangen::Man;
 
 use crate::cli::{Cli, CommandError, Exit, output};
 
-/// Prints the manual page, or writes those of all commands to a folder
+/// Prints the manual page, or writes the pages of all commands to a folder
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ManualArgs {
-    /// Writes spanscore.1 and one page for each command to this folder
+    /// Writes spanscore.1 and a page for each command to this folder
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 }

@@ -14,7 +14,7 @@ const INDEX: &str = "README";
 /// Limit on pages suggested for a word.
 const PAGES_LISTED_MAX: usize = 4;
 
-/// Prints a page of the documentation; without a name the index
+/// Prints a page of the documentation, or the index
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
   spanscore docs gate
   spanscore docs evaluators | less")]
 pub(in crate::cli) struct DocsArgs {
-    /// The page, such as `gate`
+    /// Name of the page, such as `gate`. Default: the index
     #[arg(default_value = INDEX, hide_default_value = true)]
     page: String,
 }

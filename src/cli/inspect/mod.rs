@@ -18,12 +18,12 @@ use spanscore_engine::call_rows::judged_row;
 use spanscore_engine::replay::Replay;
 use spanscore_evaluate::FailureJudge;
 
-/// Shows the tool calls and other facts that recorded traces hold
+/// Shows the tool calls and other facts in recorded traces
 ///
-/// Reads what `score` reads. With `--format jsonl` one object a line for each trace, everything
-/// that evaluators see, `null` where the telemetry does not say. Calls made together have the
-/// number of their `group`. `status` is what the telemetry says of a call, `failed` what evaluators
-/// make of it and of the result.
+/// Reads the same files as `score`. `--format jsonl` prints one object per line and trace with all
+/// facts that evaluators see; a fact that is not recorded is `null`. Parallel calls have the same
+/// `group`. `status` is the state of a call in the telemetry; `failed` is the decision of the
+/// evaluators, which also read the result.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -40,14 +40,15 @@ pub(super) struct InspectArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// For each span: which dialects matched, which won, which source gave each field, what was
-    /// dropped and why; for session, agent, user input and final output where they came from
+    /// Shows for each span which dialects matched, which one was used, the source of each field,
+    /// and what was dropped and why. Shows the sources of session, agent, user input and final
+    /// output
     #[arg(long, conflicts_with = "format")]
     explain: bool,
-    /// One row for each session instead of each trace: the calls of all its traces together
+    /// Prints one row per session instead of one per trace, with the calls of all its traces
     #[arg(long, conflicts_with = "explain")]
     sessions: bool,
-    /// Prints a dialect for the spans that none takes, with its evidence, ready for a config
+    /// Prints a dialect for spans that no dialect reads, with its evidence, ready for a config
     #[arg(long, conflicts_with_all = ["format", "explain", "sessions"])]
     suggest: bool,
 }

@@ -9,14 +9,14 @@ use spanscore_base::settings::meant_or;
 use spanscore_evaluate::kinds::kind_elsewhere;
 use spanscore_evaluate::{KINDS, Kind, kind};
 
-/// Lists the kinds of evaluators, or shows the settings of one
+/// Lists the kinds of evaluators, or the settings of one kind
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore evaluators
   spanscore evaluators tool_call_args")]
 pub(in crate::cli) struct EvaluatorsArgs {
-    /// The kind to show
+    /// Kind whose settings are shown
     kind: Option<String>,
 }
 

@@ -12,25 +12,25 @@ use crate::config;
 use spanscore_base::settings::meant_or_known;
 use spanscore_emit::settings::KINDS;
 
-/// Lists the kinds of exporters, or shows the settings of one
+/// Lists the kinds of exporters, or the settings of one kind
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore exporters
   spanscore exporters otlp_grpc")]
 pub(super) struct ExportersArgs {
-    /// The kind to show
+    /// Kind whose settings are shown
     kind: Option<String>,
 }
 
-/// Lists the receivers, or shows the settings of one
+/// Lists the receivers, or the settings of one receiver
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore receivers
   spanscore receivers otlp")]
 pub(super) struct ReceiversArgs {
-    /// The receiver to show
+    /// Receiver whose settings are shown
     kind: Option<String>,
 }
 

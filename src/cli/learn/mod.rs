@@ -23,14 +23,15 @@ use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::expect::lookup;
 use spanscore_evaluate::engine::select::{Scope, When};
 
-/// Makes a dataset of expectations from recorded good runs
+/// Writes a dataset of expected tool calls from recorded good runs
 ///
-/// For each case: the calls that all its runs make in one order (calls that were made together have
-/// none among them), with the arguments that are the same in all of them, and how often each tool
-/// is called. What varies from run to run is left open, so two or three runs of a case make better
-/// expectations than one. The dataset is what `expect:` reads. With `--output` the config that uses
-/// it is written beside it, as `.yaml`; else it is printed on standard error. Runs whose root span
-/// failed are left out. Review both: they say what the agent does, not what it should.
+/// For each case, the dataset has the calls that all its runs make in one order, with the arguments
+/// that are equal in all of them, and the number of calls of each tool. Parallel calls have no
+/// order. What differs between runs is left open, so two or three runs of a case make better
+/// expectations than one. `expect:` reads the dataset. `--output` also writes a config that uses
+/// it, next to it as `.yaml`; without `--output` the config goes to standard error. Runs whose root
+/// span failed are left out. Review both files: they record what the agent does, not what it should
+/// do.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -43,15 +44,15 @@ pub(super) struct LearnArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Names the case of a trace: a CEL expression, as `expect.key` in the config. With
-    /// `user_input` the cases get short ids
+    /// Case of a trace: a CEL expression, as `expect.key` in the config. With `user_input`, cases
+    /// get short ids
     #[arg(long, value_name = "CEL", default_value = "attributes[\"case\"]")]
     key: String,
-    /// Writes the dataset to a file instead of standard output, and the config for it beside it, as
-    /// `.yaml`
+    /// Writes the dataset to this file instead of standard output, and a config for it next to it,
+    /// as `.yaml`
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replaces files that are there
+    /// Overwrites existing files
     #[arg(long)]
     force: bool,
 }

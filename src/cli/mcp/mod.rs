@@ -35,12 +35,12 @@ use spanscore_emit::ShownContent;
 /// Limit on a client's message, bytes; a longer one is refused.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// Serves recorded traces and their scores to an assistant, over the Model Context Protocol
+/// Serves recorded traces and their scores to an assistant over the Model Context Protocol
 ///
-/// Speaks on standard input and output, for assistants that start it themselves. Reads and judges
-/// what `score` does, once at the start. Tools: `summarize`, `list_evaluators`,
-/// `query_evaluations`, `get_trajectory`; with `--allow-evaluate` also `evaluate`, which asks
-/// judges and may cost money. Nothing else is changed or sent.
+/// Uses standard input and output, for assistants that start the command themselves. Reads and
+/// judges the same files as `score`, once at the start. Tools: `summarize`, `list_evaluators`,
+/// `query_evaluations` and `get_trajectory`. With `--allow-evaluate` also `evaluate`, which sends
+/// requests to judges and may cost money. Nothing else is changed or sent.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -51,12 +51,12 @@ pub(super) struct McpArgs {
     /// Files, folders or patterns to read
     #[arg(value_name = "FILE", required_unless_present = "store")]
     files: Vec<PathBuf>,
-    /// Store of a collector to read instead, also while the collector runs
+    /// Reads the store of a collector instead of files, even while the collector runs
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "allow_evaluate"])]
     store: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Arguments, results and other content that the assistant sees: none, redacted, full
+    /// Content that the assistant sees, such as arguments and results: none, redacted, full
     #[arg(
         long,
         value_name = "WORD",
@@ -64,7 +64,7 @@ pub(super) struct McpArgs {
         value_parser = ShownContent::from_word
     )]
     content: ShownContent,
-    /// Offers `evaluate`: the assistant may have judges asked
+    /// Offers the tool `evaluate`, with which the assistant sends requests to judges
     #[arg(long)]
     allow_evaluate: bool,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(super) struct McpArgs {
 
 pub(super) fn run(args: &McpArgs) -> Result<Exit, CommandError> {
     if args.files.iter().any(|file| file == Path::new("-")) {
-        return misused("standard input is where the assistant speaks: name a file");
+        return misused("the assistant uses standard input, so `-` cannot be read: name a file");
     }
     let server = match &args.store {
         Some(path) => TraceServer::of_store(StoredRuns::open(path, args.content)?),

@@ -31,16 +31,15 @@ const ANSWERED_FILE: &str = "dead_letters/judges.answered";
 /// Number of rotated files of dead letters.
 const BACKUPS_MAX: u32 = 4;
 
-/// Asks judges again about what they did not answer, or about what a change touches
+/// Sends unanswered requests to judges again, or requests whose evaluator changed
 ///
-/// The collector keeps in `data_dir` what its judges did not answer (`judging.dead_letter`); the
-/// spans are read from recordings of the same traces. What is answered now has the identity that it
-/// would have had, is printed as `score --format jsonl` does, and with --export handed to the
-/// exporters of the config. What was answered is not asked again.
+/// The collector keeps unanswered requests in `data_dir` (`judging.dead_letter`). Recordings of the
+/// same traces provide the spans. An answered evaluation keeps its identity. It is printed like
+/// `score --format jsonl`, and --export sends it to the exporters of the config. Answered requests
+/// are not sent again.
 ///
-/// With --changed, verdicts are given again whose evaluator has another version than the config: a
-/// prompt, a model, criteria. The cost is told before anybody is asked, and in the end which
-/// verdicts change.
+/// --changed judges again what another version of the evaluator judged: another prompt, model or
+/// criteria. The cost is printed before the first request, and the changed verdicts at the end.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -56,31 +55,31 @@ A run that the budget ended goes on where its output is read, too: add --from ne
 
 Exit code 1 where something is still without an answer, or a file cannot be read.")]
 pub(super) struct RejudgeArgs {
-    /// Recordings that hold the traces: files, folders or patterns; with --changed and without
-    /// them the runs of the store
+    /// Recordings of the traces: files, folders or patterns. With --changed, the default is the
+    /// runs of the store
     #[arg(value_name = "FILE", required_unless_present = "changed")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Records of evaluations, those without an answer among them; without it those that the
-    /// collector keeps in `data_dir`, or with --changed those of the store
+    /// Files with evaluations, some of them unanswered. Default: the unanswered requests in
+    /// `data_dir`; with --changed the evaluations of the store
     #[arg(long, value_name = "FILE")]
     from: Vec<PathBuf>,
-    /// Asks again about verdicts whose evaluator has changed, and those without an answer
+    /// Judges again what changed evaluators judged, and what is unanswered
     #[arg(long)]
     changed: bool,
-    /// Tells what would be asked and what it costs, and asks nobody
+    /// Prints the requests and their cost, and sends none
     #[arg(long, requires = "changed")]
     dry_run: bool,
-    /// Most that all judges may cost together, US dollars
+    /// Limit on the cost of all judges together, in US dollars
     #[arg(long, value_name = "USD", value_parser = budget)]
     budget: Option<f64>,
-    /// Hands what is answered to the exporters of the config
+    /// Sends the new evaluations to the exporters of the config
     #[arg(long)]
     export: bool,
-    /// Asks again what an earlier run has answered
+    /// Sends requests again that an earlier run of this command answered
     #[arg(long, conflicts_with = "changed")]
     again: bool,
     #[command(flatten)]

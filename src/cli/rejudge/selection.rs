@@ -85,7 +85,7 @@ impl RejudgeSelection {
                 selected.known.push((earlier, evaluation));
             }
         }
-        for mut asked in AskedTarget::by_lane(group.asked).0 {
+        for mut asked in AskedTarget::by_dispatcher(group.asked).0 {
             let Some((earlier, group)) = self.earlier_of(&asked.evaluation) else { continue };
             let all = std::iter::once(&mut asked.evaluation).chain(&mut asked.calls);
             all.for_each(|it| of_group(it, group));

@@ -24,12 +24,12 @@ use crate::cli::run::recording::{RecordingCounts, RecordingWatch};
 use spanscore_base::visible;
 use spanscore_extract::TraceExplanation;
 
-/// Runs a command, receives its telemetry, and prints the scores
+/// Runs a command, receives its telemetry and prints the scores
 ///
-/// Listens on a free port of the loopback address for OTLP over gRPC and HTTP, sets the variables
-/// of OpenTelemetry for the command, waits for its end and for what it still sends, and judges what
-/// came, as `score` does. Signals are passed on to the command. Of the config the receivers and
-/// exporters are not used.
+/// Listens for OTLP over gRPC and HTTP on a free port of the loopback address, and sets the
+/// OpenTelemetry variables of the command. When the command and its telemetry have ended, it judges
+/// the traces like `score`. Signals are passed to the command. The receivers and exporters of the
+/// config are not used.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -51,17 +51,18 @@ pub(super) struct RunArgs {
     config: ConfigArgs,
     #[command(flatten)]
     gate: GateArgs,
-    /// Keeps what was received, one OTLP/JSON request a line, for `score`, `send` and
-    /// `receivers.file`
+    /// Writes the received requests to this file, one OTLP/JSON request per line, for `score`,
+    /// `send` and `receivers.file`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Shows on standard error what is found in each request, as it comes: `inspect --explain`
+    /// Shows on standard error what each request contains, like `inspect --explain`
     #[arg(long)]
     explain: bool,
-    /// Waits until nothing more has come for this long after the command has ended, seconds
+    /// Time without telemetry after the end of the command, in seconds, after which the traces are
+    /// judged
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     wait: f64,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }

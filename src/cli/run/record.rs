@@ -17,12 +17,12 @@ use spanscore_base::otlp::Signal;
 use spanscore_engine::replay::Replay;
 use spanscore_extract::{Resolver, TraceExplanation};
 
-/// Receives OTLP and keeps the requests in a file
+/// Receives OTLP and writes the requests to a file
 ///
-/// Listens where the config's `receivers` say (by default 127.0.0.1:4317 and 4318) until SIGINT or
-/// SIGTERM. The file holds one OTLP/JSON request a line, traces and logs in order of arrival: what
-/// `score`, `inspect`, `send` and `receivers.file` read. An existing recording is replaced,
-/// another file is not.
+/// Listens on the addresses in `receivers` of the config (by default 127.0.0.1:4317 and 4318) until
+/// SIGINT or SIGTERM. The file has one OTLP/JSON request per line, traces and logs in order of
+/// arrival, for `score`, `inspect`, `send` and `receivers.file`. An existing recording is replaced;
+/// any other file is not.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,12 +30,12 @@ Examples:
   spanscore record --explain traces.jsonl
   spanscore score traces.jsonl")]
 pub(in crate::cli) struct RecordArgs {
-    /// The file to write
+    /// File to write
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Shows for each request what is found in it, as it comes: `inspect --explain`
+    /// Shows on standard error what each request contains, like `inspect --explain`
     #[arg(long)]
     explain: bool,
 }

@@ -18,29 +18,29 @@ pub(in crate::cli) struct GateArgs {
     /// Format of the scores
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: ReportFormat,
-    /// Writes the scores to a file instead of standard output
+    /// Writes the scores to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// For each score what it came from: expected and actual calls beside each other. After the
-    /// table; with junit and markdown of what failed only
+    /// Shows the inputs of each score after the table: expected and actual calls beside each other.
+    /// With junit and markdown, only of failed ones
     #[arg(long)]
     pub(super) details: bool,
-    /// Whole trace ids in the table
+    /// Shows whole trace ids in the table
     #[arg(long)]
     pub(super) full_ids: bool,
-    /// Opens the pages of the judged runs in the browser, on a free port, until Ctrl-C
+    /// Opens the judged runs in the browser, on a free port, until Ctrl-C
     #[arg(long)]
     pub(super) open: bool,
     /// Outcomes that shut the gate [default: fail,failed,nothing,untested; failed,nothing,untested
     /// with --min-pass-rate or --baseline]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OUTCOME")]
     fail_on: Vec<FailOn>,
-    /// Shuts the gate when less pass: a share for each evaluator (0.9 or 90%), or of one
-    /// (tool_error=0.9); may be repeated
+    /// Shuts the gate if fewer scores pass: a share for each evaluator (0.9 or 90%), or for one
+    /// (tool_error=0.9). May be repeated
     #[arg(long, value_name = "[EVALUATOR=]SHARE", value_delimiter = ',')]
     min_pass_rate: Vec<PassRate>,
-    /// Scores of an earlier run (`--format jsonl`): shuts the gate when an evaluator's got worse,
-    /// as far as there is evidence
+    /// Shuts the gate if an evaluator became significantly worse than in these scores of an
+    /// earlier run (`--format jsonl`)
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 }
@@ -48,16 +48,16 @@ pub(in crate::cli) struct GateArgs {
 /// Report format of `score` and `run`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(super) enum ReportFormat {
-    /// For people, a row for each score
+    /// A row per score, for people
     #[default]
     Table,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
     /// XML that CI systems read as test results
     Junit,
-    /// Annotations of GitHub Actions, and markdown in the job's summary
+    /// Annotations of GitHub Actions, and Markdown in the job's summary
     Github,
-    /// For a comment on a pull request
+    /// A comment on a pull request
     Markdown,
     /// Mean and pass rate of each evaluator
     Summary,
@@ -69,32 +69,31 @@ pub(super) enum ReportFormat {
 pub(super) enum FailOn {
     /// A score below its threshold
     Fail,
-    /// An evaluator that broke
+    /// An evaluation that failed, since an evaluator or its judge did
     Failed,
-    /// A trace that could not be judged
+    /// A trace that an evaluator could not judge
     NotEvaluable,
-    /// No evaluation at all, so that an empty recording is no success
+    /// No evaluation at all, as with an empty recording
     Nothing,
-    /// Expectations of the config of which none was scored, or a dataset of which no trace names a
-    /// case
+    /// Expectations in the config without any score, or a dataset whose cases occur in no trace
     Untested,
     /// No score at all, whatever the config expects
     NothingScored,
-    /// An evaluator that gave no answer: its `when` selected no trace
+    /// An evaluator without any evaluation, since its `when` selected no trace
     UnusedEvaluator,
-    /// A case of a dataset that no trace named
+    /// A test case of a dataset without a trace
     UnusedCase,
-    /// A trace that no case of a dataset is about
+    /// A trace without a test case, if evaluators have datasets
     UnexpectedTrace,
     /// A trace without a span of a tool, an agent or a model
     NoAgent,
-    /// A trace that certainly lacks something, such as a span whose children are there
+    /// A trace with missing spans, such as a parent of other spans
     Partial,
     /// A case that passed in some of its runs and failed in others, by any evaluator
     Flaky,
-    /// With --baseline: a case that passed in it and fails now, by any evaluator
+    /// A case that passed in the --baseline and fails now, by any evaluator
     NewlyFailing,
-    /// The gate stays open whatever comes
+    /// Nothing: the gate stays open
     Never,
 }
 

@@ -40,11 +40,11 @@ use spanscore_pipeline::recordings;
 
 /// Judges recorded traces and prints the scores
 ///
-/// Reads OTLP/JSON (one request, one per line, a list of them) and binary protobuf requests (one,
-/// or each behind its length), plain, gzip or zstd; exports of Jaeger, Tempo, Phoenix and Langfuse;
-/// transcripts of messages, of Inspect and of Claude Code. Folders are walked, patterns expanded.
-/// Traces that are spread over several files are put together. Evaluators come from the config, as
-/// in `serve`; its receivers and exporters are not used.
+/// Reads OTLP/JSON (one request, one per line, or a list) and OTLP in protobuf (one request, or
+/// several with their lengths), plain or compressed by gzip or zstd; exports of Jaeger, Tempo,
+/// Phoenix and Langfuse; and transcripts of messages, of Inspect and of Claude Code. Folders are
+/// searched, and patterns expanded. A trace may be spread over several files. The evaluators of the
+/// config are used, its receivers and exporters are not.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -74,10 +74,10 @@ pub(super) struct ScoreArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Judges by a config that `learn` wrote, and by every case of it: like `--config FILE`, with
-    /// `unused_case` among the outcomes of `--fail-on`. An eval set of the Agent Development Kit
-    /// needs no config: tool calls must be those of the case with the user's words, unless a
-    /// `test_config.json` beside it names metrics
+    /// Judges by a config that `learn` wrote, and requires a trace for every test case: like
+    /// `--config FILE` with `unused_case` in `--fail-on`. An eval set of the Agent Development Kit
+    /// works without a config: the tool calls must equal those of the case with the user's words,
+    /// unless a `test_config.json` next to it names metrics
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     golden: Option<PathBuf>,
     #[command(flatten)]
@@ -89,10 +89,10 @@ pub(super) struct ScoreArgs {
 /// Output format of `inspect` and `calibrate`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(super) enum Format {
-    /// For people
+    /// A table, for people
     #[default]
     Table,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
 }
 

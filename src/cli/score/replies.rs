@@ -17,14 +17,14 @@ use spanscore_evaluate::{AskedTarget, JudgeRequest};
 /// Limit on inquiries held before judges are asked, bytes.
 pub(in crate::cli) const INQUIRIES_BYTES_MAX: usize = 64 << 20;
 
-/// Options for recording and replay of judges' replies.
+/// Options to record and replay the replies of judges.
 #[derive(Args, Clone, Debug, Default)]
 pub(in crate::cli) struct RepliesArgs {
-    /// Writes every reply of a judge to this folder, to be replayed
+    /// Writes every reply of a judge to this folder, for --replay
     #[arg(long, value_name = "DIR", conflicts_with = "replay")]
     record: Option<PathBuf>,
-    /// Takes the replies of judges from this folder and asks nobody: free, and the same each time.
-    /// A question that was not recorded fails
+    /// Reads the replies of judges from this folder and sends no requests. A request without a
+    /// recorded reply fails
     #[arg(long, value_name = "DIR")]
     replay: Option<PathBuf>,
 }
@@ -112,7 +112,7 @@ impl CommandJudges {
     ) -> Result<Vec<Vec<Evaluation>>, CommandError> {
         let are_external: Vec<bool> =
             asked.iter().map(|one| matches!(one, AskedTarget::External(_))).collect();
-        let (judged, external) = AskedTarget::by_lane(asked);
+        let (judged, external) = AskedTarget::by_dispatcher(asked);
         let mut judged = self.ask(judged)?.into_iter();
         let mut external = if external.is_empty() {
             Vec::new()

@@ -15,24 +15,24 @@ use tempfile::NamedTempFile;
 use crate::cli::{CommandError, Exit, check_absent, misused, output};
 use spanscore_base::visible;
 
-/// Makes an authority, a server's and a client's certificate, to try TLS with
+/// Writes certificates of an authority, a server and a client, for a trial of TLS
 ///
-/// Writes ca.pem, server.pem, server.key, client.pem and client.key to a folder. The authority's
-/// key is not kept: nobody can make a further certificate that it vouches for. For production use
-/// those of your own authority.
+/// Writes ca.pem, server.pem, server.key, client.pem and client.key to a folder. The key of the
+/// authority is not kept, so it can sign no further certificate. In production, use certificates of
+/// your own authority.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore certs certs
   spanscore certs certs --host collector.shop.svc --host 10.0.0.7 --days 7")]
 pub(in crate::cli) struct CertsArgs {
-    /// Folder to write to; it is made if it is not there
+    /// Folder to write to. It is created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Name or address of the server; may be repeated
+    /// Host name or address of the server. May be repeated
     #[arg(long = "host", value_name = "NAME", default_values = ["localhost", "127.0.0.1", "::1"])]
     hosts: Vec<String>,
-    /// Days that they are valid
+    /// Days for which the certificates are valid
     #[arg(
         long,
         value_name = "DAYS",
@@ -40,7 +40,7 @@ pub(in crate::cli) struct CertsArgs {
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     days: u16,
-    /// Replaces files that are there
+    /// Overwrites existing files
     #[arg(long)]
     force: bool,
 }

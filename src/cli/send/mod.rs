@@ -31,7 +31,7 @@ const SAMPLE: &str = include_str!("../../../examples/traces/refund_agent.json");
 
 /// Sends recorded traces to a collector
 ///
-/// Reads what `score` reads. Says what was sent, and what the collector did not take.
+/// Reads the same files as `score`. Prints what was sent, and what the collector refused.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +47,7 @@ pub(super) struct SendArgs {
     /// Sends a sample run of an agent
     #[arg(long)]
     sample: bool,
-    /// Address of the collector: for HTTP the base URL, to which /v1/traces is added
+    /// Address of the collector. For HTTP the base URL, to which /v1/traces is appended
     #[arg(
         long,
         value_name = "URL",
@@ -56,7 +56,7 @@ pub(super) struct SendArgs {
         default_value = "http://127.0.0.1:4318"
     )]
     endpoint: Address,
-    /// Protocol; without it gRPC to port 4317 and HTTP with protobuf to any other
+    /// Protocol. Default: gRPC for port 4317, else HTTP with protobuf
     #[arg(long, value_enum, env = "OTEL_EXPORTER_OTLP_PROTOCOL")]
     protocol: Option<ProtocolWord>,
     /// Compression of requests
@@ -67,7 +67,7 @@ pub(super) struct SendArgs {
         env = "OTEL_EXPORTER_OTLP_COMPRESSION"
     )]
     compression: CompressionWord,
-    /// Header to send along, such as --header authorization="Bearer ..."; may be repeated
+    /// Header of each request, such as --header authorization="Bearer ...". May be repeated
     #[arg(
         long = "header",
         value_name = "NAME=VALUE",
@@ -76,22 +76,22 @@ pub(super) struct SendArgs {
         hide_env_values = true
     )]
     headers: Vec<Header>,
-    /// Authorities to trust in place of the system's, in PEM, for an https:// address
+    /// PEM file with trusted authorities instead of those of the system, for https://
     #[arg(long, value_name = "FILE", env = "OTEL_EXPORTER_OTLP_CERTIFICATE")]
     ca: Option<String>,
-    /// Certificate to show to the collector, in PEM
+    /// PEM file with the client certificate
     #[arg(long, value_name = "FILE", env = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE")]
     cert: Option<String>,
-    /// Key of that certificate, in PEM
+    /// PEM file with the key of the client certificate
     #[arg(long, value_name = "FILE", env = "OTEL_EXPORTER_OTLP_CLIENT_KEY")]
     key: Option<String>,
-    /// Requests per second (or per minute: 30/m) at most
+    /// Limit on requests per second, or per minute as in 30/m
     #[arg(long, value_name = "N/s")]
     rate: Option<Rate>,
-    /// Gives every trace and span a new id and moves times so that the last span ends now
+    /// Gives traces and spans new ids, and moves the times so that the last span ends now
     #[arg(long)]
     fresh_ids: bool,
-    /// Longest wait for an answer, seconds
+    /// Time limit of one request, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     timeout: u16,
 }

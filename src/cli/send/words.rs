@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use spanscore_net::client::{Compression, Protocol};
 
-/// Protocol of the command line.
+/// Protocol on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum ProtocolWord {
     /// OTLP/gRPC
@@ -27,10 +27,10 @@ impl From<ProtocolWord> for Protocol {
     }
 }
 
-/// Compression of the command line.
+/// Compression on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum CompressionWord {
-    /// Not at all
+    /// No compression
     None,
     /// gzip
     Gzip,

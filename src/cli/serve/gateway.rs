@@ -16,11 +16,11 @@ use spanscore_telemetry::start_logs;
 /// Open files of the process other than senders' connections: brokers, endpoints, certificates.
 const RESERVED_FILES: u64 = 512;
 
-/// Runs the gateway: OTLP in, messages to a topic of Kafka out, keyed by trace
+/// Runs the gateway: receives OTLP and writes it to a Kafka topic, keyed by trace id
 ///
-/// A request is split by trace and acknowledged once the brokers have all of it. Nothing is
-/// evaluated and nothing is kept: while the brokers are away senders are told to come again. Behind
-/// it, collectors read the topic with `receivers.kafka`.
+/// A request is split by trace, and acknowledged once the brokers have all of it. The gateway
+/// judges nothing and stores nothing: while the brokers are away, senders are told to retry.
+/// Collectors read the topic with `receivers.kafka`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +30,7 @@ Examples:
 pub(in crate::cli) struct GatewayArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Checks the config, and ends
+    /// Checks the config and ends
     #[arg(long)]
     check: bool,
 }

@@ -30,15 +30,15 @@ use spanscore_base::visible;
 use spanscore_pipeline::{Addresses, Collector, ShutdownReport};
 use spanscore_telemetry::{LogFormat, start_logs};
 
-/// Runs the collector: OTLP in, scores out (also what runs without a command)
+/// Runs the collector: receives OTLP and exports scores (also the default without a command)
 ///
-/// SIGTERM or SIGINT stops it: it takes no more spans, judges the open traces and flushes the
-/// exporters, within `shutdown_timeout`. A second signal ends it at once. Exit code 3 when
-/// something was lost by that: the last line says how much.
+/// SIGTERM or SIGINT stops the collector: it accepts no more spans, judges the open traces and
+/// flushes the exporters, within `shutdown_timeout`. A second signal ends it at once. If that loses
+/// data, the exit code is 3 and the last line says how much.
 ///
-/// SIGHUP reads the config again: evaluators, datasets, dialects, exporters, forwards, judges,
-/// limits, clients, tokens and certificates change while it runs, and open traces go on. A config
-/// with a mistake is reported, and the one before goes on; so is what needs a restart.
+/// SIGHUP reloads the config. Evaluators, datasets, dialects, exporters, forwards, judges, limits,
+/// clients, tokens and certificates change without a restart, and open traces stay open. A config
+/// with a mistake is reported and not used. Changes that require a restart are reported, too.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -49,8 +49,7 @@ Examples:
 pub(super) struct ServeArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Reads the config again when one of its files changes, or a dataset or a file of tools that
-    /// it names
+    /// Reloads the config when one of its files, a dataset or a file of tools changes
     #[arg(long)]
     watch: bool,
 }

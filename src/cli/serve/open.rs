@@ -13,11 +13,11 @@ use spanscore_api::{LocalAccess, access_folder};
 /// Time limit for the collector to accept a connection.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Prints a link that logs a browser in at the pages of a running collector
+/// Prints a link that signs a browser in to the dashboard of a running collector
 ///
-/// The link holds for ten minutes and one login. The collector is found by the config that it was
-/// started with: by its `data_dir`, or without one by the port of `dashboard.endpoint`. It must be
-/// one of the same user on this host.
+/// The link is valid for ten minutes and one sign-in. The collector is found by its config: by
+/// `data_dir`, or without one by the port of `dashboard.endpoint`. It must run on this host, as the
+/// same user.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

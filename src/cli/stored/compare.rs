@@ -17,13 +17,13 @@ use spanscore_store::query::{
     StoreField, ToolComparison, ToolSide,
 };
 
-/// Compares two versions, two times, or two files of scores
+/// Compares two versions, two periods, or two files of scores
 ///
-/// A side is a version of the service (`1.4.0`), conditions such as
-/// `version=1.4.0,environment=prod` or `since=14d,until=7d`, with the fields of `scores`, or a file
-/// of scores: JSON Lines of `score --format jsonl` or of the file exporter. Verdicts are by the
-/// pass rate; of all rows called better or worse, at most 5 % are so by chance. Cases that only
-/// passed on side A and fail on side B are named.
+/// A side is a version of the service (`1.4.0`); conditions such as
+/// `version=1.4.0,environment=prod` or `since=14d,until=7d`, with the fields of `scores`; or a file
+/// of scores: JSON Lines of `score --format jsonl` or of the file exporter. Pass rates decide. Of
+/// all rows that are marked better or worse, at most 5 % are so by chance. Cases that passed in all
+/// runs of A and fail in B are listed by name.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

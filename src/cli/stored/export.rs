@@ -21,10 +21,10 @@ use spanscore_store::query::{
 /// Rows read at once.
 const PAGE_ROWS: usize = 1_000;
 
-/// Prints all stored evaluations, runs, calls or sessions that fit
+/// Prints all stored evaluations, runs, calls or sessions that match
 ///
-/// Nothing is limited but by the conditions, which are those of `scores`, and by `--limit`. Values
-/// and names are as in the API. Calls and sessions are those of the runs that fit.
+/// The conditions are those of `scores`; only they and `--limit` limit the rows. Names and values
+/// are those of the API. Calls and sessions belong to the matching runs.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,17 +34,17 @@ Examples:
   spanscore export trajectories -c spanscore.yaml --where label=fail > failed.jsonl
   spanscore export dataset -c spanscore.yaml --dataset golden > golden.jsonl")]
 pub(in crate::cli) struct ExportArgs {
-    /// Rows
+    /// Rows to print
     #[arg(value_enum, value_name = "ROWS", default_value_t)]
     rows: ExportedRows,
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Exports also what a later revision replaced
+    /// Also exports evaluations that a later revision replaced
     #[arg(long)]
     all_revisions: bool,
-    /// Order of runs, and of the trajectories and calls of runs; others than `newest` need a
+    /// Order of runs, and of their trajectories and calls. An order other than `newest` requires a
     /// `--limit` of at most 1000
     #[arg(
         long,
@@ -53,10 +53,10 @@ pub(in crate::cli) struct ExportArgs {
             .try_map(|word| word.parse::<RunOrder>())
     )]
     order: RunOrder,
-    /// Most runs: those, and the trajectories and calls of those
+    /// Limit on runs, and so on their trajectories and calls
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroUsize>,
-    /// The dataset, for `dataset`
+    /// Name of the dataset, for `dataset`
     #[arg(long, value_name = "NAME", required_if_eq("rows", "dataset"))]
     dataset: Option<String>,
     /// Output format
@@ -67,30 +67,30 @@ pub(in crate::cli) struct ExportArgs {
 /// Rows of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 enum ExportedRows {
-    /// A row for each evaluation
+    /// A row per evaluation
     #[default]
     Evaluations,
-    /// A row for each run, with its counts and verdicts
+    /// A row per run, with its counts and verdicts
     Runs,
-    /// A row for each run, whole: calls with content, and evaluations, as `show` prints it
+    /// A row per run, with its calls, their content and the evaluations, as `show` prints it
     Trajectories,
-    /// A row for each tool call, with arguments and result
+    /// A row per tool call, with arguments and result
     Calls,
-    /// A row for each session
+    /// A row per session
     Sessions,
-    /// A row for each verdict of a person
+    /// A row per annotation: the verdict of a person
     Annotations,
-    /// A row for each item of a dataset, as `expect.file` of a config reads it
+    /// A row per item of a dataset, as `expect.file` of a config reads it
     Dataset,
 }
 
 /// Output format of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 enum ExportFormat {
-    /// One JSON object a line
+    /// One JSON object per line
     #[default]
     Jsonl,
-    /// For spreadsheets
+    /// A table for spreadsheets
     Csv,
 }
 

@@ -11,20 +11,20 @@ use spanscore_store::query::{StoreField, StoreFilter, point_in_time};
 const SINCE: &str = "since";
 const UNTIL: &str = "until";
 
-/// Conditions on stored evaluations.
+/// Conditions for stored evaluations.
 #[derive(Args, Clone, Debug, Default)]
 pub(in crate::cli) struct FilterArgs {
-    /// Earliest end of the judged runs
+    /// Start of the period in which the judged runs ended
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
-    /// Time before which they ended
+    /// End of the period in which the judged runs ended, not included
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     until: Option<String>,
-    /// Value of a field; given more than once, values of one field are alternatives and different
-    /// fields must all hold; `FIELD=!VALUE` excludes
+    /// Value of a field. May be repeated: values of one field are alternatives, and different
+    /// fields must all match. `FIELD=!VALUE` excludes a value
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     conditions: Vec<String>,
-    /// Part of the user's request, or of an explanation, as it stands there
+    /// Text in the user's request or in an explanation, with the same case
     #[arg(long, value_name = "PART")]
     text: Option<String>,
 }

@@ -20,10 +20,10 @@ use crate::cli::{CommandError, misused};
 use crate::config::Config;
 use spanscore_store::query::{PagePlace, StoreQueryError, StoreReader, StoredPage};
 
-/// Place of the store on the command line.
+/// Options to find the store.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct StoreArgs {
-    /// File of the store; without it that of the config: `store.path` in `data_dir`
+    /// File of the store. Default: `store.path` in `data_dir` of the config
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
     #[command(flatten)]

@@ -11,12 +11,12 @@ use spanscore_base::visible;
 /// Output format of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(super) enum RowFormat {
-    /// For people
+    /// A table, for people
     #[default]
     Table,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
-    /// For spreadsheets
+    /// A table for spreadsheets
     Csv,
 }
 

@@ -21,12 +21,12 @@ const NOT_OF_CALLS: &str = ": a tool is told of evaluations of single calls (`le
     `spanscore export runs --where tool=NAME` lists the runs that called it, \
     `spanscore scores --tools` counts";
 
-/// Lists stored scores, the worst runs, or figures by evaluator, version and more
+/// Lists stored scores, the worst runs, or figures by evaluator, version and other fields
 ///
-/// Reads the store that a collector writes, also while it runs. Times are 1h, 7d, yesterday,
-/// 2026-11-27 or RFC 3339; days are those of UTC. Fields are evaluator, kind, evaluator_version,
-/// level, service, agent, version, environment, day, hour, outcome, label, reason, tool, case,
-/// session_id, trace_id and completion.
+/// Reads the store of a collector, even while it runs. Times are 1h, 7d, yesterday, 2026-11-27 or
+/// RFC 3339; days are in UTC. Fields are evaluator, kind, evaluator_version, level, service, agent,
+/// version, environment, day, hour, outcome, label, reason, tool, case, session_id, trace_id and
+/// completion.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -41,20 +41,20 @@ pub(in crate::cli) struct ScoresArgs {
     store: StoreArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Of each run its worst evaluation, the worst N runs first
+    /// Shows the worst evaluation of each run, for the N worst runs
     #[arg(long, value_name = "N", conflicts_with = "group_by")]
     worst: Option<NonZeroUsize>,
-    /// Figures for each group of evaluations with the same values of these fields
+    /// Shows figures for each group of evaluations with equal values of these fields
     #[arg(long, value_name = "FIELD,FIELD", value_delimiter = ',')]
     group_by: Vec<String>,
-    /// Figures of tools: calls, errors and durations, those that fail most first
+    /// Shows figures of tools: calls, errors and durations, the tools with most failures first
     #[arg(long, conflicts_with_all = ["worst", "group_by", "all_revisions"])]
     tools: bool,
-    /// Most rows of a list, the newest first
+    /// Limit on the rows of a list, newest first
     #[arg(long, value_name = "N", default_value = "50",
         conflicts_with_all = ["worst", "group_by", "tools"])]
     limit: NonZeroUsize,
-    /// Shows also what a later revision replaced
+    /// Also shows evaluations that a later revision replaced
     #[arg(long)]
     all_revisions: bool,
     /// Output format

@@ -18,7 +18,7 @@ use spanscore_store::query::{EvaluationRow, StoredCall, StoredTrajectory};
 /// Longest value of a call shown to people; `--format jsonl` has all of it.
 const VALUE_BYTES_MAX: usize = 400;
 
-/// Shows one stored run: its tool calls, and every verdict on it
+/// Shows a stored run: its tool calls and every verdict
 ///
 /// The first digits of the trace id are enough, as `scores` prints them.
 #[derive(Args, Debug)]

@@ -25,10 +25,10 @@ const ROWS_PER_LOOK_MAX: usize = 1_000;
 /// Limit on evaluations before the start.
 const LAST_MAX: i64 = 1_000;
 
-/// Follows the store of a running collector: prints each new evaluation
+/// Follows the store of a running collector and prints each new evaluation
 ///
-/// Ctrl-C ends it. Beyond 2,000 a second only the newest are printed, and the number of the
-/// others.
+/// Ctrl-C ends it. Above 2,000 evaluations per second, only the newest are printed, with the number
+/// of the others.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -39,7 +39,7 @@ pub(in crate::cli) struct TailArgs {
     store: StoreArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Evaluations to print that are stored already, at most 1000
+    /// Number of stored evaluations to print first, at most 1000
     #[arg(
         long,
         value_name = "N",

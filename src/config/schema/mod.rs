@@ -43,7 +43,7 @@ pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
         }
         (format!("^{}(/.+)?$", kind.name), entry)
     });
-    keyed("Evaluators that score traces: a map keyed kind/name.", entries.collect())
+    keyed("Evaluators of traces: a map with keys `kind` or `kind/name`.", entries.collect())
 }
 
 /// Returns the schema of the `exporters` map.
@@ -55,7 +55,7 @@ pub(super) fn exporters(generator: &mut SchemaGenerator) -> Schema {
         entry["type"] = json!(["object", "null", "boolean"]);
         (format!("^({})(/.+)?$", names.join("|")), entry)
     });
-    keyed("Exporters of evaluations: a map keyed kind/name.", entries.collect())
+    keyed("Exporters of evaluations: a map with keys `kind` or `kind/name`.", entries.collect())
 }
 
 /// Requires one source of criteria in an entry.
@@ -86,7 +86,10 @@ pub(super) fn forward(generator: &mut SchemaGenerator) -> Schema {
         let entry = entry(name, about, spanscore_emit::forward::forward_schema(), generator);
         (format!("^({alias}|{name})(/.+)?$"), entry)
     });
-    keyed("Backends that get received requests: a map keyed kind/name.", entries.collect())
+    keyed(
+        "Backends that received requests are forwarded to: a map with keys `kind` or `kind/name`.",
+        entries.collect(),
+    )
 }
 
 fn keyed(about: &str, entries: Map<String, Value>) -> Schema {

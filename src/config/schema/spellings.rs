@@ -112,7 +112,9 @@ fn add_names(object: &mut Map<String, Value>) {
 fn add_words(words: &mut Vec<Value>) {
     for (word, spellings) in WORDS {
         if words.iter().any(|known| known.get("const").is_some_and(|known| known == word)) {
-            words.push(json!({ "enum": spellings, "description": "Other spellings of these." }));
+            words.push(
+                json!({ "enum": spellings, "description": "Other spellings of the values." }),
+            );
         }
     }
 }
@@ -120,11 +122,11 @@ fn add_words(words: &mut Vec<Value>) {
 /// Adds the layers of a UiPath file around its settings.
 pub(super) fn add_definition(properties: &mut Map<String, Value>) {
     for key in ["version", "id", "evaluatorTypeId", "evaluator_type_id", "evaluatorSchema"] {
-        let about = "Ignored; so that a UiPath definition can be pasted.";
+        let about = "Accepted and ignored, so that a UiPath definition can be pasted.";
         properties.entry(key).or_insert_with(|| json!({ "description": about }));
     }
     for key in LAYERS {
-        let about = "The settings of a pasted UiPath definition.";
+        let about = "Settings of a pasted UiPath definition.";
         let layer = json!({ "type": "object", "description": about });
         properties.entry(key).or_insert(layer);
     }

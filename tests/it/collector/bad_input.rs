@@ -88,8 +88,7 @@ async fn what_stands_before_the_cut_of_a_truncated_request_is_scored() {
     let mut body = request(good(9)).encode_to_vec();
     body.truncate(body.len() - 3);
     let told = format!(
-        "malformed protobuf: what begins at byte 0 of {} does not end there, or is no field; at \
-         least 2 spans",
+        "malformed protobuf: no complete field at byte 0 of {}; at least 2 spans",
         body.len()
     );
     let headers = [("content-type", PROTOBUF)];
@@ -358,7 +357,7 @@ async fn metrics_and_logs_are_accepted_and_counted() {
 }
 
 #[tokio::test]
-async fn nothing_at_all_is_a_request() {
+async fn empty_requests_are_accepted() {
     let running = start().await;
     assert_eq!(running.post_traces(Vec::new()).await, (200, 0, String::new()));
     assert_eq!(running.send(request([])).await, (0, String::new()));

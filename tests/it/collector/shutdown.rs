@@ -11,7 +11,7 @@ use crate::support::patience::PATIENCE;
 use crate::support::spans::{request, searches};
 
 #[tokio::test]
-async fn a_backend_that_is_gone_or_hangs_delays_neither_senders_nor_the_end() {
+async fn dead_or_hanging_backend_delays_neither_senders_nor_shutdown() {
     let hanging = FakeBackend::grpc().await;
     hanging.always(Behavior::Hang);
     for backend in [FakeBackend::dead(), hanging] {
@@ -32,7 +32,7 @@ exporters: {otlp_grpc/backend: {forms: [event, span, metric]}}
 }
 
 #[tokio::test]
-async fn what_is_given_up_while_it_stops_is_lost_too() {
+async fn evaluations_given_up_during_shutdown_are_lost() {
     let config = format!(
         "{HELD}exporters: {{otlp_grpc/backend: {{retry_on_failure: {{enabled: false}}}}}}\n"
     );
@@ -42,7 +42,7 @@ async fn what_is_given_up_while_it_stops_is_lost_too() {
 }
 
 #[tokio::test]
-async fn what_there_is_no_time_to_judge_is_lost() {
+async fn traces_unjudged_at_the_shutdown_timeout_are_lost() {
     let running = Running::start(HELD).await;
     for trace in 1..=3 {
         running.send(request(searches(trace, &[2]))).await;

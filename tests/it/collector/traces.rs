@@ -114,7 +114,7 @@ async fn trace_without_a_root_is_judged_when_nothing_comes() {
 }
 
 #[tokio::test]
-async fn trace_that_never_rests_is_judged_at_its_age() {
+async fn active_trace_is_judged_at_age_max() {
     let traces = "traces: {quiet_period: 10m, idle_timeout: 10m, age_max: 100ms}";
     let running = Running::start(&format!("{traces}\n{ONCE}")).await;
     running.send(request(searches(7, &[2]))).await;

@@ -70,7 +70,7 @@ async fn what_a_judge_did_not_answer_is_asked_again_under_its_id_and_only_once()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_of_score_are_letters_too_and_other_evidence_makes_a_revision() {
+async fn rejudge_reads_records_of_score_and_revises_on_new_evidence() {
     let folder = tempfile::tempdir().unwrap();
     let backend = FakeBackend::dead();
     let (judge, works) = broken_judge().await;

@@ -24,7 +24,7 @@ fn mistakes_are_told_with_their_place_and_what_to_do() {
     check(&with("", &asking("").replace("small", "smal")), "c.yaml:3:30: `judge` names `smal`");
     check(&with("", &asking("").replace("small", "smal")), "did you mean `small`?");
     check(&with("", &asking("escalate_to: large, ")), "`escalate_to` names `large`");
-    check(&with("", &asking("level: call, ")), "sees whole traces");
+    check(&with("", &asking("level: call, ")), "reads whole traces");
     check(&with("", &asking("run_if: 'scores[\"a\"] < 1.0', ")), "fine");
     check(&with("", &asking("run_if: 'score[\"a\"] < 1.0', ")), "unknown name `score`");
     check(&with("", "tool_error: {run_if: 'true'}"), "`run_if` goes only with evaluators");
@@ -50,9 +50,9 @@ fn mistakes_are_told_with_their_place_and_what_to_do() {
     check(&with(", aws: {region: 'eu/x'}", &asking("")), "c.yaml:1:46: `region` and `service`");
     check(&with(", aws: {}", &asking("")), "`region`");
     let key = ", aws: {region: eu-central-1}, api_key_env: KEY";
-    check(&with(key, &asking("")), "`aws` and `api_key_env` both say who signs in");
+    check(&with(key, &asking("")), "`aws` and `api_key_env` are two ways to authenticate requests");
     let user = ", aws: {region: eu-central-1}, base_url: 'https://a:b@example.com'";
-    check(&with(user, &asking("")), "`aws` and `base_url` both say who signs in");
+    check(&with(user, &asking("")), "`aws` and `base_url` are two ways to authenticate requests");
     check(&with(", tls: {ca_fil: a.pem}", &asking("")), "did you mean `ca_file`?");
     check(&(with("", &asking("")) + "judging: {dead_letter: al}\n"), "did you mean `all`?");
     check(&(with("", &asking("")) + "limits: {memory_mib: 64}\n"), "need");

@@ -61,7 +61,7 @@ fn numbered(number: u64) -> Vec<Span> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_traces_against_a_bad_judge_all_come_out_and_add_up() {
+async fn thousand_traces_with_a_faulty_judge_all_get_an_outcome() {
     let judge = FakeJudge::start(|asked| trouble(asked, 400)).await;
     let more = ", timeout: 3s, price: {input: 1, output: 1}, budget: {usd_per_hour: 100},
     limits: {concurrency: 32, requests_per_minute: 100000, tokens_per_minute: 100000000}";

@@ -14,7 +14,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn no_target_minds_its_seeds_or_what_is_left_of_them() {
+fn fuzz_targets_accept_seeds_cut_and_flipped() {
     for (name, target) in targets::TARGETS {
         let seeds = seeds(name);
         assert!(!seeds.is_empty(), "{name} has no seeds");

@@ -93,7 +93,7 @@ async fn fifty_changes_of_judges_under_load_lose_no_evaluation() {
 }
 
 #[tokio::test]
-async fn letters_are_kept_as_the_last_config_says() {
+async fn dead_letters_follow_the_reloaded_config() {
     let folder = tempfile::tempdir().unwrap();
     let dead = FakeJudge::start(|_| Scripted { status: 404, ..Scripted::default() }).await;
     let keeping = |choice: &str| {

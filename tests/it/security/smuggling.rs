@@ -83,7 +83,7 @@ async fn over_tls(address: SocketAddr, authority: &str) -> impl AsyncRead + Asyn
 }
 
 #[tokio::test]
-async fn no_request_hides_in_the_body_of_another() {
+async fn request_smuggled_in_a_body_is_not_processed() {
     let authority = Authority::new();
     let server = authority.server();
     let mut settings = small_settings();

@@ -23,13 +23,14 @@ const BEDROCK: &str = "bedrock";
 /// Service, and first part of the host, of Bedrock's address for Anthropic's messages.
 const MANTLE: &str = "bedrock-mantle";
 
-/// Sign-in by AWS signatures.
+/// AWS request signatures (SigV4).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AwsSettings {
-    /// Region, such as `eu-central-1`.
+    /// AWS region of the judge, such as `eu-central-1`.
     pub region: String,
-    /// Service of the signature. Default: `bedrock-mantle` if `base_url` names it, else `bedrock`.
+    /// AWS service name in the signature. Default: `bedrock-mantle` if `base_url` contains that
+    /// name, else `bedrock`.
     #[serde(default)]
     pub service: Option<String>,
 }
@@ -71,7 +72,8 @@ pub(super) fn check_sign_in(judge: &JudgeSettings) -> Option<(&'static str, Sett
         ("base_url", has_user),
     ];
     let (key, _) = other.into_iter().find(|(_, is_set)| *is_set)?;
-    let error = SettingsError::new(format!("`aws` and `{key}` both say who signs in"));
+    let error =
+        SettingsError::new(format!("`aws` and `{key}` are two ways to authenticate requests"));
     let help = "leave one out: `aws` signs each request, `api_key_env` sends a key";
     Some((key, error.with_help(help)))
 }

@@ -64,7 +64,10 @@ pub enum JudgeStartError {
         error: String,
     },
     /// More judges over the life of the process than the limit: each one stays known.
-    #[error("the process has asked {count} judges: a restart forgets those that are no more")]
+    #[error(
+        "the process has used {count} judges since its start, which is the limit: restart it to \
+         forget removed ones"
+    )]
     TooMany {
         /// Limit.
         count: usize,

@@ -18,92 +18,96 @@ use spanscore_evaluate::inquiry::unknown_judge;
 /// Limit on judges in one config.
 const JUDGES_MAX: usize = 100;
 
-/// Model that evaluators may use.
+/// Language model that scores traces.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeSettings {
-    /// Protocol of the judge. Most servers support `openai`: Ollama, vLLM, llama.cpp, gateways.
+    /// Protocol of the judge's API. Ollama, vLLM, llama.cpp and most gateways use `openai`.
     pub api: JudgeApi,
-    /// Base URL, with the path before the protocol's own, such as `http://localhost:11434/v1`.
-    /// Default: the provider's.
+    /// Base URL of the API, up to the path that the protocol adds, such as
+    /// `http://localhost:11434/v1`. Default: the URL of the provider.
     #[serde(default)]
     pub base_url: Option<Address>,
-    /// Environment variable with the key. Without it no key is sent.
+    /// Name of the environment variable that holds the API key. By default requests carry no key.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// Allows keys and records to be sent unencrypted to another machine. Default `false`.
+    /// Allows unencrypted requests to another machine, including the key and the traces. Default
+    /// `false`.
     #[serde(default)]
     pub insecure: bool,
-    /// Name of the model at the provider.
+    /// Name of the model, as the provider spells it.
     pub model: String,
-    /// Sampling temperature; omitted if the model does not support it. Default 0.
+    /// Sampling temperature, 0 to 2. Requests omit it if the model refuses the parameter. Default
+    /// 0.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: f64,
-    /// Sampling seed, for models that support one.
+    /// Seed of the sampling, for models that support one. By default requests carry no seed.
     #[serde(default)]
     pub seed: Option<i64>,
-    /// Limit on the tokens of an answer, including thoughts; an answer to many statements may take
-    /// twice as many. Default 2048.
+    /// Limit on the tokens of one answer, reasoning included. An answer about many statements may
+    /// use twice as many. Default 2048.
     #[serde(default = "default_max_tokens", deserialize_with = "above_zero")]
     pub max_tokens: u32,
-    /// Effort of a reasoning model, in its own terms, such as `low`.
+    /// Reasoning effort, in the words of the provider, such as `low`. By default requests carry
+    /// none.
     #[serde(default)]
     pub reasoning_effort: Option<String>,
-    /// Time limit of one request. Default 60s.
+    /// Time limit of one request. Default `60s`.
     #[serde(default = "default_timeout", deserialize_with = "above_zero")]
     pub timeout: HumanDuration,
-    /// Mode of structured output. Default `auto`: the strictest that the judge supports.
+    /// Technique that makes the judge answer in a fixed form. Default `auto`: the strictest that
+    /// the judge supports.
     #[serde(default)]
     pub structured_output: StructuredOutput,
-    /// Context size in tokens, for request and answer together. Default 128000.
+    /// Context size of the model, in tokens: request and answer together. Default 128000.
     #[serde(default = "default_context", deserialize_with = "above_zero")]
     pub context_tokens: u32,
-    /// Price, in US dollars per million tokens. Required by a budget in money.
+    /// Price of the model, in US dollars per million tokens. A budget in dollars requires it.
     #[serde(default)]
     pub price: Option<JudgePrice>,
-    /// Limits of concurrency and rate.
+    /// Limits on concurrent requests, and on requests and tokens per minute.
     #[serde(default)]
     pub limits: JudgeLimits,
-    /// Budget in money and tokens.
+    /// Limits on the dollars and tokens that the judge may use.
     #[serde(default)]
     pub budget: JudgeBudget,
-    /// Another judge for use while this one is unavailable or does not answer.
+    /// Name of another judge. It takes over while this one is unavailable or gives no answer.
     #[serde(default)]
     pub fallback: Option<String>,
-    /// TLS of the connection: authorities, and a client certificate.
+    /// TLS of the connection to the judge.
     #[serde(default)]
     pub tls: TlsSettings,
-    /// Azure's older addresses, which name a deployment.
+    /// Azure's older addresses, which contain the name of a deployment.
     #[serde(default)]
     pub azure: Option<AzureSettings>,
-    /// AWS signatures (SigV4), for Bedrock. Credentials come from the environment:
-    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`.
+    /// AWS request signatures (SigV4), for Bedrock. The credentials are in the environment
+    /// variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
     #[serde(default)]
     pub aws: Option<AwsSettings>,
 }
 
-/// Waiting times and limits of inquiries to judges.
+/// Queue of requests to judges, and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgingSettings {
-    /// Wait after the completion of a trace before a judge is asked, since a late span would cause
-    /// a second, paid question. Default 10s.
+    /// Wait between the completion of a trace and the first request to a judge. A span that arrives
+    /// during the wait causes no second, paid request. Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     pub settle: HumanDuration,
-    /// Time for an answer after that. Default 5m.
+    /// Time limit for the answer, from the end of `settle`, retries included. Default `5m`.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_secs(300))]
     pub deadline: HumanDuration,
-    /// Limit on waiting inquiries. Default 10000.
+    /// Limit on the number of queued requests. Default 10000.
     #[serde(deserialize_with = "above_zero")]
     #[default = 10_000]
     pub waiting_max: u32,
-    /// Limit on their size in mebibytes. Default 64.
+    /// Limit on the size of queued requests, in mebibytes. Default 64.
     #[serde(deserialize_with = "above_zero")]
     #[default = 64]
     pub waiting_mib: u32,
-    /// Unanswered inquiries stored in `data_dir` for `spanscore rejudge`. Default `failed`.
+    /// Unanswered requests that `data_dir` keeps for `spanscore rejudge`. Default `failed`.
     pub dead_letter: DeadLetterChoice,
 }
 
@@ -120,30 +124,31 @@ impl JudgingSettings {
     }
 }
 
-/// Stored unanswered inquiries.
+/// Unanswered requests that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadLetterChoice {
-    /// None.
+    /// No request.
     None,
-    /// Those that failed, and those never asked for lack of time, room or a working judge.
+    /// Requests that failed, and requests that were never sent because time, room or a working
+    /// judge was missing.
     #[default]
     Failed,
-    /// Also those refused by the budget.
+    /// All of `failed`, and requests that the budget refused.
     All,
 }
 
-/// Protocol of a judge.
+/// Protocol of a judge's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgeApi {
-    /// Chat completions.
+    /// OpenAI Chat Completions.
     #[serde(rename = "openai")]
     OpenAi,
-    /// OpenAI's responses.
+    /// OpenAI Responses.
     #[serde(rename = "openai_responses")]
     OpenAiResponses,
-    /// Anthropic's messages.
+    /// Anthropic Messages.
     Anthropic,
 }
 
@@ -166,83 +171,83 @@ impl JudgeApi {
     }
 }
 
-/// Mode of structured output.
+/// Technique that makes the judge answer in a fixed form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
-    /// The first of the others that the judge supports.
+    /// The first of the other values that the judge supports.
     #[default]
     Auto,
-    /// A JSON Schema.
+    /// A JSON Schema that the API enforces.
     Schema,
-    /// A forced tool call.
+    /// A tool call that the API forces.
     Tool,
-    /// Any JSON object.
+    /// Any JSON object; the prompt describes its fields.
     JsonObject,
-    /// Only the words of the prompt.
+    /// Free text; only the prompt describes the form.
     None,
 }
 
-/// US dollars per million tokens.
+/// Prices in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgePrice {
-    /// Input.
+    /// Price of input tokens.
     #[schemars(range(min = 0.0))]
     pub input: f64,
-    /// Input from the provider's prompt cache; default `input`.
+    /// Price of input tokens from the provider's prompt cache. Default: the value of `input`.
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub cached_input: Option<f64>,
-    /// Output.
+    /// Price of output tokens.
     #[schemars(range(min = 0.0))]
     pub output: f64,
 }
 
-/// Limits of concurrency and rate of one judge.
+/// Limits on the requests to one judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgeLimits {
-    /// Concurrent requests; fewer while the judge reports overload.
+    /// Limit on concurrent requests. While the judge reports overload, fewer are sent. Default 4.
     #[serde(deserialize_with = "above_zero")]
     #[default = 4]
     pub concurrency: u32,
-    /// Requests a minute.
+    /// Limit on requests per minute. Default 300.
     #[serde(deserialize_with = "above_zero")]
     #[default = 300]
     pub requests_per_minute: u32,
-    /// Tokens a minute, of requests and answers.
+    /// Limit on tokens per minute, requests and answers together. Default 200000.
     #[serde(deserialize_with = "above_zero")]
     #[default = 200_000]
     pub tokens_per_minute: u32,
 }
 
-/// Budget of a judge. Omitted quantities are unlimited.
+/// Budget of one judge. A limit without a value is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgeBudget {
-    /// US dollars in any hour.
+    /// US dollars in any 60 minutes.
     #[schemars(range(min = 0.0))]
     pub usd_per_hour: Option<f64>,
     /// US dollars in any 24 hours.
     #[schemars(range(min = 0.0))]
     pub usd_per_day: Option<f64>,
-    /// Tokens in any hour.
+    /// Tokens in any 60 minutes.
     pub tokens_per_hour: Option<u64>,
     /// Tokens in any 24 hours.
     pub tokens_per_day: Option<u64>,
-    /// Pace of spending: an hour's budget spread evenly, or spent on demand.
+    /// Distribution of the hourly budget over time: `even` (default) or `any`.
     pub pace: BudgetPace,
 }
 
-/// Pace of spending.
+/// Distribution of the hourly budget over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetPace {
-    /// Spread evenly, with a burst of five minutes' worth.
+    /// Even over the hour. Five minutes' worth may be spent at once.
     #[default]
     Even,
-    /// On demand.
+    /// As requests arrive.
     Any,
 }
 
@@ -250,9 +255,9 @@ pub enum BudgetPace {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AzureSettings {
-    /// The deployment.
+    /// Name of the deployment.
     pub deployment: String,
-    /// The API version, such as `2024-10-21`.
+    /// API version, such as `2024-10-21`.
     pub api_version: String,
 }
 

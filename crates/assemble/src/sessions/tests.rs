@@ -54,7 +54,7 @@ fn session_is_complete_when_none_of_its_traces_came_for_its_idle_time() {
 }
 
 #[test]
-fn session_that_never_rests_is_judged_at_its_maximum_age() {
+fn active_session_is_judged_at_its_maximum_age() {
     // The age limit is reached between two checks of the idle time, the second time after a
     // revision.
     for rests in [false, true] {
@@ -172,7 +172,7 @@ fn session_keeps_no_more_traces_than_its_limit() {
 }
 
 #[test]
-fn flood_of_sessions_makes_room_from_itself() {
+fn flood_of_sessions_evicts_sessions_of_its_own_sender() {
     for shares_its in ["nothing", "address", "connection"] {
         let mut sessions = sessions(|settings| settings.open_sessions_max = 40);
         let victim = match shares_its {

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn judged_trace_is_known_for_hours_and_not_for_ever() {
+    fn judged_trace_is_known_for_six_hours() {
         let mut forgotten_traces = ForgottenTraces::new(1000, 1 << 30);
         let hours = |hours: u64| hours * 60 * 60 * 1000;
         forgotten_traces.add(id(1), 1, (1, 7), 0);

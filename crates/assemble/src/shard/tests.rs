@@ -152,7 +152,7 @@ fn long_idle_timeout_is_kept_to_the_tick() {
 }
 
 #[test]
-fn trace_that_never_rests_is_judged_at_its_maximum_age() {
+fn active_trace_is_judged_at_its_maximum_age() {
     let mut shard = shard(|_, _| {});
     for second in 0..100 {
         assert_eq!(add(&mut shard, second * 1_000, &[(1, second as u16, TOOL)]), NONE);

@@ -128,7 +128,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn whoever_holds_most_gives_and_agents_go_last(steps in steps()) {
+    fn largest_holder_is_evicted_first_and_agents_last(steps in steps()) {
         let mut shares = Shares::default();
         let mut model = Model::default();
         for step in steps {

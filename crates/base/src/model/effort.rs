@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spent_stays_spent() {
+    fn spent_steps_are_not_returned() {
         let effort = WorkBudget::default();
         assert!(effort.spend(EVALUATION_STEPS_MAX));
         assert!(!effort.is_spent());

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_less_takes_the_rest_and_says_who_makes_room() {
+    fn smaller_holder_displaces_the_larger_one() {
         let room = WaitingRoom::new(100, 1000);
         // First one connection, then another of the same or another address.
         for second in [Sender { connection: 2, ..sender(1) }, sender(2)] {

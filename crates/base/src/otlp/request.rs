@@ -17,8 +17,8 @@ pub enum RequestStep<'a> {
 /// Place from which a request is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "malformed protobuf: what begins at byte {at} of {len} does not end there, or is no field; at \
-     least {items} spans, log records or data points are lost"
+    "malformed protobuf: no complete field at byte {at} of {len}; at least {items} spans, log \
+     records or data points are lost"
 )]
 pub struct Broken {
     /// Lost items: those that begin in the unreadable part, at least one for each break.

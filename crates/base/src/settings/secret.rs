@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Secret text. No log line, error or debug output shows it.
+/// Secret text. Log lines, errors and debug output never show it.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(pub String);

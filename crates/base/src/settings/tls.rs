@@ -9,65 +9,68 @@ use super::{HumanDuration, Secret, SettingsError};
 /// Default interval at which files are reloaded.
 const RELOAD_INTERVAL: HumanDuration = HumanDuration::from_secs(60);
 
-/// TLS of a listener.
+/// TLS of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListenerTlsSettings {
-    /// PEM file of the listener's certificate, with its intermediate certificates.
+    /// PEM file with the server certificate and its intermediate certificates.
     pub cert_file: Option<String>,
-    /// The same as text, in place of the file.
+    /// The same certificates as PEM text, instead of `cert_file`.
     pub cert_pem: Option<String>,
-    /// PEM file of the certificate's key.
+    /// PEM file with the private key of the certificate.
     pub key_file: Option<String>,
-    /// The same as text, in place of the file; best from the environment.
+    /// The same key as PEM text, instead of `key_file`. Take it from the environment:
+    /// `${env:TLS_KEY}`.
     pub key_pem: Option<Secret>,
-    /// PEM file of the authorities of client certificates. With it, only clients with such a
-    /// certificate are accepted (mutual TLS).
+    /// PEM file with the authorities of client certificates. With it, only clients with a
+    /// certificate of these authorities are accepted (mutual TLS).
     pub client_ca_file: Option<String>,
-    /// The same as text, in place of the file.
+    /// The same authorities as PEM text, instead of `client_ca_file`.
     pub client_ca_pem: Option<String>,
-    /// Oldest accepted version. Default `1.2`.
+    /// Oldest accepted version of TLS: `1.2` (default) or `1.3`.
     pub min_version: TlsVersion,
-    /// Interval at which the files are reloaded. Default 1m; 0 reloads them only with the config.
-    /// Open connections continue.
+    /// Interval between reloads of the files. Open connections continue. `0` reloads the files only
+    /// together with the config. Default `1m`.
     #[default(RELOAD_INTERVAL)]
     pub reload_interval: HumanDuration,
 }
 
-/// TLS of a client.
+/// TLS of connections to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsSettings {
-    /// True to use plain text with a gRPC endpoint without `http://` or `https://`.
+    /// Uses plain text with a gRPC endpoint that has neither `http://` nor `https://`. Default
+    /// `false`.
     pub insecure: bool,
-    /// True to accept any certificate of the backend. Anyone on the network path can then read the
-    /// traffic.
+    /// Accepts any certificate of the server. Anyone on the network path can then read the traffic.
+    /// Default `false`.
     pub insecure_skip_verify: bool,
-    /// PEM file of the authorities trusted instead of the system's.
+    /// PEM file with the trusted authorities, instead of those of the system.
     pub ca_file: Option<String>,
-    /// The same as text, in place of the file.
+    /// The same authorities as PEM text, instead of `ca_file`.
     pub ca_pem: Option<String>,
-    /// True to trust the system's authorities as well. Default `false`.
+    /// Trusts the authorities of the system in addition to `ca_file`. Default `false`.
     pub include_system_ca_certs_pool: bool,
-    /// PEM file of the client's certificate.
+    /// PEM file with the client certificate.
     pub cert_file: Option<String>,
-    /// The same as text, in place of the file.
+    /// The same certificate as PEM text, instead of `cert_file`.
     pub cert_pem: Option<String>,
-    /// PEM file of that certificate's key.
+    /// PEM file with the private key of the client certificate.
     pub key_file: Option<String>,
-    /// The same as text, in place of the file; best from the environment.
+    /// The same key as PEM text, instead of `key_file`. Take it from the environment:
+    /// `${env:TLS_KEY}`.
     pub key_pem: Option<Secret>,
-    /// Name expected in the backend's certificate, if it differs from the endpoint's.
+    /// Host name in the server's certificate, if it differs from the host of the endpoint.
     pub server_name_override: Option<String>,
-    /// Oldest accepted version. Default `1.2`.
+    /// Oldest accepted version of TLS: `1.2` (default) or `1.3`.
     pub min_version: TlsVersion,
-    /// Interval at which the files are reloaded, at the next new connection. Default 1m; 0 reads
-    /// them only at the start.
+    /// Interval between reloads of the files. New connections use the new files. `0` reads the
+    /// files only at the start. Default `1m`.
     #[default(RELOAD_INTERVAL)]
     pub reload_interval: HumanDuration,
 }
 
-/// Version of TLS. Older ones are broken (RFC 8996) and not supported.
+/// Version of TLS. Older versions are insecure (RFC 8996) and not supported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum TlsVersion {
     /// TLS 1.2.

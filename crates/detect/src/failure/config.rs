@@ -2,118 +2,120 @@
 
 use std::collections::BTreeMap;
 
-/// A pack of detectors that tell from a tool's result whether the call failed.
+/// Pack of detectors that recognise a failed tool call by its result.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailurePackConfig {
-    /// The name, for messages.
+    /// Name of the pack, shown in messages.
     pub name: String,
-    /// Expressions by name: `(?&name)` in a `pattern` or `not_near` stands for the one of that
-    /// name. They cannot use each other.
+    /// Named expressions: `(?&name)` in a `pattern` or `not_near` inserts the expression of that
+    /// name. A named expression cannot contain another one.
     pub expressions: BTreeMap<String, String>,
-    /// Detectors of texts.
+    /// Detectors for results that are text.
     pub texts: Vec<TextDetectorConfig>,
-    /// Detectors of the fields of a JSON object, which come before those of texts.
+    /// Detectors for the fields of results that are JSON objects. They are tried before `texts`.
     pub fields: Vec<FieldDetectorConfig>,
-    /// Fields that hold the tool's output, such as `content`: their values are judged like a
-    /// result, where no detector of fields has decided.
+    /// Fields that hold the output of the tool, such as `content`. If no detector in `fields`
+    /// decides, the value of such a field is judged like a result.
     pub inside: Vec<String>,
 }
 
-/// Outcome of a call that a matching detector reports.
+/// Outcome of a call whose result matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Says {
     /// The call failed.
     #[default]
     Failed,
-    /// The call waits for a person, or was stopped by one: no failure.
+    /// The call waits for a person, or a person stopped it. It counts as not failed.
     Interrupted,
-    /// A person refused the call: no failure.
+    /// A person refused the call. It counts as not failed.
     Refused,
-    /// The call did not fail, whatever other detectors of beginnings would report: a log that
-    /// quotes an error, a search that found nothing.
+    /// The call did not fail, even if other detectors match at the beginning of the result: a log
+    /// that quotes an error, or a search without a hit.
     Ordinary,
 }
 
-/// Position in a result at which a text detector matches.
+/// Position in the result at which the pattern must match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextPlace {
-    /// At its beginning, behind white space, quotes, brackets and signs.
+    /// At the beginning, after white space, quotes, brackets and signs.
     #[default]
     Start,
-    /// All of it, but for signs around it.
+    /// The whole result, except for signs around it.
     Whole,
-    /// At the beginning of any line of its first 4 KiB.
+    /// At the beginning of any line in the first 4 KiB.
     Line,
-    /// Up to its end, within its last 2 KiB, but for signs behind it.
+    /// At the end, in the last 2 KiB, except for signs after it.
     End,
-    /// At the beginning of one of its last eight lines, within its last 2 KiB: the place of a
-    /// program's fatal error.
+    /// At the beginning of one of the last eight lines, in the last 2 KiB. Programs print their
+    /// fatal error there.
     Last,
 }
 
-/// A detector of the text of a result.
+/// Detector for the text of a result.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextDetectorConfig {
-    /// Outcome that a hit reports. Default `failed`.
+    /// Outcome of a call whose result matches. Default `failed`.
     pub says: Says,
-    /// The reason, for explanations: `a traceback of Python`.
+    /// Reason of the failure, shown in explanations, such as `a traceback of Python`.
     pub kind: String,
-    /// The family of the reason, such as `traceback`; `unknown_tool` also breaks `declared_only` of
-    /// `tool_policy`.
+    /// Family of the reason, such as `traceback`. A call of the family `unknown_tool` also violates
+    /// `declared_only` of `tool_policy`.
     pub category: String,
-    /// Position at which it matches. Default `start`.
+    /// Position in the result at which `pattern` must match. Default `start`.
     pub at: TextPlace,
-    /// Expression in the `regex` crate's syntax, any case; repetitions need an upper bound, but for
-    /// `at: end`.
+    /// Regular expression in the syntax of the `regex` crate, without regard to case. Repetitions
+    /// need an upper bound, such as `{0,40}`, except with `at: end`.
     pub pattern: String,
-    /// True if capitals matter.
+    /// Distinguishes capitals from small letters. Default `false`.
     pub case_sensitive: bool,
-    /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case.
+    /// Literals of two bytes or more, without regard to case. The pattern is only tried in texts
+    /// that contain at least one of them.
     pub needs: Vec<String>,
-    /// Expression that must not match within 48 bytes before and 32 after the finding.
+    /// Expression that must not match within 48 bytes before the match and 32 bytes after it.
     pub not_near: Option<String>,
-    /// Findings needed for a hit; 1 when not given.
+    /// Number of matches that make a hit. Default 1.
     pub count_min: Option<u32>,
 }
 
-/// A detector of the fields of a JSON object.
+/// Detector for the fields of a JSON object.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FieldDetectorConfig {
-    /// Outcome that a hit reports. Default `failed`.
+    /// Outcome of a call whose result matches. Default `failed`.
     pub says: Says,
-    /// The reason, for explanations.
+    /// Reason of the failure, shown in explanations.
     pub kind: String,
-    /// The family of the reason.
+    /// Family of the reason.
     pub category: String,
-    /// Conditions that must all hold.
+    /// Conditions that must all be true.
     pub when: Vec<ConditionConfig>,
-    /// Conditions of which none may hold.
+    /// Conditions that must all be false.
     pub unless: Vec<ConditionConfig>,
-    /// Most fields that the object may have.
+    /// Largest number of fields of the object. By default any number.
     pub keys_max: Option<usize>,
 }
 
-/// A condition on fields: it holds where one of the paths leads to a value that passes its test.
+/// Condition on fields. It is true if a path in `at` leads to a value that passes the test.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConditionConfig {
-    /// Paths such as `error`, `metadata.exit_code` or `detail.0.msg`, from the top of the object.
-    /// Neither case nor `_` and `-` in a name matter. `*ed` is any field at the top whose name ends
-    /// so.
+    /// Paths from the top of the object, such as `error`, `metadata.exit_code` or `detail.0.msg`.
+    /// Case, `_` and `-` in a name make no difference. `*ed` is any field at the top whose name
+    /// ends in `ed`.
     pub at: Vec<String>,
-    /// The value says something: not `null`, `false`, 0, empty, nor a word such as `none`.
+    /// Test: the value is filled, so none of `null`, `false`, 0, empty or a word such as `none`.
     pub filled: bool,
-    /// The value is one of these, as text, in any case.
+    /// Test: the value, as text, equals one of these. Case makes no difference.
     pub is: Vec<String>,
-    /// The value is a whole number, or a text that begins with one, of at least this.
+    /// Test: the value is a whole number of at least this, or a text that begins with such a
+    /// number.
     pub from: Option<i64>,
-    /// And of at most this.
+    /// Test: the number is at most this.
     pub to: Option<i64>,
-    /// The value is a text that matches this expression.
+    /// Test: the value is a text that matches this regular expression.
     pub matches: Option<String>,
 }

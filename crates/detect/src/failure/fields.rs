@@ -210,7 +210,7 @@ impl FieldCondition {
         if config.at.is_empty() || tests.iter().filter(|given| **given).count() != 1 {
             let help = "as in `{at: [status], is: [error]}`";
             return Err(SettingsError::new(
-                "a condition has `at` and one of `filled`, `is`, `from` with `to`, `matches`",
+                "a condition needs `at`, and one of `filled`, `is`, `from` with `to`, `matches`",
             )
             .with_help(help));
         }

@@ -215,7 +215,7 @@ fn what_is_said_of_people_and_things_is_no_message_of_an_exception() {
 }
 
 #[test]
-fn what_only_programs_say_of_a_thing_needs_no_technical_noun() {
+fn program_phrases_need_no_technical_noun() {
     for text in [
         "Eval name is required",
         "Callback called multiple times",

@@ -22,20 +22,21 @@ pub(crate) const BEFORE: usize = 48;
 /// Bytes after a match that are searched for context.
 pub(crate) const AFTER: usize = 32;
 
-/// Form of the text that a detector matches.
+/// Form of the text in which the detector searches.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum TextForm {
-    /// Invisible characters dropped, look-alikes, full-width forms and accents folded.
+    /// Without invisible characters; look-alike letters, full-width letters and accents become
+    /// plain letters.
     #[default]
     Normalised,
-    /// As it came.
+    /// As received.
     AsIs,
-    /// In lower case.
+    /// In small letters.
     Lower,
-    /// In upper case.
+    /// In capitals.
     Upper,
 }
 

@@ -22,18 +22,18 @@ use crate::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
 use crate::validate::Validator;
 use spanscore_base::settings::{SettingsError, yaml};
 
-/// A rule pack.
+/// Pack of detectors for texts.
 #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PackConfig {
-    /// The name, for messages.
+    /// Name of the pack, shown in messages.
     pub name: String,
-    /// Syntax of patterns: `linear` (the `regex` crate's) or `javascript`.
+    /// Syntax of the patterns: `linear` (default, the `regex` crate) or `javascript`.
     pub syntax: Syntax,
-    /// Expressions by name: `(?&name)` in a `pattern`, `near` or `not_near` stands for the one of
-    /// that name. They cannot use each other.
+    /// Named expressions: `(?&name)` in a `pattern`, `near` or `not_near` inserts the expression of
+    /// that name. A named expression cannot contain another one.
     pub expressions: BTreeMap<String, String>,
-    /// The detectors.
+    /// Detectors of the pack.
     pub detectors: Vec<DetectorConfig>,
 }
 
@@ -41,63 +41,67 @@ pub struct PackConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Syntax {
-    /// The `regex` crate's, any case unless `case_sensitive`, ASCII `\b`, `\d`, `\w`.
+    /// Syntax of the `regex` crate. Case makes no difference unless `case_sensitive` is set. `\b`,
+    /// `\d` and `\w` are ASCII.
     #[default]
     Linear,
-    /// ECMAScript's.
+    /// Syntax of ECMAScript.
     Javascript,
 }
 
-/// One detector of a pack.
+/// Detector of a pack.
 #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DetectorConfig {
-    /// The rule that fails when the detector hits: a built-in one such as `no_pii`, or a new one.
+    /// Rule that fails on a hit: a built-in one such as `no_pii`, or a new name.
     pub rule: String,
-    /// Name of what is detected, for messages and findings.
+    /// Name of the thing detected, shown in messages and findings.
     pub kind: String,
-    /// The family of the kind, such as `credential`.
+    /// Family of `kind`, such as `credential`.
     pub category: String,
-    /// `critical`: a hit fails the evaluation whatever the mean says.
+    /// Effect of a hit: `normal` (default) lowers the mean, `critical` fails the whole evaluation.
     pub severity: Severity,
-    /// Expression; the first of its groups that takes part, if it has any, is the finding.
+    /// Regular expression. The finding is the first group that takes part in the match, or the
+    /// whole match if there are no groups.
     pub pattern: Option<String>,
-    /// Text that must occur; instead of `pattern`.
+    /// Text to search for, instead of `pattern`.
     pub literal: Option<String>,
-    /// Form of the text that is matched.
+    /// Form of the text in which the detector searches. Default `normalised`.
     pub text: TextForm,
-    /// True if capitals matter.
+    /// Distinguishes capitals from small letters. Default `false`.
     pub case_sensitive: bool,
-    /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case; a
-    /// leading `^` asks for the start of a word. By default those that the pattern cannot do
-    /// without; give them where it has none, since they make it cheap.
+    /// Literals of two bytes or more, without regard to case. The pattern is only tried in texts
+    /// that contain at least one of them, which makes it cheap. A leading `^` stands for the start
+    /// of a word. Default: the literals that every match of the pattern contains.
     pub needs: Vec<String>,
-    /// Literals as in `needs`, of which one must occur too.
+    /// Further literals, as in `needs`. The text must contain one of these, too.
     pub also_needs: Vec<String>,
-    /// Try the pattern only in texts with twenty bytes without white space.
+    /// Tries the pattern only in texts with twenty bytes in a row without white space. Default
+    /// `false`.
     pub long_token: bool,
-    /// Try the pattern only where digits stand together.
+    /// Tries the pattern only in the parts of a text that contain adjacent digits. Default `false`.
     pub digits: bool,
-    /// Try the pattern only in texts with so many digits within 32 bytes.
+    /// Tries the pattern only in texts with this many digits within 32 bytes. Default 0.
     pub digits_min: u8,
-    /// Try the pattern only in texts with an `@`.
+    /// Tries the pattern only in texts that contain `@`. Default `false`.
     pub at_sign: bool,
-    /// Check of the finding: check digits, plausible ranges.
+    /// Check that a finding must pass, such as a check digit or a plausible range.
     pub validate: Option<Validator>,
-    /// Expression that must match within 48 bytes before and 32 after the finding.
+    /// Expression that must match within 48 bytes before the finding and 32 bytes after it.
     pub near: Option<String>,
-    /// Expression that must not match there.
+    /// Expression that must not match within 48 bytes before the finding and 32 bytes after it.
     pub not_near: Option<String>,
-    /// Expression that must not match where it touches the finding or overlaps it, in the same part
-    /// of the text: a denial before its verb, within it, or behind it.
+    /// Expression that must not match where it touches or overlaps the finding in the same part of
+    /// the text, such as a denial before, within or after a verb.
     pub denied: Option<String>,
-    /// Expression of the words that may stand directly before the finding. Where another one is
-    /// said to have a number (`part no. 412`), or stands there with a capital as a title does
-    /// (`Build 412`), the finding is a number of that thing; other words and names are no things.
+    /// Expression for the words that may stand directly before the finding. The finding does not
+    /// count if another word stands there as the owner of the number: `part no. 412`, or a
+    /// capitalised word as in `Build 412`.
     pub named_as: Option<String>,
-    /// Look also through digits put for letters and through base64 and percent encoding.
+    /// Searches also in the text with digits read as letters, and in decoded base64 and percent
+    /// encoding. Default `false`.
     pub obfuscated: bool,
-    /// Findings needed for a hit; 1 when not given.
+    /// Number of matches that make a hit. Default 1.
     pub count_min: Option<u32>,
 }
 

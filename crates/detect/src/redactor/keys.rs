@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_decides() {
+    fn last_word_of_a_key_decides() {
         let secret = [
             "password", "dbPassword", "DB_PASSWORD_1", "X-API-Key", "apiKey", "APIKey", "apikey",
             "client_secret", "ClientSecretValue", "aws.secret-access-key", "Authorization",

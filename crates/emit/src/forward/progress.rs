@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_can_be_named_is_pending_from_some_place_on() {
+    fn pending_positions_beyond_the_limit_are_offered_again() {
         let folder = tempfile::tempdir().unwrap();
         let source = Arc::new(Source::default());
         let (file, progress) = open(folder.path());

@@ -19,8 +19,8 @@ const FORWARDS_MAX: usize = 16;
 
 /// Kinds of forwards: name, alias and description.
 pub const FORWARD_KINDS: [(&str, &str, &str); 2] = [
-    ("otlp_grpc", "otlp", "Passes received requests on to an OTLP backend over gRPC."),
-    ("otlp_http", "otlphttp", "Passes received requests on to an OTLP backend over HTTP."),
+    ("otlp_grpc", "otlp", "Forwards received requests to an OTLP backend over gRPC."),
+    ("otlp_http", "otlphttp", "Forwards received requests to an OTLP backend over HTTP."),
 ];
 
 /// One backend that gets what was received.
@@ -62,37 +62,37 @@ impl ForwardSettings {
     }
 }
 
-/// Passes received requests on to an OTLP backend.
+/// Forwards received requests to an OTLP backend.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ForwardBackendSettings {
-    /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
-    /// `host:4317` (TLS unless `tls.insecure`). HTTP: the base address, such as
-    /// `http://host:4318`; `/v1/traces`, `/v1/logs` and `/v1/metrics` are appended to its path.
+    /// Address of the backend. With gRPC: `http://host:4317` (plain text), `https://host:4317`
+    /// (TLS), or `host:4317` (TLS unless `tls.insecure`). With HTTP: the base address, such as
+    /// `http://host:4318`, to which `/v1/traces`, `/v1/logs` and `/v1/metrics` are appended.
     pub(super) endpoint: Address,
-    /// Headers (gRPC: metadata) of every request, such as an authorization; never logged. Those of
-    /// the sender are not passed on.
+    /// Headers of each request (gRPC: metadata), such as an authorization. Logs never show the
+    /// values. Headers of the sender are not forwarded.
     pub(super) headers: BTreeMap<String, Secret>,
-    /// Compression of requests on this hop. A body that came over HTTP in the same one
-    /// is not packed anew.
+    /// Compression of requests to the backend: `gzip` (default), `zstd` or `none`. A body that
+    /// arrived over HTTP in the same compression is forwarded as it is.
     #[default(Compression::Gzip)]
     pub(super) compression: Compression,
-    /// Longest wait for the answer to one request.
+    /// Time limit of one request. Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     pub(super) timeout: HumanDuration,
-    /// TLS to the backend.
+    /// TLS of connections to the backend.
     pub(super) tls: TlsSettings,
-    /// Signals that are passed on.
+    /// Forwarded signals: `traces`, `logs`, `metrics`. Default: all three.
     #[schemars(length(min = 1))]
     #[default(vec![ForwardedSignal::Traces, ForwardedSignal::Logs, ForwardedSignal::Metrics])]
     pub(super) signals: Vec<ForwardedSignal>,
-    /// Traces that are passed on, and logs: with `agent` and `fail` those that carry the id of such
-    /// a trace.
+    /// Forwarded traces: `all` (default), `agent` or `fail`. With `agent` and `fail`, log records
+    /// are forwarded if they carry the id of such a trace.
     pub(super) traces: ForwardedTraces,
-    /// Queue for requests that wait while the backend is slow or away.
+    /// Queue of requests to the backend.
     pub(super) sending_queue: ForwardQueueSettings,
-    /// Retries of failed requests; without end where there is a log and `max_elapsed_time` is not
-    /// set.
+    /// Retries of failed requests. With a log and without `max_elapsed_time`, retries have no time
+    /// limit.
     pub(super) retry_on_failure: RetrySettings,
 }
 
@@ -132,7 +132,7 @@ impl ForwardBackendSettings {
     }
 }
 
-/// A kind of OTLP data that is passed on.
+/// Forwarded signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ForwardedSignal {
@@ -140,7 +140,7 @@ pub(super) enum ForwardedSignal {
     Traces,
     /// Log records.
     Logs,
-    /// Metrics, which nothing else is done with.
+    /// Metrics. The collector only forwards them.
     Metrics,
 }
 
@@ -154,33 +154,34 @@ impl ForwardedSignal {
     }
 }
 
-/// Traces that are passed on.
+/// Forwarded traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ForwardedTraces {
-    /// All, as they come.
+    /// All traces, as soon as they arrive.
     #[default]
     All,
-    /// Those that hold an agent, once they are judged.
+    /// Traces with an agent, after they are judged.
     Agent,
-    /// Those with an evaluation that is labelled `fail`, once they are judged.
+    /// Traces with an evaluation labelled `fail`, after they are judged.
     Fail,
 }
 
-/// Queue before a backend. Receivers never wait for it: a request without room stays in the log;
-/// where there is none, those of whoever has most waiting are dropped and counted.
+/// Queue of requests to a backend. Receivers never wait for it. Without room, a request stays in
+/// the log. Without a log, requests of the sender with most waiting are dropped and counted.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ForwardQueueSettings {
-    /// True for a queue. Without one, only what is being sent is held.
+    /// Queues requests. `false` holds only the requests that are being sent. Default `true`.
     #[default = true]
     pub(super) enabled: bool,
-    /// Requests on their way at once; with one those of a connection stay in order.
+    /// Limit on concurrent requests, 1 to 1000. With 1, requests of one connection stay in order.
+    /// Default 10.
     #[schemars(range(min = 1, max = 1000))]
     #[default = 10]
     pub(super) num_consumers: usize,
-    /// Most bytes held, waiting and on their way. Default: the room of
-    /// `limits.forward_mib`, of which one queue may hold four times what is left.
+    /// Limit on the bytes in the queue and in requests under way. Default: the room of
+    /// `limits.forward_mib`; one queue may hold at most four times the bytes that are free.
     pub(super) queue_size: Option<usize>,
     /// Unit of `queue_size`: `bytes`.
     pub(super) sizer: ForwardSizer,
@@ -190,7 +191,7 @@ pub(super) struct ForwardQueueSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ForwardSizer {
-    /// Bytes: the only one that bounds memory.
+    /// Bytes.
     #[default]
     Bytes,
 }

@@ -20,7 +20,7 @@ use spanscore_kafka::Producer;
 pub(crate) static KIND: ExporterKind = ExporterKind {
     name: "kafka",
     aliases: &[],
-    about: "Sends evaluations to a topic of Kafka, as OTLP or JSON, keyed by the trace's id.",
+    about: "Sends evaluations to a Kafka topic, as OTLP or JSON, keyed by trace id.",
     single: false,
     schema: || schemars::schema_for!(KafkaExporterSettings),
     read: |node| Ok(Arc::new(read(node)?)),

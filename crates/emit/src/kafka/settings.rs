@@ -11,45 +11,47 @@ use spanscore_base::settings::{HumanDuration, SettingsError};
 use spanscore_kafka::{ClusterSettings, ProducerSettings, SignInSettings, check_topic};
 use spanscore_net::client::retry::RetrySettings;
 
-/// Sends evaluations to a topic of Kafka, keyed by the trace's id.
+/// Sends evaluations to a Kafka topic. The key of a message is the trace id.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct KafkaExporterSettings {
-    /// Addresses `host:port` of brokers; the others of the cluster are learnt from them.
+    /// Addresses of brokers, as `host:port`. The client learns the other brokers of the cluster
+    /// from them. Default `localhost:9092`.
     #[default(ClusterSettings::default().brokers)]
     pub(crate) brokers: Vec<String>,
-    /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    /// Client name in the logs and quotas of the brokers. Default `spanscore`.
     #[default(ClusterSettings::default().client_id)]
     pub(crate) client_id: String,
-    /// TLS; without it the brokers are spoken to in the clear.
+    /// TLS of connections to the brokers. Without this section connections use plain text.
     pub(crate) tls: Option<TlsSettings>,
-    /// Sign-in.
+    /// Authentication at the brokers.
     pub(crate) auth: SignInSettings,
-    /// Topic. Default `spanscore_evaluations`.
+    /// Name of the topic. Default `spanscore_evaluations`.
     #[default = "spanscore_evaluations"]
     pub(crate) topic: String,
-    /// Form of a message: `otlp_proto` or `json`.
+    /// Format of a message: `otlp_proto` (default) or `json`.
     pub(crate) encoding: KafkaEncoding,
-    /// Messages and their limits.
+    /// Producer settings: message size, compression and partitioning.
     pub(crate) producer: ProducerSettings,
-    /// Longest wait for the brokers' answer to one message.
+    /// Time limit for the brokers' acknowledgement of one message. Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     pub(crate) timeout: HumanDuration,
-    /// Content that leaves the process in details and explanations, of all that may quote arguments
-    /// and results: `none`, `redacted` (without the personal data and credentials that are found in
-    /// it), or `full`. With `none`, the default, explanations name tools, counts, rules and
-    /// settings, and of arguments those names that stand in criteria, schemas or settings.
+    /// Content in details and explanations that may quote arguments and results: `none` (default),
+    /// `redacted` (without the personal data and credentials that are found) or `full`. With
+    /// `none`, explanations name tools, counts, rules and settings, and only those arguments whose
+    /// names are in criteria, schemas or settings. `include_content` is another name of this
+    /// setting.
     #[serde(alias = "include_content")]
     #[default(ShownContent::None)]
     pub(crate) content: ShownContent,
-    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until the
-    /// brokers have it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
-    /// otherwise, and what the end of the process interrupts is sent by the next one.
+    /// Keeps an evaluation in the log below `data_dir`, if the process has one, until the brokers
+    /// acknowledge it. Retries then have no time limit unless `retry_on_failure.max_elapsed_time`
+    /// sets one, and the next process sends what a restart interrupts. Default `true`.
     #[default = true]
     pub(crate) must_deliver: bool,
-    /// Queue for evaluations that wait while the brokers are slow or away.
+    /// Queue of evaluations for the brokers.
     pub(crate) sending_queue: QueueSettings,
-    /// Retries of messages that the brokers did not take.
+    /// Retries of messages that the brokers refused.
     pub(crate) retry_on_failure: RetrySettings,
 }
 
@@ -69,13 +71,14 @@ impl KafkaExporterSettings {
     }
 }
 
-/// Form of a message.
+/// Format of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum KafkaEncoding {
-    /// OTLP logs in protobuf: events `gen_ai.evaluation.result`, those of one trace together.
+    /// OTLP logs in protobuf: events `gen_ai.evaluation.result`, one message for the evaluations of
+    /// a trace.
     #[default]
     OtlpProto,
-    /// One JSON object for each evaluation, with the keys of the `file` exporter.
+    /// One JSON object per evaluation, with the keys of the `file` exporter.
     Json,
 }

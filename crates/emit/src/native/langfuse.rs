@@ -30,16 +30,16 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     read: |node| exporter(node, |_: LangfuseAccount| LangfuseScores),
 };
 
-/// Langfuse project.
+/// Project at Langfuse.
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct LangfuseAccount {
-    /// Address of the server, such as `https://cloud.langfuse.com`.
+    /// Address of the server. Default `https://cloud.langfuse.com`.
     #[default(Address::from("https://cloud.langfuse.com"))]
     endpoint: Address,
-    /// Public key of the project (`pk-lf-...`).
+    /// Public key of the project, such as `pk-lf-...`.
     public_key: String,
-    /// Secret key of the project (`sk-lf-...`); never logged.
+    /// Secret key of the project, such as `sk-lf-...`. Logs never show it.
     secret_key: Option<Secret>,
 }
 
@@ -52,7 +52,7 @@ impl NativeAccount for LangfuseAccount {
             return Err(error.with_help("they are in Langfuse under Settings, API Keys"));
         }
         if self.public_key.starts_with("sk-") || secret.starts_with("pk-") {
-            let error = SettingsError::new("`public_key` and `secret_key` are the other's");
+            let error = SettingsError::new("`public_key` and `secret_key` are swapped");
             return Err(error.with_help("`public_key: pk-lf-...`, `secret_key: sk-lf-...`"));
         }
         let pair = STANDARD.encode(format!("{}:{secret}", self.public_key));

@@ -40,27 +40,27 @@ use spanscore_net::client::{Compression, JsonClient, Protocol, TlsSettings};
 /// Limit on scores in one request.
 const SCORES_MAX: usize = 200;
 
-/// Delivery settings shared by all native backends.
+/// Delivery settings that all backends with their own API share.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct NativeSending {
-    /// Longest wait for the answer to one request.
+    /// Time limit of one request. Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     timeout: HumanDuration,
-    /// TLS to the server.
+    /// TLS of connections to the server.
     tls: TlsSettings,
-    /// Content that leaves the process, of all that may quote arguments and results: `none`,
-    /// `redacted` (without personal data and credentials) or `full`; `include_content` is its other
-    /// name.
+    /// Content that may quote arguments and results: `none` (default), `redacted` (without the
+    /// personal data and credentials that are found) or `full`. `include_content` is another name
+    /// of this setting.
     #[serde(alias = "include_content")]
     #[default(ShownContent::None)]
     content: ShownContent,
-    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until the
-    /// server has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
-    /// otherwise, and what the end of the process interrupts is sent by the next one.
+    /// Keeps an evaluation in the log below `data_dir`, if the process has one, until the server
+    /// acknowledges it. Retries then have no time limit unless `retry_on_failure.max_elapsed_time`
+    /// sets one, and the next process sends what a restart interrupts. Default `true`.
     #[default = true]
     must_deliver: bool,
-    /// Queue for evaluations that wait while the server is slow or away.
+    /// Queue of evaluations for the server.
     sending_queue: QueueSettings,
     /// Retries of failed requests.
     retry_on_failure: RetrySettings,

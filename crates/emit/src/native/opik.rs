@@ -35,19 +35,19 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     read: |node| exporter(node, |OpikAccount { project_name, .. }| OpikScores { project_name }),
 };
 
-/// Opik project.
+/// Project at Opik.
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct OpikAccount {
-    /// Address of the server's API, such as `http://localhost:5173/api`. Default: Opik's cloud
-    /// service.
+    /// Address of the server's API, such as `http://localhost:5173/api`. Default: Opik's cloud,
+    /// `https://www.comet.com/opik/api`.
     #[default(Address::from("https://www.comet.com/opik/api"))]
     endpoint: Address,
-    /// API key, if the server wants one; never logged.
+    /// API key, for servers that require one. Logs never show it.
     api_key: Option<Secret>,
-    /// Workspace; without it that of the key.
+    /// Name of the workspace. Default: the workspace of the API key.
     workspace: Option<String>,
-    /// Project that the traces are in; without it Opik's default project.
+    /// Name of the project that contains the traces. Default: Opik's default project.
     project_name: Option<String>,
 }
 

@@ -27,9 +27,9 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct PhoenixServer {
-    /// Address of the server, such as `http://localhost:6006`; the path of its API is appended.
+    /// Address of the server, such as `http://localhost:6006`. The path of the API is appended.
     endpoint: Address,
-    /// Headers of every request, such as an authorization; never logged.
+    /// Headers of each request, such as an authorization. Logs never show the values.
     headers: BTreeMap<String, Secret>,
 }
 

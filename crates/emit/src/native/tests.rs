@@ -178,6 +178,6 @@ fn settings_name_what_is_missing() {
     check(r#"{"langfuse": {"public_key": "pk", "secret_key": "sk"}}"#, "right");
     check(
         r#"{"langfuse": {"public_key": "sk-lf", "secret_key": "pk-lf"}}"#,
-        "`public_key` and `secret_key` are the other's",
+        "`public_key` and `secret_key` are swapped",
     );
 }

@@ -18,50 +18,54 @@ use spanscore_net::client::{ClientSettings, Compression, Protocol, TlsSettings};
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OtlpExporterSettings {
-    /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
-    /// `host:4317` (TLS unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`;
-    /// `/v1/logs`, `/v1/traces` and `/v1/metrics` are appended to its path.
+    /// Address of the backend. With gRPC: `http://host:4317` (plain text), `https://host:4317`
+    /// (TLS), or `host:4317` (TLS unless `tls.insecure`). With HTTP: the base address, such as
+    /// `http://host:4318`, to which `/v1/logs`, `/v1/traces` and `/v1/metrics` are appended.
     pub(crate) endpoint: Address,
-    /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
+    /// Headers of each request (gRPC: metadata), such as an authorization. Logs never show the
+    /// values.
     pub(crate) headers: BTreeMap<String, Secret>,
-    /// Compression of requests.
+    /// Compression of requests: `gzip` (default), `zstd` or `none`.
     #[default(Compression::Gzip)]
     pub(crate) compression: Compression,
-    /// Longest wait for the answer to one request.
+    /// Time limit of one request. Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     pub(crate) timeout: HumanDuration,
-    /// TLS to the backend.
+    /// TLS of connections to the backend.
     pub(crate) tls: TlsSettings,
-    /// Forms in which an evaluation leaves.
+    /// OTLP signals that carry an evaluation: `event` (log event), `span`, `metric`. Default: all
+    /// three.
     #[schemars(length(min = 1))]
     #[default(vec![EvaluationForm::Event, EvaluationForm::Span, EvaluationForm::Metric])]
     pub(crate) forms: Vec<EvaluationForm>,
-    /// Placement of the span of an evaluation.
+    /// Place of an evaluation's span: `child` (default) or `linked`.
     pub(crate) placement: Placement,
-    /// Content that leaves the process in details and explanations, of all that may quote arguments
-    /// and results: `none`, `redacted` (without the personal data and credentials that are found in
-    /// it), or `full`. With `none`, the default, explanations name tools, counts, rules and
-    /// settings, and of arguments those names that stand in criteria, schemas or settings.
+    /// Content in details and explanations that may quote arguments and results: `none` (default),
+    /// `redacted` (without the personal data and credentials that are found) or `full`. With
+    /// `none`, explanations name tools, counts, rules and settings, and only those arguments whose
+    /// names are in criteria, schemas or settings. `include_content` is another name of this
+    /// setting.
     #[serde(alias = "include_content")]
     #[default(ShownContent::None)]
     pub(crate) content: ShownContent,
-    /// Time between two reports of the metrics.
+    /// Interval between exports of the metrics. Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     pub(crate) metrics_interval: HumanDuration,
-    /// Most combinations of service (name, namespace, version), evaluator and agent that have
-    /// metric series each; those beyond are counted together under `otel.metric.overflow`.
-    /// One sender alone has at most four fifths of them, or four.
+    /// Limit on the combinations of service (name, namespace, version), evaluator and agent with
+    /// metric series. Further ones share a series with `otel.metric.overflow`. One sender may use
+    /// at most four fifths of the limit, or four. Default 1000.
     #[default = 1000]
     pub(crate) series_max: usize,
-    /// Time without an evaluation after which a series is dropped; `0` keeps it for ever.
+    /// Time without an evaluation after which a series is dropped. `0` keeps series forever.
+    /// Default `1h`.
     #[default(SERIES_IDLE)]
     pub(crate) series_idle: HumanDuration,
-    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until the
-    /// backend has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
-    /// otherwise, and what the end of the process interrupts is sent by the next one.
+    /// Keeps an evaluation in the log below `data_dir`, if the process has one, until the backend
+    /// acknowledges it. Retries then have no time limit unless `retry_on_failure.max_elapsed_time`
+    /// sets one, and the next process sends what a restart interrupts. Default `true`.
     #[default = true]
     pub(crate) must_deliver: bool,
-    /// Queue for evaluations that wait while the backend is slow or away.
+    /// Queue of evaluations for the backend.
     pub(crate) sending_queue: QueueSettings,
     /// Retries of failed requests.
     pub(crate) retry_on_failure: RetrySettings,
@@ -101,7 +105,7 @@ impl OtlpExporterSettings {
     }
 }
 
-/// Form in which an evaluation leaves.
+/// OTLP signal that carries an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EvaluationForm {
@@ -113,14 +117,14 @@ pub(crate) enum EvaluationForm {
     Metric,
 }
 
-/// Placement of the span of an evaluation.
+/// Place of an evaluation's span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Placement {
     /// In the judged trace, as a child of the judged span.
     #[default]
     Child,
-    /// In a new trace with one link to the judged span, and OpenInference
-    /// `evaluations.0.evaluation.*` attributes.
+    /// In a new trace, with a link to the judged span and OpenInference attributes
+    /// `evaluations.0.evaluation.*`.
     Linked,
 }

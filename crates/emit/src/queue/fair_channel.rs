@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lacking_is_what_binds_most() {
+    fn lacking_bytes_are_those_of_the_tighter_limit() {
         for (held, bytes, bytes_max, left, expected) in [
             (90, 20, 100, 1000, 10),
             (90, 20, 100, 5, 15),

@@ -84,31 +84,31 @@ impl From<&QueueSettings> for QueueLimits {
     }
 }
 
-/// Queue between the pipeline and a backend. The pipeline never waits for it: an evaluation without
-/// room goes to disk where `must_deliver` holds and the process has a log, else it is dropped and
-/// counted.
+/// Queue of evaluations for a backend. The pipeline never waits for it. An evaluation without room
+/// goes to disk if `must_deliver` is set and the process has a log, else it is dropped and counted.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct QueueSettings {
-    /// True for a queue. Without one, only what is being sent and what is being gathered
-    /// for the next request is held, one batch for each consumer.
+    /// Queues evaluations. `false` holds only the batches that are being sent, and the batch that
+    /// is being filled. Default `true`.
     #[default = true]
     pub(crate) enabled: bool,
-    /// Requests on their way at once.
+    /// Limit on concurrent requests, 1 to 1000. Default 10.
     #[schemars(range(min = 1, max = 1000))]
     #[default = 10]
     pub(crate) num_consumers: usize,
-    /// Most bytes held, waiting and on their way; as counted in memory, before encoding. Default:
-    /// the room of `limits.exporters_mib`, of which one queue may hold four times what is left.
+    /// Limit on the bytes in the queue and in requests under way, as held in memory before
+    /// encoding. Default: the room of `limits.exporters_mib`; one queue may hold at most four times
+    /// the bytes that are free.
     pub(crate) queue_size: Option<usize>,
     /// Unit of `queue_size`: `bytes`.
     pub(crate) sizer: Sizer,
-    /// Most MiB on disk (1024 * 1024 bytes), below `data_dir`, for evaluations that the queue has
-    /// no room for while the backend is slow or away. Beyond it, and with 0, it borrows free room
-    /// of the log. Needs `must_deliver` and a log.
+    /// Limit on the evaluations on disk that the queue has no room for, in MiB (1024 * 1024 bytes)
+    /// below `data_dir`. Above it, and with 0, the queue uses free room of the log. Requires
+    /// `must_deliver` and a log. 0, or 64 or more. Default 1024.
     #[default(OVERFLOW_MIB)]
     pub(crate) overflow_mib: u32,
-    /// Batching of evaluations into requests.
+    /// Batches of evaluations, each sent as one request.
     pub(crate) batch: BatchSettings,
 }
 
@@ -130,23 +130,23 @@ impl QueueSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sizer {
-    /// Bytes: the only one that bounds memory.
+    /// Bytes.
     #[default]
     Bytes,
 }
 
-/// Batching of evaluations into requests.
+/// Batches of evaluations, each sent as one request.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct BatchSettings {
-    /// Longest wait for more before what there is is sent.
+    /// Longest wait for further evaluations before a batch is sent. Default `200ms`.
     #[default(HumanDuration::from_millis(200))]
     pub(crate) flush_timeout: HumanDuration,
-    /// Most evaluations in one request.
+    /// Limit on the evaluations of one request. Default 8192.
     #[default = 8192]
     pub(crate) max_size: usize,
-    /// Most bytes in one request, estimated before compression; gRPC backends refuse messages over
-    /// 4 MiB by default.
+    /// Limit on the bytes of one request, estimated before compression. gRPC backends refuse
+    /// messages over 4 MiB by default. Default 2097152 (2 MiB).
     #[default(2 << 20)]
     pub(crate) max_bytes: usize,
 }

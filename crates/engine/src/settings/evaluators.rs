@@ -30,65 +30,66 @@ const EVALUATORS_MAX: usize = 1_000;
 /// Longest name of an evaluator, bytes.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Settings shared by all kinds of evaluators.
+/// Settings of every kind of evaluator.
 #[derive(Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedSettings {
-    /// Condition on the judged traces: a CEL expression over `service_name`, `agent_name`,
-    /// `session_id`, `trace_id`, `span_name` (texts, of the root span), `resource` and `attributes`
-    /// (maps, of the root span), `tool_names` (a list, in call order), `user_input` and
-    /// `final_output` (texts), `spans` (a list of maps with `name`, `kind`, `status` and
-    /// `attributes` of every span, by start). `json(attributes["metadata"]).case` parses a JSON
-    /// text. Default: all traces.
+    /// Condition for judging a trace: a CEL expression, such as `service_name == "shop"`. Texts of
+    /// the root span: `service_name`, `agent_name`, `session_id`, `trace_id`, `span_name`. Maps of
+    /// the root span: `resource`, `attributes`. Of the whole trace: the texts `user_input` and
+    /// `final_output`, the list `tool_names` in call order, and the list `spans` by start, with
+    /// `name`, `kind`, `status` and `attributes` of each span. `json()` parses a text:
+    /// `json(attributes["metadata"]).case`. Default: every trace is judged.
     pub when: Option<String>,
-    /// Fraction of those traces, 0 to 1, chosen by trace id: evaluators with equal fractions judge
-    /// the same traces.
+    /// Share of the traces selected by `when` that is judged, 0 to 1. The trace id decides, so that
+    /// evaluators with equal shares judge the same traces. Default 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     #[default = 1.0]
     pub sample: f64,
-    /// Lowest score that passes, 0 to 1. Default: that of the kind.
+    /// Lowest score that passes, 0 to 1. Default: the threshold of the kind.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub threshold: Option<f64>,
-    /// Target of a judgement: each call, each trace, or each session.
+    /// Unit that is judged: each `call`, each `trace` (default) or each `session`.
     pub level: LevelSetting,
-    /// Source of the criteria instead of `criteria`: a dataset with those of each test case, or an
-    /// attribute of the trace. A trace without expectations is not evaluable.
+    /// Criteria per test case, instead of `criteria`: from a dataset, or from an attribute of the
+    /// trace. A trace without criteria is not evaluable.
     pub expect: Option<ExpectSettings>,
-    /// True to report an irreversible fail while the agent still runs. The evaluation of the
-    /// complete trace then revises that verdict. Only `tool_call_count`, `tool_policy`, `tool_loop`
-    /// and `tool_budget` support it. Default `false`.
+    /// Reports a fail before the trace ends, as soon as it is certain. The evaluation of the
+    /// complete trace then revises that verdict. Only for `tool_call_count`, `tool_policy`,
+    /// `tool_loop` and `tool_budget`. Default `false`.
     pub early: bool,
-    /// Condition for a request to a judge or an external evaluator: a CEL expression over the names
-    /// of `when` and over `scores`, a map of the other evaluators' scores for the trace, such as
-    /// `scores["tool_error"] < 1.0`. A missing score makes it false. Only for evaluators with a
-    /// judge or another process.
+    /// Condition for a request to a judge or an external evaluator: a CEL expression such as
+    /// `scores["tool_error"] < 1.0`. It may use the names of `when` and the map `scores`, which
+    /// holds the scores of the trace by evaluator. A missing score makes the condition false. Only
+    /// for evaluators that use a judge or another process.
     pub run_if: Option<String>,
-    /// Globs of the only visible tools, such as `search_*`. Default: all.
+    /// Tools that the evaluator sees, by name or glob such as `search_*`. Default: all.
     pub only_tools: Vec<String>,
-    /// Globs of hidden tools.
+    /// Tools that the evaluator does not see, by name or glob.
     pub exclude_tools: Vec<String>,
-    /// Globs of the only visible agents, by their names in traces; calls of unknown agents are then
-    /// hidden. Default: all.
+    /// Agents whose calls the evaluator sees, by their name in traces or a glob. Calls of unknown
+    /// agents are hidden. Default: all agents.
     pub only_agents: Vec<String>,
-    /// True to see only calls listed in a model's message, and not those that a tool made itself.
-    /// Default `false`; all are visible if no message lists any call.
+    /// Shows the evaluator only calls that a model's message lists, and so hides calls that a tool
+    /// made itself. If no message of the trace lists a call, all calls are visible. Default
+    /// `false`.
     pub only_chosen: bool,
-    /// Aliases of tools: `{find_order: [mcp__*__find_order]}` shows the calls and definitions of
-    /// all matching tools as `find_order`. `only_tools`, `exclude_tools` and all other settings of
-    /// the evaluator then use that name.
+    /// Aliases of tools, such as `{find_order: [mcp__*__find_order]}`: calls and definitions of
+    /// tools that match the globs appear under the alias. All other settings of the evaluator use
+    /// the alias, `only_tools` and `exclude_tools` included.
     pub tool_aliases: BTreeMap<String, Vec<String>>,
 }
 
-/// Target of an evaluator's judgements.
+/// Unit that an evaluator judges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LevelSetting {
-    /// Each tool call; the evaluation is attached to the call's span.
+    /// Each tool call. The evaluation is attached to the span of the call.
     Call,
-    /// Each trace; the evaluation is attached to the root span.
+    /// Each trace. The evaluation is attached to the root span.
     #[default]
     Trace,
-    /// Each session; the evaluation is attached to the root span of its last trace.
+    /// Each session. The evaluation is attached to the root span of the last trace.
     Session,
 }
 

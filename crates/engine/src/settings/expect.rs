@@ -27,51 +27,53 @@ const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Limit on shown errors of one dataset's rows.
 const MISTAKES_MAX: usize = 20;
 
-/// Source of criteria: `file` with `key`, or `attribute`.
+/// Source of criteria: `file` with `key` or `match`, or `attribute`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpectSettings {
-    /// Dataset with the criteria of each test case, read at the start: JSON Lines, CSV (by its
-    /// name, `.csv`), an eval set of the Agent Development Kit or of UiPath. A path relative to the
-    /// config file.
+    /// Dataset with the criteria of each test case, read at the start. Formats: JSON Lines, CSV
+    /// (file name `*.csv`), eval sets of the Agent Development Kit or UiPath. The path is relative
+    /// to the config file.
     pub file: Option<String>,
-    /// Case of a trace: a CEL expression over the names of `when`, such as
-    /// `attributes["eval.case.id"]`, with a text or an integer as result. `user_input` alone
-    /// selects the case by its `user_input`.
+    /// Test case of a trace: a CEL expression over the names of `when`, such as
+    /// `attributes["eval.case.id"]`, whose result is a text or an integer. `user_input` alone
+    /// selects the case with the same `user_input`.
     pub key: Option<String>,
-    /// Alternative to `key`: `auto` takes a case id from an attribute or metadata, else the user's
-    /// input, else the session id.
+    /// Selection of the test case without `key`. `auto` looks for a case id in attributes and
+    /// metadata, then compares the user's input, then the session id.
     #[serde(rename = "match")]
     pub match_by: Option<MatchBy>,
-    /// JSON Lines and CSV: field with the case's name. Dots select nested fields. Default `id`.
+    /// JSON Lines and CSV: field with the name of the test case. A dot selects a nested field.
+    /// Default `id`.
     #[default = "id"]
     pub id_field: String,
-    /// JSON Lines and CSV: field with the criteria, an object or its JSON text; a row with an empty
-    /// one expects nothing. Dots select nested fields. Default `criteria`.
+    /// JSON Lines and CSV: field with the criteria, an object or its JSON text. An empty field
+    /// means that no call is expected. A dot selects a nested field. Default `criteria`.
     #[default = "criteria"]
     pub criteria_field: String,
-    /// JSON Lines and CSV: field with the user's input. Dots select nested fields. Default
+    /// JSON Lines and CSV: field with the user's input. A dot selects a nested field. Default
     /// `user_input`.
     #[default = "user_input"]
     pub input_field: String,
     /// JSON Lines: field with the turns of a conversation, a list of objects with the user's input
-    /// and the criteria of each. Dots select nested fields. Default `turns`.
+    /// and the criteria of each turn. A dot selects a nested field. Default `turns`.
     #[default = "turns"]
     pub turns_field: String,
-    /// UiPath eval sets: the evaluator whose criteria are used. Required if the file has several.
+    /// UiPath eval sets: the evaluator whose criteria are used. Required if the file has several
+    /// evaluators.
     pub evaluator: Option<String>,
-    /// Other systems' eval sets: true to treat maps with the only key `$is` as matchers. Default
+    /// Eval sets of other systems: reads a map with the only key `$is` as a matcher. Default
     /// `false`.
     pub matchers: bool,
     /// Attribute of the root span with the criteria, as JSON.
     pub attribute: Option<String>,
 }
 
-/// Selection of a trace's case without a `key`.
+/// Selection of a trace's test case without `key`.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MatchBy {
-    /// By a case id, else by the user's input, else by the session id.
+    /// By case id, else by the user's input, else by the session id.
     Auto,
 }
 

@@ -48,7 +48,8 @@ pub(super) fn mistakes(
         return errors;
     }
     if let Some(level) = shared.get("level").filter(|it| it.to_value().as_str() == Some("call")) {
-        let error = SettingsError::new("an evaluator that asks a judge sees whole traces");
+        let error =
+            SettingsError::new("`level: call` does not go with a judge, which reads whole traces");
         let help = "leave `level` out: kinds that judge calls give one evaluation for each anyway";
         errors.push(error.with_help(help).at(level.place));
     }

@@ -5,10 +5,10 @@ pub mod uipath;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// System whose results are reproduced to the last digit.
+/// System whose scores are reproduced exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DokimosCompat {
-    /// Dokimos, of August 2026.
+    /// Dokimos, as of August 2026.
     Dokimos,
 }

@@ -15,14 +15,14 @@ const PROTOCOL_VERSION: &str = "1.0";
 /// Key of a turn's id.
 const TURN_ID: &str = "invocation_id";
 
-/// Form in which structured results are written.
+/// Format of structured results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputFormat {
     /// Compact JSON.
     #[default]
     Json,
-    /// Python's `repr`, as agentevals' own runner writes them.
+    /// Python's `repr`, the format of agentevals' own runner.
     PythonRepr,
 }
 

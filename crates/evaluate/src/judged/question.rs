@@ -139,17 +139,17 @@ pub(crate) enum Scoring {
     },
 }
 
-/// Figure that `topic_adherence` gives.
+/// Score of `topic_adherence`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TopicMode {
-    /// Turns that were treated rightly, of all.
+    /// Correctly treated turns, divided by all turns.
     #[default]
     Accuracy,
-    /// Of what was answered, the share within the topics.
+    /// Answered turns within the topics, divided by answered turns.
     Precision,
-    /// Of what was within the topics, the share that was answered.
+    /// Answered turns within the topics, divided by turns within the topics.
     Recall,
-    /// The harmonic mean of both.
+    /// Harmonic mean of precision and recall.
     F1,
 }

@@ -19,89 +19,91 @@ const SAMPLES_MAX: u32 = 15;
 /// Limit on the judges of a jury besides the first.
 const JURY_MAX: usize = 6;
 
-/// Settings of every kind that asks a judge.
+/// Settings of every kind that uses a judge.
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgedSettings {
-    /// The judge that is asked, as `judges:` names it.
+    /// Name of the judge, a key of `judges:`.
     pub judge: Option<String>,
-    /// Further judges, of other models, each with a vote: the majority counts, `agreement` tells
-    /// how far they agree, and where two of them differ the answer is unsure.
+    /// Names of up to 6 further judges with other models. Each judge has one vote and the majority
+    /// decides. `agreement` shows the share of votes that agree with the majority. If two judges
+    /// differ, the answer is unsure.
     pub jury: Vec<String>,
-    /// A second judge that has the last word where the first stays unsure.
+    /// Name of a second judge that decides if the first one is unsure.
     pub escalate_to: Option<String>,
-    /// Samples of the same question: `min` always, up to `max` while the answer is unsure. The
-    /// majority counts. Default 1.
+    /// Number of times that the judge answers the same request: at least `min`, and up to `max`
+    /// while the answer is unsure. The majority decides. Default 1.
     pub samples: Samples,
-    /// Redaction by placeholders before anything leaves: `secrets` (default), `secrets_and_pii` or
-    /// `none`.
+    /// Data that placeholders replace before a record is sent to the judge: `secrets` (default),
+    /// `secrets_and_pii` or `none`.
     pub redact: Redact,
-    /// Parts of the trajectory that are sent, fact by fact.
+    /// Parts of the trace that are sent to the judge, each with its form.
     pub send: SendSettings,
-    /// Treatment of a verdict on a record that tries to sway the judge: `flag` (default), `recheck`
-    /// (asked again without it) or `not_evaluable`.
+    /// Handling of a record that tries to influence the judge: `flag` (default) marks the verdict,
+    /// `recheck` repeats the request without the suspicious text, `not_evaluable` gives no verdict.
     pub on_injection: OnInjection,
-    /// Tokens of the record at most; what is cut is shown. Default 12000.
+    /// Limit on the tokens of a record, 500 or more. The record marks the places where text was
+    /// cut. Default 12000.
     #[serde(deserialize_with = "above_zero")]
     #[default(EVIDENCE_TOKENS)]
     pub evidence_tokens: u32,
-    /// The criteria stood in the trace: its sender wrote them.
+    /// True if the criteria come from the trace, so from its sender.
     #[serde(skip)]
     pub(crate) criteria_from_trace: bool,
 }
 
-/// Number of samples of the same question.
+/// Number of answers to the same request.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Samples {
-    /// Samples that are always taken. Default 1.
+    /// Number of answers that are always requested. Default 1.
     #[default = 1]
     pub min: u32,
-    /// Samples at most. Default as many as `min`.
+    /// Limit on the number of answers, 15 or less. Default: the value of `min`.
     pub max: Option<u32>,
 }
 
-/// Form in which a fact is sent.
+/// Form in which a part of a trace is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Send {
-    /// As it is, whatever `redact` says.
+    /// Unchanged, even if `redact` is set.
     Full,
-    /// As `redact` says.
+    /// Redacted, as `redact` says.
     #[default]
     Redacted,
-    /// Only that it was there, and what it is called.
+    /// Only its name, and that it exists.
     NamesOnly,
 }
 
-/// Parts of a trajectory that are sent.
+/// Parts of a trace that are sent.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SendSettings {
-    /// The user's input: `redacted` (default), `full` or `names_only`.
+    /// Input of the user: `redacted` (default), `full` or `names_only`.
     pub user_input: Send,
-    /// The agent's system instructions: `redacted` (default), `full` or `names_only`.
+    /// System instructions of the agent: `redacted` (default), `full` or `names_only`.
     pub system_instructions: Send,
     /// Descriptions and schemas of the tools: `redacted` (default), `full` or `names_only`.
     pub tool_definitions: Send,
-    /// Arguments of the calls: `redacted` (default), `full` or `names_only`.
+    /// Arguments of the tool calls: `redacted` (default), `full` or `names_only`.
     pub arguments: Send,
-    /// Results of the tools: `redacted` (default), `full` or `names_only`.
+    /// Results of the tool calls: `redacted` (default), `full` or `names_only`.
     pub results: Send,
-    /// The agent's answer: `redacted` (default), `full` or `names_only`.
+    /// Final output of the agent: `redacted` (default), `full` or `names_only`.
     pub final_output: Send,
 }
 
-/// Treatment of a verdict on a record that tries to sway the judge.
+/// Handling of a record that tries to influence the judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnInjection {
-    /// It stands, and says so.
+    /// The verdict stands and is marked.
     #[default]
     Flag,
-    /// The judge is asked again without the strings in question; what changes is unclear.
+    /// The request is repeated without the suspicious text. An answer that differs is unsure.
     Recheck,
-    /// There is none.
+    /// The trace is not evaluable.
     NotEvaluable,
 }
 
@@ -186,7 +188,7 @@ impl JudgedSettings {
     }
 }
 
-/// Settings of a kind that has none of its own.
+/// Settings of a kind without settings of its own.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct NoSettings {}

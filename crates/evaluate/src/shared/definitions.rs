@@ -110,7 +110,9 @@ fn read(tools: &Value<'static>) -> Result<Vec<ToolDefinition<'static>>, Settings
     let list = tools.get("tools").unwrap_or(tools);
     let Some(list) = list.as_list() else {
         let error = SettingsError::new("`tools` is not a list of definitions");
-        return Err(error.with_help("those of a file are named by `tools_file`"));
+        return Err(error.with_help(
+            "write a list of `{name, inputSchema}`, or name a JSON file in `tools_file`",
+        ));
     };
     list.iter()
         .enumerate()
@@ -197,7 +199,8 @@ mod tests {
         check(r#"[{"name":"a","inputSchema":"{}"}]"#, "tool 0: its schema is not an object");
         check(
             "5",
-            "`tools` is not a list of definitions (those of a file are named by `tools_file`)",
+            "`tools` is not a list of definitions (write a list of `{name, inputSchema}`, or name \
+             a JSON file in `tools_file`)",
         );
     }
 }

@@ -134,7 +134,7 @@ pub(crate) fn is_action(name: &str) -> bool {
 }
 
 /// Returns true if two names share at least half of their words.
-pub(crate) fn shares_words(one: &str, other: &str) -> bool {
+pub(crate) fn share_half_of_words(one: &str, other: &str) -> bool {
     let one = words(one);
     let other = words(other);
     let shared = one.iter().filter(|word| other.contains(word)).count();
@@ -142,7 +142,7 @@ pub(crate) fn shares_words(one: &str, other: &str) -> bool {
 }
 
 /// Returns true if two names share a word for an action or object.
-pub(crate) fn share_word(one: &str, other: &str) -> bool {
+pub(crate) fn share_one_word(one: &str, other: &str) -> bool {
     let own = |name: &str| words(name.rsplit("__").next().unwrap_or(name));
     let other = own(other);
     own(one).iter().any(|word| !BETWEEN.contains(&word.as_str()) && other.contains(word))
@@ -200,15 +200,15 @@ mod tests {
     }
 
     #[test]
-    fn names_are_akin_by_half_of_their_words() {
-        assert!(shares_words("find_user_id_by_email", "find_user_id_by_name_zip"));
-        assert!(!shares_words("get_weather", "get_news"));
+    fn names_share_half_of_their_words() {
+        assert!(share_half_of_words("find_user_id_by_email", "find_user_id_by_name_zip"));
+        assert!(!share_half_of_words("get_weather", "get_news"));
     }
 
     #[test]
-    fn names_share_verbs_and_nouns() {
-        assert!(share_word("exchange_order_items", "modifyPendingOrder"));
-        assert!(!share_word("mcp__shop__charge_card", "mcp__shop__send_receipt"));
-        assert!(!share_word("charge_to_card", "send_to_user"));
+    fn names_share_one_word_besides_prepositions() {
+        assert!(share_one_word("exchange_order_items", "modifyPendingOrder"));
+        assert!(!share_one_word("mcp__shop__charge_card", "mcp__shop__send_receipt"));
+        assert!(!share_one_word("charge_to_card", "send_to_user"));
     }
 }

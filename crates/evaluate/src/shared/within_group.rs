@@ -7,15 +7,14 @@ use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{ToolCall, Trajectory};
 use spanscore_base::settings::{Node, SettingsError};
 
-/// The order of calls that were made together.
+/// Order of parallel calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WithinGroup {
-    /// They have none: the order that scores the most counts.
+    /// Parallel calls have no order. The order with the highest score counts.
     #[default]
     AnyOrder,
-    /// The order in which the model's message lists them. A group of which no message lists every
-    /// call has none.
+    /// Order of the model's message. Parallel calls that no single message lists have no order.
     MessageOrder,
 }
 
@@ -31,7 +30,7 @@ impl WithinGroup {
             return Ok(());
         }
         let place = node.place_of("within_group");
-        Err(SettingsError::new("`within_group: message_order` goes with what asks for an order")
+        Err(SettingsError::new("`within_group: message_order` needs a comparison by order")
             .with_help(format!("use {modes}, or leave `within_group` out"))
             .at(place))
     }

@@ -13,38 +13,38 @@ use spanscore_base::value::{Number, Value, read_scalar};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum From {
-    /// Attribute `key` of the span, or of the log event named `event` if that is set.
+    /// Attribute `key` of the span, or of the log event `event` if that is set.
     #[default]
     Attr,
-    /// All attributes whose key begins with `key`, nested along the dots (and numbers) of the rest
-    /// of their keys.
+    /// Object of all attributes whose key begins with `key`. The dots and numbers in the rest of a
+    /// key nest it.
     AttrsPrefix,
-    /// Each attribute that no other source names and whose key is one of the words in `key` or ends
-    /// with one (`|` between several): bodies of requests and responses, as an unknown
-    /// instrumentation may record them.
+    /// Attribute whose key is a word of `key` or ends with one (`|` separates words), except
+    /// attributes that other sources name. For bodies of requests and responses of unknown
+    /// instrumentations.
     AttrsEnding,
-    /// Messages that stand field by field behind one of the words in `key` (`|` between several)
-    /// and a number, with any prefix: `acme.messages.0.role`.
+    /// Messages whose fields stand behind a word of `key` (`|` separates words) and a number, with
+    /// any prefix, such as `acme.messages.0.role`.
     AttrsIndexed,
-    /// Attribute whose key ends with one of the words in `key` (`|` between several), with any
-    /// prefix; or an object of those that have more behind the word and a dot. For spans that say
-    /// what they are under a key of an unknown instrumentation.
+    /// Attribute whose key ends with a word of `key` (`|` separates words), with any prefix. Keys
+    /// that continue after the word and a dot form an object. For spans of unknown instrumentations
+    /// that state their kind.
     AttrsWorded,
-    /// Object made of the attributes `keys`, of the log event named `event` if that is set.
+    /// Object of the attributes `keys` of the span, or of the log event `event` if that is set.
     AttrsObject,
-    /// Attribute `key` of the span events named `event`, or of each an object made of its
-    /// attributes `keys`.
+    /// Attribute `key` of the span events `event`, or an object of the attributes `keys` of each
+    /// event.
     SpanEvent,
     /// Name of the span.
     SpanName,
-    /// Status of the span: fails the call if its code is `ERROR`, with its message as text.
+    /// Status of the span. The code `ERROR` marks a failed call, and the message is the error text.
     Status,
-    /// Log event named `event` (`|` between several) of the span: its body, or the attribute `key`
-    /// if that is set.
+    /// Log event `event` of the span (`|` separates several): its body, or its attribute `key` if
+    /// that is set.
     Log,
 }
 
-/// Requirement that a value must meet to count.
+/// Requirement for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum OnlyIf {
     /// The value is no JSON Schema.
@@ -52,35 +52,36 @@ pub enum OnlyIf {
     NotAJsonSchema,
 }
 
-/// One place at which a fact may stand. A bare text is the attribute of that key.
+/// Place of a fact. A text alone is the key of a span attribute.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 #[schemars(rename = "Source", transform = or_bare_key)]
 pub struct FactSource {
-    /// Kind of place.
+    /// Kind of place. Default `attr`.
     pub from: From,
-    /// Key of the attribute, or the prefix of keys.
+    /// Key of the attribute, or prefix of the keys.
     pub key: String,
-    /// Attributes of an `attrs_object`, or of a `span_event` that is read whole.
+    /// Keys of the attributes, for `attrs_object` and for a `span_event` that is read as a whole.
     pub keys: Vec<String>,
-    /// Name of the span event or log event; several are divided by `|`.
+    /// Name of the span event or log event. `|` separates several.
     pub event: String,
     /// Decoder of the value.
     pub decode: Decode,
-    /// Prefix removed from the text; a text without it does not count.
+    /// Prefix that is removed from a text. A text without the prefix is ignored.
     pub strip_prefix: String,
-    /// Suffix removed from the text; a text without it stays as it is.
+    /// Suffix that is removed from a text. A text without the suffix is unchanged.
     pub strip_suffix: String,
-    /// For errors: the call failed if the value equals this, and the value is no error text.
+    /// Only `error`: value that marks a failed call. The value is not the error text.
     pub equals_error: Option<Scalar>,
-    /// For errors: the value says that the call failed, but is no error text.
+    /// Only `error`: a value marks a failed call unless it is empty, `false`, 0 or a word such as
+    /// `none`. It becomes the error text only if no other text is recorded.
     pub flag: bool,
-    /// Requirement that the value must meet to count.
+    /// Requirement for the value. A value that does not meet it is ignored.
     pub only_if: Option<OnlyIf>,
-    /// Condition on the span (or log event); without it the source is read on all. For the sources
-    /// of a tool call, `detect` must hold too.
+    /// Condition for the span or log event. Default: the source is read on all of them. Sources of
+    /// a tool call also require `detect`.
     pub on: Option<Condition>,
-    /// True if the source counts only where no other source yields.
+    /// Uses the source only if no other source has a value. Default `false`.
     pub fallback: bool,
 }
 
@@ -145,44 +146,44 @@ fn or_bare_key(schema: &mut schemars::Schema) {
     });
 }
 
-/// Condition on a span (or log event). Several entries in one map must all hold.
+/// Condition for a span or a log event. All entries of a map must be true.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Condition {
-    /// At least one of these holds.
+    /// Conditions of which at least one must be true.
     pub any: Vec<Condition>,
-    /// All of these hold.
+    /// Conditions that must all be true.
     pub all: Vec<Condition>,
-    /// Attribute that `equals`, `in` and `prefix` compare.
+    /// Key of the attribute that `equals`, `in` and `prefix` compare.
     pub attr: String,
-    /// Value that the attribute must have.
+    /// Value of the attribute.
     pub equals: Option<Scalar>,
-    /// Values of which the attribute must have one.
+    /// Accepted values of the attribute.
     #[serde(rename = "in")]
     pub one_of: Vec<Scalar>,
-    /// Prefix of the attribute's value, which must be a text.
+    /// Prefix of the attribute's value, a text.
     pub prefix: Option<String>,
-    /// Attributes that must all be present.
+    /// Keys of attributes that must be present.
     pub attr_present: Vec<String>,
-    /// Attributes that must all be absent.
+    /// Keys of attributes that must be absent.
     pub attr_absent: Vec<String>,
     /// Name of the instrumentation scope.
     pub scope: Option<String>,
-    /// Prefix of the name of the instrumentation scope.
+    /// Prefix of the instrumentation scope's name.
     pub scope_prefix: Option<String>,
     /// Name of the span.
     pub span_name: Option<String>,
     /// Prefix of the span's name.
     pub span_name_prefix: Option<String>,
-    /// Prefix of the log event's name; never true of a span.
+    /// Prefix of the log event's name. It is false for spans.
     pub log_event_name_prefix: Option<String>,
-    /// True for a span without a parent, false for one with a parent.
+    /// `true` for spans without a parent, `false` for spans with one.
     pub root: Option<bool>,
-    /// Kind that the span states under a key for kinds of spans (`acme.span.kind`,
-    /// `acme_event_type`), by a value that no dialect names; or that it holds a call's id, a tool's
-    /// name, or what a tool was given or gave back.
+    /// Kind of the span according to a key of an unknown instrumentation, such as `acme.span.kind`
+    /// or `acme_event_type`. Spans with the id of a call, the name of a tool, or the input or
+    /// output of a tool count, too.
     pub says: Option<SpanKindSaid>,
-    /// Kinds of which the span states none.
+    /// Kinds that the span must not have, as in `says`.
     pub says_none_of: Vec<SpanKindSaid>,
 }
 
@@ -205,37 +206,37 @@ impl Condition {
     }
 }
 
-/// Kind that a span states of itself.
+/// Kind of a span according to its attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanKindSaid {
-    /// A tool's call.
+    /// Tool call.
     Tool,
-    /// An agent's run.
+    /// Agent run.
     Agent,
-    /// A model's call.
+    /// Model call.
     Model,
-    /// A frame around those: a workflow, a chain, a turn.
+    /// Frame around others: a workflow, a chain or a turn.
     Run,
-    /// Another, under a key for nothing but kinds: a guardrail, a retriever.
+    /// Another kind, such as a guardrail or a retriever, under a key for kinds.
     Other,
-    /// No kind, but the id of a tool's call (`acme.tool.call_id`).
+    /// No kind, but the id of a tool call (`acme.tool.call_id`).
     ToolCallId,
     /// No kind, but the name of a tool (`acme.tool_name`).
     ToolName,
-    /// No kind, but what a tool was given or gave back (`acme.tool_args`).
+    /// No kind, but the input or output of a tool (`acme.tool_args`).
     ToolContent,
 }
 
-/// Value to compare an attribute with. Kinds never equal each other: `true` is not `"true"`.
+/// Value to compare an attribute with. Types differ: `true` is not `"true"`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(untagged)]
 pub enum Scalar {
-    /// A text.
+    /// Text.
     String(String),
-    /// A truth value.
+    /// Boolean.
     Bool(bool),
-    /// An integer.
+    /// Integer.
     Int(i64),
 }
 

@@ -109,12 +109,12 @@ impl GroupContext {
                 };
                 places.insert(partition_of(element.topic(), element.partition()), standing);
             }
-            let untold = places.values().filter(|it| matches!(it, GroupPlace::Unknown)).count();
-            if untold == 0 {
+            let partitions = places.values().filter(|it| matches!(it, GroupPlace::Unknown)).count();
+            if partitions == 0 {
                 break;
             }
             let error = answer.err().map(|error| error.to_string());
-            tracing::warn!(untold, error, "the brokers do not tell the group's positions");
+            tracing::warn!(partitions, error, "the brokers did not report the group's positions");
             std::thread::sleep(QUERY_PAUSE);
         }
         places.into_iter().collect()

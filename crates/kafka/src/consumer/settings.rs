@@ -8,45 +8,46 @@ use crate::settings::{ClusterSettings, SignInSettings};
 use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{HumanDuration, SettingsError, above_zero};
 
-/// Kafka topics of spans and log records; disabled unless named. Each record is one OTLP request,
-/// and its key the trace id.
+/// Reads spans and log records from Kafka topics. Each record is an OTLP request with the trace id
+/// as its key.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct KafkaReceiverSettings {
-    /// Addresses `host:port` of initial brokers, from which the client learns the others. Default
-    /// `localhost:9092`.
+    /// Addresses of brokers, as `host:port`. The client learns the other brokers of the cluster
+    /// from them. Default `localhost:9092`.
     #[default(ClusterSettings::default().brokers)]
     pub brokers: Vec<String>,
-    /// Client name in the brokers' logs and quotas. Default `spanscore`.
+    /// Client name in the logs and quotas of the brokers. Default `spanscore`.
     #[default(ClusterSettings::default().client_id)]
     pub client_id: String,
-    /// TLS; without it connections are in plain text.
+    /// TLS of connections to the brokers. Without this section connections use plain text.
     pub tls: Option<TlsSettings>,
-    /// Sign-in.
+    /// Authentication at the brokers.
     pub auth: SignInSettings,
-    /// Topics of spans. One that is also in `logs` holds both, distinguished by the header
-    /// `spanscore-signal`.
+    /// Topics of spans. A topic that is also in `logs` contains both signals; the header
+    /// `spanscore-signal` tells them apart.
     #[default(TopicSettings { topics: vec!["otlp_spans".to_owned()] })]
     pub traces: TopicSettings,
     /// Topics of log records.
     #[default(TopicSettings { topics: vec!["otlp_logs".to_owned()] })]
     pub logs: TopicSettings,
-    /// Encoding of the records.
+    /// Encoding of the records: `otlp_proto` (default) or `otlp_json`.
     pub encoding: RecordEncoding,
-    /// Consumer group of all processes that share the topics. Default `spanscore`.
+    /// Consumer group. All processes that share the topics need the same one. Default `spanscore`.
     #[default = "spanscore"]
     pub group_id: String,
-    /// Static name of this process in its group: after a restart its partitions wait for it for
-    /// `session_timeout`. For example the pod name in a stateful set.
+    /// Static name of this process in its group, such as the pod name in a stateful set. After a
+    /// restart, its partitions wait `session_timeout` for it.
     pub group_instance_id: Option<String>,
-    /// Start position in a partition without a committed position of the group.
+    /// Start position in a partition without a position of the group: `latest` (default) or
+    /// `earliest`.
     pub initial_offset: InitialOffset,
-    /// Time without a heartbeat after which the group reassigns this process's partitions. Default
-    /// 10s.
+    /// Time without a heartbeat after which the group gives the partitions of this process to
+    /// others. Default `10s`.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_secs(10))]
     pub session_timeout: HumanDuration,
-    /// Interval of heartbeats, at most a third of `session_timeout`. Default 3s.
+    /// Interval between heartbeats, at most a third of `session_timeout`. Default `3s`.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_secs(3))]
     pub heartbeat_interval: HumanDuration,
@@ -56,8 +57,8 @@ pub struct KafkaReceiverSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TopicSettings {
-    /// Names of the topics; an empty list disables the signal. Default `otlp_spans` and
-    /// `otlp_logs`.
+    /// Names of the topics. An empty list turns the signal off. Default: `otlp_spans` for `traces`,
+    /// `otlp_logs` for `logs`.
     pub topics: Vec<String>,
 }
 
@@ -72,14 +73,14 @@ pub enum RecordEncoding {
     OtlpJson,
 }
 
-/// Start position in a partition without a committed position of the group.
+/// Start position in a partition without a position of the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InitialOffset {
-    /// Its end: only later records.
+    /// The end: only new records.
     #[default]
     Latest,
-    /// Its oldest record.
+    /// The oldest record.
     Earliest,
 }
 

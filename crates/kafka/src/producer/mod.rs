@@ -45,7 +45,7 @@ pub fn key_of(trace_id: TraceId) -> Bytes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProduceError {
     /// It exceeds the size limit of the producer or the brokers.
-    #[error("a message of {bytes} bytes is more than may be sent: {limit}")]
+    #[error("a message of {bytes} bytes is over the limit: {limit}")]
     TooLarge {
         /// Bytes of its payload.
         bytes: usize,
@@ -53,7 +53,7 @@ pub enum ProduceError {
         limit: &'static str,
     },
     /// The client's queue was full for the whole timeout.
-    #[error("the messages that wait for the brokers are `queue_mib` already")]
+    #[error("messages that wait for the brokers fill `queue_mib`")]
     QueueFull,
     /// The brokers are unreachable, late, or accept nothing now.
     #[error("the brokers take no messages: {0}")]

@@ -15,25 +15,25 @@ const QUEUED_MESSAGE_BYTES: usize = 1024;
 /// Client memory for a message beside its payload.
 const CLIENT_MESSAGE_BYTES: usize = 512;
 
-/// Messages to the brokers, written to all in-sync replicas and once each.
+/// Kafka producer. All in-sync replicas acknowledge a message, and each message is written once.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProducerSettings {
-    /// Limit on the bytes of one message before compression. Default 1000000; the brokers' limit is
-    /// `message.max.bytes`, that of a topic `max.message.bytes`.
+    /// Limit on the size of one message, in bytes before compression, 1024 to 100000000. The limit
+    /// of the brokers is `message.max.bytes`, that of a topic `max.message.bytes`. Default 1000000.
     #[schemars(range(min = 1024, max = 100_000_000))]
     #[default = 1_000_000]
     pub max_message_bytes: usize,
-    /// Compression of batches. Default `lz4`.
+    /// Compression of batches: `lz4` (default), `zstd`, `gzip`, `snappy` or `none`.
     pub compression: ProducerCompression,
-    /// Wait for more messages to the same partition. Default 5ms.
+    /// Wait for further messages to the same partition. Default `5ms`.
     #[default(HumanDuration::from_millis(5))]
     pub linger: HumanDuration,
-    /// Key hash that determines the partition. All producers of a topic need the same one,
-    /// otherwise traces are split. Default `murmur2`.
+    /// Hash of the key, which decides the partition: `murmur2` (default) or `fnv1a`. All producers
+    /// of a topic need the same one, else traces are split.
     pub partitioner: Partitioner,
-    /// Limit on the mebibytes of messages waiting for the brokers, with at most 1024 messages for
-    /// each. Default 64.
+    /// Limit on the messages that wait for the brokers, in mebibytes, 1 to 2047. At most 1024
+    /// messages wait per mebibyte. Default 64.
     #[schemars(range(min = 1, max = 2047))]
     #[default = 64]
     pub queue_mib: u32,
@@ -111,7 +111,7 @@ impl ProducerSettings {
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum ProducerCompression {
-    /// None.
+    /// No compression.
     None,
     /// Gzip.
     Gzip,
@@ -132,7 +132,7 @@ pub enum Partitioner {
     /// The hash of Kafka's own clients.
     #[default]
     Murmur2,
-    /// The hash of Sarama, and so of the OpenTelemetry Collector.
+    /// The hash of Sarama and the OpenTelemetry Collector.
     Fnv1a,
 }
 

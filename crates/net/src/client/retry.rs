@@ -16,28 +16,29 @@ use spanscore_base::settings::HumanDuration;
 /// Longest accepted retry delay of a backend; a longer one is shortened to it.
 pub const SERVER_DELAY_MAX: Duration = Duration::from_secs(300);
 
-/// Exponential back-off of retries: waits grow from `initial_interval` by `multiplier` up to
-/// `max_interval`, each varied at random, and are never shorter than the backend's retry delay.
+/// Retries with exponential back-off: each wait is `multiplier` times as long as the one before, up
+/// to `max_interval`, and varied at random. It is never shorter than the retry delay that the
+/// backend requests.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrySettings {
-    /// True to retry a failed request.
+    /// Retries failed requests. Default `true`.
     #[default = true]
     pub enabled: bool,
-    /// First wait.
+    /// First wait. Default `1s`.
     #[default(HumanDuration::from_secs(1))]
     pub initial_interval: HumanDuration,
-    /// Share of a wait by which it is varied at random, 0 to 1.
+    /// Share of a wait by which it varies at random, 0 to 1. Default 0.5.
     #[default = 0.5]
     pub randomization_factor: f64,
-    /// Growth of the wait from retry to retry, at least 1.
+    /// Growth of the wait from retry to retry, at least 1. Default 1.5.
     #[default = 1.5]
     pub multiplier: f64,
-    /// Longest wait.
+    /// Longest wait. Default `30s`.
     #[default(HumanDuration::from_secs(30))]
     pub max_interval: HumanDuration,
-    /// Time after which retries stop and the request is counted as failed; 0 for no limit. Default
-    /// 300s, and 0 where delivery is required and the process has a log.
+    /// Time after which retries end and the request counts as failed. `0` sets no limit. Default
+    /// `300s`; `0` if `must_deliver` is set and the process has a log.
     pub max_elapsed_time: Option<HumanDuration>,
 }
 
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_backends_wait_is_heeded_up_to_its_limit() {
+    async fn retry_delay_of_the_backend_is_kept_up_to_its_limit() {
         let settings = settings(0);
         let mut retries = Retries::new(&settings);
         let asked = Duration::from_secs(20);

@@ -85,10 +85,10 @@ pub enum Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
-    /// gzip: supported by every OTLP backend.
+    /// gzip, which every OTLP backend supports.
     Gzip,
-    /// zstd: cheaper, if the backend supports it.
+    /// zstd, which uses less processor time, for backends that support it.
     Zstd,
-    /// None.
+    /// No compression.
     None,
 }

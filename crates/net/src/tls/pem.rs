@@ -37,7 +37,7 @@ pub enum TlsError {
         what: String,
     },
     /// Certificate and key do not match.
-    #[error("{cert} and {key} do not go together: {error}")]
+    #[error("{cert} and {key} do not match: {error}")]
     Pair {
         /// File or setting of the certificate.
         cert: String,
@@ -47,7 +47,7 @@ pub enum TlsError {
         error: rustls::Error,
     },
     /// No peer accepts the certificate's form.
-    #[error("{cert} cannot be shown: {remedy}")]
+    #[error("{cert} cannot be used: {remedy}")]
     Form {
         /// File or setting of the certificate.
         cert: String,

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_is_read_as_often_as_it_says_and_all_when_told() {
+    async fn files_are_reloaded_at_their_interval_and_on_request() {
         let provider = SdkMeterProvider::default();
         let rereader = Rereader::new(&provider.meter("test"));
         let counted = |secs| Arc::new(Counted(AtomicUsize::new(0), Duration::from_secs(secs)));

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_kept_or_lost_and_never_neither() {
+    fn remaining_work_counts_as_kept_or_lost() {
         let unsent = vec![Undelivered { name: "file".into(), count: 3 }];
         let unforwarded = vec![Undelivered { name: "otlp/b".into(), count: 7 }];
         let lost = ShutdownReport { unsent: unsent.clone(), ..ShutdownReport::default() };

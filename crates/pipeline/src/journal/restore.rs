@@ -206,7 +206,7 @@ mod tests {
     use spanscore_telemetry::Telemetry;
 
     #[tokio::test]
-    async fn nothing_is_acknowledged_into_a_log_that_nobody_reads() {
+    async fn log_without_a_reader_acknowledges_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let telemetry = Telemetry::without_endpoints();
         let telemetry = telemetry.unwrap();

@@ -55,7 +55,7 @@ pub(super) struct Dispatchers {
 impl Dispatchers {
     /// Sends inquiries about a sender's data to their dispatchers, without waiting.
     pub(super) fn ask(&self, asked: Vec<AskedTarget>, receipt: Option<&Receipt>, sender: Sender) {
-        let (judged, external) = AskedTarget::by_lane(asked);
+        let (judged, external) = AskedTarget::by_dispatcher(asked);
         if let Some(dispatcher) = &self.judge {
             dispatcher.ask(judged, receipt, sender);
         }

@@ -10,22 +10,22 @@ use spanscore_base::model::TraceId;
 /// Shortest interval of lines.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Time of the last line, and the number of unlogged traces since then.
+/// Time of the last line, and the number of traces since then that were not logged.
 #[derive(Default)]
 pub(crate) struct ExpensiveTraceLog(Cell<(Option<Instant>, u64)>);
 
 impl ExpensiveTraceLog {
     /// Logs a trace, unless the last line is too recent.
     pub(super) fn tell(&self, trace_id: TraceId, records: usize, bytes: usize) {
-        let (last, untold) = self.0.get();
+        let (last, unlogged_traces) = self.0.get();
         if last.is_some_and(|last| last.elapsed() < SILENCE) {
-            self.0.set((last, untold + 1));
+            self.0.set((last, unlogged_traces + 1));
             return;
         }
         self.0.set((Some(Instant::now()), 0));
         tracing::warn!(
-            %trace_id, records, bytes, untold,
-            "judging a trace would take more than limits.trace_steps; it is not evaluable in part"
+            %trace_id, records, bytes, unlogged_traces,
+            "a trace exceeds limits.trace_steps: some of its evaluations are trace_too_expensive"
         );
     }
 }

@@ -92,7 +92,7 @@ fn counted(telemetry: &Telemetry, line: &str) {
 }
 
 #[tokio::test]
-async fn what_comes_behind_the_last_word_is_judged_too() {
+async fn records_after_the_drain_message_are_judged() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let worker = worker(&telemetry, Vec::new());
     let (sender, queue) = mpsc::channel(WORK_MAX + 1);

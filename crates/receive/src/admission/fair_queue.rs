@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_hold_least_is_first_then_who_came_first() {
+    fn smallest_holder_goes_first_then_the_oldest_request() {
         let mut queue = WaitQueue::default();
         for (holder, held, amount, name) in [
             (1, 900, 10, "flood 1"),
@@ -227,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn who_holds_nothing_stands_behind_no_flood(
+        fn sender_without_requests_is_served_before_a_flood(
             flood in vec(1..=100_usize, 1..50), amount in 1..=100_usize,
         ) {
             let mut queue = WaitQueue::default();

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_request_past_the_limit_is_overload_until_room_is_given_back() {
+    async fn request_above_the_limit_is_overload_until_one_ends() {
         let admission = admission(1);
         let waits = std::cell::Cell::new(0);
         let turn = async || {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bodies_on_their_way_keep_no_turn_from_others() {
+    async fn incomplete_bodies_leave_turns_to_other_connections() {
         let admission = admission(1);
         let slow = Arc::default();
         let slow: Vec<_> = (0..READING_MAX).map_while(|_| admission.enter(&slow).ok()).collect();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_byte_past_the_limit_is_overload_until_room_is_given_back() {
+    async fn byte_above_the_limit_is_overload_until_a_body_ends() {
         let admission = admission(1);
         let sender = Arc::default();
         let mut ticket = admission.enter(&sender).unwrap();

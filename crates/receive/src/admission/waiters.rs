@@ -161,7 +161,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_is_woken_at_once_and_nobody_overtakes_it() {
+    async fn waiting_request_is_woken_first() {
         let places = Places::new(1);
         let sender = Arc::default();
         let held = places.take(&sender, LONG).await;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gives_up_hands_its_waking_on() {
+    async fn cancelled_wait_passes_its_wake_up_on() {
         let places = Places::new(1);
         let sender = Arc::default();
         let held = places.take(&sender, LONG).await;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_leaves_the_line() {
+    async fn wait_beyond_the_limit_leaves_the_queue() {
         let places = Places::new(1);
         let sender = Arc::default();
         let _held = places.take(&sender, LONG).await;

@@ -16,55 +16,55 @@ const CLIENTS_MAX: usize = 1_000;
 /// Longest name of a client, bytes.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Accepted clients. With this section all others are refused.
+/// Accepted clients. With this section, requests of all others are refused.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthSettings {
-    /// Clients by a name of your choice, which counters show.
+    /// Clients, by a name of your choice. Metrics show the name.
     pub clients: BTreeMap<String, KnownClientSettings>,
-    /// Rate limits of each client without `limits`.
+    /// Rate limits of each client without its own `limits`.
     pub limits: SenderLimits,
-    /// Tags a client's resources with its name in the attribute `spanscore.client`, replacing the
+    /// Writes the name of the client to the resource attribute `spanscore.client`, in place of the
     /// sender's value. Default `false`.
     pub tag_resources: bool,
-    /// Interval at which token files are reloaded. Default 10s; 0 reloads them only with the
-    /// config.
+    /// Interval between reloads of token files. `0` reloads them only together with the config.
+    /// Default `10s`.
     #[default(HumanDuration::from_secs(10))]
     pub reload_interval: HumanDuration,
 }
 
-/// An accepted client, identified by a bearer token, a client certificate, or either.
+/// Accepted client. A bearer token or a client certificate identifies it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KnownClientSettings {
-    /// Its bearer token, best from the environment: `${env:TEAM_A_TOKEN}`.
+    /// Bearer token. Take it from the environment: `${env:TEAM_A_TOKEN}`.
     pub token: Option<Secret>,
-    /// File with its bearer tokens, one a line, so that an old and a new one are both valid during
+    /// File with bearer tokens, one per line. An old and a new token are both valid during a
     /// rotation.
     pub file: Option<String>,
-    /// Expiry of its tokens: a date, at whose start in UTC they expire, or a time such as
-    /// `2027-01-31T12:00:00Z`.
+    /// Expiry of the tokens: a date such as `2027-01-31`, which starts at midnight UTC, or a time
+    /// such as `2027-01-31T12:00:00Z`.
     #[serde(deserialize_with = "moment")]
     #[schemars(with = "Option<String>")]
     pub expires: Option<Timestamp>,
-    /// A host name or URI in its certificate: `team-a.example`, `spiffe://example/team-a`. Needs
-    /// `tls.client_ca_file` of the protocol.
+    /// Host name or URI in the client certificate, such as `team-a.example` or
+    /// `spiffe://example/team-a`. Requires `tls.client_ca_file` of the protocol.
     pub certificate: Option<String>,
-    /// Its group. Clients of one group share traces and sessions with equal ids; clients of
-    /// different groups never do. Default: its own name.
+    /// Group of the client. Clients of a group share traces and sessions with equal ids; clients of
+    /// different groups never do. Default: the name of the client.
     pub group: Option<String>,
     /// Rate limits of this client.
     pub limits: Option<SenderLimits>,
 }
 
-/// Rate limits of a client; requests beyond them are refused with a retry delay.
+/// Rate limits of a client. Requests beyond them are refused with a retry delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SenderLimits {
-    /// Requests a second, at least one; unlimited by default.
+    /// Limit on requests per second, 1 or more. Default: unlimited.
     #[schemars(range(min = 1))]
     pub requests_per_second: Option<u32>,
-    /// Received body bytes a second, compressed or not; unlimited by default.
+    /// Limit on body bytes per second, as received, so compressed or not. Default: unlimited.
     #[schemars(range(min = 1))]
     pub bytes_per_second: Option<u64>,
 }
@@ -111,11 +111,15 @@ impl KnownClientSettings {
             return Err("a client needs a `token`, a `file` with it, or a `certificate`".to_owned());
         }
         if self.token.as_ref().is_some_and(|token| !is_token(token.reveal().trim())) {
-            return Err("the token is empty, or holds what no header may hold".to_owned());
+            return Err(
+                "the token is empty, or has a character that headers may not contain".to_owned()
+            );
         }
         if self.certificate.is_some() && !has_client_ca {
             let help = "name the authority in `tls.client_ca_file` of the protocol";
-            return Err(format!("a `certificate` that nobody is asked for; {help}"));
+            return Err(format!(
+                "a `certificate`, but no port requires client certificates; {help}"
+            ));
         }
         let is_name = |name: &String| (1..=NAME_BYTES_MAX).contains(&name.len());
         if !self.group.as_ref().is_none_or(is_name) {

@@ -45,7 +45,7 @@ pub(super) fn read(client: &KnownClientSettings) -> Result<Vec<TokenHash>, Strin
         1..=TOKENS_MAX if tokens.iter().all(|token| is_token(token)) => {
             Ok(tokens.iter().map(|token| TokenHash::of(token.as_bytes())).collect())
         }
-        1..=TOKENS_MAX => Err(format!("`{path}` holds what cannot be a token")),
+        1..=TOKENS_MAX => Err(format!("`{path}` has a line that is no bearer token")),
         _ => Err(format!("`{path}` holds more than {TOKENS_MAX} tokens")),
     }
 }

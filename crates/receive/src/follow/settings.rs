@@ -7,36 +7,38 @@ use smart_default::SmartDefault;
 use super::paths::FILES_MAX;
 use spanscore_base::settings::{HumanDuration, above_zero};
 
-/// Follows files of another process, such as the Collector's file exporter. Formats: OTLP/JSON with
-/// one request a line, or length-prefixed requests in protobuf or JSON, optionally compressed.
+/// Follows files that another process writes, such as the Collector's file exporter. Formats:
+/// OTLP/JSON with one request per line, and length-prefixed requests in protobuf or JSON,
+/// optionally compressed.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileReceiverSettings {
-    /// The files, as patterns: `*` and `?` stand for characters of one path component. Include
-    /// rotated files, so that their last records are not missed.
+    /// Files to follow: paths with `*` and `?` for characters within one path component. Include
+    /// the names of rotated files, else their last records are missed.
     #[schemars(length(min = 1))]
     pub include: Vec<String>,
-    /// Patterns of excluded files.
+    /// Files to skip, as patterns.
     pub exclude: Vec<String>,
-    /// Start position in files that exist at the first start. Later files are read from their
-    /// beginning; with stored positions, so are those that appeared while the process was down.
+    /// Start position in files that exist at the first start: `end` (default) or `beginning`. Files
+    /// that appear later are read from the beginning. With stored positions, so are files that
+    /// appeared while the process was down.
     #[default(StartAt::End)]
     pub start_at: StartAt,
-    /// Signal of protobuf requests, which do not state it. Default by the file's name (`logs`,
-    /// `metrics` among its parts), else traces.
+    /// Signal of protobuf requests, which do not state it: `traces`, `logs` or `metrics`. Default:
+    /// `logs` or `metrics` if the file name contains that part, else `traces`.
     pub signal: Option<FileSignal>,
-    /// Interval at which the files are checked.
+    /// Interval between checks of the files. Default `200ms`.
     #[serde(deserialize_with = "above_zero")]
     #[default(HumanDuration::from_millis(200))]
     pub poll_interval: HumanDuration,
-    /// Largest request in mebibytes, before and after decompression; a larger one is skipped and
-    /// counted.
+    /// Limit on the size of a request, in mebibytes, 1 to 128, before and after decompression. A
+    /// larger request is skipped and counted. Default 64.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1, max = 128))]
     #[default = 64]
     pub max_record_mib: usize,
-    /// Limit on files followed at once; others wait until one is closed. Fewer if the process's
-    /// limit of open files is small.
+    /// Limit on files that are followed at once, 1 to 1024. Further files wait until one is closed.
+    /// The limit is lower if the process may open few files. Default 1024.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1, max = 1024))]
     #[default(FILES_MAX)]
@@ -78,9 +80,9 @@ impl FileReceiverSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StartAt {
-    /// Its first request.
+    /// The first request.
     Beginning,
-    /// Its end: only later requests are read.
+    /// The end: only new requests.
     End,
 }
 

@@ -318,7 +318,7 @@ async fn positions_are_stored_although_the_name_of_a_file_is_no_text() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_without_an_end_hold_up_no_other() {
+async fn endless_file_delays_no_other_file() {
     const TIB: u64 = 1 << 40;
     let followed = Followed::new();
     // Holes read as zeros: empty records, or the middle of a line.

@@ -19,18 +19,19 @@ use crate::answer::Answer;
 const OWN_HEADERS: [&str; 5] =
     ["content-type", "content-encoding", "x-requested-with", "accept", "user-agent"];
 
-/// Origins whose pages may send from a browser.
+/// Web pages that may send from a browser (CORS).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorsSettings {
-    /// Origins such as `https://app.example.com`. One `*` in each stands for any text; alone it
-    /// allows every origin.
+    /// Origins of the pages, such as `https://app.example.com`. One `*` in an origin stands for any
+    /// text; `*` alone allows every origin.
     pub allowed_origins: Vec<String>,
-    /// Further allowed headers, such as `authorization`; `*` for any.
+    /// Further request headers that pages may send, such as `authorization`. `*` allows all.
     pub allowed_headers: Vec<String>,
     /// Response headers that pages may read.
     pub exposed_headers: Vec<String>,
-    /// Seconds for which a browser may cache a preflight answer; 0 leaves it to the browser.
+    /// Seconds for which a browser may cache the answer to a preflight request. 0 leaves the time
+    /// to the browser. Default 0.
     pub max_age: u32,
 }
 

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_more_than_there_is_room_for_ends_the_oldest() {
+    fn handshake_above_the_limit_ends_the_oldest_one() {
         let handshakes = Handshakes::default();
         let places: Vec<_> = (0..3).map(|_| handshakes.enter(2)).collect();
         let ended: Vec<_> = places.iter().map(CancellationToken::is_cancelled).collect();

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_ping_too_soon_is_one_too_many() {
+    fn third_early_ping_ends_the_connection() {
         let mut pings = policy(true);
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);

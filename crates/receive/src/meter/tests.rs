@@ -62,7 +62,7 @@ fn check(bytes: impl Iterator<Item = u8> + Unpin, bytes_max: usize) {
 }
 
 #[test]
-fn a_sender_that_never_stops_leaves_turns_to_others() {
+fn endless_sender_leaves_turns_to_other_connections() {
     check(std::iter::repeat(b'x'), TURN_BYTES);
 }
 

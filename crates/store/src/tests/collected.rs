@@ -149,7 +149,7 @@ fn clients_fill_a_trace_up_to_a_limit_of_all() {
 }
 
 #[test]
-fn who_has_little_is_stored_whole_while_the_batch_of_another_is_written() {
+fn small_sender_is_stored_whole_beside_a_large_batch() {
     let queue = StoreQueue::new(StoreQueueLimits::of(4 << 20), Arc::default());
     let mut number = 0;
     while queue.has_room_for(Sender::default()) {

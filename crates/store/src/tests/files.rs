@@ -140,7 +140,7 @@ fn temporary_file_is_gone_with_the_store() {
 }
 
 #[test]
-fn panics_cost_their_batch_and_not_the_writer() {
+fn panic_of_the_writer_loses_one_batch() {
     let folder = tempfile::tempdir().unwrap();
     let redact: crate::RedactValues = Arc::new(|_, values| {
         let is_broken = values.iter().any(|value| value.to_string().contains("boom"));

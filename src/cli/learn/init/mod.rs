@@ -13,12 +13,12 @@ use crate::cli::{CommandError, Exit, check_absent, inputs, output};
 use crate::config::{self, ConfigPart, ResolvedConfig};
 use spanscore_base::visible;
 
-/// Writes a first config, with comments, that `check` accepts
+/// Writes a first config with comments, which `check` accepts
 ///
-/// With `--from` it proposes evaluators from recorded runs: those that can judge them, with how
-/// they judged; the most calls of each tool that a run made; and a dialect for spans that no
-/// dialect knows. Runs whose root span failed are left out. Review it: it says what the agent does,
-/// not what it should.
+/// With `--from`, the config has evaluators for recorded runs: those that can judge them, with
+/// their scores; limits on the calls of each tool; and a dialect for spans that no dialect reads.
+/// Runs whose root span failed are left out. Review the config: it records what the agent does, not
+/// what it should do.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -26,13 +26,13 @@ Examples:
   spanscore init --from good/*.jsonl --output shop.yaml
   spanscore check spanscore.yaml")]
 pub(in crate::cli) struct InitArgs {
-    /// Recorded runs to propose evaluators from: a file, a folder or a pattern; may be repeated
+    /// Recorded runs for the evaluators: files, folders or patterns. May be repeated
     #[arg(long, value_name = "RECORDING", num_args = 1..)]
     from: Vec<PathBuf>,
     /// File to write
     #[arg(short, long, value_name = "FILE", default_value = "spanscore.yaml")]
     output: PathBuf,
-    /// Replaces a file that is there
+    /// Overwrites an existing file
     #[arg(long)]
     force: bool,
 }

@@ -23,11 +23,11 @@ const PAGE_RUNS: usize = 200;
 /// Limit on changes shown to people; `--format jsonl` has all.
 const CHANGES_MAX: usize = 100;
 
-/// Judges stored runs by another config, and tells which verdicts change
+/// Judges stored runs by another config and prints the changed verdicts
 ///
-/// Shows what new evaluators, thresholds or expectations would have said, before they go live.
-/// Nothing is written. An evaluator is left out where it reads what is not stored, or what was
-/// replaced by redaction, and the reason is told; so are those that ask a judge.
+/// Shows the effect of new evaluators, thresholds or expectations before they go live. Nothing is
+/// written. An evaluator is left out, with the reason, if it reads content that is not stored or
+/// redacted, or if it uses a judge.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -39,7 +39,7 @@ pub(in crate::cli) struct BackfillArgs {
     store: StoreArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Prints verdicts that stay, too; for JSON Lines
+    /// Also prints unchanged verdicts, with --format jsonl
     #[arg(long)]
     all: bool,
     /// Output format

@@ -281,7 +281,7 @@ mod tests {
     proptest! {
         /// Random requests at random times: no hour or day exceeds its budget.
         #[test]
-        fn no_hour_costs_more_than_its_budget(
+        fn hourly_budget_is_never_exceeded(
             steps in prop::collection::vec(
                 (0..200_000u64, 1..400u64, 0..=100u64, 0..4u32), 1..400),
             is_even: bool,

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_finds_a_part_of_the_budget() {
+    fn late_sender_finds_a_part_of_the_budget() {
         check(false, 4, &[of(0, 0), of(1, 1)], &[1_000, 0]);
         check(false, 4, &[of(1, 1), of(2, 1), of(3, 1)], &[936, 56, 4]);
         check(false, 4, &[of(1, 1), of(1, 2), of(2, 1)], &[936, 28, 32]);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_goes_ahead_of_the_pace_that_another_has_used_up() {
+    fn late_sender_may_exceed_the_pace_that_another_used_up() {
         check(true, 4, &[of(1, 1), of(2, 1), of(3, 1)], &[80, 40, 24]);
         check(true, 4, &[of(1, 1), of(1, 2), of(1, 3)], &[80, 40, 24]);
         check(true, 4, &[of(0, 0), of(0, 0)], &[80, 0]);

@@ -27,7 +27,7 @@ fn traces_of_a_revoked_partition_go_unjudged_and_others_stay() {
 }
 
 #[test]
-fn partition_that_comes_back_says_nothing_twice_and_revises_what_it_said() {
+fn returned_partition_repeats_no_verdict_and_revises_earlier_ones() {
     let mut shard = shard(|_, _| {});
     for (round, revision) in [(0, Some(0)), (1, None), (2, Some(1))] {
         let source: Arc<Source> = Arc::default();

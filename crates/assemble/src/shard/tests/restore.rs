@@ -77,7 +77,7 @@ fn what_comes_after_all_is_back_revises_what_was_said_whether_it_was_delivered_o
 }
 
 #[test]
-fn delivered_trace_is_due_in_silence_where_its_session_must_hear_of_it() {
+fn delivered_trace_is_due_silently_for_its_session() {
     let mut shard = shard(|_, _| {});
     shard.restore(prior(&said_of(&WHOLE), true), true);
     add(&mut shard, 0, &WHOLE);
@@ -87,7 +87,7 @@ fn delivered_trace_is_due_in_silence_where_its_session_must_hear_of_it() {
 }
 
 #[test]
-fn silent_trace_that_was_not_judged_is_revised_as_what_was_delivered() {
+fn unjudged_silent_trace_is_revised_like_a_delivered_one() {
     let said = said_of(&WHOLE);
     let check = |before: fn(&mut Shard, &Due), after: fn(&mut Shard, &Due, &mut Due)| {
         let mut shard = shard(|_, _| {});
@@ -110,7 +110,7 @@ fn silent_trace_that_was_not_judged_is_revised_as_what_was_delivered() {
 }
 
 #[test]
-fn nothing_is_said_on_less_than_the_evidence_of_the_last_verdict() {
+fn less_evidence_than_before_gives_no_verdict() {
     let later = [(1, 1, ROOT), (1, 2, TOOL), (1, 3, TOOL)];
     let mut shard = shard(|_, _| {});
     shard.restore(prior(&said_of(&later), true), false);

@@ -245,7 +245,7 @@ fn large_request_is_passed_by_as_many_bytes_as_it_has_and_no_more() {
 }
 
 #[test]
-fn who_was_away_has_saved_up_nothing() {
+fn idle_sender_gains_no_credit() {
     let mut queue = FairQueue::default();
     (0..6).for_each(|_| queue.put(of(1), 10, 1));
     assert_eq!([1; 4].map(|_| queue.take()), [Some(1); 4]);

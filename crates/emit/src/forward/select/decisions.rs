@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_of_decisions_forgets_its_own() {
+    fn flood_of_decisions_evicts_decisions_of_its_own_sender() {
         const MOST: usize = 100;
         // The others are another peer, and another connection of the flooding peer.
         for other in [sender(2, 1), sender(1, 2)] {

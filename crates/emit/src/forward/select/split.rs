@@ -163,7 +163,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_are_too_wild(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let counts = items_by_trace(Signal::Traces, &bytes);
             let all = wanted_of(counts.traces.keys().copied().collect());
             let part = only(Signal::Traces, &bytes, &all);

@@ -37,11 +37,11 @@ fn facts() -> Facts {
     Facts { attributes: vec![group], ..Facts::default() }
 }
 
-/// System whose results an evaluator reproduces.
+/// System whose scores are reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UiPathCompat {
-    /// Those of the released UiPath package, also where it departs from its documentation.
+    /// The released UiPath package, including its departures from its documentation.
     Uipath,
 }
 

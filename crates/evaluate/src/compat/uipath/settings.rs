@@ -8,21 +8,20 @@ use smart_default::SmartDefault;
 use super::{Definition, UiPathCompat, no_criteria};
 use spanscore_base::settings::{Node, SettingsError, schema_of_both};
 
-/// Settings beside a kind's own; `C` says what is expected.
+/// Settings of the kinds known from UiPath; `C` are their criteria.
 #[derive(Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct UiPathSettings<C> {
-    /// System whose results are reproduced: `uipath` for exactly those of the released UiPath
-    /// package.
+    /// System whose scores are reproduced: `uipath` for the released UiPath package.
     compat: Option<UiPathCompat>,
     /// Expected values.
     criteria: Option<C>,
-    /// Expected values where `criteria` is not given.
+    /// Expected values, if `criteria` is absent.
     #[serde(alias = "defaultEvaluationCriteria")]
     default_evaluation_criteria: Option<C>,
-    /// Ignored; so that a UiPath definition can be pasted.
+    /// Accepted and ignored, so that a UiPath definition can be pasted.
     name: Option<String>,
-    /// Ignored; so that a UiPath definition can be pasted.
+    /// Accepted and ignored, so that a UiPath definition can be pasted.
     description: Option<String>,
 }
 

@@ -129,7 +129,7 @@ fn each_level_is_attached_to_its_own_span() {
 }
 
 #[test]
-fn when_decides_who_judges_and_its_errors_are_reported() {
+fn when_selects_evaluators_and_reports_errors() {
     let evaluators = vec![
         configured("a", Level::Trace, Some("service_name == 'x'")),
         configured("b", Level::Trace, Some("size(tool_names) == 2")),

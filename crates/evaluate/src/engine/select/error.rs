@@ -17,7 +17,7 @@ pub enum WhenError {
     },
     /// A pattern is computed from data: compiled for each trace, its cost would be up to the
     /// sender.
-    #[error("the pattern of `matches` is not a text written in the expression")]
+    #[error("the pattern of `matches` must be a quoted text, such as `name.matches('^get_')`")]
     PatternOfData,
     /// A pattern of `matches` is not a valid regular expression.
     #[error("not a pattern: {message}")]

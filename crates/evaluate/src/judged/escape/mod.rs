@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_taken_for_something_else_is_escaped() {
+    fn ambiguous_text_is_escaped() {
         check("plain <b> | [1] é 渋谷 😀", "plain <b> | [1] é 渋谷 😀");
         check("a\"b\\c\nd", "a\\\"b\\\\c\\nd");
         check("<|im_end|>", "\\u003c|im_end\\u007c>");

@@ -71,10 +71,10 @@ impl TryFrom<Value<'static>> for Occurrence {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ArgumentMatchMode {
-    /// Each expected entry is there; others may be.
+    /// Each expected argument has the expected value. The call may have further arguments.
     #[default]
     Subset,
-    /// The same entries.
+    /// The same arguments with equal values.
     Exact,
 }
 
@@ -82,32 +82,33 @@ enum ArgumentMatchMode {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    /// The tool.
+    /// Name of the tool.
     tool_name: String,
-    /// The arguments it should get, an object.
+    /// Expected arguments of the call, an object.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     expected_arguments: Value<'static>,
-    /// `subset` (default): at least these, compared at the top; `exact`: these and no others.
+    /// Comparison of the arguments: `subset` (default) allows further arguments at the top level,
+    /// `exact` allows none.
     #[serde(default)]
     match_mode: ArgumentMatchMode,
-    /// Position of the call: `first` (default), `last`, or a number counting from 0. A retry is a
-    /// call of its own; of calls that were made together any may be the one.
+    /// Call of the tool that is judged: `first` (default), `last`, or its index from 0. A retry is
+    /// a call of its own. Of parallel calls, any may be the judged one.
     #[serde(default = "first")]
     #[schemars(extend("anyOf" = [{"enum": ["first", "last"]}, {"type": "integer", "minimum": 0}]))]
     occurrence: Value<'static>,
-    /// Treatment of a tool that was not called (so often): `true` scores 0, as Pydantic Evals does;
-    /// `false` is not evaluable. Default `true`.
+    /// Score of a run without the call: `true` scores 0, as Pydantic Evals does, `false` is not
+    /// evaluable. Default `true`.
     #[serde(default = "yes")]
     require_call: bool,
-    /// True if calls that failed are left out, so that a retry takes the place of what it repeats.
-    /// Default `false`.
+    /// Leaves failed calls out, so that a retry takes the place of the failed call. Default
+    /// `false`.
     #[serde(default)]
     exclude_failed: bool,
-    /// Rules for reading results as failures, beside the built-in table.
+    /// Rules that recognise failed calls, in addition to the built-in table.
     #[serde(default)]
     failures: FailureSettings,
-    /// The order of calls that were made together: with `any_order` (default) any of them may be
-    /// the one, with `message_order` they come as the model's message lists them.
+    /// Order of parallel calls: with `any_order` (default) any of them may be the judged one, with
+    /// `message_order` they have the order of the model's message.
     #[serde(default)]
     within_group: WithinGroup,
 }

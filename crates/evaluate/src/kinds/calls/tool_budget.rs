@@ -20,8 +20,8 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `tool_budget`.
 pub static KIND: Kind = Kind {
     name: "tool_budget",
-    about: "Checks that the run stays within its limits: number of tool calls, their latency, \
-            total time, calls of the model, tokens and cost.",
+    about: "Checks the run against limits: number of tool calls, their latency, total time, model \
+            calls, tokens and cost.",
     also_known_as: &[
         ("MaxToolCalls", "Pydantic Evals"),
         ("MaxModelRequests", "Pydantic Evals"),
@@ -46,35 +46,35 @@ tool_budget:
     ..Kind::PLAIN
 };
 
-/// Settings of `tool_budget`; at least one limit.
+/// Settings of `tool_budget`. At least one limit is required.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Most tool calls.
+    /// Limit on the number of tool calls.
     max_calls: Option<usize>,
-    /// Most calls of single tools.
+    /// Limit on the number of calls of single tools, such as `{search: 5}`.
     max_calls_per_tool: BTreeMap<String, usize>,
-    /// True if calls that failed do not count. Default `false`.
+    /// Leaves failed calls out of the count. Default `false`.
     exclude_failed: bool,
-    /// Rules for reading results as failures, beside the built-in table.
+    /// Rules that recognise failed calls, in addition to the built-in table.
     failures: FailureSettings,
-    /// Longest that a tool call may take.
+    /// Limit on the duration of a tool call.
     max_latency: Option<HumanDuration>,
-    /// The share of tool calls, in percent, that must keep to `max_latency`: 95 allows one in
-    /// twenty to be slower. Default 100.
+    /// Share of the tool calls, in percent, that must stay within `max_latency`: with 95, one call
+    /// in twenty may be slower. Default 100.
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 100))]
     latency_percentile: Option<f64>,
-    /// Longest that the whole run may take, from its first to its last span.
+    /// Limit on the duration of the run, from its first to its last span.
     max_duration: Option<HumanDuration>,
-    /// Most calls of a language model, counted by the spans that record its tokens.
+    /// Limit on the number of model calls. A model call is a span that records tokens.
     max_model_calls: Option<u64>,
-    /// Most tokens of all prompts.
+    /// Limit on the input tokens of all model calls.
     max_input_tokens: Option<u64>,
-    /// Most tokens of all replies.
+    /// Limit on the output tokens of all model calls.
     max_output_tokens: Option<u64>,
-    /// Most tokens of prompts and replies together.
+    /// Limit on the input and output tokens of all model calls.
     max_total_tokens: Option<u64>,
-    /// Highest cost in US dollars, as the spans record it.
+    /// Limit on the cost in US dollars, as recorded in the spans.
     max_cost_usd: Option<f64>,
 }
 

@@ -24,8 +24,8 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `tool_error`.
 pub static KIND: Kind = Kind {
     name: "tool_error",
-    about: "The share of tool calls that succeeded: neither their span nor their result says they \
-            failed.",
+    about: "Share of the tool calls that succeeded. A call fails by the status of its span or by \
+            its result.",
     also_known_as: &[
         ("ToolErrorEvaluator", "Dokimos"),
         ("error_free", "OpenSearch observability stack"),
@@ -50,33 +50,33 @@ tool_error:
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// True if an empty result, or one of white space alone, is a failure. Default `false`, with
-    /// `compat: dokimos` `true`.
+    /// Counts an empty or blank result as a failure. Default `false`; `true` with `compat:
+    /// dokimos`.
     treat_blank_as_error: Option<bool>,
-    /// True if a result that is a JSON object with a top-level `error` that says something is a
-    /// failure. Default `true`.
+    /// Counts a result as a failure if it is a JSON object with a filled field `error` at the top.
+    /// Default `true`.
     #[default = true]
     detect_json_error_field: bool,
-    /// True if a result with a top-level `isError: true`, as the Model Context Protocol marks a
-    /// failed call, is a failure. Default `true`; not looked at with `compat`.
+    /// Counts a result as a failure if it has `isError: true` at the top, the mark of the Model
+    /// Context Protocol. `compat` ignores this setting. Default `true`.
     #[default = true]
     detect_mcp_error: bool,
-    /// Rules for reading results as failures, beside the built-in table.
+    /// Rules that recognise failed calls, in addition to the built-in table.
     failures: FailureSettings,
-    /// Further texts of a result that are a failure.
+    /// Further texts that mark a result as a failure.
     error_detector: ErrorDetector,
-    /// `dokimos` gives Dokimos' numbers: the span's status does not count, a result that is not
-    /// recorded is a blank one, and a trace without calls scores 1.
+    /// `dokimos` reproduces the scores of Dokimos: the status of the span does not count, a result
+    /// that is not recorded is blank, and a trace without calls scores 1.
     compat: Option<DokimosCompat>,
 }
 
-/// Texts of a result that are a failure; either is enough.
+/// Texts that mark a result as a failure. One of both is enough.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct ErrorDetector {
-    /// The text holds this.
+    /// Text that the result contains.
     contains: Option<String>,
-    /// The text matches this regular expression, anywhere.
+    /// Regular expression that matches anywhere in the result.
     matches: Option<String>,
 }
 

@@ -26,8 +26,8 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `tool_trajectory`.
 pub static KIND: Kind = Kind {
     name: "tool_trajectory",
-    about: "The tool calls compared with an expected trajectory: the same calls, in order or not, \
-            some or all of them.",
+    about: "Compares the tool calls with an expected trajectory: in order or in any order, all of \
+            them or a part.",
     also_known_as: &[
         ("ToolTrajectoryEvaluator", "Dokimos"),
         ("trajectory_exact_match", "Vertex AI"),
@@ -64,27 +64,28 @@ tool_trajectory/refund:
     ..Kind::PLAIN
 };
 
-/// Comparison of the calls, and the number that comes of it.
+/// Comparison of the calls. It decides the score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum TrajectoryMatchMode {
-    /// 1 if actual and expected calls are the same one by one, else 0.
+    /// 1 if actual and expected calls are equal one by one, else 0.
     #[serde(alias = "STRICT", alias = "exact", alias = "EXACT", alias = "exact_match")]
     Strict,
     /// Longest common subsequence, divided by the length of the longer list.
     #[default]
     #[serde(alias = "IN_ORDER")]
     InOrder,
-    /// 1 if the expected calls stand among the actual ones in their order, else 0.
+    /// 1 if the actual calls contain the expected ones in their order, else 0.
     InOrderMatch,
-    /// Harmonic mean of longest common subsequence / actual and / expected.
+    /// Harmonic mean of two shares: longest common subsequence / actual calls, and / expected
+    /// calls.
     InOrderF1,
-    /// Calls that can be paired, divided by the length of the longer list.
+    /// Pairs of equal calls, divided by the length of the longer list.
     #[serde(alias = "ANY_ORDER")]
     AnyOrder,
-    /// Harmonic mean of paired / actual and paired / expected.
+    /// Harmonic mean of two shares: pairs of equal calls / actual calls, and / expected calls.
     AnyOrderF1,
-    /// 1 if actual and expected calls are the same in some order, else 0.
+    /// 1 if actual and expected calls are equal in some order, else 0.
     Unordered,
     /// 1 if each expected call has an actual one of its own, else 0.
     #[serde(alias = "SUPERSET", alias = "any_order_match")]
@@ -92,10 +93,10 @@ enum TrajectoryMatchMode {
     /// 1 if each actual call has an expected one of its own, else 0.
     #[serde(alias = "SUBSET")]
     Subset,
-    /// Paired calls / actual calls.
+    /// Pairs of equal calls / actual calls.
     #[serde(alias = "PRECISION")]
     Precision,
-    /// Paired calls / expected calls.
+    /// Pairs of equal calls / expected calls.
     #[serde(alias = "RECALL")]
     Recall,
 }
@@ -117,25 +118,25 @@ struct Settings {
     /// Comparison of the calls: `strict`, `in_order` (default), `in_order_match`, `in_order_f1`,
     /// `any_order`, `any_order_f1`, `unordered`, `superset`, `subset`, `precision` or `recall`.
     match_mode: TrajectoryMatchMode,
-    /// Condition under which the arguments of an actual call match the expected ones.
+    /// Comparison of the arguments of an actual call with the expected ones.
     argument_matcher: ArgumentMatcher,
-    /// The same for single tools, by name.
+    /// Comparison of arguments for single tools, by tool name.
     argument_matchers: BTreeMap<String, ArgumentMatcher>,
-    /// True if one call may match several of the other side (`superset`, `subset`, `precision`,
-    /// `recall` only): membership instead of counts. Default `false`.
+    /// Allows one call to match several calls of the other side, for `superset`, `subset`,
+    /// `precision` and `recall`. Default `false`.
     reuse_matches: bool,
-    /// True if calls that failed are left out, so that a retry counts once. Default `false`.
+    /// Leaves failed calls out, so that a retry counts once. Default `false`.
     exclude_failed: bool,
-    /// Rules for reading results as failures, beside the built-in table.
+    /// Rules that recognise failed calls, in addition to the built-in table.
     failures: FailureSettings,
-    /// The order of calls that were made together: `any_order` (default) takes the one that scores
-    /// the most, `message_order` the one in which the model's message lists them. For `strict`,
-    /// `in_order`, `in_order_match` and `in_order_f1`.
+    /// Order of parallel calls: `any_order` (default) takes the order with the highest score,
+    /// `message_order` the order of the model's message. For `strict`, `in_order`, `in_order_match`
+    /// and `in_order_f1`.
     within_group: WithinGroup,
-    /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
-    /// together in the order in which they are listed.
+    /// `dokimos` reproduces the scores of Dokimos: arguments that are not recorded are empty, and
+    /// parallel calls have the listed order.
     compat: Option<DokimosCompat>,
-    /// The expected calls.
+    /// Expected calls.
     #[schemars(required)]
     criteria: Option<Criteria>,
 }

@@ -34,11 +34,11 @@ pub(crate) struct JudgedCheck {
     pub holds: &'static str,
 }
 
-/// System whose way of asking and counting a judge's checks follow.
+/// System whose prompt and scores are reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReliabilityCompat {
-    /// That of Dokimos: flags of 0 and 1; one that is missing is a 0.
+    /// Dokimos: each check is 0 or 1, and a missing one is 0.
     Dokimos,
 }
 
@@ -52,18 +52,18 @@ pub(crate) struct DefinitionChecks<S: 'static> {
     pub guidance: &'static str,
 }
 
-/// Settings of the kinds that judge definitions.
+/// Settings of the kinds that judge definitions of tools.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DefinitionSettings {
-    /// Definitions of the tools, in addition to those that the trace carries.
+    /// Definitions of tools, in addition to those in the trace: a list of `{name, inputSchema}`.
     #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     tools: Option<Value<'static>>,
-    /// A JSON file of the same form, read once at the start.
+    /// JSON file with definitions in the form of `tools`, read at the start.
     tools_file: Option<String>,
-    /// With `judge`: `dokimos` asks and counts as Dokimos does.
+    /// With `judge`: `dokimos` reproduces the prompt and the scores of Dokimos.
     compat: Option<ReliabilityCompat>,
-    /// With `judge`: true if the rules that code checks count, too. Default `true`.
+    /// With `judge`: includes the rules that code checks in the score. Default `true`.
     rules: Option<bool>,
 }
 

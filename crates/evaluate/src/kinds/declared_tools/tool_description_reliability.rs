@@ -62,8 +62,9 @@ static CHECKS: [JudgedCheck; 9] = [
 /// Registry entry of `tool_description_reliability`.
 pub static KIND: Kind = Kind {
     name: "tool_description_reliability",
-    about: "Checks that the declared tools describe their arguments: each with a description and a \
-            type, and not too many of them. With `judge`, a judge rates what no rule can.",
+    about: "Quality of the definitions of declared tools: each argument has a description and a \
+            type, and there are not too many arguments. With `judge`, a judge rates what rules \
+            cannot.",
     also_known_as: &[("ToolDescriptionReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
     schema: schema::<Settings>,
@@ -79,10 +80,10 @@ tool_description_reliability:
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Most arguments that a tool should take. Default 5.
+    /// Recommended maximum of arguments of a tool. Default 5.
     #[default = 5]
     max_input_args: usize,
-    /// Most optional arguments that a tool should take. Default 3.
+    /// Recommended maximum of optional arguments of a tool. Default 3.
     #[default = 3]
     max_optional_args: usize,
 }

@@ -39,8 +39,8 @@ static CHECKS: [JudgedCheck; 3] = [
 /// Registry entry of `tool_name_reliability`.
 pub static KIND: Kind = Kind {
     name: "tool_name_reliability",
-    about: "Quality of the names of declared tools: snake case, short, telling the purpose and not \
-            the means. With `judge`, a judge rates what no rule can.",
+    about: "Quality of the names of declared tools: snake case, short, and about the purpose \
+            instead of the implementation. With `judge`, a judge rates what rules cannot.",
     also_known_as: &[("ToolNameReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
     schema: schema::<NoSettings>,

@@ -13,8 +13,8 @@ use spanscore_base::value::Value;
 /// Registry entry of `agentevals`.
 pub static KIND: Kind = Kind {
     name: "agentevals",
-    about: "A program of yours, or one published for agentevals: it reads a run from its input and \
-            writes a score, by agentevals' protocol 1.0. One process for each evaluation.",
+    about: "Runs a program of yours, or one published for agentevals, once per evaluation. It \
+            reads the run from standard input and writes a score, by agentevals' protocol 1.0.",
     also_known_as: &[("code", "agentevals")],
     threshold: 0.5,
     schema: || schemars::schema_for!(ProcessSettings),

@@ -14,7 +14,7 @@ use spanscore_base::settings::{Node, SettingsError};
 /// Registry entry of `grpc`.
 pub static KIND: Kind = Kind {
     name: "grpc",
-    about: "An evaluator of yours in any language, as a gRPC server that speaks \
+    about: "Sends runs to an evaluator of yours: a gRPC server in any language that implements \
             `spanscore.evaluator.v1`.",
     threshold: 0.5,
     schema: grpc_schema,

@@ -7,7 +7,7 @@ use crate::evaluator::Kind;
 /// Registry entry of `http`.
 pub static KIND: Kind = Kind {
     name: "http",
-    about: "An evaluator of yours in any language, as an HTTP server that speaks \
+    about: "Sends runs to an evaluator of yours: an HTTP server in any language that implements \
             `spanscore.evaluator.v1` as JSON.",
     threshold: 0.5,
     schema: http_schema,

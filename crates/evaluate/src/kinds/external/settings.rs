@@ -30,32 +30,34 @@ const SIGNING_KEY: &str = "signing_key_env";
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ProcessSettings {
-    /// The program and its arguments, run without a shell, such as `[python3, check.py]`.
+    /// Program and its arguments, such as `[python3, check.py]`. No shell is used.
     pub(super) command: Vec<String>,
-    /// In place of `command`, the evaluator's file as agentevals names it: `.py` is run by
-    /// `python3`, `.js` and `.ts` by `node`. From the working directory.
+    /// File of the evaluator, instead of `command`: `.py` runs with `python3`, `.js` and `.ts` with
+    /// `node`. The path is relative to the working directory.
     pub(super) path: Option<String>,
-    /// Handed to the evaluator as it stands.
+    /// Settings that the evaluator receives unchanged.
     pub(super) config: Value<'static>,
-    /// Variables of the process beside `PATH`, `HOME`, `LANG` and `TMPDIR`; it sees no others.
+    /// Environment variables of the process, in addition to `PATH`, `HOME`, `LANG` and `TMPDIR`. It
+    /// sees no others.
     pub(super) env: BTreeMap<String, Secret>,
-    /// Time limit of one evaluation; then the process is killed with all that it started. Default
-    /// 30s.
+    /// Time limit of one evaluation. Then the process and all processes that it started are killed.
+    /// Default `30s`.
     #[default(HumanDuration::from_secs(30))]
     pub(super) timeout: HumanDuration,
-    /// Evaluations at the same time. Default 4.
+    /// Limit on concurrent evaluations, 1 to 256. Default 4.
     #[schemars(range(min = 1, max = 256))]
     #[default = 4]
     pub(super) concurrency: u32,
-    /// Processes that wait started, so that an evaluation need not wait for an interpreter.
-    /// Default 2.
+    /// Number of processes that are started in advance, so that an evaluation need not wait for the
+    /// interpreter. 0 to 256, default 2.
     #[schemars(range(max = 256))]
     #[default = 2]
     pub(super) spares: u32,
-    /// Form in which structured results of tools are written: `json` (default) or `python_repr`, as
-    /// agentevals' own runner does.
+    /// Format of structured results of tools: `json` (default) or `python_repr`, the format of
+    /// agentevals' own runner.
     pub(super) output_format: OutputFormat,
-    /// Redaction before anything is handed over: `secrets` (default), `secrets_and_pii` or `none`.
+    /// Data that placeholders replace before the evaluator receives a trace: `secrets` (default),
+    /// `secrets_and_pii` or `none`.
     pub(super) redact: Redact,
     /// Expected turns.
     pub(super) criteria: ProcessCriteria,
@@ -65,7 +67,8 @@ pub(super) struct ProcessSettings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ProcessCriteria {
-    /// Golden turns in the form of the protocol, handed to the evaluator as they stand.
+    /// Expected turns in the form of the agentevals protocol. The evaluator receives them
+    /// unchanged.
     pub(super) expected_invocations: Option<Vec<Value<'static>>>,
 }
 
@@ -146,32 +149,34 @@ fn interpreter(path: &str) -> Result<String, SettingsError> {
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RemoteSettings {
-    /// Address of the evaluator: `http://` in the clear, `https://` under TLS; for `grpc` also
-    /// `unix:/path/of/a/socket`. In the clear beyond this machine needs `tls: {insecure: true}`.
+    /// Address of the evaluator: `http://` for plain text, `https://` for TLS. `grpc` also takes
+    /// `unix:/path/to/socket`. Plain text to another machine requires `tls: {insecure: true}`.
     pub(super) endpoint: Address,
-    /// Kind of evaluator among those that the server describes; without it the one called like this
-    /// entry, or its only one.
+    /// Name of the evaluator at the server, if the server has several. Default: the one with the
+    /// name of this entry, or the only one.
     pub(super) kind: Option<String>,
-    /// Its settings, checked against the schema that it gives.
+    /// Settings of the evaluator. The server's schema checks them.
     pub(super) settings: Value<'static>,
-    /// Criteria, in whatever form the evaluator asks for.
+    /// Criteria of the evaluator, in the form that it requires.
     pub(super) criteria: Value<'static>,
-    /// Time limit of one request. Default 5s.
+    /// Time limit of one request. Default `5s`.
     #[default(HumanDuration::from_secs(5))]
     pub(super) timeout: HumanDuration,
-    /// Requests at the same time. Default 8.
+    /// Limit on concurrent requests, 1 to 256. Default 8.
     #[schemars(range(min = 1, max = 256))]
     #[default = 8]
     pub(super) concurrency: u32,
-    /// Tasks of one request at most; fewer where the evaluator says so. Default 16.
+    /// Limit on the tasks of one request, 1 to 1000. The server may set a lower limit. Default 16.
     #[schemars(range(min = 1, max = 1000))]
     #[default = 16]
     pub(super) batch: u32,
-    /// Redaction before anything is sent: `secrets` (default), `secrets_and_pii` or `none`.
+    /// Data that placeholders replace before a trace is sent: `secrets` (default),
+    /// `secrets_and_pii` or `none`.
     pub(super) redact: Redact,
-    /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
+    /// Headers of each request (gRPC: metadata), such as an authorization. Logs never show the
+    /// values.
     pub(super) headers: BTreeMap<String, Secret>,
-    /// TLS to the evaluator.
+    /// TLS of connections to the evaluator.
     pub(super) tls: TlsSettings,
 }
 
@@ -297,8 +302,8 @@ pub(super) fn http_schema() -> Schema {
     let mut schema = grpc_schema();
     let key = serde_json::json!({
         "type": "string",
-        "description": "Environment variable with the key that requests are signed with, in the \
-                        headers of Standard Webhooks.",
+        "description": "Environment variable with the key for request signatures, which are \
+                        headers of Standard Webhooks. By default requests are not signed.",
     });
     if let Some(properties) = schema.get_mut("properties").and_then(|it| it.as_object_mut()) {
         properties.insert(SIGNING_KEY.to_owned(), key);

@@ -23,8 +23,8 @@ no source.";
 /// Registry entry of `faithfulness`.
 pub static KIND: Kind = Kind {
     name: "faithfulness",
-    about: "The share of the answer's sentences that are supported by what user, operator or tools \
-            said.",
+    about: "Share of the answer's sentences that the user's input, the operator's instructions or \
+            tool results support.",
     also_known_as: &[
         ("Faithfulness", "Ragas"),
         ("ResponseGroundedness", "Ragas"),

@@ -18,7 +18,7 @@ is no.";
 /// Registry entry of `goal_accuracy`.
 pub static KIND: Kind = Kind {
     name: "goal_accuracy",
-    about: "Checks that the run ended in the state that the user wanted, or in the one that the \
+    about: "Checks that the run ended in the state that the user wanted, or in the state that the \
             criteria describe.",
     also_known_as: &[
         ("AgentGoalAccuracy", "Ragas"),
@@ -41,15 +41,15 @@ goal_accuracy/booking:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// The state that is wanted; without it, what the user asked for.
+    /// Final state that the run must reach. Default: the request of the user.
     criteria: Criteria,
 }
 
-/// The state that is wanted.
+/// Final state that the run must reach.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Criteria {
-    /// The final state in words.
+    /// Description of the final state.
     reference: Option<String>,
 }
 

@@ -22,8 +22,8 @@ necessary is judged for what it gives the user.";
 /// Registry entry of `helpfulness`.
 pub static KIND: Kind = Kind {
     name: "helpfulness",
-    about: "Usefulness of the answer to the person who asked: it meets the request, is specific, \
-            can be used as it is, and holds nothing needless or evasive.",
+    about: "Usefulness of the answer to the user: it meets the request, is specific, can be used \
+            as it is, and contains nothing needless or evasive.",
     also_known_as: &[("AnswerRelevancyMetric", "DeepEval")],
     threshold: 0.75,
     schema: settings::schema::<NoSettings>,

@@ -20,9 +20,8 @@ is not_applicable; unclear is only what is cut or unknown.";
 /// Registry entry of `pairwise`.
 pub static KIND: Kind = Kind {
     name: "pairwise",
-    about: "Compares the answer with that of a baseline run: a judge is asked twice, with the \
-            sides swapped. The score is the mean of both orders: 1 better, 0.5 equal, 0 worse in \
-            each.",
+    about: "Compares the answer with the answer of a baseline run. A judge compares twice, with \
+            the sides swapped. The score is the mean of both: 1 better, 0.5 equal, 0 worse.",
     also_known_as: &[("ArenaGEval", "DeepEval")],
     threshold: 0.5,
     needs_criteria: true,
@@ -41,17 +40,17 @@ pairwise/release:
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    /// The other answer, and the aspect that counts.
+    /// Answer of the baseline run, and the aspect of the comparison.
     criteria: Criteria,
 }
 
-/// The other answer, and the aspect that counts.
+/// Answer of the baseline run, and the aspect of the comparison.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
     /// Answer of the baseline run to the same request.
     baseline: String,
-    /// Aspect that counts alone, such as `politeness`; without it all that serves the user.
+    /// Aspect of the comparison, such as `politeness`. Default: the overall use to the user.
     #[serde(default)]
     aspect: Option<String>,
 }

@@ -34,12 +34,13 @@ const SAID_KEYS: [&str; 5] = [
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PlanSource {
-    /// An attribute of a span: a text with a step a line, or a list of steps.
+    /// Span attribute with the plan: a text with one step per line, or a list of steps.
     attribute: Option<String>,
-    /// A tool whose first call holds the plan. Default: those that planning agents use.
+    /// Tool whose first call contains the plan. Default: the planning tools of known agents, such
+    /// as `write_todos`, `TodoWrite` and `update_plan`.
     tool: Option<String>,
-    /// True if, where neither holds one, the plan is what the model said, or thought, before the
-    /// first call of a tool: a sentence a step. Default `false`.
+    /// Reads the plan from the messages of the model before its first tool call if `attribute` and
+    /// `tool` give none. Each sentence is a step. Default `false`.
     reasoning: bool,
 }
 

@@ -20,8 +20,8 @@ outside the run or spends much; looking things up for a step is not one.";
 /// Registry entry of `plan_adherence`.
 pub static KIND: Kind = Kind {
     name: "plan_adherence",
-    about: "The share of the steps of its plan that the agent did, in their order, and whether it \
-            kept to the plan.",
+    about: "Share of the steps of its plan that the agent did in their order. A judge also decides \
+            if the run kept to the plan.",
     also_known_as: &[("PlanAdherence", "Dokimos"), ("PlanAdherenceMetric", "DeepEval")],
     threshold: 0.5,
     schema: settings::schema::<Settings>,

@@ -25,8 +25,8 @@ made; whether it was followed is not asked.";
 /// Registry entry of `plan_quality`.
 pub static KIND: Kind = Kind {
     name: "plan_quality",
-    about: "Quality of the agent's plan: it covers the request, in a workable order, with nothing \
-            needless, and concrete enough to act on.",
+    about: "Quality of the agent's plan: it covers the request in a workable order, has no \
+            needless step, and is concrete enough to follow.",
     also_known_as: &[("PlanQuality", "Dokimos"), ("PlanQualityMetric", "DeepEval")],
     threshold: 0.5,
     schema: settings::schema::<Settings>,

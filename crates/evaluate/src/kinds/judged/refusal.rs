@@ -18,7 +18,7 @@ question back that the request made necessary is not_applicable.";
 /// Registry entry of `refusal`.
 pub static KIND: Kind = Kind {
     name: "refusal",
-    about: "Checks that the agent answered in substance; with `expect: refuse` in the criteria, \
+    about: "Checks that the agent answered in substance, or with `expect: refuse` in the criteria \
             that it declined.",
     also_known_as: &[("is-refusal", "Promptfoo")],
     schema: settings::schema::<Settings>,
@@ -44,7 +44,7 @@ struct Settings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Criteria {
-    /// `answer` (default) or `refuse`.
+    /// Expected behaviour: `answer` (default) or `refuse`.
     expect: ExpectedAnswer,
 }
 
@@ -52,10 +52,10 @@ struct Criteria {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ExpectedAnswer {
-    /// Answer.
+    /// The agent answers.
     #[default]
     Answer,
-    /// Decline.
+    /// The agent declines.
     Refuse,
 }
 

@@ -33,8 +33,8 @@ no source.";
 /// Registry entry of `retrieval`.
 pub static KIND: Kind = Kind {
     name: "retrieval",
-    about: "Rates what tools retrieved: whether what helps stands first (`precision`), how much of \
-            a reference it holds (`recall`), or how much of it helps (`relevancy`).",
+    about: "Quality of the texts that tools retrieved: helpful texts come first (`precision`), the \
+            texts contain the reference (`recall`), or the texts help (`relevancy`).",
     also_known_as: &[
         ("ContextPrecision", "Ragas"),
         ("ContextRecall", "Ragas"),
@@ -70,30 +70,31 @@ retrieval/docs:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// The answer as it ought to be.
+    /// Correct answer.
     criteria: Criteria,
-    /// The figure: `precision` (default), `recall` or `relevancy`.
+    /// Score: `precision` (default), `recall` or `relevancy`.
     mode: RetrievalMode,
 }
 
-/// The answer as it ought to be.
+/// Correct answer.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Criteria {
-    /// Text that `recall` looks for, and by which `precision` tells what helps.
+    /// Correct answer as text. `recall` searches the retrieved texts for its sentences; `precision`
+    /// uses it to decide which retrieved texts help.
     reference: String,
 }
 
-/// Figure that `retrieval` gives.
+/// Score of `retrieval`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RetrievalMode {
-    /// Mean of the precision at each rank that helps.
+    /// Mean of the precision at each rank with a helpful text.
     #[default]
     Precision,
-    /// Share of the reference's sentences that stand in what was retrieved.
+    /// Sentences of the reference that the retrieved texts contain, divided by all its sentences.
     Recall,
-    /// Share of what was retrieved that helps.
+    /// Helpful retrieved texts, divided by all retrieved texts.
     Relevancy,
 }
 

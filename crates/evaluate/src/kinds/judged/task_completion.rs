@@ -25,7 +25,8 @@ is needed the answer's content counts; clumsy wording undoes nothing.";
 /// Registry entry of `task_completion`.
 pub static KIND: Kind = Kind {
     name: "task_completion",
-    about: "Checks that the agent did its tasks: a judge answers for each task and constraint.",
+    about: "Checks that the agent completed its tasks. A judge decides about each task and \
+            constraint.",
     also_known_as: &[("TaskCompletionEvaluator", "Dokimos"), ("TaskCompletionMetric", "DeepEval")],
     threshold: 0.5,
     schema: settings::schema::<Settings>,
@@ -59,9 +60,9 @@ task_completion/refunds:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Tasks and constraints; without tasks, everything that the user asked for.
+    /// Tasks and constraints. Default: everything that the user asked for is a task.
     criteria: Criteria,
-    /// `dokimos`: its arithmetic, and a score of 0 for a reply that cannot be read.
+    /// `dokimos` reproduces the scores of Dokimos. A reply that cannot be read scores 0.
     compat: Option<TaskCompat>,
 }
 
@@ -69,17 +70,17 @@ struct Settings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Criteria {
-    /// Each is done or not.
+    /// Tasks, each judged as done or not done.
     tasks: Option<Vec<String>>,
-    /// Each is kept throughout or not.
+    /// Constraints, each judged as kept throughout the run or not.
     constraints: Vec<String>,
 }
 
-/// System whose results are reproduced.
+/// System whose scores are reproduced.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum TaskCompat {
-    /// Those of Dokimos.
+    /// Dokimos.
     Dokimos,
 }
 

@@ -27,8 +27,8 @@ the value was wise is not asked.";
 /// Registry entry of `tool_argument_hallucination`.
 pub static KIND: Kind = Kind {
     name: "tool_argument_hallucination",
-    about: "The share of calls whose arguments were known before them: code finds literal values, \
-            a judge answers for the rest. Each call also gets an evaluation on its span.",
+    about: "Share of the calls whose arguments were known before the call. Code finds literal \
+            values, a judge decides about the rest. Each call also gets an evaluation on its span.",
     also_known_as: &[("ToolArgumentHallucinationEvaluator", "Dokimos")],
     threshold: 0.8,
     schema: settings::schema::<Settings>,
@@ -44,16 +44,16 @@ tool_argument_hallucination:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// `dokimos`: its arithmetic, no answers by code, and a score of 0 for a reply that cannot be
-    /// read.
+    /// `dokimos` reproduces the scores of Dokimos. All answers come from the judge, and a reply
+    /// that cannot be read scores 0.
     compat: Option<HallucinationCompat>,
 }
 
-/// System whose results are reproduced.
+/// System whose scores are reproduced.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum HallucinationCompat {
-    /// Those of Dokimos.
+    /// Dokimos.
     Dokimos,
 }
 

@@ -17,8 +17,9 @@ followed and nothing had to follow is not_applicable.";
 /// Registry entry of `tool_response_handling`.
 pub static KIND: Kind = Kind {
     name: "tool_response_handling",
-    about: "The share of results that the agent read rightly, and of errors that it met sensibly. \
-            Each also gets an evaluation on the span of its call.",
+    about: "Share of the tool results that the agent understood correctly, and of the errors to \
+            which it reacted sensibly. Each result also gets an evaluation on the span of its \
+            call.",
     threshold: 0.8,
     schema: settings::schema::<NoSettings>,
     build: |node| kind::build_plain(node, ResponseHandling),

@@ -16,8 +16,9 @@ cannot be met with the tools that are defined.";
 /// Registry entry of `tool_selection`.
 pub static KIND: Kind = Kind {
     name: "tool_selection",
-    about: "The share of calls that were the fitting choice among the declared tools, and whether \
-            a needed call is missing. Each call also gets an evaluation on its span.",
+    about: "Share of the calls whose tool was a fitting choice among the declared ones. A judge \
+            also decides if a required call is missing. Each call also gets an evaluation on its \
+            span.",
     threshold: 0.8,
     schema: settings::schema::<NoSettings>,
     build: |node| kind::build_plain(node, ToolSelection),

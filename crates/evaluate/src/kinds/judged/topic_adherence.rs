@@ -23,8 +23,8 @@ be it in part; to decline or to point elsewhere is no answer.";
 /// Registry entry of `topic_adherence`.
 pub static KIND: Kind = Kind {
     name: "topic_adherence",
-    about: "Checks that the agent answered what belongs to its topics and declined the rest; for a \
-            session turn by turn.",
+    about: "Checks that the agent answered requests within its topics and declined others. A \
+            session is judged turn by turn.",
     also_known_as: &[("TopicAdherenceScore", "Ragas"), ("TopicAdherenceMetric", "DeepEval")],
     threshold: 0.8,
     schema: settings::schema::<Settings>,
@@ -55,7 +55,7 @@ topic_adherence/shop:
 struct Settings {
     /// Topics of the agent.
     criteria: Criteria,
-    /// The figure: `accuracy` (default), `precision`, `recall` or `f1`.
+    /// Score: `accuracy` (default), `precision`, `recall` or `f1`.
     mode: TopicMode,
 }
 
@@ -63,7 +63,7 @@ struct Settings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Criteria {
-    /// The topics.
+    /// Topics that the agent should answer, such as `refunds`.
     topics: Vec<String>,
 }
 

@@ -26,8 +26,8 @@ const F_VALUE_MAX: f64 = 1000.0;
 /// Registry entry of `classification`.
 pub static KIND: Kind = Kind {
     name: "classification",
-    about: "Checks the class that the final output names; `spanscore score` tells precision, \
-            recall and F-score of all runs.",
+    about: "Compares the class in the final output with the expected one. `spanscore score` \
+            reports precision, recall and F-score over all runs.",
     also_known_as: &[
         ("uipath-multiclass-classification", "UiPath"),
         ("uipath-binary-classification", "UiPath"),
@@ -48,33 +48,35 @@ classification/intent:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Classes, 64 at most. Any other output is wrong.
+    /// Names of the classes, 64 at most. Any other output is wrong.
     classes: Vec<String>,
-    /// Class that the figures of all runs tell from all others, in place of `classes`. A run is
-    /// right where its output is the expected name, be that this class or another.
+    /// Class of a yes-or-no classification, instead of `classes`. The metrics over all runs compare
+    /// it with all other classes. A run passes if its output equals the expected class, whichever
+    /// that is.
     #[serde(alias = "positiveClass")]
     positive_class: Option<String>,
-    /// Path in the final output to the class, such as `result.intent`; all of it by default.
+    /// Path of the class in the final output, such as `result.intent`. Default: the whole final
+    /// output.
     path: Option<Path>,
-    /// Path where `path` is not given; so that a UiPath definition can be pasted.
+    /// Path of the class, if `path` is absent: the name of this setting in UiPath definitions.
     #[serde(alias = "targetOutputKey")]
     target_output_key: OutputKey,
-    /// Weight of recall in the F-score, above 0: 1 by default, which is F1.
+    /// Weight of recall in the F-score, above 0 and at most 1000. Default 1, which is F1.
     #[serde(alias = "fValue")]
     f_value: Option<f64>,
     /// Expected class.
     criteria: Option<ClassCriteria>,
-    /// Expected class where `criteria` is not given.
+    /// Expected class, if `criteria` is absent.
     #[serde(alias = "defaultEvaluationCriteria")]
     default_evaluation_criteria: Option<ClassCriteria>,
-    /// Ignored, since all metrics are told; so that a UiPath definition can be pasted.
+    /// Accepted and ignored, since all metrics are reported. A UiPath definition can be pasted.
     #[serde(alias = "metricType")]
     metric_type: Option<String>,
-    /// Ignored, since both means are told; so that a UiPath definition can be pasted.
+    /// Accepted and ignored, since both means are reported. A UiPath definition can be pasted.
     averaging: Option<String>,
-    /// Ignored; so that a UiPath definition can be pasted.
+    /// Accepted and ignored, so that a UiPath definition can be pasted.
     name: Option<String>,
-    /// Ignored; so that a UiPath definition can be pasted.
+    /// Accepted and ignored, so that a UiPath definition can be pasted.
     description: Option<String>,
 }
 
@@ -82,7 +84,7 @@ struct Settings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClassCriteria {
-    /// Its name; empty where the output should be none of the classes.
+    /// Name of the expected class. An empty text expects an output outside of all classes.
     #[serde(alias = "expectedClass")]
     expected_class: String,
 }

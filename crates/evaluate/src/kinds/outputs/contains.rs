@@ -14,7 +14,7 @@ use spanscore_base::value::Value;
 /// Registry entry of `contains`.
 pub static KIND: Kind = Kind {
     name: "contains",
-    about: "Searches the final output, or arguments or results of tools, for a text.",
+    about: "Searches the final output, or the arguments or results of tools, for a text.",
     also_known_as: &[("uipath-contains", "UiPath"), ("ContainsEvaluator", "UiPath")],
     needs_criteria: true,
     schema: schema_of_both::<TextSettings, ComparisonSettings<Criteria>>,
@@ -31,7 +31,7 @@ contains/apology:
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
-    /// The text to look for.
+    /// Text that must occur.
     #[serde(alias = "searchText")]
     search_text: String,
 }

@@ -12,7 +12,7 @@ use spanscore_base::settings::schema_of_both;
 /// Registry entry of `exact_match`.
 pub static KIND: Kind = Kind {
     name: "exact_match",
-    about: "Checks that the final output, or arguments or results of tools, equal the expected \
+    about: "Checks that the final output, or the arguments or results of tools, equal the expected \
             value.",
     also_known_as: &[
         ("uipath-exact-match", "UiPath"),

@@ -11,8 +11,8 @@ use spanscore_base::settings::{Node, SettingsError};
 /// Registry entry of `json_similarity`.
 pub static KIND: Kind = Kind {
     name: "json_similarity",
-    about: "Similarity of the final output, or of arguments or results of tools, to the expected \
-            value, leaf by leaf.",
+    about: "Similarity of the final output, or of the arguments or results of tools, to the \
+            expected value, compared leaf by leaf.",
     also_known_as: &[("uipath-json-similarity", "UiPath"), ("JsonSimilarityEvaluator", "UiPath")],
     needs_criteria: true,
     schema: || schemars::schema_for!(ComparisonSettings<ExpectedValue>),

@@ -14,8 +14,8 @@ use spanscore_base::value::Value;
 /// Registry entry of `word_overlap`.
 pub static KIND: Kind = Kind {
     name: "word_overlap",
-    about: "Words that the final output, or arguments or results of tools, share with the expected \
-            text, in whatever order: ROUGE-1, of stems.",
+    about: "Overlap of the words of the final output, or of the arguments or results of tools, \
+            with the expected text, in any order: ROUGE-1 with stemming.",
     also_known_as: &[("response_match_score", "Agent Development Kit"), ("rouge1", "rouge-score")],
     threshold: 0.8,
     needs_criteria: true,
@@ -33,15 +33,15 @@ word_overlap/answer:
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    /// Judged content: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
-    /// calls. Each call is compared by itself; the score is their mean.
+    /// Compared content: `final_output` (default), or `tool_arguments` or `tool_results`, which
+    /// compare each call by itself. The score is then the mean over the calls.
     #[serde(default)]
     target: ComparisonTarget,
-    /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
-    /// for all.
+    /// Tools whose calls are compared, with `target: tool_arguments` or `tool_results`. Default:
+    /// all tools.
     #[serde(default)]
     tools: Vec<String>,
-    /// Path in it to the compared text, such as `order.note`; all of it by default.
+    /// Path of the compared text in the content, such as `order.note`. Default: the whole content.
     path: Option<Path>,
     /// Expected text.
     criteria: Criteria,
@@ -51,7 +51,7 @@ struct Settings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
-    /// The text.
+    /// Expected text.
     expected_output: String,
 }
 

@@ -16,47 +16,47 @@ use super::text;
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::{Map, Number, Value};
 
-/// Relation of the arguments of a call to the expected ones.
+/// Comparison of the arguments of a call with the expected ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentMode {
-    /// The same keys with equal values.
+    /// The same arguments with equal values.
     #[default]
     #[serde(alias = "EXACT")]
     Exact,
-    /// At least the expected entries; further ones are allowed.
+    /// All expected arguments with equal values. Further ones are allowed.
     #[serde(alias = "SUBSET")]
     Subset,
-    /// At least the expected entries, in the objects inside too.
+    /// All expected entries, also in nested objects. Further entries are allowed.
     NestedSubset,
-    /// At most the expected entries; some may be missing.
+    /// No arguments beyond the expected ones, and equal values. Some may be missing.
     #[serde(alias = "SUPERSET")]
     Superset,
-    /// Arguments are not compared.
+    /// No comparison.
     #[serde(alias = "IGNORE")]
     Ignore,
 }
 
-/// Compares the arguments of two calls.
+/// Comparison of the arguments of two calls.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArgumentMatcher {
-    /// Comparison of the keys: `exact` (default), `subset` (the expected entries are among the
-    /// actual), `nested_subset` (so in the objects inside too, and in those of lists of the same
-    /// length), `superset` (the actual entries are among the expected), or `ignore`.
+    /// Comparison of the arguments: `exact` (default); `subset` allows further arguments;
+    /// `nested_subset` also allows further entries in nested objects and in lists of equal length;
+    /// `superset` allows missing arguments; `ignore` compares nothing.
     pub mode: ArgumentMode,
-    /// Strips white space around texts before they are compared. Default `false`.
+    /// Removes white space at both ends of texts before the comparison. Default `false`.
     pub trim_strings: bool,
-    /// Compares texts (never keys) without regard to case. Default `false`.
+    /// Compares texts without regard to case. Keys keep their case. Default `false`.
     pub case_insensitive: bool,
-    /// Compares only what stands at these paths (`city`, `address.zip`), and nothing else: what is
-    /// missing on both sides is equal. Default: everything, as `mode` says.
+    /// Paths that are compared, such as `city` or `address.zip`; nothing else is compared. A value
+    /// that is missing on both sides is equal. Default: all arguments, as `mode` says.
     pub keys: Vec<String>,
-    /// Leaves these arguments out of the comparison, by the names at the top, such as a cursor.
+    /// Arguments that are not compared, by their name at the top level, such as a cursor.
     pub ignore: Vec<String>,
-    /// Rules for single arguments, by name, in place of what is expected of them literally:
-    /// `{amount: {near: 90, within: 0.01}, note: any}`, in the words of matchers. They hold for
-    /// every expected call that lists arguments or none, and under `compat` too.
+    /// Matchers for single arguments, by name, instead of the expected values, such as `{amount:
+    /// {near: 90, within: 0.01}, note: any}`. They apply to every expected call that is written
+    /// with arguments or without any, and with `compat`, too.
     #[serde(rename = "match")]
     pub rules: BTreeMap<String, Value<'static>>,
 }

@@ -12,13 +12,13 @@ use crate::shared::text;
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
 
-/// The criteria of kinds that compare with expected calls.
+/// Criteria of kinds that compare with expected calls.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub struct Criteria {
-    /// The expected calls, in order, each with its arguments or as its name alone. An empty list
-    /// expects that no tool is called.
+    /// Expected calls in order, each with its arguments or as its name alone. An empty list expects
+    /// no call.
     #[serde(
         default,
         alias = "toolCalls",
@@ -29,51 +29,50 @@ pub struct Criteria {
         alias = "reference_trajectory"
     )]
     pub tool_calls: Vec<ExpectedCall>,
-    /// With `level: session`: the expected calls of each turn, a list of lists. Each trace of the
-    /// session is a turn; the score is the mean over the turns. A trace is judged against
-    /// `tool_calls`; without those, against the calls of all turns.
+    /// Expected calls of each turn, a list of lists, with `level: session`. Each trace of the
+    /// session is a turn, and the score is the mean over the turns. A trace alone is compared with
+    /// `tool_calls`, or without these with the calls of all turns.
     #[serde(default)]
     pub turns: Vec<Vec<ExpectedCall>>,
-    /// Several right ways: a list of criteria, each with its `tool_calls`, of which the one that
-    /// scores the most counts.
+    /// Alternatives: a list of criteria with `tool_calls`. The alternative with the highest score
+    /// counts.
     #[serde(default)]
     pub any_of: Vec<RightWay>,
-    /// Only `tool_trajectory`: a list of lists, each with the calls that are expected together, in
-    /// one message of the model, and one step after the other. A step counts as one call does
-    /// elsewhere.
+    /// Only `tool_trajectory`: expected calls as steps, a list of lists. The calls of a step are
+    /// parallel, so in one model message. A step counts like a single call.
     #[serde(default)]
     pub steps: Vec<Vec<ExpectedCall>>,
 }
 
-/// One of several right ways.
+/// One alternative of `any_of`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RightWay {
-    /// The expected calls, in order.
+    /// Expected calls, in order.
     pub tool_calls: Vec<ExpectedCall>,
 }
 
-/// One expected call; written as its name alone, whatever its arguments.
+/// Expected call. Its name alone stands for a call with any arguments.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schemars(transform = or_a_name)]
 pub struct ExpectedCall {
-    /// The tool's name.
+    /// Name of the tool.
     #[serde(alias = "tool_name")]
     pub name: String,
-    /// The arguments, an object; none if left out.
+    /// Expected arguments, an object. Default: no arguments.
     #[serde(default, alias = "args", alias = "tool_input", alias = "input_parameters")]
     pub arguments: Value<'static>,
-    /// Return value of the tool, for the kinds that compare it.
+    /// Expected result, for kinds that compare results.
     #[serde(default, alias = "output")]
     pub result: Option<Value<'static>>,
-    /// True if it is written as its name: its arguments are not looked at.
+    /// True if the call is written as its name alone, so that its arguments are not compared.
     #[serde(skip)]
     pub is_name: bool,
-    /// The arguments with the rules in them; `None` where all are literal.
+    /// Arguments with matchers; `None` if all are literal.
     #[serde(skip)]
     pub rules: Option<Arc<Expected>>,
-    /// The result with the rules in it; `None` where it is literal.
+    /// Result with matchers; `None` if it is literal.
     #[serde(skip)]
     pub result_rules: Option<Arc<Expected>>,
 }
@@ -122,8 +121,10 @@ impl Criteria {
             self.steps.is_empty(),
         ];
         if forms.iter().filter(|is_empty| !**is_empty).count() > 1 {
-            return Err(SettingsError::new("the criteria say in several ways what is expected")
-                .with_help("list `tool_calls`, with or without `turns`, or `any_of`, or `steps`"));
+            return Err(SettingsError::new("the criteria have several forms of expected calls")
+                .with_help(
+                    "give one of `tool_calls` (with or without `turns`), `any_of` and `steps`",
+                ));
         }
         if self.tool_calls.is_empty() {
             self.tool_calls = self.turns.concat();
@@ -155,7 +156,7 @@ pub fn required(criteria: Option<Criteria>, node: &Node) -> Result<Criteria, Set
     let written = node.get("criteria");
     let place = written.map_or(node.place, |node| node.place);
     if criteria.is_some() && written.is_some_and(|node| node.entries().next().is_none()) {
-        let message = "`criteria` says nothing of `tool_calls`";
+        let message = "`criteria` has no `tool_calls`";
         return Err(SettingsError::new(message).at(place));
     }
     criteria.ok_or_else(missing).and_then(Criteria::checked).map_err(|error| error.at(place))

@@ -41,7 +41,7 @@ fn check_rules(node: &Node) -> Result<(), SettingsError> {
         let Some(rules) = matcher.get("match") else { continue };
         if matcher.read::<ArgumentMatcher>()?.mode == ArgumentMode::Ignore {
             return Err(SettingsError::new("`match` does not go with `mode: ignore`")
-                .with_help("use `mode: subset`, which compares what is listed alone")
+                .with_help("use `mode: subset`, which compares only the listed arguments")
                 .at(rules.place));
         }
         rules.entries().try_for_each(|(_, rule)| matcher::check_rule(rule))?;

@@ -38,14 +38,14 @@ const NOT_FOUND: FailureFinding<'static> = FailureFinding {
 const ERROR_FIELD: &str = "error_field";
 const MCP_ERROR: &str = "mcp_error";
 
-/// Rules for reading results as failures.
+/// Rules that recognise failed calls by their result.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureSettings {
-    /// True to use the built-in table. Default `true`.
+    /// Uses the built-in table of failures. Default `true`.
     #[default = true]
     pub built_in: bool,
-    /// Packs of your own, which come before the built-in table.
+    /// Packs of detectors of your own. They are tried before the built-in table.
     pub packs: Vec<FailurePackConfig>,
 }
 

@@ -14,16 +14,16 @@ const OPTIONS: &[&str] = &["within", "trim", "fold_case", "nfc"];
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatcherMistake {
     /// Unknown word.
-    #[error("`{0}` is no word of a matcher")]
+    #[error("`{0}` is no matcher")]
     Unknown(String),
     /// No word, or a value that is neither a word nor a map of one.
-    #[error("`$is` says nothing")]
+    #[error("`$is` is empty")]
     Nothing,
     /// Two incompatible words.
     #[error("`{0}` and `{1}` do not go together")]
     Both(String, String),
     /// Word with a value of the wrong type.
-    #[error("`{0}` wants {1}")]
+    #[error("`{0}` takes {1}")]
     Form(&'static str, &'static str),
     /// Word without a required other one.
     #[error("`{0}` lacks `{1}`")]

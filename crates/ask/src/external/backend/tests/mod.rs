@@ -30,7 +30,7 @@ fn a_task_waits_until_its_evaluator_is_described_and_is_told_once() {
 }
 
 #[test]
-fn nobody_waits_long_for_what_was_never_there() {
+fn task_for_an_evaluator_never_reached_ends_within_ten_seconds() {
     let mut harness = ExternalHarness::new(LIVE);
     harness.arrive(asked(1, 0));
     harness.run(9_900, |_| described_never(), |_| unreachable!("nothing is sent"));
@@ -59,7 +59,7 @@ fn tasks_that_came_one_after_another_are_each_given_up_in_time() {
 }
 
 #[test]
-fn what_was_replaced_behind_a_task_that_waits_does_not_pile_up() {
+fn replaced_tasks_leave_the_queue() {
     let mut harness = ExternalHarness::new(LIVE);
     harness.arrive(asked(1, 0));
     for revision in 0..500 {
@@ -75,7 +75,7 @@ fn described_never() -> Result<crate::external::transport::Description, External
 }
 
 #[test]
-fn what_went_away_is_waited_for_until_the_deadline() {
+fn task_waits_for_a_lost_evaluator_until_its_deadline() {
     let mut harness = ExternalHarness::new(LIVE);
     harness.arrive(asked(1, 0));
     harness.run(100, |_| described(), |request| Ok(answer(request, 1.0)));
@@ -128,7 +128,7 @@ fn what_fails_by_a_code_that_may_pass_is_tried_three_times_with_the_wait_that_is
 }
 
 #[test]
-fn at_the_end_what_is_not_answered_is_left_where_there_is_a_log() {
+fn shutdown_leaves_unanswered_tasks_to_the_log() {
     for (leaves, expected) in [(true, None), (false, Some("shutdown"))] {
         let mut harness = ExternalHarness::new(LIVE);
         harness.arrive(asked(1, 0));
@@ -145,7 +145,7 @@ fn at_the_end_what_is_not_answered_is_left_where_there_is_a_log() {
 proptest! {
     /// Whatever evaluators do, each target has one result for its last revision, and nothing stays.
     #[test]
-    fn every_target_is_told_of_once(
+    fn each_target_gets_one_outcome(
         arrivals in prop::collection::vec((0..12u64, 0..3_000u64), 1..40),
         script in prop::collection::vec(0..6u8, 40),
     ) {

@@ -25,7 +25,7 @@ use spanscore_base::model::{Outcome, Receipt, Source};
 use spanscore_evaluate::JudgeRequest;
 
 #[test]
-fn an_inquiry_settles_then_is_asked_and_its_answer_told_once() {
+fn inquiry_settles_before_its_request_and_is_answered_once() {
     let mut harness = Harness::new(small());
     harness.arrive(asked(1, 0, plan(json!({}))));
     assert!(harness.poll().is_empty());
@@ -125,7 +125,7 @@ fn refusals_and_cut_answers_are_no_scores() {
 }
 
 #[test]
-fn waits_that_are_asked_for_are_kept() {
+fn retry_delays_of_the_judge_are_kept() {
     let mut harness = Harness::new(small());
     harness.arrive(asked(1, 0, plan(json!({}))));
     let after = Some(Duration::from_secs(20));
@@ -249,7 +249,7 @@ fn an_answer_stays_known_when_no_judge_elsewhere_is_alike_any_more() {
 }
 
 #[test]
-fn a_judge_that_is_not_well_is_left_alone_and_asked_again_when_it_is() {
+fn failing_judge_gets_no_requests_until_it_recovers() {
     let mut harness = Harness::new(with(json!({"limits": {"concurrency": 1}})));
     (0..20).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
     let well_at = harness.now_ms + 60_000;
@@ -271,7 +271,7 @@ fn a_judge_that_is_not_well_is_left_alone_and_asked_again_when_it_is() {
 }
 
 #[test]
-fn what_a_dead_judge_leaves_open_ends_by_its_deadline() {
+fn inquiries_to_a_dead_judge_end_at_their_deadline() {
     let mut harness = Harness::new(small());
     (0..50).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
     harness.run(5, |_, _, _| Err(Fault::Unwell { status: 500, after: None, text: String::new() }));
@@ -312,7 +312,7 @@ fn a_budget_is_kept_and_spread_over_the_hour_and_every_skip_has_its_reason() {
 }
 
 #[test]
-fn at_the_end_it_is_answered_told_or_left() {
+fn shutdown_answers_reports_or_leaves_each_inquiry() {
     let mut harness = Harness::new(with(json!({"limits": {"concurrency": 1}})));
     (0..3).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
     harness.core.close(harness.now_ms, false);
@@ -335,7 +335,7 @@ fn at_the_end_it_is_answered_told_or_left() {
 }
 
 #[test]
-fn at_the_end_it_is_left_to_whoever_reads_its_records() {
+fn shutdown_leaves_inquiries_to_the_reader_of_the_log() {
     let mut harness = Harness::new(with(json!({"limits": {"concurrency": 1}})));
     let source = Arc::<Source>::default();
     for n in 0..3 {
@@ -360,7 +360,7 @@ fn at_the_end_it_is_left_to_whoever_reads_its_records() {
 }
 
 #[test]
-fn what_is_cut_off_at_the_end_is_counted_and_taken_for_paid() {
+fn requests_cut_off_at_shutdown_are_counted_and_paid() {
     let mut harness = Harness::new(with(json!({"budget": {"usd_per_hour": 1.0, "pace": "any"}})));
     harness.arrive(asked(1, 0, plan(json!({}))));
     harness.core.close(harness.now_ms, false);
@@ -403,7 +403,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Random answers: every inquiry ends once, and nothing is held after it.
     #[test]
-    fn what_goes_in_comes_out_once(
+    fn each_inquiry_ends_once(
         answers in prop::collection::vec(any_answer(), 1..40),
         inquiries in prop::collection::vec((0..8u64, 0..20_000u64, any::<bool>()), 1..40),
         takes_ms in 0..30_000u64,

@@ -39,7 +39,7 @@ fn check(senders: &[(u32, u16)], since_ms: u64, expected: &[u64]) {
 }
 
 #[test]
-fn who_comes_later_with_less_has_as_much_in_the_end() {
+fn late_sender_with_fewer_requests_gets_an_equal_share() {
     for since_ms in [0, 9_000] {
         check(&[(1, 1)], since_ms, &[76]);
         check(&[(1, 1), (2, 1)], since_ms, &[43, 43]);
@@ -80,7 +80,7 @@ fn check_budget(other: Sender, is_later: bool) {
 }
 
 #[test]
-fn flood_leaves_a_part_of_the_budget_to_others() {
+fn flood_of_inquiries_leaves_budget_to_other_senders() {
     let other = Sender { peer: 2, connection: 1, ..Sender::default() };
     check_budget(other, true);
     check_budget(other, false);

@@ -11,7 +11,7 @@ use crate::judge::settings::JudgeSettings;
 use spanscore_base::model::Outcome;
 
 #[tokio::test]
-async fn what_cannot_be_booked_is_not_asked_and_holds_up_nobody_else() {
+async fn inquiry_without_budget_is_skipped_and_blocks_no_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut judges = with(json!({"budget": {"usd_per_hour": 1.0}}));
     judges["free"] = json!({"api": "openai", "model": "m"});

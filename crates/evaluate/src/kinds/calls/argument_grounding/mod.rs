@@ -66,8 +66,8 @@ const SEARCHED_KEYS_MAX: usize = 4;
 /// Registry entry of `argument_grounding`.
 pub static KIND: Kind = Kind {
     name: "argument_grounding",
-    about: "The share of argument values that the conversation, the operator's instructions or an \
-            earlier result holds: others may be made up.",
+    about: "Share of the argument values that occur in the conversation, the operator's \
+            instructions or an earlier result. Other values may be made up.",
     also_known_as: &[],
     threshold: 0.8,
     needs_criteria: false,
@@ -85,30 +85,32 @@ argument_grounding:
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Arguments that need no source, by name: constants that the agent may choose.
+    /// Names of arguments that need no source, such as a constant that the agent may choose.
     ignore_arguments: BTreeSet<String>,
-    /// Tools whose calls need no source.
+    /// Names of tools whose arguments need no source.
     ignore_tools: BTreeSet<String>,
-    /// Texts and words of fewer characters are not judged, unless they are numbers. Default 3.
+    /// Length in characters below which texts and words are not judged, unless they are numbers.
+    /// Default 3.
     #[default = 3]
     min_length: usize,
-    /// Numbers up to this, positive or negative, are not judged: counts and limits. Default 10.
+    /// Largest number, positive or negative, that is not judged: counts and limits are often chosen
+    /// freely. Default 10.
     #[default = 10.0]
     ignore_numbers_up_to: f64,
-    /// Texts that the agent is meant to write (of many words, searches, code, and the words of
-    /// arguments such as `type`, `mode` and `action`): not judged with `ignore` (default), word by
-    /// word with `judge`.
+    /// Handling of texts that the agent is meant to write: `ignore` (default) skips them, `judge`
+    /// checks them word by word. Such texts are long texts, searches, code and the words of
+    /// arguments such as `type`, `mode` and `action`.
     free_texts: FreeTexts,
 }
 
-/// Treatment of texts that the agent is meant to write.
+/// Handling of texts that the agent is meant to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum FreeTexts {
-    /// Not judged.
+    /// Skipped.
     #[default]
     Ignore,
-    /// Judged as any other.
+    /// Checked like other texts.
     Judge,
 }
 

@@ -50,13 +50,14 @@ tool_call_args/refund:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// All or nothing: 1 if every expected call was made, else 0. Otherwise the share that was.
+    /// Scores 1 if every expected call was made, else 0. Without it, the score is the share of the
+    /// expected calls that were made. Default `false`.
     strict: bool,
-    /// True if a call may have more arguments than expected.
+    /// Allows further arguments beside the expected ones. Default `false`.
     subset: bool,
 }
 
-/// The expected tool calls.
+/// Expected tool calls.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
@@ -65,15 +66,15 @@ struct Criteria {
     tool_calls: Vec<ExpectedCallArgs>,
 }
 
-/// One expected tool call.
+/// Expected tool call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ExpectedCallArgs {
-    /// The tool's name.
+    /// Name of the tool.
     name: String,
-    /// The expected arguments.
+    /// Expected arguments.
     args: ArgsObject,
-    /// The id of the call; where given, the call is found by it instead of the name.
+    /// Id of the call. A call with an id is found by it instead of its name.
     #[serde(default)]
     id: Option<String>,
 }

@@ -43,15 +43,17 @@ tool_call_count/frugal:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// All or nothing: 1 if every rule is kept, else 0. Otherwise the share that is.
+    /// Scores 1 if all counts are as expected, else 0. Without it, the score is the share of the
+    /// counts that are. Default `false`.
     strict: bool,
 }
 
-/// The expected counts.
+/// Expected counts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
-    /// For each tool's name (or id) an operator and a count, such as `["<=", 3]`.
+    /// Expected count for the name or id of each tool: an operator and a number, such as `["<=",
+    /// 3]`.
     #[serde(alias = "toolCallsCount", deserialize_with = "in_order")]
     #[schemars(with = "std::collections::BTreeMap<String, (Operator, u64)>")]
     tool_calls_count: Vec<WrittenRule>,
@@ -123,22 +125,22 @@ fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WrittenRul
 /// Comparison of the actual count with the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 enum Operator {
-    /// Exactly as many.
+    /// Equal.
     #[serde(rename = "=", alias = "==")]
     Equal,
-    /// Any other number.
+    /// Not equal.
     #[serde(rename = "!=")]
     Unequal,
-    /// More.
+    /// Greater.
     #[serde(rename = ">")]
     More,
-    /// Fewer.
+    /// Less.
     #[serde(rename = "<")]
     Fewer,
-    /// As many or more.
+    /// Greater or equal.
     #[serde(rename = ">=")]
     AtLeast,
-    /// As many or fewer.
+    /// Less or equal.
     #[serde(rename = "<=")]
     AtMost,
 }

@@ -126,7 +126,7 @@ fn a_pasted_definition_is_read_whole() {
 }
 
 #[test]
-fn compat_speaks_early_of_what_no_call_can_repair() {
+fn compat_fails_early_once_no_call_can_repair_it() {
     let rules = r#"{"a": ["<=", 1], "b c": ["=", 1], "d": [">", 0]}"#;
     let settings =
         format!(r#"{{"compat": "uipath", "criteria": {{"tool_calls_count": {rules}}}}}"#);

@@ -44,18 +44,19 @@ tool_call_order/checkout:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// All or nothing: 1 if exactly the expected calls were made, in order, else 0.
+    /// Scores 1 if exactly the expected calls were made in the expected order, else 0. Default
+    /// `false`.
     strict: bool,
-    /// The order of calls that were made together: `any_order` (default) takes the one that scores
-    /// the most, `message_order` the one in which the model's message lists them.
+    /// Order of parallel calls: `any_order` (default) takes the order with the highest score,
+    /// `message_order` the order of the model's message.
     within_group: WithinGroup,
 }
 
-/// The expected order.
+/// Expected order.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
-    /// Names (or ids) of the expected calls, in order; not empty.
+    /// Names or ids of the expected calls, in order. At least one.
     #[serde(alias = "toolCallsOrder")]
     tool_calls_order: ExpectedOrder,
 }

@@ -50,11 +50,12 @@ tool_call_output/stock:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// All or nothing: 1 if every expected result was returned, else 0. Otherwise the share.
+    /// Scores 1 if every expected result was returned, else 0. Without it, the score is the share
+    /// of the expected results that were returned. Default `false`.
     strict: bool,
 }
 
-/// The expected results.
+/// Expected results.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
@@ -63,15 +64,15 @@ struct Criteria {
     tool_outputs: Vec<ExpectedOutput>,
 }
 
-/// One expected result.
+/// Expected result.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ExpectedOutput {
-    /// The tool's name.
+    /// Name of the tool.
     name: String,
-    /// The expected result: any value, or the text of one.
+    /// Expected result: any value, or its text.
     output: Value<'static>,
-    /// The id of the call; where given, the call is found by it instead of the name.
+    /// Id of the call. A call with an id is found by it instead of its name.
     #[serde(default)]
     id: Option<String>,
 }

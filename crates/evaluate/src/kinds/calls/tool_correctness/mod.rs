@@ -35,8 +35,8 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `tool_correctness`.
 pub static KIND: Kind = Kind {
     name: "tool_correctness",
-    about: "Checks that the expected tools were used, with credit for those that were, for their \
-            order, or for their arguments.",
+    about: "Compares the tools used with the expected ones, with partial credit for tools, order \
+            or arguments.",
     also_known_as: &[
         ("ToolCorrectnessEvaluator", "Dokimos"),
         ("ToolCorrectnessMetric", "DeepEval"),

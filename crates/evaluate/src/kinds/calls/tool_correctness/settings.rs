@@ -16,7 +16,7 @@ use spanscore_base::settings::{Node, SettingsError};
 pub(super) const ORDERED_MODES: &str = "`match_mode: names_and_order`, `best_match_in_order`, \
     `parameter_match` or `call_accuracy` with `strict_order`, without `compat`";
 
-/// Comparison of the calls, and the number that comes of it.
+/// Comparison of the calls. It decides the score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CorrectnessMatchMode {
@@ -24,24 +24,26 @@ pub(super) enum CorrectnessMatchMode {
     #[default]
     #[serde(alias = "NAMES_ONLY")]
     NamesOnly,
-    /// Longest common subsequence of the names, divided by the longer list (Dokimos).
+    /// Longest common subsequence of the names, divided by the length of the longer list (Dokimos).
     #[serde(alias = "NAMES_AND_ORDER")]
     NamesAndOrder,
-    /// F1 over calls with matching arguments, each paired with the first that fits (Dokimos).
+    /// F1 over calls with matching arguments. Each expected call takes the first actual call that
+    /// matches (Dokimos).
     #[serde(alias = "NAMES_AND_ARGS")]
     NamesAndArgs,
-    /// The best unused actual call for each expected one, weighted by the similarity of the
-    /// arguments; mean over the expected calls (DeepEval).
+    /// Mean over the expected calls of the best unused actual call, weighted by the similarity of
+    /// the arguments (DeepEval).
     BestMatch,
-    /// The same along the heaviest common subsequence (DeepEval with `should_consider_ordering`).
+    /// `best_match` along the heaviest common subsequence (DeepEval with
+    /// `should_consider_ordering`).
     BestMatchInOrder,
-    /// 0 unless the names are equal, then the share of expected arguments given, with equal values
-    /// (Ragas ToolCallAccuracy, which compares what Python prints: `compat: ragas`).
+    /// 0 if the names differ, else the share of the expected arguments with equal values (Ragas
+    /// ToolCallAccuracy; with `compat: ragas` arguments are compared as Python prints them).
     CallAccuracy,
     /// F1 over the sets of calls with their arguments, to four decimals (Ragas ToolCallF1).
     CallF1,
-    /// Calls aligned by name and order; the share of expected arguments given, mean over the
-    /// expected calls (Agent Development Kit).
+    /// Mean over the expected calls, aligned by name and order, of the share of the expected
+    /// arguments with equal values (Agent Development Kit).
     ParameterMatch,
 }
 
@@ -49,17 +51,17 @@ pub(super) enum CorrectnessMatchMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum EvaluationParam {
-    /// The arguments, by similarity.
+    /// Arguments, by similarity.
     InputParameters,
-    /// The result, equal or not.
+    /// Result, by equality.
     Output,
 }
 
-/// System whose numbers are kept.
+/// System whose scores are reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CorrectnessCompat {
-    /// Dokimos, of August 2026.
+    /// Dokimos, as of August 2026.
     Dokimos,
     /// Ragas 0.4.
     Ragas,
@@ -72,31 +74,31 @@ pub(super) struct Settings {
     /// Comparison of the calls: `names_only` (default), `names_and_order`, `names_and_args`,
     /// `best_match`, `best_match_in_order`, `call_accuracy`, `call_f1` or `parameter_match`.
     pub(super) match_mode: CorrectnessMatchMode,
-    /// Condition under which arguments match, for `names_and_args` and `call_f1`.
+    /// Comparison of arguments, for `names_and_args` and `call_f1`.
     pub(super) argument_matcher: ArgumentMatcher,
-    /// The same for single tools, by name.
+    /// Comparison of arguments for single tools, by tool name.
     pub(super) argument_matchers: BTreeMap<String, ArgumentMatcher>,
-    /// Parts that `best_match` and `best_match_in_order` compare besides the name:
+    /// Parts of a call that `best_match` and `best_match_in_order` compare besides the name:
     /// `input_parameters`, `output`. Default: the name alone.
     pub(super) evaluation_params: Vec<EvaluationParam>,
-    /// For `best_match` and `best_match_in_order`: true if anything below 1 is 0. Default `false`.
+    /// Turns scores below 1 into 0, for `best_match` and `best_match_in_order`. Default `false`.
     pub(super) strict_mode: bool,
-    /// For `call_accuracy`: true if the calls must come in the expected order. Default `true`.
+    /// Requires the expected order of the calls, for `call_accuracy`. Default `true`.
     #[default = true]
     pub(super) strict_order: bool,
-    /// True if calls that failed are left out. Default `false`.
+    /// Leaves failed calls out. Default `false`.
     pub(super) exclude_failed: bool,
-    /// Rules for reading results as failures, beside the built-in table.
+    /// Rules that recognise failed calls, in addition to the built-in table.
     pub(super) failures: FailureSettings,
-    /// The order of calls that were made together: `any_order` (default) takes the one that scores
-    /// the most, `message_order` the one in which the model's message lists them. For
-    /// `names_and_order`, `best_match_in_order`, `parameter_match` and a strict `call_accuracy`.
+    /// Order of parallel calls: `any_order` (default) takes the order with the highest score,
+    /// `message_order` the order of the model's message. For `names_and_order`,
+    /// `best_match_in_order`, `parameter_match` and `call_accuracy` with `strict_order`.
     pub(super) within_group: WithinGroup,
-    /// `dokimos` takes arguments that are not recorded for empty ones; `ragas`, for
-    /// `call_accuracy`, compares arguments as the texts that Python prints. Both take calls that
-    /// were made together in the order in which they are listed.
+    /// System whose scores are reproduced. `dokimos` treats arguments that are not recorded as
+    /// empty. `ragas`, for `call_accuracy`, compares arguments as Python prints them. Both take
+    /// parallel calls in the listed order.
     pub(super) compat: Option<CorrectnessCompat>,
-    /// The expected calls.
+    /// Expected calls.
     #[schemars(required)]
     pub(super) criteria: Option<Criteria>,
 }

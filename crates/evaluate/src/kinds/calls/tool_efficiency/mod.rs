@@ -33,7 +33,7 @@ const SCANNED_MAX: usize = 32;
 /// Registry entry of `tool_efficiency`.
 pub static KIND: Kind = Kind {
     name: "tool_efficiency",
-    about: "The share of tool calls that do not repeat an earlier call with the same arguments.",
+    about: "Share of the tool calls that do not repeat an earlier call with the same arguments.",
     also_known_as: &[("ToolEfficiencyEvaluator", "Dokimos")],
     schema: || schemars::schema_for!(Settings),
     build,
@@ -47,14 +47,14 @@ tool_efficiency:
     ..Kind::PLAIN
 };
 
-/// Sign of progress between calls that are the same.
+/// Progress between two equal calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum EfficiencyProgress {
-    /// Another result of a job that is watched.
+    /// A watched job returns another result.
     #[default]
     Results,
-    /// None: the calls alone count.
+    /// None: results make no difference.
     None,
 }
 
@@ -62,20 +62,19 @@ enum EfficiencyProgress {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Condition under which the arguments of two calls are the same; the earlier call is the
-    /// expected side.
+    /// Comparison of the arguments of two calls. The earlier call is the expected side.
     argument_matcher: ArgumentMatcher,
-    /// True if repeating a call that failed is no redundancy. Default `false`.
+    /// Allows a failed call to be repeated. Default `false`.
     allow_retries: bool,
-    /// Sign that the same call again is no redundancy: with `results` (default) another result
-    /// than just before, of a tool whose name says that it watches a job (`check_status`,
-    /// `get_job`) and not that it changes something (`update_status`); failures are no progress,
-    /// and where no results are recorded the calls alone count, as with `none`.
+    /// Sign of progress that allows an equal call. `results` (default) accepts a result that
+    /// differs from the previous one, if the name of the tool says that it watches something
+    /// (`check_status`, `get_job`) and does not change it (`update_status`). A failure is no
+    /// progress. If results are not recorded, or with `none`, every equal call is a repetition.
     progress: EfficiencyProgress,
-    /// Rules for reading results as failures, beside the built-in table.
+    /// Rules that recognise failed calls, in addition to the built-in table.
     failures: FailureSettings,
-    /// `dokimos` gives Dokimos' numbers: arguments that are not recorded are empty ones, a trace
-    /// without calls scores 1, and calls that were made together are taken as they are listed.
+    /// `dokimos` reproduces the scores of Dokimos: arguments that are not recorded are empty, a
+    /// trace without calls scores 1, and parallel calls have the listed order.
     compat: Option<DokimosCompat>,
 }
 

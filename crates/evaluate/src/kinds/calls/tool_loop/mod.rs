@@ -34,8 +34,8 @@ const PATTERN_CALLS_MAX: usize = 16;
 /// Registry entry of `tool_loop`.
 pub static KIND: Kind = Kind {
     name: "tool_loop",
-    about: "The share of tool calls that do not go round in circles: the same call, or the same \
-            few calls, over and over.",
+    about: "Share of the tool calls outside of loops. A loop repeats a call, or a few calls in a \
+            row, with the same arguments.",
     also_known_as: &[],
     threshold: 1.0,
     needs_criteria: false,
@@ -49,14 +49,14 @@ tool_loop:
 ",
 };
 
-/// Sign of progress between calls that are the same.
+/// Progress between two equal calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum LoopProgress {
     /// Another result.
     #[default]
     Results,
-    /// None: the calls alone count.
+    /// None: results make no difference.
     None,
 }
 
@@ -64,24 +64,24 @@ enum LoopProgress {
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Repetitions of a pattern of calls in a row that are allowed. Default 2: a third time is a
-    /// loop.
+    /// Number of times that a pattern of calls may occur in a row, 1 or more. Default 2: the third
+    /// time is a loop.
     #[default = 2]
     max_repeats: usize,
-    /// Longest pattern that is looked for: 1 is the same call again, 2 is two that alternate; calls
-    /// that were made together count as one. Default 3, at most 16.
+    /// Longest pattern, in steps, 1 to 16. 1 finds a repeated call, 2 finds two calls that
+    /// alternate. Parallel calls are one step. Default 3.
     #[default = 3]
     max_pattern: usize,
-    /// Condition under which the arguments of two calls are the same.
+    /// Comparison of the arguments of two calls.
     argument_matcher: ArgumentMatcher,
-    /// Sign that the same call again is no loop: with `results` (default) another result than the
-    /// last time, or one that changes in the end (a job that is watched); failures are no progress,
-    /// and where no results are recorded the calls alone count, as with `none`.
+    /// Sign of progress that ends a loop. `results` (default) accepts a result that differs from
+    /// the previous one, or that changes in the end, as a watched job does. A failure is no
+    /// progress. If results are not recorded, or with `none`, every repetition counts.
     progress: LoopProgress,
-    /// Rules for reading results as failures, beside the built-in table.
+    /// Rules that recognise failed calls, in addition to the built-in table.
     failures: FailureSettings,
-    /// The order of calls that were made together: with `any_order` (default) they are one step,
-    /// with `message_order` each is a step, as the model's message lists them.
+    /// Order of parallel calls: with `any_order` (default) they are one step, with `message_order`
+    /// each is a step, in the order of the model's message.
     within_group: WithinGroup,
 }
 

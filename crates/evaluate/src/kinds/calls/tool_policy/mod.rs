@@ -32,9 +32,8 @@ const STEPS_PER_NEED: usize = 32;
 /// Registry entry of `tool_policy`.
 pub static KIND: Kind = Kind {
     name: "tool_policy",
-    about: "Checks the tool calls against rules: forbidden and required tools, tools that must \
-            come before others, limits on calls and failed calls, and no tool that was never \
-            declared.",
+    about: "Checks the tool calls against rules: forbidden, allowed and required tools, tools that \
+            must come before others, limits on calls and failed calls, and declared tools.",
     also_known_as: &[("trajectory_single_tool_use", "Vertex AI")],
     early: true,
     schema: || schemars::schema_for!(Settings),
@@ -51,32 +50,35 @@ tool_policy/refunds:
     ..Kind::PLAIN
 };
 
-/// Settings of `tool_policy`.
+/// Settings of `tool_policy`. At least one rule is required. Rules take tool names or globs such as
+/// `mcp__shop__*`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Tools that must not be called, by name or glob (`mcp__shop__*`), as in all rules here.
+    /// Tools that must not be called, by name or glob such as `mcp__shop__*`. All rules of
+    /// `tool_policy` accept globs.
     forbidden: Vec<String>,
-    /// The only tools that may be called.
+    /// Tools that may be called. All others are violations.
     allowed: Option<Vec<String>>,
-    /// Tools that must be called, successfully or not; of a glob one of those that it matches.
+    /// Tools that must be called, successfully or not. For a glob, one matching tool is enough.
     required: Vec<String>,
-    /// For a tool, those that must have succeeded before it is called, none of them together with
-    /// it.
+    /// Tools that must have succeeded before another one is called, such as `{refund:
+    /// [find_order]}`. A parallel call comes too late.
     required_before: BTreeMap<String, Vec<String>>,
-    /// For a tool, the most calls of it; for a glob, of all that it matches together.
+    /// Limit on the calls of a tool, such as `{search: 5}`. A glob limits the calls of all matching
+    /// tools together.
     max_calls: BTreeMap<String, usize>,
-    /// For a tool, the most calls of it that may fail; for a glob, of all that it matches together:
-    /// `"*": 3` for three in all. `failures` says what a failure is; what a person refused is none.
+    /// Limit on the failed calls of a tool. A glob limits all matching tools together: `{"*": 3}`
+    /// allows three failures in all. A call that a person refused is no failure.
     max_failed_calls: BTreeMap<String, usize>,
-    /// True if only tools may be called that the agent was told of. Where no definitions are known,
-    /// a call breaks it of whose tool the framework says that it does not exist. Default `false`.
+    /// Requires that called tools are declared. If no definitions are known, a call violates the
+    /// rule when the framework reports that the tool does not exist. Default `false`.
     declared_only: bool,
-    /// Definitions for `declared_only`, in addition to those that the trace carries.
+    /// Definitions of tools, in addition to those in the trace: a list of `{name, inputSchema}`.
     tools: Option<Value<'static>>,
-    /// A JSON file of the same form, read once at the start.
+    /// JSON file with definitions in the form of `tools`, read at the start.
     tools_file: Option<String>,
-    /// Rules for reading results as failures, beside the built-in table.
+    /// Rules that recognise failed calls, in addition to the built-in table.
     failures: FailureSettings,
 }
 

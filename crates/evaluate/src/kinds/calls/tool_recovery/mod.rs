@@ -52,7 +52,8 @@ const SUBSTITUTE_WITHIN: usize = 100;
 /// Registry entry of `tool_recovery`.
 pub static KIND: Kind = Kind {
     name: "tool_recovery",
-    about: "The share of failed tool calls that were neither retried blindly nor ignored.",
+    about: "Share of the failed tool calls to which the agent reacted sensibly: neither with an \
+            unchanged retry nor by ignoring the failure.",
     also_known_as: &[],
     threshold: 1.0,
     needs_criteria: false,
@@ -71,19 +72,18 @@ tool_recovery:
 #[derive(Clone, Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Blind retries in a row that are sensible (an outage may pass). Default 0.
+    /// Number of unchanged retries in a row that are allowed, since an outage may pass. Default 0.
     max_blind_retries: usize,
-    /// True if going on as if nothing had happened counts against the agent. Default `true`. A run
-    /// in which the model or the answer names what failed is none such; one that only says sorry
-    /// is. Where no answer is recorded, such a call is left out: nothing tells what the answer
-    /// said of it.
+    /// Counts a failed call as ignored if the run continues as if it had succeeded. A run in which
+    /// a message or the answer names the failure has not ignored it; an apology alone does not name
+    /// it. If no answer is recorded, the call is left out. Default `true`.
     #[default = true]
     detect_ignored_errors: bool,
-    /// For a tool, the tools that may stand in for it.
+    /// Substitutes of a tool, such as `{search_web: [search_cache]}`.
     fallbacks: BTreeMap<String, Vec<String>>,
-    /// Condition under which a retry has the same arguments.
+    /// Comparison that finds a retry with the same arguments.
     argument_matcher: ArgumentMatcher,
-    /// Rules for reading results as failures, beside the built-in table.
+    /// Rules that recognise failed calls, in addition to the built-in table.
     failures: FailureSettings,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn is_substitute(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &W
     same > 1
         && same * 2 > telling
         && effort.spend((call.name.len() + next.name.len()) * STEPS_PER_NAME_BYTE)
-        && (roles::is_lookup(&next.name) || roles::share_word(&call.name, &next.name))
+        && (roles::is_lookup(&next.name) || roles::share_one_word(&call.name, &next.name))
 }
 
 /// Returns true if the failed call reports something missing.
@@ -81,7 +81,7 @@ pub(super) fn has_same_target(
     next: &ToolCall<'_>,
     effort: &WorkBudget,
 ) -> bool {
-    roles::shares_words(&call.name, &next.name) || shares_argument(call, next, effort)
+    roles::share_half_of_words(&call.name, &next.name) || shares_argument(call, next, effort)
 }
 
 /// Returns true if a call receives one of another's arguments, whole or within a text, except

@@ -36,7 +36,7 @@ const ERRORS_MAX: usize = 10;
 /// Registry entry of `tool_call_validity`.
 pub static KIND: Kind = Kind {
     name: "tool_call_validity",
-    about: "The share of tool calls that name a declared tool with arguments that its schema \
+    about: "Share of the tool calls that name a declared tool and whose arguments its schema \
             allows.",
     also_known_as: &[("ToolCallValidityEvaluator", "Dokimos")],
     schema: || schemars::schema_for!(Settings),
@@ -57,15 +57,15 @@ tool_call_validity:
     ..Kind::PLAIN
 };
 
-/// Depth to which a schema is checked.
+/// Extent of the check against a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Depth {
     /// `required`, `additionalProperties: false`, and `type` and `enum` of each parameter.
     #[default]
     Basic,
-    /// JSON Schema, drafts 4 to 2020-12 as `$schema` says (2020-12 where it is silent). Patterns
-    /// take linear time; references to other documents are refused.
+    /// All of JSON Schema, drafts 4 to 2020-12 as `$schema` says, 2020-12 by default. Regular
+    /// expressions run in linear time. References to other documents are errors.
     Full,
 }
 
@@ -73,20 +73,20 @@ enum Depth {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Depth to which a schema is checked: `basic` (default) or `full`.
+    /// Extent of the check against a schema: `basic` (default) or `full`.
     schema: Depth,
-    /// True if parameters that are not declared are errors even where `additionalProperties` allows
-    /// them. Default `false`; only with `schema: basic`.
+    /// Counts undeclared parameters as errors even if `additionalProperties` allows them. Only with
+    /// `schema: basic`. Default `false`.
     strict_mode: bool,
-    /// Definitions of the tools: a list of `{name, inputSchema}`, or what an MCP server or a model
-    /// request calls `tools`. They go before those that the trace carries. Default: those of the
-    /// trace.
+    /// Definitions of the tools: a list of `{name, inputSchema}`, or the `tools` of an MCP server
+    /// or a model request. They take precedence over definitions in the trace. Default: the
+    /// definitions in the trace.
     #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     tools: Option<Value<'static>>,
-    /// A JSON file of the same form, read once at the start.
+    /// JSON file with definitions in the form of `tools`, read at the start.
     tools_file: Option<String>,
-    /// `dokimos` takes arguments that are not recorded for empty ones, and scores 1 where there is
-    /// no call.
+    /// `dokimos` reproduces the scores of Dokimos: arguments that are not recorded are empty, and a
+    /// trace without calls scores 1.
     compat: Option<DokimosCompat>,
 }
 

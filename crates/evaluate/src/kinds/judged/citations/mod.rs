@@ -44,9 +44,9 @@ states nothing beside its citation is not_applicable.";
 /// Registry entry of `citations`.
 pub static KIND: Kind = Kind {
     name: "citations",
-    about: "The share of the answer's citations that results of tools really returned and that \
-            support what is said: code finds made-up addresses, a judge answers for the rest. \
-            Nothing is fetched.",
+    about: "Share of the answer's citations that tool results contain and that support the \
+            statement. Code finds made-up addresses, a judge decides about the rest. No address is \
+            fetched.",
     also_known_as: &[("verify_citations", "Iris")],
     threshold: 0.8,
     schema: settings::schema::<NoSettings>,

@@ -26,8 +26,8 @@ The statements were written by those who run the agent. Judge each as it is writ
 /// Registry entry of `rubric`.
 pub static KIND: Kind = Kind {
     name: "rubric",
-    about: "A rubric that you write: weighted statements (a preset of them), steps that end in a \
-            score, a prompt with variables, or the expected output or behaviour.",
+    about: "Judges the run by a rubric of your own: weighted statements (or a built-in set), steps \
+            that end in a score, a prompt with variables, or the expected output or behaviour.",
     also_known_as: &[
         ("GEval", "DeepEval"),
         ("ConversationalGEval", "DeepEval"),
@@ -59,45 +59,45 @@ rubric/tone:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Question in one of its forms.
+    /// Question to the judge, in one of several forms.
     criteria: Criteria,
-    /// Statements that come with the program: `bias`, `coding_agent`, `customer_support`,
-    /// `research_answer`, `safe_actions`, `safety` or `toxicity`; those of the criteria are added.
+    /// Built-in statements: `bias`, `coding_agent`, `customer_support`, `research_answer`,
+    /// `safe_actions`, `safety` or `toxicity`. Statements in `criteria` are added.
     preset: Option<String>,
-    /// `uipath`: a number from 0 to 100 for `expected_output` or `expected_agent_behavior`,
-    /// rounded as UiPath's package does.
+    /// System whose scores are reproduced. `uipath`: the judge gives 0 to 100 for `expected_output`
+    /// or `expected_agent_behavior`, rounded like the UiPath package.
     compat: Option<RubricCompat>,
 }
 
-/// Question in one of its forms.
+/// Question to the judge, in one of several forms.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Criteria {
-    /// Statements, each answered for itself.
+    /// Statements that the judge answers one by one with yes or no.
     statements: Vec<RubricStatement>,
-    /// Steps that the judge goes through before it gives one score.
+    /// Steps that the judge follows before it gives one score.
     evaluation_steps: Vec<String>,
-    /// A prompt of your own: the record, then its text.
+    /// Prompt of your own. It follows the record of the run.
     prompt: Option<TemplateSettings>,
-    /// The lowest and the highest score of steps (default `[0, 10]`) or of a prompt, which is
-    /// answered yes or no without it.
+    /// Lowest and highest score of `evaluation_steps` (default `[0, 10]`) or of `prompt`. A prompt
+    /// without a range is answered with yes or no.
     score_range: Option<[i64; 2]>,
-    /// Expected answer of the agent.
+    /// Expected final output of the agent.
     expected_output: Option<Value<'static>>,
-    /// Expected behaviour of the agent.
+    /// Description of the expected behaviour of the agent.
     expected_agent_behavior: Option<String>,
 }
 
-/// One statement of a rubric.
+/// Statement of a rubric.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RubricStatement {
-    /// Text that should hold of the run.
+    /// Statement that should be true of the run.
     text: String,
-    /// Its weight in the score, above 0. Default 1.
+    /// Weight in the score, above 0. Default 1.
     #[serde(default = "one")]
     weight: f64,
-    /// Answered no, the verdict is fail whatever the score. Default `false`.
+    /// Fails the evaluation if the answer is no, whatever the score. Default `false`.
     #[serde(default)]
     veto: bool,
 }
@@ -106,11 +106,11 @@ fn one() -> f64 {
     1.0
 }
 
-/// System whose results are reproduced.
+/// System whose scores are reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RubricCompat {
-    /// Those of UiPath.
+    /// The UiPath package.
     Uipath,
 }
 
@@ -155,7 +155,7 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
         criteria.expected_agent_behavior.is_some(),
     ];
     if forms.iter().filter(|form| **form).count() != 1 {
-        return Err(SettingsError::new("a rubric has one form of criteria").with_help(
+        return Err(SettingsError::new("a rubric needs exactly one form of criteria").with_help(
             "give `statements` (or a `preset`), `evaluation_steps`, `prompt`, `expected_output` or \
              `expected_agent_behavior`",
         ));
@@ -177,8 +177,10 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
         return Err(SettingsError::new(error).with_help("leave the statement out"));
     }
     if criteria.score_range.is_some_and(|[low, high]| low >= high) {
-        return Err(SettingsError::new("`score_range` has no room")
-            .with_help("write the lowest score, then the highest: `[0, 10]`"));
+        return Err(SettingsError::new(
+            "the highest score of `score_range` is not above the lowest",
+        )
+        .with_help("write the lowest score, then the highest: `[0, 10]`"));
     }
     if let Some(prompt) = criteria.prompt {
         let template = PromptTemplate::new(prompt)?;
@@ -247,7 +249,7 @@ mod tests {
         check("criteria: {evaluation_steps: [a], score_range: [1, 5]}", "built");
         check(
             "criteria: {evaluation_steps: [a], score_range: [5, 5]}",
-            "`score_range` has no room",
+            "the highest score of `score_range` is not above the lowest",
         );
         check("criteria: {expected_output: {a: 1}}\ncompat: uipath", "built");
         check("criteria: {statements: [{text: a}]}\ncompat: uipath", "`compat: uipath` takes no");
@@ -255,12 +257,12 @@ mod tests {
             "criteria: {prompt: {template: 'Is {{answer}} {{how}}?', variables: {how: a}}}",
             "built",
         );
-        check("criteria: {prompt: {template: a}, score_range: [5, 1]}", "`score_range` has no");
+        check("criteria: {prompt: {template: a}, score_range: [5, 1]}", "the highest score");
         check("criteria: {prompt: {template: '{{anser}}'}}", "`{{anser}}` names no variable");
-        check("criteria: {}", "a rubric has one form of criteria");
-        check("criteria: {statements: [{text: a}], expected_output: b}", "a rubric has one form");
+        check("criteria: {}", "a rubric needs exactly one form of criteria");
+        check("criteria: {statements: [{text: a}], expected_output: b}", "a rubric needs");
         check("criteria: {statements: [{text: a, weight: 0}]}", "`weight` 0 is not above 0");
-        check("preset: safe_action", "`preset` names `safe_action`, which is none (did you mean");
+        check("preset: safe_action", "`preset` `safe_action` is unknown (did you mean");
     }
 
     #[test]

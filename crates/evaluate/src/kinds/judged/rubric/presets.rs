@@ -24,9 +24,7 @@ pub(super) fn statements(name: &str) -> Result<Vec<RubricStatement>, SettingsErr
     let Some((_, text)) = PRESETS.iter().find(|(own, _)| *own == name) else {
         let others = || format!("there are {}", names().collect::<Vec<_>>().join(", "));
         let help = meant_or(name, names(), others);
-        return Err(
-            SettingsError::new(format!("`preset` names `{name}`, which is none")).with_help(help)
-        );
+        return Err(SettingsError::new(format!("`preset` `{name}` is unknown")).with_help(help));
     };
     let node = yaml::read(text)?;
     node.get("statements").map_or_else(|| Ok(Vec::new()), |statements| statements.read())

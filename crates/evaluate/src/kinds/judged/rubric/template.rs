@@ -31,18 +31,19 @@ const OF_RUN: [(&str, &[LineKind]); 6] = [
     ("tool_results", &[LineKind::Result]),
 ];
 
-/// Prompt of one's own.
+/// Prompt of your own.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TemplateSettings {
-    /// Text with variables in `{{ }}`: `user_input`, `answer`, `system_instructions`,
-    /// `tool_definitions`, `tool_calls` and `tool_results` name lines of the record; others are
-    /// those of `variables`.
+    /// Text of the prompt. `{{user_input}}`, `{{answer}}`, `{{system_instructions}}`,
+    /// `{{tool_definitions}}`, `{{tool_calls}}` and `{{tool_results}}` refer to lines of the
+    /// record; `variables` defines others.
     template: String,
-    /// Values of further variables.
+    /// Values of further variables of the template, by name.
     #[serde(default)]
     variables: BTreeMap<String, Value<'static>>,
-    /// Name of the version, for people: any change of the prompt makes another evaluation anyway.
+    /// Version of the prompt, for display. The evaluator's version changes with the text in any
+    /// case.
     #[serde(default)]
     version: Option<String>,
 }

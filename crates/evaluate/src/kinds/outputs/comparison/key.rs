@@ -24,7 +24,7 @@ pub(crate) enum OutputKey {
     Paths(Vec<String>),
 }
 
-/// Path to the part of the judged value that is compared.
+/// Path of the compared part of a value, such as `order.items[0].id`.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
@@ -47,7 +47,9 @@ impl TryFrom<String> for Path {
 
     fn try_from(path: String) -> Result<Self, Self::Error> {
         if path == "*" || steps(&path).next().is_none() {
-            return Err(format!("`{path}` names no part of a value"));
+            return Err(format!(
+                "`{path}` is no path; write keys and indices, such as `order.items[0].id`"
+            ));
         }
         Ok(Self(path))
     }
@@ -203,7 +205,9 @@ impl<'de> Deserialize<'de> for OutputKey {
             Self::Paths(paths) => paths.as_slice(),
         };
         match paths.iter().find(|path| *path != "*" && steps(path).next().is_none()) {
-            Some(path) => Err(D::Error::custom(format!("`{path}` names no part of an output"))),
+            Some(path) => Err(D::Error::custom(format!(
+                "`{path}` is no path; write keys and indices, such as `order.items[0].id`"
+            ))),
             None => Ok(target),
         }
     }

@@ -14,40 +14,41 @@ use crate::evaluator::Evaluator;
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
 
-/// Settings that all three have; `C` says what is expected.
+/// Settings of `exact_match`, `contains` and `json_similarity`; `C` are their criteria.
 #[derive(Debug, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ComparisonSettings<C> {
-    /// Reading of the settings: `uipath` for as leniently as the UiPath package does.
+    /// Handling of the settings: `uipath` accepts what the UiPath package accepts.
     compat: Option<UiPathCompat>,
-    /// Judged content: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
-    /// calls. Each call is compared by itself; the score is their mean.
+    /// Compared content: `final_output` (default), or `tool_arguments` or `tool_results`, which
+    /// compare each call by itself. The score is then the mean over the calls.
     target: ComparisonTarget,
-    /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
-    /// for all.
+    /// Tools whose calls are compared, with `target: tool_arguments` or `tool_results`. Default:
+    /// all tools.
     tools: Vec<String>,
-    /// Path in it to the compared value, such as `order.items[0].id`; all of it by default. Where
-    /// nothing stands there, nothing is as expected.
+    /// Path of the compared value in the content, such as `order.items[0].id`. Default: the whole
+    /// content. A missing value never equals the expected one.
     path: Option<Path>,
-    /// Judged part of the final output: `*` for all of it, a path such as `result.items[0].name`,
-    /// or a list of paths. Taken from what is expected, too.
+    /// Compared part of the final output and of the expected value: `*` for all of it, a path such
+    /// as `result.items[0].name`, or a list of paths.
     #[serde(alias = "targetOutputKey")]
     target_output_key: OutputKey,
-    /// True if each line of a text is judged by itself; the score is their mean.
+    /// Compares each line of a text by itself. The score is the mean over the lines. Default
+    /// `false`.
     #[serde(alias = "lineByLineEvaluator")]
     line_by_line_evaluator: bool,
-    /// Delimiter of lines.
+    /// Text that ends a line. Default: a line break.
     #[serde(alias = "lineDelimiter")]
     #[default = "\n"]
     line_delimiter: String,
     /// Expected value.
     criteria: Option<C>,
-    /// Expected value where `criteria` is not given.
+    /// Expected value, if `criteria` is absent.
     #[serde(alias = "defaultEvaluationCriteria")]
     default_evaluation_criteria: Option<C>,
-    /// Ignored; so that a UiPath definition can be pasted.
+    /// Accepted and ignored, so that a UiPath definition can be pasted.
     name: Option<String>,
-    /// Ignored; so that a UiPath definition can be pasted.
+    /// Accepted and ignored, so that a UiPath definition can be pasted.
     description: Option<String>,
 }
 
@@ -57,7 +58,7 @@ pub(crate) struct ComparisonSettings<C> {
 // The help for an unknown setting searches the settings of `criteria` by this name.
 #[schemars(rename = "Criteria")]
 pub(crate) struct ExpectedValue {
-    /// Any value.
+    /// Expected value, of any type.
     #[serde(alias = "expectedOutput")]
     pub(crate) expected_output: Value<'static>,
 }
@@ -126,10 +127,10 @@ impl<C: DeserializeOwned> TextComparison<C> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TextSettings {
-    /// True if the case of letters counts.
+    /// Distinguishes capitals from small letters. Default `false`.
     #[serde(alias = "caseSensitive")]
     pub(crate) case_sensitive: bool,
-    /// Turns the verdict round.
+    /// Reverses the result: a match scores 0. Default `false`.
     pub(crate) negated: bool,
 }
 

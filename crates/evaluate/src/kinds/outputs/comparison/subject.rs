@@ -11,16 +11,16 @@ use spanscore_base::model::{CallStatus, Facts, Reason, ToolCall};
 use spanscore_base::settings::{Place, SettingsError};
 use spanscore_base::value::Value;
 
-/// Content that is compared with the expected value.
+/// Compared content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ComparisonTarget {
     /// Final output of the agent.
     #[default]
     FinalOutput,
-    /// The arguments of tool calls, each call by itself.
+    /// Arguments of tool calls, each call by itself.
     ToolArguments,
-    /// The results of tool calls, each call by itself; the error's text of a failed call.
+    /// Results of tool calls, each call by itself. For a failed call, the text of the error.
     ToolResults,
 }
 

@@ -131,10 +131,13 @@ fn mistakes_are_settings_errors() {
             {"expected_output": 5}}"#,
         "`target_output_key` goes only with the final output, without `path` (write `path`)",
     );
-    check(r#"{"path": "..", "criteria": {"expected_output": 5}}"#, "`..` names no part of a value");
+    check(
+        r#"{"path": "..", "criteria": {"expected_output": 5}}"#,
+        "`..` is no path; write keys and indices, such as `order.items[0].id`",
+    );
     check(
         r#"{"target_output_key": ".", "criteria": {"expected_output": "x"}}"#,
-        "`.` names no part of an output",
+        "`.` is no path; write keys and indices, such as `order.items[0].id`",
     );
     check(
         r#"{"line_by_line_evaluator": true, "line_delimiter": "", "criteria":

@@ -226,17 +226,19 @@ fn adjust(
         if known.iter().any(|rule| rule == name) {
             return Ok(());
         }
-        let error =
-            SettingsError::new(format!("no rule `{name}` runs here")).at(node.place_of(key));
+        let error = SettingsError::new(format!("`{name}` is none of the rules that run"))
+            .at(node.place_of(key));
         let others = || format!("these run: {}", known.join(", "));
         Err(error.with_help(meant_or(name, known.iter().map(String::as_str), others)))
     };
     for (name, &weight) in &config.weights {
         find(name, "weights")?;
         if !(weight > 0.0 && weight.is_finite()) {
-            let error = SettingsError::new(format!("weight {weight} of `{name}`"));
+            let error = SettingsError::new(format!(
+                "the weight of `{name}` must be a finite number above 0, not {weight}"
+            ));
             return Err(error
-                .with_help("above 0; use `skip_rules` to leave a rule out")
+                .with_help("use `skip_rules` to leave a rule out")
                 .at(node.place_of("weights")));
         }
         rules.iter_mut().filter(|rule| rule.name == *name).for_each(|rule| rule.weight = weight);

@@ -42,8 +42,8 @@ use spanscore_detect::pack::Pack;
 /// Registry entry of `output_rules`.
 pub static KIND: Kind = Kind {
     name: "output_rules",
-    about: "Checks the final output (or tool arguments, results, user input) for personal data, \
-            injection, stubs, completeness, relevance and cost, by rules and without a model.",
+    about: "Checks the final output, tool arguments, tool results or user input by rules, without \
+            a model: personal data, injection, stubs, completeness, relevance and cost.",
     also_known_as: &[("evaluate_output", "Iris"), ("regex", "Promptfoo")],
     threshold: 0.7,
     schema: || schemars::schema_for!(OutputRulesConfig),

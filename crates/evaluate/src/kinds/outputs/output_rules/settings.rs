@@ -9,63 +9,71 @@ use super::limits::{FINDINGS_LISTED, TEXT_BYTES_MAX};
 use spanscore_detect::Severity;
 use spanscore_detect::pack::config::PackConfig;
 
-/// Rules over a text: what the agent said, what its tools were given, what they returned.
+/// Rules for a text of the run: the final output, tool arguments, tool results or the input of the
+/// user.
 #[derive(Clone, Debug, serde::Deserialize, schemars::JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct OutputRulesConfig {
-    /// Bundle of rules that run: `completeness`, `relevance`, `safety`, `cost`, `custom` (only
-    /// `custom_rules`), or `all`. Default `all`; with `compat: iris` it is `completeness`.
+    /// Rules that run: `completeness`, `relevance`, `safety`, `cost`, `custom` (only
+    /// `custom_rules`) or `all`. Default `all`; `completeness` with `compat: iris`.
     pub bundle: Option<Bundle>,
-    /// `iris` gives the verdicts and scores of Iris 0.4.2, mistakes included.
+    /// System whose verdicts and scores are reproduced: `iris` for Iris 0.4.2, including its
+    /// mistakes.
     pub compat: Option<Compat>,
-    /// Text that is judged.
+    /// Text that is judged. Default `final_output`.
     pub target: TextTarget,
-    /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
-    /// for all.
+    /// Tools whose calls are judged, with `target: tool_arguments` or `tool_results`. Default: all
+    /// tools.
     pub tools: Vec<String>,
-    /// With `target: attribute`: the key, looked up on the root span, then on every span.
+    /// With `target: attribute`: key of the attribute. It is looked up on the root span first, then
+    /// on every span.
     pub attribute: Option<String>,
-    /// Values that the rules compare with.
+    /// Values that rules compare the text with.
     pub criteria: OutputCriteria,
     /// Thresholds of the built-in rules.
     pub thresholds: Thresholds,
-    /// Weights of built-in rules, by name, in place of their own.
+    /// Weights of built-in rules, by rule name, such as `{no_pii: 2}`. Default: the weight of each
+    /// rule.
     pub weights: BTreeMap<String, f64>,
-    /// `normal` or `critical`, by name of the rule. A failed critical rule fails the evaluation.
-    /// Critical unless said otherwise: `no_pii`, `no_injection_patterns`, `no_blocklist_words`,
-    /// `no_stub_output`, `non_empty_output`, `complete_answer`, `answers_question` (none with
-    /// `compat: iris`).
+    /// Severity of rules, by rule name: `normal`, or `critical`, which fails the whole evaluation.
+    /// Critical by default: `no_pii`, `no_injection_patterns`, `no_blocklist_words`,
+    /// `no_stub_output`, `non_empty_output`, `complete_answer` and `answers_question`; none with
+    /// `compat: iris`.
     pub severity: BTreeMap<String, Severity>,
-    /// Built-in rules that do not run, by name.
+    /// Names of built-in rules that do not run.
     pub skip_rules: Vec<String>,
     /// Kinds of findings that do not count, such as `Phone`.
     pub skip_kinds: Vec<String>,
-    /// Nature of the texts, which says what counts in them: `customer_data`, `documents`, `code`.
+    /// Type of the texts: `customer_data` (default), `documents` or `code`. It decides which
+    /// findings count.
     pub profile: TextProfile,
-    /// Findings of each kind that the details list for one text, 1 to 256; all count.
+    /// Limit on the findings of each kind that the details list for one text, 1 to 256. All
+    /// findings count. Default 16.
     #[default(FINDINGS_LISTED)]
     pub findings_max: usize,
-    /// Rules of your own. They join the bundle; with `bundle: custom` they stand alone.
+    /// Rules of your own. They run in addition to the bundle; with `bundle: custom` they run alone.
     pub custom_rules: Vec<CustomRuleConfig>,
-    /// Rule packs of your own. Their detectors join the built-in rules they name, or make new ones.
+    /// Packs of detectors of your own. A detector extends the built-in rule that it names, or
+    /// creates a new rule.
     pub packs: Vec<PackConfig>,
-    /// Longest text that is judged, bytes, at most 134217728; a longer one is not evaluable
-    /// (`text_too_large`).
+    /// Limit on the size of a judged text, in bytes, 134217728 (128 MiB) at most. A longer text is
+    /// not evaluable (`text_too_large`). Default 1048576 (1 MiB).
     #[default(TEXT_BYTES_MAX)]
     pub text_bytes_max: usize,
 }
 
-/// Nature of the texts.
+/// Type of the texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextProfile {
-    /// Answers and records of people: everything counts.
+    /// Answers to people and records about them. All findings count.
     #[default]
     CustomerData,
-    /// Manuals, licences, changelogs, pages: addresses of authors and maintainers do not count, and
-    /// an unfinished passage does not decide.
+    /// Manuals, licences, changelogs and web pages. E-mail addresses, telephone numbers, IP
+    /// addresses and marks of unfinished text do not count.
     Documents,
-    /// Source code: nor do marks of what is left to do, empty bodies and templates.
+    /// Source code. In addition to `documents`, empty or elided code, filler texts and unfilled
+    /// templates do not count.
     Code,
 }
 
@@ -93,18 +101,18 @@ impl TextProfile {
     }
 }
 
-/// Bundle of rules that run.
+/// Rules that run.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema, IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Bundle {
-    /// Length, sentences, cover of what was expected.
+    /// Length, number of sentences, and coverage of the expected output.
     Completeness,
-    /// Relevance of the answer to the question; refusals.
+    /// Relevance of the answer to the question, and refusals.
     Relevance,
-    /// Personal data, credentials, injection, banned words, stubs.
+    /// Personal data, credentials, prompt injection, banned words and stubs.
     Safety,
     /// Cost and tokens.
     Cost,
@@ -114,7 +122,7 @@ pub enum Bundle {
     All,
 }
 
-/// System whose verdicts are given.
+/// System whose verdicts and scores are reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compat {
@@ -131,70 +139,73 @@ pub enum TextTarget {
     FinalOutput,
     /// Input of the user.
     UserInput,
-    /// The arguments of tool calls, each call a text of its own.
+    /// Arguments of tool calls. Each call is a text.
     ToolArguments,
-    /// The results of tool calls, each call a text of its own; the error's text of a failed call.
+    /// Results of tool calls. Each call is a text; for a failed call, the text of the error.
     ToolResults,
-    /// The attribute named by `attribute`.
+    /// Span attribute named by `attribute`.
     Attribute,
 }
 
-/// Values that the rules compare with.
+/// Values that rules compare the text with.
 #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OutputCriteria {
-    /// The expected answer, for `expected_coverage`.
+    /// Expected output, for the rule `expected_coverage`.
     #[serde(alias = "expected_output")]
     pub expected: Option<String>,
 }
 
-/// Thresholds of the built-in rules; each absent one has its default.
+/// Thresholds of the built-in rules. An absent one has its default.
 #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
-    /// Characters the output should have: default 50 (`compat: iris`: UTF-16 code units).
+    /// Characters that the text should have. With `compat: iris`, UTF-16 code units count. Default
+    /// 50.
     pub min_output_length: Option<f64>,
-    /// The same, read where `min_output_length` is absent; never with `compat: iris`.
+    /// Another name of `min_output_length`. `compat: iris` ignores it.
     pub min_length: Option<f64>,
-    /// Sentences (or list items, or lines of a table) the output should have: default 2.
+    /// Sentences, list items or table rows that the text should have. Default 2.
     pub min_sentences: Option<f64>,
-    /// Share of the input's words that the output should have: default 0.35.
+    /// Share of the words of the user's input that the text should contain, 0 to 1. Default 0.35.
     pub keyword_overlap: Option<f64>,
-    /// Share of the output that should be about the input: default 0.10.
+    /// Share of the text that should be about the user's input, 0 to 1. Default 0.10.
     pub topic_consistency: Option<f64>,
-    /// Words that the output needs for `topic_consistency`: default 6.
+    /// Number of words below which `topic_consistency` does not apply. Default 6.
     pub topic_consistency_min_words: Option<f64>,
-    /// Cost in US dollars that is not to be exceeded: default 0.10.
+    /// Limit on the cost in US dollars. Default 0.10.
     pub cost_threshold: Option<f64>,
-    /// Tokens of the reply for each token of the prompt, at most: default 5.
+    /// Limit on output tokens per input token. Default 5.
     pub max_token_ratio: Option<f64>,
-    /// Words that must not occur, in place of the built-in ones.
+    /// Words that must not occur. They replace the built-in list.
     pub blocklist: Option<Vec<String>>,
-    /// Marks of unfinished output, in place of the built-in ones.
+    /// Marks of unfinished output. They replace the built-in list.
     pub stub_markers: Option<Vec<String>>,
 }
 
-/// A rule of your own.
+/// Rule of your own.
 #[derive(Clone, Debug, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CustomRuleConfig {
-    /// The name in results.
+    /// Name of the rule in results.
     pub name: String,
-    /// Type of check.
+    /// Type of the check.
     #[serde(rename = "type")]
     pub kind: CustomKind,
-    /// Its settings, by type: `pattern` and `flags`; `min_length`, `max_length` or `length`;
-    /// `keywords` and `threshold`; `schema`; `max_cost`.
+    /// Settings of the check. Of `regex_*`: `pattern` and `flags`. Of `*_length`: `min_length`,
+    /// `max_length` or `length`. Of `*_keywords`: `keywords` and `threshold`. Of `json_schema`:
+    /// `schema`. Of `cost_threshold`: `max_cost`.
     #[serde(default)]
     pub config: serde_json::Map<String, serde_json::Value>,
-    /// Its share in the mean: above 0, default 1.
+    /// Weight in the mean, above 0. Default 1.
     pub weight: Option<f64>,
-    /// `critical`: its failure fails the evaluation.
+    /// Effect of a failure: `normal` (default) lowers the mean, `critical` fails the whole
+    /// evaluation.
     #[serde(default)]
     pub severity: Severity,
 }
 
-/// Check of a custom rule.
+/// Type of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CustomKind {
@@ -202,16 +213,16 @@ pub enum CustomKind {
     RegexMatch,
     /// The pattern matches nowhere.
     RegexNoMatch,
-    /// At least so long.
+    /// The text has at least this length.
     MinLength,
-    /// At most so long.
+    /// The text has at most this length.
     MaxLength,
-    /// Has the keywords, or a share of them.
+    /// The text contains the keywords, or a share of them.
     ContainsKeywords,
-    /// Has none of the keywords.
+    /// The text contains none of the keywords.
     ExcludesKeywords,
-    /// Is JSON that the schema accepts.
+    /// The text is JSON that the schema accepts.
     JsonSchema,
-    /// Cost at most so much.
+    /// The cost is at most this.
     CostThreshold,
 }

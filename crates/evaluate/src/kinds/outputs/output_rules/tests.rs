@@ -153,7 +153,11 @@ fn rules_that_cannot_work_are_errors_of_the_config() {
     rule("min_length", r#"{"min": 3}"#, "unknown setting `min`");
     rule("min_length", r#"{"min_length": 0}"#, "give 1 or more");
     rule("contains_keywords", r#"{"keywords": []}"#, "list one keyword or more");
-    rule("contains_keywords", r#"{"keywords": ["a"], "threshold": 2}"#, "a share from 0 to 1");
+    rule(
+        "contains_keywords",
+        r#"{"keywords": ["a"], "threshold": 2}"#,
+        "write the share of the keywords that must occur, such as 0.8",
+    );
     rule("json_schema", "{}", "`schema: true` accepts any JSON");
     rule("json_schema", r#"{"schema": {"type": 5}}"#, "not a JSON Schema");
     rule("json_schema", r#"{"schema": {"pattern": "(?=a)"}}"#, "not a JSON Schema");

@@ -61,8 +61,11 @@ pub(in super::super) fn rule(
     let node = node.unwrap_or(&empty);
     let weight = rule.weight.unwrap_or(1.0);
     if !(weight > 0.0 && weight.is_finite()) {
-        let error = SettingsError::new(format!("`weight` {weight} of rule `{}`", rule.name));
-        return Err(error.with_help("a weight is above 0; leave the rule out to ignore it"));
+        let error = SettingsError::new(format!(
+            "`weight` of rule `{}` must be a finite number above 0, not {weight}",
+            rule.name
+        ));
+        return Err(error.with_help("leave the rule out to ignore it"));
     }
     let check = check(rule.kind, node).map_err(|error| SettingsError {
         message: format!("rule `{}`: {}", rule.name, error.message),
@@ -92,7 +95,7 @@ fn check(kind: CustomKind, node: &Node) -> Result<RuleCheck, SettingsError> {
 
 fn positive(value: u64, node: &Node) -> Result<f64, SettingsError> {
     match value {
-        0 => Err(SettingsError::new("a length of 0 says nothing")
+        0 => Err(SettingsError::new("the length of a rule must be above 0")
             .with_help("give 1 or more")
             .at(node.place)),
         value => Ok(value as f64),
@@ -161,8 +164,8 @@ fn keywords(node: &Node) -> Result<(Vec<String>, f64), SettingsError> {
     }
     let threshold = config.threshold.unwrap_or(1.0);
     if !(0.0..=1.0).contains(&threshold) {
-        return Err(SettingsError::new(format!("`threshold` {threshold}"))
-            .with_help("a share from 0 to 1")
+        return Err(SettingsError::new(format!("`threshold` is {threshold}, outside 0 to 1"))
+            .with_help("write the share of the keywords that must occur, such as 0.8")
             .at(node.place_of("threshold")));
     }
     Ok((config.keywords, threshold))
@@ -242,9 +245,11 @@ fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
 fn cost(node: &Node) -> Result<RuleCheck, SettingsError> {
     let most = node.read::<CostConfig>()?.max_cost;
     if !(most >= 0.0 && most.is_finite()) {
-        return Err(SettingsError::new(format!("`max_cost` {most}"))
-            .with_help("US dollars, 0 or more")
-            .at(node.place_of("max_cost")));
+        return Err(SettingsError::new(format!(
+            "`max_cost` must be a finite number from 0 on, not {most}"
+        ))
+        .with_help("write US dollars, 0 or more")
+        .at(node.place_of("max_cost")));
     }
     Ok(Box::new(move |s| match s.cost {
         None => Verdict::skipped("the cost is not known", "cost not recorded"),

@@ -43,7 +43,7 @@ fn always(message: String) -> RuleCheck {
 fn regex(config: &Map<String, Value>, wanted: bool) -> Result<RuleCheck, SettingsError> {
     let Some(Value::String(pattern)) = config.get("pattern") else {
         return Err(SettingsError::new("the rule needs `pattern`, a text")
-            .with_help("the source throws on every call without it"));
+            .with_help("add `pattern`: Iris fails on every call without it"));
     };
     let mut flags =
         config.get("flags").filter(|flags| !flags.is_null()).map(to_text).unwrap_or_default();
