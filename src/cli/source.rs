@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{CommandError, output};
 use crate::config::{self, ConfigError, ConfigPart, Loaded, ResolvedConfig};
+use spanscore_engine::settings::load;
 
 /// Variable with a config file, used without the option.
 const VARIABLE: &str = "SPANSCORE_CONFIG";
@@ -36,14 +37,17 @@ impl ConfigArgs {
 
     /// Reads the config, and reports likely slips in it.
     pub(super) fn load(&self) -> Result<Loaded, CommandError> {
-        let loaded = self.read()?;
-        loaded.slips().iter().for_each(output::note);
-        Ok(loaded)
+        Ok(noted(self.read()?))
     }
 
     /// Reads the config; keeps its error type, for reloads.
     pub(super) fn read(&self) -> Result<Loaded, ConfigError> {
-        config::load(&self.parts(), &config::environment).map_err(|error| self.named(error))
+        self.read_over(config::BUILT_IN)
+    }
+
+    fn read_over(&self, base: &str) -> Result<Loaded, ConfigError> {
+        let loaded = load(&self.parts(), base, &config::environment);
+        loaded.map_err(|error| self.named(error))
     }
 
     /// Names the environment variable in the error of a file that it named.
@@ -59,10 +63,7 @@ impl ConfigArgs {
 
     /// Reads a config without the built-in one below it, and reports likely slips.
     pub(super) fn load_without_built_in(&self) -> Result<Loaded, CommandError> {
-        let loaded = config::load_without_built_in(&self.parts(), &config::environment);
-        let loaded = loaded.map_err(|error| self.named(error))?;
-        loaded.slips().iter().for_each(output::note);
-        Ok(loaded)
+        Ok(noted(self.read_over("{}")?))
     }
 
     fn parts(&self) -> Vec<ConfigPart> {
@@ -99,4 +100,10 @@ impl ConfigArgs {
         let files: Vec<_> = self.config.iter().map(|path| path.display().to_string()).collect();
         if files.is_empty() { "built-in config".to_owned() } else { files.join(", ") }
     }
+}
+
+/// Reports likely slips in a config.
+fn noted(loaded: Loaded) -> Loaded {
+    loaded.slips().iter().for_each(output::note);
+    loaded
 }

@@ -13,14 +13,3 @@ pub const BUILT_IN: &str = include_str!("../../config/collector.yaml");
 pub fn load(parts: &[ConfigPart], lookup: Lookup<'_>) -> Result<Loaded, ConfigError> {
     spanscore_engine::settings::load(parts, BUILT_IN, lookup)
 }
-
-/// Reads and merges the parts without a built-in config.
-///
-/// # Errors
-/// All mistakes found.
-pub fn load_without_built_in(
-    parts: &[ConfigPart],
-    lookup: Lookup<'_>,
-) -> Result<Loaded, ConfigError> {
-    spanscore_engine::settings::load(parts, "{}", lookup)
-}

@@ -20,7 +20,7 @@ mod sections;
 pub use changes::{needs_restart, texts};
 pub use collector::BUILD;
 pub use gateway::GatewayConfig;
-pub use load::{BUILT_IN, load, load_without_built_in};
+pub use load::{BUILT_IN, load};
 pub use plan::{Config, ResolvedConfig};
 pub use print::redacted;
 pub use schema::{schema, shared_schema};

@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::Trac
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 use spanscore_base::otlp::Signal;
-use spanscore_receive::{Accepted, Refused};
+use spanscore_receive::{Accepted, Lack, Refused};
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::Channel;
@@ -107,7 +107,7 @@ async fn refusals_have_the_codes_of_otlp() {
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().contains("field 3 is cut") && status.details().is_empty());
 
-    let overloaded = Refused::Overloaded { retry_after: Duration::from_millis(1500) };
+    let overloaded = Refused::Later { lack: Lack::Room, retry_after: Duration::from_millis(1500) };
     for refused in [overloaded, Refused::ShuttingDown] {
         harness.intake.answer(Err(refused));
         let status = client.export(request(1)).await.unwrap_err();

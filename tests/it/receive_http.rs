@@ -12,7 +12,7 @@ use spanscore_base::model::Memory;
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::HumanDuration;
 use spanscore_receive::settings::{HttpSettings, OtlpReceiverSettings, ReceiversSettings};
-use spanscore_receive::{Accepted, Receivers, Refused};
+use spanscore_receive::{Accepted, Lack, Receivers, Refused};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -252,8 +252,8 @@ async fn answers_carry_the_headers_of_their_status() {
     let unknown = post(&harness, "/v1/traces", JSON, Some("br"), "").await;
     assert_eq!(unknown.headers()["accept-encoding"], "gzip, zstd, deflate");
     for (refused, seconds) in [
-        (Refused::Overloaded { retry_after: Duration::from_millis(300) }, "1"),
-        (Refused::Overloaded { retry_after: Duration::from_millis(1300) }, "2"),
+        (Refused::Later { lack: Lack::Room, retry_after: Duration::from_millis(300) }, "1"),
+        (Refused::Later { lack: Lack::Room, retry_after: Duration::from_millis(1300) }, "2"),
         (Refused::ShuttingDown, "1"),
     ] {
         harness.intake.answer(Err(refused));

@@ -36,7 +36,7 @@ async fn metrics_have_one_spelling() {
     meter.u64_counter("spanscore.stage.read").with_unit("By").build().add(1, &[]);
     meter.f64_histogram("spanscore.stage.time").with_unit("s").build().record(1.0, &[]);
     meter.u64_gauge("spanscore.stage.open").with_unit("{trace}").build().record(1, &[]);
-    let (status, text) = get(telemetry.metrics_address(), "/metrics").await;
+    let (status, text) = get(telemetry.addresses().metrics, "/metrics").await;
     assert_eq!(status, 200);
     let mut names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     // What any process shows depends on the system.
@@ -60,7 +60,7 @@ async fn metrics_have_one_spelling() {
 #[tokio::test]
 async fn readiness_shows_where_probes_look() {
     let telemetry = Telemetry::start(&settings()).await.unwrap();
-    let health = telemetry.health_address();
+    let health = telemetry.addresses().health;
     assert_eq!(get(health, "/livez").await.0, 200);
     for (is_ready, expected) in [(false, 503), (true, 200), (false, 503)] {
         telemetry.readiness().set(is_ready);
@@ -73,7 +73,7 @@ async fn readiness_shows_where_probes_look() {
 async fn a_taken_port_is_an_error_that_names_the_setting() {
     let first = Telemetry::start(&settings()).await.unwrap();
     let mut second = settings();
-    second.metrics.endpoint = first.metrics_address().map(|address| address.to_string());
+    second.metrics.endpoint = first.addresses().metrics.map(|address| address.to_string());
     let error = Telemetry::start(&second).await.err().unwrap().to_string();
     assert!(error.contains("telemetry.metrics.endpoint"), "{error}");
 }
@@ -81,7 +81,7 @@ async fn a_taken_port_is_an_error_that_names_the_setting() {
 #[tokio::test]
 async fn silent_peers_keep_neither_scrapes_nor_probes_away() {
     let telemetry = Telemetry::start(&settings()).await.unwrap();
-    let address = telemetry.metrics_address().unwrap();
+    let address = telemetry.addresses().metrics.unwrap();
     let mut silent = Vec::new();
     for _ in 0..100 {
         silent.push(TcpStream::connect(address).await.unwrap());

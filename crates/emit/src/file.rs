@@ -17,7 +17,7 @@ use smart_default::SmartDefault;
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{LogLimiter, Loss};
 use super::queue::{
-    Deliver, Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, check_overflow, count_of,
+    Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, SendRequests, check_overflow,
 };
 use super::record;
 use super::rotating::{Rotating, Rotation};
@@ -172,22 +172,24 @@ impl RecordFile {
     }
 }
 
-impl RecordFile {
+impl SendRequests for RecordFile {
+    type Request = Bytes;
+
     /// Renders a batch as lines.
-    async fn text(&self, batch: &EvaluationBatch) -> Result<Bytes, Panicked> {
+    async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<Bytes>, Panicked> {
         let content = self.content;
         let text = self.filter.make(batch, move |filter, batch| {
             let mut text = String::new();
             for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {
                 record::write_line(&filter.apply(evaluation), content, &mut text);
             }
-            text.into()
+            vec![text.into()]
         });
         text.await
     }
 
     /// Writes all lines, retrying if the settings require it.
-    async fn write_all(&self, text: Bytes) -> Delivery {
+    async fn send(&self, text: Bytes) -> Delivery {
         let lines = Arc::new(RecordLines::from(text));
         let mut done = 0;
         let settings = RetrySettings { enabled: self.tries_again, ..RetrySettings::default() };
@@ -208,29 +210,22 @@ impl RecordFile {
             tokio::time::sleep(wait).await;
         }
     }
-}
 
-impl Deliver for RecordFile {
-    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let Ok(text) = self.text(&batch).await else { return Delivery::broken(count_of(&batch)) };
-        drop(batch);
-        self.write_all(text).await
-    }
-
-    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
+    fn into_parcel(text: Bytes) -> Parcel {
         // No batch holds more than `u32::MAX`.
-        let count = u32::try_from(count_of(batch)).unwrap_or(u32::MAX);
-        Ok(vec![Parcel { count, payload: self.text(batch).await? }])
+        let count = memchr::memchr_iter(b'\n', &text).count() as u32;
+        Parcel { count, payload: text }
     }
 
-    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
-        self.write_all(parcel.payload).await
+    fn from_parcel(parcel: &Parcel) -> Option<Bytes> {
+        Some(parcel.payload.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Deliver;
     use crate::sample;
 
     #[tokio::test(start_paused = true)]

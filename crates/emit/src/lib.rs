@@ -35,6 +35,7 @@ pub mod rotating;
 mod sample;
 mod scores;
 pub mod settings;
+mod time_left;
 
 pub use counters::Loss;
 pub use exporters::{Exporters, ExportersChange, Persistence, Starting};

@@ -16,7 +16,7 @@ use spanscore_base::panics::Panicked;
 use spanscore_kafka::key_of;
 use spanscore_kafka::{BrokerState, GROUP_HEADER, Message, ProduceError, Producer, SIGNAL_HEADER};
 use spanscore_net::blocking::BlockingPool;
-use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
+use spanscore_receive::{Accepted, ConnectionAccount, Intake, Lack, Received, Refused};
 
 /// Retry delay for refused senders.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -86,12 +86,13 @@ impl GatewayIntake {
 
     fn not_written(&self, reason: &'static str, why: &'static str) -> Refused {
         self.metrics.refused.add(reason, 1);
-        Refused::NotKept { retry_after: RETRY_AFTER, why }
+        Refused::Later { lack: Lack::Log(why), retry_after: RETRY_AFTER }
     }
 
     fn brokers_away(&self) -> Refused {
         self.metrics.refused.add("brokers_away", 1);
-        Refused::Away { retry_after: RETRY_AFTER, why: "the brokers take no messages" }
+        let lack = Lack::Destination("the brokers take no messages");
+        Refused::Later { lack, retry_after: RETRY_AFTER }
     }
 
     async fn split(&self, received: &Received) -> Result<SplitRequest, Refused> {

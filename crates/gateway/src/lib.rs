@@ -14,7 +14,6 @@ mod metrics;
 mod settings;
 mod split;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ use spanscore_kafka::{BrokerState, Producer, ProducerStartError};
 use spanscore_net::tls::Rereader;
 use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{ReceiverStartError, Receivers};
-use spanscore_telemetry::{BuildFacts, Telemetry, TelemetryError};
+use spanscore_telemetry::{Addresses, BuildFacts, Telemetry, TelemetryError};
 
 /// Time for connections to close after the last request.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -48,19 +47,6 @@ pub enum GatewayStartError {
     /// Receiver.
     #[error(transparent)]
     Receiver(#[from] ReceiverStartError),
-}
-
-/// Bound addresses of a running gateway.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GatewayAddresses {
-    /// OTLP/gRPC.
-    pub grpc: Option<SocketAddr>,
-    /// OTLP/HTTP.
-    pub http: Option<SocketAddr>,
-    /// Prometheus metrics.
-    pub metrics: Option<SocketAddr>,
-    /// `/livez` and `/readyz`.
-    pub health: Option<SocketAddr>,
 }
 
 /// Running gateway.
@@ -97,24 +83,17 @@ impl Gateway {
         let otlp = Some(settings.receivers.otlp.clone());
         let receivers = ReceiversSettings { otlp, ..ReceiversSettings::default() };
         let receivers = Receivers::start(&receivers, intake, &memory, &meter).await?;
-        let rereader = Rereader::new(&meter);
         let files = receivers.files().iter().chain(telemetry.files());
-        files.for_each(|file| rereader.add(Arc::clone(file)));
-        let stop = CancellationToken::new();
-        tokio::spawn(rereader.run(stop.clone()));
+        let (_, rereading) = Rereader::start(files, &meter);
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout.0;
-        Ok(Self { telemetry, receivers, shutdown_timeout, _rereading: stop.drop_guard() })
+        Ok(Self { telemetry, receivers, shutdown_timeout, _rereading: rereading })
     }
 
     /// Returns the bound addresses.
-    pub fn addresses(&self) -> GatewayAddresses {
-        GatewayAddresses {
-            grpc: self.receivers.grpc_address(),
-            http: self.receivers.http_address(),
-            metrics: self.telemetry.metrics_address(),
-            health: self.telemetry.health_address(),
-        }
+    pub fn addresses(&self) -> Addresses {
+        let grpc = self.receivers.grpc_address();
+        Addresses { grpc, http: self.receivers.http_address(), ..self.telemetry.addresses() }
     }
 
     /// Stops. New requests are refused, and those in progress are answered within the timeout or

@@ -105,6 +105,7 @@ struct Waits {
 }
 
 /// Queue of records and flushes for the writer, with the byte counts that bound it.
+#[derive(Default)]
 pub(super) struct WriteQueue {
     pub(super) limits: LogLimits,
     waits: Mutex<Waits>,
@@ -135,19 +136,8 @@ pub(super) struct Group {
 impl WriteQueue {
     pub(super) fn new(limits: LogLimits, next: u64, used: u64) -> Self {
         let waits = Waits { next, ..Waits::default() };
-        Self {
-            limits,
-            waits: Mutex::new(waits),
-            more: Condvar::new(),
-            ended: Condvar::new(),
-            used: AtomicU64::new(used),
-            lent: AtomicU64::new(0),
-            borrowed: AtomicU64::new(0),
-            is_failing: AtomicBool::new(false),
-            unfit: AtomicU64::new(0),
-            keeps_all: AtomicBool::new(false),
-            counts: Mutex::default(),
-        }
+        let waits = Mutex::new(waits);
+        Self { limits, waits, used: AtomicU64::new(used), ..Self::default() }
     }
 
     /// Queues a record of a sender with an answer. `claim` runs under the lock, so that the log

@@ -59,7 +59,7 @@ pub struct LogSettings {
 }
 
 /// Limits of a log in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogLimits {
     /// Limit on the bytes of all segments.
     pub size_max: u64,

@@ -148,7 +148,8 @@ impl LogWriter {
         loop {
             let Group { records, flushes, is_last } = self.queue.take(TICK);
             self.write(records);
-            if !flushes.is_empty() || is_last || self.is_sync_due() {
+            let is_due = self.is_dirty && self.synced.elapsed() >= self.limits.sync_interval;
+            if !flushes.is_empty() || is_last || is_due {
                 self.sync();
             }
             // A refused record tells nothing about earlier ones, unless these were answered before
@@ -169,10 +170,6 @@ impl LogWriter {
                 self.maintain();
             }
         }
-    }
-
-    fn is_sync_due(&self) -> bool {
-        self.is_dirty && self.synced.elapsed() >= self.limits.sync_interval
     }
 
     /// Writes and answers a group, in parts of one segment each.

@@ -38,7 +38,7 @@ use spanscore_emit::forward::{Forwards, Passing};
 use spanscore_extract::Extracted;
 use spanscore_kafka::RecordClaims;
 use spanscore_log::AppendError;
-use spanscore_receive::{Accepted, ConnectionAccount, Intake, ROOM_WAIT, Received, Refused};
+use spanscore_receive::{Accepted, ConnectionAccount, Intake, Lack, ROOM_WAIT, Received, Refused};
 
 /// Entry point for receivers.
 pub struct PipelineIntake {
@@ -98,7 +98,7 @@ impl PipelineIntake {
     ) -> Self {
         show_queue(meter, queue, &context.backlog);
         let journal = context.journal.clone();
-        let table = Arc::clone(context.resolver.table());
+        let table = Arc::clone(context.setup.resolver.table());
         let pool = Arc::clone(&context.pool);
         let state = journal.as_ref().map_or(IntakeState::Live, |_| IntakeState::Restoring);
         let shard_count = shards.len();
@@ -133,10 +133,7 @@ impl PipelineIntake {
     /// Refuses from now on, and sends each shard a last message.
     pub(super) async fn close(&self, last: ShardMessage) {
         self.enter(IntakeState::Closed);
-        for (shard, _) in &self.shards {
-            // Fails only if the shard has ended.
-            let _ = shard.send(last.clone()).await;
-        }
+        self.tell_all(|| last.clone()).await;
     }
 
     /// Frees caches if no request arrived since the last call: small live allocations may pin large
@@ -162,23 +159,27 @@ impl PipelineIntake {
         room.ok_or_else(|| self.overloaded("queue_full"))
     }
 
+    async fn tell_all(&self, message: impl Fn() -> ShardMessage) {
+        for (shard, _) in &self.shards {
+            // Fails only if the shard has ended.
+            let _ = shard.send(message()).await;
+        }
+    }
+
     fn overloaded(&self, reason: &'static str) -> Refused {
         self.metrics.stages.refused.add(reason, 1);
-        Refused::Overloaded { retry_after: RETRY_AFTER }
+        Refused::Later { lack: Lack::Room, retry_after: RETRY_AFTER }
     }
 
     fn not_kept(&self, reason: &'static str, why: &'static str) -> Refused {
         self.metrics.stages.refused.add(reason, 1);
-        Refused::NotKept { retry_after: RETRY_AFTER, why }
+        Refused::Later { lack: Lack::Log(why), retry_after: RETRY_AFTER }
     }
 
     /// Sends a config update to the shards, then extracts with its table. Requests extracted
     /// meanwhile arrive after the message with the old table.
     pub(super) async fn update(&self, update: Arc<ConfigUpdate>) {
-        for (shard, _) in &self.shards {
-            // Fails only if the shard has ended.
-            let _ = shard.send(ShardMessage::ConfigUpdate(Arc::clone(&update))).await;
-        }
+        self.tell_all(|| ShardMessage::ConfigUpdate(Arc::clone(&update))).await;
         self.extraction.set_table(Arc::clone(update.setup.table()));
     }
 
@@ -331,10 +332,7 @@ impl PipelineIntake {
 
     /// Makes each shard drop the traces of partitions owned by others.
     pub(super) async fn drop_revoked(&self) {
-        for (shard, _) in &self.shards {
-            // Fails only if the shard has ended.
-            let _ = shard.send(ShardMessage::DropRevoked).await;
-        }
+        self.tell_all(|| ShardMessage::DropRevoked).await;
     }
 
     /// Sends each shard the earlier verdicts on its traces.
@@ -377,12 +375,7 @@ impl PipelineIntake {
                     }
                     return Ok(());
                 }
-                Err(
-                    Refused::Overloaded { .. }
-                    | Refused::StoreFull { .. }
-                    | Refused::NotKept { .. }
-                    | Refused::Away { .. },
-                ) => {}
+                Err(Refused::Later { .. }) => {}
                 Err(Refused::Malformed(error)) => return Err(error),
                 // The record stays in the log for the next process.
                 Err(Refused::ShuttingDown) => return Ok(()),
@@ -414,9 +407,7 @@ impl PipelineIntake {
 
     /// Ends the restore: sets the shards' clocks and admits requests.
     pub(super) async fn resume(&self, now_ms: u64, gate: OwnedRwLockWriteGuard<()>) {
-        for (shard, _) in &self.shards {
-            let _ = shard.send(ShardMessage::Resume { now_ms }).await;
-        }
+        self.tell_all(|| ShardMessage::Resume { now_ms }).await;
         self.go_live();
         drop(gate);
     }

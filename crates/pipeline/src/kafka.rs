@@ -128,12 +128,7 @@ impl RecordSink for TopicIntake {
                 Ok(())
             }
             Err(Refused::Malformed(why)) => Err(Untaken::Malformed(why)),
-            Err(
-                Refused::Overloaded { .. }
-                | Refused::StoreFull { .. }
-                | Refused::NotKept { .. }
-                | Refused::Away { .. },
-            ) => Err(Untaken::NoRoom),
+            Err(Refused::Later { .. }) => Err(Untaken::NoRoom),
             Err(Refused::ShuttingDown) => Err(Untaken::Ending),
         }
     }

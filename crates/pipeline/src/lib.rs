@@ -46,9 +46,8 @@ use spanscore_telemetry::Heartbeats;
 use backlog::Backlog;
 pub use backlog::Unjudged;
 pub use collector::{
-    Addresses, CarriedOver, Collector, CollectorSettings, CollectorStartError,
-    DASHBOARD_CONNECTIONS_MAX, DashboardStartError, LogFolder, PagesSettings, ShutdownReport,
-    StorePages,
+    Collector, CollectorSettings, CollectorStartError, DASHBOARD_CONNECTIONS_MAX,
+    DashboardStartError, LogFolder, PagesSettings, ShutdownReport, StorePages,
 };
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
@@ -179,16 +178,6 @@ impl Pipeline {
     /// Returns the entry point for receivers.
     pub fn intake(&self) -> Arc<PipelineIntake> {
         Arc::clone(&self.intake)
-    }
-
-    /// Returns the heartbeats of shards and sessions.
-    fn heartbeats(&self) -> Arc<Heartbeats> {
-        Arc::clone(&self.heartbeats)
-    }
-
-    /// Returns the counts of unjudged data, which continue during a shutdown.
-    fn backlog(&self) -> Arc<Backlog> {
-        Arc::clone(&self.backlog)
     }
 
     /// Applies a config update, also to open traces.

@@ -21,6 +21,12 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Quota for reading some traces, released on drop.
 pub(super) struct ReadingMemory(Option<(Arc<MemoryQuota>, usize)>);
 
+impl ReadingMemory {
+    fn taken(share: &Arc<MemoryQuota>, bytes: usize) -> Self {
+        Self((bytes > 0).then(|| (Arc::clone(share), bytes)))
+    }
+}
+
 impl Drop for ReadingMemory {
     fn drop(&mut self) {
         if let Some((share, bytes)) = &self.0 {
@@ -34,11 +40,8 @@ pub(super) fn try_reserve<'a>(
     share: &Arc<MemoryQuota>,
     traces: impl Iterator<Item = &'a TraceSpans> + Clone,
 ) -> Option<ReadingMemory> {
-    if are_small(traces.clone()) {
-        return Some(ReadingMemory(None));
-    }
-    let bytes = traces.map(reading_bytes).sum();
-    share.try_take(bytes).then(|| ReadingMemory(Some((Arc::clone(share), bytes))))
+    let bytes = bytes_needed(traces);
+    (bytes == 0 || share.try_take(bytes)).then(|| ReadingMemory::taken(share, bytes))
 }
 
 /// Takes the quota for reading some traces together; `None` if they alone exceed the limit. Blocks
@@ -48,22 +51,21 @@ pub(super) fn reserve<'a>(
     traces: impl Iterator<Item = &'a TraceSpans> + Clone,
     waits: impl Fn(),
 ) -> Option<ReadingMemory> {
-    if are_small(traces.clone()) {
-        return Some(ReadingMemory(None));
-    }
-    let bytes = traces.map(reading_bytes).sum();
-    if bytes > share.limit() {
-        return None;
-    }
-    while !share.try_take(bytes) {
+    let bytes = bytes_needed(traces);
+    while bytes <= share.limit() {
+        if bytes == 0 || share.try_take(bytes) {
+            return Some(ReadingMemory::taken(share, bytes));
+        }
         waits();
         std::thread::sleep(LOOK);
     }
-    Some(ReadingMemory(Some((Arc::clone(share), bytes))))
+    None
 }
 
-fn are_small<'a>(traces: impl Iterator<Item = &'a TraceSpans>) -> bool {
-    traces.map(|trace| trace.arena.len()).sum::<usize>() <= SMALL_BYTES
+/// Returns an upper bound for the bytes of reading some traces; 0 for small ones.
+fn bytes_needed<'a>(traces: impl Iterator<Item = &'a TraceSpans> + Clone) -> usize {
+    let is_small = traces.clone().map(|trace| trace.arena.len()).sum::<usize>() <= SMALL_BYTES;
+    if is_small { 0 } else { traces.map(reading_bytes).sum() }
 }
 
 /// Returns an upper bound for the bytes of reading a trace.

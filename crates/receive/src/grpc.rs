@@ -56,10 +56,9 @@ pub(super) fn refuse_call(message: &str) -> Response<Answer> {
 impl<I: Intake> Serve for GrpcService<I> {
     /// Refuses requests that are not calls, or with oversized headers.
     fn admit(&self, request: Request<Incoming>) -> Admitted {
-        let metrics = &self.ingest.metrics;
         if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
-            let code = Transport::Http.failure(RefusalReason::ContentType);
-            metrics.of(Transport::Grpc).refused_request(RefusalReason::ContentType, code);
+            let why = RefusalReason::ContentType;
+            self.ingest.metrics.refused_request(Transport::Grpc, Transport::Http, why);
             return ControlFlow::Break(not_a_call());
         }
         match check_size(&request) {
@@ -103,9 +102,7 @@ impl<I: Intake> GrpcService<I> {
     }
 
     fn refused(&self, failure: &RefusedRequest) -> Response<Answer> {
-        let metrics = &self.ingest.metrics;
-        let code = Transport::Grpc.failure(failure.reason);
-        metrics.of(Transport::Grpc).refused_request(failure.reason, code);
+        self.ingest.metrics.refused_request(Transport::Grpc, Transport::Grpc, failure.reason);
         failed(failure)
     }
 

@@ -59,38 +59,34 @@ pub enum Refused {
     /// It cannot be decoded; the sender must not retry it.
     #[error("malformed request: {0}")]
     Malformed(String),
-    /// There is no room now; the sender should retry.
-    #[error("overloaded, retry after {retry_after:?}")]
-    Overloaded {
+    /// Something is lacking now; the sender should retry.
+    #[error("{lack}, retry after {retry_after:?}")]
+    Later {
+        /// Cause.
+        lack: Lack,
         /// Retry delay.
         retry_after: Duration,
-    },
-    /// The store has no room for its evaluations now; the sender should retry.
-    #[error("the store has no room for its evaluations, retry after {retry_after:?}")]
-    StoreFull {
-        /// Retry delay.
-        retry_after: Duration,
-    },
-    /// The log cannot store it now; the sender should retry.
-    #[error("overloaded: {why}, retry after {retry_after:?}")]
-    NotKept {
-        /// Retry delay.
-        retry_after: Duration,
-        /// Fault of the log.
-        why: &'static str,
-    },
-    /// Its destination is unavailable, and waiting would not help; the sender should retry.
-    /// Answered at once.
-    #[error("{why}, retry after {retry_after:?}")]
-    Away {
-        /// Retry delay.
-        retry_after: Duration,
-        /// Reason.
-        why: &'static str,
     },
     /// The process is shutting down; the sender should retry elsewhere or later.
     #[error("shutting down")]
     ShuttingDown,
+}
+
+/// Temporary cause of refusing a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Lack {
+    /// Room in later stages.
+    #[error("overloaded")]
+    Room,
+    /// Room in the store for its evaluations.
+    #[error("the store has no room for its evaluations")]
+    StoreRoom,
+    /// A place in the log, by this fault.
+    #[error("overloaded: {0}")]
+    Log(&'static str),
+    /// Its destination, so that waiting would not help: answered at once.
+    #[error("{0}")]
+    Destination(&'static str),
 }
 
 /// One request, as received and as decoded.

@@ -148,6 +148,12 @@ impl ReceiverMetrics {
         &self.0[transport as usize].2
     }
 
+    /// Counts a refused request, answered in the form of a transport.
+    pub(super) fn refused_request(&self, at: Transport, answer: Transport, why: RefusalReason) {
+        self.of(at).refused_requests.add(why.into_str(), 1);
+        self.of(at).requests.add(answer.failure(why), 1);
+    }
+
     pub(super) fn accepted(&self, transport: Transport, signal: Signal, items: u64) {
         self.0[transport as usize].0.add(signal, items);
     }
@@ -197,14 +203,6 @@ impl AcceptedItems {
 /// Returns the labels of a receiver.
 pub(super) fn labels(receiver: &'static str, transport: &'static str) -> [KeyValue; 2] {
     [KeyValue::new("receiver", receiver), KeyValue::new("transport", transport)]
-}
-
-impl TransportMetrics {
-    /// Counts a refused request, with the code of its answer.
-    pub(super) fn refused_request(&self, why: RefusalReason, code: &'static str) {
-        self.refused_requests.add(why.into_str(), 1);
-        self.requests.add(code, 1);
-    }
 }
 
 impl Transport {

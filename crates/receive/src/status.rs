@@ -14,7 +14,7 @@ use prost::Message;
 use tonic::Code;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
-use super::{Accepted, Refused};
+use super::{Accepted, Lack, Refused};
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::status::{
     Any, ExportResponse, PartialSuccess, RETRY_INFO_TRAILER, RetryInfo, RpcStatus,
@@ -104,56 +104,47 @@ impl RefusalReason {
 
     /// Returns the gRPC code; senders retry only after UNAVAILABLE and DEADLINE_EXCEEDED.
     pub(super) fn grpc_code(self) -> Code {
-        match self {
-            Self::TooLarge | Self::HeadersTooLarge => Code::ResourceExhausted,
-            Self::ClientRequests | Self::ClientBytes => Code::ResourceExhausted,
-            Self::TokenMissing
-            | Self::TokenUnknown
-            | Self::TokenExpired
-            | Self::CertificateUnknown => Code::Unauthenticated,
-            Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
-            Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
-            Self::Framing | Self::EncodingMissing | Self::Fault => Code::Internal,
-            Self::Overloaded
-            | Self::StoreFull
-            | Self::BodiesFull
-            | Self::TurnsFull
-            | Self::BytesFull => Code::Unavailable,
-            Self::Away | Self::ShuttingDown => Code::Unavailable,
-            Self::Timeout | Self::TooSlow | Self::Deadline => Code::DeadlineExceeded,
-            Self::Disconnected => Code::Cancelled,
-        }
+        self.codes().0
     }
 
     /// Returns the HTTP status; senders retry only after 429, 502, 503 and 504. A slow body
     /// deserves a retry: the cause may have passed, and 408 would lose it.
     pub(super) fn http_status(self) -> StatusCode {
+        self.codes().1
+    }
+
+    fn codes(self) -> (Code, StatusCode) {
         match self {
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::ClientRequests | Self::ClientBytes => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooLarge => (Code::ResourceExhausted, StatusCode::PAYLOAD_TOO_LARGE),
+            Self::HeadersTooLarge => {
+                (Code::ResourceExhausted, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
+            }
+            Self::ClientRequests | Self::ClientBytes => {
+                (Code::ResourceExhausted, StatusCode::TOO_MANY_REQUESTS)
+            }
             Self::TokenMissing
             | Self::TokenUnknown
             | Self::TokenExpired
-            | Self::CertificateUnknown => StatusCode::UNAUTHORIZED,
-            Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::Malformed
-            | Self::Framing
-            | Self::Disconnected
-            | Self::EncodingMissing
-            | Self::Rejected => StatusCode::BAD_REQUEST,
-            Self::ContentType | Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            | Self::CertificateUnknown => (Code::Unauthenticated, StatusCode::UNAUTHORIZED),
+            Self::Malformed | Self::Rejected => (Code::InvalidArgument, StatusCode::BAD_REQUEST),
+            Self::ContentType => (Code::InvalidArgument, StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            Self::Encoding => (Code::Unimplemented, StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            Self::NotFound => (Code::Unimplemented, StatusCode::NOT_FOUND),
+            Self::Method => (Code::Unimplemented, StatusCode::METHOD_NOT_ALLOWED),
+            Self::Framing | Self::EncodingMissing => (Code::Internal, StatusCode::BAD_REQUEST),
+            Self::Fault => (Code::Internal, StatusCode::INTERNAL_SERVER_ERROR),
             Self::Overloaded
             | Self::StoreFull
             | Self::BodiesFull
             | Self::TurnsFull
-            | Self::BytesFull => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Away | Self::ShuttingDown | Self::Timeout | Self::TooSlow => {
-                StatusCode::SERVICE_UNAVAILABLE
+            | Self::BytesFull
+            | Self::Away
+            | Self::ShuttingDown => (Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE),
+            Self::Timeout | Self::TooSlow => {
+                (Code::DeadlineExceeded, StatusCode::SERVICE_UNAVAILABLE)
             }
-            Self::Deadline => StatusCode::GATEWAY_TIMEOUT,
-            Self::Fault => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Deadline => (Code::DeadlineExceeded, StatusCode::GATEWAY_TIMEOUT),
+            Self::Disconnected => (Code::Cancelled, StatusCode::BAD_REQUEST),
         }
     }
 }
@@ -242,19 +233,19 @@ impl From<Refused> for RefusedRequest {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Malformed(message) => Self::new(RefusalReason::Malformed, message),
-            Refused::Overloaded { retry_after } => {
-                Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, "no room") }
-            }
-            Refused::StoreFull { retry_after } => {
-                let what = "the store has no room for evaluations of other processes";
-                Self { retry_after, ..Self::overloaded(RefusalReason::StoreFull, what) }
-            }
-            Refused::NotKept { retry_after, why } => {
-                Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, why) }
-            }
-            Refused::Away { retry_after, why } => {
-                let message = format!("{why}, try again later");
-                Self { retry_after, ..Self::new(RefusalReason::Away, message) }
+            Refused::Later { lack, retry_after } => {
+                let refused = match lack {
+                    Lack::Room => Self::overloaded(RefusalReason::Overloaded, "no room"),
+                    Lack::StoreRoom => {
+                        let what = "the store has no room for evaluations of other processes";
+                        Self::overloaded(RefusalReason::StoreFull, what)
+                    }
+                    Lack::Log(why) => Self::overloaded(RefusalReason::Overloaded, why),
+                    Lack::Destination(why) => {
+                        Self::new(RefusalReason::Away, format!("{why}, try again later"))
+                    }
+                };
+                refused.after(retry_after)
             }
             Refused::ShuttingDown => {
                 Self::new(RefusalReason::ShuttingDown, "shutting down, try again later")

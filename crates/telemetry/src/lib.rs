@@ -86,14 +86,27 @@ pub enum TelemetryError {
     },
 }
 
+/// Bound addresses of a running process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// OTLP/gRPC.
+    pub grpc: Option<SocketAddr>,
+    /// OTLP/HTTP.
+    pub http: Option<SocketAddr>,
+    /// Prometheus metrics.
+    pub metrics: Option<SocketAddr>,
+    /// `/livez` and `/readyz`.
+    pub health: Option<SocketAddr>,
+    /// Query interface of the store.
+    pub dashboard: Option<SocketAddr>,
+}
+
 /// Running telemetry; its endpoints close on drop.
 pub struct Telemetry {
     provider: SdkMeterProvider,
     registry: Registry,
     readiness: Readiness,
-    metrics_address: Option<SocketAddr>,
-    health_address: Option<SocketAddr>,
-    dashboard_address: Option<SocketAddr>,
+    addresses: Addresses,
     files: Vec<Arc<dyn Reread>>,
     pushing: Option<Pushing>,
     spans: Option<SpanPushing>,
@@ -117,12 +130,12 @@ impl Telemetry {
                 Some(SpanPushing::start(client, &settings.traces, otlp, &telemetry.meter()));
         }
         if let Some((listener, address)) = metrics {
-            telemetry.metrics_address = Some(address);
+            telemetry.addresses.metrics = Some(address);
             let router = serve::metrics_router(telemetry.registry.clone());
             telemetry.serve_apart("metrics", listener, router, metrics_tls)?;
         }
         if let Some((listener, address)) = health {
-            telemetry.health_address = Some(address);
+            telemetry.addresses.health = Some(address);
             let router = serve::health_router(telemetry.readiness.clone());
             telemetry.serve_apart("health", listener, router, health_tls)?;
             tokio::spawn(telemetry.readiness.watch_network(telemetry.stop.clone()));
@@ -141,7 +154,7 @@ impl Telemetry {
         tls: Option<Arc<ServerTls>>,
         connections_max: usize,
     ) -> io::Result<()> {
-        self.dashboard_address = Some(address);
+        self.addresses.dashboard = Some(address);
         let door = self.door(tls);
         serve::run_apart(("pages", connections_max), listener, router, door, self.stop.clone())
     }
@@ -226,9 +239,7 @@ impl Telemetry {
             provider,
             registry,
             readiness: Readiness::default(),
-            metrics_address: None,
-            health_address: None,
-            dashboard_address: None,
+            addresses: Addresses::default(),
             files: Vec::new(),
             stop: CancellationToken::new(),
         })
@@ -264,19 +275,9 @@ impl Telemetry {
         serve::exposition(&self.registry)
     }
 
-    /// Returns the address of `/metrics`, if served.
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics_address
-    }
-
-    /// Returns the address of `/livez` and `/readyz`, if served.
-    pub fn health_address(&self) -> Option<SocketAddr> {
-        self.health_address
-    }
-
-    /// Returns the address of the store's query interface, if served.
-    pub fn dashboard_address(&self) -> Option<SocketAddr> {
-        self.dashboard_address
+    /// Returns the bound addresses of its endpoints.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
     }
 }
 
@@ -361,9 +362,7 @@ fn server_tls(
 }
 
 fn client_of(otlp: &MetricsOtlpSettings, setting: &'static str) -> Result<Client, TelemetryError> {
-    let client = otlp.client().map_err(|error| error.to_string());
-    let client = client.and_then(|client| Client::new(&client));
-    client.map_err(|error| TelemetryError::Client { setting, error })
+    otlp.connection().open().map_err(|error| TelemetryError::Client { setting, error })
 }
 
 async fn bind(

@@ -154,10 +154,6 @@ pub fn connections_max(most: usize, descriptors: u64) -> usize {
 struct OpenConnections(VecDeque<(u32, AbortHandle)>);
 
 impl OpenConnections {
-    fn forget_finished(&mut self) {
-        self.0.retain(|(_, connection)| !connection.is_finished());
-    }
-
     /// Closes the oldest connection of the peer with most, so that no peer closes those of another.
     fn close_one(&mut self) {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
@@ -225,7 +221,7 @@ async fn accept(
     let mut connection = 0;
     loop {
         let accepted = listener.accept().await;
-        open.forget_finished();
+        open.0.retain(|(_, connection)| !connection.is_finished());
         let Ok((stream, address)) = accepted else {
             // An open connection makes room for the new one, or the spare descriptor does.
             if !spare.release() {
@@ -283,9 +279,9 @@ mod tests {
     /// function blocks it.
     fn check(telemetry: &Telemetry, header_bytes: usize, expected: &str) {
         for (path, address) in [
-            ("/livez", telemetry.health_address()),
-            ("/metrics", telemetry.metrics_address()),
-            ("/page", telemetry.dashboard_address()),
+            ("/livez", telemetry.addresses().health),
+            ("/metrics", telemetry.addresses().metrics),
+            ("/page", telemetry.addresses().dashboard),
         ] {
             let mut stream = std::net::TcpStream::connect(address.unwrap()).unwrap();
             stream.set_read_timeout(Some(SILENCE_MAX)).unwrap();

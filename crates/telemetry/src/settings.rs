@@ -11,7 +11,7 @@ use spanscore_base::settings::tls::ListenerTlsSettings;
 use spanscore_base::settings::{
     Address, HumanDuration, Secret, SettingsError, optional_listen_address,
 };
-use spanscore_net::client::{ClientSettings, Compression, Connection, Protocol, TlsSettings};
+use spanscore_net::client::{Compression, Connection, Protocol, TlsSettings};
 
 /// Metrics, spans, health and logs of the process itself.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -95,12 +95,7 @@ impl MetricsOtlpSettings {
         self.connection().check()
     }
 
-    /// Returns the client settings of the backend; an error is in one of the headers.
-    pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
-        self.connection().client()
-    }
-
-    fn connection(&self) -> Connection<'_> {
+    pub(super) fn connection(&self) -> Connection<'_> {
         let Self { endpoint, headers, tls, compression, timeout, .. } = self;
         let compression = *compression;
         let timeout = *timeout;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::candidates::CalibrationCandidate;
-use super::runs::{ANSWERS, VERDICTS, verdict};
+use super::runs::{ANSWERS, VERDICTS};
 use crate::cli::{CommandError, output};
 use spanscore_base::model::{Evaluation, Outcome};
 use spanscore_base::statistics::Share;
@@ -35,7 +35,7 @@ impl ComparedRun<'_> {
         if self.run.items.is_empty() {
             return self.pairs.iter().filter(|(label, said)| label == said).count();
         }
-        usize::from(verdict(&self.evaluation) == self.run.verdict)
+        usize::from(self.evaluation.verdict().as_str() == self.run.verdict)
     }
 
     /// Returns the number of labelled verdicts.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::cli::CommandError;
 use spanscore_base::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Label, Level, Outcome, Target, Trajectory,
-    Want,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Level, Outcome, Target, Trajectory, Want,
 };
 use spanscore_base::settings::Node;
 use spanscore_base::statistics::agreement::RatedPair;
@@ -164,9 +163,7 @@ fn inquire(run: &LabelledRun, measured: &Measured) -> Result<Prepared, String> {
         name: kind.name.to_owned(),
         threshold,
         level: if run.is_session() { Level::Session } else { Level::Trace },
-        digest: [0; 16],
-        case: None,
-        own_version: None,
+        ..EvaluatorInfo::default()
     };
     let open = open(info, &trajectory);
     let of_call = |place: usize| Evaluation { id: EvaluationId(id_of(place)), ..open.clone() };
@@ -214,16 +211,6 @@ fn open(info: EvaluatorInfo, trajectory: &Trajectory<'_>) -> Evaluation {
     }
 }
 
-/// Returns the verdict of an evaluation as a label word.
-pub(super) fn verdict(evaluation: &Evaluation) -> &'static str {
-    match (&evaluation.outcome, evaluation.label()) {
-        (Outcome::Scored(_), Some(Label::Pass)) => "pass",
-        (Outcome::Scored(_), _) => "fail",
-        (Outcome::NotEvaluable { .. }, _) => "not_evaluable",
-        (Outcome::Failed { .. }, _) => "failed",
-    }
-}
-
 /// Pairs labels with answers by statement, or without labelled statements the verdicts on the run
 /// and its calls; empty if the judge failed. Without a score all answers are `unclear`.
 pub(super) fn rated(run: &LabelledRun, answer: &[Evaluation]) -> Vec<RatedPair> {
@@ -238,7 +225,7 @@ pub(super) fn rated(run: &LabelledRun, answer: &[Evaluation]) -> Vec<RatedPair> 
                 .filter_map(|it| Some((run.calls.get(place_of(it.id))?.as_deref()?, it)));
             let known = |label: &str| VERDICTS.into_iter().find(|known| *known == label);
             let pairs = of_run.chain(of_calls);
-            pairs.filter_map(|(label, it)| Some((known(label)?, verdict(it)))).collect()
+            pairs.filter_map(|(label, it)| Some((known(label)?, it.verdict().as_str()))).collect()
         }
         Outcome::NotEvaluable { .. } => labels.map(|label| (label, "unclear")).collect(),
         Outcome::Scored(score) => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::runs::NumberedRun;
-use crate::cli::stored::{pages, query_error};
+use crate::cli::stored::{paged, pages};
 use crate::cli::{CommandError, output};
 use crate::config::Config;
 use spanscore_assemble::SessionKeyFields;
@@ -163,19 +163,12 @@ impl LabelledStore<'_> {
         let Some(id) = last.session_id.as_deref() else { return Ok(Err("the run has no session")) };
         let mut filter = StoreFilter::default();
         filter.add(StoreField::SessionId, id);
-        let mut turns = Vec::new();
-        let mut after = None;
-        loop {
-            let page = self.reader.restored_runs(&filter, after, PAGE).map_err(query_error)?;
-            turns.extend(page.items);
-            if turns.len() > SESSION_RUNS_MAX {
-                return Ok(Err("its session has too many runs"));
-            }
-            after = page.next;
-            if after.is_none() {
-                return Ok(Ok(turns));
-            }
+        let turns = paged(|after| self.reader.restored_runs(&filter, after, PAGE));
+        let turns = turns.take(SESSION_RUNS_MAX + 1).collect::<Result<Vec<_>, _>>()?;
+        if turns.len() > SESSION_RUNS_MAX {
+            return Ok(Err("its session has too many runs"));
         }
+        Ok(Ok(turns))
     }
 
     /// Returns true for a turn of the session that a run ends.

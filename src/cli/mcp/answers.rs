@@ -106,7 +106,7 @@ fn beside(store: &RunStore, trace_id: TraceId) -> Value {
             "evaluator": it.evaluator.name,
             "level": it.evaluator.level.as_str(),
             "span_id": it.span_id.to_string(),
-            "outcome": it.verdict.into_str(),
+            "outcome": it.outcome(),
             "score": it.score,
             "reason": it.reason,
         })

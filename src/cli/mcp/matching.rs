@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use serde_json::Value;
 
 use super::answers::unread;
-use super::store::{RunStore, StoredEvaluation, StoredVerdict};
+use super::store::{RunStore, StoredEvaluation};
 use super::tools::{OutcomeWord, QueryArgs};
 use spanscore_base::model::TraceId;
 
@@ -52,15 +52,15 @@ fn is_asked_for(it: &StoredEvaluation, args: &QueryArgs, trace_id: Option<TraceI
         && same(&args.reason, it.reason)
         && begins(&args.evaluator_version, &|| evaluator.version())
         && begins(&args.span_id, &|| it.span_id.to_string())
-        && args.outcome.is_none_or(|word| is_outcome(word, it.verdict))
-        && args.label.is_none_or(|word| word.into_str() == it.verdict.into_str())
+        && args.outcome.is_none_or(|word| is_outcome(word, it))
+        && args.label.is_none_or(|word| word.into_str() == it.outcome())
         && args.score_below.is_none_or(|bound| it.score.is_some_and(|score| score < bound))
 }
 
-fn is_outcome(word: OutcomeWord, verdict: StoredVerdict) -> bool {
+fn is_outcome(word: OutcomeWord, it: &StoredEvaluation) -> bool {
     match word {
-        OutcomeWord::Scored => matches!(verdict, StoredVerdict::Pass | StoredVerdict::Fail),
-        word => word.into_str() == verdict.into_str(),
+        OutcomeWord::Scored => it.verdict.is_some() && it.score.is_some(),
+        word => word.into_str() == it.outcome(),
     }
 }
 

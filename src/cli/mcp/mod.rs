@@ -2,11 +2,12 @@
 //! Protocol.
 //!
 //! [`load`] reads and judges the files into a [`store`]. [`server`] handles the protocol and passes
-//! each call to [`answers`], with selection by [`matching`], or to [`stored`], which queries a
-//! collector's store. [`asking`] asks judges, if allowed. [`trim`] bounds every answer.
+//! each call to [`files`], whose [`answers`] select by [`matching`], or to [`stored`], which
+//! queries a collector's store. [`asking`] asks judges, if allowed. [`trim`] bounds every answer.
 
 mod answers;
 mod asking;
+mod files;
 mod load;
 mod matching;
 mod server;
@@ -24,6 +25,7 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::runtime::Builder;
 
 use self::asking::JudgeAsking;
+use self::files::FileRuns;
 use self::load::LoadPlan;
 use self::server::TraceServer;
 use self::stored::StoredRuns;
@@ -76,7 +78,7 @@ pub(super) fn run(args: &McpArgs) -> Result<Exit, CommandError> {
         return misused("the assistant uses standard input, so `-` cannot be read: name a file");
     }
     let server = match &args.store {
-        Some(path) => TraceServer::of_store(StoredRuns::open(path, args.content)?),
+        Some(path) => TraceServer::new(StoredRuns::open(path, args.content)?, false),
         None => of_files(args)?,
     };
     let runtime = started(Builder::new_multi_thread().worker_threads(1))?;
@@ -92,8 +94,9 @@ fn of_files(args: &McpArgs) -> Result<TraceServer, CommandError> {
     let files = inputs::expand(&args.files)?;
     let judges = || CommandJudges::new(plan.config.judges.clone(), &args.replies);
     let asking = args.allow_evaluate.then(|| JudgeAsking::new(judges()));
-    let load = LoadPlan { plan, files, shown: args.content, keeps_inquiries: asking.is_some() };
-    Ok(TraceServer::new(load, asking))
+    let asks = args.allow_evaluate;
+    let load = LoadPlan { plan, files, shown: args.content, keeps_inquiries: asks };
+    Ok(TraceServer::new(FileRuns::new(load, asking), asks))
 }
 
 /// Serves until the client disconnects.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde_json::Value;
 use smart_default::SmartDefault;
-use strum::IntoStaticStr;
 
-use spanscore_base::model::{Evaluation, EvaluatorInfo, Outcome, SpanId, Target, TraceId};
+use spanscore_base::model::{
+    Evaluation, EvaluatorInfo, GivenVerdict, Outcome, SpanId, Target, TraceId,
+};
 use spanscore_base::value::{Value as OwnValue, json};
 use spanscore_emit::record;
 use spanscore_engine::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
@@ -20,35 +21,13 @@ const IDS_NAMED_MAX: usize = 5;
 /// Limit on nesting of values read.
 const DEPTH_MAX: usize = 96;
 
-/// Verdict of an evaluation, as named in answers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, IntoStaticStr)]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub(super) enum StoredVerdict {
-    Pass,
-    Fail,
-    NotEvaluable,
-    Failed,
-    /// Pending for a judge, which only `evaluate` asks.
-    NotAsked,
-}
-
-impl StoredVerdict {
-    fn of(evaluation: &Evaluation) -> Self {
-        match (&evaluation.outcome, evaluation.label().map(|label| label.as_str())) {
-            (Outcome::Scored(_), Some("pass")) => Self::Pass,
-            (Outcome::Scored(_), _) => Self::Fail,
-            (Outcome::NotEvaluable { .. }, _) => Self::NotEvaluable,
-            (Outcome::Failed { .. }, _) => Self::Failed,
-        }
-    }
-}
-
 /// Index entry of an evaluation: query keys, and the position of its record.
 pub(super) struct StoredEvaluation {
     pub(super) evaluator: Arc<EvaluatorInfo>,
     pub(super) target: Arc<Target>,
     pub(super) span_id: SpanId,
-    pub(super) verdict: StoredVerdict,
+    /// `None` while it is pending for a judge, which only `evaluate` asks.
+    pub(super) verdict: Option<GivenVerdict>,
     pub(super) score: Option<f64>,
     /// Reason or error type of an evaluation without a score.
     pub(super) reason: Option<&'static str>,
@@ -59,6 +38,11 @@ pub(super) struct StoredEvaluation {
 }
 
 impl StoredEvaluation {
+    /// Returns the word for its verdict in answers.
+    pub(super) fn outcome(&self) -> &'static str {
+        self.verdict.map_or("not_asked", GivenVerdict::as_str)
+    }
+
     /// Returns true if its evaluator, or that evaluator's kind, has the requested name.
     pub(super) fn is_named(&self, requested: Option<&str>) -> bool {
         requested.is_none_or(|requested| {
@@ -118,10 +102,7 @@ impl RunStore {
         let mut line = String::new();
         record::write(evaluation, with_content, &mut line);
         let place = self.spool.push(line.as_bytes())?;
-        let verdict = match inquiry {
-            Some(_) => StoredVerdict::NotAsked,
-            None => StoredVerdict::of(evaluation),
-        };
+        let verdict = inquiry.is_none().then(|| evaluation.verdict());
         let (score, reason) = match &evaluation.outcome {
             Outcome::Scored(score) => (Some(score.value), None),
             Outcome::NotEvaluable { reason, .. } => (None, Some(reason.as_str())),
@@ -133,7 +114,7 @@ impl RunStore {
             span_id: evaluation.span_id,
             verdict,
             score,
-            reason: reason.filter(|_| verdict != StoredVerdict::NotAsked),
+            reason: reason.filter(|_| verdict.is_some()),
             cost_usd: evaluation.judge.as_ref().map_or(0.0, |judge| judge.cost_usd),
             place,
             inquiry,
@@ -198,10 +179,10 @@ impl RunStore {
     /// A temporary file that cannot be read.
     pub(super) fn record(&self, evaluation: &StoredEvaluation) -> anyhow::Result<Value> {
         let mut record = self.read(evaluation.place)?;
-        if evaluation.verdict == StoredVerdict::NotAsked
+        if evaluation.verdict.is_none()
             && let Some(map) = record.as_object_mut()
         {
-            map.insert("outcome".to_owned(), Value::from(evaluation.verdict.into_str()));
+            map.insert("outcome".to_owned(), Value::from(evaluation.outcome()));
             for key in ["error", "error_type", "reason", "explanation"] {
                 map.insert(key.to_owned(), Value::Null);
             }

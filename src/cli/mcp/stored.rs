@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use parking_lot::Mutex;
-use rmcp::model::JsonObject;
+use rmcp::model::{JsonObject, ListResourcesResult};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answers::{McpAnswer, add_calls, kinds, text_bytes};
 use super::load::DEFINITION_CONTENT;
+use super::server::{AnswerSource, RESOURCES_PAGE, listed};
 use super::summary::SUMMARY_TEXT_BYTES;
 use super::tools::{
     self, EVALUATIONS, GroupWord, ListEvaluatorsArgs, OutcomeWord, QueryArgs, SummarizeArgs,
@@ -37,7 +38,7 @@ const CALL_CONTENT: [&str; 3] = ["arguments", "result", "error"];
 /// Store to query, and the setting for its content.
 pub(super) struct StoredRuns {
     reader: Mutex<StoreReader>,
-    pub(super) shown: ShownContent,
+    shown: ShownContent,
     filter: ContentFilter,
 }
 
@@ -46,18 +47,6 @@ impl StoredRuns {
     pub(super) fn open(path: &Path, shown: ShownContent) -> anyhow::Result<Self> {
         let reader = Mutex::new(StoreReader::open(path)?);
         Ok(Self { reader, shown, filter: ContentFilter::of(shown) })
-    }
-
-    /// Answers a tool call; `None` for an unknown tool.
-    pub(super) fn answer(&self, tool: &str, given: Option<JsonObject>) -> Option<McpAnswer> {
-        Some(match tool {
-            "summarize" => tools::read(given).and_then(|args| self.summary(&args)),
-            "list_evaluators" => tools::read(given).and_then(|args| self.evaluators(&args)),
-            "query_evaluations" => tools::read(given).and_then(|args| self.query(&args)),
-            "get_trajectory" => tools::read(given).and_then(|args| self.trajectory(&args)),
-            "evaluate" => Err("judges are asked about files, not about a store".to_owned()),
-            _ => return None,
-        })
     }
 
     fn summary(&self, args: &SummarizeArgs) -> McpAnswer {
@@ -171,20 +160,6 @@ impl StoredRuns {
         Ok(run)
     }
 
-    /// Returns the text of a run's resource.
-    pub(super) fn resource(&self, id: &str) -> Result<String, String> {
-        let run = self.run(id)?;
-        Ok(fitted(&run, RESOURCE_BYTES_MAX, RESOURCE_BYTES_MAX).to_string())
-    }
-
-    /// Returns the newest runs.
-    pub(super) fn newest(&self, limit: usize) -> Result<Vec<RunRow>, String> {
-        let all = StoreFilter::default();
-        let page =
-            self.reader.lock().runs(&all, RunOrder::default(), None, limit).map_err(error_text)?;
-        Ok(page.items)
-    }
-
     fn content_of(&self, trace_id: &str) -> TraceContent<'_> {
         self.filter.trace(TraceId::from_hex(trace_id).unwrap_or_default())
     }
@@ -206,6 +181,36 @@ impl StoredRuns {
             };
         }
         Ok(row)
+    }
+}
+
+impl AnswerSource for StoredRuns {
+    fn answer(&self, tool: &str, given: Option<JsonObject>) -> Option<McpAnswer> {
+        Some(match tool {
+            "summarize" => tools::read(given).and_then(|args| self.summary(&args)),
+            "list_evaluators" => tools::read(given).and_then(|args| self.evaluators(&args)),
+            "query_evaluations" => tools::read(given).and_then(|args| self.query(&args)),
+            "get_trajectory" => tools::read(given).and_then(|args| self.trajectory(&args)),
+            "evaluate" => Err("judges are asked about files, not about a store".to_owned()),
+            _ => return None,
+        })
+    }
+
+    fn resources(&self, _cursor: Option<&str>) -> Result<ListResourcesResult, String> {
+        let all = StoreFilter::default();
+        let runs = self.reader.lock().runs(&all, RunOrder::default(), None, RESOURCES_PAGE);
+        let resource = |run: &RunRow| {
+            let about = format!("a run with {} tool calls, ended {}", run.calls, run.time);
+            let name = [&run.agent, &run.service].into_iter().find(|name| !name.is_empty());
+            listed(&run.trace_id, name.map_or("", |name| name), about)
+        };
+        let runs = runs.map_err(error_text)?.items;
+        Ok(ListResourcesResult::with_all_items(runs.iter().map(resource).collect()))
+    }
+
+    fn trace_resource(&self, id: &str) -> Result<String, String> {
+        let run = self.run(id)?;
+        Ok(fitted(&run, RESOURCE_BYTES_MAX, RESOURCE_BYTES_MAX).to_string())
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::answers::McpAnswer;
-use super::store::{RunStore, StoredEvaluation, StoredVerdict};
+use super::store::{RunStore, StoredEvaluation};
 use super::tools::{GroupWord, SummarizeArgs};
 use super::trim::{ANSWER_BYTES_MAX, fitted};
 
@@ -18,35 +18,35 @@ pub(super) const SUMMARY_TEXT_BYTES: usize = 1_000;
 /// Counts of evaluations by verdict.
 #[derive(Default)]
 struct VerdictCounts {
-    by_verdict: BTreeMap<StoredVerdict, u64>,
+    by_outcome: BTreeMap<&'static str, u64>,
     sum: f64,
 }
 
 impl VerdictCounts {
     fn add(&mut self, evaluation: &StoredEvaluation) {
-        *self.by_verdict.entry(evaluation.verdict).or_default() += 1;
+        *self.by_outcome.entry(evaluation.outcome()).or_default() += 1;
         self.sum += evaluation.score.unwrap_or_default();
     }
 
-    fn of(&self, verdict: StoredVerdict) -> u64 {
-        self.by_verdict.get(&verdict).copied().unwrap_or_default()
+    fn of(&self, outcome: &str) -> u64 {
+        self.by_outcome.get(outcome).copied().unwrap_or_default()
     }
 
     fn all(&self) -> u64 {
-        self.by_verdict.values().sum()
+        self.by_outcome.values().sum()
     }
 
     fn row(&self) -> Map<String, Value> {
-        let pass = self.of(StoredVerdict::Pass);
-        let fail = self.of(StoredVerdict::Fail);
-        let failed = self.of(StoredVerdict::Failed);
+        let pass = self.of("pass");
+        let fail = self.of("fail");
+        let failed = self.of("failed");
         let share = |part: f64, all: u64| (all > 0).then(|| part / all as f64);
         let figures = [
             ("pass", pass.into()),
             ("fail", fail.into()),
-            ("not_evaluable", self.of(StoredVerdict::NotEvaluable).into()),
+            ("not_evaluable", self.of("not_evaluable").into()),
             ("failed", failed.into()),
-            ("not_asked", self.of(StoredVerdict::NotAsked).into()),
+            ("not_asked", self.of("not_asked").into()),
             ("mean_score", share(self.sum, pass + fail).into()),
             ("pass_rate", share(pass as f64, pass + fail + failed).into()),
         ];

@@ -10,8 +10,8 @@ use crate::cli::signals::StopSignals;
 use crate::cli::source::ConfigArgs;
 use crate::cli::{CommandError, Exit, output, started};
 use crate::config::{BUILD, GatewayConfig};
-use spanscore_gateway::{Gateway, GatewayAddresses, GatewaySettings};
-use spanscore_telemetry::start_logs;
+use spanscore_gateway::{Gateway, GatewaySettings};
+use spanscore_telemetry::{Addresses, start_logs};
 
 /// Open files of the process other than senders' connections: brokers, endpoints, certificates.
 const RESERVED_FILES: u64 = 512;
@@ -59,7 +59,7 @@ pub(in crate::cli) fn run(args: &GatewayArgs) -> Result<Exit, CommandError> {
 
 async fn serve(settings: &GatewaySettings, mut signals: StopSignals) -> Result<(), CommandError> {
     let gateway = Gateway::start(settings, BUILD).await.map_err(anyhow::Error::new)?;
-    let GatewayAddresses { grpc, http, metrics, health } = gateway.addresses();
+    let Addresses { grpc, http, metrics, health, .. } = gateway.addresses();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         topic = %settings.kafka.topic,

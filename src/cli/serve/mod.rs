@@ -27,8 +27,8 @@ use super::{CommandError, Exit, output, started};
 use crate::config::{Config, ResolvedConfig};
 use spanscore_api::LocalAccess;
 use spanscore_base::visible;
-use spanscore_pipeline::{Addresses, Collector, ShutdownReport};
-use spanscore_telemetry::{LogFormat, start_logs};
+use spanscore_pipeline::{Collector, ShutdownReport};
+use spanscore_telemetry::{Addresses, LogFormat, start_logs};
 
 /// Runs the collector: receives OTLP and exports scores (also the default without a command)
 ///
@@ -106,7 +106,7 @@ async fn serve(
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let kafka = plan.config.receivers.kafka.iter().flat_map(|kafka| kafka.topics());
     let topics = kafka.map(str::to_owned).collect();
-    let secure = Secure::of(&plan.config);
+    let schemes = schemes(&plan.config);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let StopWatch { mut signals, overdue } = watch;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
@@ -128,9 +128,11 @@ async fn serve(
     if !is_json {
         let pages = collector.pages().map(|pages| pages_address(pages, &reloads)).transpose();
         let pages = pages.map_err(anyhow::Error::new)?;
-        for line in (Ready { grpc, http, metrics, pages, exporters, secure, topics }).lines() {
-            output::note(line);
-        }
+        let url = |at: Option<SocketAddr>, scheme| at.map(|at| format!("{scheme}://{at}"));
+        let [grpc, http] = [url(grpc, schemes[0]), url(http, schemes[1])];
+        let metrics = url(metrics, schemes[2]);
+        let ready = Ready { grpc, http, metrics, pages, exporters, topics };
+        ready.lines().into_iter().for_each(output::note);
     }
     for address in [grpc, http].into_iter().flatten().filter(|it| it.ip().is_unspecified()) {
         tracing::warn!(%address, "listens on all addresses: whoever reaches them can send");
@@ -182,47 +184,28 @@ impl StopWatch {
     }
 }
 
-/// Ports with TLS.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Secure {
-    grpc: bool,
-    http: bool,
-    metrics: bool,
-}
-
-impl Secure {
-    fn of(config: &Config) -> Self {
-        let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
-        let grpc = protocols.and_then(|it| it.grpc.as_ref());
-        let http = protocols.and_then(|it| it.http.as_ref());
-        Self {
-            grpc: grpc.is_some_and(|it| it.tls.is_some()),
-            http: http.is_some_and(|it| it.tls.is_some()),
-            metrics: config.telemetry.metrics.tls.is_some(),
-        }
-    }
-}
-
-/// Formats the address of a port with its scheme.
-fn url(at: SocketAddr, is_secure: bool) -> String {
-    format!("{}://{at}", if is_secure { "https" } else { "http" })
+/// Returns the schemes of the ports for gRPC, HTTP and metrics.
+fn schemes(config: &Config) -> [&'static str; 3] {
+    let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
+    let grpc = protocols.and_then(|it| it.grpc.as_ref()?.tls.as_ref());
+    let http = protocols.and_then(|it| it.http.as_ref()?.tls.as_ref());
+    let tls = [grpc, http, config.telemetry.metrics.tls.as_ref()];
+    tls.map(|tls| if tls.is_some() { "https" } else { "http" })
 }
 
 /// Addresses of a running collector, for the greeting.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ready {
     /// OTLP/gRPC.
-    pub(crate) grpc: Option<SocketAddr>,
+    pub(crate) grpc: Option<String>,
     /// OTLP/HTTP.
-    pub(crate) http: Option<SocketAddr>,
+    pub(crate) http: Option<String>,
     /// Prometheus metrics.
-    pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) metrics: Option<String>,
     /// Address of the pages of the store.
     pub(crate) pages: Option<String>,
     /// Names of the exporters in the config.
     pub(crate) exporters: Vec<String>,
-    /// Ports with TLS.
-    pub(crate) secure: Secure,
     /// Topics of Kafka that are read.
     pub(crate) topics: Vec<String>,
 }
@@ -231,16 +214,14 @@ impl Ready {
     /// Formats the greeting: the pages, the address for agents, the outputs of scores, and a sample
     /// command.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let http = self.http.map(|at| url(at, self.secure.http));
-        let grpc = self.grpc.map(|at| url(at, self.secure.grpc));
-        let first = http.clone().or(grpc.clone());
-        let door = match (http, grpc) {
+        let first = self.http.as_ref().or(self.grpc.as_ref());
+        let door = match (&self.http, &self.grpc) {
             (Some(http), Some(grpc)) => format!("{http} (gRPC: {grpc})"),
-            (Some(http), None) => http,
+            (Some(http), None) => http.clone(),
             (None, Some(grpc)) => format!("{grpc} (gRPC only)"),
             (None, None) => "(no receiver is on)".to_owned(),
         };
-        let metrics = self.metrics.map(|at| format!("{}/metrics", url(at, self.secure.metrics)));
+        let metrics = self.metrics.as_ref().map(|url| format!("{url}/metrics"));
         let has_door = first.is_some() || self.topics.is_empty();
         let agents = has_door.then(|| format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}"));
         let topics = self.topics.join(", ");
@@ -254,18 +235,18 @@ impl Ready {
         let scores = (!shown.is_empty()).then(|| format!("scores: {}", shown.join(", ")));
         let pages = self.pages.as_ref().map(|way| format!("pages: {way}"));
         let metrics = metrics.filter(|_| !has_scraped).map(|url| format!("metrics: {url}"));
-        let sample = first.map(|url| self.sample(&url));
+        let sample = first.map(|url| sample(url));
         let inputs = pages.into_iter().chain(agents).chain(topics);
         inputs.chain(scores).chain(metrics).chain(sample).collect()
     }
+}
 
-    /// Formats the command that sends a sample run to an address.
-    fn sample(&self, url: &str) -> String {
-        let is_default = [4317, 4318].iter().any(|port| url == format!("http://127.0.0.1:{port}"));
-        let endpoint = if is_default { String::new() } else { format!(" --endpoint {url}") };
-        let ca = if url.starts_with("https:") { " --ca CA_FILE" } else { "" };
-        format!("try it: spanscore send --sample{endpoint}{ca}")
-    }
+/// Formats the command that sends a sample run to an address.
+fn sample(url: &str) -> String {
+    let is_default = [4317, 4318].iter().any(|port| url == format!("http://127.0.0.1:{port}"));
+    let endpoint = if is_default { String::new() } else { format!(" --endpoint {url}") };
+    let ca = if url.starts_with("https:") { " --ca CA_FILE" } else { "" };
+    format!("try it: spanscore send --sample{endpoint}{ca}")
 }
 
 #[cfg(test)]
@@ -274,14 +255,13 @@ mod tests {
 
     #[test]
     fn the_greeting_says_where_to_look_and_where_to_point_an_agent() {
-        let at = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
+        let at = |port| Some(format!("http://127.0.0.1:{port}"));
         let ready = Ready {
             grpc: at(4317),
             http: at(4318),
             metrics: at(8888),
             pages: Some("http://127.0.0.1:8890/".into()),
             exporters: vec!["console".into(), "prometheus".into()],
-            secure: Secure::default(),
             topics: Vec::new(),
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
@@ -297,8 +277,8 @@ mod tests {
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:5000
         try it: spanscore send --sample --endpoint http://127.0.0.1:5000
         ");
-        let secure = Secure { http: true, ..Secure::default() };
-        let elsewhere = Ready { http: at(4318), metrics: at(8888), secure, ..Ready::default() };
+        let http = Some("https://127.0.0.1:4318".to_owned());
+        let elsewhere = Ready { http, metrics: at(8888), ..Ready::default() };
         insta::assert_snapshot!(elsewhere.lines().join("\n"), @r"
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=https://127.0.0.1:4318
         metrics: http://127.0.0.1:8888/metrics

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::filter::{FilterArgs, FilterCondition};
 use super::rows::print_record;
-use super::{StoreArgs, files, query_error, short};
+use super::{StoreArgs, files, short};
 use crate::cli::score::Format;
 use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_base::model::{shown_percent, shown_share};
@@ -77,8 +77,8 @@ fn compared(args: &CompareArgs) -> Result<SideComparison, CommandError> {
     let a = args.filter.read(&side(&args.a)?)?;
     let b = args.filter.read(&side(&args.b)?)?;
     let reader = args.store.open()?;
-    let comparison = SideComparison::read(&reader, &a, &b).map_err(query_error)?;
-    let doubtful = reader.losses().map_err(query_error)?;
+    let comparison = SideComparison::read(&reader, &a, &b)?;
+    let doubtful = reader.losses()?;
     let doubtful = doubtful.uncorrected + doubtful.repeated_unseen;
     if doubtful > 0 {
         let text = "evaluations of the store may be counted wrongly";
@@ -184,7 +184,7 @@ fn tools(rows: &[ToolComparison]) -> String {
     let names = ["tool", "verdict", "errors a", "errors b", "difference"];
     let mut table = output::table(names);
     let side = |it: &ToolSide| match it.error_rate {
-        Some(rate) => format!("{} of {} calls", shown_share_percent(rate), it.calls),
+        Some(rate) => format!("{}% of {} calls", shown_share(rate * 100.0, 1), it.calls),
         None => "no call".to_owned(),
     };
     for it in rows {
@@ -198,11 +198,6 @@ fn tools(rows: &[ToolComparison]) -> String {
         ]);
     }
     table.trim_fmt()
-}
-
-/// Formats a small share with one decimal.
-fn shown_share_percent(rate: f64) -> String {
-    format!("{}%", shown_share(rate * 100.0, 1))
 }
 
 fn failures(comparison: &SideComparison) -> String {

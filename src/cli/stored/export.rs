@@ -8,9 +8,9 @@ use serde::Serialize;
 use strum::VariantNames;
 
 use super::filter::FilterArgs;
-use super::rows::{RowFormat, print_names, print_object};
+use super::rows::{RowFormat, RowPrinter};
 use super::scores::report_losses;
-use super::{StoreArgs, pages, query_error, rows};
+use super::{StoreArgs, paged, pages};
 use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_base::settings::meant_or_known;
 use spanscore_store::query::{
@@ -134,7 +134,7 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> Result<Exit, CommandError> {
         ExportFormat::Jsonl => RowFormat::Jsonl,
         ExportFormat::Csv => RowFormat::Csv,
     };
-    let mut printer = ExportPrinter { format, count: 0 };
+    let mut printer = RowPrinter { format, count: 0 };
     match args.rows {
         ExportedRows::Evaluations => pages(
             |after| reader.evaluation_page(&filter, after, PAGE_ROWS),
@@ -199,24 +199,14 @@ fn runs(
     filter: &StoreFilter,
     mut visit: impl FnMut(RunRow) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    let mut left = args.limit.map_or(usize::MAX, NonZeroUsize::get);
-    let mut after = None;
-    while left > 0 {
-        let page =
-            reader.runs(filter, args.order, after, PAGE_ROWS.min(left)).map_err(query_error)?;
-        left -= page.items.len();
-        page.items.into_iter().try_for_each(&mut visit)?;
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(())
+    let limit = args.limit.map_or(usize::MAX, NonZeroUsize::get);
+    let read = |after| reader.runs(filter, args.order, after, PAGE_ROWS.min(limit));
+    paged(read).take(limit).try_for_each(|row| visit(row?))
 }
 
 /// Checks that a dataset is there.
 fn check_dataset(reader: &StoreReader, name: &str) -> Result<(), CommandError> {
-    let known = reader.datasets().map_err(query_error)?;
+    let known = reader.datasets()?;
     let known: Vec<&str> = known.iter().map(|it| it.dataset.as_str()).collect();
     if known.contains(&name) {
         return Ok(());
@@ -232,24 +222,7 @@ fn check_dataset(reader: &StoreReader, name: &str) -> Result<(), CommandError> {
 fn whole(reader: &StoreReader, row: &RunRow) -> Result<Option<StoredTrajectory>, CommandError> {
     match reader.trajectory(&row.trace_id) {
         Err(StoreQueryError::NoTrace { .. }) => Ok(None),
-        found => found.map(Some).map_err(query_error),
-    }
-}
-
-struct ExportPrinter {
-    format: RowFormat,
-    /// Number of printed rows.
-    count: usize,
-}
-
-impl ExportPrinter {
-    fn print(&mut self, row: &impl Serialize) -> Result<(), CommandError> {
-        let object = rows::object(row)?;
-        if self.count == 0 {
-            print_names(&object, self.format)?;
-        }
-        self.count += 1;
-        print_object(&object, self.format)
+        found => Ok(Some(found?)),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use clap::Args;
 
-use super::query_error;
 use crate::cli::CommandError;
 use spanscore_net::clock::now_ns;
 use spanscore_store::query::{StoreField, StoreFilter, point_in_time};
@@ -49,16 +48,16 @@ impl FilterArgs {
         let shared = self.shared()?;
         let others = shared.iter().filter(|(word, _)| own.iter().all(|(it, _)| it != word));
         let now_ms = i64::try_from(now_ns() / 1_000_000).unwrap_or(i64::MAX);
-        let time = |text: &str| point_in_time(text, now_ms).map(Some).map_err(query_error);
+        let time = |text: &str| point_in_time(text, now_ms).map(Some);
         let mut filter = StoreFilter::default();
-        filter.ask_text(self.text.as_deref().unwrap_or_default()).map_err(query_error)?;
+        filter.ask_text(self.text.as_deref().unwrap_or_default())?;
         for (word, value) in others.chain(own) {
             match word.as_str() {
                 SINCE => filter.from_ms = time(value)?,
                 UNTIL => filter.to_ms = time(value)?,
                 _ => {
-                    let field = StoreField::from_word(word).map_err(query_error)?;
-                    filter.ask(field, value.as_str()).map_err(query_error)?;
+                    let field = StoreField::from_word(word)?;
+                    filter.ask(field, value.as_str())?;
                 }
             }
         }

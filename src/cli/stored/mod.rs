@@ -71,32 +71,44 @@ fn opened(path: &Path) -> Result<StoreReader, CommandError> {
     StoreReader::open(path).map_err(|error| CommandError::Runtime(error.into()))
 }
 
+/// Yields all rows, read page by page.
+pub(super) fn paged<T>(
+    read: impl Fn(Option<PagePlace>) -> Result<StoredPage<T>, StoreQueryError>,
+) -> impl Iterator<Item = Result<T, CommandError>> {
+    let mut next = Some(None);
+    let pages = std::iter::from_fn(move || {
+        let page = read(next.take()?);
+        Some(page.inspect(|page| next = page.next.map(Some)))
+    });
+    pages.flat_map(|page| {
+        let (items, error) = match page {
+            Ok(page) => (page.items, None),
+            Err(error) => (Vec::new(), Some(Err(error.into()))),
+        };
+        items.into_iter().map(Ok).chain(error)
+    })
+}
+
 /// Visits all rows, page by page.
 pub(super) fn pages<T>(
     read: impl Fn(Option<PagePlace>) -> Result<StoredPage<T>, StoreQueryError>,
     mut visit: impl FnMut(T) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    let mut after = None;
-    loop {
-        let page = read(after).map_err(query_error)?;
-        page.items.into_iter().try_for_each(&mut visit)?;
-        after = page.next;
-        if after.is_none() {
-            return Ok(());
-        }
-    }
+    paged(read).try_for_each(|row| visit(row?))
 }
 
-/// Converts the error of a query: a wrong query is a usage error.
-pub(super) fn query_error(error: StoreQueryError) -> CommandError {
-    match error {
-        StoreQueryError::Field { .. }
-        | StoreQueryError::Word { .. }
-        | StoreQueryError::Time(_)
-        | StoreQueryError::Text { .. }
-        | StoreQueryError::TraceId { .. }
-        | StoreQueryError::TraceStart { .. } => CommandError::Usage(error.to_string()),
-        other => CommandError::Runtime(other.into()),
+/// A wrong query is a usage error.
+impl From<StoreQueryError> for CommandError {
+    fn from(error: StoreQueryError) -> Self {
+        match error {
+            StoreQueryError::Field { .. }
+            | StoreQueryError::Word { .. }
+            | StoreQueryError::Time(_)
+            | StoreQueryError::Text { .. }
+            | StoreQueryError::TraceId { .. }
+            | StoreQueryError::TraceStart { .. } => Self::Usage(error.to_string()),
+            other => Self::Runtime(other.into()),
+        }
     }
 }
 

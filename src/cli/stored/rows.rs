@@ -37,40 +37,30 @@ pub(super) fn print_record(row: &str, record: &impl Serialize) -> Result<(), Com
 
 /// Prints rows as JSON Lines or for spreadsheets.
 pub(super) fn print_rows(rows: &[impl Serialize], format: RowFormat) -> Result<(), CommandError> {
-    let objects: Vec<_> = rows.iter().map(object).collect::<Result<_, _>>()?;
-    print_objects(&objects, format)
+    let mut printer = RowPrinter { format, count: 0 };
+    rows.iter().try_for_each(|row| printer.print(row))
 }
 
-/// Prints objects as JSON Lines or for spreadsheets.
-pub(super) fn print_objects(
-    objects: &[Map<String, Value>],
-    format: RowFormat,
-) -> Result<(), CommandError> {
-    if let Some(first) = objects.first() {
-        print_names(first, format)?;
-    }
-    objects.iter().try_for_each(|it| print_object(it, format))
+/// Printer of rows as JSON Lines or for spreadsheets.
+pub(super) struct RowPrinter {
+    pub(super) format: RowFormat,
+    /// Number of printed rows.
+    pub(super) count: usize,
 }
 
-/// Prints the header of a spreadsheet table.
-pub(super) fn print_names(
-    object: &Map<String, Value>,
-    format: RowFormat,
-) -> Result<(), CommandError> {
-    match format {
-        RowFormat::Csv => output::line(csv::line(object.keys().cloned())),
-        _ => Ok(()),
-    }
-}
-
-/// Prints one object, without a header.
-pub(super) fn print_object(
-    object: &Map<String, Value>,
-    format: RowFormat,
-) -> Result<(), CommandError> {
-    match format {
-        RowFormat::Csv => output::line(csv::line(object.values().map(cell))),
-        _ => output::record(Value::Object(object.clone())),
+impl RowPrinter {
+    /// Prints a row; the first one of a spreadsheet below a header.
+    pub(super) fn print(&mut self, row: &impl Serialize) -> Result<(), CommandError> {
+        let object = object(row)?;
+        let is_first = self.count == 0;
+        self.count += 1;
+        if self.format != RowFormat::Csv {
+            return output::record(Value::Object(object));
+        }
+        if is_first {
+            output::line(csv::line(object.keys().cloned()))?;
+        }
+        output::line(csv::line(object.values().map(cell)))
     }
 }
 

@@ -6,8 +6,8 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::filter::FilterArgs;
-use super::rows::{RowFormat, print_objects, print_rows};
-use super::{StoreArgs, query_error, short};
+use super::rows::{RowFormat, print_rows};
+use super::{StoreArgs, short};
 use crate::cli::{CommandError, Exit, output};
 use spanscore_base::model::{GivenVerdict, shown_percent, shown_share};
 use spanscore_base::visible;
@@ -66,16 +66,16 @@ pub(in crate::cli) fn run(args: &ScoresArgs) -> Result<Exit, CommandError> {
     let mut filter = args.filter.read(&[])?;
     filter.with_superseded = args.all_revisions;
     let fields = args.group_by.iter().map(|word| StoreField::from_word(word.trim()));
-    let fields: Vec<_> = fields.collect::<Result<_, _>>().map_err(query_error)?;
+    let fields: Vec<_> = fields.collect::<Result<_, _>>()?;
     let reader = args.store.open()?;
     if args.tools {
-        print_tools(reader.tools(&filter).map_err(query_error)?, args.format)?;
+        print_tools(reader.tools(&filter)?, args.format)?;
         return report_lost_calls(&reader);
     }
     if fields.is_empty() {
         list(&reader, args, &filter)?;
     } else {
-        let groups = reader.groups(&filter, &fields).map_err(query_error)?;
+        let groups = reader.groups(&filter, &fields)?;
         print_groups(&groups, &fields, args.format)?;
     }
     report_losses(&reader, fields.is_empty())?;
@@ -85,7 +85,7 @@ pub(in crate::cli) fn run(args: &ScoresArgs) -> Result<Exit, CommandError> {
 fn list(reader: &StoreReader, args: &ScoresArgs, filter: &StoreFilter) -> Result<(), CommandError> {
     let order = if args.worst.is_some() { StoreOrder::Worst } else { StoreOrder::Newest };
     let limit = args.worst.unwrap_or(args.limit).get();
-    let rows = reader.evaluations(filter, order, limit).map_err(query_error)?;
+    let rows = reader.evaluations(filter, order, limit)?;
     if rows.is_empty() {
         let is_of_tool = filter.values(StoreField::Tool).next().is_some();
         let why = if is_of_tool { NOT_OF_CALLS } else { "" };
@@ -139,7 +139,7 @@ fn print_groups(
     }
     if format != RowFormat::Table {
         let objects: Vec<_> = groups.iter().map(|group| group_object(group, fields)).collect();
-        return print_objects(&objects, format);
+        return print_rows(&objects, format);
     }
     let names = fields.iter().map(|field| field.as_str());
     let figures = ["count", "pass", "fail", "not evaluable", "failed", "pass rate", "mean"];
@@ -171,7 +171,7 @@ fn print_tools(mut tools: Vec<ToolFigures>, format: RowFormat) -> Result<(), Com
     tools.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     if format != RowFormat::Table {
         let objects: Vec<_> = tools.iter().map(|tool| tool_object(tool, rate(tool))).collect();
-        return print_objects(&objects, format);
+        return print_rows(&objects, format);
     }
     let heads = ["tool", "calls", "errors", "error rate", "p50", "p95", "not offered"];
     let mut table = output::table(heads);
@@ -227,7 +227,7 @@ fn group_object(group: &StoredGroup, fields: &[StoreField]) -> Map<String, Value
 
 /// Reports missing calls.
 fn report_lost_calls(reader: &StoreReader) -> Result<Exit, CommandError> {
-    let runs = reader.losses().map_err(query_error)?.shed_trajectories;
+    let runs = reader.losses()?.shed_trajectories;
     if runs > 0 {
         output::note(format_args!(
             "spanscore: calls of {runs} runs are missing: the queue of the store was full"
@@ -238,7 +238,7 @@ fn report_lost_calls(reader: &StoreReader) -> Result<Exit, CommandError> {
 
 /// Reports omissions of the store, which bound the error of the answer.
 pub(super) fn report_losses(reader: &StoreReader, is_list: bool) -> Result<(), CommandError> {
-    let losses = reader.losses().map_err(query_error)?;
+    let losses = reader.losses()?;
     if is_list && losses.shed_evaluations > 0 {
         output::note(format_args!(
             "spanscore: {} evaluations are in figures only: the queue of the store was full",

@@ -6,9 +6,9 @@ use std::path::Path;
 use clap::Args;
 use serde_json::Value;
 
+use super::StoreArgs;
 use super::rows::object;
 use super::scores::verdict;
-use super::{StoreArgs, query_error};
 use crate::cli::score::Format;
 use crate::cli::{CommandError, Exit, misused, output};
 use spanscore_base::model::shown_share;
@@ -45,7 +45,7 @@ pub(in crate::cli) fn run(args: &ShowArgs) -> Result<Exit, CommandError> {
     }
     let config = args.store.config.plan()?.config;
     let reader = args.store.open_in(&config)?;
-    let run = reader.trajectory(&args.trace.to_ascii_lowercase()).map_err(query_error)?;
+    let run = reader.trajectory(&args.trace.to_ascii_lowercase())?;
     let link = config.store.0.as_ref().and_then(|store| store.trace_url.as_ref());
     let trace_url = link.map(|link| link.of(&run.trace_id));
     match args.format {

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::filter::FilterArgs;
 use super::rows::object;
 use super::scores::{beginning, verdict};
-use super::{StoreArgs, query_error, short};
+use super::{StoreArgs, short};
 use crate::cli::score::Format;
 use crate::cli::{CommandError, Exit, output, started};
 use spanscore_base::model::shown_share;
@@ -83,7 +83,7 @@ impl<'a> StoreTail<'a> {
     fn start(args: &TailArgs, filter: &'a StoreFilter) -> Result<Self, CommandError> {
         let path = args.store.path()?;
         let reader = args.store.open()?;
-        let seen = reader.last_rows().map_err(query_error)?.evaluation;
+        let seen = reader.last_rows()?.evaluation;
         Ok(Self { path, reader, filter, format: args.format, seen })
     }
 
@@ -93,8 +93,7 @@ impl<'a> StoreTail<'a> {
             return Ok(true);
         }
         let end = PagePlace { rank: 0.0, seq: self.seen.saturating_add(1) };
-        let page =
-            self.reader.evaluation_page(self.filter, Some(end), count).map_err(query_error)?;
+        let page = self.reader.evaluation_page(self.filter, Some(end), count)?;
         self.print(page.items.iter().rev())
     }
 
@@ -106,13 +105,13 @@ impl<'a> StoreTail<'a> {
             self.seen = 0;
             output::note("spanscore: a new file is in place of the store");
         }
-        let until = self.reader.last_rows().map_err(query_error)?.evaluation;
+        let until = self.reader.last_rows()?.evaluation;
         if until == self.seen {
             return Ok(true);
         }
         let range = (self.seen, until);
         let found = self.reader.evaluations_between(self.filter, range, ROWS_PER_LOOK_MAX);
-        let (rows, all) = found.map_err(query_error)?;
+        let (rows, all) = found?;
         let left_out = all - rows.len() as i64;
         if left_out > 0 {
             output::note(format_args!("spanscore: {left_out} evaluations came too fast to print"));

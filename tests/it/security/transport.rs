@@ -228,7 +228,7 @@ async fn metrics_are_shown_over_tls_to_those_who_may_see_them() {
     let mut settings = TelemetrySettings { metrics, ..TelemetrySettings::default() };
     settings.health.endpoint = None;
     let telemetry = Telemetry::start(&settings).await.unwrap();
-    let address = telemetry.metrics_address().unwrap();
+    let address = telemetry.addresses().metrics.unwrap();
     let good = authority.client("spiffe://test/prometheus");
     assert_eq!(post(address, &authority.pem, Some(&good)).await.unwrap(), 404, "POST of a path");
     assert!(post(address, &authority.pem, None).await.is_err());

@@ -23,14 +23,9 @@ const RETIRED_MAX: usize = 4 * EXPORTERS_MAX;
 
 /// Prepared change: exporters of another config, started but unused. Dropping it changes nothing.
 pub struct ExportersChange {
-    next: Vec<NextExporter>,
+    /// Exporters in the order of the config; nothing is started for an unchanged one.
+    next: Vec<(ExporterSettings, Option<Started>)>,
     want: Want,
-}
-
-enum NextExporter {
-    /// Unchanged and running.
-    Same(String),
-    Started(RunningExporter),
 }
 
 impl ExportersChange {
@@ -42,8 +37,7 @@ impl ExportersChange {
 
 impl Drop for ExportersChange {
     fn drop(&mut self) {
-        for next in &mut self.next {
-            let NextExporter::Started(RunningExporter { started, .. }) = next else { continue };
+        for started in self.next.iter().filter_map(|(_, started)| started.as_ref()) {
             started.tasks.iter().for_each(|(_, task)| task.abort());
             if let Some(task) = started.queue.as_ref().and_then(|end| end.task.as_ref()) {
                 task.abort();
@@ -88,7 +82,7 @@ impl Exporters {
             let before = running.iter().find(|it| it.settings.name == *name);
             if let Some(same) = before.filter(|before| before.settings.is_like(settings)) {
                 change.want = change.want.union(same.started.want);
-                change.next.push(NextExporter::Same(name.clone()));
+                change.next.push((settings.clone(), None));
                 continue;
             }
             let before = before.map(|before| &before.started);
@@ -97,10 +91,9 @@ impl Exporters {
             let result = exporter.start(&mut starting);
             let started = starting.started;
             change.want = change.want.union(started.want);
-            let settings = settings.clone();
             // Pushed before the error is returned, so that dropping the change stops what has
             // started.
-            change.next.push(NextExporter::Started(RunningExporter { settings, started }));
+            change.next.push((settings.clone(), Some(started)));
             result?;
         }
         Ok(change)
@@ -112,32 +105,23 @@ impl Exporters {
         let mut running = self.running.write();
         let mut before = take(&mut *running);
         let mut replaced = Vec::new();
-        for next in take(&mut change.next) {
-            let name = match &next {
-                NextExporter::Same(name) => name,
-                NextExporter::Started(new) => &new.settings.name,
-            };
-            let place = before.iter().position(|it| it.settings.name == *name);
+        for (settings, started) in take(&mut change.next) {
+            let place = before.iter().position(|it| it.settings.name == settings.name);
             let old = place.map(|place| before.remove(place));
-            match next {
-                NextExporter::Same(_) => running.extend(old),
-                NextExporter::Started(mut new) => {
-                    self.begin(&mut new, old.as_ref());
-                    running.push(new);
-                    replaced.extend(old);
-                }
-            }
+            let Some(started) = started else {
+                running.extend(old);
+                continue;
+            };
+            let mut new = RunningExporter { settings, started };
+            self.begin(&mut new, old.as_ref());
+            running.push(new);
+            replaced.extend(old);
         }
         let shown = running.iter().find(|it| it.started.shows_scores);
         self.shown_scores.show(shown.and_then(|it| it.started.scores.clone()));
         drop(running);
-        for (gone, is_removed) in replaced
-            .into_iter()
-            .map(|it| (it, false))
-            .chain(before.into_iter().map(|it| (it, true)))
-        {
-            self.retire(gone, is_removed);
-        }
+        replaced.into_iter().for_each(|it| self.retire(it, false));
+        before.into_iter().for_each(|it| self.retire(it, true));
     }
 
     /// Starts delivery of an exporter, with the load of its predecessor, if any.

@@ -5,7 +5,6 @@ mod retire;
 mod starting;
 
 use std::path::Path;
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
 use opentelemetry::metrics::Meter;
@@ -20,6 +19,7 @@ use super::dead_letters::file_name;
 use super::prometheus::ShownScores;
 use super::queue::{Abandoned, Queue, size_of_evaluations};
 use super::settings::ExporterSettings;
+use super::time_left::TimeLeft;
 use super::{ExporterStartError, Undelivered};
 use spanscore_base::model::{Evaluation, Memory, Receipt, Want};
 use spanscore_net::blocking::BlockingPool;
@@ -141,29 +141,17 @@ impl Exporters {
     /// returns the losses by exporter. Evaluations offered after the call are dropped and counted.
     /// Those with a receipt are not lost but [`left`](Self::left).
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Undelivered> {
-        let mut no_more_time = pin!(no_more_time);
-        let mut is_over = false;
+        let mut time = TimeLeft::until(no_more_time);
         let mut unsent = Vec::new();
         let tasks = self.close();
-        for retired in self.end_of_retired() {
-            tokio::select! {
-                biased;
-                () = retired.ended.cancelled() => {}
-                () = no_more_time.as_mut(), if !is_over => is_over = true,
-                () = std::future::ready(()), if is_over => {}
-            }
-            if is_over {
+        let all_retired = self.retired.lock().clone();
+        for retired in all_retired {
+            if !time.allows(retired.ended.cancelled()).await {
                 retired.give_up().await;
             }
         }
         for EndingTask { queue, mut task } in tasks {
-            if !is_over {
-                tokio::select! {
-                    biased;
-                    _ = &mut task => {}
-                    () = no_more_time.as_mut() => is_over = true,
-                }
-            }
+            time.allows(&mut task).await;
             if task.is_finished() {
                 // It ends early if its backend is away; evaluations without a log are then lost.
                 let lost = queue.as_ref().map_or(0, |queue| queue.dropped());

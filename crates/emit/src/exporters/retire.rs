@@ -57,11 +57,6 @@ impl Exporters {
         retired.retain(|it| !it.ended.is_cancelled());
         retired.len()
     }
-
-    /// Returns all retired exporters.
-    pub(super) fn end_of_retired(&self) -> Vec<Retired> {
-        self.retired.lock().clone()
-    }
 }
 
 /// Delivers the queue of an exporter, or hands it over.

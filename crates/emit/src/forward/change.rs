@@ -9,7 +9,6 @@
 //!
 //! Forwards with unchanged settings keep running.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,6 +19,7 @@ use super::running::RunningForward;
 use super::send::ForwardRoute;
 use super::settings::ForwardedTraces;
 use super::{ForwardSettings, ForwardStartError, Forwards, HoldTimes};
+use crate::time_left::TimeLeft;
 
 /// Time for a removed forward to send its queue.
 const REMOVAL_WAIT: Duration = Duration::from_secs(10);
@@ -40,6 +40,7 @@ impl ForwardsChange {
 }
 
 /// Removed forward that still sends its queue.
+#[derive(Clone)]
 pub(super) struct RetiredForward {
     name: String,
     given_up: CancellationToken,
@@ -48,23 +49,12 @@ pub(super) struct RetiredForward {
 }
 
 impl RetiredForward {
-    /// Waits for its end until `no_more_time`, then makes it give up; returns true if it ended in
-    /// time.
-    pub(super) async fn end_until(
-        self,
-        no_more_time: Pin<&mut impl Future<Output = ()>>,
-        is_over: bool,
-    ) -> bool {
-        if !is_over {
-            tokio::select! {
-                biased;
-                () = self.ended.cancelled() => return true,
-                () = no_more_time => {}
-            }
+    /// Waits for its end while there is time, then makes it give up.
+    pub(super) async fn end_within(self, time: &mut TimeLeft<impl Future<Output = ()>>) {
+        if !time.allows(self.ended.cancelled()).await {
+            self.given_up.cancel();
+            self.ended.cancelled().await;
         }
-        self.given_up.cancel();
-        self.ended.cancelled().await;
-        false
     }
 }
 
@@ -93,7 +83,7 @@ impl Forwards {
         settings: &[ForwardSettings],
         times: HoldTimes,
     ) -> Result<ForwardsChange, ForwardStartError> {
-        let has_log = self.common.as_ref().is_some_and(|common| common.log.is_some());
+        let has_log = self.has_log();
         let running = self.running.read();
         let mut next = Vec::with_capacity(settings.len());
         for settings in settings {
@@ -147,20 +137,18 @@ impl Forwards {
         let given_up = CancellationToken::new();
         let ended = CancellationToken::new();
         let retired = RetiredForward { name, given_up, ended };
-        let given_up = retired.given_up.clone();
-        let ended = retired.ended.clone();
-        self.retired.lock().push(retired);
+        self.retired.lock().push(retired.clone());
         let mut ending = forward.begin_removal();
         tokio::spawn(async move {
             // Also runs if the task is aborted.
-            let _ended = ended.drop_guard();
+            let _ended = retired.ended.drop_guard();
             let queue = Arc::clone(&ending.queue);
             let lost_before = queue.counters().lost_items();
             ending.end_holding().await;
             let no_more_time = async {
-                let _ = tokio::time::timeout(REMOVAL_WAIT, given_up.cancelled()).await;
+                let _ = tokio::time::timeout(REMOVAL_WAIT, retired.given_up.cancelled()).await;
             };
-            ending.end_until(std::pin::pin!(no_more_time), false).await;
+            ending.end_within(&mut TimeLeft::until(no_more_time)).await;
             queue.counters().end();
             let lost = queue.counters().lost_items() - lost_before;
             if lost > 0 {

@@ -29,12 +29,12 @@ pub(super) struct ForwardTally {
 }
 
 impl ForwardTally {
-    fn add(&self, requests: u64, items: u64) {
+    pub(super) fn add(&self, requests: u64, items: u64) {
         self.requests.fetch_add(requests, Ordering::Relaxed);
         self.items.fetch_add(items, Ordering::Relaxed);
     }
 
-    fn take(&self, requests: u64, items: u64) {
+    pub(super) fn take(&self, requests: u64, items: u64) {
         self.requests.fetch_sub(requests, Ordering::Relaxed);
         self.items.fetch_sub(items, Ordering::Relaxed);
     }
@@ -50,13 +50,17 @@ impl ForwardTally {
 
 /// Counters of one signal.
 #[derive(Debug, Default)]
-struct SignalCounters {
-    accepted: ForwardTally,
+pub(super) struct SignalCounters {
+    /// Offered items; those held may be counted only then.
+    pub(super) accepted: ForwardTally,
     enqueued: ForwardTally,
-    sent: ForwardTally,
-    unchosen: ForwardTally,
-    held: ForwardTally,
-    queued: ForwardTally,
+    /// Accepted requests, and the items that the backend took.
+    pub(super) sent: ForwardTally,
+    /// Items of traces that are not passed on.
+    pub(super) unchosen: ForwardTally,
+    /// Items held until their traces are judged.
+    pub(super) held: ForwardTally,
+    pub(super) queued: ForwardTally,
     /// Queued requests of which only the log position is in memory.
     in_log: ForwardTally,
     lost: [ForwardTally; Loss::COUNT],
@@ -85,24 +89,14 @@ impl ForwardCounters {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    fn of(&self, signal: Signal) -> &SignalCounters {
+    pub(super) fn of(&self, signal: Signal) -> &SignalCounters {
         &self.signals[signal as usize]
-    }
-
-    /// Counts offered items.
-    pub(super) fn accepted(&self, signal: Signal, items: u64) {
-        self.of(signal).accepted.add(1, items);
     }
 
     /// Counts a request that entered the queue.
     pub(super) fn enqueued(&self, signal: Signal, items: u64) {
         self.of(signal).enqueued.add(1, items);
         self.of(signal).queued.add(1, items);
-    }
-
-    /// Counts a request that left the queue, for any reason.
-    pub(super) fn dequeued(&self, signal: Signal, items: u64) {
-        self.of(signal).queued.take(1, items);
     }
 
     /// Counts a queued request as stored only in the log, or no longer so.
@@ -114,30 +108,10 @@ impl ForwardCounters {
         }
     }
 
-    /// Counts items held until their traces are judged.
-    pub(super) fn held(&self, signal: Signal, items: u64) {
-        self.of(signal).held.add(0, items);
-    }
-
     /// Counts held items that were not counted as accepted before.
     pub(super) fn more_held(&self, signal: Signal, items: u64) {
         self.of(signal).accepted.add(0, items);
         self.of(signal).held.add(0, items);
-    }
-
-    /// Counts items that are no longer held.
-    pub(super) fn released(&self, signal: Signal, items: u64) {
-        self.of(signal).held.take(0, items);
-    }
-
-    /// Counts items of traces that are not passed on.
-    pub(super) fn unchosen(&self, signal: Signal, items: u64) {
-        self.of(signal).unchosen.add(0, items);
-    }
-
-    /// Counts an accepted request and the items that the backend took.
-    pub(super) fn sent(&self, signal: Signal, items: u64) {
-        self.of(signal).sent.add(1, items);
     }
 
     /// Counts lost requests and items.

@@ -24,7 +24,6 @@ mod select;
 mod send;
 mod settings;
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -41,8 +40,9 @@ pub use select::JudgedTrace;
 pub use settings::{FORWARD_KINDS, ForwardSettings, forward_schema, read_forwards};
 
 use super::Undelivered;
+use super::time_left::TimeLeft;
 use change::RetiredForward;
-use counters::ForwardMetrics;
+use counters::{ForwardCounters, ForwardMetrics};
 use progress::ProgressFile;
 use running::RunningForward;
 use spanscore_base::model::{Claim, Memory, MemoryQuota, Sender};
@@ -171,34 +171,30 @@ impl Forwards {
 
     /// Returns the items that each forward has lost since its start, for any reason.
     pub fn lost(&self) -> Vec<Undelivered> {
-        let Some(common) = &self.common else { return Vec::new() };
-        let all = common.counters.all.read();
-        let lost = all.iter().map(|counters| Undelivered {
-            name: counters.name.clone(),
-            count: counters.lost_items(),
-        });
-        lost.collect()
+        self.items_of(ForwardCounters::lost_items)
+    }
+
+    fn items_of(&self, count: fn(&ForwardCounters) -> u64) -> Vec<Undelivered> {
+        let all = self.common.iter().flat_map(|common| common.counters.all.read().clone());
+        all.map(|of| Undelivered { name: of.name.clone(), count: count(&of) }).collect()
+    }
+
+    fn has_log(&self) -> bool {
+        self.common.as_ref().is_some_and(|common| common.log.is_some())
     }
 
     /// Returns the items that each forward leaves in the log for the next process, after shutdown;
     /// forwards without any are omitted.
     pub fn left(&self) -> Vec<Undelivered> {
-        let Some(common) = self.common.as_ref().filter(|common| common.log.is_some()) else {
-            return Vec::new();
-        };
-        let all = common.counters.all.read();
-        let left = all.iter().map(|counters| Undelivered {
-            name: counters.name.clone(),
-            count: counters.left_items(),
-        });
-        left.filter(|left| left.count > 0).collect()
+        let mut left = self.items_of(ForwardCounters::left_items);
+        left.retain(|left| left.count > 0 && self.has_log());
+        left
     }
 
     /// Sends the queues until `no_more_time`. The rest stays in the log, or without one is lost and
     /// counted. The log must be closed before this is dropped, so that it keeps the rest.
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) {
-        let mut no_more_time = pin!(no_more_time);
-        let mut is_over = false;
+        let mut time = TimeLeft::until(no_more_time);
         let mut endings: Vec<_> =
             self.running.read().iter().map(RunningForward::begin_end).collect();
         for ending in &mut endings {
@@ -206,10 +202,10 @@ impl Forwards {
         }
         let retired: Vec<_> = self.retired.lock().drain(..).collect();
         for retired in retired {
-            is_over |= !retired.end_until(no_more_time.as_mut(), is_over).await;
+            retired.end_within(&mut time).await;
         }
         for ending in endings {
-            is_over |= !ending.end_until(no_more_time.as_mut(), is_over).await;
+            ending.end_within(&mut time).await;
         }
         self.file_stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock());

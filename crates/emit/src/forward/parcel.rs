@@ -88,8 +88,9 @@ impl ForwardParcel {
     pub(super) fn sent(mut self, rejected: u64) {
         let rejected = rejected.min(self.items);
         self.is_settled = true;
-        self.memory.counters.dequeued(self.signal, self.items);
-        self.memory.counters.sent(self.signal, self.items - rejected);
+        let counters = self.memory.counters.of(self.signal);
+        counters.queued.take(1, self.items);
+        counters.sent.add(1, self.items - rejected);
         if rejected > 0 {
             self.memory.counters.lost(self.signal, Loss::RejectedPartly, 0, rejected);
         }
@@ -119,7 +120,7 @@ impl ForwardParcel {
 
     fn settle_lost(&mut self, reason: Loss) {
         self.is_settled = true;
-        self.memory.counters.dequeued(self.signal, self.items);
+        self.memory.counters.of(self.signal).queued.take(1, self.items);
         self.memory.counters.lost(self.signal, reason, 1, self.items);
     }
 }

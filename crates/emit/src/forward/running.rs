@@ -1,6 +1,5 @@
 //! Running forward: its queue and the sampler of its current settings.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -15,9 +14,9 @@ use super::send::{ForwardRoute, ForwardSender};
 use super::settings::ForwardedTraces;
 use super::{ForwardCommon, ForwardSettings, ForwardStartError, HoldTimes, Passing};
 use crate::counters::Loss;
+use crate::time_left::TimeLeft;
 use spanscore_base::model::Claim;
-use spanscore_base::otlp::{ContentCoding, Signal};
-use spanscore_net::client::{Client, Compression};
+use spanscore_base::otlp::Signal;
 
 /// Running forward with its settings. A change of these makes another around the same
 /// [`ForwardParts`].
@@ -50,8 +49,7 @@ impl ForwardSettings {
     /// limit it.
     pub(super) fn route(&self, has_log: bool) -> Result<ForwardRoute, ForwardStartError> {
         let failed = |error: String| ForwardStartError { forward: self.name.clone(), error };
-        let client = self.client().map_err(|error| failed(error.to_string()))?;
-        let client = Client::new(&client).map_err(failed)?;
+        let client = self.backend.connection(self.protocol).open().map_err(failed)?;
         let mut retries = self.backend.retry_on_failure.clone();
         if has_log {
             retries = retries.without_default_limit();
@@ -184,7 +182,7 @@ impl RunningForward {
             return;
         }
         let place = |claim: &Claim| self.parts.progress.place(claim.position(), claim.clone());
-        self.parts.queue.counters().accepted(signal, items);
+        self.parts.queue.counters().of(signal).accepted.add(1, items);
         if self.parts.queue.memory.closing.is_cancelled() {
             return self.refuse(signal, items, claim.map(place));
         }
@@ -199,7 +197,7 @@ impl RunningForward {
     fn refuse(&self, signal: Signal, items: u64, place: Option<LogPlace>) {
         match place {
             Some(place) => {
-                self.parts.queue.counters().held(signal, items);
+                self.parts.queue.counters().of(signal).held.add(0, items);
                 place.leave();
             }
             None => self.parts.queue.drop_items(signal, Loss::ShuttingDown, items),
@@ -209,11 +207,8 @@ impl RunningForward {
     /// Returns the form in which a request is stored: as received if it is sent so.
     fn body<'a>(&self, passing: &Passing<'a>) -> KeptBody<'a> {
         let Passing { raw, request, .. } = *passing;
-        let is_packed = match raw.compression {
-            Some(ContentCoding::Gzip) => self.settings.backend.compression == Compression::Gzip,
-            Some(ContentCoding::Zstd) => self.settings.backend.compression == Compression::Zstd,
-            Some(ContentCoding::Deflate) | None => false,
-        };
+        let coding = self.settings.backend.compression.coding();
+        let is_packed = coding.is_some() && raw.compression == coding;
         if self.is_http && (raw.is_json || is_packed) {
             let coding = raw.compression;
             let is_json = raw.is_json;
@@ -241,24 +236,13 @@ impl ForwardEnd {
         self.queue.memory.closing.cancel();
     }
 
-    /// Sends the queue until `no_more_time`, then gives up the rest; returns true if it ended in
-    /// time.
-    pub(super) async fn end_until(
-        self,
-        no_more_time: Pin<&mut impl Future<Output = ()>>,
-        is_over: bool,
-    ) -> bool {
-        let Some(mut sending) = self.sending else { return true };
-        if !is_over {
-            tokio::select! {
-                biased;
-                _ = &mut sending => return true,
-                () = no_more_time => {}
-            }
+    /// Sends the queue while there is time, then gives up the rest.
+    pub(super) async fn end_within(self, time: &mut TimeLeft<impl Future<Output = ()>>) {
+        let Some(mut sending) = self.sending else { return };
+        if !time.allows(&mut sending).await {
+            self.queue.given_up.cancel();
+            // A panicked task has settled the queued requests, and so counted them.
+            let _ = sending.await;
         }
-        self.queue.given_up.cancel();
-        // A panicked task has settled the queued requests, and so counted them.
-        let _ = sending.await;
-        false
     }
 }

@@ -40,13 +40,8 @@ pub(super) struct ForwardRoute {
 impl ForwardRoute {
     /// Returns a body in this client's form as input for another client.
     fn raw(&self, ready: ReadyBody) -> RawBody {
-        let compression = match self.compression {
-            // Over gRPC the connection compresses.
-            _ if !self.client.takes_bodies() => None,
-            Compression::Gzip => Some(ContentCoding::Gzip),
-            Compression::Zstd => Some(ContentCoding::Zstd),
-            Compression::None => None,
-        };
+        // Over gRPC the connection compresses.
+        let compression = self.compression.coding().filter(|_| self.client.takes_bodies());
         RawBody { bytes: ready.bytes, compression, is_json: ready.is_json }
     }
 }
@@ -255,7 +250,8 @@ impl Packing {
     /// Returns true if a body is sent unchanged.
     fn is_unchanged(&self, raw: &RawBody) -> bool {
         let is_whole = self.wanted.is_none() && raw.is_json == self.keeps_json(raw);
-        is_whole && can_send_unchanged(&self.route, raw.compression)
+        let is_packed_so = raw.compression == self.route.compression.coding();
+        is_whole && is_packed_so && self.route.client.takes_bodies()
     }
 
     fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, Loss> {
@@ -270,18 +266,6 @@ impl Packing {
         }
         Ok(Some(ReadyBody { bytes: self.route.client.prepare(body), is_json: keeps_json }))
     }
-}
-
-/// Returns true if a body with this compression can be sent unchanged.
-fn can_send_unchanged(route: &ForwardRoute, coding: Option<ContentCoding>) -> bool {
-    let wanted = route.compression;
-    let same = match coding {
-        Some(ContentCoding::Gzip) => wanted == Compression::Gzip,
-        Some(ContentCoding::Zstd) => wanted == Compression::Zstd,
-        Some(ContentCoding::Deflate) => false,
-        None => wanted == Compression::None,
-    };
-    same && route.client.takes_bodies()
 }
 
 /// Returns the body's request as protobuf.

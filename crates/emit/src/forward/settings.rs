@@ -12,7 +12,7 @@ use spanscore_base::settings::{
 };
 use spanscore_net::client::Connection;
 use spanscore_net::client::retry::RetrySettings;
-use spanscore_net::client::{ClientSettings, Compression, Protocol, TlsSettings};
+use spanscore_net::client::{Compression, Protocol, TlsSettings};
 
 /// Limit on forwards of one process; each has a queue.
 const FORWARDS_MAX: usize = 16;
@@ -54,11 +54,6 @@ impl ForwardSettings {
         let is_any = |host: &str| matches!(host, "0.0.0.0" | "[::]");
         let is_same = host == own || is_here(host) && (is_here(own) || is_any(own));
         port == own_port && port != "0" && is_same
-    }
-
-    /// Returns the settings of a client for the backend; an error is about the headers.
-    pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
-        self.backend.client(self.protocol)
     }
 }
 
@@ -111,15 +106,10 @@ impl ForwardBackendSettings {
         if queue.queue_size == Some(0) {
             return error("sending_queue", "`queue_size` must be above zero");
         }
-        let text = self.retry_on_failure.check();
-        text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
+        self.retry_on_failure.check()
     }
 
-    fn client(&self, protocol: Protocol) -> Result<ClientSettings, SettingsError> {
-        self.connection(protocol).client()
-    }
-
-    fn connection(&self, protocol: Protocol) -> Connection<'_> {
+    pub(super) fn connection(&self, protocol: Protocol) -> Connection<'_> {
         let Self { endpoint, headers, tls, .. } = self;
         let compression = self.compression;
         let timeout = self.timeout;

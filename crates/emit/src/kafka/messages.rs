@@ -8,11 +8,10 @@ use super::settings::KafkaEncoding;
 use crate::content::ContentFilter;
 use crate::otlp::Placement;
 use crate::otlp::convert::{self, Options};
-use crate::otlp::split::RequestRecords;
-use crate::queue::{EvaluationBatch, Parcel, count_of};
+use crate::otlp::split;
+use crate::queue::{EvaluationBatch, Parcel};
 use crate::record;
 use spanscore_base::model::{Evaluation, TraceId};
-use spanscore_base::otlp::Signal;
 use spanscore_kafka::{Message, key_of};
 
 /// Message with its evaluations.
@@ -35,11 +34,10 @@ impl Outgoing {
         if self.count < 2 || self.encoding != KafkaEncoding::OtlpProto {
             return None;
         }
-        let records = RequestRecords::decode(Signal::Logs, &self.payload)?;
         let middle = self.count / 2;
         let part = |from: u32, to: u32| Self {
             count: to - from,
-            payload: records.part(from as usize..to as usize).into(),
+            payload: split::part(&self.payload, &(from as usize..to as usize)).into(),
             ..self.clone()
         };
         Some([part(0, middle), part(middle, self.count)])
@@ -92,7 +90,7 @@ fn otlp<'a>(all: impl Iterator<Item = &'a Evaluation>, content: bool) -> Vec<Out
 
 /// Encodes messages for the overflow on disk: each with its encoding, trace, count and length in
 /// front.
-pub(super) fn pack(batch: &EvaluationBatch, messages: &[Outgoing]) -> Parcel {
+pub(super) fn pack(messages: &[Outgoing]) -> Parcel {
     let mut payload = BytesMut::new();
     for message in messages {
         payload.put_u8(u8::from(message.encoding == KafkaEncoding::OtlpProto));
@@ -101,7 +99,7 @@ pub(super) fn pack(batch: &EvaluationBatch, messages: &[Outgoing]) -> Parcel {
         payload.put_u64_le(message.payload.len() as u64);
         payload.put_slice(&message.payload);
     }
-    let count = u32::try_from(count_of(batch)).unwrap_or(u32::MAX);
+    let count = messages.iter().map(|message| message.count).sum();
     Parcel { count, payload: payload.freeze() }
 }
 
@@ -172,7 +170,7 @@ mod tests {
     fn messages_are_read_from_disk_as_they_were_kept() {
         for encoding in [KafkaEncoding::OtlpProto, KafkaEncoding::Json] {
             let messages = of(encoding, 5);
-            let parcel = pack(&batch(5), &messages);
+            let parcel = pack(&messages);
             assert_eq!(parcel.count, 5);
             assert_eq!(unpack(&parcel), Some(messages));
             let cut = parcel.payload.slice(..parcel.payload.len() - 1);

@@ -7,7 +7,7 @@ use super::settings::{KafkaEncoding, KafkaExporterSettings};
 use crate::content::ContentFilter;
 use crate::counters::{LogLimiter, Loss};
 use crate::dead_letters::DeadLetters;
-use crate::queue::{Deliver, Delivery, EvaluationBatch, Parcel, count_of};
+use crate::queue::{Delivery, EvaluationBatch, Parcel, SendRequests};
 use spanscore_base::otlp::Signal;
 use spanscore_base::panics::Panicked;
 use spanscore_kafka::{BrokerState, ProduceError, Producer};
@@ -52,36 +52,6 @@ impl KafkaSender {
             dead_letters,
             trouble: LogLimiter::default(),
             losses: LogLimiter::default(),
-        }
-    }
-
-    async fn messages(&self, batch: &EvaluationBatch) -> Result<Vec<Outgoing>, Panicked> {
-        let form = self.form;
-        self.filter.make(batch, move |filter, batch| messages::of_batch(filter, batch, form)).await
-    }
-
-    /// Sends messages until each is accepted, permanently refused, or out of time.
-    async fn send(&self, mut messages: Vec<Outgoing>) -> Delivery {
-        let mut delivery = Delivery::default();
-        let mut retries = Retries::new(&self.retries);
-        loop {
-            let again = self.try_once(messages, &mut delivery).await;
-            if again.messages.is_empty() {
-                return delivery;
-            }
-            messages = again.messages;
-            let Some(error) = again.error else { continue };
-            let Some(wait) = retries.next(None, chance()) else {
-                let lost = messages.iter().map(|it| u64::from(it.count)).sum();
-                self.log_loss(&error, lost);
-                delivery.add(Delivery { sent: 0, lost: vec![(Loss::RetriesExhausted, lost)] });
-                return delivery;
-            };
-            if self.trouble.may_log() {
-                tracing::warn!(exporter = %self.name, %error, ?wait,
-                    "failed to export evaluations, trying again");
-            }
-            tokio::time::sleep(wait).await;
         }
     }
 
@@ -131,27 +101,52 @@ impl KafkaSender {
     }
 }
 
-impl Deliver for KafkaSender {
-    fn is_away(&self) -> bool {
+impl SendRequests for KafkaSender {
+    type Request = Vec<Outgoing>;
+
+    fn is_unreachable(&self) -> bool {
         matches!(self.producer.state(), BrokerState::Away { .. })
     }
 
-    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let Ok(messages) = self.messages(&batch).await else {
-            return Delivery::broken(count_of(&batch));
-        };
-        drop(batch);
-        self.send(messages).await
+    /// Encodes the batch as messages that are sent together.
+    async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<Vec<Outgoing>>, Panicked> {
+        let form = self.form;
+        let made = self
+            .filter
+            .make(batch, move |filter, batch| vec![messages::of_batch(filter, batch, form)]);
+        made.await
     }
 
-    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
-        Ok(vec![messages::pack(batch, &self.messages(batch).await?)])
-    }
-
-    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
-        match messages::unpack(&parcel) {
-            Some(messages) => self.send(messages).await,
-            None => Delivery { sent: 0, lost: vec![(Loss::Io, parcel.count.into())] },
+    /// Sends messages until each is accepted, permanently refused, or out of time.
+    async fn send(&self, mut messages: Vec<Outgoing>) -> Delivery {
+        let mut delivery = Delivery::default();
+        let mut retries = Retries::new(&self.retries);
+        loop {
+            let again = self.try_once(messages, &mut delivery).await;
+            if again.messages.is_empty() {
+                return delivery;
+            }
+            messages = again.messages;
+            let Some(error) = again.error else { continue };
+            let Some(wait) = retries.next(None, chance()) else {
+                let lost = messages.iter().map(|it| u64::from(it.count)).sum();
+                self.log_loss(&error, lost);
+                delivery.add(Delivery { sent: 0, lost: vec![(Loss::RetriesExhausted, lost)] });
+                return delivery;
+            };
+            if self.trouble.may_log() {
+                tracing::warn!(exporter = %self.name, %error, ?wait,
+                    "failed to export evaluations, trying again");
+            }
+            tokio::time::sleep(wait).await;
         }
+    }
+
+    fn into_parcel(messages: Vec<Outgoing>) -> Parcel {
+        messages::pack(&messages)
+    }
+
+    fn from_parcel(parcel: &Parcel) -> Option<Vec<Outgoing>> {
+        messages::unpack(parcel)
     }
 }

@@ -59,9 +59,8 @@ impl KafkaExporterSettings {
     /// Checks the settings; an error comes with the key that it is about.
     pub(super) fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         check_topic(&self.cluster(), &self.topic, self.timeout, &self.producer)?;
-        self.sending_queue.check().map_err(|text| ("sending_queue", SettingsError::new(text)))?;
-        let text = self.retry_on_failure.check();
-        text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
+        self.sending_queue.check()?;
+        self.retry_on_failure.check()
     }
 
     /// Returns the connection settings of the cluster.

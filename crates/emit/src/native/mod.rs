@@ -23,7 +23,7 @@ use smart_default::SmartDefault;
 
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{LogLimiter, Loss};
-use super::queue::{Deliver, Delivery, EvaluationBatch, Parcel, QueueSettings, count_of};
+use super::queue::{Delivery, EvaluationBatch, Parcel, QueueSettings, SendRequests};
 use super::record;
 use super::settings::Exporter;
 use super::{ExporterStartError, Starting};
@@ -99,11 +99,9 @@ impl NativeSettings {
     }
 
     fn check(&self) -> Result<(), (&'static str, SettingsError)> {
-        let NativeSending { sending_queue, retry_on_failure, .. } = &self.sending;
         self.connection().check()?;
-        sending_queue.check().map_err(|text| ("sending_queue", SettingsError::new(text)))?;
-        let text = retry_on_failure.check();
-        text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
+        self.sending.sending_queue.check()?;
+        self.sending.retry_on_failure.check()
     }
 
     /// Reads and checks the shared settings and the backend's.
@@ -208,22 +206,6 @@ impl NativeRequest {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         Self { method, path: path.to_owned(), body: body.to_string().into(), count }
     }
-
-    /// Encodes it for the overflow on disk: a line with method and path, then the body.
-    fn into_parcel(self) -> Parcel {
-        let mut payload = BytesMut::from(format!("{} {}\n", self.method, self.path).as_bytes());
-        payload.extend_from_slice(&self.body);
-        Parcel { count: self.count, payload: payload.freeze() }
-    }
-
-    /// Decodes it from the overflow on disk; `None` if damaged.
-    fn from_parcel(parcel: &Parcel) -> Option<Self> {
-        let end = memchr::memchr(b'\n', &parcel.payload)?;
-        let (method, path) = std::str::from_utf8(&parcel.payload[..end]).ok()?.split_once(' ')?;
-        let method = method.parse().ok()?;
-        let path = path.to_owned();
-        Some(Self { method, path, body: parcel.payload.slice(end + 1..), count: parcel.count })
-    }
 }
 
 /// API of one backend.
@@ -248,7 +230,9 @@ struct NativeSender<B> {
     trouble: LogLimiter,
 }
 
-impl<B: NativeBackend> NativeSender<B> {
+impl<B: NativeBackend> SendRequests for NativeSender<B> {
+    type Request = NativeRequest;
+
     async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<NativeRequest>, Panicked> {
         let backend = Arc::clone(&self.backend);
         let content = self.content;
@@ -287,6 +271,28 @@ impl<B: NativeBackend> NativeSender<B> {
         }
         Delivery { sent: 0, lost: vec![(loss, count)] }
     }
+
+    /// Encodes it for the overflow on disk: a line with method and path, then the body.
+    fn into_parcel(request: NativeRequest) -> Parcel {
+        let mut payload =
+            BytesMut::from(format!("{} {}\n", request.method, request.path).as_bytes());
+        payload.extend_from_slice(&request.body);
+        Parcel { count: request.count, payload: payload.freeze() }
+    }
+
+    /// Decodes it from the overflow on disk; `None` if damaged.
+    fn from_parcel(parcel: &Parcel) -> Option<NativeRequest> {
+        let end = memchr::memchr(b'\n', &parcel.payload)?;
+        let (method, path) = std::str::from_utf8(&parcel.payload[..end]).ok()?.split_once(' ')?;
+        let method = method.parse().ok()?;
+        let path = path.to_owned();
+        Some(NativeRequest {
+            method,
+            path,
+            body: parcel.payload.slice(end + 1..),
+            count: parcel.count,
+        })
+    }
 }
 
 /// Builds the requests for some filtered evaluations.
@@ -302,31 +308,6 @@ fn requests<'e, B: NativeBackend>(
         backend.requests(&scores)
     });
     requests.collect()
-}
-
-impl<B: NativeBackend> Deliver for NativeSender<B> {
-    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let mut delivery = Delivery::default();
-        let Ok(requests) = self.requests(&batch).await else {
-            return Delivery::broken(count_of(&batch));
-        };
-        for request in requests {
-            delivery.add(self.send(request).await);
-        }
-        delivery
-    }
-
-    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
-        let requests = self.requests(batch).await?;
-        Ok(requests.into_iter().map(NativeRequest::into_parcel).collect())
-    }
-
-    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
-        match NativeRequest::from_parcel(&parcel) {
-            Some(request) => self.send(request).await,
-            None => Delivery { sent: 0, lost: vec![(Loss::Io, parcel.count.into())] },
-        }
-    }
 }
 
 #[cfg(test)]

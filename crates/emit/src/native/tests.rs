@@ -133,9 +133,11 @@ fn what_is_sent_is_what_the_servers_describe() {
 fn what_is_kept_on_disk_is_the_request() {
     let evaluation = sample::scored(1.0);
     let request = OpikScores::default().requests(&[NativeScore::new(&evaluation, true)]).remove(0);
-    assert_eq!(NativeRequest::from_parcel(&request.clone().into_parcel()), Some(request));
+    type OpikSender = NativeSender<OpikScores>;
+    let parcel = OpikSender::into_parcel(request.clone());
+    assert_eq!(OpikSender::from_parcel(&parcel), Some(request));
     let damaged = Parcel { count: 1, payload: Bytes::from_static(b"no request") };
-    assert_eq!(NativeRequest::from_parcel(&damaged), None);
+    assert_eq!(OpikSender::from_parcel(&damaged), None);
 }
 
 #[test]

@@ -43,8 +43,7 @@ impl Backend {
         settings: &OtlpExporterSettings,
         retry: RetrySettings,
     ) -> Result<Self, String> {
-        let client = settings.client(protocol).map_err(|error| error.to_string())?;
-        let client = Client::new(&client)?;
+        let client = settings.connection(protocol).open()?;
         let circuit = Arc::new(CircuitGate::new(&retry));
         let shown = Arc::clone(&circuit);
         let name = starting.name().to_owned();

@@ -15,11 +15,11 @@ use prost::Message;
 use super::backend::Backend;
 use super::convert::{self, Options};
 use super::settings::{EvaluationForm, OtlpExporterSettings};
-use super::split::RequestRecords;
+use super::split;
 use crate::content::ContentFilter;
 use crate::counters::Loss;
 use crate::dead_letters::DeadLetters;
-use crate::queue::{Deliver, Delivery, EvaluationBatch, Parcel, count_of, size_of_evaluation};
+use crate::queue::{Delivery, EvaluationBatch, Parcel, SendRequests, size_of_evaluation};
 use spanscore_base::model::Evaluation;
 use spanscore_base::otlp::Signal;
 use spanscore_base::panics::Panicked;
@@ -83,45 +83,11 @@ impl RequestForm {
 }
 
 /// Evaluations encoded in each configured form.
-#[derive(Debug, PartialEq)]
-struct EncodedRequests {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct EncodedRequests {
     count: usize,
     events: Option<Vec<u8>>,
     spans: Option<Vec<u8>>,
-}
-
-impl EncodedRequests {
-    /// Encodes it for the overflow on disk: a byte for the present forms, the length of the events,
-    /// both.
-    fn pack(&self) -> Parcel {
-        let events = self.events.as_deref();
-        let spans = self.spans.as_deref();
-        let forms = u8::from(events.is_some()) * EVENTS + u8::from(spans.is_some()) * SPANS;
-        let events = events.unwrap_or_default();
-        let spans = spans.unwrap_or_default();
-        let mut payload = BytesMut::with_capacity(1 + 8 + events.len() + spans.len());
-        payload.put_u8(forms);
-        payload.put_u64_le(events.len() as u64);
-        payload.put_slice(events);
-        payload.put_slice(spans);
-        // No batch holds more than `u32::MAX`.
-        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
-        Parcel { count, payload: payload.freeze() }
-    }
-
-    /// Decodes it from the overflow on disk; `None` if damaged.
-    fn unpack(parcel: &Parcel) -> Option<Self> {
-        let mut payload = parcel.payload.clone();
-        let forms = payload.try_get_u8().ok()?;
-        let len = payload.try_get_u64_le().ok()?;
-        let len = usize::try_from(len).ok().filter(|len| *len <= payload.len())?;
-        let (events, spans) = payload.split_at(len);
-        Some(Self {
-            count: usize::try_from(parcel.count).ok()?,
-            events: (forms & EVENTS != 0).then(|| events.to_vec()),
-            spans: (forms & SPANS != 0).then(|| spans.to_vec()),
-        })
-    }
 }
 
 /// Bits of the forms in a parcel.
@@ -155,22 +121,6 @@ impl BackendSender {
         Self { backend, filter, form, dead_letters }
     }
 
-    /// Encodes the batch in parts of one request each.
-    async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<EncodedRequests>, Panicked> {
-        let form = self.form;
-        self.filter.make(batch, move |filter, batch| form.requests(filter, batch)).await
-    }
-
-    /// Sends some evaluations in all their forms.
-    async fn send(&self, requests: EncodedRequests) -> Delivery {
-        let EncodedRequests { count, events, spans } = requests;
-        let forms = tokio::join!(
-            self.send_form(Signal::Logs, events, count),
-            self.send_form(Signal::Traces, spans, count)
-        );
-        account(count, forms.into())
-    }
-
     /// Sends one form. A permanently refused request is bisected until each refused record is
     /// alone; those go to the dead letters.
     async fn send_form(
@@ -188,13 +138,8 @@ impl BackendSender {
             }
             Err(error) => error,
         };
-        if error.is_refusal()
-            && count > 1
-            && !self.backend.refuses_all(signal)
-            && let Some(records) = RequestRecords::decode(signal, &request)
-        {
-            drop(request);
-            self.send_parts(signal, &records, count, error, &mut fate).await;
+        if error.is_refusal() && count > 1 && !self.backend.refuses_all(signal) {
+            self.send_parts(signal, &request, count, error, &mut fate).await;
             return fate;
         }
         let loss = self.give_up(signal, &request, &error).await;
@@ -207,7 +152,7 @@ impl BackendSender {
     async fn send_parts(
         &self,
         signal: Signal,
-        records: &RequestRecords,
+        request: &[u8],
         count: usize,
         refused: SendError,
         fate: &mut FormOutcome,
@@ -221,7 +166,7 @@ impl BackendSender {
             let next = if tries % 2 == 0 { parts.pop_last() } else { parts.pop_first() };
             let Some((len, start)) = next else { return };
             let range = start..start + len;
-            let part = records.part(range.clone());
+            let part = split::part(request, &range);
             if !is_any_taken && tries >= REFUSED_PARTS_MAX {
                 self.backend.note_refuses_all(signal, true);
                 fate.gone.push((range, self.give_up(signal, &part, &last).await));
@@ -273,32 +218,59 @@ fn cut(parts: &mut BTreeSet<(usize, usize)>, Range { start, end }: Range<usize>)
     parts.extend([(middle - start, start), (end - middle, middle)]);
 }
 
-impl Deliver for BackendSender {
-    fn is_away(&self) -> bool {
+impl SendRequests for BackendSender {
+    type Request = EncodedRequests;
+
+    fn is_unreachable(&self) -> bool {
         self.backend.is_away()
     }
 
-    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let mut delivery = Delivery::default();
-        let Ok(requests) = self.requests(&batch).await else {
-            return Delivery::broken(count_of(&batch));
-        };
-        drop(batch);
-        for requests in requests {
-            delivery.add(self.send(requests).await);
-        }
-        delivery
+    /// Encodes the batch in parts of one request each.
+    async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<EncodedRequests>, Panicked> {
+        let form = self.form;
+        self.filter.make(batch, move |filter, batch| form.requests(filter, batch)).await
     }
 
-    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
-        Ok(self.requests(batch).await?.iter().map(EncodedRequests::pack).collect())
+    /// Sends some evaluations in all their forms.
+    async fn send(&self, requests: EncodedRequests) -> Delivery {
+        let EncodedRequests { count, events, spans } = requests;
+        let forms = tokio::join!(
+            self.send_form(Signal::Logs, events, count),
+            self.send_form(Signal::Traces, spans, count)
+        );
+        account(count, forms.into())
     }
 
-    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
-        match EncodedRequests::unpack(&parcel) {
-            Some(requests) => self.send(requests).await,
-            None => Delivery { sent: 0, lost: vec![(Loss::Io, parcel.count.into())] },
-        }
+    /// Encodes it for the overflow on disk: a byte for the present forms, the length of the events,
+    /// both.
+    fn into_parcel(request: EncodedRequests) -> Parcel {
+        let events = request.events.as_deref();
+        let spans = request.spans.as_deref();
+        let forms = u8::from(events.is_some()) * EVENTS + u8::from(spans.is_some()) * SPANS;
+        let events = events.unwrap_or_default();
+        let spans = spans.unwrap_or_default();
+        let mut payload = BytesMut::with_capacity(1 + 8 + events.len() + spans.len());
+        payload.put_u8(forms);
+        payload.put_u64_le(events.len() as u64);
+        payload.put_slice(events);
+        payload.put_slice(spans);
+        // No batch holds more than `u32::MAX`.
+        let count = u32::try_from(request.count).unwrap_or(u32::MAX);
+        Parcel { count, payload: payload.freeze() }
+    }
+
+    /// Decodes it from the overflow on disk; `None` if damaged.
+    fn from_parcel(parcel: &Parcel) -> Option<EncodedRequests> {
+        let mut payload = parcel.payload.clone();
+        let forms = payload.try_get_u8().ok()?;
+        let len = payload.try_get_u64_le().ok()?;
+        let len = usize::try_from(len).ok().filter(|len| *len <= payload.len())?;
+        let (events, spans) = payload.split_at(len);
+        Some(EncodedRequests {
+            count: usize::try_from(parcel.count).ok()?,
+            events: (forms & EVENTS != 0).then(|| events.to_vec()),
+            spans: (forms & SPANS != 0).then(|| spans.to_vec()),
+        })
     }
 }
 
@@ -343,11 +315,12 @@ mod tests {
         let all = [(Some(b"events".to_vec()), Some(b"spans".to_vec())), (None, Some(Vec::new()))];
         for (events, spans) in all {
             let requests = EncodedRequests { count: 7, events, spans };
-            assert_eq!(EncodedRequests::unpack(&requests.pack()), Some(requests));
+            let parcel = BackendSender::into_parcel(requests.clone());
+            assert_eq!(BackendSender::from_parcel(&parcel), Some(requests));
         }
         for payload in [&b""[..], &[3, 9, 0, 0, 0, 0, 0, 0, 0, 1]] {
             let parcel = Parcel { count: 1, payload: payload.into() };
-            assert_eq!(EncodedRequests::unpack(&parcel), None);
+            assert_eq!(BackendSender::from_parcel(&parcel), None);
         }
     }
 

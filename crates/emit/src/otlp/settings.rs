@@ -12,7 +12,7 @@ use crate::scores::SERIES_IDLE;
 use spanscore_base::settings::{Address, HumanDuration, Secret, SettingsError};
 use spanscore_net::client::Connection;
 use spanscore_net::client::retry::RetrySettings;
-use spanscore_net::client::{ClientSettings, Compression, Protocol, TlsSettings};
+use spanscore_net::client::{Compression, Protocol, TlsSettings};
 
 /// Sends evaluations to an OTLP backend.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, SmartDefault)]
@@ -82,17 +82,11 @@ impl OtlpExporterSettings {
         if self.metrics_interval.0.is_zero() {
             return error("metrics_interval", "`metrics_interval` must be longer than zero");
         }
-        self.sending_queue.check().map_err(|text| ("sending_queue", SettingsError::new(text)))?;
-        let text = self.retry_on_failure.check();
-        text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
+        self.sending_queue.check()?;
+        self.retry_on_failure.check()
     }
 
-    /// Returns the settings of a client for the backend; an error is about the headers.
-    pub(super) fn client(&self, protocol: Protocol) -> Result<ClientSettings, SettingsError> {
-        self.connection(protocol).client()
-    }
-
-    fn connection(&self, protocol: Protocol) -> Connection<'_> {
+    pub(super) fn connection(&self, protocol: Protocol) -> Connection<'_> {
         let Self { endpoint, headers, tls, .. } = self;
         let compression = self.compression;
         let timeout = self.timeout;

@@ -1,138 +1,76 @@
-//! Splitting of an encoded request into records, so that a refused one can be bisected.
+//! Copies of encoded requests with some of their items: so the traces wanted of a request are
+//! forwarded, and a refused request is bisected.
+//!
+//! The copy keeps all other bytes and their order, unknown fields included; only the lengths around
+//! removed items change. Scopes and resources without a kept item are removed.
 
 use std::ops::Range;
 
-use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
-use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
-use prost::Message;
+use prost::encoding::encode_varint;
 
-use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::number;
+use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 
-/// Records of a request, in order.
-pub(crate) enum RequestRecords {
-    Events(Grouped<LogRecord>),
-    Spans(Grouped<Span>),
+/// Copies a request with only the items to keep; `None` if it has none.
+pub(crate) fn only(request: &[u8], mut keep: impl FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
+    const LEVELS: [u32; 3] = [number::REQUEST_RESOURCES, number::SCOPES, number::ITEMS];
+    let mut out = Vec::with_capacity(request.len() / 2);
+    copy(request, &LEVELS, &mut keep, &mut out).then_some(out)
 }
 
-/// Records, each with the index of its head.
-pub(crate) struct Grouped<T> {
-    heads: Vec<RecordsHead>,
-    records: Vec<(usize, T)>,
+/// Copies a request with only a range of its items.
+pub(crate) fn part(request: &[u8], range: &Range<usize>) -> Vec<u8> {
+    let mut places = 0..;
+    only(request, |_| places.next().is_some_and(|place| range.contains(&place))).unwrap_or_default()
 }
 
-/// Resource and scope of records.
-struct RecordsHead {
-    resource: Option<Resource>,
-    resource_schema_url: String,
-    scope: Option<InstrumentationScope>,
-    schema_url: String,
-}
-
-impl<T: Clone> Grouped<T> {
-    fn new() -> Self {
-        Self { heads: Vec::new(), records: Vec::new() }
-    }
-
-    fn add(&mut self, head: RecordsHead, records: Vec<T>) {
-        let place = self.heads.len();
-        self.heads.push(head);
-        self.records.extend(records.into_iter().map(|record| (place, record)));
-    }
-
-    /// Yields each run of records with the same head in a range.
-    fn part(&self, range: Range<usize>) -> impl Iterator<Item = (&RecordsHead, Vec<T>)> {
-        let part = self.records.get(range).unwrap_or_default();
-        part.chunk_by(|one, next| one.0 == next.0).filter_map(|run| {
-            let head = self.heads.get(run.first()?.0)?;
-            Some((head, run.iter().map(|(_, record)| record.clone()).collect()))
-        })
-    }
-}
-
-impl RequestRecords {
-    /// Decodes a request; `None` unless it is of logs or traces.
-    pub(crate) fn decode(signal: Signal, request: &[u8]) -> Option<Self> {
-        match signal {
-            Signal::Logs => {
-                let request = ExportLogsServiceRequest::decode(request).ok()?;
-                let mut grouped = Grouped::new();
-                for ResourceLogs { resource, scope_logs, schema_url } in request.resource_logs {
-                    for ScopeLogs { scope, log_records, schema_url: inner } in scope_logs {
-                        let head = head(&resource, &schema_url, scope, inner);
-                        grouped.add(head, log_records);
+/// Copies a message without unwanted items; returns true if it has a wanted one.
+fn copy(
+    message: &[u8],
+    levels: &[u32],
+    keep: &mut impl FnMut(&[u8]) -> bool,
+    out: &mut Vec<u8>,
+) -> bool {
+    let Some((own, below)) = levels.split_first() else { return false };
+    let mut fields = Fields::new(message);
+    let mut is_any = false;
+    loop {
+        let left = fields.rest();
+        match fields.next() {
+            Ok(Some((number, Field::Bytes(inner)))) if number == *own => {
+                if below.is_empty() {
+                    if keep(inner) {
+                        out.extend_from_slice(&left[..left.len() - fields.rest().len()]);
+                        is_any = true;
                     }
+                    continue;
                 }
-                Some(Self::Events(grouped))
-            }
-            Signal::Traces => {
-                let request = ExportTraceServiceRequest::decode(request).ok()?;
-                let mut grouped = Grouped::new();
-                for ResourceSpans { resource, scope_spans, schema_url } in request.resource_spans {
-                    for ScopeSpans { scope, spans, schema_url: inner } in scope_spans {
-                        grouped.add(head(&resource, &schema_url, scope, inner), spans);
-                    }
+                let mut part = Vec::with_capacity(inner.len());
+                if copy(inner, below, keep, &mut part) {
+                    is_any = true;
+                    encode_varint(u64::from(number) << 3 | 2, out);
+                    encode_varint(part.len() as u64, out);
+                    out.extend_from_slice(&part);
                 }
-                Some(Self::Spans(grouped))
             }
-            Signal::Metrics => None,
+            Ok(Some(_)) => out.extend_from_slice(&left[..left.len() - fields.rest().len()]),
+            Ok(None) | Err(Malformed) => return is_any,
         }
     }
-
-    /// Encodes a request with some of the records.
-    pub(crate) fn part(&self, range: Range<usize>) -> Vec<u8> {
-        match self {
-            Self::Events(records) => {
-                let logs = records.part(range).map(|(head, log_records)| ResourceLogs {
-                    resource: head.resource.clone(),
-                    scope_logs: vec![ScopeLogs {
-                        scope: head.scope.clone(),
-                        log_records,
-                        schema_url: head.schema_url.clone(),
-                    }],
-                    schema_url: head.resource_schema_url.clone(),
-                });
-                ExportLogsServiceRequest { resource_logs: logs.collect() }.encode_to_vec()
-            }
-            Self::Spans(records) => {
-                let spans = records.part(range).map(|(head, spans)| ResourceSpans {
-                    resource: head.resource.clone(),
-                    scope_spans: vec![ScopeSpans {
-                        scope: head.scope.clone(),
-                        spans,
-                        schema_url: head.schema_url.clone(),
-                    }],
-                    schema_url: head.resource_schema_url.clone(),
-                });
-                ExportTraceServiceRequest { resource_spans: spans.collect() }.encode_to_vec()
-            }
-        }
-    }
-}
-
-fn head(
-    resource: &Option<Resource>,
-    resource_schema_url: &str,
-    scope: Option<InstrumentationScope>,
-    schema_url: String,
-) -> RecordsHead {
-    let resource_schema_url = resource_schema_url.to_owned();
-    RecordsHead { resource: resource.clone(), resource_schema_url, scope, schema_url }
 }
 
 #[cfg(test)]
 mod tests {
+    use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+    use prost::Message;
+
     use super::*;
     use crate::otlp::testing;
 
     #[test]
     fn parts_of_a_request_hold_its_records_below_their_resources() {
         let (events, spans) = testing::requests(5);
-        let records = RequestRecords::decode(Signal::Logs, &events).expect("a request");
-        assert_eq!(records.part(0..5), events);
+        assert_eq!(part(&events, &(0..5)), events);
         let count = |part: &[u8]| {
             let request = ExportLogsServiceRequest::decode(part).expect("a request");
             let counts =
@@ -140,10 +78,9 @@ mod tests {
             counts.collect::<Vec<_>>()
         };
         assert_eq!(count(&events), [3, 2]);
-        assert_eq!(count(&records.part(0..2)), [2]);
-        assert_eq!(count(&records.part(2..5)), [1, 2]);
-        let records = RequestRecords::decode(Signal::Traces, &spans).expect("a request");
-        assert_eq!(records.part(0..5), spans);
-        assert_ne!(records.part(1..5), spans);
+        assert_eq!(count(&part(&events, &(0..2))), [2]);
+        assert_eq!(count(&part(&events, &(2..5))), [1, 2]);
+        assert_eq!(part(&spans, &(0..5)), spans);
+        assert_ne!(part(&spans, &(1..5)), spans);
     }
 }

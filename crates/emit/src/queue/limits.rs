@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use smart_default::SmartDefault;
 
-use spanscore_base::settings::HumanDuration;
+use spanscore_base::settings::{HumanDuration, SettingsError};
 
 /// Least overflow, MiB: then any request fits in one of its segments.
 const OVERFLOW_MIB_MIN: u32 = 64;
@@ -113,16 +113,21 @@ pub(crate) struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// Returns an error if a value is out of range.
-    pub(crate) fn check(&self) -> Result<(), &'static str> {
-        if !(1..=1000).contains(&self.num_consumers) {
-            return Err("`num_consumers` must be 1 to 1000");
-        }
-        check_overflow(self.overflow_mib)?;
-        if self.queue_size == Some(0) || self.batch.max_size == 0 || self.batch.max_bytes == 0 {
-            return Err("`queue_size`, `batch.max_size` and `batch.max_bytes` must be above zero");
-        }
-        Ok(())
+    /// Returns an error with the key `sending_queue` if a value is out of range.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        let wrong = if !(1..=1000).contains(&self.num_consumers) {
+            "`num_consumers` must be 1 to 1000"
+        } else if let Err(wrong) = check_overflow(self.overflow_mib) {
+            wrong
+        } else if self.queue_size == Some(0)
+            || self.batch.max_size == 0
+            || self.batch.max_bytes == 0
+        {
+            "`queue_size`, `batch.max_size` and `batch.max_bytes` must be above zero"
+        } else {
+            return Ok(());
+        };
+        Err(("sending_queue", SettingsError::new(wrong)))
     }
 }
 

@@ -74,6 +74,64 @@ pub(crate) trait Deliver: Send + Sync + 'static {
     }
 }
 
+/// Destination of requests that are made of batches, and can wait on disk.
+pub(crate) trait SendRequests: Send + Sync + 'static {
+    /// Encoded evaluations.
+    type Request: Send;
+
+    /// Encodes a batch.
+    ///
+    /// # Errors
+    /// A panic of the encoding.
+    fn requests(
+        &self,
+        batch: &EvaluationBatch,
+    ) -> impl Future<Output = Result<Vec<Self::Request>, Panicked>> + Send;
+
+    /// Sends a request, with retries by the settings.
+    fn send(&self, request: Self::Request) -> impl Future<Output = Delivery> + Send;
+
+    /// Encodes a request for disk.
+    fn into_parcel(request: Self::Request) -> Parcel;
+
+    /// Decodes a request from disk; `None` if damaged.
+    fn from_parcel(parcel: &Parcel) -> Option<Self::Request>;
+
+    /// See [`Deliver::is_away`].
+    fn is_unreachable(&self) -> bool {
+        false
+    }
+}
+
+impl<S: SendRequests> Deliver for S {
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
+        let Ok(requests) = self.requests(&batch).await else {
+            return Delivery::broken(count_of(&batch));
+        };
+        drop(batch);
+        let mut delivery = Delivery::default();
+        for request in requests {
+            delivery.add(self.send(request).await);
+        }
+        delivery
+    }
+
+    fn is_away(&self) -> bool {
+        self.is_unreachable()
+    }
+
+    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
+        Ok(self.requests(batch).await?.into_iter().map(S::into_parcel).collect())
+    }
+
+    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
+        match S::from_parcel(&parcel) {
+            Some(request) => self.send(request).await,
+            None => Delivery { sent: 0, lost: vec![(Loss::Io, parcel.count.into())] },
+        }
+    }
+}
+
 /// Outcome of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delivery {

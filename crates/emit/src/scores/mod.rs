@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hashbrown::{Equivalent, HashMap};
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use self::identity::ServiceIdentity;
@@ -127,23 +127,8 @@ impl Series {
     }
 }
 
-#[derive(PartialEq, Eq, Hash)]
-struct ScoreSourceKey {
-    source: Box<[u8]>,
-    agent: Box<str>,
-}
-
-#[derive(Hash)]
-struct ScoreSourceKeyRef<'a> {
-    source: &'a [u8],
-    agent: &'a str,
-}
-
-impl Equivalent<ScoreSourceKey> for ScoreSourceKeyRef<'_> {
-    fn equivalent(&self, key: &ScoreSourceKey) -> bool {
-        *self.source == *key.source && *self.agent == *key.agent
-    }
-}
+/// Identity of a resource, and the name of an agent.
+type ScoreSourceKey<'k> = (Cow<'k, [u8]>, Cow<'k, str>);
 
 /// Score metrics of one exporter.
 pub(crate) struct Scores {
@@ -163,7 +148,7 @@ pub(crate) struct ScoreTable {
     idle_ns: u64,
     /// Memory quota of the series of all exporters.
     share: Arc<MemoryQuota>,
-    places: HashMap<ScoreSourceKey, usize>,
+    places: HashMap<ScoreSourceKey<'static>, usize>,
     sources: Vec<ScoreSource>,
     overflow: Option<ScoreSource>,
     /// Time of the last expiry, Unix nanoseconds: restarted series count from then on.
@@ -263,7 +248,7 @@ impl ScoreTable {
         let agent = shown(evaluation.target.agent_name.as_deref().unwrap_or_default());
         let source = &identity.key()[..];
         let agent = &*agent;
-        if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
+        if let Some(place) = self.places.get(&(Cow::Borrowed(source), Cow::Borrowed(agent))) {
             return Some(*place);
         }
         let sender = evaluation.target.sender;
@@ -276,7 +261,8 @@ impl ScoreTable {
             return None;
         }
         let place = self.sources.len();
-        self.places.insert(ScoreSourceKey { source: source.into(), agent: agent.into() }, place);
+        let key = (Cow::Owned(source.to_owned()), Cow::Owned(agent.to_owned()));
+        self.places.insert(key, place);
         let resource = Some(Arc::new(resource));
         let agent = agent.to_owned();
         self.sources.push(ScoreSource { resource, agent, series: Vec::new(), bytes, sender });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
+use super::{Client, ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 use spanscore_base::settings::{Address, HumanDuration, Secret, SettingsError};
 
 /// Connection settings of an exporter or forward.
@@ -32,6 +32,14 @@ impl Connection<'_> {
         }
         self.client().map_err(|wrong| ("headers", wrong))?;
         self.tls.check().map_err(|wrong| ("tls", wrong))
+    }
+
+    /// Prepares a client without connecting.
+    ///
+    /// # Errors
+    /// A fault of the settings, or of a file that they name.
+    pub fn open(&self) -> Result<Client, String> {
+        Client::new(&self.client().map_err(|error| error.to_string())?)
     }
 
     /// Returns the client settings for it; an error is in one of the headers.

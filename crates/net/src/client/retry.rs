@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::SendError;
 use crate::backoff::{Backoff, chance};
-use spanscore_base::settings::HumanDuration;
+use spanscore_base::settings::{HumanDuration, SettingsError};
 
 /// Longest accepted retry delay of a backend; a longer one is shortened to it.
 pub const SERVER_DELAY_MAX: Duration = Duration::from_secs(300);
@@ -68,18 +68,18 @@ impl RetrySettings {
         }
     }
 
-    /// Checks the settings.
-    pub fn check(&self) -> Result<(), &'static str> {
-        if !(0.0..=1.0).contains(&self.randomization_factor) {
-            return Err("`randomization_factor` must be 0 to 1");
-        }
-        if !(1.0..=100.0).contains(&self.multiplier) {
-            return Err("`multiplier` must be 1 to 100");
-        }
-        if self.initial_interval.0.is_zero() || self.initial_interval > self.max_interval {
-            return Err("`initial_interval` must be above zero and at most `max_interval`");
-        }
-        Ok(())
+    /// Checks the settings; an error comes with the key `retry_on_failure`.
+    pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        let wrong = if !(0.0..=1.0).contains(&self.randomization_factor) {
+            "`randomization_factor` must be 0 to 1"
+        } else if !(1.0..=100.0).contains(&self.multiplier) {
+            "`multiplier` must be 1 to 100"
+        } else if self.initial_interval.0.is_zero() || self.initial_interval > self.max_interval {
+            "`initial_interval` must be above zero and at most `max_interval`"
+        } else {
+            return Ok(());
+        };
+        Err(("retry_on_failure", SettingsError::new(wrong)))
     }
 }
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::endpoint::{self, Endpoint};
+use spanscore_base::otlp::ContentCoding;
 pub use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{Address, SettingsError};
 
@@ -91,4 +92,15 @@ pub enum Compression {
     Zstd,
     /// No compression.
     None,
+}
+
+impl Compression {
+    /// Returns the content coding of compressed bodies.
+    pub fn coding(self) -> Option<ContentCoding> {
+        match self {
+            Self::Gzip => Some(ContentCoding::Gzip),
+            Self::Zstd => Some(ContentCoding::Zstd),
+            Self::None => None,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::metrics::{KeyValue, Meter};
 
@@ -61,6 +61,18 @@ impl Rereader {
     /// Returns a reloader without items. `meter` counts reloads that changed something or failed.
     pub fn new(meter: &Meter) -> Self {
         Self { items: Arc::default(), metrics: RereadMetrics::new(meter) }
+    }
+
+    /// Starts the reloads of items on the current runtime, until the guard is dropped.
+    pub fn start<'i>(
+        items: impl Iterator<Item = &'i Arc<dyn Reread>>,
+        meter: &Meter,
+    ) -> (Self, DropGuard) {
+        let rereader = Self::new(meter);
+        items.for_each(|item| rereader.add(Arc::clone(item)));
+        let stop = CancellationToken::new();
+        tokio::spawn(rereader.clone().run(stop.clone()));
+        (rereader, stop.drop_guard())
     }
 
     /// Adds an item.

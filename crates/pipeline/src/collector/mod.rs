@@ -10,7 +10,6 @@ mod idle_trimmer;
 mod settings;
 mod shutdown_report;
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +35,7 @@ pub use dashboard::{
 };
 use dashboard::{PagesAccess, start_store};
 pub use settings::{CollectorSettings, LogFolder, PagesSettings};
-pub use shutdown_report::{CarriedOver, ShutdownReport};
+pub use shutdown_report::ShutdownReport;
 use spanscore_api::LocalAccess;
 use spanscore_ask::external::ExternalStartError;
 use spanscore_ask::judge::JudgeStartError;
@@ -51,7 +50,7 @@ use spanscore_net::tls::Rereader;
 use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{self, FileReceiver, Receivers};
 use spanscore_store::Store;
-use spanscore_telemetry::{Telemetry, TelemetryError};
+use spanscore_telemetry::{Addresses, Telemetry, TelemetryError};
 
 /// Time for connections to close at the end.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -119,21 +118,6 @@ pub enum CollectorStartError {
     /// Receiver.
     #[error(transparent)]
     Receiver(#[from] spanscore_receive::ReceiverStartError),
-}
-
-/// Bound addresses of a running collector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Addresses {
-    /// OTLP/gRPC.
-    pub grpc: Option<SocketAddr>,
-    /// OTLP/HTTP.
-    pub http: Option<SocketAddr>,
-    /// Prometheus metrics.
-    pub metrics: Option<SocketAddr>,
-    /// `/livez` and `/readyz`.
-    pub health: Option<SocketAddr>,
-    /// Query interface of the store.
-    pub dashboard: Option<SocketAddr>,
 }
 
 /// Running collector.
@@ -205,10 +189,10 @@ impl Collector {
         let restoring = past.and_then(|past| pipeline.restore(past, dispatchers.handles().judge));
         let inputs = (&settings.receivers, has_sessions, data_dir);
         let stages = (&pipeline, &store, &exporters);
-        let inputs = start_inputs(inputs, stages, &memory, &meter).await?;
-        let (receivers, files, kafka) = inputs;
+        let (receivers, files, kafka) = start_inputs(inputs, stages, &memory, &meter).await?;
         make_ready(&telemetry, &pipeline, works(journal.as_ref(), &kafka));
-        let (rereader, rereading) = reread(&receivers, &telemetry, &meter);
+        let certificates = receivers.files().iter().chain(telemetry.files());
+        let (rereader, rereading) = Rereader::start(certificates, &meter);
         Ok(Self {
             telemetry,
             exporters,
@@ -233,13 +217,8 @@ impl Collector {
 
     /// Returns the bound addresses.
     pub fn addresses(&self) -> Addresses {
-        Addresses {
-            grpc: self.receivers.grpc_address(),
-            http: self.receivers.http_address(),
-            metrics: self.telemetry.metrics_address(),
-            health: self.telemetry.health_address(),
-            dashboard: self.telemetry.dashboard_address(),
-        }
+        let grpc = self.receivers.grpc_address();
+        Addresses { grpc, http: self.receivers.http_address(), ..self.telemetry.addresses() }
     }
 
     /// Returns the address of the pages with the access for a browser of this host.
@@ -287,7 +266,7 @@ impl Collector {
         if let Some(restoring) = &self.restoring {
             restoring.abort();
         }
-        let backlog = self.pipeline.backlog();
+        let backlog = Arc::clone(&self.pipeline.backlog);
         // Keeps the shards' channels open: without it a shard that got no `Drain` would end, too.
         let _intake = self.pipeline.intake();
         tokio::select! {
@@ -321,10 +300,11 @@ impl Collector {
             unforwarded: since(&unforwarded_before, self.forwards.lost()),
             ..ShutdownReport::default()
         };
-        let left = CarriedOver {
+        let left = ShutdownReport {
             unsent: self.exporters.left(),
             unforwarded: self.forwards.left(),
             unjudged,
+            kept: None,
         };
         let lost = lost.with(left, is_kept);
         if !hurry.is_cancelled() {
@@ -358,7 +338,7 @@ fn make_ready(
     pipeline: &Pipeline,
     works: impl Fn() -> bool + Send + Sync + 'static,
 ) {
-    telemetry.readiness().watch(pipeline.heartbeats());
+    telemetry.readiness().watch(Arc::clone(&pipeline.heartbeats));
     telemetry.readiness().need(works);
     telemetry.readiness().set(true);
 }
@@ -407,16 +387,6 @@ fn outlet_of(exporters: &Arc<Exporters>, store: &Option<Arc<Store>>) -> Outlet {
         store.evaluations(Arc::clone(&evaluations));
         exporters.offer(evaluations, receipt);
     })
-}
-
-/// Starts the reload task of certificates and tokens; dropping the guard ends it.
-fn reread(receivers: &Receivers, telemetry: &Telemetry, meter: &Meter) -> (Rereader, DropGuard) {
-    let files = receivers.files().iter().chain(telemetry.files());
-    let rereader = Rereader::new(meter);
-    files.for_each(|file| rereader.add(Arc::clone(file)));
-    let stop = CancellationToken::new();
-    tokio::spawn(rereader.clone().run(stop.clone()));
-    (rereader, stop.drop_guard())
 }
 
 /// Returns the longest times for which a tail-sampling forward holds and remembers a trace.

@@ -15,18 +15,7 @@ pub struct ShutdownReport {
     /// Acknowledged, unjudged data.
     pub unjudged: Unjudged,
     /// Work continued by the next process; not lost.
-    pub kept: CarriedOver,
-}
-
-/// Work in the log for the next process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CarriedOver {
-    /// Undelivered evaluations by exporter.
-    pub unsent: Vec<Undelivered>,
-    /// Unforwarded items, by forward.
-    pub unforwarded: Vec<Undelivered>,
-    /// Unjudged data.
-    pub unjudged: Unjudged,
+    pub kept: Option<Box<Self>>,
 }
 
 impl ShutdownReport {
@@ -40,13 +29,11 @@ impl ShutdownReport {
     pub fn evaluations(&self) -> u64 {
         self.unsent.iter().map(|unsent| unsent.count).sum()
     }
-}
 
-impl ShutdownReport {
     /// Adds the remaining work: as kept if it is in the log, otherwise as lost.
-    pub(super) fn with(mut self, left: CarriedOver, is_kept: bool) -> Self {
+    pub(super) fn with(mut self, left: Self, is_kept: bool) -> Self {
         if is_kept {
-            return Self { kept: left, ..self };
+            return Self { kept: Some(Box::new(left)), ..self };
         }
         self.unjudged = left.unjudged;
         add(&mut self.unsent, left.unsent);
@@ -56,9 +43,8 @@ impl ShutdownReport {
 
     /// Formats the kept work for people; `None` if there is none.
     pub fn kept(&self) -> Option<String> {
-        let CarriedOver { unsent, unforwarded, unjudged } = self.kept.clone();
-        let kept = Self { unsent, unforwarded, unjudged, kept: CarriedOver::default() };
-        (!kept.is_nothing()).then(|| kept.to_string())
+        let kept = self.kept.as_ref().filter(|kept| !kept.is_nothing());
+        kept.map(ToString::to_string)
     }
 }
 
@@ -113,9 +99,10 @@ mod tests {
         let unforwarded = vec![Undelivered { name: "otlp/b".into(), count: 7 }];
         let lost = ShutdownReport { unsent: unsent.clone(), ..ShutdownReport::default() };
         let unjudged = Unjudged { records: 0, traces: 2, sessions: 0 };
-        let left = CarriedOver { unsent, unforwarded, unjudged };
+        let left = ShutdownReport { unsent, unforwarded, unjudged, kept: None };
         let kept = lost.clone().with(left.clone(), true);
-        assert_eq!((kept.unsent.clone(), kept.kept), (lost.unsent.clone(), left.clone()));
+        assert_eq!(kept.unsent, lost.unsent);
+        assert_eq!(kept.kept.as_deref(), Some(&left));
         assert_eq!(
             lost.with(left, false).to_string(),
             "6 evaluations not delivered (file 6), 2 traces not judged, \
@@ -130,7 +117,7 @@ mod tests {
             unsent: vec![unsent("file", 1), unsent("otlp_grpc/a", 20)],
             unforwarded: vec![Undelivered { name: "otlp/b".into(), count: 7 }],
             unjudged: Unjudged { records: 4, traces: 1, sessions: 2 },
-            kept: CarriedOver::default(),
+            kept: None,
         };
         assert_eq!(
             all.to_string(),
@@ -146,7 +133,7 @@ mod tests {
             ShutdownReport { unforwarded: unforwarded.clone(), ..ShutdownReport::default() };
         assert!(!passed.is_nothing() && passed.kept().is_none());
         assert_eq!(passed.to_string(), "1 item not passed on (otlp/b)");
-        let kept = CarriedOver { unforwarded, ..CarriedOver::default() };
+        let kept = Some(Box::new(ShutdownReport { unforwarded, ..ShutdownReport::default() }));
         let kept = ShutdownReport { kept, ..ShutdownReport::default() };
         assert!(kept.is_nothing());
         assert_eq!(kept.kept().as_deref(), Some("1 item not passed on (otlp/b)"));

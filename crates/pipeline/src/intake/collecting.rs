@@ -11,7 +11,7 @@ use crate::{PipelineIntake, RETRY_AFTER};
 use spanscore_base::model::Sender;
 use spanscore_base::otlp::Signal;
 use spanscore_evaluate::kind;
-use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
+use spanscore_receive::{Accepted, ConnectionAccount, Intake, Lack, Received, Refused};
 use spanscore_store::{Store, read_events};
 
 /// Intake before the pipeline's, for receivers with known clients.
@@ -37,7 +37,7 @@ impl CollectingIntake {
         // A sender apart from its group, so that it has its own share beside other clients.
         let sender = Sender::of_client(received.sender.group, client);
         if !store.has_room_for(sender) {
-            return Err(Refused::StoreFull { retry_after: RETRY_AFTER });
+            return Err(Refused::Later { lack: Lack::StoreRoom, retry_after: RETRY_AFTER });
         }
         let client = Arc::clone(client);
         let store = Arc::clone(store);

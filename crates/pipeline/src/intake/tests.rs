@@ -58,7 +58,7 @@ async fn request_for_a_shard_that_is_full_is_refused_in_time_and_counted() {
     assert_eq!(give(vec![batch(), batch()]).await, Ok(()));
     let started = Instant::now();
     let refused = give(vec![batch(), batch()]).await;
-    assert_eq!(refused, Err(Refused::Overloaded { retry_after: RETRY_AFTER }));
+    assert_eq!(refused, Err(Refused::Later { lack: Lack::Room, retry_after: RETRY_AFTER }));
     assert_eq!(started.elapsed(), ROOM_WAIT);
     assert!(telemetry.exposition().contains("reason=\"shard_full\"} 1"));
     assert_eq!(give(vec![batch(), SpanBatch::default()]).await, Ok(()), "the others go on");
@@ -96,7 +96,7 @@ async fn request_that_one_shard_cannot_take_is_taken_by_none() {
 #[tokio::test]
 async fn a_request_that_waits_for_the_restore_goes_by_the_state_that_follows() {
     let why = "what an earlier process left cannot be read";
-    let lost = Refused::NotKept { retry_after: RETRY_AFTER, why };
+    let lost = Refused::Later { lack: Lack::Log(why), retry_after: RETRY_AFTER };
     for (next, later, expected) in [
         (IntakeState::Live, IntakeState::Live, Ok(())),
         (IntakeState::Lost, IntakeState::Lost, Err(lost)),

@@ -202,7 +202,7 @@ mod tests {
     use spanscore_base::model::MemoryQuota;
     use spanscore_base::otlp::Signal;
     use spanscore_log::{Durability, LogSettings};
-    use spanscore_receive::{Intake, Refused};
+    use spanscore_receive::{Intake, Lack, Refused};
     use spanscore_telemetry::Telemetry;
 
     #[tokio::test]
@@ -232,7 +232,7 @@ mod tests {
         let refused = kept(intake).await.unwrap_err();
         let retry_after = Duration::from_secs(1);
         let why = "what an earlier process left cannot be read";
-        assert_eq!(refused, Refused::NotKept { retry_after, why });
+        assert_eq!(refused, Refused::Later { lack: Lack::Log(why), retry_after });
         assert!(telemetry.exposition().contains("reason=\"restore_failed\"} 1"));
     }
 }

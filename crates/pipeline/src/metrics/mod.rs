@@ -2,14 +2,14 @@
 //!
 //! Field names are Prometheus names without prefix and suffix.
 
-mod skipped;
+mod key_counts;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use self::skipped::SkipCounts;
+use self::key_counts::KeyCounts;
 use spanscore_assemble::{Sessions, Shard, SpanCounts};
 use spanscore_base::model::{Completion, Evaluation, Level, Outcome, Reason};
 use spanscore_evaluate::engine::run::{Configured, Evaluators, SkipReason, Skips};
@@ -125,8 +125,8 @@ pub(super) struct PipelineMetrics {
 /// Counts of judged traces, added to the metrics in batches.
 #[derive(Default)]
 pub(super) struct JudgedCounts {
-    completions: Vec<(Completion, u64)>,
-    skips: SkipCounts,
+    completions: KeyCounts<Completion>,
+    skips: KeyCounts<(usize, SkipReason)>,
     /// Traces judged in part, because of their work budget.
     pub(super) expensive: u64,
     /// Traces not read, because of the memory for judging.
@@ -138,10 +138,7 @@ pub(super) struct JudgedCounts {
 impl JudgedCounts {
     /// Counts one trace.
     pub(super) fn add(&mut self, completion: Completion, skips: Skips) {
-        match self.completions.iter_mut().find(|(known, _)| *known == completion) {
-            Some((_, count)) => *count += 1,
-            None => self.completions.push((completion, 1)),
-        }
+        self.completions.add([completion]);
         self.skips.add(skips);
     }
 }
@@ -236,7 +233,7 @@ impl PipelineMetrics {
 
     pub(super) fn judged(&self, judged: &JudgedCounts, took: Duration, by: &Evaluators) {
         self.stages.time.add(took.as_secs_f64());
-        for (completion, count) in &judged.completions {
+        for (completion, count) in &judged.completions.0 {
             self.stages.judged_traces.add(completion.as_str(), *count);
         }
         let limited = [(EXPENSIVE, judged.expensive), (TOO_LARGE, judged.too_large)];
@@ -257,12 +254,12 @@ impl PipelineMetrics {
         if let Some(word) = limited {
             self.stages.limited.add(word, 1);
         }
-        let mut counts = SkipCounts::default();
+        let mut counts = KeyCounts::default();
         counts.add(skips);
         self.skips(&counts, by);
     }
 
-    fn skips(&self, counts: &SkipCounts, by: &Evaluators) {
+    fn skips(&self, counts: &KeyCounts<(usize, SkipReason)>, by: &Evaluators) {
         for ((index, reason), count) in &counts.0 {
             let Some(configured) = by.evaluators().get(*index) else { continue };
             if *reason == SkipReason::Error {
@@ -303,23 +300,20 @@ impl PipelineMetrics {
     pub(super) fn evaluations(&self, evaluations: &[Evaluation]) {
         self.delays(evaluations);
         // Adding to a counter costs more than an evaluation, so equal labels are added once.
-        let mut tally: Vec<(&str, Option<&'static str>, u64)> = Vec::new();
         for evaluation in evaluations.iter().filter(|evaluation| evaluation.target.is_partial) {
             self.outcomes.partial.add_under(&[label("evaluator", &evaluation.evaluator.name)], 1);
         }
-        for evaluation in evaluations {
+        let unscored = evaluations.iter().filter_map(|evaluation| {
             let reason = match &evaluation.outcome {
-                Outcome::Scored(_) => continue,
+                Outcome::Scored(_) => return None,
                 Outcome::NotEvaluable { reason, .. } => Some(reason.as_str()),
                 Outcome::Failed { .. } => None,
             };
-            let name = evaluation.evaluator.name.as_str();
-            match tally.iter_mut().find(|known| known.0 == name && known.1 == reason) {
-                Some((.., count)) => *count += 1,
-                None => tally.push((name, reason, 1)),
-            }
-        }
-        for (name, reason, count) in tally {
+            Some((evaluation.evaluator.name.as_str(), reason))
+        });
+        let mut tally = KeyCounts::default();
+        tally.add(unscored);
+        for ((name, reason), count) in tally.0 {
             let of = [label("evaluator", name)];
             match reason {
                 Some(word) => self.outcomes.not_evaluable.add_under(&of, word, count),

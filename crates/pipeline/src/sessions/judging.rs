@@ -3,7 +3,7 @@
 use super::SessionWorker;
 use super::long::{SessionJudgement, SessionTask};
 use crate::metrics::{EXPENSIVE, TOO_LARGE};
-use crate::reload::setup::Setup;
+use crate::worker::long_thread::LongWork;
 use spanscore_assemble::DueSession;
 use spanscore_base::model::{Claims, Completion};
 use spanscore_engine::session::SessionAnswer;
@@ -27,21 +27,18 @@ impl SessionWorker {
             self.context.heartbeats.beat(self.place);
             self.context.backlog.set_sessions(left);
             left -= 1;
-            let setup = Setup {
-                resolver: Arc::clone(&self.context.resolver),
-                evaluators: Arc::clone(&self.context.evaluators),
-            };
-            self.judge_or_put(SessionTask { due, setup, steps: self.context.trace_steps });
+            let setup = self.context.setup.clone();
+            let judging = Arc::clone(&self.context.judging);
+            self.judge_or_put(SessionTask { due, setup, judging, steps: self.context.trace_steps });
         }
     }
 
     fn judge_or_put(&mut self, task: SessionTask) {
-        if !self.long.has_thread() {
+        if self.long.thread.is_none() {
             return self.judge_here(task);
         }
         let is_behind = self.long.has(&task.due.key);
-        let attempted =
-            if is_behind { Err(Box::new(task)) } else { task.attempt(&self.context.judging) };
+        let attempted = if is_behind { Err(Box::new(task)) } else { task.attempt() };
         let task = match attempted {
             Ok(judgement) => return self.conclude(judgement),
             Err(task) => *task,
@@ -60,7 +57,7 @@ impl SessionWorker {
 
     fn judge_here(&mut self, task: SessionTask) {
         let heartbeats = &self.context.heartbeats;
-        let judgement = task.judge(&self.context.judging, || heartbeats.beat(self.place));
+        let judgement = task.judge(|| heartbeats.beat(self.place));
         self.conclude(judgement);
     }
 

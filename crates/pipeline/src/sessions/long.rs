@@ -11,10 +11,10 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use tokio::sync::mpsc;
 
 use crate::reading::{ReadingMemory, reserve, try_reserve};
 use crate::reload::setup::Setup;
+use crate::worker::long_thread::{LongLink, LongThread, LongWork};
 use crate::worker::long_traces::{ATTEMPT_STEPS, holds_up};
 use spanscore_assemble::DueSession;
 use spanscore_base::model::{FairQueue, MemoryQuota, Sender, SenderShares, SessionKey, TraceSpans};
@@ -22,7 +22,6 @@ use spanscore_base::panics::caught;
 use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_extract::reading_steps;
 use spanscore_net::clock::now_ns;
-use spanscore_telemetry::Heartbeats;
 
 /// Limit on waiting long sessions.
 const WAITING_MAX: usize = 256;
@@ -31,15 +30,17 @@ const ATTEMPT_TRACES_MAX: usize = 32;
 
 /// Due session with its evaluators.
 #[derive(Clone)]
-pub(super) struct SessionTask {
+pub(crate) struct SessionTask {
     pub(super) due: DueSession,
     pub(super) setup: Setup,
+    /// Memory quota for judging.
+    pub(super) judging: Arc<MemoryQuota>,
     /// Steps for the judgement, and for reading each trace.
     pub(super) steps: u64,
 }
 
 /// Judged session.
-pub(super) struct SessionJudgement {
+pub(crate) struct SessionJudgement {
     pub(super) due: DueSession,
     pub(super) setup: Setup,
     /// `None` after a panic.
@@ -60,26 +61,20 @@ impl SessionTask {
     }
 
     /// Judges it within a slice; returns it if that does not suffice, or if others hold the memory.
-    pub(super) fn attempt(self, judging: &Arc<MemoryQuota>) -> Result<SessionJudgement, Box<Self>> {
+    pub(super) fn attempt(self) -> Result<SessionJudgement, Box<Self>> {
         let reading: usize = self.traces().map(reading_steps).sum();
         let is_short = self.due.traces.len() <= ATTEMPT_TRACES_MAX;
         if !is_short || reading as u64 > ATTEMPT_STEPS {
             return Err(Box::new(self));
         }
-        let Some(memory) = try_reserve(judging, self.traces()) else { return Err(Box::new(self)) };
+        let memory = try_reserve(&self.judging, self.traces());
+        let Some(memory) = memory else { return Err(Box::new(self)) };
         let steps = self.steps.min(ATTEMPT_STEPS);
         let answer = self.answer(Some(&memory), steps);
         if steps < self.steps && answer.as_ref().is_some_and(|answer| answer.is_spent) {
             return Err(Box::new(self));
         }
         Ok(self.judged(answer, true))
-    }
-
-    /// Judges it completely. Blocks while others hold the memory, and calls `waits` meanwhile.
-    pub(super) fn judge(self, judging: &Arc<MemoryQuota>, waits: impl Fn()) -> SessionJudgement {
-        let memory = reserve(judging, self.traces(), waits);
-        let answer = self.answer(memory.as_ref(), self.steps);
-        self.judged(answer, memory.is_some())
     }
 
     /// Returns it unread and not evaluable.
@@ -101,11 +96,22 @@ impl SessionTask {
     }
 }
 
+impl LongWork for SessionTask {
+    type Judgement = SessionJudgement;
+
+    /// Judges it completely. Blocks while others hold the memory, and calls `waits` meanwhile.
+    fn judge(self, waits: impl Fn()) -> SessionJudgement {
+        let memory = reserve(&self.judging, self.traces(), waits);
+        let answer = self.answer(memory.as_ref(), self.steps);
+        self.judged(answer, memory.is_some())
+    }
+}
+
 /// Long sessions: the waiting ones, and the one being judged.
 #[derive(Default)]
 pub(crate) struct LongSessions {
     /// Channels to the thread; without them the worker judges sessions.
-    thread: Option<(mpsc::Sender<SessionTask>, mpsc::Receiver<SessionJudgement>)>,
+    pub(super) thread: Option<LongLink<SessionTask>>,
     queue: FairQueue<SessionTask>,
     by_sender: SenderShares,
     /// Number of waiting or judged ones, by session.
@@ -116,17 +122,10 @@ pub(crate) struct LongSessions {
 }
 
 impl LongSessions {
-    /// Returns empty long sessions, and the thread's side, which uses a memory quota for judging.
-    pub(crate) fn with_thread(judging: Arc<MemoryQuota>) -> (Self, LongSessionThread) {
-        let (tasks, receiver) = mpsc::channel(1);
-        let (sender, judgements) = mpsc::channel(1);
-        let own = Self { thread: Some((tasks, judgements)), ..Self::default() };
-        (own, LongSessionThread { tasks: receiver, judgements: sender, judging })
-    }
-
-    /// Returns true if sessions may wait for a thread.
-    pub(super) fn has_thread(&self) -> bool {
-        self.thread.is_some()
+    /// Returns empty long sessions, and the thread's side.
+    pub(crate) fn with_thread() -> (Self, LongThread<SessionTask>) {
+        let (link, thread) = LongLink::with_thread();
+        (Self { thread: Some(link), ..Self::default() }, thread)
     }
 
     /// Returns true if one more may wait within this limit on bytes.
@@ -171,23 +170,18 @@ impl LongSessions {
 
     /// Hands the next session to the thread, if it is free.
     pub(super) fn begin(&mut self) {
-        let Some((tasks, _)) = self.thread.as_ref().filter(|_| self.running.is_none()) else {
-            return;
-        };
+        let Some(link) = self.thread.as_ref().filter(|_| self.running.is_none()) else { return };
         let Some(task) = self.queue.take() else { return };
         self.by_sender.remove(task.due.sender, 1);
         self.running = Some(task.clone());
         // Fails only if the thread has ended: then `judged` says so.
-        let _ = tasks.try_send(task);
+        let _ = link.tasks.try_send(task);
     }
 
     /// Waits for the session being judged; `None` if its thread has ended. Pending for ever without
     /// one.
     pub(super) async fn judged(&mut self) -> Option<SessionJudgement> {
-        match &mut self.thread {
-            Some((_, judgements)) if self.running.is_some() => judgements.recv().await,
-            _ => std::future::pending().await,
-        }
+        LongLink::judged(&mut self.thread, self.running.is_some()).await
     }
 
     /// Ends the running judgement; returns its session.
@@ -207,32 +201,5 @@ impl LongSessions {
         let waiting: Vec<_> = std::iter::from_fn(|| self.queue.take()).collect();
         *self = Self::default();
         waiting
-    }
-}
-
-/// Thread of long sessions.
-pub(crate) struct LongSessionThread {
-    tasks: mpsc::Receiver<SessionTask>,
-    judgements: mpsc::Sender<SessionJudgement>,
-    judging: Arc<MemoryQuota>,
-}
-
-impl LongSessionThread {
-    /// Judges the session handed to it, if any.
-    #[cfg(test)]
-    pub(super) fn judge_one(&mut self) -> Option<SessionJudgement> {
-        Some(self.tasks.try_recv().ok()?.judge(&self.judging, || {}))
-    }
-
-    /// Judges sessions until their worker ends; updates the heartbeat at `place` meanwhile.
-    pub(crate) async fn run(mut self, heartbeats: Arc<Heartbeats>, place: usize) {
-        while let Some(task) = self.tasks.recv().await {
-            heartbeats.beat(place);
-            let judgement = task.judge(&self.judging, || heartbeats.beat(place));
-            heartbeats.end(place);
-            if self.judgements.send(judgement).await.is_err() {
-                return;
-            }
-        }
     }
 }

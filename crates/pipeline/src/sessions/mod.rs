@@ -24,7 +24,7 @@ use spanscore_base::model::{Completion, MemoryQuota, SessionKey, TraceSpans};
 use spanscore_base::visible;
 use spanscore_extract::Table;
 
-pub(super) use long::{LongSessionThread, LongSessions};
+pub(super) use long::{LongSessions, SessionTask};
 pub(super) use queued_traces::QueuedTraces;
 pub(super) use verdicts::SessionVerdicts;
 
@@ -196,21 +196,20 @@ impl SessionWorker {
 
     /// Applies a config update, also to the traces of open sessions.
     fn update(&mut self, ConfigUpdate { setup, held }: &ConfigUpdate) {
-        let before = Arc::clone(self.context.resolver.table());
+        let before = Arc::clone(self.context.setup.resolver.table());
         let translator = &mut self.translator;
         self.sessions.reform(|trace| {
             translator.translate(&before, setup.table(), &mut trace.arena, &trace.spans);
         });
         self.copied = self.long.bytes();
-        self.context.resolver = Arc::clone(&setup.resolver);
-        self.context.evaluators = Arc::clone(&setup.evaluators);
+        self.context.setup = setup.clone();
         self.sessions.limit(held.sessions);
         self.context.trace_steps = u64::from(held.limits.trace_steps);
         self.verdicts.limit(&held.sessions, &self.memory);
     }
 
     fn bring_up_to_date(&mut self, trace: &mut TraceSpans, table: &Arc<Table>) {
-        let today = self.context.resolver.table();
+        let today = self.context.setup.resolver.table();
         self.translator.translate(table, today, &mut trace.arena, &trace.spans);
     }
 }

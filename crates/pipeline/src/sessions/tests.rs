@@ -52,7 +52,7 @@ fn evaluations_that_a_panic_dropped_are_never_revised() {
 fn long_sessions_are_judged_beside_the_worker_in_turns_of_their_senders() {
     let (mut worker, out) = worker(vec![costly_one("costly", Level::Session)]);
     let mut thread = {
-        let (long, thread) = LongSessions::with_thread(Arc::clone(&worker.context.judging));
+        let (long, thread) = LongSessions::with_thread();
         worker.long = long;
         thread
     };
@@ -92,7 +92,7 @@ fn long_sessions_are_judged_beside_the_worker_in_turns_of_their_senders() {
 #[test]
 fn sessions_that_find_no_room_to_wait_are_judged_on_the_worker() {
     let (mut worker, out) = worker(vec![costly_one("costly", Level::Session)]);
-    let (long, _thread) = LongSessions::with_thread(Arc::clone(&worker.context.judging));
+    let (long, _thread) = LongSessions::with_thread();
     worker.long = long;
     // Room for one, whatever its size.
     worker.memory.resize(2);
@@ -113,7 +113,7 @@ fn sessions_that_find_no_room_to_wait_are_judged_on_the_worker() {
 #[tokio::test]
 async fn sessions_that_wait_at_the_end_are_judged() {
     let (mut worker, out) = worker(vec![costly_one("costly", Level::Session)]);
-    let (long, mut thread) = LongSessions::with_thread(Arc::clone(&worker.context.judging));
+    let (long, mut thread) = LongSessions::with_thread();
     worker.long = long;
     let mut due = Vec::new();
     for n in 0..3 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::long_traces::{LongTraceThread, LongTraces};
+use super::long_traces::{LongTask, LongTraces};
 use super::{ExpensiveTraceLog, JudgingPace, PartitionWatch, ShardClock, Worker};
 use crate::backlog::Backlog;
 use crate::journal::{Journal, JudgedTraces};
@@ -12,14 +12,13 @@ use crate::metrics::PipelineMetrics;
 use crate::pool::BatchPool;
 use crate::reload::setup::{HeldSettings, Setup, Translator};
 use crate::sessions::{
-    LongSessionThread, LongSessions, QueuedTraces, SessionSender, SessionVerdicts, SessionWorker,
+    LongSessions, QueuedTraces, SessionSender, SessionTask, SessionVerdicts, SessionWorker,
 };
+use crate::worker::long_thread::LongThread;
 use crate::{Outlet, PipelineSettings};
 use spanscore_assemble::{Sessions, Shard};
 use spanscore_base::model::{Claims, MemoryQuota, Receipt};
 use spanscore_emit::forward::Forwards;
-use spanscore_evaluate::engine::run::Evaluators;
-use spanscore_extract::Resolver;
 use spanscore_store::Store;
 use spanscore_telemetry::Heartbeats;
 
@@ -31,8 +30,7 @@ const LONG_PARTS: usize = 4;
 pub(crate) struct WorkerContext {
     /// Number of shards.
     pub(crate) shard_count: usize,
-    pub(crate) resolver: Arc<Resolver>,
-    pub(crate) evaluators: Arc<Evaluators>,
+    pub(crate) setup: Setup,
     pub(crate) outlet: Outlet,
     pub(crate) metrics: Arc<PipelineMetrics>,
     /// Pool for batches after their addition.
@@ -61,15 +59,14 @@ impl WorkerContext {
     /// Builds a context without log, dispatchers and store.
     pub(crate) fn new(
         settings: &PipelineSettings,
-        Setup { resolver, evaluators }: Setup,
+        setup: Setup,
         outlet: Outlet,
         metrics: Arc<PipelineMetrics>,
     ) -> Self {
         let shard_count = settings.shard_count.max(1);
         Self {
             shard_count,
-            resolver,
-            evaluators,
+            setup,
             outlet,
             metrics,
             pool: Arc::default(),
@@ -107,7 +104,7 @@ impl WorkerContext {
             limits: settings.limits,
             reports_ignored: self.forwards.wants_judgements(),
         };
-        let empty = empty_shard(held, self.shard_count, self.evaluators.reports_early());
+        let empty = empty_shard(held, self.shard_count, self.setup.evaluators.reports_early());
         Worker {
             context: self.clone(),
             index,
@@ -131,7 +128,7 @@ impl WorkerContext {
         &self,
         settings: &PipelineSettings,
         worker: &mut Worker,
-    ) -> (LongTraceThread, usize) {
+    ) -> (LongThread<LongTask>, usize) {
         let bytes_max = settings.memory.traces.limit() / LONG_PARTS / self.shard_count;
         let (long, thread) = LongTraces::with_thread(bytes_max);
         worker.long = long;
@@ -160,8 +157,8 @@ impl WorkerContext {
     pub(crate) fn add_long_sessions(
         &self,
         worker: &mut SessionWorker,
-    ) -> (LongSessionThread, usize) {
-        let (long, thread) = LongSessions::with_thread(Arc::clone(&self.judging));
+    ) -> (LongThread<SessionTask>, usize) {
+        let (long, thread) = LongSessions::with_thread();
         worker.long = long;
         (thread, 2 * self.shard_count + 1)
     }

@@ -51,7 +51,7 @@ impl Worker {
         let mut reported = self.shard.reported(running.handle).to_vec();
         let steps_max = (self.context.trace_steps / EARLY_SHARE)
             .saturating_sub(self.shard.steps(running.handle).early);
-        let asks = steps_max > 0 && self.context.evaluators.may_report(&reported);
+        let asks = steps_max > 0 && self.context.setup.evaluators.may_report(&reported);
         let Some(trace) = self.shard.trace(running.handle).filter(|_| asks) else {
             return (None, 0);
         };
@@ -60,8 +60,11 @@ impl Worker {
         let Some(_reading) = self.reserve(trace) else { return (None, steps_max) };
         let judged = caught(|| {
             let mut trajectory =
-                self.context.resolver.resolve_within(trace, WorkBudget::new(steps_max));
-            self.context.evaluators.evaluate_early(&mut trajectory, evidence, &mut reported, out);
+                self.context.setup.resolver.resolve_within(trace, WorkBudget::new(steps_max));
+            self.context
+                .setup
+                .evaluators
+                .evaluate_early(&mut trajectory, evidence, &mut reported, out);
             trajectory.effort.taken()
         });
         if judged.is_err() {

@@ -130,18 +130,20 @@ impl WorkerContext {
         let before = out.evaluations.len();
         let judged = caught(|| {
             let TraceAnswer { evaluations, asked } = out;
-            let mut trajectory = self.resolver.resolve_within(trace, effort);
+            let mut trajectory = self.setup.resolver.resolve_within(trace, effort);
             let skips = if due.is_silent && !self.forwards.wants_judgements() {
                 Skips::default()
             } else {
                 let trajectory = &mut trajectory;
-                self.evaluators.evaluate_or_ask(trajectory, evidence, reported, evaluations, asked)
+                self.setup
+                    .evaluators
+                    .evaluate_or_ask(trajectory, evidence, reported, evaluations, asked)
             };
             if !(*is_attempt && trajectory.effort.is_trace_spent()) {
                 self.store(due, trace, &trajectory, (&evaluations[before..], asked.is_empty()));
             }
             let session = session.as_ref().and_then(|fields| fields.of(&trajectory));
-            let table = Arc::clone(self.resolver.table());
+            let table = Arc::clone(self.setup.resolver.table());
             JudgedTask { skips, session, effort: trajectory.effort, table }
         });
         if judged.is_err() {

@@ -11,20 +11,19 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use tokio::sync::mpsc;
 
 use super::WorkerContext;
 use super::asking::TraceAnswer;
 use super::judgement::{JudgedTask, JudgingTask};
 use crate::reading::reserve;
 use crate::reload::setup::Setup;
+use crate::worker::long_thread::{LongLink, LongThread, LongWork};
 use spanscore_assemble::{Due, Handle, SessionKeyFields};
 use spanscore_base::model::{
     Evaluation, FairQueue, Reported, Sender, SenderShares, TraceSpans, WorkBudget,
 };
 use spanscore_evaluate::AskedTarget;
 use spanscore_net::clock::now_ns;
-use spanscore_telemetry::Heartbeats;
 
 /// Steps of an attempt on the shard: about two milliseconds.
 pub(crate) const ATTEMPT_STEPS: u64 = 1_000_000;
@@ -54,7 +53,7 @@ struct WaitingTrace {
 #[derive(Default)]
 pub(crate) struct LongTraces {
     /// Channels to the thread; without them the shard judges traces.
-    thread: Option<(mpsc::Sender<LongTask>, mpsc::Receiver<LongJudgement>)>,
+    thread: Option<LongLink<LongTask>>,
     queue: FairQueue<Handle>,
     waiting: HashMap<Handle, WaitingTrace>,
     /// Bytes of all waiting ones and the one being judged, and their limit.
@@ -66,19 +65,16 @@ pub(crate) struct LongTraces {
     /// The trace being judged, with the number of earlier restarts of the shard.
     running: Option<(Due, u64)>,
     /// True while all traces are judged on the shard.
-    is_off: bool,
+    pub(super) is_off: bool,
     /// True while a message waits for the end of all long traces.
     is_closed: bool,
 }
 
 impl LongTraces {
     /// Returns empty long traces with a limit in bytes, and the thread's side.
-    pub(super) fn with_thread(bytes_max: usize) -> (Self, LongTraceThread) {
-        let (tasks, receiver) = mpsc::channel(1);
-        let (sender, judgements) = mpsc::channel(1);
-        let thread = Some((tasks, judgements));
-        let own = Self { thread, bytes_max, ..Self::default() };
-        (own, LongTraceThread { tasks: receiver, judgements: sender })
+    pub(super) fn with_thread(bytes_max: usize) -> (Self, LongThread<LongTask>) {
+        let (link, thread) = LongLink::with_thread();
+        (Self { thread: Some(link), bytes_max, ..Self::default() }, thread)
     }
 
     /// Returns true if none waits or is being judged.
@@ -141,9 +137,8 @@ impl LongTraces {
     pub(super) fn begin(&mut self, task: LongTask) -> bool {
         let running = (task.due, task.epoch);
         let bytes = task.trace.bytes();
-        let tasks = self.thread.as_ref().map(|(tasks, _)| tasks);
         // Its channel has room for one, and none is running.
-        let is_sent = tasks.is_some_and(|tasks| tasks.try_send(task).is_ok());
+        let is_sent = self.thread.as_ref().is_some_and(|link| link.tasks.try_send(task).is_ok());
         self.running = is_sent.then_some(running);
         self.running_bytes = if is_sent { bytes } else { 0 };
         self.bytes += self.running_bytes;
@@ -152,10 +147,7 @@ impl LongTraces {
 
     /// Waits for the trace being judged; pending for ever without one.
     pub(super) async fn judged(&mut self) -> Option<LongJudgement> {
-        match &mut self.thread {
-            Some((_, judgements)) if self.running.is_some() => judgements.recv().await,
-            _ => std::future::pending().await,
-        }
+        LongLink::judged(&mut self.thread, self.running.is_some()).await
     }
 
     /// Ends the running judgement; returns its trace and epoch.
@@ -175,11 +167,6 @@ impl LongTraces {
         self.give_up()
     }
 
-    /// Allows waiting traces again.
-    pub(super) fn go_on(&mut self) {
-        self.is_off = false;
-    }
-
     /// Returns all waiting traces, and has later ones judged on the shard.
     pub(super) fn give_up(&mut self) -> Vec<Due> {
         self.is_off = true;
@@ -191,7 +178,7 @@ impl LongTraces {
 }
 
 /// Long trace on its way to the thread.
-pub(super) struct LongTask {
+pub(crate) struct LongTask {
     pub(super) context: WorkerContext,
     pub(super) due: Due,
     pub(super) trace: Arc<TraceSpans>,
@@ -204,7 +191,7 @@ pub(super) struct LongTask {
 }
 
 /// Long trace on its way back.
-pub(super) struct LongJudgement {
+pub(crate) struct LongJudgement {
     pub(super) due: Due,
     pub(super) trace: Arc<TraceSpans>,
     pub(super) reported: Vec<Reported>,
@@ -221,7 +208,9 @@ pub(super) struct LongJudgement {
     pub(super) setup: Setup,
 }
 
-impl LongTask {
+impl LongWork for LongTask {
+    type Judgement = LongJudgement;
+
     fn judge(self, waits: impl Fn()) -> LongJudgement {
         let Self { context, due, trace, mut reported, session, steps, epoch } = self;
         let started = std::time::Instant::now();
@@ -235,7 +224,6 @@ impl LongTask {
         let judged = context.judge(&task, effort, &mut reported, &mut out);
         let asked = out.asked;
         let took = started.elapsed();
-        let WorkerContext { resolver, evaluators, .. } = context;
         LongJudgement {
             due,
             trace,
@@ -247,33 +235,7 @@ impl LongTask {
             steps,
             took,
             epoch,
-            setup: Setup { resolver, evaluators },
-        }
-    }
-}
-
-/// Thread of a shard's long traces.
-pub(crate) struct LongTraceThread {
-    tasks: mpsc::Receiver<LongTask>,
-    judgements: mpsc::Sender<LongJudgement>,
-}
-
-impl LongTraceThread {
-    /// Judges the trace handed to it, if any.
-    #[cfg(test)]
-    pub(super) fn judge_one(&mut self) -> Option<LongJudgement> {
-        Some(self.tasks.try_recv().ok()?.judge(|| {}))
-    }
-
-    /// Judges traces until the shard ends; updates the heartbeat at `place` meanwhile.
-    pub(crate) async fn run(mut self, heartbeats: Arc<Heartbeats>, place: usize) {
-        while let Some(task) = self.tasks.recv().await {
-            heartbeats.beat(place);
-            let judgement = task.judge(|| heartbeats.beat(place));
-            heartbeats.end(place);
-            if self.judgements.send(judgement).await.is_err() {
-                return;
-            }
+            setup: context.setup,
         }
     }
 }

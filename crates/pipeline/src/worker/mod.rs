@@ -266,7 +266,7 @@ impl Worker {
         for some in due.chunks(JUDGED_MAX) {
             let started = Instant::now();
             let mut evaluations =
-                Vec::with_capacity(some.len() * self.context.evaluators.evaluators().len());
+                Vec::with_capacity(some.len() * self.context.setup.evaluators.evaluators().len());
             let mut judged = JudgedCounts::default();
             let mut said = Vec::with_capacity(some.len());
             let mut notes = Vec::new();
@@ -303,7 +303,7 @@ impl Worker {
                 }
                 said.push((due, done));
             }
-            self.context.metrics.judged(&judged, started.elapsed(), &self.context.evaluators);
+            self.context.metrics.judged(&judged, started.elapsed(), &self.context.setup.evaluators);
             self.hand_out(evaluations, claims.into_iter().collect(), notes);
             for (due, (reported, steps)) in said {
                 taken += steps;
@@ -375,7 +375,7 @@ impl Worker {
 
     /// Returns the sender to the session worker, while an evaluator judges sessions.
     fn sessions(&self) -> Option<&SessionSender> {
-        self.sessions.as_ref().filter(|_| self.context.evaluators.has_session_level())
+        self.sessions.as_ref().filter(|_| self.context.setup.evaluators.has_session_level())
     }
 
     fn hand_to_session(
@@ -425,8 +425,8 @@ impl PanicRecovery for Worker {
         self.epoch += 1;
         // Traces queued while the open ones were judged belong to the old shard.
         self.long.give_up();
-        self.long.go_on();
-        self.shard.watch_if(self.context.evaluators.reports_early());
+        self.long.is_off = false;
+        self.shard.watch_if(self.context.setup.evaluators.reports_early());
     }
 
     fn report_open(&mut self) {
@@ -455,6 +455,7 @@ mod expensive_traces;
 mod inbox;
 mod judgement;
 mod long;
+pub(super) mod long_thread;
 pub(super) mod long_traces;
 mod pace;
 mod partitions;

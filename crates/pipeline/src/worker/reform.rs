@@ -14,7 +14,7 @@ impl Worker {
     /// are marked as lacking newly needed facts.
     pub(super) async fn update(&mut self, update: Arc<ConfigUpdate>) {
         let ConfigUpdate { setup, held } = &*update;
-        let before = self.setup();
+        let before = self.context.setup.clone();
         let lacks = setup.asks_for_more_than(&before);
         let heartbeats = &self.context.heartbeats;
         let index = self.index;
@@ -30,8 +30,7 @@ impl Worker {
         self.context.trace_steps = u64::from(held.limits.trace_steps);
         let is_watched = setup.evaluators.reports_early();
         self.empty = Box::new(empty_shard(*held, self.context.shard_count, is_watched));
-        self.context.resolver = Arc::clone(&setup.resolver);
-        self.context.evaluators = Arc::clone(&setup.evaluators);
+        self.context.setup = setup.clone();
         if let Some(sessions) = &mut self.sessions {
             sessions.fields = held.sessions.key;
         }
@@ -44,20 +43,14 @@ impl Worker {
 
     /// Maps reports from before the last updates to the current evaluators.
     pub(super) fn renumber_since(&self, before: &Setup, reported: &mut Vec<Reported>) {
-        if !Arc::ptr_eq(&before.evaluators, &self.context.evaluators) {
-            self.setup().renumber(before, reported);
+        if !Arc::ptr_eq(&before.evaluators, &self.context.setup.evaluators) {
+            self.context.setup.renumber(before, reported);
         }
-    }
-
-    fn setup(&self) -> Setup {
-        let resolver = Arc::clone(&self.context.resolver);
-        let evaluators = Arc::clone(&self.context.evaluators);
-        Setup { resolver, evaluators }
     }
 
     /// Translates a batch to the current table; returns true if it had another one.
     pub(super) fn bring_up_to_date(&mut self, batch: &mut SpanBatch, table: &Arc<Table>) -> bool {
-        let today = self.context.resolver.table();
+        let today = self.context.setup.resolver.table();
         self.translator.translate(table, today, &mut batch.arena, &batch.spans)
     }
 }

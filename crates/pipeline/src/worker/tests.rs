@@ -38,7 +38,7 @@ fn sample_with(worker: &Worker, changed: &[(&str, &str)]) -> Arc<SpanBatch> {
 fn batch(worker: &Worker, json: &[u8]) -> Arc<SpanBatch> {
     let request = json::transcode(Signal::Traces, json).unwrap();
     let mut batches = [SpanBatch::default()];
-    let table = worker.context.resolver.table();
+    let table = worker.context.setup.resolver.table();
     extract(table, Signal::Traces, &request, &mut ExtractionCache::default(), &mut batches)
         .unwrap();
     let [batch] = batches;
@@ -51,7 +51,7 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let worker = worker(&telemetry, Vec::new());
     let batch = sample(&worker);
-    let table = Arc::clone(worker.context.resolver.table());
+    let table = Arc::clone(worker.context.setup.resolver.table());
     let count = batch.spans.len();
     let (sender, queue) = mpsc::channel(2 * WORK_MAX + 2);
     let room = room().await;
@@ -100,7 +100,7 @@ async fn records_after_the_drain_message_are_judged() {
         sender.send(ShardMessage::Drain).await.unwrap();
     }
     let batch = sample(&worker);
-    let table = Arc::clone(worker.context.resolver.table());
+    let table = Arc::clone(worker.context.setup.resolver.table());
     let batch = ShardMessage::Batch { batch, table, at_ms: None, room: room().await };
     sender.send(batch).await.unwrap();
     worker.run(queue).await;

@@ -403,12 +403,7 @@ impl<I: Intake> Follower<I> {
                         self.metrics.passed_over.add(SkippedRecord::Malformed.into_str(), 1);
                         self.log(path, Some(line), &error);
                     }
-                    Err(
-                        Refused::Overloaded { retry_after }
-                        | Refused::StoreFull { retry_after }
-                        | Refused::NotKept { retry_after, .. }
-                        | Refused::Away { retry_after, .. },
-                    ) => {
+                    Err(Refused::Later { retry_after, .. }) => {
                         wait = wait.max(Some(retry_after));
                         requests.push((line, request));
                     }

@@ -7,7 +7,7 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
 
 use super::*;
-use crate::Accepted;
+use crate::{Accepted, Lack};
 use spanscore_base::otlp::Signal;
 
 /// Intake that records the names of its requests' first spans.
@@ -28,7 +28,7 @@ impl Intake for Named {
         let mut refuses = self.refuses.lock().unwrap();
         if *refuses > 0 {
             *refuses -= 1;
-            return Err(Refused::Overloaded { retry_after: Duration::from_secs(1) });
+            return Err(Refused::Later { lack: Lack::Room, retry_after: Duration::from_secs(1) });
         }
         let shown = String::from_utf8_lossy(&received.request).into_owned();
         let name: String = shown.chars().filter(char::is_ascii_alphanumeric).collect();

@@ -67,9 +67,8 @@ impl<I: Intake> Serve for HttpService<I> {
     /// Refuses gRPC calls and oversized headers, and answers preflights.
     fn admit(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) {
-            let metrics = &self.ingest.metrics;
-            let code = Transport::Grpc.failure(RefusalReason::NotFound);
-            metrics.of(Transport::Http).refused_request(RefusalReason::NotFound, code);
+            let why = RefusalReason::NotFound;
+            self.ingest.metrics.refused_request(Transport::Http, Transport::Grpc, why);
             return ControlFlow::Break(refuse_call(
                 "this port takes OTLP/HTTP; OTLP/gRPC is at receivers.otlp.protocols.grpc.endpoint",
             ));
@@ -120,9 +119,7 @@ impl<I: Intake> Serve for HttpService<I> {
 
 impl<I: Intake> HttpService<I> {
     fn refused(&self, encoding: Option<Encoding>, failure: &RefusedRequest) -> Response<Answer> {
-        let metrics = &self.ingest.metrics;
-        let code = Transport::Http.failure(failure.reason);
-        metrics.of(Transport::Http).refused_request(failure.reason, code);
+        self.ingest.metrics.refused_request(Transport::Http, Transport::Http, failure.reason);
         failed(encoding, failure)
     }
 

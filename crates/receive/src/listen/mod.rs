@@ -73,17 +73,6 @@ impl ReceiverStartError {
     }
 }
 
-/// Binds a configured endpoint.
-pub(crate) async fn bind(
-    endpoint: &str,
-    setting: &'static str,
-) -> Result<(TcpListener, SocketAddr), ReceiverStartError> {
-    let failed = |error| ReceiverStartError::bind(endpoint, setting, error);
-    let listener = TcpListener::bind(endpoint).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
-}
-
 /// Limits and services shared by all ports.
 #[derive(Clone)]
 pub(crate) struct PortContext {
@@ -107,6 +96,22 @@ pub(crate) struct Port<S> {
 }
 
 impl<S: Serve> Port<S> {
+    /// Binds a configured endpoint, named with its setting.
+    pub(crate) async fn bind(
+        (endpoint, setting): (&str, &'static str),
+        transport: Transport,
+        service: S,
+        limits: ConnectionLimits,
+        tls: Option<Arc<ServerTls>>,
+    ) -> Result<(Self, SocketAddr), ReceiverStartError> {
+        let failed = |error| ReceiverStartError::bind(endpoint, setting, error);
+        let listener = TcpListener::bind(endpoint).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let service = Arc::new(service);
+        let limits = Arc::new(limits);
+        Ok((Self { listener, transport, service, limits, tls }, address))
+    }
+
     /// Accepts connections until told to stop; the port is closed on return.
     pub(crate) async fn run(self, shared: PortContext) {
         let mut spare = SpareDescriptor::new();

@@ -22,7 +22,6 @@ use super::http::{HttpService, paths};
 use super::ingest::{BodyLimit, Ingest};
 use super::listen::{
     ConnectionLimits, ConnectionPlaces, Handshakes, Port, PortContext, ReceiverStartError, Serve,
-    bind,
 };
 use super::metrics::{ReceiverMetrics, Transport};
 use super::refused_paths::RefusedPaths;
@@ -72,8 +71,7 @@ impl Receivers {
             Some(_) => otlp.protocols.clone(),
             None => super::settings::ProtocolsSettings { grpc: None, http: None },
         };
-        let (ingest, shared) = parts(&otlp, intake, memory, meter)?;
-        let auth = Arc::clone(&ingest.auth);
+        let (ingest, mut receivers) = Self::idle(&otlp, intake, memory, meter)?;
         let grpc = match &protocols.grpc {
             Some(settings) => Some(grpc_port(settings, Arc::clone(&ingest)).await?),
             None => None,
@@ -82,13 +80,6 @@ impl Receivers {
             Some(settings) => Some(http_port(settings, ingest).await?),
             None => None,
         };
-        let certificates = [
-            grpc.as_ref().and_then(|(port, _)| port.tls.clone()),
-            http.as_ref().and_then(|(port, _)| port.tls.clone()),
-        ];
-        let mut files: Vec<Arc<dyn Reread>> = vec![Arc::clone(&auth) as Arc<dyn Reread>];
-        files.extend(certificates.into_iter().flatten().map(|tls| tls as Arc<dyn Reread>));
-        let mut receivers = Self { grpc_address: None, http_address: None, shared, auth, files };
         receivers.grpc_address = grpc.map(|(port, address)| receivers.run(port, address));
         receivers.http_address = http.map(|(port, address)| receivers.run(port, address));
         Ok(receivers)
@@ -104,18 +95,47 @@ impl Receivers {
         memory: &Memory,
         meter: &Meter,
     ) -> Result<Self, ReceiverStartError> {
-        let (ingest, shared) = parts(&OtlpReceiverSettings::default(), intake, memory, meter)?;
-        let auth = Arc::clone(&ingest.auth);
+        let otlp = OtlpReceiverSettings::default();
+        let (ingest, mut receivers) = Self::idle(&otlp, intake, memory, meter)?;
         let (port, address) = one_port::port(ingest).await?;
-        let receivers = Self {
-            grpc_address: Some(address),
-            http_address: Some(address),
-            shared,
-            auth,
-            files: Vec::new(),
-        };
-        receivers.run(port, address);
+        receivers.grpc_address = Some(address);
+        receivers.http_address = Some(receivers.run(port, address));
         Ok(receivers)
+    }
+
+    /// Builds receivers without ports, and the common request path.
+    fn idle<I: Intake>(
+        otlp: &OtlpReceiverSettings,
+        intake: I,
+        memory: &Memory,
+        meter: &Meter,
+    ) -> Result<(Arc<Ingest<I>>, Self), ReceiverStartError> {
+        let metrics = Arc::new(ReceiverMetrics::new(meter));
+        let closing = ShutdownPhases::default();
+        let auth = Authenticator::new(otlp.auth.clone(), meter);
+        let auth = Arc::new(auth.map_err(ReceiverStartError::Tokens)?);
+        let ingest = Arc::new(Ingest {
+            intake,
+            admission: Admission::new(otlp, Arc::clone(&memory.requests)),
+            unpacker: Unpacker::default(),
+            auth,
+            metrics: Arc::clone(&metrics),
+            closing: closing.clone(),
+            refused_paths: RefusedPaths::default(),
+            read_timeout: otlp.read_timeout.0,
+            min_body_rate: otlp.min_body_rate,
+        });
+        let shared = PortContext {
+            places: ConnectionPlaces::new(otlp.max_connections, Arc::clone(&memory.connections)),
+            request_bytes: Arc::clone(&memory.requests),
+            metrics,
+            tasks: TaskTracker::new(),
+            closing,
+            handshakes: Handshakes::default(),
+        };
+        let auth = Arc::clone(&ingest.auth);
+        let files = vec![Arc::clone(&auth) as Arc<dyn Reread>];
+        Ok((ingest, Self { grpc_address: None, http_address: None, shared, auth, files }))
     }
 
     /// Returns the address of OTLP/gRPC, if enabled.
@@ -171,43 +191,11 @@ impl Receivers {
         false
     }
 
-    fn run<S: Serve>(&self, port: Port<S>, address: SocketAddr) -> SocketAddr {
+    fn run<S: Serve>(&mut self, port: Port<S>, address: SocketAddr) -> SocketAddr {
+        self.files.extend(port.tls.clone().map(|tls| tls as Arc<dyn Reread>));
         self.shared.tasks.spawn(port.run(self.shared.clone()));
         address
     }
-}
-
-/// Builds the shared parts of all ports, and the common request path.
-fn parts<I: Intake>(
-    otlp: &OtlpReceiverSettings,
-    intake: I,
-    memory: &Memory,
-    meter: &Meter,
-) -> Result<(Arc<Ingest<I>>, PortContext), ReceiverStartError> {
-    let metrics = Arc::new(ReceiverMetrics::new(meter));
-    let closing = ShutdownPhases::default();
-    let auth = Authenticator::new(otlp.auth.clone(), meter);
-    let auth = Arc::new(auth.map_err(ReceiverStartError::Tokens)?);
-    let ingest = Arc::new(Ingest {
-        intake,
-        admission: Admission::new(otlp, Arc::clone(&memory.requests)),
-        unpacker: Unpacker::default(),
-        auth,
-        metrics: Arc::clone(&metrics),
-        closing: closing.clone(),
-        refused_paths: RefusedPaths::default(),
-        read_timeout: otlp.read_timeout.0,
-        min_body_rate: otlp.min_body_rate,
-    });
-    let shared = PortContext {
-        places: ConnectionPlaces::new(otlp.max_connections, Arc::clone(&memory.connections)),
-        request_bytes: Arc::clone(&memory.requests),
-        metrics,
-        tasks: TaskTracker::new(),
-        closing,
-        handshakes: Handshakes::default(),
-    };
-    Ok((ingest, shared))
 }
 
 impl Drop for Receivers {
@@ -221,57 +209,44 @@ async fn grpc_port<I: Intake>(
     settings: &GrpcSettings,
     ingest: Arc<Ingest<I>>,
 ) -> Result<(Port<GrpcService<I>>, SocketAddr), ReceiverStartError> {
-    let setting = "receivers.otlp.protocols.grpc.endpoint";
     let tls = server_tls(settings.tls.as_ref(), "receivers.otlp.protocols.grpc.tls")?;
-    let (listener, address) = bind(&settings.endpoint, setting).await?;
     let limit = BodyLimit {
         bytes_max: settings.body_bytes_max(),
         setting: "receivers.otlp.protocols.grpc.max_recv_msg_size_mib",
     };
-    let port = Port {
-        listener,
-        transport: Transport::Grpc,
-        service: Arc::new(GrpcService { ingest, limit }),
-        limits: Arc::new(ConnectionLimits {
-            builder: builder(settings, settings.read_header_timeout.0),
-            first_request: settings.read_header_timeout.0,
-            idle: settings.keepalive.server_parameters.max_connection_idle.0,
-            pings: settings.keepalive.enforcement_policy.clone(),
-        }),
-        tls,
+    let limits = ConnectionLimits {
+        builder: builder(settings, settings.read_header_timeout.0),
+        first_request: settings.read_header_timeout.0,
+        idle: settings.keepalive.server_parameters.max_connection_idle.0,
+        pings: settings.keepalive.enforcement_policy.clone(),
     };
-    Ok((port, address))
+    let place = (&*settings.endpoint, "receivers.otlp.protocols.grpc.endpoint");
+    Port::bind(place, Transport::Grpc, GrpcService { ingest, limit }, limits, tls).await
 }
 
 async fn http_port<I: Intake>(
     settings: &HttpSettings,
     ingest: Arc<Ingest<I>>,
 ) -> Result<(Port<HttpService<I>>, SocketAddr), ReceiverStartError> {
-    let setting = "receivers.otlp.protocols.http.endpoint";
     let tls = server_tls(settings.tls.as_ref(), "receivers.otlp.protocols.http.tls")?;
-    let (listener, address) = bind(&settings.endpoint, setting).await?;
     let limit = BodyLimit {
         bytes_max: settings.max_request_body_size,
         setting: "receivers.otlp.protocols.http.max_request_body_size",
     };
-    let port = Port {
-        listener,
-        transport: Transport::Http,
-        service: Arc::new(HttpService {
-            ingest,
-            limit,
-            paths: paths(settings),
-            cors: settings.cors.clone().map(Cors::new),
-        }),
-        limits: Arc::new(ConnectionLimits {
-            builder: builder(&GrpcSettings::default(), settings.read_header_timeout.0),
-            first_request: settings.read_header_timeout.0,
-            idle: settings.idle_timeout.0,
-            pings: None,
-        }),
-        tls,
-    };
-    Ok((port, address))
+    let cors = settings.cors.clone().map(Cors::new);
+    let service = HttpService { ingest, limit, paths: paths(settings), cors };
+    let place = (&*settings.endpoint, "receivers.otlp.protocols.http.endpoint");
+    Port::bind(place, Transport::Http, service, http_limits(settings), tls).await
+}
+
+/// Returns the limits of connections with HTTP.
+fn http_limits(settings: &HttpSettings) -> ConnectionLimits {
+    ConnectionLimits {
+        builder: builder(&GrpcSettings::default(), settings.read_header_timeout.0),
+        first_request: settings.read_header_timeout.0,
+        idle: settings.idle_timeout.0,
+        pings: None,
+    }
 }
 
 /// Returns TLS of a port, if configured.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use http::{Request, Response};
 use hyper::body::Incoming;
 
-use super::builder;
+use super::http_limits;
 use crate::answer::Answer;
 use crate::grpc::{GrpcService, is_grpc};
 use crate::http::{HttpService, paths};
 use crate::ingest::{BodyLimit, Ingest};
-use crate::listen::{Admitted, ConnectionLimits, Port, ReceiverStartError, Serve, bind};
+use crate::listen::{Admitted, Port, ReceiverStartError, Serve};
 use crate::metrics::Transport;
-use crate::settings::{GrpcSettings, HttpSettings};
+use crate::settings::HttpSettings;
 use crate::{ConnectionAccount, Intake};
 
 /// Free port of the loopback address.
@@ -50,23 +50,11 @@ impl<I: Intake> Serve for OnePortService<I> {
 pub(super) async fn port<I: Intake>(
     ingest: Arc<Ingest<I>>,
 ) -> Result<(Port<OnePortService<I>>, SocketAddr), ReceiverStartError> {
-    let (listener, address) = bind(ENDPOINT, "the loopback address").await?;
     let http = HttpSettings::default();
     let service = OnePortService {
         grpc: GrpcService { ingest: Arc::clone(&ingest), limit: BODY_LIMIT },
         http: HttpService { ingest, limit: BODY_LIMIT, paths: paths(&http), cors: None },
     };
-    let port = Port {
-        listener,
-        transport: Transport::Http,
-        service: Arc::new(service),
-        limits: Arc::new(ConnectionLimits {
-            builder: builder(&GrpcSettings::default(), http.read_header_timeout.0),
-            first_request: http.read_header_timeout.0,
-            idle: http.idle_timeout.0,
-            pings: None,
-        }),
-        tls: None,
-    };
-    Ok((port, address))
+    let place = (ENDPOINT, "the loopback address");
+    Port::bind(place, Transport::Http, service, http_limits(&http), None).await
 }

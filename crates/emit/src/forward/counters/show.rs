@@ -20,18 +20,15 @@ type See<'s, S> = &'s mut dyn FnMut(&S, &[KeyValue]);
 /// Registers instruments for the counters of all forwards; `share` is their memory quota. Counters
 /// are shown as long as they are known, gauges only while the forward runs.
 pub(super) fn show(meter: &Meter, share: &Arc<MemoryQuota>, all: &AllCounters) {
-    let counters = Arc::clone(all);
-    Scraped::show_all(COUNTERS, meter, move |see| each_signal(&counters, false, see));
-    let counters = Arc::clone(all);
-    Scraped::show_all(GAUGES, meter, move |see| each_signal(&counters, true, see));
-    let counters = Arc::clone(all);
-    Scraped::show_all(DROPPED, meter, move |see| {
-        each_loss(&counters, &Loss::BEFORE_THE_FORWARD, see)
-    });
-    let counters = Arc::clone(all);
-    Scraped::show_all(FAILED, meter, move |see| {
-        each_loss(&counters, &Loss::BEHIND_THE_FORWARD, see)
-    });
+    for (readings, is_running) in [(COUNTERS, false), (GAUGES, true)] {
+        let counters = Arc::clone(all);
+        Scraped::show_all(readings, meter, move |see| each_signal(&counters, is_running, see));
+    }
+    let dropped = (DROPPED, &Loss::BEFORE_THE_FORWARD[..]);
+    for (readings, reasons) in [dropped, (FAILED, &Loss::BEHIND_THE_FORWARD)] {
+        let counters = Arc::clone(all);
+        Scraped::show_all(readings, meter, move |see| each_loss(&counters, reasons, see));
+    }
     let counters = Arc::clone(all);
     let share = Arc::clone(share);
     Scraped::show_all(QUEUES, meter, move |see| {

@@ -18,7 +18,7 @@ const PARTS_MAX: u8 = 8;
 pub(super) const HELD_TRACE_BYTES: usize = 160;
 
 /// Limits on held requests and remembered decisions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HoldLimits {
     /// Longest wait of a request for decisions on its traces.
     pub(super) hold_ms: u64,
@@ -78,6 +78,7 @@ struct HeldRequest {
 }
 
 /// Held requests and remembered decisions.
+#[derive(Default)]
 pub(super) struct Holding {
     limits: HoldLimits,
     next: u64,
@@ -94,17 +95,7 @@ pub(super) struct Holding {
 
 impl Holding {
     pub(super) fn new(limits: HoldLimits) -> Self {
-        Self {
-            limits,
-            next: 0,
-            requests: HashMap::new(),
-            deadlines: VecDeque::new(),
-            waiting: HashMap::new(),
-            decisions: Decisions::default(),
-            dirty: Vec::new(),
-            leaving: Vec::new(),
-            released: ReleasedItems::default(),
-        }
+        Self { limits, ..Self::default() }
     }
 
     /// Returns the memory of the remembered decisions, bytes.

@@ -1,17 +1,13 @@
 //! Splitting of requests by trace: lists their traces, and copies a request with some of them.
-//!
-//! The copy keeps all other bytes and their order, unknown fields included; only the lengths around
-//! removed items change. Scopes and resources without a chosen item are removed. Items without a
-//! valid trace id belong to no trace.
+//! Items without a valid trace id belong to no trace.
 
 use hashbrown::HashMap;
-use prost::encoding::encode_varint;
 
 use super::WantedTraces;
+use crate::otlp::split;
 use spanscore_base::model::TraceId;
+use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::request::{RequestStep, trace_id, walk};
-use spanscore_base::otlp::wire::{Field, Fields, Malformed};
-use spanscore_base::otlp::{Signal, number};
 
 /// Items of a request by trace, and those without a trace.
 #[derive(Debug, Default, PartialEq)]
@@ -40,45 +36,7 @@ pub(in crate::forward) fn only(
     request: &[u8],
     wanted: &WantedTraces,
 ) -> Option<Vec<u8>> {
-    const LEVELS: [u32; 3] = [number::REQUEST_RESOURCES, number::SCOPES, number::ITEMS];
-    let mut out = Vec::with_capacity(request.len() / 2);
-    copy(signal, request, &LEVELS, wanted, &mut out).then_some(out)
-}
-
-/// Copies a message without unwanted items; returns true if it has a wanted one.
-fn copy(
-    signal: Signal,
-    message: &[u8],
-    levels: &[u32],
-    wanted: &WantedTraces,
-    out: &mut Vec<u8>,
-) -> bool {
-    let Some((own, below)) = levels.split_first() else { return false };
-    let mut fields = Fields::new(message);
-    let mut is_any = false;
-    loop {
-        let left = fields.rest();
-        match fields.next() {
-            Ok(Some((number, Field::Bytes(inner)))) if number == *own => {
-                if below.is_empty() {
-                    if trace_of(signal, inner).is_some_and(|trace| wanted.has(trace)) {
-                        out.extend_from_slice(&left[..left.len() - fields.rest().len()]);
-                        is_any = true;
-                    }
-                    continue;
-                }
-                let mut part = Vec::with_capacity(inner.len());
-                if copy(signal, inner, below, wanted, &mut part) {
-                    is_any = true;
-                    encode_varint(u64::from(number) << 3 | 2, out);
-                    encode_varint(part.len() as u64, out);
-                    out.extend_from_slice(&part);
-                }
-            }
-            Ok(Some(_)) => out.extend_from_slice(&left[..left.len() - fields.rest().len()]),
-            Ok(None) | Err(Malformed) => return is_any,
-        }
-    }
+    split::only(request, |item| trace_of(signal, item).is_some_and(|trace| wanted.has(trace)))
 }
 
 /// Returns the trace of an encoded span or log record.

@@ -115,7 +115,7 @@ impl TraceSampler {
         let Some(room) = room else {
             return self.queue.drop_items(signal, Loss::HoldFull, items);
         };
-        self.queue.counters().held(signal, items);
+        self.queue.counters().of(signal).held.add(0, items);
         let came = ArrivedRequest { signal, sender, request, items, room, place };
         let _ = self.told.send(SamplerInput::ArrivedRequest(came));
     }
@@ -210,7 +210,7 @@ impl HoldingTask {
     async fn hold(&mut self, came: ArrivedRequest, now_ms: u64) {
         let ArrivedRequest { signal, sender, request, items, room, place } = came;
         let Some((request, by_trace)) = self.read(signal, request, place.as_ref()).await else {
-            self.queue.counters().released(signal, items);
+            self.queue.counters().of(signal).held.take(0, items);
             return self.queue.drop_items(signal, Loss::Unreadable, items);
         };
         let (by_trace, more_items) = fitted(by_trace, items);
@@ -222,7 +222,7 @@ impl HoldingTask {
         match self.queue.hold(sender, &body, place.is_some(), more) {
             Some(load) => self.holding.add((signal, sender), by_trace, load, place, now_ms),
             None => {
-                self.queue.counters().released(signal, items + more_items);
+                self.queue.counters().of(signal).held.take(0, items + more_items);
                 self.queue.drop_items(signal, Loss::HoldFull, items + more_items);
             }
         }
@@ -260,15 +260,9 @@ impl HoldingTask {
         let counters = Arc::clone(self.queue.counters());
         for signal in Signal::ALL {
             let at = signal as usize;
-            if items[at] > 0 {
-                counters.released(signal, items[at]);
-            }
-            if unchosen[at] > 0 {
-                counters.unchosen(signal, unchosen[at]);
-            }
-            if undecided[at] > 0 {
-                counters.lost(signal, Loss::Undecided, 0, undecided[at]);
-            }
+            counters.of(signal).held.take(0, items[at]);
+            counters.of(signal).unchosen.add(0, unchosen[at]);
+            counters.lost(signal, Loss::Undecided, 0, undecided[at]);
         }
         for part in std::mem::take(&mut self.holding.leaving) {
             let ReleasedRequest { signal, sender, items, bytes, load, place, wanted } = part;

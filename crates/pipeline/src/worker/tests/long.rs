@@ -3,11 +3,12 @@
 use super::*;
 use crate::reload::setup::HeldSettings;
 use crate::worker::inbox::Inbox;
-use crate::worker::long_traces::LongTraceThread;
+use crate::worker::long_thread::LongThread;
+use crate::worker::long_traces::LongTask;
 use crate::worker::testing::costly_one;
 use spanscore_base::model::Sender;
 
-fn costly(telemetry: &Telemetry) -> (Worker, LongTraceThread, Kept) {
+fn costly(telemetry: &Telemetry) -> (Worker, LongThread<LongTask>, Kept) {
     let evaluators = ["one", "other"].map(|name| costly_one(name, Level::Trace));
     let (context, settings) = WorkerContext::of(telemetry, evaluators.into());
     let mut worker = context.worker(&settings, 0, None);
@@ -184,8 +185,7 @@ fn what_comes_by_no_connection_waits_for_no_long_traces() {
 /// Returns an update to these evaluators.
 fn update_to(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Arc<ConfigUpdate> {
     let (context, settings) = WorkerContext::of(telemetry, evaluators);
-    let WorkerContext { resolver, evaluators, .. } = context;
-    let setup = crate::reload::setup::Setup { resolver, evaluators };
+    let setup = context.setup;
     let PipelineSettings { traces, sessions, limits, .. } = settings;
     let held = HeldSettings { traces, sessions, limits, reports_ignored: false };
     Arc::new(ConfigUpdate { setup, held })
@@ -210,7 +210,7 @@ async fn update_waits_neither_for_long_traces_nor_for_requests_that_they_hold_up
     }
     assert!(worker.long.holds(named));
     let mut inbox = Inbox::default();
-    let table = Arc::clone(worker.context.resolver.table());
+    let table = Arc::clone(worker.context.setup.resolver.table());
     let (batch, room) = (send(&worker, 7), room().await);
     inbox.put(ShardMessage::Batch { batch, table, at_ms: None, room });
     let next = configured("next", Level::Trace, Brittle::default());

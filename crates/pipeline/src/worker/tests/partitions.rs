@@ -15,7 +15,7 @@ fn record(worker: &Worker, source: &Arc<Source>) -> Arc<SpanBatch> {
 }
 
 fn take_in(worker: &mut Worker, batch: Arc<SpanBatch>) {
-    let table = Arc::clone(worker.context.resolver.table());
+    let table = Arc::clone(worker.context.setup.resolver.table());
     worker.arrived((batch, table), None, &mut Vec::new());
 }
 
