@@ -182,6 +182,14 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Returns a text itself, and the compact JSON of another value.
+    pub fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::String(text) => Cow::Borrowed(text),
+            other => Cow::Owned(other.to_string()),
+        }
+    }
+
     /// Returns true if it is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)

@@ -265,7 +265,7 @@ impl<'a> Scope<'a> {
     /// Prepares the variables of a trajectory; those in [`Reads`] stay empty unless requested.
     pub fn new(trajectory: &'a Trajectory<'_>, reads: Reads) -> Self {
         let text = |is_read: bool, content: &'a Content<'_>| {
-            if is_read { text_of(content) } else { Cow::Borrowed("") }
+            if is_read { content.to_text() } else { Cow::Borrowed("") }
         };
         let names = trajectory.tool_calls.iter().map(|call| &*call.name);
         Self {
@@ -378,16 +378,6 @@ impl<'a> Scope<'a> {
         let size = value.map_or(0, |value| bytes(&(place.key, value)));
         self.take(size / parsed::BYTES_PER_STEP)?;
         Some(self.parsed.get_or_make(variable, place.key, value))
-    }
-}
-
-/// Returns a recorded content as text: a string itself, or another value's JSON; empty if not
-/// recorded.
-pub(super) fn text_of<'v>(content: &'v Content<'_>) -> Cow<'v, str> {
-    match content.value() {
-        None => Cow::Borrowed(""),
-        Some(Value::String(text)) => Cow::Borrowed(text),
-        Some(other) => Cow::Owned(other.to_string()),
     }
 }
 

@@ -270,11 +270,7 @@ impl Expectations {
                     return Err(nothing(want, || format!("the root span has no `{name}`")));
                 };
                 let built = value.to_value().map_err(|error| error.to_string()).and_then(|value| {
-                    let text = match &value {
-                        Value::String(text) => text.to_string(),
-                        other => other.to_string(),
-                    };
-                    built(text, &value, template, known)
+                    built(value.to_text().into_owned(), &value, template, known)
                 });
                 built.map_err(|what| Outcome::Failed {
                     error_type: "invalid_criteria",

@@ -47,7 +47,7 @@ impl Comparer {
         let options = self.options();
         let matching = MatchContext { options: &options, effort };
         let wanted = self.expected.as_ref().map(PyValue::to_text).unwrap_or_default();
-        let mut details = texts(wanted, text_of(&part));
+        let mut details = texts(wanted, part.to_text().into_owned());
         let score = match self.method {
             Method::Similar => {
                 let leaves = self.leaves(&matching, rules, &part);
@@ -150,11 +150,4 @@ fn leaves(
             sum
         }
     })
-}
-
-fn text_of(value: &Value<'_>) -> String {
-    match value {
-        Value::String(text) => text.to_string(),
-        other => other.to_string(),
-    }
 }
