@@ -151,9 +151,8 @@ impl Grounding {
                 list.iter().for_each(|item| self.judge_value((item, schema), path, sources, tell));
             }
             Value::Map(map) => {
-                let none = Map::new();
                 let known = schema.and_then(|schema| schema.get("properties"));
-                let known = known.and_then(Value::as_map).unwrap_or(&none);
+                let known = known.unwrap_or(&Value::Null).entries();
                 let searched = map.len().min(SEARCHED_KEYS_MAX);
                 if !sources.effort.spend(known.len() * searched / SEARCHED_KEYS_MAX) {
                     return;

@@ -36,8 +36,7 @@ pub(super) fn accuracy<'c, 'a>(comparison: &Comparison<'c, 'a>, strict_order: bo
 /// Returns the sort key: name, then argument names and texts.
 fn sort_key(call: &(&str, Option<&Value<'_>>)) -> Vec<String> {
     let mut key = vec![call.0.to_owned()];
-    let mut entries: Vec<_> =
-        call.1.and_then(Value::as_map).map(|map| map.iter().collect()).unwrap_or_default();
+    let mut entries: Vec<_> = call.1.unwrap_or(&Value::Null).entries().iter().collect();
     entries.sort_by_key(|(name, _)| *name);
     for (name, value) in entries {
         key.push(name.to_owned());
@@ -49,9 +48,8 @@ fn sort_key(call: &(&str, Option<&Value<'_>>)) -> Vec<String> {
 /// Returns the share of the expected arguments; 1 for an expected call with only a name.
 fn arguments(expected: Option<&Value<'_>>, actual: Option<&Value<'_>>) -> f64 {
     let Some(expected) = expected else { return 1.0 };
-    let empty = Map::new();
-    let expected = expected.as_map().unwrap_or(&empty);
-    let actual = actual.and_then(Value::as_map).unwrap_or(&empty);
+    let expected = expected.entries();
+    let actual = actual.unwrap_or(&Value::Null).entries();
     if expected.is_empty() {
         return f64::from(u8::from(actual.is_empty()));
     }

@@ -120,8 +120,6 @@ enum Obstacle {
     TooLarge,
 }
 
-const NO_ARGUMENTS: Value<'static> = Value::Null;
-
 /// Counts the object entries within a value, at any depth.
 fn nested_entries(value: &Value<'_>) -> usize {
     match value {
@@ -184,9 +182,9 @@ impl ToolEfficiency {
         index: usize,
     ) -> Result<&'c Value<'a>, Obstacle> {
         match &calls[index].arguments {
-            _ if !self.matcher().reads_arguments() => Ok(&NO_ARGUMENTS),
+            _ if !self.matcher().reads_arguments() => Ok(&Value::Null),
             Content::Recorded(value) => Ok(value.get()),
-            _ if self.settings.compat.is_some() => Ok(&NO_ARGUMENTS),
+            _ if self.settings.compat.is_some() => Ok(&Value::Null),
             _ => Err(Obstacle::NotRecorded(index)),
         }
     }

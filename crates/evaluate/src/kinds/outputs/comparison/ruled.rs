@@ -8,8 +8,8 @@ use crate::shared::pairing::read_text;
 use crate::shared::report;
 use spanscore_base::model::{Explanation, WorkBudget};
 use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::Value;
 use spanscore_base::value::python::PyValue;
-use spanscore_base::value::{Map, Value};
 
 /// Limit on the steps to describe the differences.
 const STEPS_MAX: u64 = 1_000_000;
@@ -116,7 +116,6 @@ fn leaves(
     rules: &Expected,
     actual: Option<&Value<'_>>,
 ) -> Option<Leaves> {
-    let empty = Map::new();
     let below = |rules: &Expected, actual| leaves(matching, numbers, rules, actual);
     Some(match rules {
         Expected::Rule(_) => {
@@ -142,7 +141,7 @@ fn leaves(
             sum
         }
         Expected::Map(entries) => {
-            let found = actual.and_then(Value::as_map).unwrap_or(&empty).by_key();
+            let found = actual.unwrap_or(&Value::Null).entries().by_key();
             let mut sum = Leaves::default();
             for (key, it) in entries {
                 sum.add(below(it, found.get(key))?);
