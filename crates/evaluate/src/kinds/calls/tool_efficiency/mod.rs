@@ -22,6 +22,7 @@ use spanscore_base::model::{
     Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
 };
 use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::tally::tally;
 use spanscore_base::value::{Map, Value};
 
 /// Limit on compared values, including nested ones; a trajectory beyond it is not evaluable.
@@ -254,10 +255,7 @@ impl ToolEfficiency {
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let build = hashbrown::DefaultHashBuilder::default();
-        let mut names: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
-        for call in calls.calls {
-            *names.entry(&call.name).or_default() += 1;
-        }
+        let names = tally(calls.calls.iter().map(|call| &*call.name));
         let mut distinct: HashTable<(u64, usize)> = HashTable::with_capacity(calls.len());
         for index in 0..calls.len() {
             let call = &calls[index];
