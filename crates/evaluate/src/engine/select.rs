@@ -217,24 +217,11 @@ impl When {
 /// Collects the variables declared by `exists`, `all`, `map` and `filter`: the `t` of
 /// `tool_names.exists(t, t == "x")`.
 fn macro_variables<'a>(expression: &'a IdedExpr, names: &mut Vec<&'a str>) {
-    match &expression.expr {
-        Expr::Call(call) => {
-            call.target.iter().for_each(|target| macro_variables(target, names));
-            call.args.iter().for_each(|argument| macro_variables(argument, names));
-        }
-        Expr::Comprehension(inner) => {
-            names.push(&inner.iter_var);
-            names.extend(inner.iter_var2.as_deref());
-            let parts = [
-                &inner.iter_range, &inner.accu_init, &inner.loop_cond, &inner.loop_step,
-                &inner.result,
-            ];
-            parts.into_iter().for_each(|part| macro_variables(part, names));
-        }
-        Expr::List(list) => list.elements.iter().for_each(|item| macro_variables(item, names)),
-        Expr::Select(select) => macro_variables(&select.operand, names),
-        _ => {}
+    if let Expr::Comprehension(inner) = &expression.expr {
+        names.push(&inner.iter_var);
+        names.extend(inner.iter_var2.as_deref());
     }
+    counted::parts(&expression.expr).into_iter().for_each(|part| macro_variables(part, names));
 }
 
 /// Variables of one trajectory, each built on its first read.
