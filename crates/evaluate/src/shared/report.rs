@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use spanscore_base::model::{Explanation, Label, Outcome, Reason, Score, Want};
 use spanscore_base::tally::{distinct, tally};
-use spanscore_base::model::{Explanation, Outcome, Reason, Score, Want};
 use spanscore_base::value::{Map, Value};
 
 /// Limit on the names in an explanation, before the number of others.
@@ -17,11 +17,22 @@ pub fn scored<E: Into<Explanation>>(
     explanation: impl FnOnce() -> E,
     details: impl FnOnce() -> Map<'static>,
 ) -> Outcome {
+    labelled(None, value, want, explanation, details)
+}
+
+/// Returns a score, with a label in place of that by the threshold if given.
+pub fn labelled<E: Into<Explanation>>(
+    label: Option<Label>,
+    value: f64,
+    want: Want,
+    explanation: impl FnOnce() -> E,
+    details: impl FnOnce() -> Map<'static>,
+) -> Outcome {
     Outcome::Scored(Score {
         value,
         explanation: if want.explanation { explanation().into() } else { Explanation::default() },
         details: if want.details { Value::Map(details()) } else { Value::Null },
-        label: None,
+        label,
     })
 }
 
@@ -62,10 +73,7 @@ pub fn f1(shared: usize, actual: usize, expected: usize) -> f64 {
 }
 
 /// Returns the first `most` names for a sentence, and the number of others.
-pub fn first_names<N: ToString>(
-    all: impl IntoIterator<Item = N>,
-    most: usize,
-) -> (String, usize) {
+pub fn first_names<N: ToString>(all: impl IntoIterator<Item = N>, most: usize) -> (String, usize) {
     let mut all = all.into_iter();
     let first: Vec<String> = all.by_ref().take(most).map(|name| name.to_string()).collect();
     (first.join(", "), all.count())

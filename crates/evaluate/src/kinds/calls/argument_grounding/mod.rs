@@ -68,10 +68,7 @@ pub static KIND: Kind = Kind {
     name: "argument_grounding",
     about: "The share of argument values that the conversation, the operator's instructions or an \
             earlier result holds: others may be made up.",
-    also_known_as: &[],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build: |node| Ok(Evaluator::code(Grounding { settings: node.read()? })),
     example: "\
@@ -79,6 +76,7 @@ argument_grounding:
   ignore_arguments: [unit, language]
   min_length: 4
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `argument_grounding`.

@@ -36,9 +36,6 @@ pub static KIND: Kind = Kind {
     name: "tool_loop",
     about: "The share of tool calls that do not go round in circles: the same call, or the same \
             few calls, over and over.",
-    also_known_as: &[],
-    threshold: 1.0,
-    needs_criteria: false,
     early: true,
     schema: || schemars::schema_for!(Settings),
     build,
@@ -47,6 +44,7 @@ tool_loop:
   max_repeats: 3
   max_pattern: 4
 ",
+    ..Kind::PLAIN
 };
 
 /// Sign of progress between calls that are the same.

@@ -53,10 +53,6 @@ const SUBSTITUTE_WITHIN: usize = 100;
 pub static KIND: Kind = Kind {
     name: "tool_recovery",
     about: "The share of failed tool calls that were neither retried blindly nor ignored.",
-    also_known_as: &[],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -65,6 +61,7 @@ tool_recovery:
   fallbacks:
     search_web: [search_cache]
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_recovery`.
